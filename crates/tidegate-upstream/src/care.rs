@@ -16,6 +16,7 @@ use tidegate_rt::{Task, Worker, spawn_local};
 
 /// Work that goes on as long as a plan is in use.
 pub trait Duty: Send + Sync {
+    /// The work; it is dropped, at whatever it waits for, when the plan goes out of use.
     fn run(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()>>>;
 }
 
@@ -61,6 +62,7 @@ const PAUSE: Duration = Duration::from_secs(3600);
 const RETRY: Duration = Duration::from_secs(1);
 
 impl Duties {
+    /// One more for the plan that is being built.
     pub fn add(&self, duty: Arc<dyn Duty>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(duty);
     }
@@ -71,6 +73,7 @@ impl Duties {
 }
 
 impl PlanCare {
+    /// The care for the plan of `duties`, by the thread of the process.
     pub fn new(caretaker: Arc<Caretaker>, duties: Duties) -> PlanCare {
         PlanCare { caretaker, duties, begun: AtomicBool::new(false) }
     }

@@ -1,7 +1,6 @@
 //! One connection to an origin.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -22,7 +21,7 @@ const CONNECTING: &str = "connecting to upstream";
 const HANDSHAKING: &str = "SSL handshaking to upstream";
 
 /// A connection to an origin, new or taken from the pool.
-pub struct OriginConnection {
+pub(crate) struct OriginConnection {
     /// Shared with a request body that is still being sent.
     pub io: Io,
     /// Moves with every wait; its timer stays with the connection from request to request.
@@ -39,12 +38,15 @@ pub struct OriginConnection {
 /// Why there is no connection.
 #[derive(Debug)]
 pub enum ConnectError {
+    /// The system refused: nobody listens there, no route.
     Failed(io::Error),
     /// The same with a socket of this machine, which the log names.
     SocketFailed(String, io::Error),
+    /// No connection within `*_connect_timeout`.
     TimedOut,
     /// The handshake failed; the text is for the log.
     Handshake(String),
+    /// A connection, and no end of its handshake within the same time.
     HandshakeTimedOut,
 }
 
@@ -154,7 +156,7 @@ fn failure(error: &tidegate_tls::ConnectError, tls: &TlsTarget) -> String {
 
 impl OriginConnection {
     /// Opens a connection within `connect_timeout`; a handshake has as long again.
-    pub async fn open(
+    pub(crate) async fn open(
         address: &Addr,
         local: Option<LocalAddress>,
         tls: Option<&TlsTarget>,
@@ -185,17 +187,17 @@ impl OriginConnection {
 
     /// Whether nothing has arrived on an idle connection: no early response and no close. Asks the
     /// kernel only when the loop has told of something.
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.io.is_quiet()
     }
 
     /// As [`OriginConnection::is_quiet`] with a system call, for requests that must not be sent twice.
-    pub fn is_quiet_now(&self) -> bool {
+    pub(crate) fn is_quiet_now(&self) -> bool {
         self.io.is_quiet_now()
     }
 
     /// Waits with a limit on the wait itself; `None` when it passed.
-    pub fn poll_limited<T>(
+    pub(crate) fn poll_limited<T>(
         &self,
         context: &mut Context<'_>,
         waiting: &mut bool,
@@ -211,23 +213,5 @@ impl OriginConnection {
             self.deadline.set_after(limit);
         }
         self.deadline.poll_elapsed(context).map(|()| None)
-    }
-
-    /// Writes all bytes; `None` when no byte could be written for `limit`.
-    pub async fn write_all(&self, mut bytes: &[u8], limit: Duration) -> Option<io::Result<()>> {
-        while !bytes.is_empty() {
-            let mut waiting = false;
-            let written = poll_fn(|context| {
-                self.poll_limited(context, &mut waiting, limit, |context| {
-                    self.io.poll_write(context, bytes)
-                })
-            })
-            .await;
-            match written? {
-                Ok(written) => bytes = bytes.get(written..).unwrap_or_default(),
-                Err(error) => return Some(Err(error)),
-            }
-        }
-        Some(Ok(()))
     }
 }

@@ -2,7 +2,7 @@
 //! here knows a protocol: whoever asks origins for something uses it.
 //!
 //! The state of a group is shared by all threads: a small lock held for a few comparisons. Groups of
-//! one fixed server take no lock. Choices among up to [`tier::LINEAR_MAX`] servers look at each of
+//! one fixed server take no lock. Choices among up to 64 servers look at each of
 //! them, in nginx's order; among more they go down a tree, in O(log n).
 
 mod check;
@@ -26,7 +26,8 @@ pub use choice::Choice;
 pub use group::{Group, GroupOptions, Lease};
 pub use member::{Member, Place, ServerName};
 pub use options::{Keepalive, Kept, Method, Outcome, ServerOptions, Stickiness, TimeKind};
-pub use peer::{Figures, InFlight, Peer};
+pub(crate) use peer::InFlight;
+pub use peer::{Figures, Peer};
 pub use state::SlotView;
 
 pub use crate::address::address_text;

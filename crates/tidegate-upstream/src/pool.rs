@@ -2,8 +2,8 @@
 //! none, it may get one from another ([`handover`]).
 
 pub(crate) mod fit;
-pub mod handover;
-pub mod learn;
+pub(crate) mod handover;
+pub(crate) mod learn;
 mod shelf;
 
 use std::cell::{Cell, RefCell};
@@ -89,7 +89,7 @@ impl Fit {
 }
 
 /// An idle connection that fits and still lives, the one used last first.
-pub fn take(group: &Group, fit: &Fit, now: Instant) -> Option<Box<OriginConnection>> {
+pub(crate) fn take(group: &Group, fit: &Fit, now: Instant) -> Option<Box<OriginConnection>> {
     if group.keepalive.idle_max == 0 || group.id == 0 {
         return None;
     }
@@ -139,7 +139,7 @@ async fn serve(mut wishes: Mailbox<Wish>) {
 }
 
 /// Closes the idle connections that fit: somebody waits for what is behind them.
-pub fn close_idle(group: &Group, fit: &Fit) {
+pub(crate) fn close_idle(group: &Group, fit: &Fit) {
     let closed: Vec<_> = POOLS
         .with_borrow_mut(|pools| {
             let place = usize::try_from(group.id).unwrap_or(usize::MAX);
@@ -153,7 +153,7 @@ pub fn close_idle(group: &Group, fit: &Fit) {
 }
 
 /// Keeps a connection whose response was read to its end, within the group's limits.
-pub fn give(group: &Group, fit: Fit, mut connection: Box<OriginConnection>, now: Instant) {
+pub(crate) fn give(group: &Group, fit: Fit, mut connection: Box<OriginConnection>, now: Instant) {
     if connection.place.take().is_some_and(|place| !place.may_keep(clock::exact_now())) {
         return;
     }

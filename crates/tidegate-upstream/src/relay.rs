@@ -44,6 +44,7 @@ pub struct RelayOptions {
     pub buffer_bytes: usize,
     /// Longest time without anything moving.
     pub idle: Duration,
+    /// When it is over.
     pub closing: Closing,
 }
 
@@ -51,11 +52,21 @@ pub struct RelayOptions {
 #[derive(Debug)]
 pub enum RelayEnd {
     /// The client or the origin is done.
-    Done { client: bool },
+    Done {
+        /// It was the client.
+        client: bool,
+    },
     /// Nothing moved for too long.
     TimedOut,
-    /// Reading or writing failed, on the client's side or the origin's.
-    Failed { client: bool, reading: bool, error: io::Error },
+    /// Reading or writing failed.
+    Failed {
+        /// On the client's side.
+        client: bool,
+        /// Reading, not writing.
+        reading: bool,
+        /// The system's error.
+        error: io::Error,
+    },
 }
 
 /// One direction.

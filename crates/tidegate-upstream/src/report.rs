@@ -18,13 +18,19 @@ pub struct Attempt {
     /// The first one behind an internal redirect: separated by ` : `.
     first_of_fetch: bool,
     started: Instant,
+    /// `$upstream_status`; 0 as long as there is none.
     pub status: u16,
-    /// Milliseconds since the start; `u32::MAX` is none.
+    /// Milliseconds from the start until the connection stood; `u32::MAX` is none.
     pub connect_millis: u32,
+    /// The same until the head had come.
     pub header_millis: u32,
+    /// The same until the attempt was over.
     pub response_millis: u32,
+    /// Bytes of the body, without what frames it.
     pub response_length: u64,
+    /// Bytes sent, the head included.
     pub bytes_sent: u64,
+    /// Bytes received, the head included.
     pub bytes_received: u64,
     /// Where times decide (`least_time`).
     in_flight: Option<InFlight>,
@@ -40,7 +46,7 @@ enum At {
 }
 
 /// No value.
-pub const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
 
 /// All attempts of a request.
 #[derive(Default)]
@@ -55,6 +61,7 @@ pub struct Report {
 }
 
 impl Report {
+    /// An empty report.
     pub fn shared() -> SharedReport {
         Rc::default()
     }
@@ -102,6 +109,7 @@ impl Report {
         self.attempts.last_mut()
     }
 
+    /// All attempts so far, in order.
     pub fn attempts(&self) -> &[Attempt] {
         &self.attempts
     }

@@ -19,6 +19,7 @@ use tidegate_tls::TlsTarget;
 #[derive(Default)]
 pub enum RequestPayload {
     #[default]
+    /// Nothing; with FastCGI the head has the end of the body as well.
     None,
     /// A text of the configuration (`proxy_set_body`).
     Bytes(Bytes),
@@ -26,6 +27,7 @@ pub enum RequestPayload {
     Stored(Arc<StoredBody>),
     /// The client's body as it comes (`proxy_request_buffering off`): it can be sent once.
     Stream {
+        /// It goes back with the response, or with the error.
         body: Box<RequestBody>,
         /// Sent in chunks: the client did not give a length.
         chunked: bool,
@@ -49,14 +51,19 @@ pub enum Keeping {
 
 /// A request to an origin with everything that sending it takes.
 pub struct OriginRequest {
+    /// Whose servers are asked.
     pub group: Arc<Group>,
+    /// What their choice depends on.
     pub choice: Choice,
+    /// Decides whether the request may be repeated (RFC 9110 section 9.2.2), and whether the response has a body.
     pub method: Method,
     /// The whole head, ready to be sent; with FastCGI all records in front of the body's.
     pub head: Vec<u8>,
     /// Where in `head` the target is, for log lines.
     pub target: Range<usize>,
+    /// What is sent behind the head.
     pub payload: RequestPayload,
+    /// The local side of a new connection (`proxy_bind`).
     pub local: Option<LocalAddress>,
     /// The body will be read at a limited rate (`OriginBody::limit_rate`): no more of it is read with the
     /// head than fits the head's buffer.
@@ -71,6 +78,7 @@ pub struct OriginRequest {
     pub location_tag: u64,
     /// `None` is unencrypted.
     pub tls: Option<TlsTarget>,
+    /// The language that the origin speaks.
     pub wire: Wire,
 }
 

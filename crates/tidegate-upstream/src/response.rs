@@ -9,7 +9,9 @@ use crate::h1::body::OriginBody;
 
 /// An origin's answer. Dropping the body gives the connection up.
 pub struct OriginResponse {
+    /// The head; not an interim one.
     pub head: ResponseHead,
+    /// What follows it.
     pub body: OriginBody,
     /// The client's body that was being streamed, to be given back to the exchange. `None` when there
     /// was none, or when it is still being sent: then the client's connection cannot be kept.
@@ -22,6 +24,7 @@ pub struct FetchError {
     pub status: u16,
     /// What the last server sent is no HTTP head.
     pub invalid_header: bool,
+    /// The client's body that was to be streamed, as far as it is left.
     pub request_body: Option<Box<RequestBody>>,
 }
 

@@ -10,21 +10,34 @@ use std::time::Instant;
 pub struct NextUpstream(pub u16);
 
 impl NextUpstream {
+    /// No connection, or it broke before a whole head came (`error`).
     pub const ERROR: NextUpstream = NextUpstream(1);
+    /// No progress in connecting, sending or reading (`timeout`).
     pub const TIMEOUT: NextUpstream = NextUpstream(1 << 1);
+    /// What came is no head (`invalid_header`).
     pub const INVALID_HEADER: NextUpstream = NextUpstream(1 << 2);
+    /// A response with status 500.
     pub const HTTP_500: NextUpstream = NextUpstream(1 << 3);
+    /// A response with status 502.
     pub const HTTP_502: NextUpstream = NextUpstream(1 << 4);
+    /// A response with status 503.
     pub const HTTP_503: NextUpstream = NextUpstream(1 << 5);
+    /// A response with status 504.
     pub const HTTP_504: NextUpstream = NextUpstream(1 << 6);
+    /// A response with status 403.
     pub const HTTP_403: NextUpstream = NextUpstream(1 << 7);
+    /// A response with status 404.
     pub const HTTP_404: NextUpstream = NextUpstream(1 << 8);
+    /// A response with status 429.
     pub const HTTP_429: NextUpstream = NextUpstream(1 << 9);
+    /// Requests that may not be repeated are repeated all the same (`non_idempotent`).
     pub const NON_IDEMPOTENT: NextUpstream = NextUpstream(1 << 10);
+    /// No other server is asked, whatever else is listed.
     pub const OFF: NextUpstream = NextUpstream(1 << 11);
     /// `error timeout`.
     pub const DEFAULT: NextUpstream = NextUpstream(3);
 
+    /// Whether the case is listed, and not all are off.
     pub fn has(self, case: NextUpstream) -> bool {
         self.0 & case.0 != 0 && self.0 & NextUpstream::OFF.0 == 0
     }
@@ -46,7 +59,7 @@ impl NextUpstream {
 
 /// What happened to an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub(crate) enum Event {
     /// No connection; nothing was sent.
     Refused,
     ConnectTimedOut,
@@ -63,7 +76,7 @@ pub enum Event {
 
 /// What to do then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
+pub(crate) enum Decision {
     /// Give the answer to whoever asked.
     Accept,
     /// Ask another server.
@@ -75,14 +88,14 @@ pub enum Decision {
 
 /// How a server's failure count is to be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blame {
+pub(crate) enum Blame {
     None,
     Failed,
 }
 
 /// The attempts of one fetch.
 #[derive(Clone, Debug)]
-pub struct Retry {
+pub(crate) struct Retry {
     pub policy: NextUpstream,
     /// Attempts left, the present one included.
     pub tries_left: u32,
@@ -98,7 +111,7 @@ pub struct Retry {
 
 impl Retry {
     /// Decides after an attempt, and whether the server is to blame.
-    pub fn decide(&mut self, event: Event, now: Instant) -> (Decision, Blame) {
+    pub(crate) fn decide(&mut self, event: Event, now: Instant) -> (Decision, Blame) {
         match event {
             Event::ReusedLost if self.repeatable && self.may_repeat() => {
                 (Decision::SamePeer, Blame::None)

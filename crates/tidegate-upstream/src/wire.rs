@@ -18,11 +18,15 @@ use crate::log::LogContext;
 /// The language of a request to an origin.
 #[derive(Clone, Debug, Default)]
 pub enum Wire {
+    /// HTTP/1 (RFC 9112).
     #[default]
     Http,
-    /// Any bytes as the request; the answer is a CGI head and a body until the connection's end.
+    /// Any bytes as the request (SCGI, uwsgi); the response is a CGI head and a body until the connection's end. The
+    /// text is the scheme for log lines.
     Cgi(&'static str),
+    /// FastCGI 1.0, records around a CGI response.
     FastCgi(FastCgi),
+    /// One `get` of memcached.
     Memcached(Arc<Memcached>),
 }
 

@@ -9,7 +9,7 @@ use tidegate_core::Exchange;
 use tidegate_core::counters;
 use tidegate_http::date;
 use tidegate_upstream::peers::{Health, Member, SlotView};
-use tidegate_upstream::{Group, ServerOptions, pool};
+use tidegate_upstream::{Group, ServerOptions, idle_of};
 
 use crate::upstream::Groups;
 
@@ -61,7 +61,7 @@ pub(super) fn upstream(group: &Group, zone: &str, now: Now) -> Value {
     let peers: Vec<Value> = group.view(now.monotonic).iter().map(|slot| peer(slot, now)).collect();
     let mut value = json!({
         "peers": peers,
-        "keepalive": pool::idle_of(group),
+        "keepalive": idle_of(group),
         "zombies": 0,
         "zone": zone,
     });

@@ -99,7 +99,7 @@ pub(crate) fn respond(
         OriginBody::Whole(bytes) if bytes.is_empty() && is_untold_head(x) => {
             Body::of_unknown_length()
         }
-        OriginBody::Upgraded(upgraded) => Body::Tunnel(tunnel::tunnel(*upgraded)),
+        OriginBody::Upgraded(upgraded) => Body::Tunnel(tunnel(*upgraded)),
         OriginBody::Stream(reader) => stream(x, reader, settings, buffering, copy),
         OriginBody::Whole(bytes) => match copy {
             None => Body::from(bytes),
@@ -116,7 +116,7 @@ pub(crate) fn respond(
 /// are stored.
 fn stream(
     x: &mut Exchange,
-    mut reader: Box<tidegate_upstream::h1::body::BodyReader>,
+    mut reader: Box<tidegate_upstream::BodyReader>,
     settings: &GatewaySettings,
     buffering: bool,
     copy: Option<store::Copy>,

@@ -54,7 +54,7 @@ impl GatewayState {
 impl Drop for GatewayState {
     fn drop(&mut self) {
         if let Some(head) = self.head.take() {
-            tidegate_upstream::h1::scratch::give_head(head);
+            tidegate_upstream::give_head(head);
         }
     }
 }

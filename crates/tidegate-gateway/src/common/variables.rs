@@ -3,7 +3,7 @@
 use tidegate_core::Exchange;
 use tidegate_core::variables::Variable;
 use tidegate_http::response::ResponseHead;
-use tidegate_upstream::report::{Attempt, write_millis};
+use tidegate_upstream::{Attempt, write_millis};
 
 use super::state::GatewayState;
 

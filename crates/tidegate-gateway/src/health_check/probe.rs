@@ -15,10 +15,9 @@ use tidegate_rt::net::Addr;
 use tidegate_rt::timer;
 use tidegate_upstream::care::checks::{CheckFailure, Probe};
 use tidegate_upstream::peers::Choice;
-use tidegate_upstream::request::Keeping;
 use tidegate_upstream::{
-    Group, Keepalive, LogContext, Member, Method, OriginBody, OriginRequest, OriginResponse, Peer,
-    Report, RequestPayload, ServerOptions,
+    Group, Keepalive, Keeping, LogContext, Member, Method, OriginBody, OriginRequest,
+    OriginResponse, Peer, Report, RequestPayload, ServerOptions,
 };
 
 use super::rule::Rules;

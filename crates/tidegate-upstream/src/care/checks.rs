@@ -70,29 +70,33 @@ impl std::error::Error for CheckFailure {}
 
 /// Checks a group's servers as long as the group is in use.
 pub struct CheckDuty {
+    /// Whose servers are checked; those that come later as well.
     pub group: Arc<Group>,
     /// As [`Group::add_check`] gave it.
     pub number: usize,
+    /// When, and how often they have to pass or fail.
     pub plan: CheckPlan,
+    /// What is asked of a server.
     pub probe: Arc<dyn Probe>,
+    /// Gets a line for each change: `warn` for a server that becomes unhealthy, `notice` for one that is well again.
     pub log: ErrorLog,
 }
 
 /// How a server has done in the last checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
-    pub health: Health,
+pub(crate) struct Standing {
+    health: Health,
     /// Checks in a row that said the opposite.
     against: u32,
 }
 
 impl Standing {
-    pub fn new(health: Health) -> Standing {
+    fn new(health: Health) -> Standing {
         Standing { health, against: 0 }
     }
 
     /// Takes a check's result into account. The first one decides about a server that nothing is known of.
-    pub fn after(self, passed: bool, plan: &CheckPlan) -> Standing {
+    fn after(self, passed: bool, plan: &CheckPlan) -> Standing {
         let result = if passed { Health::Fine } else { Health::Unhealthy };
         if result == self.health || self.health == Health::Checking {
             return Standing::new(result);

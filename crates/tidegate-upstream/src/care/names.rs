@@ -16,8 +16,11 @@ use crate::resolve::{ResolveError, Resolver, ServiceRecord};
 
 /// Looks up a group's servers with names as long as the group is in use.
 pub struct NamesDuty {
+    /// Whose servers with names are looked up.
     pub group: Arc<Group>,
+    /// Who is asked.
     pub resolver: Resolver,
+    /// Gets a line at `error` for a name without an address.
     pub log: ErrorLog,
 }
 

@@ -25,12 +25,13 @@ use crate::settings::FetchSettings;
 use crate::wire;
 
 /// Most bytes of trailer fields.
-pub const TRAILER_BYTES_MAX: usize = 8 * 1024;
+pub(crate) const TRAILER_BYTES_MAX: usize = 8 * 1024;
 
 /// What follows a response head.
 pub enum OriginBody {
     /// All of it is here already.
     Whole(Bytes),
+    /// It is read as it comes.
     Stream(Box<BodyReader>),
     /// A 101 answer to an upgrade: the raw connection.
     Upgraded(Box<Upgraded>),
@@ -38,14 +39,14 @@ pub enum OriginBody {
 
 /// A connection that has left HTTP.
 pub struct Upgraded {
-    pub connection: Box<OriginConnection>,
+    pub(crate) connection: Box<OriginConnection>,
     /// What the origin sent behind its head.
-    pub prefetched: Bytes,
-    pub settings: Arc<FetchSettings>,
-    pub report: SharedReport,
-    pub log: LogContext,
-    pub upstream: String,
-    pub lease: Option<Lease>,
+    pub(crate) prefetched: Bytes,
+    pub(crate) settings: Arc<FetchSettings>,
+    pub(crate) report: SharedReport,
+    pub(crate) log: LogContext,
+    pub(crate) upstream: String,
+    pub(crate) lease: Option<Lease>,
 }
 
 impl OriginBody {

@@ -1,7 +1,7 @@
 //! HTTP/1 towards origins: sending a request, reading a head, streaming a body.
 
-pub mod body;
+pub(crate) mod body;
 pub(crate) mod framing;
 pub(crate) mod receive;
-pub mod scratch;
+pub(crate) mod scratch;
 pub(crate) mod send;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tidegate_http::response::ResponseHead;
 
 /// Bytes asked from a socket at once.
-pub const READ_BYTES: usize = 32 * 1024;
+pub(crate) const READ_BYTES: usize = 32 * 1024;
 /// Less than this is copied out of a read buffer, more takes the buffer along.
 const COPY_BYTES_MAX: usize = 8 * 1024;
 /// Buffers and heads kept per thread: as many as are in use within one turn of the loop.
@@ -20,12 +20,12 @@ thread_local! {
 }
 
 /// An empty buffer with room for one read.
-pub fn buffer() -> Vec<u8> {
+pub(crate) fn buffer() -> Vec<u8> {
     BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(READ_BYTES))
 }
 
 /// Gives a buffer back.
-pub fn give_buffer(mut buffer: Vec<u8>) {
+pub(crate) fn give_buffer(mut buffer: Vec<u8>) {
     if buffer.capacity() < READ_BYTES || buffer.capacity() > 2 * READ_BYTES {
         return;
     }
@@ -38,24 +38,24 @@ pub fn give_buffer(mut buffer: Vec<u8>) {
 }
 
 /// What came behind a head, still in the buffer that the head came in.
-pub struct Behind {
+pub(crate) struct Behind {
     pub buffer: Vec<u8>,
     /// Where the head ends.
     pub start: usize,
 }
 
 impl Behind {
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
-    pub fn into_bytes(self) -> Bytes {
+    pub(crate) fn into_bytes(self) -> Bytes {
         into_bytes(self.buffer, self.start)
     }
 }
 
 /// The buffer's bytes from `start` on, copied or not as is cheaper.
-pub fn into_bytes(buffer: Vec<u8>, start: usize) -> Bytes {
+pub(crate) fn into_bytes(buffer: Vec<u8>, start: usize) -> Bytes {
     let length = buffer.len().saturating_sub(start);
     if length > COPY_BYTES_MAX {
         return Bytes::from(buffer).slice(start..);
@@ -66,7 +66,7 @@ pub fn into_bytes(buffer: Vec<u8>, start: usize) -> Bytes {
 }
 
 /// A cleared head.
-pub fn head() -> ResponseHead {
+pub(crate) fn head() -> ResponseHead {
     HEADS.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 

@@ -8,6 +8,7 @@ pub enum Health {
     Fine,
     /// The first check is still to come, and it has to pass (`mandatory`).
     Checking,
+    /// The last checks failed: no request goes to it.
     Unhealthy,
 }
 

@@ -19,11 +19,11 @@ use crate::address::address_text;
 /// Servers among which requests are spread.
 pub struct Group {
     /// Number of this group in the process, from 1; 0 for one whose connections are not kept.
-    pub id: u64,
+    pub(crate) id: u64,
     /// The `upstream`'s name, or the address as written.
     pub name: Box<str>,
-    pub method: Method,
-    pub keepalive: Keepalive,
+    pub(crate) method: Method,
+    pub(crate) keepalive: Keepalive,
     options: GroupOptions,
     /// The only server of a group that never changes.
     lone: Option<Arc<Peer>>,
@@ -45,7 +45,9 @@ pub struct Group {
 /// What else a configuration says of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupOptions {
+    /// Whether requests can be bound to servers (`sticky`).
     pub sticky: Stickiness,
+    /// Whether servers can come and go (`zone`).
     pub kept: Kept,
     /// Requests that may wait for a server, and for how long (`queue`).
     pub queue: Option<(usize, Duration)>,
@@ -61,6 +63,7 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// The server.
     pub fn peer(&self) -> &Arc<Peer> {
         &self.peer
     }
@@ -233,6 +236,7 @@ impl Group {
         self.waiting.load(Ordering::Relaxed)
     }
 
+    /// What the configuration says beside method and idle connections.
     pub fn options(&self) -> &GroupOptions {
         &self.options
     }

@@ -16,7 +16,7 @@ use tidegate_rt::net::Addr;
 
 /// The requests that go to one address, from all threads and groups.
 #[derive(Debug, Default)]
-pub struct Line {
+pub(crate) struct Line {
     /// Numbers given so far.
     numbers: AtomicU64,
     /// Requests on new connections that nothing was heard of yet.
@@ -27,7 +27,7 @@ pub struct Line {
 
 /// A request's place in the order of all.
 #[derive(Debug)]
-pub struct Place {
+pub(crate) struct Place {
     line: Arc<Line>,
     number: u64,
     since: Instant,
@@ -35,7 +35,7 @@ pub struct Place {
 
 /// A request on a new connection, until the first is heard of it: it may still wait for a process.
 #[derive(Debug)]
-pub struct Waiting {
+pub(crate) struct Waiting {
     line: Arc<Line>,
     number: u64,
 }
@@ -56,7 +56,7 @@ thread_local! {
 
 impl Line {
     /// That of an address.
-    pub fn of(address: &Addr) -> Arc<Line> {
+    pub(crate) fn of(address: &Addr) -> Arc<Line> {
         let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = lines.get_or_insert_default();
         if let Some(known) = lines.get(address).and_then(Weak::upgrade) {
@@ -69,20 +69,20 @@ impl Line {
     }
 
     /// A request's place, as it is sent. `now` is exact: what is compared may be shorter than a tick of the loop's clock.
-    pub fn enter(self: &Arc<Line>, now: Instant) -> Place {
+    pub(crate) fn enter(self: &Arc<Line>, now: Instant) -> Place {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         Place { line: self.clone(), number, since: now }
     }
 
     /// Whether others wait, so that a kept connection must not be used.
-    pub fn is_closing(&self) -> bool {
+    pub(crate) fn is_closing(&self) -> bool {
         self.to_close.load(Ordering::Relaxed) > 0
     }
 }
 
 impl Place {
     /// It was sent on a new connection.
-    pub fn wait(&self) -> Waiting {
+    pub(crate) fn wait(&self) -> Waiting {
         self.line.waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting { line: self.line.clone(), number: self.number };
         HERE.with_borrow_mut(|here| here.insert(waiting.key(), self.since));
@@ -90,7 +90,7 @@ impl Place {
     }
 
     /// It was answered: whether its connection may be kept. `now` is exact, as that of [`Line::enter`].
-    pub fn may_keep(self, now: Instant) -> bool {
+    pub(crate) fn may_keep(self, now: Instant) -> bool {
         let line = &self.line;
         let key = key(line);
         let oldest = HERE.with_borrow(|here| {

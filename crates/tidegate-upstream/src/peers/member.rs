@@ -12,16 +12,20 @@ pub struct Member {
     pub number: Option<u32>,
     /// As written.
     pub server: Box<str>,
+    /// Parameters of the `server`, which all of its addresses have.
     pub options: ServerOptions,
     /// What is asked of name servers again and again (`resolve`).
     pub name: Option<ServerName>,
+    /// Its addresses; none as long as its name is not known.
     pub places: Vec<Place>,
 }
 
 /// A name whose addresses change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerName {
+    /// As written, without a port.
     pub host: Box<str>,
+    /// Of its addresses, where no service's record says another.
     pub port: u16,
     /// The name of a service, whose records tell hosts, ports, weights and ranks (`service`).
     pub service: Option<Box<str>>,
@@ -30,13 +34,16 @@ pub struct ServerName {
 /// One address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
+    /// With its port.
     pub address: Addr,
     /// In place of the server's own, as a service's record says.
     pub weight: Option<u32>,
+    /// Whether it is asked only when no other is available; in place of the server's own, as above.
     pub backup: Option<bool>,
 }
 
 impl Place {
+    /// An address with the parameters of its server.
     pub fn of(address: Addr) -> Place {
         Place { address, weight: None, backup: None }
     }

@@ -7,6 +7,7 @@ use tidegate_rt::net::Addr;
 /// Parameters of `server` in an `upstream` block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerOptions {
+    /// Its share of the requests beside the other servers'.
     pub weight: u32,
     /// Most requests at once; 0 for no limit.
     pub max_conns: u32,
@@ -16,7 +17,9 @@ pub struct ServerOptions {
     pub fail_timeout: Duration,
     /// Span in which a server that has come back grows to its weight; zero: at once.
     pub slow_start: Duration,
+    /// It is asked only when no other server is available.
     pub backup: bool,
+    /// It is never asked.
     pub down: bool,
     /// Only requests that are bound to it (`sticky`) go to it.
     pub drain: bool,
@@ -78,15 +81,25 @@ pub enum Method {
 /// Which time `least_time` compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeKind {
-    /// Until the head of the answer (`header`).
-    Header { inflight: bool },
+    /// Until the head of the response (`header`).
+    Header {
+        /// Requests that are still waited for count as well.
+        inflight: bool,
+    },
     /// Until its last byte (`last_byte`).
-    LastByte { inflight: bool },
+    LastByte {
+        /// Requests that are still waited for count as well.
+        inflight: bool,
+    },
     /// Until a session's connection stands (`connect`).
-    Connect { inflight: bool },
+    Connect {
+        /// Requests that are still waited for count as well.
+        inflight: bool,
+    },
 }
 
 impl TimeKind {
+    /// Whether requests that are still waited for count (`inflight`).
     pub fn inflight(self) -> bool {
         match self {
             TimeKind::Header { inflight }
@@ -115,7 +128,9 @@ impl Method {
 /// What became of a peer's attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
+    /// It responded.
     Success,
+    /// It counts towards `max_fails`.
     Failure,
     /// Neither (a 404 that made another server be asked).
     Neutral,
@@ -124,6 +139,7 @@ pub enum Outcome {
 /// Whether requests can be bound to servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stickiness {
+    /// They cannot.
     #[default]
     None,
     /// By the server's route, or the hash of its address.

@@ -16,11 +16,13 @@ use crate::moment;
 pub struct Peer {
     /// Different from all others in the process, those that are gone included.
     pub id: u64,
+    /// Where it listens.
     pub address: Addr,
     /// As `$upstream_addr` shows it: `127.0.0.1:80`, `unix:/path`.
     pub text: Box<str>,
     /// The server as written, of which this is one address.
     pub server: Box<str>,
+    /// What is counted of it.
     pub figures: Figures,
     active: AtomicU32,
     /// There are failures that a success would end.
@@ -32,15 +34,21 @@ pub struct Peer {
 /// What is counted of a server, for status pages. All since the process began.
 #[derive(Debug, Default)]
 pub struct Figures {
+    /// Requests that it was chosen for, where the group counts.
     pub requests: AtomicU64,
     /// By the first digit of their status.
     pub responses: [AtomicU64; 5],
+    /// Bytes sent to it.
     pub sent: AtomicU64,
+    /// Bytes received from it.
     pub received: AtomicU64,
+    /// Attempts that failed.
     pub fails: AtomicU64,
     /// Times that it became unavailable by failures.
     pub unavailable: AtomicU64,
+    /// Checks of it (`health_check`).
     pub checks: AtomicU64,
+    /// Those that it failed.
     pub checks_failed: AtomicU64,
     /// Times that it became unhealthy by checks.
     pub unhealthy: AtomicU64,
@@ -124,14 +132,15 @@ impl Average {
 
 /// A request whose time is running, until this is dropped.
 #[derive(Debug)]
-pub struct InFlight {
+pub(crate) struct InFlight {
     peer: Arc<Peer>,
     kind: TimeKind,
     begun: u64,
 }
 
 impl InFlight {
-    pub fn begin(peer: &Arc<Peer>, kind: TimeKind, now: Instant) -> InFlight {
+    /// The time of a request to `peer` runs from `now` on.
+    pub(crate) fn begin(peer: &Arc<Peer>, kind: TimeKind, now: Instant) -> InFlight {
         let begun = moment::millis(now);
         peer.times.running.fetch_add(1, Ordering::Relaxed);
         peer.times.begun.fetch_add(begun, Ordering::Relaxed);
@@ -139,7 +148,7 @@ impl InFlight {
     }
 
     /// The connection stands. `true`: that was the time that counts.
-    pub fn connected(&self, now: Instant) -> bool {
+    pub(crate) fn connected(&self, now: Instant) -> bool {
         let counts = matches!(self.kind, TimeKind::Connect { .. });
         if counts {
             let now = moment::millis(now);
@@ -149,14 +158,14 @@ impl InFlight {
     }
 
     /// The head has come. `true`: that was the time that counts.
-    pub fn header(&self, now: Instant) -> bool {
+    pub(crate) fn header(&self, now: Instant) -> bool {
         let now = moment::millis(now);
         self.peer.times.header.add(now.saturating_sub(self.begun), now);
         matches!(self.kind, TimeKind::Header { .. })
     }
 
     /// The last byte has come.
-    pub fn last_byte(&self, now: Instant) {
+    pub(crate) fn last_byte(&self, now: Instant) {
         let now = moment::millis(now);
         self.peer.times.last_byte.add(now.saturating_sub(self.begun), now);
     }
@@ -222,11 +231,12 @@ fn since(noted: &AtomicU64, now: Instant) -> Option<Duration> {
 
 impl Peer {
     /// The order of requests to its address, where its processes serve one connection each.
-    pub fn line(&self) -> &Arc<Line> {
+    pub(crate) fn line(&self) -> &Arc<Line> {
         self.line.get_or_init(|| Line::of(&self.address))
     }
 
-    pub fn new(server: &str, address: Addr) -> Peer {
+    /// A server that nothing is known of. `server` is as written in the configuration.
+    pub(super) fn new(server: &str, address: Addr) -> Peer {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Peer {
             id: NEXT.fetch_add(1, Ordering::Relaxed),

@@ -33,14 +33,19 @@ pub(super) struct State {
 /// A server as status pages show it.
 #[derive(Clone, Debug)]
 pub struct SlotView {
+    /// Its number for commands; never given twice.
     pub number: u32,
     /// Number of the server with a name of which it is an address.
     pub parent: Option<u32>,
+    /// The server itself, with its figures.
     pub peer: Arc<Peer>,
+    /// Its parameters as they are now.
     pub options: ServerOptions,
     /// Failures keep it from being tried.
     pub resting: bool,
+    /// The worst that its checks say.
     pub health: Health,
+    /// It has as many requests as `max_conns` allows.
     pub full: bool,
 }
 

@@ -6,7 +6,7 @@ use crate::settings::LocalAddress;
 
 /// What a connection must fit to serve a request again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fit {
+pub(crate) struct Fit {
     /// Id of the server.
     pub peer: u64,
     /// Location, where connections are not shared between locations; else 0.

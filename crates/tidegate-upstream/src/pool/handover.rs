@@ -26,7 +26,7 @@ use crate::moment;
 use crate::peers::Group;
 
 /// What other threads see of a thread's idle connections of a group. Only that thread writes.
-pub struct Share {
+pub(crate) struct Share {
     idle: AtomicUsize,
     /// When the one that has been idle longest became so, as [`moment::nanos`]; [`NEVER`] where there is none.
     oldest: AtomicU64,
@@ -36,14 +36,14 @@ pub struct Share {
 }
 
 /// A thread asks for a connection.
-pub struct Wish {
+pub(crate) struct Wish {
     pub group: u64,
     pub fit: Fit,
     pub(super) reply: oneshot::Sender<Option<Parcel>>,
 }
 
 /// A connection without its loop.
-pub struct Parcel {
+pub(crate) struct Parcel {
     stream: Stream,
     opened: Instant,
     requests: u64,
@@ -66,7 +66,7 @@ const NEVER: u64 = u64::MAX;
 
 impl Share {
     /// A new one, which the other threads see as long as it lives. They send their `wishes` there.
-    pub fn new(group: u64, wishes: MailSender<Wish>) -> Arc<Share> {
+    pub(crate) fn new(group: u64, wishes: MailSender<Wish>) -> Arc<Share> {
         let share = Arc::new(Share {
             idle: AtomicUsize::new(0),
             oldest: AtomicU64::new(NEVER),
@@ -81,13 +81,13 @@ impl Share {
     }
 
     /// Tells of a shelf after it has changed; servers that went are told later by [`Share::tell_servers`].
-    pub fn tell<T>(&self, shelf: &Shelf<T>) {
+    pub(crate) fn tell<T>(&self, shelf: &Shelf<T>) {
         self.idle.store(shelf.len(), Ordering::Relaxed);
         self.oldest.store(shelf.oldest().map_or(NEVER, moment::nanos), Ordering::Relaxed);
     }
 
     /// Tells of a server that came.
-    pub fn tell_server(&self, server: u64) {
+    pub(crate) fn tell_server(&self, server: u64) {
         let servers = self.servers.load(Ordering::Relaxed);
         if servers & server_bit(server) == 0 {
             self.servers.store(servers | server_bit(server), Ordering::Relaxed);
@@ -95,7 +95,7 @@ impl Share {
     }
 
     /// Tells which servers there are.
-    pub fn tell_servers<T>(&self, shelf: &Shelf<T>) {
+    pub(crate) fn tell_servers<T>(&self, shelf: &Shelf<T>) {
         self.servers.store(shelf.servers(), Ordering::Relaxed);
     }
 
@@ -114,7 +114,7 @@ pub fn idle_of(group: &Group) -> usize {
 }
 
 /// The thread that has had a connection to spare longest, if any says so.
-pub fn owner(group: &Group, fit: &Fit, now: Instant) -> Option<Arc<Share>> {
+pub(crate) fn owner(group: &Group, fit: &Fit, now: Instant) -> Option<Arc<Share>> {
     // What a TLS library keeps with its socket does not go to another thread.
     if group.keepalive.idle_max == 0 || fit.brief || fit.tls.is_some() {
         return None;
@@ -128,7 +128,7 @@ pub fn owner(group: &Group, fit: &Fit, now: Instant) -> Option<Arc<Share>> {
 }
 
 /// Asks a thread for a connection. `None`: it has none after all, or does not answer in time.
-pub async fn ask(owner: Arc<Share>, group: u64, fit: Fit) -> Option<Box<OriginConnection>> {
+pub(crate) async fn ask(owner: Arc<Share>, group: u64, fit: Fit) -> Option<Box<OriginConnection>> {
     let (reply, answer) = oneshot::channel();
     owner.wishes.send(Wish { group, fit, reply }).ok()?;
     let parcel = timeout(ANSWER_WAIT, answer).await.ok()?.ok()??;

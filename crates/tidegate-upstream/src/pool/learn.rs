@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// What a thread has learnt of servers, by their ids.
 #[derive(Default)]
-pub struct Learned(HashMap<u64, Lesson>);
+pub(crate) struct Learned(HashMap<u64, Lesson>);
 
 #[derive(Clone, Copy)]
 struct Lesson {
@@ -31,7 +31,7 @@ const SERVERS_MAX: usize = 4096;
 
 impl Learned {
     /// Takes note of a connection that its origin closed after so long.
-    pub fn closed(&mut self, server: u64, idle: Duration, now: Instant) {
+    pub(crate) fn closed(&mut self, server: u64, idle: Duration, now: Instant) {
         if idle < AGE_MIN {
             return;
         }
@@ -48,7 +48,7 @@ impl Learned {
     }
 
     /// How long connections to a server may be idle, where that is known.
-    pub fn limit(&self, server: u64, now: Instant) -> Option<Duration> {
+    pub(crate) fn limit(&self, server: u64, now: Instant) -> Option<Duration> {
         let lesson = self.0.get(&server).filter(|lesson| lesson.is_habit)?;
         let holds = now.saturating_duration_since(lesson.at) < FORGET;
         // It was closed up to a second before it was found so.
@@ -58,7 +58,7 @@ impl Learned {
 
 /// How long connections may be idle by the origin's own word (field `Keep-Alive`, RFC 2068 section
 /// 19.7.1.1: `timeout=5`).
-pub fn told(field: &[u8]) -> Option<Duration> {
+pub(crate) fn told(field: &[u8]) -> Option<Duration> {
     let text = std::str::from_utf8(field).ok()?;
     let number = text.split(',').find_map(|part| part.trim().strip_prefix("timeout="))?;
     Some(before(Duration::from_secs(number.trim().parse().ok()?)))

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use super::fit::Fit;
 
 /// A thread's idle connections of a group, in the order in which they became so.
-pub struct Shelf<T> {
+pub(crate) struct Shelf<T> {
     idle: Vec<Idle<T>>,
 }
 
 /// One of them.
 #[derive(Debug)]
-pub struct Idle<T> {
+pub(crate) struct Idle<T> {
     pub connection: T,
     pub fit: Fit,
     pub since: Instant,
@@ -32,26 +32,31 @@ pub(super) const EXCESS_IDLE: Duration = Duration::from_millis(10);
 pub(super) const EXCESS_MAX: usize = 512;
 
 impl<T> Shelf<T> {
-    pub const fn new() -> Shelf<T> {
+    pub(crate) const fn new() -> Shelf<T> {
         Shelf { idle: Vec::new() }
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.idle.len()
     }
 
     /// Since when the one has been idle that has been so longest.
-    pub fn oldest(&self) -> Option<Instant> {
+    pub(crate) fn oldest(&self) -> Option<Instant> {
         self.idle.first().map(|idle| idle.since)
     }
 
     /// The servers, each a bit of 64 by its id.
-    pub fn servers(&self) -> u64 {
+    pub(crate) fn servers(&self) -> u64 {
         self.idle.iter().fold(0, |servers, idle| servers | server_bit(idle.fit.peer))
     }
 
     /// One that fits and still lives, the one used last first.
-    pub fn take(&mut self, fit: &Fit, now: Instant, is_quiet: impl Fn(&T) -> bool) -> Option<T> {
+    pub(crate) fn take(
+        &mut self,
+        fit: &Fit,
+        now: Instant,
+        is_quiet: impl Fn(&T) -> bool,
+    ) -> Option<T> {
         loop {
             let at = self.idle.iter().rposition(|idle| idle.fit == *fit)?;
             let idle = self.idle.remove(at);
@@ -62,7 +67,7 @@ impl<T> Shelf<T> {
     }
 
     /// One that fits, still lives and is not needed here, the one that has been idle longest first.
-    pub fn spare(
+    pub(crate) fn spare(
         &mut self,
         fit: &Fit,
         now: Instant,
@@ -83,7 +88,7 @@ impl<T> Shelf<T> {
     /// Keeps one, in its place by time. Where there are `most` the one that has been idle longest goes, unless
     /// another one like the new one is idle, too: that one would have been used had they not been in use at the
     /// same time. Such a moment may come again at once, and [`Shelf::trim`] ends it.
-    pub fn put(&mut self, idle: Idle<T>, most: usize) {
+    pub(crate) fn put(&mut self, idle: Idle<T>, most: usize) {
         let above = (self.idle.len() + 1).saturating_sub(most);
         let has_like = || self.idle.iter().any(|other| other.fit == idle.fit);
         if above > EXCESS_MAX || (above > 0 && !has_like()) {
@@ -101,7 +106,7 @@ impl<T> Shelf<T> {
 
     /// Drops those above `most` that have been idle longest, as far as they have been so for [`EXCESS_IDLE`].
     /// Returns whether there are others above.
-    pub fn trim(&mut self, most: usize, now: Instant) -> bool {
+    pub(crate) fn trim(&mut self, most: usize, now: Instant) -> bool {
         let above = self.idle.len().saturating_sub(most);
         let is_late = |idle: &Idle<T>| now.saturating_duration_since(idle.since) >= EXCESS_IDLE;
         let late = self.idle.iter().take(above).take_while(|idle| is_late(idle)).count();
@@ -110,11 +115,11 @@ impl<T> Shelf<T> {
     }
 
     /// Takes out all that fit.
-    pub fn remove(&mut self, fit: &Fit) -> Vec<Idle<T>> {
+    pub(crate) fn remove(&mut self, fit: &Fit) -> Vec<Idle<T>> {
         self.idle.extract_if(.., |idle| idle.fit == *fit).collect()
     }
 
-    pub fn retain(&mut self, keep: impl FnMut(&Idle<T>) -> bool) {
+    pub(crate) fn retain(&mut self, keep: impl FnMut(&Idle<T>) -> bool) {
         self.idle.retain(keep);
     }
 }

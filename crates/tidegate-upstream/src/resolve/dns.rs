@@ -41,7 +41,9 @@ pub(super) struct Answer {
 pub struct ServiceRecord {
     /// The lowest is to be asked first.
     pub priority: u16,
+    /// Its share beside others of the same priority.
     pub weight: u16,
+    /// Where the service listens.
     pub port: u16,
     /// Without a dot at its end.
     pub target: String,

@@ -62,11 +62,14 @@ pub enum ResolverError {
     Parameter(String),
     /// A name server's address that cannot be read or found.
     Server {
+        /// As written.
         word: String,
+        /// In nginx's words.
         wrong: &'static str,
     },
     /// Neither family is to be asked for.
     NoFamily,
+    /// There is no name server among the words.
     NoServers,
 }
 

@@ -8,11 +8,15 @@ use tidegate_rt::net::Addr;
 /// An address or name with an optional port, or `unix:/path`, as `server` and `proxy_pass` take it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostPort {
+    /// The path behind `unix:`.
     Unix(String),
-    /// Host without brackets, and the port if one is written.
+    /// A host with or without a port.
     Inet {
+        /// Without brackets.
         host: String,
+        /// As far as one is written; never 0.
         port: Option<u16>,
+        /// The address, where the host is one, with the default port where none is written.
         literal: Option<SocketAddr>,
     },
 }

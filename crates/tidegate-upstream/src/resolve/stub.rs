@@ -22,10 +22,13 @@ use super::shared::Questions;
 /// A `resolver` directive.
 #[derive(Clone, Debug)]
 pub struct Resolver {
+    /// Name servers, in the order in which they are written.
     pub servers: Vec<SocketAddr>,
     /// `valid=`: in place of the answers' own times.
     pub valid: Option<Duration>,
+    /// `ipv4=`: A records are asked for.
     pub ipv4: bool,
+    /// `ipv6=`: AAAA records are asked for.
     pub ipv6: bool,
     /// `resolver_timeout`.
     pub timeout: Duration,

@@ -12,9 +12,7 @@ use std::{error, fmt};
 use tidegate_rt::net::{Addr, ConnectOptions, Datagram};
 use tidegate_rt::timer;
 use tidegate_upstream::care::checks::{CheckFailure, Probe};
-use tidegate_upstream::connection::{ConnectError, connect_options, dial, secure};
-use tidegate_upstream::log::os_error;
-use tidegate_upstream::{Io, Peer};
+use tidegate_upstream::{ConnectError, Io, Peer, connect_options, dial, os_error, secure};
 
 use super::rule::{Rules, Verdict};
 use crate::stream::proxy::settings::Settings;

@@ -12,10 +12,8 @@ use tidegate_core::{Exchange, Level};
 use tidegate_rt::net::{ConnectOptions, Datagram};
 use tidegate_rt::timer::Deadline;
 use tidegate_rt::{clock, share};
-use tidegate_upstream::SharedReport;
-use tidegate_upstream::connection::ConnectError;
-use tidegate_upstream::log::os_error;
 use tidegate_upstream::peers::{Outcome, Peer};
+use tidegate_upstream::{ConnectError, SharedReport, os_error};
 
 use super::run::{Ended, Tries, failed, header};
 use super::settings::Settings;

@@ -10,11 +10,9 @@ use tidegate_core::{Exchange, Level, Step};
 use tidegate_rt::clock;
 use tidegate_rt::net::{ConnectOptions, Stream};
 use tidegate_tls::TlsTarget;
-use tidegate_upstream::connection::{ConnectError, connect_options, dial, secure};
-use tidegate_upstream::log::os_error;
 use tidegate_upstream::peers::{Choice, Lease, Outcome, Peer};
 use tidegate_upstream::relay::{Flow, RelayEnd, RelayOptions, relay};
-use tidegate_upstream::{Io, SharedReport};
+use tidegate_upstream::{ConnectError, Io, SharedReport, connect_options, dial, os_error, secure};
 
 use super::conf::Header;
 use super::datagrams;
