@@ -41,7 +41,10 @@ use crate::settings::FetchSettings;
 use crate::wire::{self, Codec, HeadError, Wire};
 
 /// Asks the group's servers until one answers. Owns all it needs: it can run in a detached task of the
-/// thread. Dropping it gives the attempt up.
+/// thread.
+///
+/// Dropping it gives the attempt up: its connection is closed, the lease is returned, the server is not blamed, and the
+/// report's last attempt stays without a response time unless whoever dropped it finishes it.
 ///
 /// # Errors
 /// With the status to answer: 502 and 504 as the last attempt ended, 400/408/413 when the client's body
@@ -109,6 +112,13 @@ struct Answer {
 
 impl Fetch {
     /// Tries servers from `now` on: the head that is accepted, its server, and when it came.
+    ///
+    /// Invariant: at the head of the loop nothing of an attempt is under way, and `held` is the lease of a server that
+    /// is to be asked again over a new connection (`retry` draws the states). Each turn begins one attempt in the
+    /// report, and ends it in the report and in the group before the next one begins.
+    ///
+    /// Dropped while it waits in the queue, it gives its place back. Dropped in an attempt, the lease and the
+    /// connection go with it; neither retry nor group hears of that attempt, as nobody knows how it would have ended.
     async fn run(&mut self, mut now: Instant) -> Result<(Answer, Lease, Instant), FetchError> {
         let mut held = None;
         loop {
@@ -244,7 +254,16 @@ impl Fetch {
         self.log.write(Level::Error, &trouble.message, trouble.action, &upstream);
     }
 
-    /// One server: connection, request, head.
+    /// One server: connection, request, final head (RFC 9110 section 15.2 has the interim ones, which are passed on or
+    /// skipped).
+    ///
+    /// Invariant: `retry.sent` is set as soon as a connection is there, before the first byte is written, so that a
+    /// request that may have been read counts as sent. A connection that breaks before any byte of a response is
+    /// `ReusedLost` where it had served before: origins close idle connections at any time (RFC 9112 section 9.3.1).
+    ///
+    /// The connection is a local of this future until the head is whole: dropped at any await it is closed, and not
+    /// given back, as a response may still come on it. A body that the client streams goes back to `given_back` as
+    /// soon as it is sent; until then it is lost with the future.
     async fn attempt(&mut self, peer: &Peer, now: Instant) -> Result<Answer, Trouble> {
         let wanted = Wanted {
             careful: !self.retry.idempotent || !self.retry.repeatable,
@@ -332,7 +351,12 @@ impl Fetch {
     }
 
     /// Sends what is left while reading until a head is whole. An origin that takes no more of the request may
-    /// have said why: what it sent is read before the failure counts.
+    /// have said why: what it sent is read before the failure counts (RFC 9112 section 9.5).
+    ///
+    /// One wait over two things: the upload is polled first, then the reader. As long as the upload is under way its
+    /// own limit holds (`*_send_timeout`); the time to respond (`*_read_timeout`) begins when all is sent. The inner
+    /// values are: `None`, the upload failed and its error is in `ended`; `Some(None)`, time is over;
+    /// `Some(Some(read))`, the reader's. Dropped, it leaves upload and reader as they are; `attempt` owns them.
     async fn exchange(
         &mut self,
         connection: &OriginConnection,

@@ -88,6 +88,10 @@ impl PartRequest {
 
     /// The request for the bytes from `start` to `last` (included; `None`: the end), of the representation
     /// that `validator` names if there is one. Conditions of the first request are left out.
+    ///
+    /// The head is the first request's, line by line, with `Range` and `If-Range` behind it (RFC 9110 sections 13.1.5
+    /// and 14.2): an origin whose representation has changed sends all of it with a 200, which the caller must not take
+    /// for the part. It asks for no upgrade and wants no interim responses.
     pub fn part(&self, start: u64, last: Option<u64>, validator: Option<&[u8]>) -> OriginRequest {
         const CONDITIONS: [&[u8]; 4] =
             [b"if-none-match:", b"if-modified-since:", b"if-match:", b"if-unmodified-since:"];

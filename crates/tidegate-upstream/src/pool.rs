@@ -1,5 +1,18 @@
 //! Idle connections to origins, kept per thread: taking and giving one back needs no lock. Where a thread has
 //! none, it may get one from another ([`handover`]).
+//!
+//! ```text
+//! in use ── give: whole response, below `keepalive_requests` and `keepalive_time` ──> idle ── take ──> in use
+//!    │                                                                                │ │
+//!    └── anything else ──> closed <── sweep: `keepalive_timeout`, the origin's word ──┘ └── spare ──> another thread
+//!                                     or habit, closed by the origin, more than `keepalive`
+//! ```
+//!
+//! Invariants: a connection is idle in one pool or in use by one request. An idle one is used by a request that fits in
+//! all of [`Fit`] and by no other, and only as long as nothing has arrived on it: what arrives is a close, or a
+//! response that belongs to nobody. It is given up a second before its origin would close it (RFC 9112 section 9.5),
+//! by what the origin said (`Keep-Alive`) or did ([`learn`]). A sweep runs while its pool has something to sweep and
+//! ends itself; a loop that ends drops its pools.
 
 pub(crate) mod fit;
 pub(crate) mod handover;

@@ -173,6 +173,13 @@ thread_local! {
 }
 
 /// Relays until the end that the options say.
+///
+/// A direction goes reading, delivering, `ended` (its source is done), `closed` (the end was passed on, where it is to
+/// be). Each direction has one buffer, which is empty whenever it reads. A failed write ends its direction; the other
+/// one goes on as `broken` until its sender's last bytes are delivered, then the write's error is the relay's.
+///
+/// Dropped at its one await, both sockets stay open with their owner; what was read and not delivered is in `up` and
+/// `down`, and lost with them.
 pub async fn relay(
     client: &dyn ByteStream,
     origin: &Io,

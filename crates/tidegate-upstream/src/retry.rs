@@ -1,4 +1,27 @@
 //! When another server is asked: a state machine without I/O (`proxy_next_upstream` and companions).
+//!
+//! ```text
+//! choosing ──no server──> gives up: 502, "no live upstreams"
+//!    │ a server; sent = false
+//! connecting
+//!    │ a connection; sent = true
+//! sending, reading
+//!    │ a head; or, from each of the two: refused, broken, late, no head
+//! Retry::decide ──> Accept:         the response goes to whoever asked
+//!               ──> NextPeer:       choosing
+//!               ──> SamePeer:       connecting to the same server, by a new connection
+//!               ──> GiveUp(status): the fetch fails
+//! ```
+//!
+//! Invariants:
+//! - A request of which something was sent goes to no other server unless it may be repeated: its method is idempotent
+//!   (RFC 9110 section 9.2.2) or `non_idempotent` is listed, and its body can be sent again.
+//! - `tries_left` falls with each decision that asks for another server and never rises, so a fetch ends. `SamePeer` is
+//!   no such decision: a new connection cannot fail by `ReusedLost`, so it comes at most once for each server.
+//! - A status that is listed and cannot be tried elsewhere is passed on as it came; only errors become a status of ours.
+//! - Time is compared in one place: behind `until` no other server is asked; what is under way ends by limits of its own.
+//!
+//! The machine waits for nothing. Who drives it (`fetch`) may be dropped between any two calls.
 
 #[cfg(test)]
 mod tests;
@@ -110,7 +133,8 @@ pub(crate) struct Retry {
 }
 
 impl Retry {
-    /// Decides after an attempt, and whether the server is to blame.
+    /// Decides after an attempt, and whether the server is to blame (`max_fails` counts it). The statuses of giving up
+    /// are nginx's: 504 where time ran out, else 502.
     pub(crate) fn decide(&mut self, event: Event, now: Instant) -> (Decision, Blame) {
         match event {
             Event::ReusedLost if self.repeatable && self.may_repeat() => {

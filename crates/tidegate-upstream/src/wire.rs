@@ -140,6 +140,15 @@ impl Codec {
     /// Reads what was appended to `buffer` from `new` on. When the head is whole, says where in the buffer
     /// the body begins: what is there already stays where it is, since moving a page costs more than all of
     /// the head.
+    ///
+    /// Between two calls the buffer holds the head's bytes so far, with FastCGI only what was output: records are taken
+    /// apart in place, and their decoder remembers where in a record it is. `head` keeps its place in the same way, so
+    /// a call with no new line costs a look at the new bytes.
+    ///
+    /// # Errors
+    /// What came is no head (RFC 9112 section 4, RFC 3875 section 6.2), is larger than `head_bytes_max`
+    /// (`proxy_buffer_size`), or an application refuses; `fastcgi_catch_stderr` makes a head an invalid one, without a
+    /// text.
     pub(crate) fn parse(
         &mut self,
         buffer: &mut Vec<u8>,

@@ -311,6 +311,10 @@ pub enum NotStorable {
 /// `valid_for_status` is what `proxy_cache_valid` gives for the response's status, seconds;
 /// `Some(0)` means not to store. Priority: `X-Accel-Expires`, then `Cache-Control`
 /// (`s-maxage` before `max-age`), then `Expires`, then `proxy_cache_valid`.
+///
+/// The order of nginx, as `proxy_ignore_headers` and `proxy_cache_valid` document it: a cookie and `Vary: *` forbid
+/// whatever the times say; a time in the response counts before one of the configuration; a field that is ignored is as
+/// if it had not been sent.
 pub fn storable(
     response: &Headers,
     ignored: IgnoredFields,

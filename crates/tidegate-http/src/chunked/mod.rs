@@ -177,6 +177,12 @@ impl ChunkedDecoder {
         }
     }
 
+    /// One byte that is neither data nor trailer (RFC 9112 section 7.1).
+    ///
+    /// `Size` → (`Extension`) → `SizeLf` → `Data`, or `Trailer` behind size 0; behind the data `DataCr` → `DataLf` →
+    /// `Size`. Each line must end with CR LF: a bare LF is refused, as another reader may see another end (request
+    /// smuggling). A size has at most 63 bits and sixteen digits, zeros in front included; extensions are bounded per
+    /// chunk and per body.
     fn line_byte(&mut self, byte: u8) -> Result<(), ChunkError> {
         match (self.state, byte) {
             (State::Size, b'\r') if self.digits > 0 => self.state = State::SizeLf,

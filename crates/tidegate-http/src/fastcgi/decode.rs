@@ -116,6 +116,10 @@ impl Decoder {
     /// place on that is returned. That is 0 if the buffer held something already: then the output follows
     /// it. Else the first record's output stays where it is, and is not moved over the record's head.
     ///
+    /// States (FastCGI 1.0 section 3.3): `Header` → `Stdout`, `Stderr` or `End` by the record's type → `Padding`, if it
+    /// has any → `Header`; behind the `END_REQUEST` record `Over`, where every further byte is excess. `write <= read`
+    /// holds always: bytes move towards the front only, and each is moved once.
+    ///
     /// # Errors
     /// The bytes are no records of this request. Only the output in front of the mistake is left.
     pub fn decode(&mut self, buffer: &mut Vec<u8>, start: usize) -> Result<usize, RecordError> {

@@ -58,6 +58,9 @@ pub fn parse(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
     parse_v1(buffer)
 }
 
+/// Version 1: one line of words, `PROXY TCP4 SOURCE DESTINATION PORT PORT` with CR LF, or `PROXY UNKNOWN` and anything
+/// (the PROXY protocol's specification, section 2.1). It is refused as soon as it cannot become one: at the first
+/// wrong byte of the prefix, and at the largest length of the specification without a line end.
 fn parse_v1(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
     let prefix = b"PROXY ";
     let common = buffer.len().min(prefix.len());

@@ -184,6 +184,12 @@ impl Parser<'_> {
         Ok(Parse::Partial)
     }
 
+    /// Reads field lines until the empty line (RFC 9112 section 5).
+    ///
+    /// Invariant: `progress.line_start` is the begin of the first line that is not noted yet, so that after `Partial`
+    /// the call is made again with the same bytes and more, and reads no line twice. The limits on one line, on all of
+    /// the head (`large_client_header_buffers`) and on the number of fields are looked at with each line, before it is
+    /// noted.
     fn fields(&mut self) -> Result<Parse, RequestError> {
         loop {
             let start = self.head.progress.line_start;

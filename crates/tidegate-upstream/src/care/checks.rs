@@ -1,5 +1,18 @@
 //! Servers are asked now and then whether they are well (`health_check`). What is asked is the caller's;
 //! here is when, and what follows from the answers.
+//!
+//! ```text
+//!                 passed                     `fails` failed in a row
+//! Checking ──────────────────> Fine ────────────────────────────────> Unhealthy
+//!     │                         ^                                        │
+//!     │ failed                  └──────── `passes` passed in a row ──────┘
+//!     └────────────────────────────────────────────────────────────────> Unhealthy
+//! ```
+//!
+//! A server begins as `Checking` where the check is `mandatory` (no request goes to it), else as `Fine`, or with what
+//! an earlier configuration knew. Each server has one task: a random wait, the check, the interval. So a server has one
+//! check of a kind under way at most. Dropped while it waits or checks (the plan or the server is gone), the task says
+//! nothing of that check: health changes behind a whole check only.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

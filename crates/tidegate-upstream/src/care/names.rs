@@ -1,5 +1,18 @@
 //! Servers with a name are looked up again when the answer of the name servers expires (`resolve`,
 //! `service`).
+//!
+//! A server with a name has one task: it asks, tells the group, and sleeps as long as the answer holds. What an answer
+//! changes:
+//!
+//! | the name servers | the server's addresses | asked again after |
+//! |---|---|---|
+//! | have addresses | those | `valid`, or the shortest time to live, at least a second |
+//! | do not answer in time | stay | a second |
+//! | say that there is no such name | none | `valid`, or ten seconds |
+//! | fail otherwise | stay | `valid`, or ten seconds |
+//!
+//! The tasks are dropped, at whatever they wait for, with the plan, and one by one as servers leave the group. A
+//! question that is dropped changes nothing; the group is told in one step, behind the last answer.
 
 use std::collections::HashMap;
 use std::pin::Pin;

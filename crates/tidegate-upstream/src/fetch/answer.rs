@@ -43,6 +43,13 @@ pub(super) struct Received {
 }
 
 impl Parts {
+    /// The body behind an accepted head: a raw connection for a 101 that was asked for, all of it where it is here
+    /// already, else a stream.
+    ///
+    /// Decides whether the connection may serve again. It may where the language has an end of its own and the origin
+    /// did not say otherwise (RFC 9112 section 9.3), the request was sent as a whole, and nothing came behind the body;
+    /// what ends by close is never kept. Waits for nothing: the lease goes with a stream and ends here with a whole
+    /// body.
     pub(super) fn body(
         self,
         mut connection: Box<OriginConnection>,
@@ -104,7 +111,11 @@ impl Parts {
         OriginBody::Stream(Box::new(BodyReader::new(start, connection)))
     }
 
-    /// The length of a body that is here already, and whether nothing but its end came behind it.
+    /// The length of a body that is here already, and whether nothing but its end came behind it. `None` where more
+    /// has to be received, be it the end of the last record or the line behind a value.
+    ///
+    /// Bytes behind the end are logged here once and make the connection unusable: the next response on it would begin
+    /// with them. A close is no end that is here: but for FastCGI's records, `UntilClose` is always a stream.
     fn whole_length(
         &self,
         codec: &Codec,

@@ -109,6 +109,13 @@ impl Start {
 }
 
 /// Streams a response body.
+///
+/// States, by what it holds: `connection` is there as long as the body is not over; `start.upload` as long as the
+/// request is still being sent beside it. Each poll gives a piece out of `start.input` or receives more into it.
+///
+/// The body is over once, in `end`: whole (the connection goes back, where `start.keep` allows and all of the request
+/// was sent), given up, or broken. Then the attempt is finished and the lease ended, and every later poll is the end
+/// of the stream. Dropped before that, it is given up: the connection is closed, and the server is not blamed.
 pub struct BodyReader {
     start: Start,
     /// `None` once the body is over.
@@ -151,6 +158,11 @@ impl BodyReader {
     }
 
     /// Receives more; `Ok(false)` is the end of the stream.
+    ///
+    /// Called only with nothing left in `start.input`. A wait for the pace (`*_limit_rate`) is no wait for the origin:
+    /// its limit (`*_read_timeout`) begins when the socket is asked. No buffer is held while nothing is there. A reset
+    /// is the end of an error's page whose origin has not read all of the request, and else an error
+    /// ([`Start::closed`]). Pending leaves everything as it was: the caller may drop the body instead of polling again.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, BodyError>> {
         let room = match &self.pace {
             Some(pace) => {
@@ -259,6 +271,9 @@ impl BodyReader {
 }
 
 impl BodyStream for BodyReader {
+    /// The upload is driven here as well: an origin may respond before it has read the request, and stop reading when
+    /// nobody reads its response. Pieces come before the wait for more, so that what is here is never held back; an end
+    /// that is known with the last piece ends the body with that piece, and frees the connection a poll earlier.
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         if self.connection.is_none() {
             return Poll::Ready(None);

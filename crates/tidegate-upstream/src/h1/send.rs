@@ -63,7 +63,16 @@ impl fmt::Display for SendError {
 
 impl std::error::Error for SendError {}
 
-/// Begins to send. `Ok(None)`: all is sent.
+/// Begins to send, with one system call and without waiting. `Ok(None)`: all is sent, which is the common case and
+/// makes no future.
+///
+/// Head and a small body leave together; what the socket does not take, and every body that is larger, streamed,
+/// in records or encrypted, is the [`Upload`]'s, which starts behind the bytes that are counted in `sent`. The upload
+/// owns what it sends and shares the socket with the reader. Dropped at any await, it has sent a prefix of the
+/// request: the connection is of no more use, and its owner closes it.
+///
+/// # Errors
+/// The socket refuses; nothing can be said of what the origin has read.
 pub(crate) fn begin(
     io: &Io,
     (head, payload): (&[u8], &mut RequestPayload),

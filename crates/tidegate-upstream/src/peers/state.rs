@@ -70,7 +70,12 @@ impl State {
     }
 
     /// The group's servers from now on. Those that it had keep their state. New servers among ones that
-    /// were there before start slowly, where that is asked for.
+    /// were there before start slowly, where that is asked for (`slow_start`).
+    ///
+    /// A server is the same one if it is written the same and has the same address; of several that are, each old one
+    /// is taken once, in order. Numbers are never given twice. Afterwards every slot has a verdict for each of the
+    /// group's checks, and the places, routes and trees are made anew. Requests in progress keep their leases: those on
+    /// a server that is gone end with it.
     pub(super) fn replace(&mut self, specs: Vec<PeerSpec>, now: Instant) {
         let mut before: HashMap<(Box<str>, Box<str>), Vec<Slot>> = HashMap::new();
         let grown = self.tiers.iter().any(|tier| !tier.slots.is_empty());

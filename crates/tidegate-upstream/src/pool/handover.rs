@@ -128,6 +128,10 @@ pub(crate) fn owner(group: &Group, fit: &Fit, now: Instant) -> Option<Arc<Share>
 }
 
 /// Asks a thread for a connection. `None`: it has none after all, or does not answer in time.
+///
+/// Dropped while it waits, or too late, the wish stays in the mailbox: the other thread sees that nobody waits and
+/// keeps the connection, or takes it back if it was packed by then ([`Parcel::unpack`]). One that was sent and not
+/// looked at yet is closed with the wish.
 pub(crate) async fn ask(owner: Arc<Share>, group: u64, fit: Fit) -> Option<Box<OriginConnection>> {
     let (reply, answer) = oneshot::channel();
     owner.wishes.send(Wish { group, fit, reply }).ok()?;

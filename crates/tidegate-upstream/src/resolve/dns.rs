@@ -192,6 +192,10 @@ fn number(bytes: &[u8], at: &mut usize) -> Result<u16, DnsError> {
 }
 
 /// A name in dotted form; follows compression pointers (RFC 1035 section 4.1.4).
+///
+/// `at` ends behind the name as it lies in the message: behind the first pointer, if there is one, wherever that leads.
+/// A message may point at itself: at most [`POINTERS_MAX`] pointers are followed, and [`NAME_LETTERS_MAX`] letters
+/// read.
 fn read_name(bytes: &[u8], at: &mut usize) -> Result<String, DnsError> {
     let mut name = String::new();
     let mut place = *at;

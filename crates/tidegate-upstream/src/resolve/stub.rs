@@ -1,4 +1,23 @@
 //! The `resolver` directive: names asked of name servers over UDP, answers kept per thread, questions shared by all.
+//!
+//! ```text
+//! resolve(name) ── in the thread's cache and not over ──> addresses
+//!      │
+//! look_up(name) ── under way in this process ──> waits for that question (`shared`)
+//!      │ a task of its own, at most `resolver_timeout` long: TIMED_OUT
+//! ask_all ──> A and AAAA of one server at once ── both empty, an alias ──> ask_all(alias), at most ALIASES_MAX times
+//!      │                                      └─ neither ──> NOT_FOUND
+//! ask ──> exchange with a server ── no answer in 5 s, or it cannot be reached ──> the next server
+//!      │                         └─ a code, nonsense ──> that error
+//! exchange ──> UDP ── truncated ──> the same question over TCP (RFC 1035 section 4.2.2)
+//! ```
+//!
+//! Invariants: a question has a random id, a port of its own and its name in the answer, or the answer is passed over
+//! (RFC 5452). Answers without an address are not kept. Servers come in turn, both families of a name from the same
+//! one.
+//!
+//! Cancelling: who waits for a name may be dropped at any time; the question goes on for the others in the task that
+//! asked, and its answer is kept by whoever still waits. When the asking loop ends, the others get FAILED.
 
 #[cfg(test)]
 mod tests;
@@ -72,7 +91,9 @@ fn turn(addresses: &mut [IpAddr]) {
 }
 
 impl Resolver {
-    /// Reads the words of the directive; names of servers are looked up now, by `look_up`.
+    /// Reads the words of the directive (`resolver ADDRESS ... [valid=TIME] [ipv4=on|off] [ipv6=on|off]
+    /// [status_zone=ZONE]`); names of servers are looked up now, by `look_up`, which may block. A later parameter holds
+    /// against an earlier one. A name server behind a Unix socket is passed over.
     ///
     /// # Errors
     /// What is wrong, in nginx's words.
@@ -233,7 +254,8 @@ impl Resolver {
         self.turn.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// One question; server after server until one answers.
+    /// One question; server after server until one answers. Has no end of its own: `resolver_timeout` of the caller
+    /// drops it, and the socket with it.
     async fn ask(&self, name: &str, kind: Kind, first: usize) -> Result<dns::Answer, ResolveError> {
         if self.servers.is_empty() {
             return Err(ResolveError::NOT_FOUND);

@@ -84,6 +84,12 @@ pub struct Storable {
 
 /// Decides about a response to a GET request (RFC 9111 section 3). Whole responses only: 206 and
 /// 304 are the caller's.
+///
+/// First what forbids: the request's and the response's `no-store`, `private`, `Vary: *`, a request with
+/// `Authorization` that nothing permits to share (section 3.5), `must-understand` with an unknown status. Then how
+/// long it is fresh: by `X-Accel-Expires`, else by `s-maxage`, `max-age`, `Expires` (section 4.2.1), else by what the
+/// operator says or a guess (section 4.2.2). At last whether it is of any use: one that is stale at once and has no
+/// validator is not stored.
 pub fn storable(
     asked: Asked,
     received: Received<'_>,
