@@ -134,7 +134,7 @@ impl CacheSession {
             }
             Output::Wait { until } => self.wait(x, lookup, until, now).await,
             Output::Follow => self.suitable(x, lookup, now),
-            Output::Serve(status) => self.serve(x, lookup.entry.as_ref(), status),
+            Output::Serve(status) => self.serve(x, lookup.entry.as_ref(), status, now),
             Output::Fetch(sharing) => self.before_asking(x, lookup, (sharing, false), now).await,
             Output::Revalidate(sharing) => {
                 self.before_asking(x, lookup, (sharing, true), now).await
@@ -172,10 +172,15 @@ impl CacheSession {
         lookup::look(&self.store, &self.main, &x.request.head.headers, now).await
     }
 
-    fn serve(&self, x: &mut Exchange, stored: Option<&OpenEntry>, status: CacheStatus) -> Next {
-        let answered = stored.and_then(|stored| {
-            entry::answer(x, &*self.gateway, stored, status, clock::unix_millis())
-        });
+    fn serve(
+        &self,
+        x: &mut Exchange,
+        stored: Option<&OpenEntry>,
+        status: CacheStatus,
+        now: u64,
+    ) -> Next {
+        let answered =
+            stored.and_then(|stored| entry::answer(x, &*self.gateway, stored, status, now));
         match answered {
             Some(step) => Next::Answer(step),
             None => Next::Do(Output::Pass),
@@ -343,7 +348,7 @@ impl CacheSession {
         now: u64,
     ) -> Next {
         if self.passes_head(x) {
-            return self.serve(x, lookup.entry.as_ref(), CacheStatus::Stale);
+            return self.serve(x, lookup.entry.as_ref(), CacheStatus::Stale, now);
         }
         let status = match self.store.begin_fill(&lookup.key, now) {
             Err(_) => CacheStatus::Updating,
@@ -359,7 +364,7 @@ impl CacheSession {
                 CacheStatus::Stale
             }
         };
-        self.serve(x, lookup.entry.as_ref(), status)
+        self.serve(x, lookup.entry.as_ref(), status, clock::unix_millis())
     }
 
     /// What the origin is to be asked.

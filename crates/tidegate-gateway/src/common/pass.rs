@@ -60,7 +60,7 @@ impl Pass {
             return Err(error(message.to_owned()));
         }
         let authority = url.authority.clone();
-        let target = url.resolve_now(&groups, plan.environment).map_err(|wrong| {
+        let target = url.resolve_now(&groups, plan.environment, clock::now()).map_err(|wrong| {
             let what = match wrong {
                 UrlError::Invalid(what) => what,
                 UrlError::Prefix => "invalid host",
@@ -94,7 +94,7 @@ impl Pass {
             return Err(Refused::INTERNAL);
         };
         let key = groups.key(&url.authority);
-        let name = match url.clone().find(groups) {
+        let name = match url.clone().find(groups, clock::now()) {
             Ok(target) => return Ok(TargetRef::Made(Box::new(target), key)),
             Err(FindError::Name(name)) => name,
             Err(FindError::Invalid(what)) => {
@@ -110,7 +110,8 @@ impl Pass {
         // Boxed: the state of a query is large, and most targets need none.
         match Box::pin(resolver.resolve(&name, clock::now())).await {
             Ok(addresses) => {
-                let target = url.with_addresses(addresses).map_err(|_| Refused::INTERNAL)?;
+                let target = url.with_addresses(addresses, clock::now());
+                let target = target.map_err(|_| Refused::INTERNAL)?;
                 Ok(TargetRef::Made(Box::new(target), None))
             }
             Err(error) => {

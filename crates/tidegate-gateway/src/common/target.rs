@@ -1,9 +1,9 @@
 //! Where `proxy_pass` and its kin lead: the text taken apart, and the group of servers found for it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tidegate_plan::Environment;
-use tidegate_rt::clock;
 use tidegate_upstream::peers::ServerName;
 use tidegate_upstream::resolve::{self, HostPort};
 use tidegate_upstream::{Group, GroupOptions, Keepalive, Member, Method, ServerOptions};
@@ -128,6 +128,7 @@ impl Url {
         self,
         groups: &Groups,
         environment: &Environment<'_>,
+        now: Instant,
     ) -> Result<Target, UrlError> {
         let tls = self.scheme.tls;
         if let Some(group) = groups.find(&self.authority, tls) {
@@ -138,7 +139,7 @@ impl Url {
         let look_up = |host: &str| environment.resources.addresses(host);
         let addresses = match (resolve::addresses(&host, port, look_up), groups.pending()) {
             (Err(resolve::NOT_FOUND), Some(pending)) => {
-                let group = Arc::new(self.unresolved(port));
+                let group = Arc::new(self.unresolved(port, now));
                 pending.add(&group, port);
                 groups.add_implicit(&self.authority, tls, group.clone());
                 return self.target(group);
@@ -154,7 +155,7 @@ impl Url {
             .collect();
         let key = format!("implicit {} {servers:?}", self.authority);
         let make = || {
-            let (method, keepalive, now) = (Method::RoundRobin, Keepalive::DEFAULT, clock::now());
+            let (method, keepalive) = (Method::RoundRobin, Keepalive::DEFAULT);
             Ok::<_, UrlError>(Group::new(&self.authority, method, keepalive, servers, now))
         };
         let group = environment.survivors.get_or_make(&key, make)?;
@@ -163,18 +164,19 @@ impl Url {
     }
 
     /// The group of a name that is not known yet.
-    fn unresolved(&self, port: u16) -> Group {
+    fn unresolved(&self, port: u16, now: Instant) -> Group {
         let host = self.authority.as_str().into();
         let name = ServerName { host, port, service: None };
         let member = Member::named(&self.authority, name, ServerOptions::default());
         let manner = (Method::RoundRobin, Keepalive::DEFAULT, GroupOptions::default());
-        Group::with(&self.authority, manner, vec![member], clock::now())
+        Group::with(&self.authority, manner, vec![member], now)
     }
 
     /// The target of a URL whose name a resolver knew.
     pub(crate) fn with_addresses(
         self,
         addresses: Vec<std::net::IpAddr>,
+        now: Instant,
     ) -> Result<Target, UrlError> {
         let default = self.scheme.port.unwrap_or_default();
         let number = match self.host_port()? {
@@ -183,12 +185,12 @@ impl Url {
         };
         let addresses: Vec<tidegate_rt::net::Addr> =
             addresses.into_iter().map(|ip| std::net::SocketAddr::new(ip, number).into()).collect();
-        let group = Arc::new(Group::transient(&self.authority, addresses, clock::now()));
+        let group = Arc::new(Group::transient(&self.authority, addresses, now));
         self.target(group)
     }
 
     /// The target of a URL that was made for one request: a known group or an address.
-    pub(crate) fn find(self, groups: &Groups) -> Result<Target, FindError> {
+    pub(crate) fn find(self, groups: &Groups, now: Instant) -> Result<Target, FindError> {
         let invalid = |wrong| match wrong {
             UrlError::Invalid(what) => FindError::Invalid(what),
             UrlError::Prefix => FindError::Invalid("invalid host"),
@@ -201,7 +203,7 @@ impl Url {
             HostPort::Inet { literal: Some(address), .. } => address.into(),
             HostPort::Inet { host, .. } => return Err(FindError::Name(host)),
         };
-        let group = Arc::new(Group::transient(&self.authority, vec![address], clock::now()));
+        let group = Arc::new(Group::transient(&self.authority, vec![address], now));
         self.target(group).map_err(invalid)
     }
 }

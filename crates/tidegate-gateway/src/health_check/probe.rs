@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{error, fmt};
 
 use tidegate_core::body::{BodyStream, Chunk};
@@ -76,7 +76,7 @@ impl HttpProbe {
     /// Cancelling: the limit in `check` and the end of the plan drop this. That closes the connection, at whatever
     /// await.
     async fn ask(&self, peer: &Peer) -> Result<(), ProbeError> {
-        let request = self.request(peer);
+        let request = self.request(peer, clock::now());
         let fetch = self.settings.gateway.fetch.clone();
         let log = LogContext::detached(self.log.clone());
         let answer = tidegate_upstream::fetch(request, fetch, Report::shared(), log).await;
@@ -105,7 +105,7 @@ impl HttpProbe {
     /// falls back to the one of `proxy_pass`, since HTTP/1.1 has no request without it; lengths and framing of a body
     /// are not sent, as there is none. Without `keepalive_time` the connection is closed afterwards, and the server is
     /// told so.
-    fn request(&self, peer: &Peer) -> OriginRequest {
+    fn request(&self, peer: &Peer, now: Instant) -> OriginRequest {
         let settings = &self.settings;
         let mut head = format!("GET {} ", self.uri).into_bytes();
         let target = 4..head.len() - 1;
@@ -142,7 +142,7 @@ impl HttpProbe {
         }
         head.extend_from_slice(b"\r\n");
         OriginRequest {
-            group: self.target(peer),
+            group: self.target(peer, now),
             choice: Choice::default(),
             method: HttpMethod::Get,
             head,
@@ -162,8 +162,8 @@ impl HttpProbe {
         }
     }
 
-    /// A group of the one server.
-    fn target(&self, peer: &Peer) -> Arc<Group> {
+    /// A group of the one server, made at `now` if there is none yet.
+    fn target(&self, peer: &Peer, now: Instant) -> Arc<Group> {
         let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || {
             let mut address = peer.address.clone();
@@ -181,7 +181,7 @@ impl HttpProbe {
             };
             let member = Member::fixed(&peer.text, vec![address], ServerOptions::default());
             let manner = (Method::RoundRobin, keepalive, Default::default());
-            Arc::new(Group::with(&peer.text, manner, vec![member], clock::now()))
+            Arc::new(Group::with(&peer.text, manner, vec![member], now))
         };
         targets.entry(peer.id).or_insert_with(make).clone()
     }

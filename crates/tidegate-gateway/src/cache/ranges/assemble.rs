@@ -124,7 +124,8 @@ impl RangeAssembler {
                 None => match self.source(part, wanted.end).await {
                     // A damaged one has gone, and is asked for anew.
                     Some(Source::Stored(entry, start)) => {
-                        at = put(&entry, (start, at, end), &out).await?;
+                        let now = clock::unix_millis();
+                        at = put(&entry, (start, at, end), &out, now).await?;
                     }
                     Some(Source::Coming(mut reader)) => {
                         reader.skip(at - part.start);
@@ -210,8 +211,9 @@ async fn put(
     entry: &OpenEntry,
     (start, at, end): (u64, u64, u64),
     out: &Yielder,
+    now: u64,
 ) -> Result<u64, BodyError> {
-    if !is_sound(entry, at - start, end - at, clock::unix_millis()).await {
+    if !is_sound(entry, at - start, end - at, now).await {
         return Ok(at);
     }
     out.put(cut(entry, at - start, end - at)?).await;

@@ -42,7 +42,7 @@ const PROXYING: &str = "proxying connection";
 /// lease of the server goes with it, so that its count of sessions is right.
 pub(super) async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'static> {
     x.progress.action = CONNECTING;
-    let target = match settings.pass.target(x, settings.resolver.as_ref()).await {
+    let target = match settings.pass.target(x, settings.resolver.as_ref(), clock::now()).await {
         Ok(target) => target,
         Err(refused) => return refused.into(),
     };
@@ -60,7 +60,7 @@ pub(super) async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'st
         }
     };
     if let Some(attempt) = report.borrow_mut().last() {
-        attempt.finished(clock::now());
+        attempt.finished(now);
     }
     Step::Status(status)
 }

@@ -1,6 +1,7 @@
 //! The group of servers that a `proxy_pass` leads to.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::{Exchange, Level, Template};
@@ -70,7 +71,7 @@ fn address(text: &str) -> Result<HostPort, &'static str> {
 }
 
 impl Pass {
-    /// This session's target.
+    /// The target of a session that asks for it at `now`.
     ///
     /// # Errors
     /// There is none; the log tells the reason.
@@ -78,6 +79,7 @@ impl Pass {
         &self,
         x: &mut Exchange,
         resolver: Option<&Resolver>,
+        now: Instant,
     ) -> Result<Target, Refused> {
         let (template, groups) = match self {
             Pass::Fixed(target) => return Ok(target.clone()),
@@ -96,24 +98,25 @@ impl Pass {
             HostPort::Unix(path) => vec![Addr::Unix(path.into())],
             HostPort::Inet { literal: Some(address), .. } => vec![address.into()],
             HostPort::Inet { host, port, .. } => {
-                resolved(x, resolver, &host, port.unwrap_or_default()).await?
+                let port = port.unwrap_or_default();
+                resolved(x, resolver, (&host, port), now).await?
             }
         };
-        Ok(Target { group: Arc::new(Group::transient(&text, addresses, clock::now())), key: None })
+        Ok(Target { group: Arc::new(Group::transient(&text, addresses, now)), key: None })
     }
 }
 
 async fn resolved(
     x: &mut Exchange,
     resolver: Option<&Resolver>,
-    name: &str,
-    port: u16,
+    (name, port): (&str, u16),
+    now: Instant,
 ) -> Result<Vec<Addr>, Refused> {
     let Some(resolver) = resolver else {
         x.log(Level::Error, format_args!("no resolver defined to resolve {name}"));
         return Err(Refused::INTERNAL);
     };
-    match Box::pin(resolver.resolve(name, clock::now())).await {
+    match Box::pin(resolver.resolve(name, now)).await {
         Ok(addresses) => {
             let with_port = |ip| Addr::Inet(std::net::SocketAddr::new(ip, port));
             Ok(addresses.into_iter().map(with_port).collect())
