@@ -212,6 +212,13 @@ fn survivor(plan: &PlanBuilder<'_>) -> &'static str {
 struct Latest(Mutex<HashMap<String, Arc<Group>>>);
 
 /// Makes a block's group. One that the configuration before had as well leaves it its state.
+///
+/// The order counts: the servers (of the file of `state`, if it is written), their addresses, the name servers, the
+/// group, its state from before, and only then what changes it while it works (names looked up again or for the first
+/// time). From the moment that it is the latest of its name the next configuration inherits from it.
+///
+/// # Errors
+/// No server, or backups only; an address that is none or is not known; `resolve` without a zone or name servers.
 fn entry(
     outline: &Outline,
     http: &Outline,

@@ -69,6 +69,9 @@ pub fn begins_hello(first: u8) -> bool {
 impl Hello {
     /// Receives the client's hello, of which `input` has come already. Mistakes in it are answered with an alert.
     ///
+    /// Cancelling: what was read goes with it, so a connection whose hello was given up on can only be closed. The
+    /// library bounds how much is read before there is a hello; time is the caller's.
+    ///
     /// # Errors
     /// The client closed, the socket failed, or what came is no hello.
     pub async fn receive(stream: &Stream, mut input: Vec<u8>) -> Result<Hello, HandshakeError> {
@@ -120,6 +123,8 @@ impl Hello {
 
     /// Goes through the rest of the handshake. Time limits are the caller's. A client's certificate is judged and
     /// never refused here.
+    ///
+    /// Cancelling: dropping it gives the session up; the socket stays open, and is of no use but to be closed.
     ///
     /// # Errors
     /// The handshake came to nothing; the client has been sent an alert where there is one for it.

@@ -20,6 +20,9 @@ use crate::verify;
 /// Goes through a handshake with an origin, and verifies its certificate where settings ask for it. Time limits are
 /// the caller's.
 ///
+/// Cancelling: dropping it gives the session up; the socket stays open, and is of no use but to be closed. The name is
+/// compared behind the handshake (RFC 9525), before any byte of the caller's is sent.
+///
 /// # Errors
 /// The handshake came to nothing, or the certificate is not for the name.
 pub async fn connect(

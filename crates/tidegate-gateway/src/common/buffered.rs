@@ -67,6 +67,19 @@ struct Buffered<S> {
     watched: bool,
 }
 
+/// An answer between origin and client.
+///
+/// ```text
+///   origin ──► (client asks) ──────────────────────────────► client
+///      └─────► (task, in its place) ► memory ► file ► unwritten ┘      oldest first
+/// ```
+/// Invariant: bytes leave in the order in which they came: memory is older than the file, the file older than what is
+/// being written, that older than what the disk refused. One side polls the source at a time: the client's while it
+/// waits, else the task. The source is read only when there is room for a piece (`*_buffers`, then
+/// `*_max_temp_file_size`); without room the origin waits, which is back-pressure. A failed disk is a full one.
+///
+/// Cancelling: dropping the client's end marks it gone, and the task lets go of the source at its next look. The file
+/// has no name, so it goes with its last handle; a write in progress ends on its pool thread.
 struct State<S> {
     source: Box<S>,
     /// `None`: unbuffered.

@@ -165,7 +165,11 @@ impl Params {
         }
     }
 
-    /// The client's fields as `HTTP_NAME`; those that came several times as one.
+    /// The client's fields as `HTTP_NAME` (RFC 3875 section 4.1.18); those that came several times as one.
+    ///
+    /// Invariant: a name comes once, where its first field stood. Values are joined as RFC 9110 section 5.3 allows it,
+    /// by `, `, and cookies by `; ` (RFC 6265 section 5.4). A field that a `*_param` replaces is not passed.
+    /// `HTTP_HOST` is the name that the server was found by, whatever the field says.
     fn write_fields(&self, x: &Exchange, out: &mut Vec<u8>) {
         let headers = &x.request.head.headers;
         let mut parameter = Vec::with_capacity(64);

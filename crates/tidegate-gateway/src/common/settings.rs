@@ -90,6 +90,12 @@ const NEVER_PASSED: [Known; 4] =
 const KIB: u64 = 1024;
 
 /// Compiles the shared settings. `hidden` are the names that the protocol leaves out by default.
+///
+/// Here the defaults of all directives of gateways are filled in, nginx's; a 0 that means "no limit" stays one. What
+/// the protocol decides (`intercepts_absence`, `completes_head`, `store`) is for the caller to set.
+///
+/// # Errors
+/// Texts with variables that there are not.
 pub(crate) fn settings(
     conf: &GatewayConf,
     hidden: &[&str],

@@ -251,6 +251,13 @@ pub(crate) fn compile(
     Ok(GatewayTls { settings, name, alpn, no_alpn: Protocols::default(), chosen })
 }
 
+/// What the directives come to, as plain values, and the certificate of our own where variables name it.
+///
+/// Invariant: files are read only where they are used (`*_ssl_verify` for trust and revocation), so that a directive
+/// without effect cannot fail; an inherited certificate is taken back by an empty name.
+///
+/// # Errors
+/// Verification without trusted certificates, a certificate without a key, files that cannot be read or are none.
 fn options(
     conf: &TlsConf,
     prefix: &str,

@@ -308,6 +308,8 @@ fn learn_session(
     bound
 }
 
+/// Tells the client by a cookie which server it is bound to (`sticky cookie`; RFC 6265 section 4.1): the route, and the
+/// attributes of the directive in its order. `now` is in Unix seconds. A server without a route gets no cookie.
 fn set_cookie(x: &mut Exchange, rule: &CookieRule, group: &Group, peer: &Peer, now: i64) {
     let Some(route) = group.route(peer) else { return };
     let mut value = rule.name.clone();

@@ -104,7 +104,13 @@ impl Trust {
         fault.map_or(Ok(()), Err)
     }
 
-    /// The chain as far as it can be found, and why it does not end at a trusted one.
+    /// The chain as far as it can be found, and why it does not end at a trusted one (RFC 5280 section 6.1, in
+    /// OpenSSL's order and with its errors).
+    ///
+    /// Invariant: each certificate of `path` is issued by the next one, by name and key identifiers; signatures are
+    /// checked later. Trusted certificates are preferred to those that came along, and once one is in the path only
+    /// trusted ones follow. It ends: an untrusted one is used once, and no more than `depth_max` stand between leaf and
+    /// root.
     fn build<'a>(
         &'a self,
         leaf: Certificate<'a>,

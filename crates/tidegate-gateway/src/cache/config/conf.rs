@@ -270,6 +270,10 @@ fn read_path(args: &Args<'_>) -> Result<PathConf, Diagnostic> {
     Ok(path)
 }
 
+/// Takes one parameter `name=value` of `*_cache_path`, which stands at `index`.
+///
+/// # Errors
+/// A name that there is not; a value that is no size, time, number or switch, in nginx's words where nginx has it.
 fn read_parameter(
     path: &mut PathConf,
     args: &Args<'_>,

@@ -122,6 +122,16 @@ impl Drop for Copied {
     }
 }
 
+/// ```text
+///   reading ──► (a piece) ──► writing on the pool ──► reading … ──► placing ──► ended
+///       └── the source breaks off, or the disk fails: given up ──► reading without a copy ──► ended
+/// ```
+/// Invariant: one job at a time has the file, and no piece is asked for while it runs, so the copy is never behind by
+/// more than one piece. The file gets its name when it is whole, by one `rename`; before that it goes with whoever
+/// drops it.
+///
+/// Cancelling: a client that leaves hands the body to the task, which takes it to its end if there still is a copy. The
+/// end of the thread drops both: then there is no file.
 impl Work {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         loop {
