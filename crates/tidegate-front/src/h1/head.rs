@@ -140,7 +140,8 @@ fn rules_of(
 ) -> Option<ParseOptions> {
     let (host, _) = parse_authority(host)?;
     let found = servers.find_named(host.as_bytes(), &mut Captures::default());
-    let server = found.map_or_else(|| begin::base_server(link, servers), |(server, _)| server);
+    let server =
+        found.map_or_else(|| begin::base_server(&link.info, servers), |(server, _)| server);
     Some(plan.server(server).settings.parse)
 }
 

@@ -6,6 +6,7 @@ mod tests;
 use std::fmt;
 use std::time::Instant;
 
+use tidegate_core::client::Connection;
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::{Captures, PathSource, Routing};
 use tidegate_core::listen::VirtualServers;
@@ -26,22 +27,22 @@ pub(crate) fn at_base_server<'p>(
     routing: &mut Routing,
 ) -> Option<&'p VirtualServers> {
     let servers = link.servers(plan)?;
-    routing.server = base_server(link, servers);
+    routing.server = base_server(&link.info, servers);
     routing.location = plan.server(routing.server).location;
     Some(servers)
 }
 
 /// The server of requests whose host no server claims: the one that TLS chose by name, else the default.
 #[inline]
-pub(crate) fn base_server(link: &Link, servers: &VirtualServers) -> ServerId {
+pub(crate) fn base_server(connection: &Connection, servers: &VirtualServers) -> ServerId {
     match servers.is_single() {
         true => servers.default,
-        false => server_of_handshake(link, servers),
+        false => server_of_handshake(connection, servers),
     }
 }
 
-fn server_of_handshake(link: &Link, servers: &VirtualServers) -> ServerId {
-    let tls = link.info.tls.as_ref();
+fn server_of_handshake(connection: &Connection, servers: &VirtualServers) -> ServerId {
+    let tls = connection.tls.as_ref();
     let Some(name) = tls.and_then(|tls| tls.server_name.as_ref()) else { return servers.default };
     let found = parse_host(name.as_bytes())
         .and_then(|name| servers.find_named(name.as_bytes(), &mut Captures::default()));
@@ -130,7 +131,7 @@ pub(crate) fn request(
         forget_fields(link, x);
         return Err(Refusal::Target);
     }
-    choose_server(link, servers, x);
+    choose_server(&link.info, servers, x);
     report_ignored(x);
     if x.request.head.method == Method::Connect {
         x.log(Level::Info, format_args!("client sent CONNECT method"));
@@ -170,7 +171,7 @@ pub(crate) fn identify(link: &Link, x: &mut Exchange) {
         x.request.host = host.as_bytes().to_vec();
         let plan = x.plan.clone();
         if let Some(servers) = link.servers(&plan) {
-            choose_server(link, servers, x);
+            choose_server(&link.info, servers, x);
         }
     }
 }
@@ -185,16 +186,16 @@ pub(crate) fn forget_fields(link: &Link, x: &mut Exchange) {
 
 /// Finds the server that the request's host means.
 #[inline]
-fn choose_server(link: &Link, servers: &VirtualServers, x: &mut Exchange) {
+fn choose_server(connection: &Connection, servers: &VirtualServers, x: &mut Exchange) {
     if !servers.is_single() {
-        choose_by_name(link, servers, x);
+        choose_by_name(connection, servers, x);
     }
 }
 
-fn choose_by_name(link: &Link, servers: &VirtualServers, x: &mut Exchange) {
+fn choose_by_name(connection: &Connection, servers: &VirtualServers, x: &mut Exchange) {
     let Exchange { plan, routing, request, modules, .. } = x;
     let found = servers.find_named(&request.host, &mut modules.captures);
-    let (server, regex) = found.unwrap_or_else(|| (base_server(link, servers), None));
+    let (server, regex) = found.unwrap_or_else(|| (base_server(connection, servers), None));
     if let Some(regex) = regex {
         regex.store_named(modules);
     }

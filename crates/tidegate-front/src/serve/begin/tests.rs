@@ -1,9 +1,11 @@
-//! Targets, and the statuses of refusals.
+//! The server that is meant, targets, and the statuses of refusals.
+
+use tidegate_core::client::{Connection, TlsInfo};
 
 use tidegate_http::Span;
 use tidegate_http::request::{Fault, RequestError};
 
-use super::{Refusal, decode_target};
+use super::{Refusal, base_server, choose_server, decode_target};
 use crate::testing::Bench;
 
 /// The path and the arguments of a target; `None` when it is none.
@@ -62,4 +64,56 @@ fn each_refusal_has_its_status() {
     {
         assert_eq!(refusal.status(), status, "{refusal:?}");
     }
+}
+
+/// The servers of one port, told apart by their `client_header_timeout`.
+const SERVERS: &str = "
+    server { listen 80 default_server; client_header_timeout 1s; server_name a.test; }
+    server { listen 80; client_header_timeout 2s; server_name b.test *.b.test; }
+    server { listen 80; client_header_timeout 3s; server_name ~^(?<name>.+)\\.c\\.test$; }";
+
+#[test]
+fn the_host_tells_the_server_else_the_handshake_else_the_address() {
+    let bench = Bench::new(SERVERS);
+    let servers = &bench.plan.listeners[0].servers;
+    for (tls_name, host, base, expected) in [
+        (None, "a.test", 1, 1),
+        (None, "b.test", 1, 2),
+        (None, "x.b.test", 1, 2),
+        (None, "x.c.test", 1, 3),
+        (None, "d.test", 1, 1),
+        (None, "", 1, 1),
+        (Some("b.test"), "a.test", 2, 1),
+        (Some("b.test"), "d.test", 2, 2),
+        (Some("b.test"), "", 2, 2),
+        (Some("B.test"), "d.test", 2, 2),
+        (Some("x.c.test"), "", 3, 3),
+        (Some("d.test"), "b.test", 1, 2),
+        (Some("d.test"), "", 1, 1),
+        (Some("no host"), "", 1, 1),
+    ] {
+        let mut x = bench.exchange();
+        let tls = tls_name.map(|name| {
+            Box::new(TlsInfo { server_name: Some(name.to_owned()), ..TlsInfo::default() })
+        });
+        let connection = Connection { tls, ..(*x.connection).clone() };
+        let number = |id| bench.plan.server(id).settings.client_header_timeout.as_secs();
+        assert_eq!(number(base_server(&connection, servers)), base, "{tls_name:?}");
+        x.request.host = host.as_bytes().to_vec();
+        choose_server(&connection, servers, &mut x);
+        assert_eq!(number(x.routing.server), expected, "{tls_name:?}, {host}");
+    }
+}
+
+#[test]
+fn one_server_is_meant_whatever_the_host() {
+    let bench = Bench::new("server { listen 80; server_name a.test; client_header_timeout 9s; }");
+    let mut x = bench.exchange();
+    let (servers, connection) = (&bench.plan.listeners[0].servers, x.connection.clone());
+    assert!(servers.is_single());
+    x.request.host = b"b.test".to_vec();
+    x.routing.server = base_server(&connection, servers);
+    choose_server(&connection, servers, &mut x);
+    let settings = &bench.plan.server(x.routing.server).settings;
+    assert_eq!(settings.client_header_timeout.as_secs(), 9);
 }
