@@ -1,7 +1,6 @@
 //! The server that is meant, targets, and the statuses of refusals.
 
 use tidegate_core::client::{Connection, TlsInfo};
-
 use tidegate_http::Span;
 use tidegate_http::request::{Fault, RequestError};
 

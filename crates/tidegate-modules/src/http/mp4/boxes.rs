@@ -1,5 +1,7 @@
 //! ISO base media files, as bytes: boxes, their headers, and the tables of a track (ISO/IEC 14496-12).
 
+use std::fmt;
+
 /// Four letters that say what a box holds.
 pub(super) type Kind = [u8; 4];
 
@@ -31,35 +33,44 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// The line for the log.
+    /// nginx's line for the log.
     pub(super) fn about(&self, path: &str) -> String {
-        let name = |kind: &Kind| String::from_utf8_lossy(kind).into_owned();
         match self {
-            Fault::AtomSmall(size) => format!("\"{path}\" mp4 atom is too small:{size}"),
-            Fault::AtomLarge(size) => format!("\"{path}\" mp4 atom too large:{size}"),
-            Fault::TooSmall(kind) => format!("\"{path}\" mp4 {} atom too small", name(kind)),
-            Fault::TooLarge(kind) => format!("\"{path}\" mp4 {} atom too large", name(kind)),
-            Fault::Duplicate(kind) => format!("duplicate mp4 {} atom in \"{path}\"", name(kind)),
-            Fault::Missing(kind) => {
-                format!("no mp4 {} atoms were found in \"{path}\"", name(kind))
-            }
-            Fault::Index(size) => format!(
-                "\"{path}\" mp4 moov atom is too large:{size}, you may want to increase \
-                 mp4_max_buffer_size"
-            ),
-            Fault::Boxes => format!("\"{path}\" mp4 file has too many atoms"),
-            Fault::Exceeds => format!("\"{path}\" mp4 start time exceeds file duration"),
-            Fault::NoData => format!("no data between start time and end time in \"{path}\""),
-            Fault::StartOut(kind) => {
-                format!("start time is out mp4 {} atom in \"{path}\"", name(kind))
-            }
-            Fault::EndOut(kind) => {
-                format!("end time is out mp4 {} atom in \"{path}\"", name(kind))
-            }
-            Fault::Malformed(kind) => format!("\"{path}\" mp4 {} atom is malformed", name(kind)),
+            Fault::Duplicate(_)
+            | Fault::Missing(_)
+            | Fault::NoData
+            | Fault::StartOut(_)
+            | Fault::EndOut(_) => format!("{self} in \"{path}\""),
+            _ => format!("\"{path}\" {self}"),
         }
     }
 }
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = String::from_utf8_lossy;
+        match self {
+            Fault::AtomSmall(size) => write!(f, "mp4 atom is too small:{size}"),
+            Fault::AtomLarge(size) => write!(f, "mp4 atom too large:{size}"),
+            Fault::TooSmall(kind) => write!(f, "mp4 {} atom too small", name(kind)),
+            Fault::TooLarge(kind) => write!(f, "mp4 {} atom too large", name(kind)),
+            Fault::Duplicate(kind) => write!(f, "duplicate mp4 {} atom", name(kind)),
+            Fault::Missing(kind) => write!(f, "no mp4 {} atoms were found", name(kind)),
+            Fault::Index(size) => {
+                write!(f, "mp4 moov atom is too large:{size}, ")?;
+                f.write_str("you may want to increase mp4_max_buffer_size")
+            }
+            Fault::Boxes => f.write_str("mp4 file has too many atoms"),
+            Fault::Exceeds => f.write_str("mp4 start time exceeds file duration"),
+            Fault::NoData => f.write_str("no data between start time and end time"),
+            Fault::StartOut(kind) => write!(f, "start time is out mp4 {} atom", name(kind)),
+            Fault::EndOut(kind) => write!(f, "end time is out mp4 {} atom", name(kind)),
+            Fault::Malformed(kind) => write!(f, "mp4 {} atom is malformed", name(kind)),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
 
 /// The header of a box.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

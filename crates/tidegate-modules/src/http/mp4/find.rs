@@ -1,5 +1,6 @@
 //! Finding the boxes of a file that matter, without reading the others.
 
+use std::fmt;
 use std::io;
 
 use tidegate_os::file;
@@ -14,6 +15,17 @@ pub(super) enum Problem {
     Film(Fault),
     Read(io::Error),
 }
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Problem::Film(fault) => fault.fmt(f),
+            Problem::Read(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}
 
 /// The boxes, read.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use tidegate_http::uri::{Escape, escape, escape_html, unescape};
 
 use super::DateFormat;
 use super::error::CommandError;
-use super::expression::{Condition, condition, expand};
+use super::expression::{Condition, NameMissing, condition, expand};
 use super::render::{BRANCHES_MAX, Block, Branch, EXPANDED_BYTES_MAX, Renderer, Source};
 use super::tag::Command;
 
@@ -310,7 +310,7 @@ impl Renderer {
                 Err(CommandError::TooLong { text: shown(text) })
             }
             Ok(()) => Ok(out),
-            Err(()) => Err(CommandError::VariableName { text: shown(text) }),
+            Err(NameMissing) => Err(CommandError::VariableName { text: shown(text) }),
         }
     }
 

@@ -43,6 +43,18 @@ pub(super) fn condition(text: &[u8]) -> Option<Condition<'_>> {
     }
 }
 
+/// A dollar sign has no name of a variable behind it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NameMissing;
+
+impl std::fmt::Display for NameMissing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("invalid variable name")
+    }
+}
+
+impl std::error::Error for NameMissing {}
+
 /// Appends `text` with variables replaced by what `look_up` appends for their names. `\$` is a dollar
 /// sign. In an expression (`lenient`) a dollar sign without a name stands for itself.
 ///
@@ -53,7 +65,7 @@ pub(super) fn expand(
     lenient: bool,
     out: &mut Vec<u8>,
     mut look_up: impl FnMut(&[u8], &mut Vec<u8>),
-) -> Result<(), ()> {
+) -> Result<(), NameMissing> {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|byte| *byte == b'$') {
         let (before, after) = (&rest[..at], &rest[at + 1..]);
@@ -82,7 +94,7 @@ pub(super) fn expand(
                 rest = behind;
             }
             None if lenient => out.push(b'$'),
-            None => return Err(()),
+            None => return Err(NameMissing),
         }
     }
     out.extend_from_slice(rest);
