@@ -101,17 +101,12 @@ impl FillWriter {
         if !state.publish(FillHead { metadata, times, body_bytes }) {
             return;
         }
-        state.layout = layout;
+        state.set_layout(layout);
         let bytes = layout.map(|layout| disk_bytes_of(layout, body_bytes.unwrap_or(0)));
         let store = &self.flusher.store;
-        let storable = bytes.filter(|bytes| state.storing && store.claim(*bytes));
-        let leftover = match storable {
-            Some(bytes) => {
-                state.claimed = bytes;
-                None
-            }
-            None => Some(state.stop_storing()),
-        };
+        let is_storable = bytes
+            .is_some_and(|bytes| state.is_storing() && store.claim(bytes) && state.claim(bytes));
+        let leftover = if is_storable { None } else { Some(state.stop_storing()) };
         let wakers = state.take_everybody();
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());
@@ -145,7 +140,7 @@ impl FillWriter {
         state.trim(fill.limits);
         let unflushed = unflushed_of(&state);
         let has_room = state.has_room(fill.limits);
-        let storing = state.storing;
+        let storing = state.is_storing();
         let held = if storing { state.held() } else { 0 };
         let promised = state.head().and_then(|head| head.body_bytes);
         let is_whole = promised == Some(state.watermark());
@@ -202,7 +197,7 @@ impl FillWriter {
     pub async fn abandoned(&self) {
         poll_fn(|context| {
             let mut state = self.fill().state.lock();
-            if state.readers.count() == 0 {
+            if state.reader_count() == 0 {
                 return Poll::Ready(());
             }
             state.writer_waits(context.waker());
@@ -214,13 +209,7 @@ impl FillWriter {
     /// Ready with the fill that has taken this one's place ([`crate::Store::take_over_fill`]).
     pub fn poll_successor(&self, context: &mut Context<'_>) -> Poll<Arc<Fill>> {
         let mut state = self.fill().state.lock();
-        match &state.successor {
-            Some(successor) => Poll::Ready(successor.clone()),
-            None => {
-                state.heir_waiting = Some(context.waker().clone());
-                Poll::Pending
-            }
-        }
+        state.successor_or_wait(context.waker()).map_or(Poll::Pending, Poll::Ready)
     }
 
     /// Writes unflushed bytes to the file. Blocks. See [`FillFlusher::flush_step`].

@@ -37,7 +37,7 @@ impl Fill {
 
 impl FillReader {
     fn new(fill: Arc<Fill>, offset: u64) -> FillReader {
-        let slot = fill.state.lock().readers.add(offset);
+        let slot = fill.state.lock().readers().add(offset);
         FillReader { fill, slot, offset }
     }
 
@@ -55,7 +55,7 @@ impl FillReader {
     /// when the byte there arrives, and not before.
     pub fn skip(&mut self, count: u64) {
         self.offset = self.offset.saturating_add(count);
-        self.fill.state.lock().readers.moved(self.slot, self.offset);
+        self.fill.state.lock().readers().moved(self.slot, self.offset);
     }
 
     /// Waits for the head. Cancel-safe.
@@ -74,10 +74,10 @@ impl FillReader {
     pub fn poll_stored(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         self.go_where_it_goes_on();
         let mut state = self.fill.state.lock();
-        match state.stored {
+        match state.stored() {
             Some(stored) => Poll::Ready(stored),
             None => {
-                state.readers.waits(self.slot, context.waker());
+                state.readers().waits(self.slot, context.waker());
                 Poll::Pending
             }
         }
@@ -96,7 +96,7 @@ impl FillReader {
             End::Broken(reason) => Poll::Ready(Head::Failed(reason.clone())),
             End::Whole | End::Moved(_) => Poll::Ready(Head::Failed(BreakReason::WriterGone)),
             End::Open => {
-                state.readers.waits(self.slot, context.waker());
+                state.readers().waits(self.slot, context.waker());
                 Poll::Pending
             }
         }
@@ -107,14 +107,15 @@ impl FillReader {
         self.go_where_it_goes_on();
         let mut state = self.fill.state.lock();
         let Some(piece) = state.piece(self.offset, max) else {
-            state.readers.waits(self.slot, context.waker());
+            state.readers().waits(self.slot, context.waker());
             return Poll::Pending;
         };
         let length = piece.length();
         self.offset += length;
-        state.readers.moved(self.slot, self.offset);
+        state.readers().moved(self.slot, self.offset);
         // Without a file the readers set the writer's pace.
-        let wakers = if state.storing || length == 0 { Vec::new() } else { state.take_writer() };
+        let wakers =
+            if state.is_storing() || length == 0 { Vec::new() } else { state.take_writer() };
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());
         Poll::Ready(piece)
@@ -136,8 +137,8 @@ impl FillReader {
 impl Drop for FillReader {
     fn drop(&mut self) {
         let mut state = self.fill.state.lock();
-        state.readers.remove(self.slot);
-        let concerns_writer = state.readers.count() == 0 || !state.storing;
+        state.readers().remove(self.slot);
+        let concerns_writer = state.reader_count() == 0 || !state.is_storing();
         let wakers = if concerns_writer { state.take_writer() } else { Vec::new() };
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());

@@ -123,15 +123,14 @@ impl Fill {
     /// Tells this fill's writer which fill has taken its place.
     pub(crate) fn succeeded_by(&self, successor: &Arc<Fill>) {
         let mut state = self.state.lock();
-        state.successor = Some(successor.clone());
-        let waiting = state.heir_waiting.take();
+        let waiting = state.succeeded_by(successor.clone());
         drop(state);
         waiting.into_iter().for_each(Waker::wake);
     }
 
     /// How many readers there are.
     pub fn readers(&self) -> usize {
-        self.state.lock().readers.count()
+        self.state.lock().reader_count()
     }
 
     /// How many bytes of the body have arrived.
@@ -165,12 +164,12 @@ impl Fill {
     /// no more than the last part.
     pub fn is_readable_from_start(&self) -> bool {
         let state = self.state.lock();
-        state.storing || state.tail_start() == 0
+        state.is_storing() || state.tail_start() == 0
     }
 
     /// Whether its bytes go to a file. Without one only readers that keep up get all of them.
     pub fn has_file(&self) -> bool {
-        self.state.lock().storing
+        self.state.lock().is_storing()
     }
 
     /// What was published, if it was.
@@ -180,7 +179,7 @@ impl Fill {
 
     /// Whether the response became a cache file; `None` while that is open.
     pub fn stored(&self) -> Option<bool> {
-        self.state.lock().stored
+        self.state.lock().stored()
     }
 }
 

@@ -39,27 +39,27 @@ pub(crate) struct State {
     head: HeadState,
     end: End,
     /// Whether bytes still go to the file.
-    pub storing: bool,
+    storing: bool,
     /// What became of it, once that is known.
-    pub stored: Option<bool>,
+    stored: Option<bool>,
     /// The temporary file; readable for as long as anybody holds it, whatever its name.
-    pub file: Option<FileHandle>,
-    pub temporary: Option<PathBuf>,
+    file: Option<FileHandle>,
+    temporary: Option<PathBuf>,
     /// Bytes of disk that are charged for the file.
-    pub reserved: u64,
+    reserved: u64,
     /// Bytes of disk that no other fill can have, whether they are free yet or not.
-    pub claimed: u64,
-    pub layout: Option<Layout>,
+    claimed: u64,
+    layout: Option<Layout>,
     tail: VecDeque<Chunk>,
     tail_start: u64,
     flushed: u64,
     watermark: u64,
     /// How far readers see; up to the watermark.
     shown: u64,
-    pub readers: Readers,
+    readers: Readers,
     /// The fill that has taken this one's place in the index, and the writer's task that waits for it.
-    pub successor: Option<Arc<Fill>>,
-    pub heir_waiting: Option<Waker>,
+    successor: Option<Arc<Fill>>,
+    successor_waiting: Option<Waker>,
     /// Tasks of the writer, waiting for room or for the last reader to go.
     writer_waiting: Vec<Waker>,
 }
@@ -113,7 +113,7 @@ impl State {
             shown: 0,
             readers: Readers::default(),
             successor: None,
-            heir_waiting: None,
+            successor_waiting: None,
             writer_waiting: Vec::new(),
         }
     }
@@ -316,6 +316,105 @@ impl State {
             Some(foremost) => self.watermark - foremost <= limits.lead_bytes_max(),
             None => true,
         }
+    }
+
+    /// Whether bytes still go to the file.
+    pub(crate) fn is_storing(&self) -> bool {
+        self.storing
+    }
+
+    /// What became of it, once that is known.
+    pub(crate) fn stored(&self) -> Option<bool> {
+        self.stored
+    }
+
+    /// Where things lie in the file; `None` before the head, or when it cannot be stored.
+    pub(crate) fn layout(&self) -> Option<Layout> {
+        self.layout
+    }
+
+    pub(crate) fn set_layout(&mut self, layout: Option<Layout>) {
+        self.layout = layout;
+    }
+
+    pub(crate) fn file(&self) -> Option<&FileHandle> {
+        self.file.as_ref()
+    }
+
+    /// Takes up the temporary file; gives its name back where nothing is stored any more.
+    pub(crate) fn set_file(&mut self, file: &FileHandle, path: PathBuf) -> Result<(), PathBuf> {
+        if !self.storing {
+            return Err(path);
+        }
+        self.file = Some(file.clone());
+        self.temporary = Some(path);
+        Ok(())
+    }
+
+    /// The name of the temporary file, for which the caller is responsible from now on.
+    pub(crate) fn take_temporary(&mut self) -> Option<PathBuf> {
+        self.temporary.take()
+    }
+
+    /// Bytes of disk that are charged for the file, and those that no other fill can have.
+    pub(crate) fn room(&self) -> (u64, u64) {
+        (self.reserved, self.claimed)
+    }
+
+    /// Notes that bytes of disk were charged; false where nothing is stored any more, and they are the caller's.
+    #[must_use]
+    pub(crate) fn reserve(&mut self, bytes: u64) -> bool {
+        if self.storing {
+            self.reserved += bytes;
+        }
+        self.storing
+    }
+
+    /// Notes that bytes of disk were claimed; false where nothing is stored any more, and they are the caller's.
+    #[must_use]
+    pub(crate) fn claim(&mut self, bytes: u64) -> bool {
+        if self.storing {
+            self.claimed += bytes;
+        }
+        self.storing
+    }
+
+    /// The charged bytes, for which the caller is responsible from now on.
+    pub(crate) fn take_reserved(&mut self) -> u64 {
+        std::mem::take(&mut self.reserved)
+    }
+
+    /// The writer is done; returns what there is to be removed and given back.
+    pub(crate) fn writer_ended(&mut self, stored: bool, limits: FillLimits) -> Leftover {
+        self.stored = Some(stored);
+        self.trim(limits);
+        match stored {
+            true => Leftover { claimed: std::mem::take(&mut self.claimed), ..Leftover::default() },
+            false => self.stop_storing(),
+        }
+    }
+
+    /// Another fill has taken this one's place; the task that waits for that.
+    pub(crate) fn succeeded_by(&mut self, successor: Arc<Fill>) -> Option<Waker> {
+        self.successor = Some(successor);
+        self.successor_waiting.take()
+    }
+
+    /// The fill that has taken this one's place; without one the task is woken when there is one.
+    pub(crate) fn successor_or_wait(&mut self, waker: &Waker) -> Option<Arc<Fill>> {
+        if self.successor.is_none() {
+            self.successor_waiting = Some(waker.clone());
+        }
+        self.successor.clone()
+    }
+
+    /// The places of the readers.
+    pub(crate) fn readers(&mut self) -> &mut Readers {
+        &mut self.readers
+    }
+
+    pub(crate) fn reader_count(&self) -> usize {
+        self.readers.count()
     }
 
     /// Ends writing to disk; returns what there is to be removed and given back.

@@ -94,14 +94,14 @@ impl FillFlusher {
             0
         });
         let state = self.fill.state.lock();
-        FlushReport { written, unflushed: unflushed_of(&state), storing: state.storing }
+        FlushReport { written, unflushed: unflushed_of(&state), storing: state.is_storing() }
     }
 
     /// One step of writing; the caller has the disk's turn.
     fn write_some(&self, sums: &mut BodySums) -> io::Result<u64> {
         let (chunks, layout) = {
             let state = self.fill.state.lock();
-            let Some(layout) = state.layout.filter(|_| state.storing) else { return Ok(0) };
+            let Some(layout) = state.layout().filter(|_| state.is_storing()) else { return Ok(0) };
             (state.unflushed(FLUSH_STEP_BYTES), layout)
         };
         let (Some(first), Some(last)) = (chunks.first(), chunks.last()) else { return Ok(0) };
@@ -128,12 +128,12 @@ impl FillFlusher {
     /// Invariant: what is charged here is in `reserved` when this returns, or given back: the state is looked at again
     /// under its lock, since the fill may have been broken off meanwhile.
     fn keep_room(&self, layout: Layout, body_end: u64) -> io::Result<bool> {
-        let (reserved, claimed, written, whole, grows) = {
+        let ((reserved, claimed), written, whole, grows) = {
             let state = self.fill.state.lock();
             let promised = state.head().and_then(|head| head.body_bytes);
             let whole = disk_bytes_of(layout, promised.unwrap_or(0).max(body_end));
             let grows = promised.is_none() && matches!(state.end(), End::Open);
-            (state.reserved, state.claimed, state.flushed(), whole, grows)
+            (state.room(), state.flushed(), whole, grows)
         };
         // Even if nothing is missing: others may have taken what `min_free` wants to be left.
         let missing = whole.saturating_sub(reserved);
@@ -145,8 +145,7 @@ impl FillFlusher {
             Room::None => Err(io::ErrorKind::StorageFull.into()),
             Room::Kept => {
                 let mut state = self.fill.state.lock();
-                if state.storing {
-                    state.reserved += missing;
+                if state.reserve(missing) {
                     return Ok(true);
                 }
                 drop(state);
@@ -163,9 +162,7 @@ impl FillFlusher {
                 return false;
             }
             let mut state = self.fill.state.lock();
-            if state.storing {
-                state.claimed += bytes;
-            } else {
+            if !state.claim(bytes) {
                 drop(state);
                 self.store.unclaim(bytes);
             }
@@ -175,18 +172,16 @@ impl FillFlusher {
 
     /// The temporary file, created when there is none; `None`: the fill was broken off meanwhile.
     fn temporary_file(&self) -> io::Result<Option<FileHandle>> {
-        if let Some(file) = &self.fill.state.lock().file {
+        if let Some(file) = self.fill.state.lock().file() {
             return Ok(Some(file.clone()));
         }
         let (path, file) = self.store.create_temporary(self.fill.key().hash())?;
         let mut state = self.fill.state.lock();
-        if !state.storing {
+        if let Err(path) = state.set_file(&file, path) {
             drop(state);
             self.store.discard_temporary(path, 0);
             return Ok(None);
         }
-        state.file = Some(file.clone());
-        state.temporary = Some(path);
         Ok(Some(file))
     }
 
@@ -199,8 +194,8 @@ impl FillFlusher {
             let mut state = self.fill.state.lock();
             let kept = state.watermark() <= self.fill.limits.kept_bytes_max;
             let body = if kept { state.body_in_memory() } else { None };
-            let Some(file) = state.file.clone() else { return Ok(false) };
-            (file, body, state.watermark(), std::mem::take(&mut state.reserved))
+            let Some(file) = state.file().cloned() else { return Ok(false) };
+            (file, body, state.watermark(), state.take_reserved())
         };
         let placed = Placed { layout, head: &head, file, body, body_bytes };
         self.store.place(&self.fill, temporary, placed, reserved, now)
@@ -221,14 +216,14 @@ impl FillFlusher {
         loop {
             let (head, layout, pending) = {
                 let state = self.fill.state.lock();
-                let (Some(head), Some(layout)) = (state.head(), state.layout) else {
+                let (Some(head), Some(layout)) = (state.head(), state.layout()) else {
                     return Ok(None);
                 };
-                if !state.storing {
+                if !state.is_storing() {
                     return Ok(None);
                 }
                 let pending = state.watermark() - state.flushed();
-                let small = state.file.is_none() && pending <= JOINED_BYTES_MAX as u64;
+                let small = state.file().is_none() && pending <= JOINED_BYTES_MAX as u64;
                 let all = if small { Some(state.unflushed(usize::MAX)) } else { None };
                 (head.clone(), layout, if pending == 0 { Some(Vec::new()) } else { all })
             };
@@ -256,7 +251,7 @@ impl FillFlusher {
             written.map_err(|error| self.store.counted(WRITING, error))?;
             let mut state = self.fill.state.lock();
             state.flushed_to(body_bytes);
-            let temporary = state.temporary.take();
+            let temporary = state.take_temporary();
             return Ok(temporary.map(|temporary| (temporary, layout, head)));
         }
     }
@@ -275,12 +270,7 @@ impl FillFlusher {
     /// Tells everybody that the writer is done.
     pub(super) fn end(&self, stored: bool) {
         let mut state = self.fill.state.lock();
-        state.stored = Some(stored);
-        state.trim(self.fill.limits);
-        let leftover = match stored {
-            true => Leftover { claimed: std::mem::take(&mut state.claimed), ..Leftover::default() },
-            false => state.stop_storing(),
-        };
+        let leftover = state.writer_ended(stored, self.fill.limits);
         let wakers = state.take_everybody();
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());
@@ -298,7 +288,7 @@ impl FillFlusher {
 }
 
 pub(super) fn unflushed_of(state: &State) -> u64 {
-    if state.storing { state.watermark() - state.flushed() } else { 0 }
+    if state.is_storing() { state.watermark() - state.flushed() } else { 0 }
 }
 
 /// Writes neighbouring chunks; returns the body offset behind the last.
