@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use tidegate_conf::{Diagnostic, FsLoader, RecordingLoader};
+use tidegate_conf::Diagnostic;
 use tidegate_core::error_log::Level;
 
 use crate::configuration::{self, Origin, Parsed};
@@ -57,16 +57,14 @@ pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
     if let Some(order) = options.order {
         return order::run(&origin, order, &report);
     }
-    let loader = RecordingLoader::new(FsLoader);
-    let mut parsed = configuration::parse(&origin, &loader);
+    let mut parsed = configuration::read(&origin);
     let built = Generation::build(&origin, &mut parsed, 1);
     Diagnostic::sort(&mut parsed.diagnostics, &parsed.sources);
     report.diagnostics(&parsed.diagnostics, &parsed.sources);
     if options.test {
         return test(&options, &origin, &parsed, built, &report);
     }
-    let Some(mut built) = built else { return ExitCode::FAILURE };
-    built.generation.bundle = loader.into_bundle();
+    let Some(built) = built else { return ExitCode::FAILURE };
     match start::start(origin, built, arguments, &report) {
         Ok(code) => code,
         Err(error) => {

@@ -3,7 +3,10 @@
 
 use std::path::{Path, PathBuf};
 
-use tidegate_conf::{Diagnostic, Loader, Parser, SourceMap, Span, Statement};
+use tidegate_conf::{
+    Bundle, BundleLoader, Diagnostic, FsLoader, Loader, Parser, RecordingLoader, SourceMap, Span,
+    Statement,
+};
 use tidegate_core::plan::Plan;
 use tidegate_plan::{Environment, Resources, Survivors, build};
 
@@ -49,10 +52,24 @@ pub(crate) struct Parsed {
     statements: Vec<Statement>,
     pub sources: SourceMap,
     pub diagnostics: Vec<Diagnostic>,
+    /// The files as they were read, for whoever builds the plan again from the same bytes.
+    pub bundle: Bundle,
 }
 
-/// Reads the directives of the command line and the file with all that it includes.
-pub(crate) fn parse(origin: &Origin, loader: &dyn Loader) -> Parsed {
+/// Reads the file with all that it includes, and the directives of the command line.
+pub(crate) fn read(origin: &Origin) -> Parsed {
+    let loader = RecordingLoader::new(FsLoader);
+    let mut parsed = parse(origin, &loader);
+    parsed.bundle = loader.into_bundle();
+    parsed
+}
+
+/// The same from files that were read before: what is on disk may have changed since.
+pub(crate) fn read_again(origin: &Origin, bundle: Bundle) -> Parsed {
+    parse(origin, &BundleLoader::new(bundle))
+}
+
+fn parse(origin: &Origin, loader: &dyn Loader) -> Parsed {
     let folder = origin.file.parent().unwrap_or(Path::new("/"));
     let mut parser = Parser::new(loader, folder);
     let mut statements = Vec::new();
@@ -61,7 +78,7 @@ pub(crate) fn parse(origin: &Origin, loader: &dyn Loader) -> Parsed {
     }
     statements.extend(parser.parse_file(&origin.file));
     let (sources, diagnostics) = parser.finish();
-    Parsed { statements, sources, diagnostics }
+    Parsed { statements, sources, diagnostics, bundle: Bundle::default() }
 }
 
 /// How a plan is made from what was read.

@@ -63,7 +63,7 @@ impl Generation {
             main: plan.main.clone(),
             logs,
             log_paths,
-            bundle: Bundle::default(),
+            bundle: std::mem::take(&mut parsed.bundle),
             findings,
             rights,
             folders,

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tidegate_conf::FsLoader;
 use tidegate_core::error_log::Level;
 use tidegate_core::log_file::LogFile;
 use tidegate_os::os_error;
@@ -33,7 +32,7 @@ impl Resources for Reading {
 
 /// Sends the signal.
 pub(crate) fn run(origin: &Origin, order: Order, report: &Report) -> ExitCode {
-    let mut parsed = configuration::parse(origin, &FsLoader);
+    let mut parsed = configuration::read(origin);
     let survivors = Survivors::default();
     let making =
         Making { resources: &Reading, survivors: &survivors, generation: 1, for_use: false };

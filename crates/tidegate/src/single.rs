@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
-use tidegate_conf::{BundleLoader, FsLoader};
 use tidegate_core::error_log::Level;
 use tidegate_core::log_file::{LogFiles, open_append};
 use tidegate_core::plan::Plan;
@@ -185,7 +184,7 @@ fn first_plan(
     survivors: &Survivors,
 ) -> Result<Arc<Plan>, StartError> {
     let resources = Received::new(logs, first.findings.clone(), Vec::new());
-    let mut parsed = configuration::parse(origin, &BundleLoader::new(first.bundle.clone()));
+    let mut parsed = configuration::read_again(origin, first.bundle.clone());
     let making =
         Making { resources: &resources, survivors, generation: first.number, for_use: true };
     let plan = parsed.plan(origin, &making);
@@ -200,7 +199,7 @@ fn plan(
     generation: u64,
     tell: impl Fn(&str),
 ) -> Option<Arc<Plan>> {
-    let mut parsed = configuration::parse(origin, &FsLoader);
+    let mut parsed = configuration::read(origin);
     let resources = Opened::new(logs);
     let making = Making { resources: &resources, survivors, generation, for_use: true };
     let plan = parsed.plan(origin, &making);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use lexopt::Arg;
-use tidegate_conf::{FsLoader, SourceMap};
+use tidegate_conf::SourceMap;
 
 use crate::configuration::{self, Origin};
 use crate::generation::Generation;
@@ -66,7 +66,7 @@ fn serve(folder: &Path, port: u16) -> Result<ExitCode, DemoError> {
     };
     let origin = Origin::new(&options);
     let report = Report::open(&origin, false);
-    let mut parsed = configuration::parse(&origin, &FsLoader);
+    let mut parsed = configuration::read(&origin);
     let built = Generation::build(&origin, &mut parsed, 1);
     tell(&report, &parsed.diagnostics, &parsed.sources);
     let built = built.ok_or(DemoError::Configuration)?;

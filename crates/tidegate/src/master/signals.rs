@@ -3,7 +3,6 @@
 use std::io::IsTerminal;
 use std::time::Duration;
 
-use tidegate_conf::FsLoader;
 use tidegate_core::error_log::Level;
 use tidegate_core::log_file::open_append;
 use tidegate_os::process::wait_any_nohang;
@@ -100,14 +99,12 @@ impl Master {
     fn read_next(&mut self) -> Option<Generation> {
         let number = self.next_generation;
         self.next_generation += 1;
-        let loader = tidegate_conf::RecordingLoader::new(FsLoader);
-        let mut parsed = configuration::parse(&self.origin, &loader);
+        let mut parsed = configuration::read(&self.origin);
         let read = Generation::build(&self.origin, &mut parsed, number);
         for diagnostic in &parsed.diagnostics {
             log_diagnostic(self.log(), diagnostic, &parsed.sources);
         }
-        let mut built = read?;
-        built.generation.bundle = loader.into_bundle();
+        let built = read?;
         let mut present = match listening::duplicate(&self.current.listening) {
             Ok(present) => present,
             Err(error) => {

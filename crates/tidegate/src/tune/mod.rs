@@ -11,7 +11,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use tidegate_conf::FsLoader;
 use tidegate_core::client::Address;
 use tidegate_core::listen::ListenerPlan;
 use tidegate_core::log_file::{LogFile, LogFiles};
@@ -35,7 +34,7 @@ pub(crate) fn run(origin: &Origin) -> ExitCode {
         );
         return ExitCode::FAILURE;
     }
-    let mut parsed = configuration::parse(origin, &FsLoader);
+    let mut parsed = configuration::read(origin);
     let survivors = Survivors::default();
     let looking = Looking::default();
     let making =

@@ -9,7 +9,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use tidegate_conf::BundleLoader;
 use tidegate_core::error_log::Level;
 use tidegate_core::log_file::{LogFiles, open_append};
 use tidegate_core::plan::Plan;
@@ -273,7 +272,7 @@ type Made = (Arc<Plan>, Vec<Listening>, Vec<(PathBuf, File)>);
 fn plan(handover: Handover, logs: &LogFiles, survivors: &Survivors) -> Result<Made, StartError> {
     let Handover { generation, origin, bundle, findings, logs: files, listening, .. } = handover;
     let resources = Received::new(logs, findings, files);
-    let mut parsed = configuration::parse(&origin, &BundleLoader::new(bundle));
+    let mut parsed = configuration::read_again(&origin, bundle);
     let making = Making { resources: &resources, survivors, generation, for_use: true };
     match parsed.plan(&origin, &making) {
         Some(plan) => Ok((Arc::new(plan), listening, resources.into_unused())),

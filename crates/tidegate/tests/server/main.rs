@@ -3,6 +3,7 @@
 
 mod caches;
 mod command_line;
+mod demo;
 mod files;
 mod gateways;
 mod mistakes;
