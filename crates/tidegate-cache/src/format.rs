@@ -24,6 +24,8 @@
 //! compared before it is served ([`crate::verify`]): after a power cut, file systems that order
 //! renames before data leave a whole header before blocks of zeros.
 
+use std::fmt;
+
 use bytes::Bytes;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -55,6 +57,18 @@ pub(crate) enum FormatError {
     /// A checksum fails or lengths contradict each other.
     Torn,
 }
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FormatError::Short(needed) => write!(formatter, "{needed} bytes are needed"),
+            FormatError::Foreign => formatter.write_str("no cache file of this version"),
+            FormatError::Torn => formatter.write_str("torn cache file"),
+        }
+    }
+}
+
+impl std::error::Error for FormatError {}
 
 /// Where things lie in a file with a given key and slot capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

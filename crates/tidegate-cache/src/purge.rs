@@ -75,6 +75,14 @@ pub(crate) struct Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refused;
 
+impl std::fmt::Display for Refused {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("too many purges, or too long a text")
+    }
+}
+
+impl std::error::Error for Refused {}
+
 /// All rules, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {

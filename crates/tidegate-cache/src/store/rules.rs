@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::disk::{Disk, read_full_at};
 use crate::key::KeyHash;
-use crate::purge::{Bearing, MetadataReader, PURGE_RULES_MAX, Rules, Scope, Verdict};
+use crate::purge::{Bearing, MetadataReader, PURGE_RULES_MAX, Refused, Rules, Scope, Verdict};
 use crate::sync::{Mutex, RwLock};
 
 /// The file of rules, in the cache folder; no name of an entry.
@@ -39,7 +39,7 @@ pub enum PurgeError {
 impl fmt::Display for PurgeError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PurgeError::Refused => formatter.write_str("too many purges, or too long a text"),
+            PurgeError::Refused => Refused.fmt(formatter),
             PurgeError::Disk(error) => write!(formatter, "purge could not be saved ({error})"),
         }
     }
@@ -120,7 +120,7 @@ impl Purges {
         drop(before);
         rules
             .add(purge.scope, purge.soft, (now, asked), older_fills)
-            .map_err(|_| PurgeError::Refused)?;
+            .map_err(|Refused| PurgeError::Refused)?;
         self.latest.store(rules.latest(), Ordering::Release);
         self.serial.store(rules.serial(), Ordering::Release);
         Ok(())
