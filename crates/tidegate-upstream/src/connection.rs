@@ -95,7 +95,8 @@ pub fn connect_options(local: Option<LocalAddress>, keepalive: bool) -> ConnectO
     }
 }
 
-/// Connects within `limit`.
+/// Connects within `limit`. Dropped while it waits, the socket is closed: the origin may see a connection that ends
+/// at once.
 ///
 /// # Errors
 /// Refused, unreachable, too late.
@@ -114,7 +115,8 @@ pub async fn dial(
     }
 }
 
-/// Goes through a handshake within `limit`.
+/// Goes through a handshake within `limit`. Dropped while it waits, the handshake ends without an alert; the socket is
+/// closed by whoever holds it last.
 ///
 /// # Errors
 /// It fails, or is too late.
@@ -155,7 +157,8 @@ fn failure(error: &tidegate_tls::ConnectError, tls: &TlsTarget) -> String {
 }
 
 impl OriginConnection {
-    /// Opens a connection within `connect_timeout`; a handshake has as long again.
+    /// Opens a connection within `connect_timeout`; a handshake has as long again. Nothing of it is shared before it
+    /// is whole: dropped at either await, the socket is closed.
     pub(crate) async fn open(
         address: &Addr,
         local: Option<LocalAddress>,

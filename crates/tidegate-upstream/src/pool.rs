@@ -136,7 +136,8 @@ fn take_back(group: u64, idle: Idle<Box<OriginConnection>>) {
     });
 }
 
-/// Answers the wishes of other threads.
+/// Answers the wishes of other threads, as long as this thread's loop lives. Waits only for the next wish, so it
+/// cannot be dropped with a connection in its hands.
 async fn serve(mut wishes: Mailbox<Wish>) {
     while let Some(wish) = wishes.receive().await {
         // Who asked may have gone on without.

@@ -189,6 +189,9 @@ impl Group {
 
     /// Waits in the `queue` for a server, where there is one, and says when it was had. `None`: the queue is full, or
     /// it took too long.
+    ///
+    /// A place in the queue is a ticket, which goes with this future when it is dropped; a wake-up that it had been sent
+    /// goes to the next one that waits. All look by themselves twice a second: the end of a server's rest wakes nobody.
     pub async fn wait(self: &Arc<Self>, choice: &mut Choice) -> Option<(Lease, Instant)> {
         let (most, time) = self.options.queue?;
         let ticket = Ticket::take(self, most)?;

@@ -36,6 +36,9 @@ impl<T: Clone + 'static> Questions<T> {
     }
 
     /// The answer to the question that is under way, or else to the one that `ask` makes.
+    ///
+    /// Dropped while it waits, it leaves the question to its task: others may wait for it. The entry under `key` goes
+    /// with the question, answered or not, so that one who comes later asks anew.
     pub(super) async fn answer<F>(&'static self, key: Key, ask: impl FnOnce() -> F) -> Answer<T>
     where
         F: Future<Output = Answer<T>> + 'static,
