@@ -55,17 +55,17 @@ pub fn restarts(options: &RestartOptions) -> Result<RestartReport, Failure> {
         taken.map(|(address, _)| address)
     };
     let (front, first, second) = (place()?, place()?, place()?);
-    let start = |name: &str, address: SocketAddr, text: &str| {
+    let start = |name: &str, address: SocketAddr, text: &str, group: &str| {
         let folder = folder.path().join(name);
         std::fs::create_dir_all(&folder).map_err(|error| Failure::new(error.to_string()))?;
-        start(&options.binary, &folder, address, text)
+        start(&options.binary, &folder, address, text, group)
     };
     let origin = format!("location / {{ return 200 \"{BODY}\"; }}");
-    let mut servers = [Some(start("a", first, &origin)?), Some(start("b", second, &origin)?)];
+    let mut servers =
+        [Some(start("a", first, &origin, "")?), Some(start("b", second, &origin, "")?)];
     let group =
         format!("upstream u {{ server {first} max_fails=0; server {second} max_fails=0; }}");
-    let passing = format!("location / {{ proxy_pass http://u; }} }} {group} server {{");
-    let proxy = start("front", front, &passing)?;
+    let proxy = start("front", front, "location / { proxy_pass http://u; }", &group)?;
     let progress = Arc::new(Progress::new(options.clients));
     let clients: Vec<_> = (0..options.clients)
         .map(|number| {
@@ -89,7 +89,7 @@ pub fn restarts(options: &RestartOptions) -> Result<RestartReport, Failure> {
         progress.kills.store(report.kills, Ordering::SeqCst);
         pause(options.pause);
         let (name, address) = if at == 0 { ("a", first) } else { ("b", second) };
-        servers[at] = Some(start(name, address, &origin)?);
+        servers[at] = Some(start(name, address, &origin, "")?);
     }
     progress.stop.store(true, Ordering::SeqCst);
     for client in clients {
@@ -106,10 +106,17 @@ pub fn restarts(options: &RestartOptions) -> Result<RestartReport, Failure> {
     Ok(report)
 }
 
-fn start(binary: &Path, folder: &Path, address: SocketAddr, text: &str) -> Result<Server, Failure> {
+/// A server with one address: another one would have port 80, which others may have, too.
+fn start(
+    binary: &Path,
+    folder: &Path,
+    address: SocketAddr,
+    text: &str,
+    group: &str,
+) -> Result<Server, Failure> {
     let configuration = format!(
         "daemon off; worker_processes 2; pid nginx.pid; error_log error.log crit; events {{ }}
-         http {{ access_log off; server {{ listen {address}; {text} }} }}"
+         http {{ access_log off; {group} server {{ listen {address}; {text} }} }}"
     );
     Server::start(binary, folder, address, &configuration)
 }
