@@ -86,10 +86,11 @@ pub fn restarts(options: &RestartOptions) -> Result<RestartReport, Failure> {
             server.kill();
         }
         report.kills += 1;
-        progress.kills.store(report.kills, Ordering::SeqCst);
         pause(options.pause);
         let (name, address) = if at == 0 { ("a", first) } else { ("b", second) };
         servers[at] = Some(start(name, address, &origin, "")?);
+        // Requests that began before may have found this server dead: the next kill would be their second.
+        progress.restarts.store(report.kills, Ordering::SeqCst);
     }
     progress.stop.store(true, Ordering::SeqCst);
     for client in clients {
@@ -124,21 +125,23 @@ fn start(
 /// How far the clients are.
 struct Progress {
     stop: AtomicBool,
-    kills: AtomicU32,
-    /// The kills before the request that each client makes.
+    /// Servers that were killed and serve again.
+    restarts: AtomicU32,
+    /// The restarts before the request that each client makes.
     begun_after: Vec<AtomicU32>,
 }
 
 impl Progress {
     fn new(clients: usize) -> Self {
         let begun_after = (0..clients).map(|_| AtomicU32::new(0)).collect();
-        Self { stop: AtomicBool::new(false), kills: AtomicU32::new(0), begun_after }
+        Self { stop: AtomicBool::new(false), restarts: AtomicU32::new(0), begun_after }
     }
 
-    /// Waits until no client makes a request that it began before the last kill; false when one does for too long.
+    /// Waits until no client makes a request that it began before the last restart; false when one does for too long.
     fn wait(&self) -> bool {
-        let (deadline, kills) = (Instant::now() + PATIENCE, self.kills.load(Ordering::SeqCst));
-        let is_late = |begun: &AtomicU32| begun.load(Ordering::SeqCst) < kills;
+        let restarts = self.restarts.load(Ordering::SeqCst);
+        let deadline = Instant::now() + PATIENCE;
+        let is_late = |begun: &AtomicU32| begun.load(Ordering::SeqCst) < restarts;
         while self.begun_after.iter().any(is_late) {
             if Instant::now() > deadline {
                 return false;
@@ -154,8 +157,8 @@ fn client(front: SocketAddr, progress: &Progress, number: usize) -> (u64, Vec<St
     let (mut answers, mut mistakes) = (0, Vec::new());
     let mut stream = None;
     while !progress.stop.load(Ordering::SeqCst) {
-        let kills = progress.kills.load(Ordering::SeqCst);
-        progress.begun_after[number].store(kills, Ordering::SeqCst);
+        let restarts = progress.restarts.load(Ordering::SeqCst);
+        progress.begun_after[number].store(restarts, Ordering::SeqCst);
         match ask(front, &mut stream) {
             Ok(()) => answers += 1,
             Err(mistake) => {
