@@ -2,7 +2,7 @@
 //! clients make requests that may be repeated. Every one of them must be answered rightly.
 //!
 //! Invariant: a request sees one kill at most, since the next one waits for the answers to all requests that were
-//! begun before the last. One that met both servers as they died would rightly be answered with 502.
+//! begun before the last restart. One that met both servers as they died would rightly be answered with 502.
 
 use std::fmt;
 use std::io::{Read, Write};
