@@ -68,11 +68,12 @@ pub fn fetch(
         repeatable: !matches!(request.payload, RequestPayload::Stream { .. }),
         sent: false,
     };
-    let mut fetch = Fetch { request, settings, report, log, retry, fresh: false, given_back: None };
+    let given_back = None;
+    let mut fetch = Fetch { request, settings, report, log, retry, now, fresh: false, given_back };
     // `run` borrows: handed over, what it works on would lie in its future twice.
     async move {
-        let (answer, lease, now) = fetch.run(now).await?;
-        Ok(fetch.respond(answer, lease, now))
+        let (answer, lease) = fetch.run().await?;
+        Ok(fetch.respond(answer, lease))
     }
 }
 
@@ -95,6 +96,9 @@ struct Fetch {
     report: SharedReport,
     log: LogContext,
     retry: Retry,
+    /// The last event: the beginning, a server that was waited for, a head, or the end of an attempt. It lies here, as
+    /// each argument of a future takes room in it twice.
+    now: Instant,
     /// Only a new connection will do: a reused one has just failed.
     fresh: bool,
     given_back: Option<Box<RequestBody>>,
@@ -111,7 +115,7 @@ struct Answer {
 }
 
 impl Fetch {
-    /// Tries servers from `now` on: the head that is accepted, its server, and when it came.
+    /// Tries servers: the head that is accepted, and its server.
     ///
     /// Invariant: at the head of the loop nothing of an attempt is under way, and `held` is the lease of a server that
     /// is to be asked again over a new connection (`retry` draws the states). Each turn begins one attempt in the
@@ -119,26 +123,26 @@ impl Fetch {
     ///
     /// Dropped while it waits in the queue, it gives its place back. Dropped in an attempt, the lease and the
     /// connection go with it; neither retry nor group hears of that attempt, as nobody knows how it would have ended.
-    async fn run(&mut self, mut now: Instant) -> Result<(Answer, Lease, Instant), FetchError> {
+    async fn run(&mut self) -> Result<(Answer, Lease), FetchError> {
         let mut held = None;
         loop {
             let chosen = match held.take() {
                 Some(same) => Some(same),
-                None => match self.request.group.choose(&mut self.request.choice, now) {
+                None => match self.request.group.choose(&mut self.request.choice, self.now) {
                     None if self.request.group.options().queue.is_some() => {
                         let had = self.queue().await;
-                        now = had.as_ref().map_or_else(clock::now, |(_, now)| *now);
+                        self.now = had.as_ref().map_or_else(clock::now, |(_, now)| *now);
                         had.map(|(lease, _)| lease)
                     }
                     chosen => chosen,
                 },
             };
-            let Some(lease) = chosen else { return Err(self.no_peer(now)) };
-            self.report.borrow_mut().begin(&self.request.group, Some(lease.peer()), now);
+            let Some(lease) = chosen else { return Err(self.no_peer()) };
+            self.report.borrow_mut().begin(&self.request.group, Some(lease.peer()), self.now);
             self.retry.sent = false;
-            let result = self.attempt(lease.peer(), now).await;
+            let result = self.attempt(lease.peer()).await;
             // The event: a head has come, or the attempt has failed.
-            now = clock::now();
+            self.now = clock::now();
             let event = match &result {
                 Ok(answer) => Event::Head(answer.head.status),
                 Err(trouble) => trouble.event,
@@ -147,16 +151,16 @@ impl Fetch {
                 Err(Trouble { client_status: Some(status), .. }) => {
                     (Decision::GiveUp(*status), Blame::None)
                 }
-                _ => self.retry.decide(event, now),
+                _ => self.retry.decide(event, self.now),
             };
-            self.settle(lease.peer(), blame, (decision, event), now);
+            self.settle(lease.peer(), blame, decision, event);
             if let Err(trouble) = &result {
                 self.complain(lease.peer(), trouble, decision);
             }
             if decision != Decision::Accept
                 && let Some(attempt) = self.report.borrow_mut().last()
             {
-                attempt.finished(now);
+                attempt.finished(self.now);
             }
             match decision {
                 Decision::Accept => {
@@ -164,7 +168,7 @@ impl Fetch {
                     if may_answer_elsewhere(&answer.head) {
                         self.note_asked();
                     }
-                    return Ok((answer, lease, now));
+                    return Ok((answer, lease));
                 }
                 Decision::SamePeer => {
                     self.fresh = true;
@@ -195,12 +199,12 @@ impl Fetch {
     }
 
     /// All servers are tried, failing, busy or down.
-    fn no_peer(&mut self, now: Instant) -> FetchError {
+    fn no_peer(&mut self) -> FetchError {
         let mut report = self.report.borrow_mut();
-        report.begin(&self.request.group, None, now);
+        report.begin(&self.request.group, None, self.now);
         if let Some(attempt) = report.last() {
             attempt.status = 502;
-            attempt.finished(now);
+            attempt.finished(self.now);
         }
         drop(report);
         let upstream = self.request.url(&self.request.group.name);
@@ -217,16 +221,10 @@ impl Fetch {
     }
 
     /// Tells the report and the group how an attempt went.
-    fn settle(
-        &self,
-        peer: &Peer,
-        blame: Blame,
-        (decision, event): (Decision, Event),
-        now: Instant,
-    ) {
+    fn settle(&self, peer: &Peer, blame: Blame, decision: Decision, event: Event) {
         let mut report = self.report.borrow_mut();
         if let (Event::Head(status), Some(attempt)) = (event, report.last()) {
-            attempt.header_received(status, now);
+            attempt.header_received(status, self.now);
         }
         drop(report);
         let outcome = match (blame, decision) {
@@ -242,7 +240,7 @@ impl Fetch {
                 _ => 502,
             };
         }
-        self.request.group.report(peer, outcome, now);
+        self.request.group.report(peer, outcome, self.now);
     }
 
     fn complain(&self, peer: &Peer, trouble: &Trouble, decision: Decision) {
@@ -264,14 +262,20 @@ impl Fetch {
     /// The connection is a local of this future until the head is whole: dropped at any await it is closed, and not
     /// given back, as a response may still come on it. A body that the client streams goes back to `given_back` as
     /// soon as it is sent; until then it is lost with the future.
-    async fn attempt(&mut self, peer: &Peer, now: Instant) -> Result<Answer, Trouble> {
+    async fn attempt(&mut self, peer: &Peer) -> Result<Answer, Trouble> {
         let wanted = Wanted {
             careful: !self.retry.idempotent || !self.retry.repeatable,
             fresh: std::mem::take(&mut self.fresh),
         };
-        let connecting = connect(&self.request, &self.settings, wanted, peer, now);
-        let connected = connecting.await.map_err(trouble_of_connect)?;
-        let Connected { mut connection, reused, at } = connected;
+        // Taken apart at once: a name for the whole would have room in this future across all of its waits.
+        let (mut connection, reused, at) =
+            match connect(&self.request, &self.settings, wanted, peer, self.now) {
+                Ok(Connected { connection, reused, at }) => (connection, reused, at),
+                Err(waiting) => match waiting.await {
+                    Ok(Connected { connection, reused, at }) => (connection, reused, at),
+                    Err(error) => return Err(trouble_of_connect(error)),
+                },
+            };
         // Until the head is here.
         let _waiting = self.enter(peer, &mut connection, reused);
         if let Some(attempt) = self.report.borrow_mut().last() {
@@ -421,7 +425,7 @@ impl Fetch {
     }
 
     /// Makes the answer of a head: the body whole if it is there, else a stream.
-    fn respond(self, answer: Answer, lease: Lease, now: Instant) -> OriginResponse {
+    fn respond(self, answer: Answer, lease: Lease) -> OriginResponse {
         let Answer { connection, head, input, framing, codec, sending } = answer;
         let request_body = self.given_back;
         let fetch = Parts {
@@ -431,7 +435,7 @@ impl Fetch {
             report: self.report,
             log: self.log,
         };
-        let received = Received { input, framing, codec, at: now };
+        let received = Received { input, framing, codec, at: self.now };
         let body = fetch.body(connection, &head, received, sending, lease);
         OriginResponse { head, body, request_body }
     }

@@ -1,12 +1,16 @@
 //! A connection for an attempt: one that this thread keeps, one that another thread has to spare, or a new one.
 
+use std::sync::Arc;
 use std::time::Instant;
 
+use tidegate_core::LocalFuture;
 use tidegate_rt::clock;
 
 use crate::connection::{ConnectError, OriginConnection};
 use crate::peers::Peer;
-use crate::pool::{self, handover};
+use crate::pool;
+use crate::pool::fit::Fit;
+use crate::pool::handover::{self, Share};
 use crate::request::{Keeping, OriginRequest};
 use crate::settings::FetchSettings;
 
@@ -28,42 +32,57 @@ pub(super) struct Wanted {
     pub fresh: bool,
 }
 
-/// A kept connection to a server or a new one.
-///
-/// # Errors
-/// None could be opened within `connect_timeout`.
-pub(super) async fn connect(
-    request: &OriginRequest,
-    settings: &FetchSettings,
+/// A connection that is waited for. Boxed: most requests find an open one and need no room for waiting.
+type Waiting<'a> = LocalFuture<'a, Result<Connected, ConnectError>>;
+
+/// A connection to a server that this thread has kept, or the wait for one.
+pub(super) fn connect<'a>(
+    request: &'a OriginRequest,
+    settings: &'a FetchSettings,
     Wanted { careful, fresh }: Wanted,
-    peer: &Peer,
+    peer: &'a Peer,
     now: Instant,
-) -> Result<Connected, ConnectError> {
+) -> Result<Connected, Waiting<'a>> {
     let group = &request.group;
     let is_brief = request.keeping == Keeping::Briefly;
     let is_late = is_brief && peer.line().is_closing();
     if is_late {
         pool::close_idle(group, &request.fit(peer));
     }
-    if !(fresh || is_late || (careful && is_brief)) {
-        let fit = request.fit(peer);
-        while let Some(connection) = pool::take(group, &fit, now) {
-            if !careful || connection.is_quiet_now() {
-                return Ok(Connected { connection, reused: true, at: now });
-            }
+    if fresh || is_late || (careful && is_brief) {
+        return Err(Box::pin(obtain(request, settings, peer, None)));
+    }
+    let fit = request.fit(peer);
+    while let Some(connection) = pool::take(group, &fit, now) {
+        if !careful || connection.is_quiet_now() {
+            return Ok(Connected { connection, reused: true, at: now });
         }
-        if let Some(owner) = handover::owner(group, &fit, now) {
-            // Boxed: few requests need room for it.
-            let connection = Box::pin(handover::ask(owner, group.id, fit)).await;
-            if let Some(connection) = connection.filter(|other| other.is_quiet_now()) {
-                return Ok(Connected { connection, reused: true, at: clock::now() });
-            }
+    }
+    let elsewhere = handover::owner(group, &fit, now).map(|owner| (owner, fit));
+    Err(Box::pin(obtain(request, settings, peer, elsewhere)))
+}
+
+/// Waits for a connection: that of another thread that says it has one to spare, else a new one.
+///
+/// Dropped while it waits, nothing is left of it but the wish, which the other thread passes over.
+///
+/// # Errors
+/// None could be opened within `connect_timeout`.
+async fn obtain(
+    request: &OriginRequest,
+    settings: &FetchSettings,
+    peer: &Peer,
+    elsewhere: Option<(Arc<Share>, Fit)>,
+) -> Result<Connected, ConnectError> {
+    if let Some((owner, fit)) = elsewhere {
+        let connection = handover::ask(owner, request.group.id, fit).await;
+        if let Some(connection) = connection.filter(|other| other.is_quiet_now()) {
+            return Ok(Connected { connection, reused: true, at: clock::now() });
         }
     }
     let OriginRequest { local, tls, .. } = request;
-    // Boxed: most requests find an open connection and need no room for opening one.
-    let opening = OriginConnection::open(&peer.address, *local, tls.as_ref(), settings);
-    let connection = Box::pin(opening).await?;
+    let opened = OriginConnection::open(&peer.address, *local, tls.as_ref(), settings).await;
+    let connection = opened?;
     let at = connection.opened;
     Ok(Connected { connection, reused: false, at })
 }
