@@ -1,6 +1,7 @@
 //! From a listening socket to connections.
 
 use std::cell::Cell;
+use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -29,7 +30,9 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(500);
 pub async fn accept_connections(front: Rc<Front>, listener: Rc<Listener>, address: Address) {
     let address = Rc::new(address);
     loop {
-        wait_for_room(&front).await;
+        if wait_for_room(&front, &listener).await.is_err() {
+            return;
+        }
         let mut taken = 0;
         let each = |stream, peer| {
             take(&front, stream, peer, &address);
@@ -61,22 +64,34 @@ fn takes_more(front: &Front, taken: usize) -> bool {
         && !front.is_ahead()
 }
 
-/// Waits while `worker_connections` are in use; idle connections are closed to make room.
+/// Waits while `worker_connections` are in use. Once a client waits for one, idle connections are closed to make room:
+/// not before, since each of them may be about to ask for something.
 ///
 /// Invariant: the wait for room begins before the count is read, so that a connection which ends in between is not
-/// missed. Dropped at its await it leaves nothing behind. Source: `worker_connections`.
-async fn wait_for_room(front: &Rc<Front>) {
+/// missed. Dropped at an await it leaves nothing behind. Source: `worker_connections`.
+///
+/// # Errors
+/// The loop is ending.
+async fn wait_for_room(front: &Rc<Front>, listener: &Listener) -> io::Result<()> {
     loop {
         let room = front.room.notified();
         let count = front.plan().main.worker_connections;
-        if (front.connected() as u64) < count {
-            return;
+        let is_full = || front.connected() as u64 >= count;
+        if !is_full() {
+            return Ok(());
         }
-        if !front.reuse_idle(clock::now()) {
+        tidegate_rt::sync::pin!(room);
+        tidegate_rt::sync::select! {
+            () = room.as_mut() => continue,
+            waits = listener.connection_waits() => waits?,
+        }
+        if is_full() && !front.reuse_idle(clock::now()) {
             let log = front.plan().main.error_log.clone();
             log.say(Level::Alert, format_args!("{count} worker_connections are not enough"));
         }
-        room.await;
+        if is_full() {
+            room.await;
+        }
     }
 }
 

@@ -208,7 +208,7 @@ impl Front {
         }
         let mut idle = self.all();
         idle.retain(|link| link.state().idle_since().is_some() && link.is_free(now));
-        idle.sort_by_key(|link| link.state().idle_since());
+        idle.sort_by_key(|link| (link.state().idle_since(), link.info.number));
         let closed = idle.iter().take(reused_of(idle.len()));
         closed.for_each(|link| link.give(Order::CloseWhenIdle));
         !idle.is_empty()

@@ -82,7 +82,9 @@ impl Parking {
     /// are none.
     pub(crate) fn close_oldest(&self, now: Instant) -> bool {
         let mut members = self.members.borrow_mut();
-        let age = |link: &Link| (link.info.requests.get() == 0, link.limits().until);
+        // The clock is coarse: of several that became idle at one time the older connection is closed.
+        let age =
+            |link: &Link| (link.info.requests.get() == 0, link.limits().until, link.info.number);
         let is_free = |link: &Link| {
             matches!(link.park_state(), ParkState::Parked { .. }) && link.is_free(now)
         };

@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         "keepalive",
         HERE,
         Arity::ONE_OR_TWO,
-        "32 local",
+        "512 local",
         "Idle connections kept by each worker thread; `local`: not shared between locations.",
         |conf, args| {
             let count = args.number(0, 0..=u64::MAX)?;

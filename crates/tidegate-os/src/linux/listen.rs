@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 use socket2::{Domain, SockAddr, SockRef, Socket};
@@ -90,6 +91,16 @@ pub fn accept_nonblocking(fd: impl AsFd) -> io::Result<Option<Acceptance>> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Whether a connection waits in the queue. Takes none and does not wait.
+///
+/// # Errors
+/// Those of poll.
+pub fn has_waiting(fd: impl AsFd) -> io::Result<bool> {
+    let fd = fd.as_fd();
+    let mut polled = [PollFd::from_borrowed_fd(fd, PollFlags::IN)];
+    super::retry(|| poll(&mut polled, Some(&Timespec::default()))).map(|count| count > 0)
 }
 
 fn prepare_inet(socket: &Socket, address: SocketAddr, options: &ListenOptions) -> io::Result<()> {

@@ -82,3 +82,11 @@ pub fn accept_nonblocking(socket: impl AsSocket) -> io::Result<Option<Acceptance
         }
     }
 }
+
+/// Whether a connection may wait in the queue: always, since nothing asks here without taking one.
+///
+/// # Errors
+/// None.
+pub fn has_waiting(_socket: impl AsSocket) -> io::Result<bool> {
+    Ok(true)
+}

@@ -72,6 +72,29 @@ impl Listener {
         poll_fn(|context| self.poll_accept(context)).await.map(|(stream, _)| stream)
     }
 
+    /// Waits until a connection is in the kernel's queue, and leaves it there. While accepting is paused, it waits for
+    /// the next resume too.
+    ///
+    /// # Errors
+    /// The loop is ending.
+    pub async fn connection_waits(&self) -> io::Result<()> {
+        poll_fn(|context| {
+            loop {
+                if self.paused.get() {
+                    self.waiting.set(Some(context.waker().clone()));
+                    return Poll::Pending;
+                }
+                let mut guard = ready!(self.io.poll_read_ready(context))?;
+                // The loop's news may be of a connection that was accepted meanwhile.
+                if listen::has_waiting(self.socket())? {
+                    return Poll::Ready(Ok(()));
+                }
+                guard.clear_ready();
+            }
+        })
+        .await
+    }
+
     /// Waits for connections and hands over those that have come (at least one) for as long as `each` says
     /// that another one may be taken in this turn. Returns how many.
     ///
