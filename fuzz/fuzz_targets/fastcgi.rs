@@ -1,4 +1,4 @@
 //! Fuzzes a FastCGI application's records.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_http::fuzzing::fuzz_fastcgi(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_codec::fuzzing::fuzz_fastcgi(data));

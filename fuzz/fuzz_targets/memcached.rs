@@ -1,4 +1,4 @@
 //! Fuzzes the lines that answer a memcached `get`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_http::fuzzing::fuzz_memcached(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_codec::fuzzing::fuzz_memcached(data));

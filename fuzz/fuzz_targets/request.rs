@@ -1,4 +1,4 @@
 //! Fuzzes a request head.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_http::fuzzing::fuzz_request(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_codec::fuzzing::fuzz_request(data));

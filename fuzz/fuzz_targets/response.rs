@@ -1,4 +1,4 @@
 //! Fuzzes an origin's response head.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_http::fuzzing::fuzz_response(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_codec::fuzzing::fuzz_response(data));

@@ -14,7 +14,7 @@ use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use tidegate_http::range::ByteRange;
+use tidegate_codec::range::ByteRange;
 use tidegate_rt::blocking::ThreadPool;
 
 use crate::client::ClientIo;
@@ -128,7 +128,7 @@ pub trait BodyStream {
     }
 
     /// Trailer fields, known once `poll_chunk` has answered `None`.
-    fn trailers(&mut self) -> Option<tidegate_http::Headers> {
+    fn trailers(&mut self) -> Option<tidegate_codec::Headers> {
         None
     }
 }
@@ -189,7 +189,7 @@ impl Body {
     }
 
     /// Trailer fields after the end.
-    pub fn trailers(&mut self) -> Option<tidegate_http::Headers> {
+    pub fn trailers(&mut self) -> Option<tidegate_codec::Headers> {
         match self {
             Body::Stream(stream) => stream.trailers(),
             _ => None,

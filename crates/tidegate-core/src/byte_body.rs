@@ -69,7 +69,7 @@ impl ByteBody {
     }
 
     /// Trailer fields after the end.
-    pub fn trailers(&mut self) -> Option<tidegate_http::Headers> {
+    pub fn trailers(&mut self) -> Option<tidegate_codec::Headers> {
         self.body.trailers()
     }
 

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use tidegate_http::Headers;
+use tidegate_codec::Headers;
 
 use crate::future::LocalFuture;
 
@@ -143,7 +143,7 @@ impl From<Address> for ClientAddress {
 pub struct ProxyProtocol {
     pub client: Option<SocketAddr>,
     pub server: Option<SocketAddr>,
-    /// Version 2: the raw type-length-value list, see `tidegate_http::proxy_protocol`.
+    /// Version 2: the raw type-length-value list, see `tidegate_codec::proxy_protocol`.
     pub tlvs: Vec<u8>,
 }
 

@@ -1,8 +1,8 @@
 //! Answers made from a bare status: `error_page`, redirects, built-in pages.
 
 use bytes::Bytes;
-use tidegate_http::request::Method;
-use tidegate_http::{Known, pages};
+use tidegate_codec::request::Method;
+use tidegate_codec::{Known, pages};
 
 use crate::body::Body;
 use crate::exchange::{Exchange, FieldOwner, RangeSupport};
@@ -35,7 +35,7 @@ pub fn resolve(x: &mut Exchange, status: u16) -> Resolved {
         let pages = settings.error_pages.clone();
         if let Some(page) = pages.iter().find(|page| page.code == status) {
             let sent = match page.overwrite {
-                None => Some(tidegate_http::request::wire_status(status)),
+                None => Some(tidegate_codec::request::wire_status(status)),
                 Some(0) => None,
                 Some(code) => Some(code),
             };
@@ -86,7 +86,7 @@ pub fn split_args(mut target: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
 /// The built-in page of a status, with the head made for it. Fields that belong to it (`Location`,
 /// `WWW-Authenticate`, …) are already in the head.
 fn builtin(x: &mut Exchange, status: u16) -> Body {
-    let wire = tidegate_http::request::wire_status(status);
+    let wire = tidegate_codec::request::wire_status(status);
     x.disposition.set_status(wire);
     x.response.reason = None;
     x.response.content_length = None;

@@ -15,7 +15,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tidegate_http::Headers;
+use tidegate_codec::Headers;
 
 use crate::client::{Address, Client, Connection};
 use crate::ids::LocationId;

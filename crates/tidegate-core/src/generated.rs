@@ -9,7 +9,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use tidegate_http::Headers;
+use tidegate_codec::Headers;
 
 use crate::body::{Body, BodyError, BodyStream, Chunk};
 use crate::future::LocalFuture;

@@ -121,7 +121,7 @@ pub fn limit_body(x: &mut Exchange) -> Result<(), u16> {
 #[cold]
 fn redirect_to_slash(x: &mut Exchange) -> Step<'static> {
     let mut place = Vec::new();
-    tidegate_http::uri::escape(&x.request.path, tidegate_http::uri::Escape::Uri, &mut place);
+    tidegate_codec::uri::escape(&x.request.path, tidegate_codec::uri::Escape::Uri, &mut place);
     place.push(b'/');
     if !x.request.args.is_empty() {
         place.push(b'?');

@@ -37,10 +37,10 @@ pub fn with_context(x: &Exchange, message: fmt::Arguments<'_>) -> String {
     if !x.progress.upstream.is_empty() {
         let _ = write!(text, ", upstream: \"{}\"", x.progress.upstream);
     }
-    if let Some(host) = x.request.header(tidegate_http::Known::Host) {
+    if let Some(host) = x.request.header(tidegate_codec::Known::Host) {
         let _ = write!(text, ", host: \"{}\"", String::from_utf8_lossy(host));
     }
-    if let Some(referrer) = x.request.header(tidegate_http::Known::Referer) {
+    if let Some(referrer) = x.request.header(tidegate_codec::Known::Referer) {
         let _ = write!(text, ", referrer: \"{}\"", String::from_utf8_lossy(referrer));
     }
     text

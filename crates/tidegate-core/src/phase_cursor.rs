@@ -1,7 +1,7 @@
 //! Which handler comes next: a request's place among the phases, without waiting and without running
 //! anything itself, so that what a waiting request keeps of it is a few words.
 
-use tidegate_http::Known;
+use tidegate_codec::Known;
 
 use crate::error_log::Level;
 use crate::exchange::{Exchange, PathState};

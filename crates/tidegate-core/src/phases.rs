@@ -15,7 +15,7 @@
 //!
 //! The answer then passes the location's filters in the order of the module list.
 
-use tidegate_http::{Headers, Known};
+use tidegate_codec::{Headers, Known};
 
 use crate::body::Body;
 use crate::error_log::Level;
@@ -108,7 +108,7 @@ pub async fn post_action(x: &mut Exchange) {
         }
     };
     let (status, headers) = (x.disposition.status(), std::mem::take(&mut x.response.headers));
-    x.request.method = tidegate_http::request::Method::Get;
+    x.request.method = tidegate_codec::request::Method::Get;
     if let Ok(phase) = enter(x, &plan, jump)
         && let Answer::Send(mut body) = drive(x, phase, None).await
     {

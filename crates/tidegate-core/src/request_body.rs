@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use tidegate_http::Headers;
+use tidegate_codec::Headers;
 
 use crate::blocking;
 use crate::body::{Chunk, FileRange};

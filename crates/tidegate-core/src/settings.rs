@@ -15,7 +15,7 @@ use crate::template::Template;
 #[derive(Clone)]
 pub struct ServerSettings {
     pub client_header_timeout: Duration,
-    pub parse: tidegate_http::request::ParseOptions,
+    pub parse: tidegate_codec::request::ParseOptions,
     pub merge_slashes: bool,
 }
 

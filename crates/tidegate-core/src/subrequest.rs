@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::{Bytes, BytesMut};
-use tidegate_http::request::Method;
-use tidegate_http::{Headers, Known};
+use tidegate_codec::request::Method;
+use tidegate_codec::{Headers, Known};
 
 use crate::body::{Body, BodyError, BodyStream, Chunk};
 use crate::byte_body::{ByteBody, Piece};

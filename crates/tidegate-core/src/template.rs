@@ -99,7 +99,7 @@ impl Template {
                 Part::Variable(id) => drop(x.variable(*id, out)),
                 Part::Capture(index) => {
                     let group = x.modules.captures.group(*index).unwrap_or_default();
-                    tidegate_http::uri::escape(group, tidegate_http::uri::Escape::Args, out);
+                    tidegate_codec::uri::escape(group, tidegate_codec::uri::Escape::Args, out);
                 }
             }
         }

@@ -6,10 +6,10 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use tidegate_codec::Headers;
+use tidegate_codec::response::write_status_line;
 use tidegate_core::LocalFuture;
 use tidegate_core::client::{CancelCode, Client};
-use tidegate_http::Headers;
-use tidegate_http::response::write_status_line;
 
 use crate::link::Link;
 

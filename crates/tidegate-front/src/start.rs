@@ -4,11 +4,11 @@ use std::fmt;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use tidegate_codec::proxy_protocol::{self, ParsedProxy};
 use tidegate_core::client::{Address, Connection, ProxyProtocol};
 use tidegate_core::counters::Open;
 use tidegate_core::error_log::Level;
 use tidegate_core::plan::Plan;
-use tidegate_http::proxy_protocol::{self, ParsedProxy};
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 

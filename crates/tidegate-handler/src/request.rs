@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use tidegate_http::Headers;
+use tidegate_codec::Headers;
 
 use crate::abandonment::Abandonment;
 use crate::body::RequestBody;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 
 use bytes::Bytes;
-use tidegate_http::{Headers, Known};
+use tidegate_codec::{Headers, Known};
 
 use crate::invalid::InvalidResponse;
 use crate::writer::{Collected, Writer};

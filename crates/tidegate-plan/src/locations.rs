@@ -203,14 +203,14 @@ impl PlanBuilder<'_> {
     fn limit_except_methods(&mut self, outline: &Outline) -> u32 {
         let mut methods = 0;
         for word in &outline.args {
-            let method = tidegate_http::request::Method::of(&word.bytes);
-            if method == tidegate_http::request::Method::Other {
+            let method = tidegate_codec::request::Method::of(&word.bytes);
+            if method == tidegate_codec::request::Method::Other {
                 let message = format!("invalid method \"{}\"", word.display());
                 self.diagnostics.push(Diagnostic::emerg(message).at(word.span));
             }
             methods |= method.bit();
-            if method == tidegate_http::request::Method::Get {
-                methods |= tidegate_http::request::Method::Head.bit();
+            if method == tidegate_codec::request::Method::Get {
+                methods |= tidegate_codec::request::Method::Head.bit();
             }
         }
         methods

@@ -18,14 +18,14 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tidegate_codec::request::{Parse, RequestMeta, parse_request};
+use tidegate_codec::{Headers, uri};
 use tidegate_conf::{Diagnostic, FsLoader, Parser, Span};
 use tidegate_core::client::{Address, Connection, NoClient};
 use tidegate_core::exchange::{Captures, PathSource, PlanRef};
 use tidegate_core::log_file::{LogFile, LogFiles, open_append};
 use tidegate_core::request_body::{RequestBody, StoredBody};
 use tidegate_core::{Answer, Body, Chunk, Exchange, phases};
-use tidegate_http::request::{Parse, RequestMeta, parse_request};
-use tidegate_http::{Headers, uri};
 
 use crate::module::ErasedModule;
 use crate::{Environment, Machine, Resources, Survivors, build};

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
+use tidegate_codec::Known;
+use tidegate_codec::request::Method;
+use tidegate_codec::response::{ResponseFraming, ResponseHead};
 use tidegate_core::error_log::Level;
 use tidegate_core::request_body::RequestBody;
-use tidegate_http::Known;
-use tidegate_http::request::Method;
-use tidegate_http::response::{ResponseFraming, ResponseHead};
 use tidegate_rt::clock;
 
 use answer::{Parts, Received};

@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::rc::Rc;
 
+use tidegate_codec::Known;
 use tidegate_core::client::{ClientAddress, Connection};
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::exchange::{Exchange, PlanRef};
 use tidegate_core::plan::{LocationId, ServerId};
-use tidegate_http::Known;
 
 /// The request in whose name lines are written.
 #[derive(Clone)]

@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tidegate_codec::request::Method;
 use tidegate_core::request_body::StoredBody;
-use tidegate_http::request::Method;
 
 use crate::peers::{Choice, Group, Peer};
 use crate::request::{Keeping, OriginRequest, RequestPayload, url};

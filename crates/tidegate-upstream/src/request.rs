@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tidegate_codec::request::Method;
 use tidegate_core::client::Client;
 use tidegate_core::request_body::{RequestBody, StoredBody};
-use tidegate_http::request::Method;
 
 use crate::peers::{Choice, Group, Peer};
 use crate::pool::fit::Fit;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use tidegate_codec::response::ResponseHead;
 use tidegate_core::request_body::RequestBody;
-use tidegate_http::response::ResponseHead;
 
 use crate::h1::body::OriginBody;
 

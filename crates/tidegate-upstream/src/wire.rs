@@ -5,13 +5,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::error_log::Level;
-use tidegate_http::fastcgi::{self, RecordError};
-use tidegate_http::memcached::{self, Reply};
-use tidegate_http::request::{Method, Parse};
-use tidegate_http::response::{
+use tidegate_codec::fastcgi::{self, RecordError};
+use tidegate_codec::memcached::{self, Reply};
+use tidegate_codec::request::{Method, Parse};
+use tidegate_codec::response::{
     ResponseError, ResponseFraming, ResponseHead, parse_cgi_response, parse_response,
 };
+use tidegate_core::error_log::Level;
 
 use crate::log::LogContext;
 

@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Uri};
 use http_body::{Body, Frame, SizeHint};
+use tidegate_codec::uri::{Escape, escape, unescape};
 use tidegate_handler::Request;
-use tidegate_http::uri::{Escape, escape, unescape};
 use wasmtime_wasi_http::Error;
 use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
 

@@ -68,7 +68,7 @@ const TOKIO_PARTS: &[(&str, &str)] =
 /// Crates through which a request passes: a panic there ends somebody's request.
 const REQUEST_PATH: &[&str] = &[
     "tidegate-conf",
-    "tidegate-http",
+    "tidegate-codec",
     "tidegate-os",
     "tidegate-rt",
     "tidegate-cache",

@@ -39,7 +39,7 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-cache",
             "tidegate-rt",
             "tidegate-os",
-            "tidegate-http",
+            "tidegate-codec",
             "tidegate-conf",
             "tidegate-handler",
         ],
@@ -52,7 +52,7 @@ pub(super) const TABLE: &[Row] = &[
         name: "xtask",
         may_depend_on: &[
             "tidegate-conf",
-            "tidegate-http",
+            "tidegate-codec",
             "tidegate-cache",
             "tidegate-modules",
             "tidegate-os",
@@ -70,7 +70,7 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-upstream",
             "tidegate-tls",
             "tidegate-cache",
-            "tidegate-http",
+            "tidegate-codec",
             "tidegate-conf",
             "tidegate-rt",
             "tidegate-os",
@@ -88,7 +88,7 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-upstream",
             "tidegate-tls",
             "tidegate-cache",
-            "tidegate-http",
+            "tidegate-codec",
             "tidegate-conf",
             "tidegate-rt",
             "tidegate-os",
@@ -98,18 +98,18 @@ pub(super) const TABLE: &[Row] = &[
     // Handlers that are components: it runs them, and knows neither the configuration nor exchanges.
     Row {
         name: "tidegate-wasm",
-        may_depend_on: &["tidegate-handler", "tidegate-http", "tidegate-rt"],
+        may_depend_on: &["tidegate-handler", "tidegate-codec", "tidegate-rt"],
         never: TLS_LIBRARY,
     },
     // What application code sees; it blocks, and needs no runtime for that.
-    Row { name: "tidegate-handler", may_depend_on: &["tidegate-http"], never: NO_RUNTIME },
+    Row { name: "tidegate-handler", may_depend_on: &["tidegate-codec"], never: NO_RUNTIME },
     Row {
         name: "tidegate-front",
         may_depend_on: &[
             "tidegate-plan",
             "tidegate-core",
             "tidegate-tls",
-            "tidegate-http",
+            "tidegate-codec",
             "tidegate-conf",
             "tidegate-rt",
             "tidegate-os",
@@ -121,7 +121,7 @@ pub(super) const TABLE: &[Row] = &[
         may_depend_on: &[
             "tidegate-core",
             "tidegate-tls",
-            "tidegate-http",
+            "tidegate-codec",
             "tidegate-rt",
             "tidegate-os",
         ],
@@ -138,7 +138,7 @@ pub(super) const TABLE: &[Row] = &[
         name: "tidegate-plan",
         may_depend_on: &[
             "tidegate-core",
-            "tidegate-http",
+            "tidegate-codec",
             "tidegate-conf",
             "tidegate-rt",
             "tidegate-os",
@@ -147,7 +147,7 @@ pub(super) const TABLE: &[Row] = &[
     },
     Row {
         name: "tidegate-core",
-        may_depend_on: &["tidegate-http", "tidegate-conf", "tidegate-rt", "tidegate-os"],
+        may_depend_on: &["tidegate-codec", "tidegate-conf", "tidegate-rt", "tidegate-os"],
         never: TLS_LIBRARY,
     },
     Row {
@@ -157,7 +157,7 @@ pub(super) const TABLE: &[Row] = &[
     },
     Row { name: "tidegate-rt", may_depend_on: &["tidegate-os"], never: TLS_LIBRARY },
     Row { name: "tidegate-os", may_depend_on: &[], never: &["tokio", "rustls", "aws"] },
-    Row { name: "tidegate-http", may_depend_on: &[], never: NO_RUNTIME },
+    Row { name: "tidegate-codec", may_depend_on: &[], never: NO_RUNTIME },
     Row { name: "tidegate-conf", may_depend_on: &[], never: NO_RUNTIME },
 ];
 

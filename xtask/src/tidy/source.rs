@@ -34,7 +34,7 @@ impl Source {
         Source { path: path.to_owned(), text: text.to_owned(), masked, kind, test_lines }
     }
 
-    /// The workspace member that the file belongs to: `tidegate-http`, `xtask`, `fuzz`.
+    /// The workspace member that the file belongs to: `tidegate-codec`, `xtask`, `fuzz`.
     pub(super) fn member(&self) -> &str {
         let mut parts = self.path.split('/');
         match parts.next() {

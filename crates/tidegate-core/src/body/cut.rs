@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use tidegate_http::Headers;
-use tidegate_http::range::{ByteRange, write_part_head, write_parts_end};
+use tidegate_codec::Headers;
+use tidegate_codec::range::{ByteRange, write_part_head, write_parts_end};
 
 use super::{Body, BodyError, BodyStream, Chunk, FileRange};
 

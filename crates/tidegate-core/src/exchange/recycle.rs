@@ -9,8 +9,8 @@
 
 use std::rc::Rc;
 
-use tidegate_http::Headers;
-use tidegate_http::request::RequestHead;
+use tidegate_codec::Headers;
+use tidegate_codec::request::RequestHead;
 
 /// Memory that can be emptied and used again.
 pub(super) trait Buffer {

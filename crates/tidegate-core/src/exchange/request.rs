@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use tidegate_http::Known;
-use tidegate_http::request::{Method, RequestHead, TargetForm, Version};
+use tidegate_codec::Known;
+use tidegate_codec::request::{Method, RequestHead, TargetForm, Version};
 
 use super::recycle::recycled;
 use crate::client::ClientAddress;

@@ -1,7 +1,7 @@
 //! The response's head as handlers and filters build it, and what its sender is to know beside it.
 
 use bytes::Bytes;
-use tidegate_http::Headers;
+use tidegate_codec::Headers;
 
 use super::recycle::recycled;
 

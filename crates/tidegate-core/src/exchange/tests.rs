@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 use bytes::Bytes;
-use tidegate_http::request::{Method, ParseOptions, RequestHead, parse_request};
+use tidegate_codec::request::{Method, ParseOptions, RequestHead, parse_request};
 
 use super::progress::FIRST_ACTION;
 use super::*;

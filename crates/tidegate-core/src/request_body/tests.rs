@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use tidegate_http::Headers;
+use tidegate_codec::Headers;
 
 use super::*;
 use crate::tests::wait;

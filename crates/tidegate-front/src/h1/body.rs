@@ -6,9 +6,9 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidegate_codec::Headers;
+use tidegate_codec::chunked::ChunkedDecoder;
 use tidegate_core::request_body::{BodySource, RequestBody, RequestBodyError};
-use tidegate_http::Headers;
-use tidegate_http::chunked::ChunkedDecoder;
 use tidegate_rt::share;
 use tidegate_rt::timer::{Deadline, timeout};
 

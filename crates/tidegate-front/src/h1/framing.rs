@@ -2,13 +2,13 @@
 
 use std::io::Write as _;
 
+use tidegate_codec::Known;
+use tidegate_codec::request::{Method, Version};
+use tidegate_codec::response::{write_status_line, write_status_line_with};
 use tidegate_core::Exchange;
 use tidegate_core::body::Body;
 use tidegate_core::error_page;
 use tidegate_core::exchange::FieldOwner;
-use tidegate_http::Known;
-use tidegate_http::request::{Method, Version};
-use tidegate_http::response::{write_status_line, write_status_line_with};
 
 #[cfg(test)]
 mod tests;

@@ -4,6 +4,11 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 
+use tidegate_codec::Known;
+use tidegate_codec::request::{
+    Fault, Method, Parse, ParseOptions, RequestError, keep_partial, parse_authority, parse_request,
+    parse_request_for,
+};
 use tidegate_core::Exchange;
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::Captures;
@@ -11,11 +16,6 @@ use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::Plan;
 use tidegate_core::request_body::RequestBody;
 use tidegate_core::settings::{KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI};
-use tidegate_http::Known;
-use tidegate_http::request::{
-    Fault, Method, Parse, ParseOptions, RequestError, keep_partial, parse_authority, parse_request,
-    parse_request_for,
-};
 
 use super::body::H1Body;
 use crate::client::ClientStream;

@@ -13,12 +13,12 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tidegate_codec::request::Version;
 use tidegate_core::Exchange;
 use tidegate_core::body::{Body, Tunnel};
 use tidegate_core::client::{CancelCode, ClientIo};
 use tidegate_core::phases::{self, Answer};
 use tidegate_core::settings::{Lingering, Settings};
-use tidegate_http::request::Version;
 use tidegate_rt::clock;
 
 use crate::action::{ConnectionAction, Linger};

@@ -8,11 +8,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
+use tidegate_codec::Headers;
 use tidegate_core::body::{self, Body, BodyError, Chunk, FileRange};
 use tidegate_core::client::Client;
 use tidegate_core::settings::Settings;
 use tidegate_core::{Exchange, file_read};
-use tidegate_http::Headers;
 use tidegate_rt::net::{SENDFILE_CHUNK, Stream};
 
 use super::body::write_chunk_size;
@@ -369,8 +369,8 @@ impl<'a> Sender<'a> {
     pub(super) async fn finish(&mut self, trailers: Option<&Headers>) -> Result<(), SendError> {
         if self.framing == Framing::Chunked {
             match trailers {
-                Some(trailers) => tidegate_http::chunked::write_last_chunk(trailers, self.out),
-                None => self.out.extend_from_slice(tidegate_http::chunked::LAST_CHUNK),
+                Some(trailers) => tidegate_codec::chunked::write_last_chunk(trailers, self.out),
+                None => self.out.extend_from_slice(tidegate_codec::chunked::LAST_CHUNK),
             }
         }
         self.flush().await

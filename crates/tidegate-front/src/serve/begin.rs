@@ -6,6 +6,8 @@ mod tests;
 use std::fmt;
 use std::time::Instant;
 
+use tidegate_codec::request::{Method, RequestError, RequestMeta, TargetForm, parse_host};
+use tidegate_codec::uri::{self, UriError};
 use tidegate_core::client::Connection;
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::{Captures, PathSource, Routing};
@@ -13,8 +15,6 @@ use tidegate_core::listen::VirtualServers;
 use tidegate_core::phases::{self, Answer};
 use tidegate_core::plan::{Plan, ServerId};
 use tidegate_core::{Exchange, LocalFuture};
-use tidegate_http::request::{Method, RequestError, RequestMeta, TargetForm, parse_host};
-use tidegate_http::uri::{self, UriError};
 
 use crate::front::Front;
 use crate::link::Link;

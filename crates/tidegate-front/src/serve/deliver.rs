@@ -11,12 +11,12 @@ use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tidegate_codec::Headers;
 use tidegate_core::Exchange;
 use tidegate_core::body::{Body, BodyError, Chunk, Tunnel};
 use tidegate_core::client::{Client, ClientIo};
 use tidegate_core::exchange::{ClientAbort, HeadSending, PieceSending};
 use tidegate_core::phases;
-use tidegate_http::Headers;
 use tidegate_rt::timer::Deadline;
 
 /// The longest that collected pieces wait for more: an application writes its page in a few pieces, and each

@@ -7,6 +7,7 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use tidegate_codec::request::parse_host;
 use tidegate_core::LocalFuture;
 use tidegate_core::client::{Address, ByteStream};
 use tidegate_core::counters::Open;
@@ -16,7 +17,6 @@ use tidegate_core::phases;
 use tidegate_core::plan::Plan;
 use tidegate_core::session::{Session, SessionClient, Traffic};
 use tidegate_core::settings::SessionSettings;
-use tidegate_http::request::parse_host;
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 

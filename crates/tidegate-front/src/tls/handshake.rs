@@ -4,12 +4,12 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
+use tidegate_codec::request::parse_host;
 use tidegate_core::client::{Connection, TlsInfo};
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::exchange::{Captures, PlanRef};
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::{Plan, ServerId};
-use tidegate_http::request::parse_host;
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 use tidegate_tls::{

@@ -12,11 +12,11 @@ use std::net::ToSocketAddrs;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tidegate_codec::uri::{Escape, escape};
 use tidegate_conf::Diagnostic;
 use tidegate_core::credentials::padded_base64;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::plan::Service;
-use tidegate_http::uri::{Escape, escape};
 use tidegate_plan::PlanBuilder;
 use tidegate_rt::net::{ConnectOptions, ListenAddr, Stream};
 use tidegate_rt::timer;

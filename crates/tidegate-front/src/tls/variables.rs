@@ -5,12 +5,12 @@ mod tests;
 
 use std::fmt::Write as _;
 
+use tidegate_codec::date::format_certificate;
+use tidegate_codec::uri::{Escape, escape};
 use tidegate_core::Exchange;
 use tidegate_core::client::{ClientCertificate, TlsInfo};
 use tidegate_core::credentials::padded_base64;
 use tidegate_core::variables::Variable;
-use tidegate_http::date::format_certificate;
-use tidegate_http::uri::{Escape, escape};
 use tidegate_tls::x509::{Certificate, fingerprint, names};
 use tidegate_tls::{cipher_suites, groups};
 

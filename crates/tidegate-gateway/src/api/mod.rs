@@ -16,10 +16,10 @@ mod tests;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
+use tidegate_codec::Known;
+use tidegate_codec::request::Method;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::{Body, Exchange, Level, Step};
-use tidegate_http::Known;
-use tidegate_http::request::Method;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 use tidegate_rt::clock;

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
+use tidegate_codec::date;
 use tidegate_core::Exchange;
 use tidegate_core::counters;
-use tidegate_http::date;
 use tidegate_upstream::peers::{Health, Member, SlotView};
 use tidegate_upstream::{Group, ServerOptions, idle_of};
 

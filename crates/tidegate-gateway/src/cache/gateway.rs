@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use tidegate_codec::Known;
+use tidegate_codec::response::ResponseHead;
 use tidegate_core::{Body, Exchange, LocalFuture, Step};
-use tidegate_http::Known;
-use tidegate_http::response::ResponseHead;
 use tidegate_upstream::{FetchError, FetchSettings, OriginRequest, OriginResponse, SharedReport};
 
 /// What the request for a whole object is like: no `Range`, and no conditions but those that the

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use tidegate_cache::Key;
+use tidegate_codec::caching::rfc9111::invalidation::is_unsafe;
+use tidegate_codec::caching::rfc9111::reuse::RequestTerms;
 use tidegate_core::template::any_holds;
 use tidegate_core::{Exchange, Step};
-use tidegate_http::caching::rfc9111::invalidation::is_unsafe;
-use tidegate_http::caching::rfc9111::reuse::RequestTerms;
 use tidegate_rt::clock;
 
 use crate::cache::config::settings::{CacheSettings, ZoneSelection};

@@ -9,10 +9,10 @@
 use std::sync::Arc;
 
 use tidegate_cache::{Fill, Key, Lookup, OpenEntry, Store};
+use tidegate_codec::Headers;
+use tidegate_codec::caching::rfc9111::reuse::RequestTerms;
+use tidegate_codec::caching::write_variant;
 use tidegate_core::{Exchange, blocking};
-use tidegate_http::Headers;
-use tidegate_http::caching::rfc9111::reuse::RequestTerms;
-use tidegate_http::caching::write_variant;
 
 use crate::cache::decide::coverage;
 use crate::cache::decide::decision::Input;

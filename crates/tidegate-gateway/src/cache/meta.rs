@@ -17,9 +17,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use tidegate_cache::{Bearing, OpenEntry};
-use tidegate_http::connection::tokens;
-use tidegate_http::response::ResponseHead;
-use tidegate_http::{Headers, Known, Span, date};
+use tidegate_codec::connection::tokens;
+use tidegate_codec::response::ResponseHead;
+use tidegate_codec::{Headers, Known, Span, date};
 
 const VERSION: u8 = 3;
 const FLAG_HEAD: u8 = 1;
@@ -219,7 +219,7 @@ impl Meta {
             return true;
         }
         scratch.clear();
-        tidegate_http::caching::write_variant(&self.vary, request, scratch);
+        tidegate_codec::caching::write_variant(&self.vary, request, scratch);
         *scratch == self.variant
     }
 

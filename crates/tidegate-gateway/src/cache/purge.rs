@@ -20,11 +20,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_cache::{Key, Purge, PurgeError, Scope, Store};
+use tidegate_codec::Known;
+use tidegate_codec::uri::escape_html;
 use tidegate_conf::{Contexts, Diagnostic};
 use tidegate_core::template::any_holds;
 use tidegate_core::{Body, Exchange, Level, Step, blocking};
-use tidegate_http::Known;
-use tidegate_http::uri::escape_html;
 use tidegate_plan::LocationBuilder;
 use tidegate_rt::clock;
 

@@ -21,13 +21,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cache::{BreakReason, Fill, FillReader, FillWriter, Key, OpenEntry, Store};
+use tidegate_codec::Known;
+use tidegate_codec::caching::rfc9111::reuse::RequestTerms;
+use tidegate_codec::date::parse_http;
+use tidegate_codec::request::Method;
 use tidegate_core::exchange::Conditions;
 use tidegate_core::template::any_holds;
 use tidegate_core::{Exchange, Level, Step};
-use tidegate_http::Known;
-use tidegate_http::caching::rfc9111::reuse::RequestTerms;
-use tidegate_http::date::parse_http;
-use tidegate_http::request::Method;
 use tidegate_rt::clock;
 use tidegate_rt::sync::mpsc;
 use tidegate_upstream::LogContext;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tidegate_cache::OpenEntry;
+use tidegate_codec::response::ResponseHead;
 use tidegate_core::Exchange;
 use tidegate_core::variables::Variable;
-use tidegate_http::response::ResponseHead;
 use tidegate_rt::clock;
 
 use crate::cache::decide::rfc9111;

@@ -14,10 +14,10 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidegate_codec::Headers;
 use tidegate_core::body::{Body, BodyError, BodyStream, Chunk, FileRange};
 use tidegate_core::gathered::Gathered;
 use tidegate_core::{LocalFuture, blocking, temp_file};
-use tidegate_http::Headers;
 use tidegate_os::file;
 use tidegate_rt::blocking::ThreadPool;
 use tidegate_rt::timer;

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use tidegate_codec::Known;
+use tidegate_codec::request::Method;
 use tidegate_conf::{Diagnostic, Span};
 use tidegate_core::Exchange;
-use tidegate_http::Known;
-use tidegate_http::request::Method;
 use tidegate_os::layout::Layout;
 use tidegate_plan::module::BlockInfo;
 use tidegate_plan::{LocationBuilder, PlanBuilder};

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
+use tidegate_codec::caching::IgnoredFields;
+use tidegate_codec::response::ResponseHead;
 use tidegate_conf::Diagnostic;
 use tidegate_core::request_body::{RequestBodyError, StoreOptions};
 use tidegate_core::{Exchange, Level, LocalFuture, Step};
-use tidegate_http::caching::IgnoredFields;
-use tidegate_http::response::ResponseHead;
 use tidegate_plan::LocationBuilder;
 use tidegate_rt::clock;
 use tidegate_upstream::peers::Choice;

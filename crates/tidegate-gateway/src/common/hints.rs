@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use tidegate_codec::Headers;
 use tidegate_core::LocalFuture;
 use tidegate_core::client::{CancelCode, Client};
-use tidegate_http::Headers;
 
 use super::settings::GatewaySettings;
 

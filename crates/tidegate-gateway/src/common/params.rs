@@ -1,10 +1,10 @@
 //! `fastcgi_param` and its kin: what an application is told of a request, and how that is packed.
 
+use tidegate_codec::range::write_number;
+use tidegate_codec::request::parse_authority;
+use tidegate_codec::{Known, cgi, fastcgi};
 use tidegate_conf::{Args, Diagnostic, Word};
 use tidegate_core::{Exchange, Template};
-use tidegate_http::range::write_number;
-use tidegate_http::request::parse_authority;
-use tidegate_http::{Known, cgi, fastcgi};
 use tidegate_plan::PlanBuilder;
 
 /// One `*_param` as written.

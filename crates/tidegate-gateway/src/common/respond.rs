@@ -1,12 +1,12 @@
 //! The client's answer made of an origin's.
 
 use bytes::Bytes;
+use tidegate_codec::request::Method;
+use tidegate_codec::response::{ResponseHead, reason};
+use tidegate_codec::{Known, connection, date, uri};
 use tidegate_core::exchange::{ClientAbort, Conditions, FieldOwner, PieceSending, RangeSupport};
 use tidegate_core::step::Jump;
 use tidegate_core::{Body, Exchange, Level, Step, error_page};
-use tidegate_http::request::Method;
-use tidegate_http::response::{ResponseHead, reason};
-use tidegate_http::{Known, connection, date, uri};
 use tidegate_os::os_error;
 use tidegate_rt::clock;
 use tidegate_upstream::{LogContext, OriginBody, OriginResponse, READING_HEAD, tunnel};

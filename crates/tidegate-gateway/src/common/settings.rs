@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_codec::{Headers, Known};
 use tidegate_conf::Diagnostic;
 use tidegate_core::{Exchange, Template};
-use tidegate_http::{Headers, Known};
 use tidegate_os::layout::Layout;
 use tidegate_plan::PlanBuilder;
 use tidegate_plan::http_core::conf::TempPath;

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use smallvec::SmallVec;
+use tidegate_codec::Headers;
+use tidegate_codec::response::ResponseHead;
 use tidegate_core::Exchange;
-use tidegate_http::Headers;
-use tidegate_http::response::ResponseHead;
 use tidegate_upstream::{Report, SharedReport};
 
 use crate::upstream::sticky::Bound;

@@ -1,8 +1,8 @@
 //! The `$upstream_*` variables.
 
+use tidegate_codec::response::ResponseHead;
 use tidegate_core::Exchange;
 use tidegate_core::variables::Variable;
-use tidegate_http::response::ResponseHead;
 use tidegate_upstream::{Attempt, write_millis};
 
 use super::state::GatewayState;
@@ -121,7 +121,7 @@ fn list(x: &mut Exchange, out: &mut Vec<u8>, value: impl FnMut(&Attempt, &mut Ve
 }
 
 fn number(number: u64, out: &mut Vec<u8>) {
-    tidegate_http::range::write_number(number, out);
+    tidegate_codec::range::write_number(number, out);
 }
 
 /// The head that the answer was made of: an origin's, or one out of the cache.
@@ -142,7 +142,7 @@ fn trailer(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
     trailers.is_some_and(|trailers| joined(&trailers.borrow(), name, out))
 }
 
-fn joined(headers: &tidegate_http::Headers, name: &[u8], out: &mut Vec<u8>) -> bool {
+fn joined(headers: &tidegate_codec::Headers, name: &[u8], out: &mut Vec<u8>) -> bool {
     let mut found = false;
     for (_, field, value) in headers.iter() {
         let same = field.len() == name.len()
@@ -164,7 +164,7 @@ fn joined(headers: &tidegate_http::Headers, name: &[u8], out: &mut Vec<u8>) -> b
 /// The value of a cookie that the origin sets.
 fn cookie(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
     let Some(head) = head(x) else { return false };
-    for field in head.headers.all(tidegate_http::Known::SetCookie) {
+    for field in head.headers.all(tidegate_codec::Known::SetCookie) {
         let pair = field.split(|byte| *byte == b';').next().unwrap_or_default();
         let Some(equals) = pair.iter().position(|byte| *byte == b'=') else { continue };
         if spaceless(&pair[..equals]).eq_ignore_ascii_case(name) {

@@ -1,8 +1,8 @@
 //! The records of a request.
 
+use tidegate_codec::fastcgi::{self, ParamsWriter};
 use tidegate_core::Exchange;
 use tidegate_core::request_body::StoredBody;
-use tidegate_http::fastcgi::{self, ParamsWriter};
 use tidegate_upstream::{Keeping, OriginRequest, RequestPayload, Wire};
 
 use super::Settings;

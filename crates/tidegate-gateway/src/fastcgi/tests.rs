@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use tidegate_http::fastcgi::STDIN_END;
+use tidegate_codec::fastcgi::STDIN_END;
 
 use crate::testing::{Bench, Reply};
 

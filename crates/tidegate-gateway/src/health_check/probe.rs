@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{error, fmt};
 
+use tidegate_codec::request::Method as HttpMethod;
 use tidegate_core::body::{BodyStream, Chunk};
 use tidegate_core::error_log::ErrorLog;
-use tidegate_http::request::Method as HttpMethod;
 use tidegate_rt::clock;
 use tidegate_rt::net::Addr;
 use tidegate_rt::timer;

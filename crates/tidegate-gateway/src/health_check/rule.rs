@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use tidegate_codec::response::ResponseHead;
 use tidegate_conf::{Diagnostic, Statement, Word};
 use tidegate_core::regex::Regex;
-use tidegate_http::response::ResponseHead;
 use tidegate_plan::PlanBuilder;
 
 /// All conditions of a block; each has to hold.

@@ -12,11 +12,11 @@
 
 use std::sync::Arc;
 
+use tidegate_codec::Known;
+use tidegate_codec::request::Method;
+use tidegate_codec::uri::{Escape, escape};
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::{Exchange, Level, Template};
-use tidegate_http::Known;
-use tidegate_http::request::Method;
-use tidegate_http::uri::{Escape, escape};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_upstream::{

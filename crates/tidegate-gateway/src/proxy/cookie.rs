@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use tidegate_codec::connection::trim;
+use tidegate_codec::{Headers, Known};
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::regex::Regex;
 use tidegate_core::{Exchange, Template};
-use tidegate_http::connection::trim;
-use tidegate_http::{Headers, Known};
 use tidegate_plan::PlanBuilder;
 
 use super::conf::Conf;

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use tidegate_codec::Known;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::regex::Regex;
 use tidegate_core::{Exchange, Template, error_page};
-use tidegate_http::Known;
 use tidegate_plan::PlanBuilder;
 
 use super::conf::{Conf, RedirectConf};

@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
+use tidegate_codec::Known;
+use tidegate_codec::request::{Method, Version as ClientVersion};
+use tidegate_codec::uri::{Escape, escape, escaped_len};
 use tidegate_core::Exchange;
 use tidegate_core::client::Client;
 use tidegate_core::exchange::PathSource;
-use tidegate_http::Known;
-use tidegate_http::request::{Method, Version as ClientVersion};
-use tidegate_http::uri::{Escape, escape, escaped_len};
 use tidegate_upstream::{Keeping, OriginRequest, RequestPayload};
 
 use super::conf::Version;
@@ -251,7 +251,7 @@ fn write_fields(
             }
             FieldValue::BodyLength => {
                 if let Some(length) = length {
-                    tidegate_http::range::write_number(length, out);
+                    tidegate_codec::range::write_number(length, out);
                 }
             }
             FieldValue::Chunked if chunked => out.extend_from_slice(b"chunked"),

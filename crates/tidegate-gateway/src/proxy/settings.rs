@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use tidegate_codec::Known;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::template::any_holds;
 use tidegate_core::{Exchange, Template};
-use tidegate_http::Known;
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 
 use super::conf::{Conf, Version};

@@ -1,8 +1,8 @@
 //! The `$proxy_*` variables.
 
+use tidegate_codec::Known;
 use tidegate_core::Exchange;
 use tidegate_core::variables::Variable;
-use tidegate_http::Known;
 
 use crate::common::state::GatewayState;
 

@@ -11,10 +11,10 @@
 
 use std::sync::Arc;
 
+use tidegate_codec::cgi::{scgi_close, scgi_pair};
+use tidegate_codec::range::write_number;
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::Exchange;
-use tidegate_http::cgi::{scgi_close, scgi_pair};
-use tidegate_http::range::write_number;
 use tidegate_os::layout::Layout;
 use tidegate_plan::http_core::conf::TempPath;
 use tidegate_plan::module::{BlockInfo, Module};

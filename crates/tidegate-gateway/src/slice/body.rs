@@ -3,10 +3,10 @@
 
 use std::task::{Context, Poll};
 
+use tidegate_codec::range::ByteRange;
 use tidegate_core::body::{BodyError, BodyStream};
 use tidegate_core::generated::{Yielder, generate};
 use tidegate_core::{Body, Chunk, Exchange, Level};
-use tidegate_http::range::ByteRange;
 
 use super::part::{Part, Told, judge_next};
 use crate::cache::StoredAt;

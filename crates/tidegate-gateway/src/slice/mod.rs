@@ -25,11 +25,11 @@ mod tests;
 
 use std::io::Write;
 
+use tidegate_codec::Known;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::exchange::{HeadSending, RangeSupport};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Body, Exchange, Level};
-use tidegate_http::Known;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 

@@ -3,10 +3,10 @@
 use std::fmt;
 
 use bytes::Bytes;
+use tidegate_codec::Known;
+use tidegate_codec::range::{ByteRange, ContentRange};
 use tidegate_core::exchange::Response;
 use tidegate_core::plan::LocationId;
-use tidegate_http::Known;
-use tidegate_http::range::{ByteRange, ContentRange};
 
 /// The part that a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
 //! Parts and the body that is put together of them; the way through an origin is a matter of the cases.
 
 use bytes::Bytes;
+use tidegate_codec::Known;
+use tidegate_codec::range::ByteRange;
 use tidegate_core::body::{BodyError, BodyStream};
 use tidegate_core::exchange::Response;
 use tidegate_core::plan::LocationId;
 use tidegate_core::{Body, Chunk};
-use tidegate_http::Known;
-use tidegate_http::range::ByteRange;
 
 use super::body::Sliced;
 use super::part::{Part, Problem, Told, first_byte, judge, judge_next};

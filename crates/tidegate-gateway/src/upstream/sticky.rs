@@ -9,9 +9,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidegate_codec::{cookie, date};
 use tidegate_conf::{Args, Diagnostic, Span};
 use tidegate_core::{Exchange, Template};
-use tidegate_http::{cookie, date};
 use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
 use tidegate_upstream::{Group, Peer};

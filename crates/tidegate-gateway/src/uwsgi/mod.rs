@@ -15,9 +15,9 @@ mod tests;
 
 use std::sync::Arc;
 
+use tidegate_codec::cgi::{uwsgi_close, uwsgi_open};
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::{Exchange, Level};
-use tidegate_http::cgi::{uwsgi_close, uwsgi_open};
 use tidegate_os::layout::Layout;
 use tidegate_plan::http_core::conf::TempPath;
 use tidegate_plan::module::{BlockInfo, Module};

@@ -8,10 +8,10 @@
 mod tests;
 
 use bytes::Bytes;
+use tidegate_codec::request::Method;
+use tidegate_codec::{Known, date};
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::{Body, Exchange, Step};
-use tidegate_http::request::Method;
-use tidegate_http::{Known, date};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 

@@ -5,9 +5,9 @@
 mod tests;
 
 use bytes::Bytes;
+use tidegate_codec::range::ByteRange;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::{Body, Exchange};
-use tidegate_http::range::ByteRange;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 

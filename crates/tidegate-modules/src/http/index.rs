@@ -9,10 +9,10 @@ mod tests;
 
 use std::io;
 
+use tidegate_codec::request::Method;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, row};
 use tidegate_core::step::Jump;
 use tidegate_core::{Exchange, Level, Phase, Step, Template, file_path};
-use tidegate_http::request::Method;
 use tidegate_os::os_error;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};

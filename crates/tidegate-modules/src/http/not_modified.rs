@@ -4,11 +4,11 @@
 #[cfg(test)]
 mod tests;
 
+use tidegate_codec::Known;
+use tidegate_codec::conditional::{Condition, evaluate};
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::exchange::{Conditions, RangeSupport};
 use tidegate_core::{Body, Exchange};
-use tidegate_http::Known;
-use tidegate_http::conditional::{Condition, evaluate};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 

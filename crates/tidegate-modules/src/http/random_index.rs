@@ -11,10 +11,10 @@ mod tests;
 use std::fs::ReadDir;
 use std::io;
 
+use tidegate_codec::request::Method;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::step::Jump;
 use tidegate_core::{Exchange, Phase, Step, blocking, file_path};
-use tidegate_http::request::Method;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 

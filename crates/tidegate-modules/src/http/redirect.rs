@@ -1,7 +1,7 @@
 //! `Location` fields made from a configuration's text.
 
+use tidegate_codec::Known;
 use tidegate_core::{Exchange, error_page};
-use tidegate_http::Known;
 
 /// Empties the head and sets `Location`. A path becomes absolute as `absolute_redirect` says; anything else
 /// stays as it is. Control bytes are encoded: a decoded line feed of the client's must not end the field.

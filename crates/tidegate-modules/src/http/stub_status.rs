@@ -8,13 +8,13 @@
 mod tests;
 
 use bytes::Bytes;
+use tidegate_codec::Known;
+use tidegate_codec::range::write_number;
+use tidegate_codec::request::Method;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::counters::{self, Figures};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Body, Exchange, Step};
-use tidegate_http::Known;
-use tidegate_http::range::write_number;
-use tidegate_http::request::Method;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 

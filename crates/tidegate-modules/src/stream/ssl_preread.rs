@@ -5,11 +5,11 @@
 //! server { listen 443; ssl_preread on; proxy_pass $backend; }
 //! ```
 
+use tidegate_codec::client_hello::{self, ClientHello, ParsedHello, version_name};
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::session::read_more;
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Phase, Step};
-use tidegate_http::client_hello::{self, ClientHello, ParsedHello, version_name};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 
@@ -77,7 +77,7 @@ async fn look(x: &mut Exchange) -> Step<'static> {
         match client_hello::parse(&session.input) {
             Ok(ParsedHello::Complete(hello)) => {
                 // The server is chosen by the name.
-                let host = tidegate_http::request::parse_host(&hello.server_name);
+                let host = tidegate_codec::request::parse_host(&hello.server_name);
                 x.request.host = host.map_or_else(Vec::new, |host| host.as_bytes().to_vec());
                 x.modules.extensions.insert(hello);
                 return Step::Decline;

@@ -21,7 +21,7 @@ const KIB: u64 = 1024;
 /// Settings of a server block.
 pub fn server_settings(conf: &Conf) -> ServerSettings {
     let large = conf.large_client_header_buffers.unwrap_or((4, 8 * KIB));
-    let parse = tidegate_http::request::ParseOptions {
+    let parse = tidegate_codec::request::ParseOptions {
         ignore_invalid_headers: conf.ignore_invalid_headers.unwrap_or(true),
         underscores_in_headers: conf.underscores_in_headers.unwrap_or(false),
         headers_max: conf.max_headers.unwrap_or(1000) as usize,

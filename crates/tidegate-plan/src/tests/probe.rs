@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use tidegate_codec::Known;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word};
 use tidegate_core::error_log::Level;
 use tidegate_core::error_page::split_args;
@@ -26,7 +27,6 @@ use tidegate_core::subrequest::Options;
 use tidegate_core::template::Template;
 use tidegate_core::variables::{Changeable, Variable};
 use tidegate_core::{Body, Exchange, Jump, Step};
-use tidegate_http::Known;
 
 use crate::module::{BlockRow, Module};
 use crate::{LocationBuilder, PlanBuilder};

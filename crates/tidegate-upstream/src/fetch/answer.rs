@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use tidegate_http::Known;
-use tidegate_http::chunked::ChunkedDecoder;
-use tidegate_http::memcached;
-use tidegate_http::response::{ResponseFraming, ResponseHead};
+use tidegate_codec::Known;
+use tidegate_codec::chunked::ChunkedDecoder;
+use tidegate_codec::memcached;
+use tidegate_codec::response::{ResponseFraming, ResponseHead};
 
 use crate::connection::OriginConnection;
 use crate::h1::body::{BodyReader, OriginBody, Start, TRAILER_BYTES_MAX, Upgraded, report_excess};

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_codec::request::Method as HttpMethod;
 use tidegate_core::body::{BodyStream, Chunk};
 use tidegate_core::error_log::ErrorLog;
-use tidegate_http::request::Method as HttpMethod;
 use tidegate_rt::net::{Addr, ListenOptions, Listener, Stream};
 
 use super::*;

@@ -6,11 +6,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
+use tidegate_codec::Headers;
+use tidegate_codec::fastcgi::RecordError;
 use tidegate_core::body::{Body, BodyError, BodyStream, Chunk};
 use tidegate_core::error_log::Level;
 use tidegate_core::pace::{Rate, Steps};
-use tidegate_http::Headers;
-use tidegate_http::fastcgi::RecordError;
 use tidegate_rt::clock;
 
 use super::framing::{Framing, Piece};

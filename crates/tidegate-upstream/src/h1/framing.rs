@@ -1,11 +1,11 @@
 //! How the end of a body is known, and the bytes that belong to it.
 
 use bytes::{Buf, Bytes};
-use tidegate_http::Headers;
-use tidegate_http::chunked::ChunkedDecoder;
-use tidegate_http::fastcgi::{Decoder, RecordError};
-use tidegate_http::memcached;
-use tidegate_http::response::ResponseFraming;
+use tidegate_codec::Headers;
+use tidegate_codec::chunked::ChunkedDecoder;
+use tidegate_codec::fastcgi::{Decoder, RecordError};
+use tidegate_codec::memcached;
+use tidegate_codec::response::ResponseFraming;
 use tidegate_rt::share;
 
 use super::scratch;

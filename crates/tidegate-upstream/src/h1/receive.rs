@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::task::{Context, Poll, ready};
 
-use tidegate_http::response::ResponseHead;
+use tidegate_codec::response::ResponseHead;
 
 use super::scratch::{self, Behind};
 use crate::connection::OriginConnection;

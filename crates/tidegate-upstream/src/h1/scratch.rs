@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use bytes::Bytes;
-use tidegate_http::response::ResponseHead;
+use tidegate_codec::response::ResponseHead;
 
 /// Bytes asked from a socket at once.
 pub(crate) const READ_BYTES: usize = 32 * 1024;

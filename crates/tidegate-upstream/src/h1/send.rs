@@ -8,11 +8,11 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidegate_codec::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
+use tidegate_codec::fastcgi;
 use tidegate_core::body::{Chunk, FileRange};
 use tidegate_core::request_body::{RequestBody, RequestBodyError, StoredBody};
 use tidegate_core::{LocalFuture, file_read};
-use tidegate_http::chunked::{CHUNK_END, ChunkHeader, LAST_CHUNK};
-use tidegate_http::fastcgi;
 use tidegate_rt::timer::timeout;
 
 use crate::Io;

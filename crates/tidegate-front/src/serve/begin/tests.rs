@@ -1,8 +1,8 @@
 //! The server that is meant, targets, and the statuses of refusals.
 
+use tidegate_codec::Span;
+use tidegate_codec::request::{Fault, RequestError};
 use tidegate_core::client::{Connection, TlsInfo};
-use tidegate_http::Span;
-use tidegate_http::request::{Fault, RequestError};
 
 use super::{Refusal, base_server, choose_server, decode_target};
 use crate::testing::Bench;
@@ -12,7 +12,7 @@ fn check(config: &str, method: &str, target: &str, expected: Option<(&str, &str)
     let bench = Bench::new(&format!("server {{ {config} }}"));
     let mut x = bench.exchange();
     let head = format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n");
-    let parsed = tidegate_http::request::parse_request(
+    let parsed = tidegate_codec::request::parse_request(
         head.as_bytes(),
         &Default::default(),
         &mut x.request.head,

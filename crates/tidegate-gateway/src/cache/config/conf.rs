@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use tidegate_codec::request::Method;
 use tidegate_conf::{
     Args, Diagnostic, Span, Word, once, parse_milliseconds, parse_number, parse_offset,
 };
-use tidegate_http::request::Method;
 
 use crate::cache::config::purge::PurgeConf;
 use crate::cache::decide::facts::UseStale;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_codec::caching::IgnoredFields;
+use tidegate_codec::request::Method;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::{Exchange, Level, Template};
-use tidegate_http::caching::IgnoredFields;
-use tidegate_http::request::Method;
 use tidegate_plan::PlanBuilder;
 
 use crate::cache::config::conf::CacheConf;

@@ -1,8 +1,8 @@
 //! How the conditions of a request are compared with the response that a cache may have given.
 
+use tidegate_codec::conditional::IfModifiedSince;
 use tidegate_core::Exchange;
 use tidegate_core::settings::IfModifiedSince as Setting;
-use tidegate_http::conditional::IfModifiedSince;
 
 use crate::cache::status::follows_rfc9111;
 

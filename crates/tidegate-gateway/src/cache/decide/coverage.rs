@@ -1,11 +1,11 @@
 //! How much of a fill a request needs: all of it, a part that has arrived already, or its head alone.
 
 use tidegate_cache::FillHead;
+use tidegate_codec::conditional::{Condition, IfModifiedSince, evaluate};
+use tidegate_codec::range::{RangeDecision, decide, if_range_holds};
+use tidegate_codec::request::Method;
+use tidegate_codec::{Headers, Known, date};
 use tidegate_core::Exchange;
-use tidegate_http::conditional::{Condition, IfModifiedSince, evaluate};
-use tidegate_http::range::{RangeDecision, decide, if_range_holds};
-use tidegate_http::request::Method;
-use tidegate_http::{Headers, Known, date};
 
 use super::conditions;
 use crate::cache::meta::Meta;

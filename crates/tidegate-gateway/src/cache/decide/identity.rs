@@ -6,8 +6,8 @@
 
 use std::fmt;
 
-use tidegate_http::range::ContentRange;
-use tidegate_http::{Headers, Known, date};
+use tidegate_codec::range::ContentRange;
+use tidegate_codec::{Headers, Known, date};
 
 /// `Last-Modified` is a strong validator when the response was made so much later (RFC 9110 section
 /// 8.8.2.2): a change within the same second would not show.

@@ -2,10 +2,10 @@
 //! stored, until when, and as which variant. No I/O, no clock.
 
 use tidegate_cache::Times;
-use tidegate_http::Headers;
-use tidegate_http::caching::rfc9111::reuse::{self, RequestTerms, StoredTimes};
-use tidegate_http::caching::rfc9111::{self, Asked, Operator, Received};
-use tidegate_http::caching::{self, IgnoredFields, NotStorable};
+use tidegate_codec::Headers;
+use tidegate_codec::caching::rfc9111::reuse::{self, RequestTerms, StoredTimes};
+use tidegate_codec::caching::rfc9111::{self, Asked, Operator, Received};
+use tidegate_codec::caching::{self, IgnoredFields, NotStorable};
 
 use crate::cache::decide::facts::StoredState;
 

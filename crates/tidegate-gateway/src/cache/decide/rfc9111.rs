@@ -3,9 +3,9 @@
 
 use bytes::Bytes;
 use tidegate_cache::{Key, Times};
-use tidegate_http::caching::rfc9111::invalidation::{Place, related};
-use tidegate_http::response::ResponseHead;
-use tidegate_http::{Headers, Known, connection};
+use tidegate_codec::caching::rfc9111::invalidation::{Place, related};
+use tidegate_codec::response::ResponseHead;
+use tidegate_codec::{Headers, Known, connection};
 
 use crate::cache::decide::policy::{Refusal, Stored};
 use crate::cache::meta::{Meta, tags_of};

@@ -9,8 +9,8 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use tidegate_cache::{Fill, FillHead, TAIL_BYTES_MAX_DEFAULT};
+use tidegate_codec::response::ResponseHead;
 use tidegate_core::{Body, Level};
-use tidegate_http::response::ResponseHead;
 use tidegate_upstream::{
     FetchSettings, LogContext, NextUpstream, OriginBody, OriginRequest, OriginResponse,
     PartRequest, Report, SharedReport, fetch,

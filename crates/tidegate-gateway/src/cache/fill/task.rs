@@ -18,11 +18,11 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_cache::{FillReader, FillWriter, Key, OpenEntry, Store};
+use tidegate_codec::caching::write_variant;
+use tidegate_codec::request::Method;
+use tidegate_codec::response::ResponseHead;
+use tidegate_codec::{Headers, Known, connection};
 use tidegate_core::{Exchange, blocking};
-use tidegate_http::caching::write_variant;
-use tidegate_http::request::Method;
-use tidegate_http::response::ResponseHead;
-use tidegate_http::{Headers, Known, connection};
 use tidegate_rt::clock;
 use tidegate_rt::sync::{mpsc, oneshot};
 use tidegate_rt::timer;

@@ -1,9 +1,9 @@
 //! The answer to a request for a range of an object in parts.
 
 use tidegate_cache::Fill;
+use tidegate_codec::Known;
+use tidegate_codec::range::ByteRange;
 use tidegate_core::{Body, Exchange, Step};
-use tidegate_http::Known;
-use tidegate_http::range::ByteRange;
 
 use crate::cache::gateway::{Gateway, StoredResponse};
 use crate::cache::meta::{Decoded, Meta};

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidegate_cache::{Fill, FillReader, FillWriter, OpenEntry, Piece, Store};
+use tidegate_codec::range::ByteRange;
 use tidegate_core::body::{BodyError, BodyStream};
 use tidegate_core::generated::{Yielder, generate};
 use tidegate_core::{Body, Chunk, FileRange, blocking};
-use tidegate_http::range::ByteRange;
 use tidegate_rt::clock;
 use tidegate_rt::worker::spawn_local;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tidegate_cache::{Fill, FillHead, Key, OpenEntry, Store, Times};
+use tidegate_codec::range::if_range_holds;
+use tidegate_codec::{Known, date};
 use tidegate_core::{Exchange, blocking};
-use tidegate_http::range::if_range_holds;
-use tidegate_http::{Known, date};
 
 use crate::cache::decide::identity::Identity;
 use crate::cache::meta::{Meta, PartsOf};

@@ -1,7 +1,7 @@
 //! Where the bytes of an object lie that is stored in parts: numbers and keys, no I/O.
 
 use tidegate_cache::Key;
-use tidegate_http::range::ByteRange;
+use tidegate_codec::range::ByteRange;
 
 /// Parts begin at multiples of this. Large enough that a part is worth a file of its own, small enough
 /// that a player that jumps about does not fetch much in vain.

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use tidegate_cache::{FillReader, FillWriter, Key, Store};
+use tidegate_codec::Known;
+use tidegate_codec::caching::write_variant;
+use tidegate_codec::range::ContentRange;
+use tidegate_codec::{Headers, response::ResponseHead};
 use tidegate_core::blocking;
-use tidegate_http::Known;
-use tidegate_http::caching::write_variant;
-use tidegate_http::range::ContentRange;
-use tidegate_http::{Headers, response::ResponseHead};
 use tidegate_rt::clock;
 use tidegate_rt::worker::spawn_local;
 use tidegate_upstream::OriginResponse;

@@ -1,8 +1,8 @@
 //! Stored objects as answers.
 
 use tidegate_cache::OpenEntry;
+use tidegate_codec::request::Method;
 use tidegate_core::{Body, Exchange, Step};
-use tidegate_http::request::Method;
 
 use crate::cache::gateway::{Gateway, StoredResponse};
 use crate::cache::meta::{Decoded, decoded};

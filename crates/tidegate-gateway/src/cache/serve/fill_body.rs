@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tidegate_cache::{BreakReason, Fill, FillHead, FillReader, Head, Piece};
+use tidegate_codec::request::Method;
 use tidegate_core::generated::{Yielder, generate};
 use tidegate_core::{Body, BodyError, BodyStream, Chunk, Exchange, FileRange, Level, Step};
-use tidegate_http::request::Method;
 use tidegate_rt::{Task, spawn_local};
 use tidegate_upstream::LogContext;
 

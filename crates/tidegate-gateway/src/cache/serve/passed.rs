@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use tidegate_cache::{Key, Store};
+use tidegate_codec::Known;
+use tidegate_codec::caching::rfc9111::invalidation::{Place, succeeded};
 use tidegate_core::exchange::FieldOwner;
 use tidegate_core::{Exchange, Step, blocking};
-use tidegate_http::Known;
-use tidegate_http::caching::rfc9111::invalidation::{Place, succeeded};
 use tidegate_rt::clock;
 
 use crate::cache::config::settings::CacheSettings;

@@ -8,11 +8,11 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use tidegate_cache::OpenEntry;
+use tidegate_codec::range::ByteRange;
 use tidegate_core::error_log::ErrorLog;
 use tidegate_core::{
     Body, BodyError, BodyStream, Chunk, Exchange, FileRange, Level, LocalFuture, blocking,
 };
-use tidegate_http::range::ByteRange;
 use tidegate_rt::clock;
 
 /// Bytes that are compared at a time, and the most of one piece.

@@ -6,8 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_cache::{Fill, FillHead, FillReader, Head};
+use tidegate_codec::caching::rfc9111::reuse::RequestTerms;
 use tidegate_core::Exchange;
-use tidegate_http::caching::rfc9111::reuse::RequestTerms;
 use tidegate_rt::{clock, timer};
 
 use crate::cache::decide::coverage;

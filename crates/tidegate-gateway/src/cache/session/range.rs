@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use tidegate_cache::Fill;
+use tidegate_codec::Known;
+use tidegate_codec::caching::rfc9111::reuse::RequestTerms;
+use tidegate_codec::request::Method;
 use tidegate_core::Exchange;
-use tidegate_http::Known;
-use tidegate_http::caching::rfc9111::reuse::RequestTerms;
-use tidegate_http::request::Method;
 use tidegate_rt::clock;
 
 use super::{CacheSession, Next};

@@ -1,7 +1,7 @@
 //! How much of a fill a request needs.
 
-use tidegate_http::Headers;
-use tidegate_http::conditional::IfModifiedSince;
+use tidegate_codec::Headers;
+use tidegate_codec::conditional::IfModifiedSince;
 
 use crate::cache::decide::coverage::needed_by;
 use crate::cache::meta::Meta;

@@ -1,6 +1,6 @@
 //! Which responses can be completed by parts, and which answers are such parts.
 
-use tidegate_http::{Headers, Known};
+use tidegate_codec::{Headers, Known};
 
 use crate::cache::decide::identity::{Identity, Part, Unfit};
 

@@ -8,8 +8,8 @@ use std::task::Poll;
 use bytes::Bytes;
 use tidegate_cache::fake::MemoryDisk;
 use tidegate_cache::{FillWriter, Key, Options, Store, Times};
-use tidegate_http::Headers;
-use tidegate_http::caching::write_variant;
+use tidegate_codec::Headers;
+use tidegate_codec::caching::write_variant;
 use tidegate_rt::worker::block_on;
 
 use crate::cache::fill::task::begin_behind;

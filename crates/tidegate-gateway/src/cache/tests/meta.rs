@@ -1,6 +1,6 @@
 //! Encoding and decoding of stored heads; what a 304 changes.
 
-use tidegate_http::{Headers, Known};
+use tidegate_codec::{Headers, Known};
 
 use crate::cache::meta::{Decoded, Meta, PartsOf};
 

@@ -1,9 +1,9 @@
 //! Decisions about heads, by table.
 
-use tidegate_http::Headers;
-use tidegate_http::caching::{IgnoredFields, NotStorable};
+use tidegate_codec::Headers;
+use tidegate_codec::caching::{IgnoredFields, NotStorable};
 
-use tidegate_http::caching::rfc9111::reuse::RequestTerms;
+use tidegate_codec::caching::rfc9111::reuse::RequestTerms;
 
 use crate::cache::decide::policy::{
     Exchanged, Refusal, Validity, decide, decide_rfc9111, is_always_stale, is_joinable,

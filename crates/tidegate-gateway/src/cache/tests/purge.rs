@@ -1,7 +1,7 @@
 //! What a request purges, and what an answer bears.
 
 use tidegate_cache::{Key, Scope};
-use tidegate_http::Headers;
+use tidegate_codec::Headers;
 
 use crate::cache::meta::{Meta, bearing, tags_of};
 use crate::cache::purge::{PurgeTarget, what};

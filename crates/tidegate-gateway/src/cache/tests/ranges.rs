@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_cache::Key;
-use tidegate_http::range::ByteRange;
+use tidegate_codec::range::ByteRange;
 
 use crate::cache::ranges::plan::{BLOCK_BYTES, RequestedRange, block_of, key, probe_key};
 

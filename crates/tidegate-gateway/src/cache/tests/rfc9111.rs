@@ -1,10 +1,10 @@
 //! Ages, responses to HEAD, and the keys that an unsafe method makes invalid.
 
 use tidegate_cache::{Key, Times};
-use tidegate_http::Headers;
-use tidegate_http::caching::NotStorable;
-use tidegate_http::caching::rfc9111::invalidation::Place;
-use tidegate_http::response::ResponseHead;
+use tidegate_codec::Headers;
+use tidegate_codec::caching::NotStorable;
+use tidegate_codec::caching::rfc9111::invalidation::Place;
+use tidegate_codec::response::ResponseHead;
 
 use crate::cache::decide::policy::{Refusal, Stored};
 use crate::cache::decide::rfc9111::{HeadVerdict, StoredGet, after_head, age, other_keys};
@@ -41,7 +41,7 @@ fn verdict(stored: u16, status: u16, head: &[(&str, &str)], is_storable: bool) -
     let stored = StoredGet { meta: &meta, body_bytes: 9 };
     let decided = after_head(stored, &received, &tags, (NOW - 7, NOW), |status, headers| {
         assert_eq!(status, 200);
-        assert!(headers.contains(tidegate_http::Known::Date), "every stored response has one");
+        assert!(headers.contains(tidegate_codec::Known::Date), "every stored response has one");
         match is_storable {
             true => Ok(Stored { times: TIMES, must_revalidate: true, vary: Vec::new() }),
             false => Err(Refusal::Rules(NotStorable::NoStore)),

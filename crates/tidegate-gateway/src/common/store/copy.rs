@@ -13,9 +13,9 @@ use std::time::{Duration, SystemTime};
 use std::{error, fmt};
 
 use bytes::Bytes;
+use tidegate_codec::Headers;
 use tidegate_core::body::{BodyError, BodyStream};
 use tidegate_core::{Body, Chunk, Level, LocalFuture, blocking, temp_file};
-use tidegate_http::Headers;
 use tidegate_os::os_error;
 use tidegate_upstream::LogContext;
 

@@ -14,9 +14,9 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tidegate_codec::request::Method;
 use tidegate_conf::{Args, Diagnostic, Span, Word, once};
 use tidegate_core::{Exchange, Level, Template, file_path};
-use tidegate_http::request::Method;
 use tidegate_os::os_error;
 use tidegate_plan::PlanBuilder;
 use tidegate_upstream::LogContext;

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use tidegate_codec::proxy_protocol;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
-use tidegate_http::proxy_protocol;
 
 use crate::common::options::{self, GatewayConf, HasGateway};
 use crate::common::tls::{self, gateway_tls_rows};

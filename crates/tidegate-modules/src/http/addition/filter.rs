@@ -1,12 +1,12 @@
 //! A body between the answers of two subrequests.
 
+use tidegate_codec::Known;
+use tidegate_codec::request::Method;
 use tidegate_core::body::BodyError;
 use tidegate_core::exchange::RangeSupport;
 use tidegate_core::generated::{Yielder, generate};
 use tidegate_core::subrequest::{Options, Subrequest};
 use tidegate_core::{Body, Exchange};
-use tidegate_http::Known;
-use tidegate_http::request::Method;
 
 use crate::http::gzip::weaken_etag;
 use crate::http::media_types::MediaTypes;

@@ -19,9 +19,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use tidegate_codec::Known;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::{Exchange, Level, Phase, Step, Template, blocking, credentials};
-use tidegate_http::Known;
 use tidegate_os::os_error;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};

@@ -20,11 +20,11 @@ mod tests;
 
 use std::sync::Arc;
 
+use tidegate_codec::Known;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, Word, row};
 use tidegate_core::subrequest::{Options, Reply};
 use tidegate_core::variables::{Changeable, Setter};
 use tidegate_core::{Body, Exchange, Level, Phase, Step, Template};
-use tidegate_http::Known;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 use tidegate_rt::spawn_local;

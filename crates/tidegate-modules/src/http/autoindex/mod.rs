@@ -15,10 +15,10 @@ mod read;
 mod tests;
 
 use bytes::Bytes;
+use tidegate_codec::Known;
+use tidegate_codec::request::Method;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::{Body, Exchange, Level, Phase, Step, blocking, file_path};
-use tidegate_http::Known;
-use tidegate_http::request::Method;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use tidegate_http::date::{self, Civil};
-use tidegate_http::uri::{Escape, escape, escape_html};
+use tidegate_codec::date::{self, Civil};
+use tidegate_codec::uri::{Escape, escape, escape_html};
 
 use super::read::{Entry, Kind};
 

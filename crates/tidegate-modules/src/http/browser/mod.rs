@@ -14,10 +14,10 @@ mod tests;
 
 use std::sync::Arc;
 
+use tidegate_codec::Known;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::Exchange;
 use tidegate_core::variables::Variable;
-use tidegate_http::Known;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use tidegate_codec::{Headers, Known};
 use tidegate_conf::Diagnostic;
 use tidegate_core::body::{BodyError, BodyStream, Chunk};
 use tidegate_core::byte_body::{ByteBody, Piece};
 use tidegate_core::exchange::RangeSupport;
 use tidegate_core::{Body, Exchange, Level, Template};
-use tidegate_http::{Headers, Known};
 use tidegate_plan::PlanBuilder;
 
 use super::conf::{Conf, Name};

@@ -1,7 +1,7 @@
 //! The header fields of WebDAV (RFC 4918 section 10).
 
+use tidegate_codec::{Known, uri};
 use tidegate_core::Exchange;
-use tidegate_http::{Known, uri};
 
 /// How far a request reaches into a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) fn destination_path(field: &[u8], host: &[u8]) -> Option<Vec<u8>> {
             })?;
             let slash = rest.iter().position(|byte| *byte == b'/')?;
             let (authority, target) = rest.split_at(slash);
-            let (name, _) = tidegate_http::request::parse_authority(authority)?;
+            let (name, _) = tidegate_codec::request::parse_authority(authority)?;
             if !name.as_bytes().eq_ignore_ascii_case(host) {
                 return None;
             }

@@ -24,11 +24,11 @@ mod tree;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tidegate_codec::Known;
+use tidegate_codec::request::Method;
+use tidegate_codec::uri::{Escape, escape};
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::{Body, Exchange, Level, Phase, Step, blocking, error_page, file_path};
-use tidegate_http::Known;
-use tidegate_http::request::Method;
-use tidegate_http::uri::{Escape, escape};
 use tidegate_os::os_error;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};

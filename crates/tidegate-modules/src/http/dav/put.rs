@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
+use tidegate_codec::{Known, date};
 use tidegate_core::request_body::{RequestBodyError, StoredBody};
 use tidegate_core::{Exchange, Level, Step, blocking, temp_file};
-use tidegate_http::{Known, date};
 
 use super::tree::{self, Failure, Place};
 use super::{LinkRule, Options, check_parent_links, done, failed, run};

@@ -20,10 +20,10 @@ mod tests;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use tidegate_codec::Known;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Statement};
 use tidegate_core::client::Address;
 use tidegate_core::{Exchange, Template};
-use tidegate_http::Known;
 use tidegate_plan::PlanBuilder;
 use tidegate_plan::module::Module;
 

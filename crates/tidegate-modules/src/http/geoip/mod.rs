@@ -13,10 +13,10 @@ pub(crate) mod database;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use tidegate_codec::Known;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::Exchange;
 use tidegate_core::client::Address;
-use tidegate_http::Known;
 use tidegate_os::os_error;
 use tidegate_plan::PlanBuilder;
 use tidegate_plan::module::Module;

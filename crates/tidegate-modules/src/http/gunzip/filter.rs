@@ -5,10 +5,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use flate2::{Decompress, FlushDecompress, Status};
+use tidegate_codec::Headers;
 use tidegate_core::Body;
 use tidegate_core::body::{BodyError, BodyStream, Chunk};
 use tidegate_core::byte_body::{ByteBody, Piece};
-use tidegate_http::Headers;
 
 /// Logarithm of the largest window that gzip knows.
 const WINDOW_BITS: u8 = 15;

@@ -15,11 +15,11 @@ mod tests;
 
 use std::sync::Arc;
 
+use tidegate_codec::Known;
+use tidegate_codec::request::Method;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::exchange::RangeSupport;
 use tidegate_core::{Body, Exchange};
-use tidegate_http::Known;
-use tidegate_http::request::Method;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use tidegate_codec::request::Version;
+use tidegate_codec::{Headers, Known, date};
 use tidegate_conf::Diagnostic;
 use tidegate_core::Exchange;
 use tidegate_core::exchange::{Response, Routing};
 use tidegate_core::regex::Regex;
-use tidegate_http::request::Version;
-use tidegate_http::{Headers, Known, date};
 use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
 

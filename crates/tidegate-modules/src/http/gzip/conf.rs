@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use tidegate_codec::request::Version;
 use tidegate_conf::{Args, Diagnostic, Word, once};
-use tidegate_http::request::Version;
 
 use super::accept::Proxied;
 use crate::http::media_types::MediaTypes;

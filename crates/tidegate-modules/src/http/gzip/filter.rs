@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use tidegate_codec::request::Method;
+use tidegate_codec::{Headers, Known};
 use tidegate_core::body::{BodyError, BodyStream, Chunk};
 use tidegate_core::byte_body::{ByteBody, Piece};
 use tidegate_core::exchange::RangeSupport;
 use tidegate_core::{Body, Exchange, Level};
-use tidegate_http::request::Method;
-use tidegate_http::{Headers, Known};
 use tidegate_rt::share;
 
 use super::accept::Rules;

@@ -16,10 +16,10 @@ mod tests;
 
 use std::sync::Arc;
 
+use tidegate_codec::Known;
+use tidegate_codec::request::Method;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::{Exchange, Level, Phase, Step, file_path};
-use tidegate_http::Known;
-use tidegate_http::request::Method;
 use tidegate_os::os_error;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};

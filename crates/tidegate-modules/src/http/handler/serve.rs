@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tidegate_codec::{Headers, Known, date};
 use tidegate_core::body::FileRange;
 use tidegate_core::exchange::RangeSupport;
 use tidegate_core::pool_choice::PoolChoice;
@@ -15,7 +16,6 @@ use tidegate_core::variables::VariableId;
 use tidegate_core::{Body, Exchange, Level, Step};
 use tidegate_handler::server::{Abandonment, Parts, Payload, Taken};
 use tidegate_handler::{Handler, Request};
-use tidegate_http::{Headers, Known, date};
 use tidegate_rt::blocking::{JobError, JobHandle, Reply, submit_replying};
 use tidegate_rt::{clock, timer};
 

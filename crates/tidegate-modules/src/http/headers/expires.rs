@@ -1,8 +1,8 @@
 //! `expires`: its forms, and what `Expires` and `Cache-Control` they make.
 
+use tidegate_codec::{Known, date};
 use tidegate_conf::{Args, Diagnostic, Word};
 use tidegate_core::{Exchange, Template};
-use tidegate_http::{Known, date};
 use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
 

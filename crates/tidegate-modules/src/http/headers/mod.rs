@@ -10,10 +10,10 @@ mod expires;
 mod tests;
 
 use bytes::Bytes;
+use tidegate_codec::Known;
+use tidegate_codec::request::{Method, Version};
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::{Body, Exchange, Template};
-use tidegate_http::Known;
-use tidegate_http::request::{Method, Version};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 
@@ -274,7 +274,7 @@ fn add_field(x: &mut Exchange, field: &Field, value: &[u8]) {
         Kind::Validator(known) => {
             headers.remove(known);
             if known == Known::LastModified {
-                x.response.last_modified = tidegate_http::date::parse_http(value);
+                x.response.last_modified = tidegate_codec::date::parse_http(value);
             }
             if !value.is_empty() {
                 headers.push_known(known, value);

@@ -40,7 +40,7 @@ fn values_of_expires() {
         (Rule::Daily(8 * 3600), None, 0, now - 2977 + 86400, "max-age=83423"),
         (Rule::Daily(9 * 3600), None, 3600, now + 623 - 3600 + 86400, "max-age=83423"),
     ] {
-        let expected = (tidegate_http::date::format_http(at).to_vec(), control.to_owned());
+        let expected = (tidegate_codec::date::format_http(at).to_vec(), control.to_owned());
         assert_eq!(fields(rule, now, modified, offset), Some(expected), "{rule:?}");
     }
     assert_eq!(fields(Rule::Off, now, None, 0), None);

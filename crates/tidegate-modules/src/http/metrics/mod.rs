@@ -10,10 +10,10 @@ mod tests;
 mod text;
 
 use bytes::Bytes;
+use tidegate_codec::Known;
+use tidegate_codec::request::Method;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::{Body, Exchange, Step, blocking, counters};
-use tidegate_http::Known;
-use tidegate_http::request::Method;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 use tidegate_rt::turn;

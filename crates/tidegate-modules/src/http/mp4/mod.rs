@@ -18,12 +18,12 @@ mod tests;
 mod track;
 
 use bytes::Bytes;
+use tidegate_codec::range::ByteRange;
+use tidegate_codec::request::Method;
+use tidegate_codec::{Known, conditional};
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::exchange::Exchange;
 use tidegate_core::{Level, Step, blocking, file_path};
-use tidegate_http::range::ByteRange;
-use tidegate_http::request::Method;
-use tidegate_http::{Known, conditional};
 use tidegate_os::os_error;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};

@@ -4,16 +4,16 @@
 #[cfg(test)]
 mod tests;
 
+use tidegate_codec::Known;
+use tidegate_codec::range::{
+    ByteRange, RangeDecision, decide, if_range_holds, multipart_len, write_content_range,
+    write_unsatisfied_range,
+};
+use tidegate_codec::request::Version;
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::body::cut;
 use tidegate_core::exchange::RangeSupport;
 use tidegate_core::{Body, Exchange};
-use tidegate_http::Known;
-use tidegate_http::range::{
-    ByteRange, RangeDecision, decide, if_range_holds, multipart_len, write_content_range,
-    write_unsatisfied_range,
-};
-use tidegate_http::request::Version;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 

@@ -15,11 +15,11 @@ mod tests;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tidegate_codec::Known;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::client::{Address, ClientAddress};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Phase, Step};
-use tidegate_http::Known;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 

@@ -12,10 +12,10 @@ mod tests;
 
 use std::sync::Arc;
 
+use tidegate_codec::Known;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, Word, once, row};
 use tidegate_core::host_names::NotTaken;
 use tidegate_core::variables::Variable;
-use tidegate_http::Known;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 

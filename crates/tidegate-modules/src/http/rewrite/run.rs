@@ -1,10 +1,10 @@
 //! Running a program on a request.
 
 use bytes::Bytes;
+use tidegate_codec::Known;
 use tidegate_core::regex::{MatchLimit, Regex};
 use tidegate_core::template::any_holds;
 use tidegate_core::{Body, Exchange, Level, Step, Template};
-use tidegate_http::Known;
 
 use super::assignment::TooLong;
 use super::compile::{Condition, Op, RewriteOp};

@@ -1,10 +1,10 @@
 //! The commands.
 
 use bytes::{Bytes, BytesMut};
+use tidegate_codec::uri::{Escape, escape, escape_html, unescape};
 use tidegate_core::error_page::split_args;
 use tidegate_core::regex::Regex;
 use tidegate_core::subrequest::Options;
-use tidegate_http::uri::{Escape, escape, escape_html, unescape};
 
 use super::DateFormat;
 use super::error::CommandError;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use tidegate_http::date::Civil;
+use tidegate_codec::date::Civil;
 
 /// The form of `$date_local` and `$date_gmt` unless a page chooses another.
 pub(super) const DEFAULT_FORMAT: &[u8] = b"%A, %d-%b-%Y %H:%M:%S %Z";

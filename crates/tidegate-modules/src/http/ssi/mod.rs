@@ -23,14 +23,14 @@ mod tests;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tidegate_codec::Known;
+use tidegate_codec::request::Method;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::byte_body::ByteBody;
 use tidegate_core::exchange::{HeadSending, RangeSupport};
 use tidegate_core::generated::generate;
 use tidegate_core::variables::Variable;
 use tidegate_core::{Body, Exchange};
-use tidegate_http::Known;
-use tidegate_http::request::Method;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use tidegate_codec::range::ByteRange;
 use tidegate_core::body::{BodyError, BodyStream};
 use tidegate_core::exchange::Exchange;
 use tidegate_core::{Body, Chunk, LocalFuture, Step, blocking, file_path};
-use tidegate_http::range::ByteRange;
 use tidegate_os::file::{self, Advice};
 use tidegate_rt::blocking::ThreadPool;
 

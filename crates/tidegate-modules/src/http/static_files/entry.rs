@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
+use tidegate_codec::{Headers, Known, conditional, date};
 use tidegate_core::body::SENDFILE_ABOVE;
 use tidegate_core::{Body, FileRange, Resident};
-use tidegate_http::{Headers, Known, conditional, date};
 use tidegate_os::glance::Glance;
 use tidegate_os::open::HOLDS_NAME;
 use tidegate_os::{FileKind, Stat, error, file, open};

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use tidegate_codec::Headers;
+use tidegate_codec::range::ByteRange;
 use tidegate_core::body::{BodyError, BodyStream};
 use tidegate_core::pool_choice::{self, PoolChoice};
 use tidegate_core::{Body, Chunk};
-use tidegate_http::Headers;
-use tidegate_http::range::ByteRange;
 use tidegate_plan::LocationBuilder;
 use tidegate_rt::blocking::ThreadPool;
 

@@ -3,12 +3,12 @@
 use std::cell::Cell;
 
 use bytes::Bytes;
+use tidegate_codec::request::Method;
+use tidegate_codec::uri::{Escape, escape};
+use tidegate_codec::{Headers, Known};
 use tidegate_core::exchange::{Exchange, RangeSupport};
 use tidegate_core::settings::Settings;
 use tidegate_core::{Body, Level, Step, error_page, file_path};
-use tidegate_http::request::Method;
-use tidegate_http::uri::{Escape, escape};
-use tidegate_http::{Headers, Known};
 use tidegate_os::os_error;
 
 use super::{

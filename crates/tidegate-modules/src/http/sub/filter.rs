@@ -3,12 +3,12 @@
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use tidegate_codec::request::Method;
+use tidegate_codec::{Headers, Known};
 use tidegate_core::body::{BodyError, BodyStream, Chunk};
 use tidegate_core::byte_body::{ByteBody, Piece};
 use tidegate_core::exchange::RangeSupport;
 use tidegate_core::{Body, Exchange, Template};
-use tidegate_http::request::Method;
-use tidegate_http::{Headers, Known};
 
 use super::search::{Pair, Replacer};
 use crate::http::gzip::weaken_etag;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use tidegate_codec::date;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_http::date;
 
 use super::cookie::Version;
 

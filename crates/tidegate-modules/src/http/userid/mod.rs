@@ -17,11 +17,11 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use tidegate_codec::Known;
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::client::Address;
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Level};
-use tidegate_http::Known;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_rt::clock;
@@ -123,7 +123,7 @@ fn ids(x: &mut Exchange, settings: &Settings) -> Ids {
 }
 
 fn got(x: &Exchange, settings: &Settings) -> Option<Id> {
-    let value = tidegate_http::cookie::find(&x.request.head.headers, &settings.name)?;
+    let value = tidegate_codec::cookie::find(&x.request.head.headers, &settings.name)?;
     match Id::parse(value) {
         Ok(id) => Some(id),
         Err(error) => {

@@ -2,10 +2,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use tidegate_codec::proxy_protocol::{ProxyHeader, tlv_type};
 use tidegate_core::client::{Address, ProxyProtocol};
 use tidegate_core::exchange::Exchange;
 use tidegate_core::variables::Variable;
-use tidegate_http::proxy_protocol::{ProxyHeader, tlv_type};
 
 use super::{put, put_number, put_seconds};
 

@@ -51,7 +51,7 @@ pub(crate) fn put(text: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
 
 /// Writes a number.
 pub(crate) fn put_number(number: u64, out: &mut Vec<u8>) -> bool {
-    tidegate_http::range::write_number(number, out);
+    tidegate_codec::range::write_number(number, out);
     true
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn put_seconds(millis: u64, out: &mut Vec<u8>) -> bool {
 }
 
 /// Writes all values of fields whose names match a variable's suffix (`user_agent`), joined.
-fn put_fields(headers: &tidegate_http::Headers, suffix: &[u8], out: &mut Vec<u8>) -> bool {
+fn put_fields(headers: &tidegate_codec::Headers, suffix: &[u8], out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let mut found = false;
     let divider: &[u8] = if suffix == b"cookie" { b"; " } else { b", " };

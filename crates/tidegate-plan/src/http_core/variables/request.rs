@@ -1,8 +1,8 @@
 //! Variables of the request: target, fields, cookies, arguments, body, files.
 
+use tidegate_codec::{Known, cookie, request};
 use tidegate_core::exchange::Exchange;
 use tidegate_core::variables::{Changeable, Value, Variable};
-use tidegate_http::{Known, cookie, request};
 
 use super::{put, put_fields, put_number};
 

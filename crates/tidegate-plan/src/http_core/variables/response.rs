@@ -1,8 +1,8 @@
 //! Variables of the answer: status, bytes, sent fields, speed, and the time of the request.
 
+use tidegate_codec::Known;
 use tidegate_core::exchange::Exchange;
 use tidegate_core::variables::{Changeable, Value, Variable};
-use tidegate_http::Known;
 
 use super::{put, put_fields, put_number, put_seconds};
 
@@ -102,7 +102,7 @@ fn sent_content_length(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
 fn sent_last_modified(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     match (x.response.headers.first(Known::LastModified), x.response.last_modified) {
         (Some(text), _) => put(Some(text), out),
-        (None, Some(time)) => put(Some(&tidegate_http::date::format_http(time)), out),
+        (None, Some(time)) => put(Some(&tidegate_codec::date::format_http(time)), out),
         (None, None) => false,
     }
 }

@@ -17,7 +17,7 @@ fn no_row_is_lost_or_twice() {
 
 #[test]
 fn fields_are_found_by_suffix_and_joined() {
-    let mut headers = tidegate_http::Headers::new();
+    let mut headers = tidegate_codec::Headers::new();
     for (name, value) in
         [("X-Foo", "1"), ("Cookie", "a"), ("x-foo", "2"), ("Cookie", "b"), ("X_Bar", "3")]
     {

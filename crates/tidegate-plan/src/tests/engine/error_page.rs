@@ -1,9 +1,9 @@
 //! What a bare status becomes: `error_page` in all its forms, the built-in pages, redirects of our own.
 
+use tidegate_codec::Known;
 use tidegate_core::error_page::{
     PRODUCT, PRODUCT_WITH_VERSION, redirect_headers, split_args, write_server_field,
 };
-use tidegate_http::Known;
 
 use crate::tests::Bench;
 

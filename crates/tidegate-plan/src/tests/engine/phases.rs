@@ -4,10 +4,10 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use tidegate_codec::Headers;
 use tidegate_core::LocalFuture;
 use tidegate_core::client::{CancelCode, Client};
 use tidegate_core::phases;
-use tidegate_http::Headers;
 
 use crate::tests::probe::trace;
 use crate::tests::{Bench, Reply, wait};

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use tidegate_codec::Headers;
+use tidegate_codec::request::Method;
 use tidegate_core::LocalFuture;
 use tidegate_core::client::{CancelCode, Client};
 use tidegate_core::exchange::Exchange;
@@ -15,8 +17,6 @@ use tidegate_core::request_body::StoredBody;
 use tidegate_core::subrequest::{
     COUNT_MAX, DEPTH_MAX, Options, Reply, Subrequest, SubrequestBody, TooMany,
 };
-use tidegate_http::Headers;
-use tidegate_http::request::Method;
 
 use crate::tests::probe::trace;
 use crate::tests::{Bench, wait};
