@@ -258,8 +258,8 @@ impl Run {
         let waker = Waker::from(Arc::<Flag>::default());
         let told = silent.poll_successor(&mut Context::from_waker(&waker));
         // A fill that the index has forgotten has no successor there.
-        if let Poll::Ready(heir) = told {
-            assert!(Arc::ptr_eq(&heir, writer.fill()));
+        if let Poll::Ready(successor) = told {
+            assert!(Arc::ptr_eq(&successor, writer.fill()));
         }
         let metadata = Bytes::from(vec![written.round; 3]);
         writer.publish_head(metadata, times(self.now), written.promised, self.now);

@@ -95,7 +95,7 @@ impl<V> LruMap<V> {
 }
 
 /// Where a key lies: its hash, and that hash spread by a random seed, so that nobody outside can
-/// choose keys that crowd one bucket or shard.
+/// choose keys that fill one bucket or shard.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub hash: &'a KeyHash,

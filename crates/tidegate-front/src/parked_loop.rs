@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use tidegate_core::plan::Plan;
 use tidegate_rt::clock;
-use tidegate_rt::net::News;
+use tidegate_rt::net::ReadyEvent;
 
 use crate::action::ConnectionAction;
 use crate::front::{Front, Shared};
@@ -40,10 +40,10 @@ async fn run_parked_loop(front: Rc<Front>) {
     };
     let serve = async {
         let Some(poller) = front.parking.poller() else { return };
-        let mut news = Vec::new();
-        while let Ok(more) = poller.ready(&mut news).await {
-            clock::batch(|| serve_all(&front, &news, clock::now()));
-            news.clear();
+        let mut events = Vec::new();
+        while let Ok(more) = poller.ready(&mut events).await {
+            clock::batch(|| serve_all(&front, &events, clock::now()));
+            events.clear();
             if more {
                 tidegate_rt::yield_now().await;
             }
@@ -77,15 +77,15 @@ fn sweep(front: &Rc<Front>, now: Instant) {
 /// Serves connections. Their requests are read first, as many as there is memory for: what has to be asked
 /// after a request was received, as whether files have changed, is asked once for all of them. `now` is the time of
 /// the whole batch.
-fn serve_all(front: &Rc<Front>, news: &[News], now: Instant) {
-    for some in news.chunks(SPARES_MAX) {
+fn serve_all(front: &Rc<Front>, events: &[ReadyEvent], now: Instant) {
+    for some in events.chunks(SPARES_MAX) {
         if some.len() > 1 {
-            let links = some.iter().filter_map(|news| front.parking.member(news.key as usize));
+            let links = some.iter().filter_map(|events| front.parking.member(events.key as usize));
             let parked = links.filter(|link| matches!(link.park_state(), ParkState::Parked { .. }));
             parked.for_each(|link| protocol::read_ahead(front, &link));
             tidegate_rt::freshness::received();
         }
-        some.iter().for_each(|news| serve_ready(front, *news, now));
+        some.iter().for_each(|events| serve_ready(front, *events, now));
     }
 }
 
@@ -102,8 +102,8 @@ fn serve_all(front: &Rc<Front>, news: &[News], now: Instant) {
 /// Invariant: a future that is pending here has woken nobody yet, so it is polled again at once by the task that it is
 /// given ([`task::spawn`]). A connection that is checked out already has a task: that one goes on with what its client
 /// sends, and looks whether it has left.
-fn serve_ready(front: &Rc<Front>, news: News, now: Instant) {
-    let Some(link) = front.parking.member(news.key as usize) else { return };
+fn serve_ready(front: &Rc<Front>, events: ReadyEvent, now: Instant) {
+    let Some(link) = front.parking.member(events.key as usize) else { return };
     if matches!(link.park_state(), ParkState::CheckedOut { .. }) {
         front.parking.leave(&link);
         return link.wake_close_watcher();
@@ -114,7 +114,7 @@ fn serve_ready(front: &Rc<Front>, news: News, now: Instant) {
     let poll = || tidegate_rt::share::apart(|| serving.as_mut().poll(&mut context));
     let polled = std::panic::catch_unwind(AssertUnwindSafe(poll));
     let stays = matches!(polled, Ok(Poll::Ready(ConnectionAction::Idle)))
-        && !news.ended
+        && !events.ended
         && !link.unread.get()
         && link.may_park_since_idle();
     if stays {
@@ -132,7 +132,7 @@ fn serve_ready(front: &Rc<Front>, news: News, now: Instant) {
         Ok(Poll::Pending) => {
             let lately = |since| now.saturating_duration_since(since) < SWEEP_EVERY;
             let is_busy = answered && idle_since.is_none_or(lately);
-            front.parking.check_out(&link, is_busy || news.ended);
+            front.parking.check_out(&link, is_busy || events.ended);
             serving
         }
         Err(panic) => {

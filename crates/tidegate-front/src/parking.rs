@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use slab::Slab;
-use tidegate_rt::net::Crowd;
+use tidegate_rt::net::IdlePoller;
 
 use crate::link::{Link, ParkState};
 
@@ -21,7 +21,7 @@ const REUSE_SHARE: usize = 8;
 /// The connections of a thread that are in its idle poller.
 #[derive(Default)]
 pub(crate) struct Parking {
-    poller: OnceCell<Crowd>,
+    poller: OnceCell<IdlePoller>,
     members: RefCell<Slab<Rc<Link>>>,
     /// How many of them are checked out.
     checked_out: Cell<usize>,
@@ -31,14 +31,14 @@ impl Parking {
     /// With a poller; without descriptors for one all connections have tasks.
     pub(crate) fn open() -> Parking {
         let parking = Parking::default();
-        if let Ok(poller) = Crowd::new() {
+        if let Ok(poller) = IdlePoller::new() {
             let _ = parking.poller.set(poller);
         }
         parking
     }
 
     /// What reports that something has happened to members.
-    pub(crate) fn poller(&self) -> Option<&Crowd> {
+    pub(crate) fn poller(&self) -> Option<&IdlePoller> {
         self.poller.get()
     }
 

@@ -30,8 +30,8 @@ use tidegate_plan::http_core::HttpCore;
 use tidegate_plan::module::{BlockRow, Module};
 use tidegate_plan::{Outline, PlanBuilder, Resources};
 use tidegate_rt::clock;
-use tidegate_upstream::care::names::NamesDuty;
-use tidegate_upstream::care::{Caretaker, Duties, PlanCare};
+use tidegate_upstream::care::names::NamesTask;
+use tidegate_upstream::care::{BackgroundTasks, BackgroundWorker, PlanCare};
 use tidegate_upstream::peers::{Kept, Stickiness};
 use tidegate_upstream::resolve::{NOT_FOUND, Resolver, ResolverError};
 use tidegate_upstream::{Group, GroupOptions, Keepalive, Method};
@@ -194,10 +194,10 @@ impl Module for Upstream {
                 Err(diagnostic) => plan.diagnostics.push(diagnostic),
             }
         }
-        let make = || Ok::<_, Diagnostic>(Caretaker::default());
-        let caretaker = plan.environment.survivors.get_or_make(survivor(plan), make)?;
-        let duties = plan.shared::<Duties>().clone();
-        plan.services.push(Arc::new(PlanCare::new(caretaker, duties)));
+        let make = || Ok::<_, Diagnostic>(BackgroundWorker::default());
+        let background = plan.environment.survivors.get_or_make(survivor(plan), make)?;
+        let tasks = plan.shared::<BackgroundTasks>().clone();
+        plan.services.push(Arc::new(PlanCare::new(background, tasks)));
         Ok(())
     }
 }
@@ -350,7 +350,7 @@ const RESOLVER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Names are looked up as long as the plan is in use.
 fn look_up(group: &Arc<Group>, resolver: Resolver, plan: &mut PlanBuilder<'_>) {
     let (group, log) = (group.clone(), plan.main.error_log.clone());
-    plan.shared::<Duties>().add(Arc::new(NamesDuty { group, resolver, log }));
+    plan.shared::<BackgroundTasks>().add(Arc::new(NamesTask { group, resolver, log }));
 }
 
 fn keepalive(conf: &Conf) -> Keepalive {

@@ -19,15 +19,15 @@ mod windows;
 
 #[cfg(target_os = "linux")]
 pub use linux::{
-    AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, crowd, daemon,
-    datagram, error, file, glance, holder, identity, inherit, listen, open, pacing, pass, path,
-    places, process, sendfile, socket, time, title, watch,
+    AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, daemon,
+    datagram, error, file, glance, holder, identity, idle_poller, inherit, listen, open, pacing,
+    pass, path, places, process, sendfile, socket, time, title, watch,
 };
 #[cfg(windows)]
 pub use windows::{
-    AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, crowd,
-    datagram, error, file, glance, holder, identity, listen, open, pacing, path, places, process,
-    sendfile, service, socket, time, watch,
+    AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, datagram,
+    error, file, glance, holder, identity, idle_poller, listen, open, pacing, path, places,
+    process, sendfile, service, socket, time, watch,
 };
 
 pub use messages::os_error;

@@ -6,7 +6,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`worker`] | a thread with a loop, its tasks, and errands from other threads |
-//! | [`net`] | sockets, streams, datagrams, and the crowd of idle connections |
+//! | [`net`] | sockets, streams, datagrams, and the poller of idle connections |
 //! | [`timer`], [`clock`] | waiting for a moment; what time it is, and its texts |
 //! | [`blocking`] | pools of threads for what would stop a loop |
 //! | [`mail`], [`sync`] | bounded mail between threads; what may be used of tokio directly |

@@ -1,6 +1,6 @@
 //! What groups need besides requests: names resolved again, servers checked. One thread of its own does
 //! it for all groups, so that a slow name server or origin holds up nobody; it is started when the
-//! first duty is.
+//! first task is.
 
 pub mod checks;
 pub mod names;
@@ -15,25 +15,25 @@ use tidegate_core::plan::Service;
 use tidegate_rt::{Task, Worker, spawn_local};
 
 /// Work that goes on as long as a plan is in use.
-pub trait Duty: Send + Sync {
+pub trait BackgroundTask: Send + Sync {
     /// The work; it is dropped, at whatever it waits for, when the plan goes out of use.
     fn run(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()>>>;
 }
 
 /// The thread; one for the process, over all plans.
 #[derive(Default)]
-pub struct Caretaker {
+pub struct BackgroundWorker {
     worker: Mutex<Option<Worker>>,
 }
 
-/// The duties of one plan, collected while it is built.
+/// The tasks of one plan, collected while it is built.
 #[derive(Clone, Default)]
-pub struct Duties(Arc<Mutex<Vec<Arc<dyn Duty>>>>);
+pub struct BackgroundTasks(Arc<Mutex<Vec<Arc<dyn BackgroundTask>>>>);
 
-/// Begins a plan's duties, and ends those of the one before, when the plan comes into use.
+/// Begins a plan's tasks, and ends those of the one before, when the plan comes into use.
 pub struct PlanCare {
-    caretaker: Arc<Caretaker>,
-    duties: Duties,
+    background: Arc<BackgroundWorker>,
+    tasks: BackgroundTasks,
     begun: AtomicBool,
 }
 
@@ -61,21 +61,21 @@ const PAUSE: Duration = Duration::from_secs(3600);
 /// After which another thread is tried for.
 const RETRY: Duration = Duration::from_secs(1);
 
-impl Duties {
+impl BackgroundTasks {
     /// One more for the plan that is being built.
-    pub fn add(&self, duty: Arc<dyn Duty>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(duty);
+    pub fn add(&self, task: Arc<dyn BackgroundTask>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(task);
     }
 
-    fn all(&self) -> Vec<Arc<dyn Duty>> {
+    fn all(&self) -> Vec<Arc<dyn BackgroundTask>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl PlanCare {
-    /// The care for the plan of `duties`, by the thread of the process.
-    pub fn new(caretaker: Arc<Caretaker>, duties: Duties) -> PlanCare {
-        PlanCare { caretaker, duties, begun: AtomicBool::new(false) }
+    /// The care for the plan of `tasks`, by the thread of the process.
+    pub fn new(background: Arc<BackgroundWorker>, tasks: BackgroundTasks) -> PlanCare {
+        PlanCare { background, tasks, begun: AtomicBool::new(false) }
     }
 }
 
@@ -88,18 +88,18 @@ impl Service for PlanCare {
         if self.begun.swap(true, Ordering::Relaxed) {
             return PAUSE;
         }
-        let began = self.caretaker.take_over(self.duties.all());
+        let began = self.background.take_over(self.tasks.all());
         self.begun.store(began, Ordering::Relaxed);
         if began { PAUSE } else { RETRY }
     }
 }
 
-impl Caretaker {
-    /// Ends the duties that are done now and begins others. `false`: no thread can be had.
-    fn take_over(&self, duties: Vec<Arc<dyn Duty>>) -> bool {
+impl BackgroundWorker {
+    /// Ends the tasks that are done now and begins others. `false`: no thread can be had.
+    fn take_over(&self, tasks: Vec<Arc<dyn BackgroundTask>>) -> bool {
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         if worker.is_none() {
-            if duties.is_empty() {
+            if tasks.is_empty() {
                 return true;
             }
             *worker = Worker::run("upstreams", None, |_| std::future::pending()).ok();
@@ -107,7 +107,7 @@ impl Caretaker {
         let Some(worker) = &*worker else { return false };
         let begin = move || {
             // Those of the plan before end with this.
-            TASKS.replace(duties.into_iter().map(|duty| Running::begin(duty.run())).collect());
+            TASKS.replace(tasks.into_iter().map(|task| Running::begin(task.run())).collect());
         };
         worker.remote().run(begin).is_ok()
     }

@@ -285,10 +285,12 @@ fn readers_of_a_silent_fill_go_over_to_its_successor() {
 
     let fresh = store.take_over_fill(&key("a"), 2);
     assert_eq!(count.0.load(Ordering::SeqCst), 1, "the silent one's writer is told");
-    let Poll::Ready(heir) = silent.poll_successor(&mut context) else { panic!("no successor") };
-    assert!(Arc::ptr_eq(&heir, fresh.fill()));
+    let Poll::Ready(successor) = silent.poll_successor(&mut context) else {
+        panic!("no successor")
+    };
+    assert!(Arc::ptr_eq(&successor, fresh.fill()));
     publish(&fresh, Some(600));
-    silent.hand_over(&heir);
+    silent.hand_over(&successor);
     assert_eq!(count.0.load(Ordering::SeqCst), 2, "and its reader");
     assert!(near.poll_next(&mut context, 1000).is_pending());
     fresh.append(Bytes::copy_from_slice(&whole[..400]), 2);

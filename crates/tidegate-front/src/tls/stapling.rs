@@ -61,8 +61,8 @@ pub(super) fn begin(
         trusted = key_files::certificates(plan, word)?;
     }
     for (own, word) in certificates.iter().zip(&conf.certificates) {
-        match duty(conf, own, &trusted, &plan.main.error_log) {
-            Ok(duty) => plan.services.push(Arc::new(duty)),
+        match task(conf, own, &trusted, &plan.main.error_log) {
+            Ok(task) => plan.services.push(Arc::new(task)),
             Err(reason) => {
                 let name = plan.conf_path(&word.display());
                 let message = format!("\"ssl_stapling\" ignored, {reason} \"{}\"", name.display());
@@ -73,7 +73,7 @@ pub(super) fn begin(
     Ok(())
 }
 
-fn duty(
+fn task(
     conf: &Conf,
     own: &Arc<Stapled>,
     trusted: &[Vec<u8>],
@@ -93,7 +93,7 @@ fn duty(
     Ok(Stapling { asked: Arc::new(asked), next: Arc::default() })
 }
 
-/// The duty to keep one certificate's answer new.
+/// The task to keep one certificate's answer new.
 struct Stapling {
     asked: Arc<Asked>,
     /// How long the last answer holds; `None` while it is being fetched.

@@ -29,7 +29,7 @@ use probe::HttpProbe;
 use rule::Rules;
 use schedule::{Blocks, Schedule};
 
-/// `ngx_http_upstream_hc_module`: the directives `health_check` and `match`. A check of a location becomes a duty of
+/// `ngx_http_upstream_hc_module`: the directives `health_check` and `match`. A check of a location becomes a task of
 /// the thread for such; this has nothing on the way of a request.
 pub struct HealthCheck;
 

@@ -8,8 +8,8 @@ use tidegate_conf::{Args, Diagnostic, Span, Statement};
 use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
 use tidegate_upstream::Group;
-use tidegate_upstream::care::Duties;
-use tidegate_upstream::care::checks::{CheckDuty, CheckPlan, Probe};
+use tidegate_upstream::care::BackgroundTasks;
+use tidegate_upstream::care::checks::{CheckPlan, CheckTask, Probe};
 use tidegate_upstream::peers::CheckRule;
 
 /// One `health_check` as written, without what is particular to its kind.
@@ -160,8 +160,8 @@ impl Schedule {
         let number =
             group.add_check(CheckRule { name: name.into(), mandatory, persistent }, clock::now());
         let log = plan.main.error_log.clone();
-        let duties = plan.shared::<Duties>().clone();
-        duties.add(Arc::new(CheckDuty { group, number, plan: self.plan, probe, log }));
+        let tasks = plan.shared::<BackgroundTasks>().clone();
+        tasks.add(Arc::new(CheckTask { group, number, plan: self.plan, probe, log }));
         Ok(())
     }
 }

@@ -93,11 +93,11 @@ pub(crate) struct Bound {
     sticky: Arc<Sticky>,
     group: Arc<Group>,
     looked_up: Vec<u8>,
-    pending: Option<Lesson>,
+    pending: Option<SessionUpdate>,
 }
 
 /// What is learnt at the end of an answer.
-enum Lesson {
+enum SessionUpdate {
     /// A session has begun at the server with a route.
     Begun { session: Vec<u8>, route: Vec<u8> },
     /// The session that the request came with goes on.
@@ -106,14 +106,14 @@ enum Lesson {
 
 impl Bound {
     fn learn(&mut self, now: Instant) {
-        let (Some(lesson), Sticky::Learn(learn)) = (self.pending.take(), &*self.sticky) else {
+        let (Some(update), Sticky::Learn(learn)) = (self.pending.take(), &*self.sticky) else {
             return;
         };
-        match lesson {
-            Lesson::Begun { session, route } => {
+        match update {
+            SessionUpdate::Begun { session, route } => {
                 learn.sessions.put(&session, &route, learn.timeout, now);
             }
-            Lesson::GoesOn => learn.sessions.touch(&self.looked_up, learn.timeout, now),
+            SessionUpdate::GoesOn => learn.sessions.touch(&self.looked_up, learn.timeout, now),
         }
     }
 }
@@ -298,9 +298,9 @@ fn learn_session(
 ) -> Bound {
     let created = first_value(x, &learn.create);
     bound.pending = Some(match (created, bound.group.route(peer)) {
-        (Some(session), Some(route)) => Lesson::Begun { session, route },
+        (Some(session), Some(route)) => SessionUpdate::Begun { session, route },
         // An answer without a session prolongs the one that the request came with.
-        _ => Lesson::GoesOn,
+        _ => SessionUpdate::GoesOn,
     });
     if whole || learn.header {
         bound.learn(now);

@@ -2,7 +2,6 @@
 
 pub mod affinity;
 pub mod connect;
-pub mod crowd;
 pub mod daemon;
 pub mod datagram;
 pub mod error;
@@ -10,6 +9,7 @@ pub mod file;
 pub mod glance;
 pub mod holder;
 pub mod identity;
+pub mod idle_poller;
 pub mod inherit;
 pub mod listen;
 pub mod open;

@@ -5,13 +5,13 @@
 
 pub mod affinity;
 pub mod connect;
-pub mod crowd;
 pub mod datagram;
 pub mod error;
 pub mod file;
 pub mod glance;
 pub mod holder;
 pub mod identity;
+pub mod idle_poller;
 pub mod listen;
 pub mod open;
 pub mod pacing;

@@ -1,14 +1,14 @@
 //! Sockets on the loop: connections, listeners and datagrams.
 
-mod crowd;
 mod datagram;
+mod idle_poller;
 mod listener;
 mod stream;
 mod stream_io;
 mod watched;
 
-pub use crowd::{Crowd, News};
 pub use datagram::Datagram;
+pub use idle_poller::{IdlePoller, ReadyEvent};
 pub use listener::Listener;
 pub use stream::{SENDFILE_CHUNK, Stream};
 pub use stream_io::StreamIo;

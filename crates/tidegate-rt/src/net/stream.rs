@@ -4,7 +4,7 @@
 //! read (through the `poll_` functions and what is built on them) and one may write.
 //!
 //! The loop watches a connection from the first time that somebody has to wait for it; before that, reads
-//! and writes ask the kernel directly. So a connection whose reads and writes are told by a `Crowd` when
+//! and writes ask the kernel directly. So a connection whose reads and writes are told by a `IdlePoller` when
 //! to happen costs the loop nothing.
 //!
 //! Readiness is edge-triggered. A read or write that moved fewer bytes than it could have means
@@ -103,7 +103,7 @@ impl Stream {
     }
 
     /// Ends the loop's watch; it begins again when somebody has to wait. For connections that go to a
-    /// `Crowd`. Nothing while a task of [`Stream::readable`] and its kind waits.
+    /// `IdlePoller`. Nothing while a task of [`Stream::readable`] and its kind waits.
     pub fn unwatch(&self) {
         if let Ok(mut watch) = self.watch.try_borrow_mut() {
             *watch = None;
@@ -206,7 +206,7 @@ impl Stream {
     }
 
     /// As [`Stream::poll_read_append`], but neither waits nor remembers that nothing was there: for what a
-    /// `Crowd` reports.
+    /// `IdlePoller` reports.
     ///
     /// # Errors
     /// `WouldBlock` when nothing has arrived, else the connection's.

@@ -9,8 +9,8 @@ use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::{on_loop, poll_once};
 use crate::net::{
-    Addr, ConnectOptions, Crowd, Datagram, Keepalive, ListenOptions, Listener, News, PeerAddr,
-    Stream,
+    Addr, ConnectOptions, Datagram, IdlePoller, Keepalive, ListenOptions, Listener, PeerAddr,
+    ReadyEvent, Stream,
 };
 use crate::spawn_local;
 use crate::sync::StreamIo;
@@ -367,27 +367,27 @@ fn datagrams_are_exchanged() {
 fn a_crowd_tells_of_each_arrival_once_and_of_the_end() {
     on_loop(async {
         let (client, server) = connected().await;
-        let crowd = Crowd::new().unwrap();
+        let poller = IdlePoller::new().unwrap();
         client.write_all(b"before").await.unwrap();
-        crowd.add(&server, 7).unwrap();
-        let mut news = Vec::new();
-        assert!(!crowd.ready(&mut news).await.unwrap());
-        assert_eq!(news, [News { key: 7, ended: false }]);
+        poller.add(&server, 7).unwrap();
+        let mut events = Vec::new();
+        assert!(!poller.ready(&mut events).await.unwrap());
+        assert_eq!(events, [ReadyEvent { key: 7, ended: false }]);
         // Nobody has read it, and it is not told again.
-        assert!(poll_once(crowd.ready(&mut news)).await.is_none());
+        assert!(poll_once(poller.ready(&mut events)).await.is_none());
         let mut bytes = Vec::with_capacity(64);
         assert_eq!(server.read_append(&mut bytes).await.unwrap(), 6);
-        news.clear();
+        events.clear();
         client.write_all(b"then").await.unwrap();
         drop(client);
-        crowd.ready(&mut news).await.unwrap();
+        poller.ready(&mut events).await.unwrap();
         assert!(
-            news.contains(&News { key: 7, ended: true }) || {
-                crowd.ready(&mut news).await.unwrap();
-                news.contains(&News { key: 7, ended: true })
+            events.contains(&ReadyEvent { key: 7, ended: true }) || {
+                poller.ready(&mut events).await.unwrap();
+                events.contains(&ReadyEvent { key: 7, ended: true })
             }
         );
-        crowd.remove(&server).unwrap();
+        poller.remove(&server).unwrap();
         assert_eq!(server.read_append(&mut bytes).await.unwrap(), 4);
         assert_eq!(server.read_append(&mut bytes).await.unwrap(), 0);
     });

@@ -25,7 +25,7 @@ use std::time::Duration;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_rt::{clock, random, timer};
 
-use super::{Duty, Running};
+use super::{BackgroundTask, Running};
 use crate::peers::{Group, Health, Peer};
 
 /// When servers are checked and how often they have to pass or fail.
@@ -82,7 +82,7 @@ impl fmt::Display for CheckFailure {
 impl std::error::Error for CheckFailure {}
 
 /// Checks a group's servers as long as the group is in use.
-pub struct CheckDuty {
+pub struct CheckTask {
     /// Whose servers are checked; those that come later as well.
     pub group: Arc<Group>,
     /// As [`Group::add_check`] gave it.
@@ -123,7 +123,7 @@ impl Standing {
     }
 }
 
-impl Duty for CheckDuty {
+impl BackgroundTask for CheckTask {
     fn run(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(async move {
             let mut tasks: HashMap<u64, Running> = HashMap::new();
@@ -143,7 +143,7 @@ impl Duty for CheckDuty {
     }
 }
 
-impl CheckDuty {
+impl CheckTask {
     async fn watch(self: Arc<Self>, peer: Arc<Peer>, health: Health) {
         let mut standing = Standing::new(health);
         loop {

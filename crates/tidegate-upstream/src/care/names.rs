@@ -23,12 +23,12 @@ use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_rt::net::Addr;
 use tidegate_rt::{clock, timer};
 
-use super::{Duty, Running};
+use super::{BackgroundTask, Running};
 use crate::peers::{Group, Place, ServerName};
 use crate::resolve::{ResolveError, Resolver, ServiceRecord};
 
 /// Looks up a group's servers with names as long as the group is in use.
-pub struct NamesDuty {
+pub struct NamesTask {
     /// Whose servers with names are looked up.
     pub group: Arc<Group>,
     /// Who is asked.
@@ -53,7 +53,7 @@ const PAUSE_WITHOUT: Duration = Duration::from_secs(10);
 /// Hosts of one service that are looked up.
 const HOSTS_MAX: usize = 256;
 
-impl Duty for NamesDuty {
+impl BackgroundTask for NamesTask {
     fn run(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(async move {
             let mut tasks: HashMap<u32, Running> = HashMap::new();

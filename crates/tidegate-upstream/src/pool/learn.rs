@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 /// What a thread has learnt of servers, by their ids.
 #[derive(Default)]
-pub(crate) struct Learned(HashMap<u64, Lesson>);
+pub(crate) struct Learned(HashMap<u64, SessionUpdate>);
 
 #[derive(Clone, Copy)]
-struct Lesson {
+struct SessionUpdate {
     /// How long a connection had been idle that was found closed, and when.
     idle: Duration,
     at: Instant,
@@ -44,15 +44,15 @@ impl Learned {
             before.idle.abs_diff(idle) <= SAME && apart > SAME && apart < FORGET
         });
         let shortest = self.0.get(&server).filter(|_| is_habit).map_or(idle, |b| b.idle.min(idle));
-        self.0.insert(server, Lesson { idle: shortest, at: now, is_habit });
+        self.0.insert(server, SessionUpdate { idle: shortest, at: now, is_habit });
     }
 
     /// How long connections to a server may be idle, where that is known.
     pub(crate) fn limit(&self, server: u64, now: Instant) -> Option<Duration> {
-        let lesson = self.0.get(&server).filter(|lesson| lesson.is_habit)?;
-        let holds = now.saturating_duration_since(lesson.at) < FORGET;
+        let update = self.0.get(&server).filter(|update| update.is_habit)?;
+        let holds = now.saturating_duration_since(update.at) < FORGET;
         // It was closed up to a second before it was found so.
-        holds.then(|| before(lesson.idle.saturating_sub(Duration::from_secs(1))))
+        holds.then(|| before(update.idle.saturating_sub(Duration::from_secs(1))))
     }
 }
 

@@ -24,7 +24,7 @@ const ENDED: ResolveError = ResolveError::FAILED;
 /// Where the answer will be.
 type Told<T> = watch::Receiver<Option<Answer<T>>>;
 
-/// No more than requests and duties under way: each waits for one name.
+/// No more than requests and tasks under way: each waits for one name.
 type UnderWay<T> = BTreeMap<Key, Told<T>>;
 
 /// The questions of one kind.

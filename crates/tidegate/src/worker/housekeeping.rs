@@ -31,7 +31,7 @@ impl Housekeeping {
         let (sender, plans) = channel();
         let thread = std::thread::Builder::new()
             .name("housekeeping".to_owned())
-            .spawn(move || Duties::default().run(&plans))?;
+            .spawn(move || BackgroundTasks::default().run(&plans))?;
         Ok(Housekeeping { plans: Some(sender), thread: Some(thread) })
     }
 
@@ -52,12 +52,12 @@ impl Housekeeping {
 }
 
 #[derive(Default)]
-struct Duties {
+struct BackgroundTasks {
     plan: Option<Arc<Plan>>,
     due: Vec<(Instant, Arc<dyn Service>)>,
 }
 
-impl Duties {
+impl BackgroundTasks {
     fn run(&mut self, plans: &Receiver<Arc<Plan>>) {
         loop {
             let pause = self.work(exact_now());

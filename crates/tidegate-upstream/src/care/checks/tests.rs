@@ -69,7 +69,7 @@ fn servers_that_come_later_are_checked_too() {
     let probe = Arc::new(Scripted::default());
     probe.ill.lock().expect("a list").push(second.to_owned());
     let plan = CheckPlan { interval: Duration::from_millis(1), ..CheckPlan::default() };
-    let duty = CheckDuty {
+    let task = CheckTask {
         group: group.clone(),
         number,
         plan,
@@ -81,7 +81,7 @@ fn servers_that_come_later_are_checked_too() {
         view.iter().find(|slot| &*slot.peer.text == text).map(|slot| slot.health)
     };
     let done = tidegate_rt::block_on(async {
-        let running = spawn_local(Arc::new(duty).run());
+        let running = spawn_local(Arc::new(task).run());
         let until = async |text: &str, wanted: Health| {
             while health(text) != Some(wanted) {
                 tidegate_rt::yield_now().await;

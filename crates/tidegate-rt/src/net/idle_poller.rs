@@ -1,9 +1,9 @@
-//! Many idle sockets under one watch of the loop; see `tidegate_os::crowd`.
+//! Many idle sockets under one watch of the loop; see `tidegate_os::idle_poller`.
 
 use std::io;
 
-use tidegate_os::crowd;
-pub use tidegate_os::crowd::News;
+use tidegate_os::idle_poller;
+pub use tidegate_os::idle_poller::ReadyEvent;
 use tokio::io::Interest;
 
 use super::Stream;
@@ -11,17 +11,17 @@ use super::watched::{Watched, watched};
 
 /// A set of sockets that wait for their peers. One task asks it.
 #[derive(Debug)]
-pub struct Crowd {
+pub struct IdlePoller {
     io: Watched,
 }
 
-impl Crowd {
+impl IdlePoller {
     /// An empty set.
     ///
     /// # Errors
     /// No descriptors left.
-    pub fn new() -> io::Result<Crowd> {
-        Ok(Crowd { io: watched(crowd::create()?, Interest::READABLE)? })
+    pub fn new() -> io::Result<IdlePoller> {
+        Ok(IdlePoller { io: watched(idle_poller::create()?, Interest::READABLE)? })
     }
 
     /// Adds a socket; `key` is reported when its peer sends, closes or breaks.
@@ -29,7 +29,7 @@ impl Crowd {
     /// # Errors
     /// The limit of watched descriptors is reached.
     pub fn add(&self, member: &Stream, key: u64) -> io::Result<()> {
-        crowd::add(self.io.get_ref(), member.socket(), key)
+        idle_poller::add(self.io.get_ref(), member.socket(), key)
     }
 
     /// Removes a socket.
@@ -37,26 +37,26 @@ impl Crowd {
     /// # Errors
     /// It is no member.
     pub fn remove(&self, member: &Stream) -> io::Result<()> {
-        crowd::remove(self.io.get_ref(), member.socket())
+        idle_poller::remove(self.io.get_ref(), member.socket())
     }
 
     /// Waits until something happened to members, and appends what: once for each time. Whoever is told
     /// reads until nothing is left, and up to the end where the peer has `ended`. Answers whether there is
-    /// more news than one call brings: then others of the loop are due before the next one. Dropped at its await it has
+    /// more events than one call brings: then others of the loop are due before the next one. Dropped at its await it has
     /// taken nothing.
     ///
     /// # Errors
     /// The loop is ending.
-    pub async fn ready(&self, news: &mut Vec<News>) -> io::Result<bool> {
+    pub async fn ready(&self, events: &mut Vec<ReadyEvent>) -> io::Result<bool> {
         loop {
             let mut guard = self.io.readable().await?;
-            let count = crowd::ready(self.io.get_ref(), news)?;
-            // What comes after this makes the crowd readable again.
-            if count < crowd::BATCH {
+            let count = idle_poller::ready(self.io.get_ref(), events)?;
+            // What comes after this makes the poller readable again.
+            if count < idle_poller::BATCH {
                 guard.clear_ready();
             }
             if count > 0 {
-                return Ok(count == crowd::BATCH);
+                return Ok(count == idle_poller::BATCH);
             }
         }
     }

@@ -12,13 +12,13 @@ pub const BATCH: usize = 256;
 
 /// What happened to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct News {
+pub struct ReadyEvent {
     pub key: u64,
     /// Its peer sends nothing more, or it broke: behind the bytes that it may have there is an end.
     pub ended: bool,
 }
 
-/// An empty crowd, close-on-exec.
+/// An empty poller, close-on-exec.
 ///
 /// # Errors
 /// No descriptors left.
@@ -31,33 +31,33 @@ pub fn create() -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// The limit of watched descriptors is reached.
-pub fn add(crowd: impl AsFd, member: impl AsFd, key: u64) -> io::Result<()> {
+pub fn add(poller: impl AsFd, member: impl AsFd, key: u64) -> io::Result<()> {
     let flags = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-    Ok(epoll::add(crowd, member, EventData::new_u64(key), flags)?)
+    Ok(epoll::add(poller, member, EventData::new_u64(key), flags)?)
 }
 
 /// Removes a member. Closing it does the same.
 ///
 /// # Errors
 /// It is no member.
-pub fn remove(crowd: impl AsFd, member: impl AsFd) -> io::Result<()> {
-    Ok(epoll::delete(crowd, member)?)
+pub fn remove(poller: impl AsFd, member: impl AsFd) -> io::Result<()> {
+    Ok(epoll::delete(poller, member)?)
 }
 
 /// Appends what happened to members, without waiting: at most [`BATCH`].
 ///
 /// # Errors
 /// None in practice.
-pub fn ready(crowd: impl AsFd, news: &mut Vec<News>) -> io::Result<usize> {
+pub fn ready(poller: impl AsFd, ready: &mut Vec<ReadyEvent>) -> io::Result<usize> {
     let mut events = Vec::with_capacity(BATCH);
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     super::retry(|| {
-        epoll::wait(crowd.as_fd(), rustix::buffer::spare_capacity(&mut events), Some(&now))
+        epoll::wait(poller.as_fd(), rustix::buffer::spare_capacity(&mut events), Some(&now))
     })?;
     let end = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
-    news.extend(events.iter().map(|event: &epoll::Event| {
+    ready.extend(events.iter().map(|event: &epoll::Event| {
         let flags = event.flags;
-        News { key: event.data.u64(), ended: flags.intersects(end) }
+        ReadyEvent { key: event.data.u64(), ended: flags.intersects(end) }
     }));
     Ok(events.len())
 }

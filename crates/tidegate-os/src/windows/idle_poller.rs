@@ -9,7 +9,7 @@ pub const BATCH: usize = 1;
 
 /// What happened to a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct News {
+pub struct ReadyEvent {
     pub key: u64,
     /// Its peer sends nothing more, or it broke: behind the bytes that it may have there is an end.
     pub ended: bool,
@@ -20,14 +20,14 @@ pub struct News {
 /// # Errors
 /// Always `Unsupported`.
 pub fn create() -> io::Result<OwnedSocket> {
-    Err(super::unsupported("no crowds of sockets"))
+    Err(super::unsupported("no polling of idle sockets"))
 }
 
 /// As [`create`].
 ///
 /// # Errors
 /// Always `Unsupported`.
-pub fn add(_crowd: impl AsSocket, _member: impl AsSocket, _key: u64) -> io::Result<()> {
+pub fn add(_poller: impl AsSocket, _member: impl AsSocket, _key: u64) -> io::Result<()> {
     create().map(drop)
 }
 
@@ -35,7 +35,7 @@ pub fn add(_crowd: impl AsSocket, _member: impl AsSocket, _key: u64) -> io::Resu
 ///
 /// # Errors
 /// Always `Unsupported`.
-pub fn remove(_crowd: impl AsSocket, _member: impl AsSocket) -> io::Result<()> {
+pub fn remove(_poller: impl AsSocket, _member: impl AsSocket) -> io::Result<()> {
     create().map(drop)
 }
 
@@ -43,6 +43,6 @@ pub fn remove(_crowd: impl AsSocket, _member: impl AsSocket) -> io::Result<()> {
 ///
 /// # Errors
 /// Always `Unsupported`.
-pub fn ready(_crowd: impl AsSocket, _news: &mut Vec<News>) -> io::Result<usize> {
+pub fn ready(_poller: impl AsSocket, _events: &mut Vec<ReadyEvent>) -> io::Result<usize> {
     create().map(|_| 0)
 }
