@@ -9,7 +9,7 @@
 # from PORT on (18000) have to be free; everything listens on loopback.
 set -euo pipefail
 
-suite=$(realpath "${1:?folder of the suite}")
+suite=$(realpath "${1:?directory of the suite}")
 binary=$(realpath "${2:?server to test}")
 mode=${3:-}
 port=${PORT:-18000}

@@ -4,7 +4,7 @@
 #
 #   scripts/release.sh [arguments of cargo build]   default: --package tidegate
 #
-# Prints the folder of the programs. Where the compiler has no tools for profiles they are built without one.
+# Prints the directory of the programs. Where the compiler has no tools for profiles they are built without one.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -49,7 +49,7 @@ prepare() {
     head -c 3000000 /dev/urandom >"$files/files/huge.bin"
     seq 1 4000 >"$files/pages/style.css"
     cp "$files/pages/style.css" "$files/pages/index.html"
-    deep=$(printf 'folder/%.0s' {1..40})
+    deep=$(printf 'directory/%.0s' {1..40})
     mkdir -p "$files/files/$deep"
     cp "$files/files/small.html" "$files/files/$deep"
     echo '<?php for ($row = 1; $row < 150; $row++) echo "<li>Row $row is for ", $_SERVER["REQUEST_URI"], "</li>\n";' \

@@ -115,7 +115,7 @@ ensure_profile_tools() {
     if have rustup; then rustup component add llvm-tools >&2 || true; fi
 }
 
-# Kept below target/, so that a cache of that folder keeps it. It runs for a second: built quickly, not to be quick.
+# Kept below target/, so that a cache of that directory keeps it. It runs for a second: built quickly, not to be quick.
 ensure_cargo_deny() {
     local present
     present=$("$tools/bin/cargo-deny" --version 2>/dev/null || true)

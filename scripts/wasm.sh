@@ -10,14 +10,14 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target=wasm32-unknown-unknown
-folder=$PWD/target/wasm
+directory=$PWD/target/wasm
 
 scripts/setup.sh wasm
 tools=$(rustc --print sysroot)/lib/rustlib/$(rustc -vV | sed -n 's/^host: //p')/bin
 FIRST_IN_PATH=$tools/gcc-ld:$tools CARGO_PROFILE_RELEASE_DEBUG=0 \
     CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$tools/wasm-component-ld \
-    scripts/debian-cargo.sh "$folder" "$target" std,panic_abort build --quiet --release \
+    scripts/debian-cargo.sh "$directory" "$target" std,panic_abort build --quiet --release \
     --package tidegate-example-wasm --package tidegate-faults-wasm
-made=$folder/$target/release
-cp "$made/tidegate_example_wasm.wasm" "$folder/example.wasm"
-cp "$made/tidegate_faults_wasm.wasm" "$folder/faults.wasm"
+made=$directory/$target/release
+cp "$made/tidegate_example_wasm.wasm" "$directory/example.wasm"
+cp "$made/tidegate_faults_wasm.wasm" "$directory/faults.wasm"

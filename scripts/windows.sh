@@ -6,7 +6,7 @@
 #   scripts/windows.sh tests [FILTER]    what is particular to Windows: names of files, orders, threads
 #   scripts/windows.sh names             only other names than a file's own: each attack with its answer, as a table
 #   scripts/windows.sh cases [FILTER]    the end-to-end cases
-#   scripts/windows.sh bench [OPTION…]   three ways to check names of files, at 1 to 120 folders: a table; options
+#   scripts/windows.sh bench [OPTION…]   three ways to check names of files, at 1 to 120 directories: a table; options
 #                                        are those of tidegate-bench, as --rounds 3 --json FILE
 #   scripts/windows.sh run ARGUMENT…     the program
 #
@@ -16,38 +16,38 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 triple=x86_64-pc-windows-gnu
-folder=$PWD/target/windows
-program=$folder/$triple/debug/tidegate.exe
+directory=$PWD/target/windows
+program=$directory/$triple/debug/tidegate.exe
 wine=/usr/lib/wine/wine64
 wineserver=/usr/lib/wine/wineserver64
 
-export WINEPREFIX=$folder/wine WINEDEBUG=${WINEDEBUG:--all}
+export WINEPREFIX=$directory/wine WINEDEBUG=${WINEDEBUG:--all}
 # No menus and browsers; one library of ours, see below.
 export WINEDLLOVERRIDES='mscoree,mshtml=;winemenubuilder.exe=d;bcryptprimitives=n'
 
 debian_cargo() {
     CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER=$wine \
         AWS_LC_SYS_PREBUILT_NASM=1 PCRE2_SYS_STATIC=1 \
-        scripts/debian-cargo.sh "$folder" "$triple" std,panic_unwind "$@"
+        scripts/debian-cargo.sh "$directory" "$triple" std,panic_unwind "$@"
 }
 
 # With the tests, since libraries are built with other features without them, and would be built twice.
 build() { debian_cargo test --quiet --no-run --package tidegate --test windows; }
 
-# Wine's folder, with the one library that Rust's standard library imports and Wine 8 lacks.
+# Wine's directory, with the one library that Rust's standard library imports and Wine 8 lacks.
 prepare_wine() {
     local library=$WINEPREFIX/drive_c/windows/system32/bcryptprimitives.dll
-    mkdir -p "$folder"
+    mkdir -p "$directory"
     if ! [ -e "$library" ]; then
-        echo "windows: making Wine's folder" >&2
-        "$wine" wineboot -i >"$folder/wineboot.log" 2>&1
+        echo "windows: making Wine's directory" >&2
+        "$wine" wineboot -i >"$directory/wineboot.log" 2>&1
         "$wineserver" -w
         printf '%s\n' '#include <windows.h>' \
             'BOOLEAN NTAPI SystemFunction036(PVOID buffer, ULONG length);' \
             '__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE buffer, SIZE_T length) {' \
             '    return SystemFunction036(buffer, (ULONG)length);' \
-            '}' >"$folder/bcryptprimitives.c"
-        x86_64-w64-mingw32-gcc -shared -o "$library" "$folder/bcryptprimitives.c" -ladvapi32
+            '}' >"$directory/bcryptprimitives.c"
+        x86_64-w64-mingw32-gcc -shared -o "$library" "$directory/bcryptprimitives.c" -ladvapi32
     fi
     # One that stays until the end: each program would start and end its own.
     trap '"$wineserver" -k >/dev/null 2>&1 || true' EXIT
@@ -64,7 +64,7 @@ bench() {
     debian_cargo build --quiet --release --package tidegate --features name-rules
     cargo build --quiet --release --package tidegate-bench
     WINE=$wine "${CARGO_TARGET_DIR:-target}/release/tidegate-bench" depth \
-        --wine "$folder/$triple/release/tidegate.exe" "$@"
+        --wine "$directory/$triple/release/tidegate.exe" "$@"
 }
 
 # Under Wine everything takes longer, and who is first depends more on the machine's load: once more, alone.

@@ -53,12 +53,13 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
     let page = root.join(PAGE);
     let before = read(&page)?;
     let accepted = accepted(&before);
-    let folder = root.join("target/directives");
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let directory = root.join("target/directives");
+    std::fs::create_dir_all(&directory)
+        .map_err(|error| format!("{}: {error}", directory.display()))?;
     let mut rows = rows(&read(&root.join(LIST))?);
     for row in &mut rows {
         for context in &row.contexts {
-            if knows(&program, &folder, row.module.as_str(), &row.name, context)? {
+            if knows(&program, &directory, row.module.as_str(), &row.name, context)? {
                 row.known.push(context.clone());
             }
         }
@@ -89,16 +90,16 @@ fn rows(list: &str) -> Vec<Row> {
 /// Whether the server knows a directive in a context.
 fn knows(
     program: &Path,
-    folder: &Path,
+    directory: &Path,
     module: &str,
     name: &str,
     context: &str,
 ) -> Result<bool, String> {
-    let file: PathBuf = folder.join("asked.conf");
+    let file: PathBuf = directory.join("asked.conf");
     let text = configuration(module, name, context);
     std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
     let answer =
-        Command::new(program).arg("-t").arg("-p").arg(folder).arg("-c").arg(&file).output();
+        Command::new(program).arg("-t").arg("-p").arg(directory).arg("-c").arg(&file).output();
     let answer = answer.map_err(|error| format!("{}: {error}", program.display()))?;
     Ok(!String::from_utf8_lossy(&answer.stderr).contains(REFUSAL))
 }

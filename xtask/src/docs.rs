@@ -58,19 +58,20 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
         println!("{NOTES} has changed: build the program, and run this once more");
         return Ok(true);
     }
-    let folder = root.join(PAGES);
+    let directory = root.join(PAGES);
     if check {
-        let stale = pages.iter().filter(|(name, text)| is_stale(&folder.join(name), text));
+        let stale = pages.iter().filter(|(name, text)| is_stale(&directory.join(name), text));
         let all: Vec<_> =
-            stale.map(|(name, _)| name).cloned().chain(gone(&folder, &pages)).collect();
+            stale.map(|(name, _)| name).cloned().chain(gone(&directory, &pages)).collect();
         return Ok(all.is_empty() || complain(&all));
     }
-    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    std::fs::create_dir_all(&directory)
+        .map_err(|error| format!("{}: {error}", directory.display()))?;
     for (name, text) in &pages {
-        write(&folder.join(name), text)?;
+        write(&directory.join(name), text)?;
     }
-    for name in gone(&folder, &pages) {
-        let path = folder.join(name);
+    for name in gone(&directory, &pages) {
+        let path = directory.join(name);
         std::fs::remove_file(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(true)
@@ -145,8 +146,8 @@ fn pages(program: &Path) -> Result<BTreeMap<String, String>, String> {
 }
 
 /// Pages on disk that the program does not write any more.
-fn gone(folder: &Path, pages: &BTreeMap<String, String>) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
+fn gone(directory: &Path, pages: &BTreeMap<String, String>) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| !pages.contains_key(name)).collect()
 }

@@ -58,8 +58,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The folder that holds the workspace's `Cargo.toml`.
+/// The directory that holds the workspace's `Cargo.toml`.
 fn repository_root() -> PathBuf {
-    let own_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    own_folder.parent().unwrap_or(own_folder).to_path_buf()
+    let own_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own_directory.parent().unwrap_or(own_directory).to_path_buf()
 }

@@ -16,7 +16,7 @@ pub(crate) enum Scenario {
     Fixed,
     /// Files of two sizes.
     Files,
-    /// A small file below many folders.
+    /// A small file below many directories.
     Depth(Lookup),
     /// The handlers of the example crate.
     Handlers,
@@ -74,12 +74,12 @@ pub(crate) enum Sharing {
 #[derive(Clone, Debug)]
 pub(crate) struct Setup<'a> {
     pub scenario: Scenario,
-    /// The prefix folder; everything that the server writes goes below it.
+    /// The prefix directory; everything that the server writes goes below it.
     pub directory: &'a Path,
     pub listen: SocketAddr,
     pub origin: SocketAddr,
     pub worker_connections: u64,
-    /// The bench runs as root: the workers then stay root, or they could not read the folder.
+    /// The bench runs as root: the workers then stay root, or they could not read the directory.
     pub privileged: bool,
     /// Whether `proxy_cache_tempfile` is known to the server.
     pub tempfile_directive: bool,
@@ -99,7 +99,7 @@ pub(crate) const LARGE_FILE: (&str, u64) = ("large.bin", 100 * 1024);
 pub(crate) const COLD_FILE: (&str, u64) = ("cold.bin", 64 << 20);
 /// What an application answers with, and `return` beside it.
 pub(crate) const DOCUMENT_BYTES: u64 = 10_240;
-/// The component's file, in the folder of the configuration.
+/// The component's file, in the directory of the configuration.
 pub(crate) const COMPONENT_FILE: &str = "document.wasm";
 /// Where php-fpm listens, below the prefix.
 pub(crate) const PHP_SOCKET: &str = "php.sock";
@@ -107,8 +107,8 @@ pub(crate) const PHP_SOCKET: &str = "php.sock";
 pub(crate) const GENERATION: &str = "/generation";
 /// What of a server's targets is proxied in the scenario [`Scenario::Reload`].
 pub(crate) const PROXIED: &str = "/bytes";
-/// Sub-folders of the prefix that must exist.
-pub(crate) const FOLDERS: [&str; 3] = ["html", "cache", "temp"];
+/// Sub-directories of the prefix that must exist.
+pub(crate) const DIRECTORIES: [&str; 3] = ["html", "cache", "temp"];
 
 /// The text of nginx.conf.
 pub(crate) fn generate(setup: &Setup<'_>) -> String {
@@ -160,7 +160,7 @@ fn user(setup: &Setup<'_>) -> &'static str {
     if setup.privileged { "user root;\n" } else { "" }
 }
 
-/// Where a server may write, in place of folders that its package made.
+/// Where a server may write, in place of directories that its package made.
 fn temporary(setup: &Setup<'_>) -> String {
     let directory = setup.directory.display();
     ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -301,9 +301,9 @@ impl Lookup {
     }
 }
 
-/// The path of so many folders below each other, as in a target. Names are short: what is measured is
+/// The path of so many directories below each other, as in a target. Names are short: what is measured is
 /// their number, and Windows takes no paths above 260 characters.
-pub(crate) fn folders(depth: usize) -> String {
+pub(crate) fn directories(depth: usize) -> String {
     ('a'..='z').cycle().take(depth).flat_map(|name| ['/', name]).collect()
 }
 

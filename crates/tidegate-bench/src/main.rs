@@ -211,10 +211,10 @@ fn chosen_cases(options: &Options) -> Result<Vec<Case>, String> {
     Ok(suites::with_bases(chosen))
 }
 
-/// A program in this program's folder, as both are built and installed together.
+/// A program in this program's directory, as both are built and installed together.
 fn beside_this_program(name: &str) -> PathBuf {
-    let folder = std::env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
-    folder.unwrap_or_default().join(name)
+    let directory = std::env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
+    directory.unwrap_or_default().join(name)
 }
 
 /// For both ends of the largest `--connections` through a proxy.

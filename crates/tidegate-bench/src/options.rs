@@ -84,7 +84,7 @@ pub(crate) enum Suite {
     Steady,
     /// What becomes of many misses at the same time.
     Streaming,
-    /// What folders on the way to a file cost.
+    /// What directories on the way to a file cost.
     Depth,
     /// What application code costs, and what else waits for it.
     Blocking,
@@ -118,7 +118,7 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning|fairness] [o
   streaming  the tables of a published study: 100 clients ask for the same files, which the
              origin sends at once, over one and over three seconds, through a cold cache with
              proxy_cache_tempfile, with proxy_cache_lock, and with neither
-  depth      a small file below 1, 12, 55 and 120 folders, and a name that does not exist
+  depth      a small file below 1, 12, 55 and 120 directories, and a name that does not exist
              there: plain, with disable_symlinks on, with open_file_cache
   blocking   application code: pages of 10 kB from a handler in Rust, and from a WebAssembly
              component (where that is built), beside nginx with php-fpm (which must be installed);

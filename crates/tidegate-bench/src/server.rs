@@ -1,6 +1,6 @@
 //! Starts, observes and stops one measured server.
 //!
-//! A server gets its own folder, port and configuration, and is bound to one processor by being
+//! A server gets its own directory, port and configuration, and is bound to one processor by being
 //! started from a thread that is: every process and thread below it inherits that.
 
 use std::collections::BTreeSet;
@@ -73,8 +73,8 @@ fn in_path(name: &Path) -> PathBuf {
     if name.components().count() > 1 {
         return name.to_owned();
     }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&folders).map(|folder| folder.join(name));
+    let directories = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&directories).map(|directory| directory.join(name));
     found.into_iter().find(|path| path.is_file()).unwrap_or_else(|| name.to_owned())
 }
 
@@ -137,7 +137,7 @@ impl Server {
         let directory = tempfile::Builder::new()
             .prefix("tidegate-bench-")
             .tempdir()
-            .map_err(|error| format!("no temporary folder: {error}"))?;
+            .map_err(|error| format!("no temporary directory: {error}"))?;
         let address = prepare(directory.path(), job).map_err(|error| error.to_string())?;
         others::write_config(binary.kind, directory.path(), address, job.origin, job.scenario)
             .map_err(|error| error.to_string())?;
@@ -150,7 +150,7 @@ impl Server {
         Ok(server)
     }
 
-    /// The prefix folder.
+    /// The prefix directory.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -259,17 +259,20 @@ impl Drop for Server {
     }
 }
 
-/// The example component, where `scripts/wasm.sh` has built it: in the folder `wasm` beside one of those that
+/// The example component, where `scripts/wasm.sh` has built it: in the directory `wasm` beside one of those that
 /// this program is in.
 pub(crate) fn component() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
-    program.ancestors().map(|folder| folder.join("wasm/example.wasm")).find(|file| file.is_file())
+    program
+        .ancestors()
+        .map(|directory| directory.join("wasm/example.wasm"))
+        .find(|file| file.is_file())
 }
 
 /// Writes files and configuration; the port is one that was free a moment ago.
 fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
-    for folder in config::FOLDERS {
-        fs::create_dir(directory.join(folder))?;
+    for name in config::DIRECTORIES {
+        fs::create_dir(directory.join(name))?;
     }
     for (name, bytes) in [config::SMALL_FILE, config::LARGE_FILE] {
         let body = pattern::body(format!("/{name}").as_bytes(), bytes);
@@ -297,13 +300,13 @@ fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
     Ok(address)
 }
 
-/// The small file again below as many folders as each depth has.
+/// The small file again below as many directories as each depth has.
 fn make_deep_files(root: &Path) -> io::Result<()> {
     let (name, _) = config::SMALL_FILE;
     for depth in DEPTHS {
-        let folder = root.join(config::folders(depth).trim_start_matches('/'));
-        fs::create_dir_all(&folder)?;
-        fs::copy(root.join(name), folder.join(name))?;
+        let directory = root.join(config::directories(depth).trim_start_matches('/'));
+        fs::create_dir_all(&directory)?;
+        fs::copy(root.join(name), directory.join(name))?;
     }
     Ok(())
 }
@@ -355,8 +358,8 @@ fn spawn_pinned(
     })
 }
 
-/// Whether a process id still belongs to a server of this folder, and was not given to another
-/// process since: its standard output is the folder's file, as inherited from the master.
+/// Whether a process id still belongs to a server of this directory, and was not given to another
+/// process since: its standard output is the directory's file, as inherited from the master.
 fn is_server(id: i32, directory: &Path) -> bool {
     fs::read_link(format!("/proc/{id}/fd/1")).is_ok_and(|path| path.starts_with(directory))
 }

@@ -2,7 +2,7 @@
 //!
 //! A published comparison had a server on Windows lose most of its speed to the first way and get it back by the
 //! second, which is not sound. All that is here besides the way is the same: the program, its cache of open
-//! files, the folders. The program is one built with the feature `name-rules`.
+//! files, the directories. The program is one built with the feature `name-rules`.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::config::{SMALL_FILE, folders};
+use crate::config::{SMALL_FILE, directories};
 use crate::json::Json;
 use crate::load::{Ask, Bound, Load, Mode, Plan, Unanswered};
 use crate::machine::{Place, Processors, pin_current_thread};
@@ -61,8 +61,10 @@ pub(crate) fn run(options: &Options, program: &Path) -> Result<Vec<String>, Stri
             for (kind, by_depth) in rates.0[index].iter_mut().enumerate() {
                 for (depth, rates) in DEPTHS.into_iter().zip(by_depth) {
                     let told = measure(server.address, depth, kind == 0, options);
-                    let line =
-                        format!("round {round}: {}, {}, {depth} folders", way.name, KINDS[kind]);
+                    let line = format!(
+                        "round {round}: {}, {}, {depth} directories",
+                        way.name, KINDS[kind]
+                    );
                     match &told {
                         Ok(rate) => eprintln!("{line}: {rate:.0}/s"),
                         // Where other work takes the machine the slowest ways do not come to an end.
@@ -97,7 +99,7 @@ fn heading(wine: &Wine, options: &Options, processors: Processors) -> [(&'static
 /// Requests per second at one depth, after a warm-up in which the answer comes into the cache.
 fn measure(address: SocketAddr, depth: usize, hit: bool, options: &Options) -> Result<f64, String> {
     let name = if hit { FILE } else { "none" };
-    let target = format!("{}/{name}", folders(depth));
+    let target = format!("{}/{name}", directories(depth));
     let answer = probe::ask(address, &target, PATIENCE).map_err(|it| format!("{it:?}"))?;
     let status = if hit { 200 } else { 404 };
     if answer.status != status {
@@ -136,20 +138,20 @@ impl Rates {
         &self.0[way][kind][depth]
     }
 
-    /// What depth costs the way of Tidegate: the rate at 55 folders by that at one.
+    /// What depth costs the way of Tidegate: the rate at 55 directories by that at one.
     fn flat(&self) -> Option<Spread> {
         Spread::of_ratios(self.at(OWN, 0, DEEP), self.at(OWN, 0, 0))
     }
 
-    /// What asking for the whole path costs at 55 folders: Tidegate's rate by that way's.
+    /// What asking for the whole path costs at 55 directories: Tidegate's rate by that way's.
     fn gain(&self) -> Option<Spread> {
         Spread::of_ratios(self.at(OWN, 0, DEEP), self.at(WHOLE, 0, DEEP))
     }
 
     fn goals(&self) -> [(&'static str, Option<Spread>, f64); 2] {
         [
-            ("Tidegate, 55 folders / 1 folder", self.flat(), FLAT_LEAST),
-            ("55 folders, Tidegate / long name of the whole path", self.gain(), GAIN_LEAST),
+            ("Tidegate, 55 directories / 1 directory", self.flat(), FLAT_LEAST),
+            ("55 directories, Tidegate / long name of the whole path", self.gain(), GAIN_LEAST),
         ]
     }
 
@@ -165,7 +167,7 @@ impl Rates {
     /// The table: a line for each way, for files and for names that do not exist.
     pub(crate) fn text(&self, heading: &[(&'static str, String)]) -> String {
         let mut lines = vec![["way", "answer"].map(str::to_owned).to_vec()];
-        lines[0].extend(DEPTHS.map(|depth| format!("{depth} folders")));
+        lines[0].extend(DEPTHS.map(|depth| format!("{depth} directories")));
         for (way, kinds) in WAYS.iter().zip(&self.0) {
             for (kind, by_depth) in KINDS.iter().zip(kinds) {
                 let mut line = vec![way.name.to_owned(), (*kind).to_owned()];
@@ -199,7 +201,7 @@ impl Rates {
                     rows.push(Json::Object(vec![
                         ("way", Json::text(way.name)),
                         ("answer", Json::text(*kind)),
-                        ("folders", Json::Number(depth as f64)),
+                        ("directories", Json::Number(depth as f64)),
                         ("requests_per_second", json_side(rates)),
                     ]));
                 }
@@ -221,10 +223,10 @@ impl Rates {
     }
 }
 
-/// An installed Wine with its folder, and the program to run by it.
+/// An installed Wine with its directory, and the program to run by it.
 struct Wine {
     path: PathBuf,
-    folder: PathBuf,
+    directory: PathBuf,
     program: PathBuf,
     version: String,
 }
@@ -232,45 +234,45 @@ struct Wine {
 impl Wine {
     fn find(program: &Path) -> Result<Wine, String> {
         let path: PathBuf = std::env::var_os("WINE").map_or_else(|| WINE.into(), Into::into);
-        let folder = std::env::var_os("WINEPREFIX").map(PathBuf::from);
-        let folder = folder.filter(|folder| folder.join("drive_c").is_dir());
-        let folder =
-            folder.ok_or("WINEPREFIX names no folder of Wine's: scripts/windows.sh bench")?;
+        let directory = std::env::var_os("WINEPREFIX").map(PathBuf::from);
+        let directory = directory.filter(|directory| directory.join("drive_c").is_dir());
+        let directory =
+            directory.ok_or("WINEPREFIX names no directory of Wine's: scripts/windows.sh bench")?;
         let told = Command::new(&path).arg("--version").output();
         let told = told.map_err(|error| format!("{}: {error}", path.display()))?;
         let version = String::from_utf8_lossy(&told.stdout).trim().to_owned();
         if !program.is_file() {
             return Err(format!("{}: no such program", program.display()));
         }
-        Ok(Wine { path, folder, program: program.to_owned(), version })
+        Ok(Wine { path, directory, program: program.to_owned(), version })
     }
 }
 
 /// The files, at the begin of Wine's drive: its functions take no names of more than 259 characters.
 struct Site {
-    folder: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Site {
     fn new(wine: &Wine) -> io::Result<Site> {
-        let drive = wine.folder.join("drive_c");
-        let folder = tempfile::Builder::new().prefix("t").rand_bytes(4).tempdir_in(drive)?;
+        let drive = wine.directory.join("drive_c");
+        let directory = tempfile::Builder::new().prefix("t").rand_bytes(4).tempdir_in(drive)?;
         for depth in DEPTHS {
-            let below = folder.path().join(folders(depth).trim_start_matches('/'));
+            let below = directory.path().join(directories(depth).trim_start_matches('/'));
             fs::create_dir_all(&below)?;
             fs::write(below.join(FILE), small_file())?;
         }
         for name in ["conf", "logs"] {
-            fs::create_dir(folder.path().join(name))?;
+            fs::create_dir(directory.path().join(name))?;
         }
         // What has just been made is not kept open by the server: its times would not show a change.
         std::thread::sleep(SETTLED);
-        Ok(Site { folder })
+        Ok(Site { directory })
     }
 
-    /// The folder as the server sees it.
+    /// The directory as the server sees it.
     fn prefix(&self) -> String {
-        let name = self.folder.path().file_name().unwrap_or_default();
+        let name = self.directory.path().file_name().unwrap_or_default();
         format!("C:/{}", name.to_string_lossy())
     }
 }
@@ -289,7 +291,7 @@ impl Server {
         let prefix = site.prefix();
         let text = CONFIGURATION.replace("{listen}", &address.to_string());
         let text = text.replace("{prefix}", &prefix);
-        fs::write(site.folder.path().join("conf/nginx.conf"), text).map_err(failed)?;
+        fs::write(site.directory.path().join("conf/nginx.conf"), text).map_err(failed)?;
         // What it starts inherits the processor.
         pin_current_thread(Place::one(cpu)).map_err(failed)?;
         let mut command = Command::new(&wine.path);
@@ -318,7 +320,7 @@ impl Server {
     /// By its answer to another spelling of a file's name.
     fn check(&self, way: Way) -> Result<(), String> {
         let Some(lets_pass) = way.lets_pass else { return Ok(()) };
-        let target = format!("{}/{}", folders(1), FILE.to_uppercase());
+        let target = format!("{}/{}", directories(1), FILE.to_uppercase());
         let answer = probe::ask(self.address, &target, PATIENCE);
         let status = answer.map_err(|failure| format!("{target}: {failure:?}"))?.status;
         match (status == 200) == lets_pass {
@@ -363,4 +365,4 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const READY_MAX: Duration = Duration::from_secs(60);
 const SETTLED: Duration = Duration::from_secs(3);
 const PUBLISHED: &str = "Published for a server on Windows: 5645 with the first way and 9591 with the second at \
-12 folders, 996 and 9030 at 55.\n";
+12 directories, 996 and 9030 at 55.\n";

@@ -1,7 +1,7 @@
 //! How long a start with a large cache takes, and what its index costs in memory.
 //!
-//! `cargo run --release -p tidegate-cache --example million_start -- [ENTRIES] [FOLDER]`: makes a
-//! snapshot of so many entries (a million) in the folder (a new one), of which one has a file; then
+//! `cargo run --release -p tidegate-cache --example million_start -- [ENTRIES] [DIRECTORY]`: makes a
+//! snapshot of so many entries (a million) in the directory (a new one), of which one has a file; then
 //! opens the store as a server does, asks for that file at once, and takes up the snapshot.
 
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let entries: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
     let own = std::env::temp_dir().join(format!("million-start-{}", std::process::id()));
-    let folder = arguments.next().map_or(own.clone(), PathBuf::from);
-    let mut options = Options::new(&folder);
+    let directory = arguments.next().map_or(own.clone(), PathBuf::from);
+    let mut options = Options::new(&directory);
     options.levels = Levels::parse("1:2").unwrap_or_default();
     options.keys_bytes = entries * 128 + (1 << 20);
     options.owner = Some("measured".to_owned());
@@ -28,7 +28,7 @@ fn main() {
     while store.load_step(now, 100).restoring {}
     fill(&store, &key, now);
     drop(store);
-    write_snapshot_of(&RealDisk::default(), &folder, options.levels, &key, entries, now);
+    write_snapshot_of(&RealDisk::default(), &directory, options.levels, &key, entries, now);
 
     let before = resident_bytes();
     let start = exact_now();

@@ -18,8 +18,8 @@ const SMALL_BYTES: usize = 32 * 1024;
 fn main() {
     let argument = std::env::args().nth(1).and_then(|text| text.parse().ok());
     let megabytes: usize = argument.unwrap_or(512);
-    let folder = std::env::temp_dir().join(format!("verify-cost-{}", std::process::id()));
-    let mut options = Options::new(&folder);
+    let directory = std::env::temp_dir().join(format!("verify-cost-{}", std::process::id()));
+    let mut options = Options::new(&directory);
     options.levels = Levels::parse("1:2").unwrap_or_default();
     let store = open(&options);
     fill(&store, &key(0), megabytes, 1 << 20);
@@ -43,7 +43,7 @@ fn main() {
     let count = found.count();
     let each = start.elapsed() / SMALL as u32;
     println!("{count} objects of {SMALL_BYTES} bytes        {each:?} each to open, read, compare");
-    let _ = std::fs::remove_dir_all(folder);
+    let _ = std::fs::remove_dir_all(directory);
 }
 
 fn key(number: u64) -> Key {

@@ -17,8 +17,8 @@ pub type FileHandle = Arc<dyn DiskFile>;
 
 /// The file system as the store needs it. Every call may block.
 pub trait Disk: Send + Sync + 'static {
-    /// Creates a folder and those above it; no error when it exists.
-    fn create_folder(&self, path: &Path) -> io::Result<()>;
+    /// Creates a directory and those above it; no error when it exists.
+    fn create_directory(&self, path: &Path) -> io::Result<()>;
     /// Creates a file for reading and writing; an error when the name is taken.
     fn create(&self, path: &Path) -> io::Result<FileHandle>;
     /// Opens a file for reading.
@@ -29,8 +29,8 @@ pub trait Disk: Send + Sync + 'static {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file; an error when there is none.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Lists a folder: names that are not UTF-8 are left out, since none of ours are such.
-    fn list(&self, path: &Path) -> io::Result<Vec<FolderItem>>;
+    /// Lists a directory: names that are not UTF-8 are left out, since none of ours are such.
+    fn list(&self, path: &Path) -> io::Result<Vec<DirectoryItem>>;
     /// When the file was last written, in unix milliseconds.
     fn modified_at(&self, path: &Path) -> io::Result<u64>;
     /// The file's length in bytes.
@@ -38,8 +38,8 @@ pub trait Disk: Send + Sync + 'static {
     /// Opens a file, creating it if there is none, and locks it for this process alone for as long
     /// as the handle lives; `None` when another one has it.
     fn try_lock(&self, path: &Path) -> io::Result<Option<FileHandle>>;
-    /// Makes the names in a folder outlast a power cut.
-    fn sync_folder(&self, path: &Path) -> io::Result<()>;
+    /// Makes the names in a directory outlast a power cut.
+    fn sync_directory(&self, path: &Path) -> io::Result<()>;
     /// Bytes free for us in the file system of this path.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }
@@ -94,15 +94,15 @@ impl Stamp {
     }
 }
 
-/// One item of a folder.
+/// One item of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FolderItem {
+pub struct DirectoryItem {
     /// The last part of the path.
     pub name: String,
     /// Where it is: the path that was listed, and the name.
     pub path: PathBuf,
     /// Whether it is a directory. A link to a directory is none.
-    pub is_folder: bool,
+    pub is_directory: bool,
 }
 
 /// The file system of this machine.
@@ -127,8 +127,8 @@ impl Default for RealDisk {
 }
 
 impl Disk for RealDisk {
-    fn create_folder(&self, path: &Path) -> io::Result<()> {
-        folder_builder().create(path)
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        directory_builder().create(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<FileHandle> {
@@ -175,13 +175,13 @@ impl Disk for RealDisk {
         }
     }
 
-    fn list(&self, path: &Path) -> io::Result<Vec<FolderItem>> {
+    fn list(&self, path: &Path) -> io::Result<Vec<DirectoryItem>> {
         let mut items = Vec::new();
         for entry in fs::read_dir(path)? {
             let entry = entry?;
             if let Ok(name) = entry.file_name().into_string() {
-                let is_folder = entry.file_type()?.is_dir();
-                items.push(FolderItem { name, path: entry.path(), is_folder });
+                let is_directory = entry.file_type()?.is_dir();
+                items.push(DirectoryItem { name, path: entry.path(), is_directory });
             }
         }
         Ok(items)
@@ -211,13 +211,13 @@ impl Disk for RealDisk {
     }
 
     #[cfg(unix)]
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
         fs::File::open(path)?.sync_all()
     }
 
-    /// Folders cannot be opened as files there, nor need it: NTFS keeps names in its journal.
+    /// Directories cannot be opened as files there, nor need it: NTFS keeps names in its journal.
     #[cfg(windows)]
-    fn sync_folder(&self, _path: &Path) -> io::Result<()> {
+    fn sync_directory(&self, _path: &Path) -> io::Result<()> {
         Ok(())
     }
 
@@ -335,7 +335,7 @@ pub(crate) fn write_all_at(
     Ok(())
 }
 
-fn folder_builder() -> fs::DirBuilder {
+fn directory_builder() -> fs::DirBuilder {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]

@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, MutexGuard};
 
-use crate::disk::{Disk, DiskFile, FileHandle, FolderItem, Stamp};
+use crate::disk::{DirectoryItem, Disk, DiskFile, FileHandle, Stamp};
 use crate::sync::Mutex;
 
 /// What goes wrong, and when. Calls are counted from 1 over all calls of the disk and its files.
@@ -32,7 +32,7 @@ pub struct MemoryDisk {
 #[derive(Default)]
 struct Shared {
     files: BTreeMap<PathBuf, Contents>,
-    folders: BTreeSet<PathBuf>,
+    directories: BTreeSet<PathBuf>,
     faults: Faults,
     /// The error of calls that fail; `None`: the disk is full.
     error: Option<io::ErrorKind>,
@@ -121,7 +121,7 @@ impl MemoryDisk {
         let modified_at = shared.now;
         let contents = Contents { bytes: Arc::new(Mutex::new(bytes)), modified_at };
         shared.files.insert(path.to_path_buf(), contents);
-        shared.folders.extend(path.ancestors().skip(1).map(Path::to_path_buf));
+        shared.directories.extend(path.ancestors().skip(1).map(Path::to_path_buf));
     }
 
     /// Writes over a file where it is, as somebody else might: who has it open sees the new bytes.
@@ -140,7 +140,7 @@ impl MemoryDisk {
         });
         let copy = Shared {
             files: files.collect(),
-            folders: shared.folders.clone(),
+            directories: shared.directories.clone(),
             now: shared.now,
             ..Shared::default()
         };
@@ -168,23 +168,25 @@ impl Shared {
         self.files.get(path).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    fn check_folder_of(&self, path: &Path) -> io::Result<()> {
+    fn check_directory_of(&self, path: &Path) -> io::Result<()> {
         match path.parent() {
-            Some(folder) if !self.folders.contains(folder) => Err(io::ErrorKind::NotFound.into()),
+            Some(directory) if !self.directories.contains(directory) => {
+                Err(io::ErrorKind::NotFound.into())
+            }
             _ => Ok(()),
         }
     }
 }
 
 impl Disk for MemoryDisk {
-    fn create_folder(&self, path: &Path) -> io::Result<()> {
-        self.call()?.folders.extend(path.ancestors().map(Path::to_path_buf));
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        self.call()?.directories.extend(path.ancestors().map(Path::to_path_buf));
         Ok(())
     }
 
     fn create(&self, path: &Path) -> io::Result<FileHandle> {
         let mut shared = self.call()?;
-        shared.check_folder_of(path)?;
+        shared.check_directory_of(path)?;
         if shared.files.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -205,7 +207,7 @@ impl Disk for MemoryDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut shared = self.call()?;
-        shared.check_folder_of(to)?;
+        shared.check_directory_of(to)?;
         let contents = shared.file(from)?.clone();
         shared.files.remove(from);
         shared.files.insert(to.to_path_buf(), contents);
@@ -219,17 +221,17 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
-    fn list(&self, path: &Path) -> io::Result<Vec<FolderItem>> {
+    fn list(&self, path: &Path) -> io::Result<Vec<DirectoryItem>> {
         let shared = self.call()?;
-        let item = |path: &PathBuf, is_folder| FolderItem {
+        let item = |path: &PathBuf, is_directory| DirectoryItem {
             name: path.file_name().map_or(String::new(), |name| name.to_string_lossy().into()),
             path: path.clone(),
-            is_folder,
+            is_directory,
         };
         let inside = |found: &&PathBuf| found.parent() == Some(path);
         let files = shared.files.keys().filter(inside).map(|path| item(path, false));
-        let folders = shared.folders.iter().filter(inside).map(|path| item(path, true));
-        Ok(files.chain(folders).collect())
+        let directories = shared.directories.iter().filter(inside).map(|path| item(path, true));
+        Ok(files.chain(directories).collect())
     }
 
     fn modified_at(&self, path: &Path) -> io::Result<u64> {
@@ -256,7 +258,7 @@ impl Disk for MemoryDisk {
         Ok(Some(Arc::new(MemoryFile { shared: self.shared.clone(), bytes, locked })))
     }
 
-    fn sync_folder(&self, _path: &Path) -> io::Result<()> {
+    fn sync_directory(&self, _path: &Path) -> io::Result<()> {
         self.call()?.syncs += 1;
         Ok(())
     }

@@ -121,8 +121,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// `levels` of `proxy_cache_path`: up to three folders of one or two digits each, taken from the
-/// end of the hash. None: all files lie in one folder.
+/// `levels` of `proxy_cache_path`: up to three directories of one or two digits each, taken from the
+/// end of the hash. None: all files lie in one directory.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Levels {
     widths: [u8; 3],
@@ -152,25 +152,25 @@ impl Levels {
         Levels::new(&widths?)
     }
 
-    /// The widths as numbers, 0 where there is no further folder.
+    /// The widths as numbers, 0 where there is no further directory.
     pub(crate) fn widths(&self) -> [u8; 3] {
         self.widths
     }
 
-    /// How many folders lie between the cache's root and a file.
+    /// How many directories lie between the cache's root and a file.
     pub fn depth(&self) -> usize {
         self.widths.iter().filter(|width| **width > 0).count()
     }
 
-    /// Whether a folder with this name can be one of ours at this depth (0 is below the root).
-    pub fn is_folder(&self, depth: usize, name: &str) -> bool {
+    /// Whether a directory with this name can be one of ours at this depth (0 is below the root).
+    pub fn is_directory(&self, depth: usize, name: &str) -> bool {
         depth < self.depth()
             && name.len() == usize::from(self.widths[depth])
             && name.bytes().all(|byte| digit_value(byte).is_some())
     }
 
-    /// The folder of a hash's file.
-    pub fn folder(&self, root: &Path, hash: &KeyHash) -> PathBuf {
+    /// The directory of a hash's file.
+    pub fn directory(&self, root: &Path, hash: &KeyHash) -> PathBuf {
         let digits = hash.hexadecimal();
         let mut path = root.to_path_buf();
         let mut end = digits.len();
@@ -184,7 +184,7 @@ impl Levels {
 
     /// The file of a hash.
     pub fn path(&self, root: &Path, hash: &KeyHash) -> PathBuf {
-        self.folder(root, hash).join(hash.hexadecimal())
+        self.directory(root, hash).join(hash.hexadecimal())
     }
 }
 

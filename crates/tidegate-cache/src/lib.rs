@@ -4,8 +4,8 @@
 //! use std::sync::Arc;
 //! use tidegate_cache::{Committed, Key, Options, RealDisk, Store, Times};
 //!
-//! # let folder = tempfile::tempdir()?;
-//! # let directory = folder.path();
+//! # let directory = tempfile::tempdir()?;
+//! # let directory = directory.path();
 //! let store = Store::open(Options::new(directory), Arc::new(RealDisk::default()))?;
 //! let (key, now) = (Key::of(b"http://localhost/a"), 1_000);
 //! assert!(store.lookup(&key, now).open.is_none());
@@ -68,7 +68,7 @@ mod times;
 mod verify;
 mod writer;
 
-pub use disk::{Disk, DiskFile, FileHandle, FolderItem, RealDisk, read_full_at};
+pub use disk::{DirectoryItem, Disk, DiskFile, FileHandle, RealDisk, read_full_at};
 pub use fill::{BreakReason, Fill, FillHead, FillReader, Head, Piece, TAIL_BYTES_MAX_DEFAULT};
 pub use format::METADATA_BYTES_MAX;
 #[doc(hidden)]

@@ -2,7 +2,7 @@
 //!
 //! Locks, outermost first: a fill's disk turn, a key's path lock, a shard of the index or of the
 //! open entries, a fill's state; the last three are never held together. Names in the cache
-//! folder are only changed under the path lock of their key, so that index and disk agree.
+//! directory are only changed under the path lock of their key, so that index and disk agree.
 //!
 //! The store survives a reload of the configuration: [`Store::reconfigure`].
 

@@ -14,7 +14,7 @@ pub trait Loader {
     /// The paths that match a pattern, sorted by bytes; none is no error.
     ///
     /// # Errors
-    /// When a folder cannot be read for another reason than that it does not exist.
+    /// When a directory cannot be read for another reason than that it does not exist.
     fn glob(&self, pattern: &str) -> io::Result<Vec<PathBuf>>;
 }
 

@@ -52,7 +52,7 @@ pub struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     /// A parser that reads by `loader`. Paths in `include` are relative to `conf_prefix`, the
-    /// folder of the main configuration file.
+    /// directory of the main configuration file.
     pub fn new(loader: &'a dyn Loader, conf_prefix: impl Into<PathBuf>) -> Self {
         Parser {
             loader,

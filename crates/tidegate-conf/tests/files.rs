@@ -7,22 +7,22 @@ use tidegate_conf::{
     print_statements,
 };
 
-/// A folder with files, removed at the end.
-fn folder(names: &[&str]) -> tempfile::TempDir {
-    let folder = tempfile::tempdir().unwrap();
+/// A directory with files, removed at the end.
+fn directory(names: &[&str]) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
     for name in names {
-        let path = folder.path().join(name);
+        let path = directory.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, format!("file {name};\n")).unwrap();
     }
-    folder
+    directory
 }
 
 #[test]
 fn globs() {
     let names =
         ["a.conf", "b.conf", "Z.conf", ".hidden.conf", "sub/c.conf", "sub2/c.conf", "x*y", "[q"];
-    let folder = folder(&names);
+    let directory = directory(&names);
     let table: &[(&str, &[&str])] = &[
         ("*.conf", &["Z.conf", "a.conf", "b.conf"]),
         ("?.conf", &["Z.conf", "a.conf", "b.conf"]),
@@ -40,20 +40,21 @@ fn globs() {
         ("*a*.*o*f", &["a.conf"]),
     ];
     for (pattern, expected) in table {
-        let whole = format!("{}/{pattern}", folder.path().display());
+        let whole = format!("{}/{pattern}", directory.path().display());
         let found = FsLoader.glob(&whole).unwrap();
-        let expected: Vec<PathBuf> = expected.iter().map(|name| folder.path().join(name)).collect();
+        let expected: Vec<PathBuf> =
+            expected.iter().map(|name| directory.path().join(name)).collect();
         assert_eq!(found, expected, "{pattern}");
     }
 }
 
 #[test]
 fn a_recorded_configuration_reads_the_same() {
-    let folder = folder(&["conf.d/b.conf", "conf.d/a.conf", "one.conf"]);
-    let main = folder.path().join("nginx.conf");
+    let directory = directory(&["conf.d/b.conf", "conf.d/a.conf", "one.conf"]);
+    let main = directory.path().join("nginx.conf");
     std::fs::write(&main, "include conf.d/*.conf;\ninclude one.conf; include one.conf;").unwrap();
     let recorder = RecordingLoader::new(FsLoader);
-    let mut parser = Parser::new(&recorder, folder.path());
+    let mut parser = Parser::new(&recorder, directory.path());
     let first = parser.parse_file(&main);
     let (sources, diagnostics) = parser.finish();
     assert!(diagnostics.is_empty());
@@ -61,7 +62,7 @@ fn a_recorded_configuration_reads_the_same() {
         String::from_utf8(print_statements(&first)).unwrap(),
         "file conf.d/a.conf;\nfile conf.d/b.conf;\nfile one.conf;\nfile one.conf;\n"
     );
-    let prefix = format!("{}/", folder.path().display());
+    let prefix = format!("{}/", directory.path().display());
     assert_eq!(
         String::from_utf8(dump(&sources)).unwrap().replace(&prefix, "/c/"),
         "# configuration file /c/nginx.conf:\n\
@@ -76,7 +77,7 @@ fn a_recorded_configuration_reads_the_same() {
     let again = Bundle::from_bytes(&bundle.to_bytes()).unwrap();
     assert_eq!(again, bundle);
     // The files are not needed any more.
-    drop(folder);
+    drop(directory);
     let loader = BundleLoader::new(again);
     let mut parser = Parser::new(&loader, main.parent().unwrap());
     assert_eq!(parser.parse_file(&main), first);
@@ -84,12 +85,12 @@ fn a_recorded_configuration_reads_the_same() {
 }
 
 #[test]
-fn a_folder_is_no_file() {
-    let folder = folder(&["sub/a"]);
-    let mut parser = Parser::new(&FsLoader, folder.path());
-    parser.parse_file(&folder.path().join("sub"));
+fn a_directory_is_no_file() {
+    let directory = directory(&["sub/a"]);
+    let mut parser = Parser::new(&FsLoader, directory.path());
+    parser.parse_file(&directory.path().join("sub"));
     let expected =
-        format!("pread() \"{}/sub\" failed (21: Is a directory)", folder.path().display());
+        format!("pread() \"{}/sub\" failed (21: Is a directory)", directory.path().display());
     assert_eq!(parser.diagnostics()[0].message, expected);
 }
 

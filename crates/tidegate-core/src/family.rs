@@ -1,6 +1,6 @@
 //! The name of a family of processes: a server, its workers, and what it becomes by a binary upgrade.
 //!
-//! What only one server may use at a time (the folder of a cache) carries the name of the family, so
+//! What only one server may use at a time (the directory of a cache) carries the name of the family, so
 //! that others are refused and relatives are not. A master makes the name and hands it down in the
 //! environment.
 

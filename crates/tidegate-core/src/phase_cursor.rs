@@ -72,7 +72,7 @@ impl<'p> PhaseCursor<'p> {
     pub(crate) fn after(&mut self, x: &mut Exchange, step: Step<'static>) -> Option<Step<'static>> {
         if std::mem::take(&mut self.own_content) {
             return match step {
-                // A folder, for a handler of files: as where the location had none.
+                // A directory, for a handler of files: as where the location had none.
                 Step::Decline => None,
                 Step::Next => Some(Step::Status(404)),
                 step => Some(step),
@@ -162,9 +162,9 @@ fn nobody_answered(x: &mut Exchange) -> Step<'static> {
     if !x.request.path.ends_with(b"/") {
         return Step::Status(404);
     }
-    let folder = crate::file_path::map(x).unwrap_or_default();
-    let folder = String::from_utf8_lossy(&folder);
-    x.log(Level::Error, format_args!("directory index of \"{folder}\" is forbidden"));
+    let directory = crate::file_path::map(x).unwrap_or_default();
+    let directory = String::from_utf8_lossy(&directory);
+    x.log(Level::Error, format_args!("directory index of \"{directory}\" is forbidden"));
     Step::Status(403)
 }
 

@@ -326,11 +326,11 @@ impl<'a> Spool<'a> {
     /// Begins the file on a pool thread: the disk may have to be waited for. What follows goes to the page cache.
     async fn spill(&mut self) -> io::Result<()> {
         let StoreOptions { temp_path, levels, in_file_only, clean, .. } = self.options;
-        let (folder, levels) = (temp_path.clone(), levels.clone());
+        let (directory, levels) = (temp_path.clone(), levels.clone());
         let (named, clean) = (*in_file_only, *clean);
         let memory = self.memory.take();
         let begin = move || {
-            let (mut file, path) = crate::temp_file::create(&folder, &levels)?;
+            let (mut file, path) = crate::temp_file::create(&directory, &levels)?;
             let path = Arc::new(BodyPath { path, clean });
             if !named {
                 std::fs::remove_file(&**path)?;

@@ -159,7 +159,7 @@ impl Settings {
     }
 }
 
-/// Makes a folder absolute below the prefix.
+/// Makes a directory absolute below the prefix.
 pub fn full_path(prefix: &str, path: &str) -> PathBuf {
     if tidegate_os::path::is_absolute(path.as_bytes()) {
         PathBuf::from(path)

@@ -1,4 +1,4 @@
-//! Temporary files below the `*_temp_path` folders, named and spread over levels as nginx names them.
+//! Temporary files below the `*_temp_path` directories, named and spread over levels as nginx names them.
 
 #[cfg(test)]
 mod tests;
@@ -15,20 +15,20 @@ const ATTEMPTS_MAX: usize = 1000;
 
 /// Permissions of the files: what clients send and are sent is nobody else's affair.
 const FILE_MODE: u32 = 0o600;
-/// Permissions of the folders.
-const FOLDER_MODE: u32 = 0o700;
+/// Permissions of the directories.
+const DIRECTORY_MODE: u32 = 0o700;
 
-/// Creates a new file for reading and writing: ten digits, folders named by the last digits.
-pub fn create(folder: &Path, levels: &[usize]) -> io::Result<(File, PathBuf)> {
+/// Creates a new file for reading and writing: ten digits, directories named by the last digits.
+pub fn create(directory: &Path, levels: &[usize]) -> io::Result<(File, PathBuf)> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     for _ in 0..ATTEMPTS_MAX {
         let name = format!("{:010}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let path = place(folder, &name, levels);
+        let path = place(directory, &name, levels);
         match open_new(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if let Some(parent) = path.parent() {
-                    file::create_folder(parent, FOLDER_MODE, true)?;
+                    file::create_directory(parent, DIRECTORY_MODE, true)?;
                 }
                 return open_new(&path).map(|made| (made, path));
             }
@@ -45,8 +45,8 @@ fn open_new(path: &Path) -> io::Result<File> {
 }
 
 /// `…/9/98/0123456789` for levels 1 and 2: digits are taken from the end of the name.
-fn place(folder: &Path, name: &str, levels: &[usize]) -> PathBuf {
-    let mut path = folder.to_path_buf();
+fn place(directory: &Path, name: &str, levels: &[usize]) -> PathBuf {
+    let mut path = directory.to_path_buf();
     let mut end = name.len();
     for level in levels {
         let start = end.saturating_sub(*level);

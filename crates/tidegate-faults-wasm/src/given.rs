@@ -43,14 +43,14 @@ fn shown((name, value): &(String, Vec<u8>)) -> String {
     format!("{name}: {}", String::from_utf8_lossy(value))
 }
 
-/// Variables and folders.
+/// Variables and directories.
 pub(crate) fn environment() -> String {
     let variables = get_environment().into_iter().map(|(name, value)| format!("{name}={value}\n"));
-    let folders = get_directories().into_iter().map(|(_, name)| format!("{name}\n"));
-    variables.chain(folders).collect()
+    let directories = get_directories().into_iter().map(|(_, name)| format!("{name}\n"));
+    variables.chain(directories).collect()
 }
 
-/// `FOLDER:FILE`: the file's content.
+/// `DIRECTORY:FILE`: the file's content.
 pub(crate) fn read(query: &str) -> String {
     let read = || {
         let file = open(query, OpenFlags::empty(), DescriptorFlags::READ)?;
@@ -60,7 +60,7 @@ pub(crate) fn read(query: &str) -> String {
     told(read())
 }
 
-/// `FOLDER:FILE`: writes to the file.
+/// `DIRECTORY:FILE`: writes to the file.
 pub(crate) fn write(query: &str) -> String {
     let write = || {
         let flags = OpenFlags::CREATE | OpenFlags::TRUNCATE;
@@ -71,9 +71,9 @@ pub(crate) fn write(query: &str) -> String {
 }
 
 fn open(query: &str, how: OpenFlags, rights: DescriptorFlags) -> Result<Descriptor, ErrorCode> {
-    let (folder, file) = query.split_once(':').ok_or(ErrorCode::Invalid)?;
-    let folders = get_directories();
-    let known = folders.iter().find(|(_, name)| name == folder);
+    let (directory, file) = query.split_once(':').ok_or(ErrorCode::Invalid)?;
+    let directories = get_directories();
+    let known = directories.iter().find(|(_, name)| name == directory);
     let (descriptor, _) = known.ok_or(ErrorCode::NoEntry)?;
     descriptor.open_at(PathFlags::empty(), file, how, rights)
 }

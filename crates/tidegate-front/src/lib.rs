@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Inside, what knows no HTTP: `link` (a connection), `parking` (where idle ones wait), `parked_loop` and `task` (who
-//! serves them), `session` (those of `stream`), `tls`. A protocol is a folder beside `h1` and a row in each function of
+//! serves them), `session` (those of `stream`), `tls`. A protocol is a directory beside `h1` and a row in each function of
 //! `protocol`; what all of them need of a request is in `serve`.
 #![forbid(unsafe_code)]
 

@@ -1,5 +1,5 @@
 //! Which driver serves a connection. A protocol is a variant of [`Protocol`], a row in each function here, and a
-//! folder beside [`crate::h1`].
+//! directory beside [`crate::h1`].
 
 use std::rc::Rc;
 

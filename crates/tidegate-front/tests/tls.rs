@@ -6,7 +6,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use support::tls::{Client, Folder, V12, V13};
+use support::tls::{Client, Directory, V12, V13};
 use support::{Server, check_config};
 
 const SHOW: &str = "location / { show \"$ssl_protocol $ssl_cipher $ssl_curve [$ssl_server_name] \
@@ -14,15 +14,16 @@ const SHOW: &str = "location / { show \"$ssl_protocol $ssl_cipher $ssl_curve [$s
 
 #[test]
 fn tells_what_was_negotiated() {
-    let folder = Folder::new(&["a"]);
-    let server = Server::tls(&folder, &[&format!("{} server_name a; {SHOW}", folder.pair("a"))]);
+    let directory = Directory::new(&["a"]);
+    let server =
+        Server::tls(&directory, &[&format!("{} server_name a; {SHOW}", directory.pair("a"))]);
     for (client, expected) in [
         (
-            Client::new(&folder).versions(V13),
+            Client::new(&directory).versions(V13),
             "TLSv1.3 TLS_AES_256_GCM_SHA384 X25519 [a] . http/1.1 https on a",
         ),
         (
-            Client::new(&folder).versions(V12),
+            Client::new(&directory).versions(V12),
             "TLSv1.2 ECDHE-ECDSA-AES256-GCM-SHA384 X25519 [a] . http/1.1 https on a",
         ),
     ] {
@@ -32,16 +33,16 @@ fn tells_what_was_negotiated() {
 
 #[test]
 fn chooses_server_and_certificate_by_name() {
-    let folder = Folder::new(&["a", "b", "c"]);
+    let directory = Directory::new(&["a", "b", "c"]);
     let server = Server::tls(
-        &folder,
+        &directory,
         &[
-            &format!("{} server_name a; {SHOW}", folder.pair("a")),
-            &format!("{} server_name b *.b.test; {SHOW}", folder.pair("b")),
+            &format!("{} server_name a; {SHOW}", directory.pair("a")),
+            &format!("{} server_name b *.b.test; {SHOW}", directory.pair("b")),
             &format!("server_name none; {SHOW}"),
         ],
     );
-    let client = Client::new(&folder);
+    let client = Client::new(&directory);
     for (name, certificate, by_host) in
         [("a", "a", "a"), ("b", "b", "b"), ("x.b.test", "b", "b"), ("none", "a", "none")]
     {
@@ -59,21 +60,21 @@ fn chooses_server_and_certificate_by_name() {
 
 #[test]
 fn keys_of_two_kinds() {
-    let folder = Folder::new(&["e"]);
-    folder.rsa("r");
-    let pairs = format!("{} {}", folder.pair("r"), folder.pair("e"));
-    let server = Server::tls(&folder, &[&format!("{pairs} {SHOW}")]);
-    let modern = Client::new(&folder).get(&server, "a", "a");
+    let directory = Directory::new(&["e"]);
+    directory.rsa("r");
+    let pairs = format!("{} {}", directory.pair("r"), directory.pair("e"));
+    let server = Server::tls(&directory, &[&format!("{pairs} {SHOW}")]);
+    let modern = Client::new(&directory).get(&server, "a", "a");
     assert_eq!(modern.certificate, "e", "both fit: ECDSA");
-    let rsa = Client::new(&folder).versions(V12).only_rsa().get(&server, "a", "a");
+    let rsa = Client::new(&directory).versions(V12).only_rsa().get(&server, "a", "a");
     assert_eq!(rsa.certificate, "r");
     assert!(rsa.body.starts_with("TLSv1.2 ECDHE-RSA-AES256-GCM-SHA384"), "{}", rsa.body);
 }
 
 #[test]
 fn resumes_as_configured() {
-    let folder = Folder::new(&["a"]);
-    std::fs::write(folder.path("ticket.key"), [5; 80]).expect("written");
+    let directory = Directory::new(&["a"]);
+    std::fs::write(directory.path("ticket.key"), [5; 80]).expect("written");
     for (directives, tls12, tls13) in [
         ("", "r", "r"),
         ("ssl_session_cache off;", "r", "r"),
@@ -84,10 +85,10 @@ fn resumes_as_configured() {
         ("ssl_session_cache builtin shared:S:1m;", "r", "r"),
         ("ssl_session_ticket_key ticket.key;", "r", "r"),
     ] {
-        let config = format!("{} {directives} {SHOW}", folder.pair("a"));
-        let server = Server::tls(&folder, &[&config]);
+        let config = format!("{} {directives} {SHOW}", directory.pair("a"));
+        let server = Server::tls(&directory, &[&config]);
         for (versions, expected) in [(V12, tls12), (V13, tls13)] {
-            let client = Client::new(&folder).versions(versions);
+            let client = Client::new(&directory).versions(versions);
             let reused = |body: String| body.split(' ').nth(4).map(str::to_owned);
             assert_eq!(reused(client.body(&server, "a")).as_deref(), Some("."), "{directives}");
             assert_eq!(
@@ -101,30 +102,30 @@ fn resumes_as_configured() {
 
 #[test]
 fn sessions_survive_a_reload_and_stay_with_their_certificates() {
-    let folder = Folder::new(&["a", "b"]);
+    let directory = Directory::new(&["a", "b"]);
     let directives = "ssl_session_tickets off; ssl_session_cache shared:S:1m;";
     for directives in ["", directives] {
-        let config = |pair: &str| format!("{} {directives} {SHOW}", folder.pair(pair));
-        let first = Server::tls(&folder, &[&config("a")]);
-        let client = Client::new(&folder);
+        let config = |pair: &str| format!("{} {directives} {SHOW}", directory.pair(pair));
+        let first = Server::tls(&directory, &[&config("a")]);
+        let client = Client::new(&directory);
         client.body(&first, "a");
         // A second generation, on another port of the same process.
-        let second = first.next(&folder, &[&config("a")]);
+        let second = first.next(&directory, &[&config("a")]);
         assert!(client.body(&second, "a").contains(" r "), "{directives}");
-        let other = first.next(&folder, &[&config("b")]);
+        let other = first.next(&directory, &[&config("b")]);
         assert!(client.body(&other, "a").contains(" . "), "{directives}");
     }
 }
 
 #[test]
 fn shows_what_the_client_offered() {
-    let folder = Folder::new(&["a"]);
+    let directory = Directory::new(&["a"]);
     let config = format!(
         "{} location / {{ show \"$ssl_ciphers|$ssl_curves|$ssl_session_id|$ssl_client_verify\"; }}",
-        folder.pair("a")
+        directory.pair("a")
     );
-    let server = Server::tls(&folder, &[&config]);
-    let body = Client::new(&folder).versions(V13).body(&server, "a");
+    let server = Server::tls(&directory, &[&config]);
+    let body = Client::new(&directory).versions(V13).body(&server, "a");
     let ciphers = "TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:";
     assert!(body.starts_with(ciphers), "{body}");
     let curves = "|X25519:prime256v1:secp384r1:X25519MLKEM768||NONE";
@@ -133,24 +134,24 @@ fn shows_what_the_client_offered() {
 
 #[test]
 fn protocols_ciphers_and_curves() {
-    let folder = Folder::new(&["a"]);
+    let directory = Directory::new(&["a"]);
     let config = "ssl_protocols TLSv1.2; ssl_ciphers ECDHE-ECDSA-CHACHA20-POLY1305:AES128; \
                   ssl_prefer_server_ciphers on; ssl_ecdh_curve prime256v1; ssl_buffer_size 4k;";
-    let server = Server::tls(&folder, &[&format!("{} {config} {SHOW}", folder.pair("a"))]);
-    let body = Client::new(&folder).body(&server, "a");
+    let server = Server::tls(&directory, &[&format!("{} {config} {SHOW}", directory.pair("a"))]);
+    let body = Client::new(&directory).body(&server, "a");
     assert!(body.starts_with("TLSv1.2 ECDHE-ECDSA-CHACHA20-POLY1305 prime256v1"), "{body}");
-    let error = Client::new(&folder).versions(V13).failure(&server, "a");
+    let error = Client::new(&directory).versions(V13).failure(&server, "a");
     assert!(error.contains("ProtocolVersion"), "{error}");
 }
 
 #[test]
 fn rejects_handshakes() {
-    let folder = Folder::new(&["a"]);
+    let directory = Directory::new(&["a"]);
     let server = Server::tls(
-        &folder,
-        &["ssl_reject_handshake on;", &format!("{} server_name a; {SHOW}", folder.pair("a"))],
+        &directory,
+        &["ssl_reject_handshake on;", &format!("{} server_name a; {SHOW}", directory.pair("a"))],
     );
-    let client = Client::new(&folder);
+    let client = Client::new(&directory);
     let error = client.failure(&server, "other");
     assert!(error.contains("UnrecognisedName"), "{error}");
     assert!(client.body(&server, "a").ends_with(" a"));
@@ -158,7 +159,7 @@ fn rejects_handshakes() {
 
 #[test]
 fn answers_plain_requests_with_497() {
-    let folder = Folder::new(&["a"]);
+    let directory = Directory::new(&["a"]);
     let talk = |server: &Server| {
         let mut client = TcpStream::connect(server.address).expect("a connection");
         let request = b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -167,13 +168,13 @@ fn answers_plain_requests_with_497() {
         client.read_to_string(&mut answer).expect("closed by the server");
         answer
     };
-    let server = Server::tls(&folder, &[&folder.pair("a")]);
+    let server = Server::tls(&directory, &[&directory.pair("a")]);
     let answer = talk(&server);
     assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
     assert!(answer.contains("Connection: close"), "{answer}");
     assert!(answer.contains("The plain HTTP request was sent to HTTPS port"), "{answer}");
     let redirect = "error_page 497 https://$host$request_uri;";
-    let server = Server::tls(&folder, &[&format!("{} {redirect}", folder.pair("a"))]);
+    let server = Server::tls(&directory, &[&format!("{} {redirect}", directory.pair("a"))]);
     let answer = talk(&server);
     assert!(answer.starts_with("HTTP/1.1 302 "), "{answer}");
     assert!(answer.contains("Location: https://a/x\r\n"), "{answer}");
@@ -181,8 +182,8 @@ fn answers_plain_requests_with_497() {
 
 #[test]
 fn garbage_gets_an_alert_and_the_next_client_is_served() {
-    let folder = Folder::new(&["a"]);
-    let server = Server::tls(&folder, &[&format!("{} {SHOW}", folder.pair("a"))]);
+    let directory = Directory::new(&["a"]);
+    let server = Server::tls(&directory, &[&format!("{} {SHOW}", directory.pair("a"))]);
     for bytes in [&b"\x16\x03\x01\x00\x05hello"[..], b"\x80\x01\x02", b"\x16", b""] {
         let mut client = TcpStream::connect(server.address).expect("a connection");
         client.write_all(bytes).expect("written");
@@ -191,15 +192,15 @@ fn garbage_gets_an_alert_and_the_next_client_is_served() {
         let _ = client.read_to_end(&mut answer);
         assert!(answer.is_empty() || answer[0] == 0x15, "{answer:?}");
     }
-    assert!(Client::new(&folder).body(&server, "a").starts_with("TLSv1.3"));
+    assert!(Client::new(&directory).body(&server, "a").starts_with("TLSv1.3"));
 }
 
 #[test]
 fn several_requests_in_one_record_and_large_bodies() {
-    let folder = Folder::new(&["a"]);
-    let config = format!("{} location /big {{ fill 3000000; }} {SHOW}", folder.pair("a"));
-    let server = Server::tls(&folder, &[&config]);
-    let client = Client::new(&folder);
+    let directory = Directory::new(&["a"]);
+    let config = format!("{} location /big {{ fill 3000000; }} {SHOW}", directory.pair("a"));
+    let server = Server::tls(&directory, &[&config]);
+    let client = Client::new(&directory);
     let one = "GET / HTTP/1.1\r\nHost: a\r\nX-Fill: ".to_owned() + &"x".repeat(3000) + "\r\n\r\n";
     let last = "GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let answer = client.talk(&server, "a", (one.repeat(5) + last).as_bytes());
@@ -211,9 +212,9 @@ fn several_requests_in_one_record_and_large_bodies() {
 
 #[test]
 fn keeps_connections() {
-    let folder = Folder::new(&["a"]);
-    let server = Server::tls(&folder, &[&format!("{} {SHOW}", folder.pair("a"))]);
-    let client = Client::new(&folder);
+    let directory = Directory::new(&["a"]);
+    let server = Server::tls(&directory, &[&format!("{} {SHOW}", directory.pair("a"))]);
+    let client = Client::new(&directory);
     let mut session = client.connect(&server, "a");
     for _ in 0..3 {
         session.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("written");
@@ -230,33 +231,33 @@ fn keeps_connections() {
 
 #[test]
 fn encrypted_keys() {
-    let folder = Folder::new(&["a"]);
-    if !folder.encrypt("a", "secret") {
+    let directory = Directory::new(&["a"]);
+    if !directory.encrypt("a", "secret") {
         eprintln!("no openssl here: nothing to encrypt with");
         return;
     }
-    std::fs::write(folder.path("pass"), "wrong\nsecret\n").expect("written");
-    std::fs::write(folder.path("wrong"), "wrong\n").expect("written");
-    let config = |pass: &str| format!("{} {pass} {SHOW}", folder.pair("a"));
-    let server = Server::tls(&folder, &[&config("ssl_password_file pass;")]);
-    assert!(Client::new(&folder).body(&server, "a").starts_with("TLSv1.3"));
-    let key = folder.path("a.key");
+    std::fs::write(directory.path("pass"), "wrong\nsecret\n").expect("written");
+    std::fs::write(directory.path("wrong"), "wrong\n").expect("written");
+    let config = |pass: &str| format!("{} {pass} {SHOW}", directory.pair("a"));
+    let server = Server::tls(&directory, &[&config("ssl_password_file pass;")]);
+    assert!(Client::new(&directory).body(&server, "a").starts_with("TLSv1.3"));
+    let key = directory.path("a.key");
     for (pass, reason) in [("", "no pass phrase"), ("ssl_password_file wrong;", "bad decrypt")] {
         let expected = format!(
             "cannot load certificate key \"{}\": PEM_read_bio_PrivateKey() failed (SSL: {reason})",
             key.display()
         );
-        check_config(&folder, &config(pass), &expected);
+        check_config(&directory, &config(pass), &expected);
     }
 }
 
 #[test]
 fn configuration_errors() {
-    let folder = Folder::new(&["a", "b"]);
-    std::fs::write(folder.path("empty"), "").expect("written");
-    std::fs::write(folder.path("short"), "12345").expect("written");
-    let path = |name: &str| folder.path(name).display().to_string();
-    let both = folder.pair("a");
+    let directory = Directory::new(&["a", "b"]);
+    std::fs::write(directory.path("empty"), "").expect("written");
+    std::fs::write(directory.path("short"), "12345").expect("written");
+    let path = |name: &str| directory.path(name).display().to_string();
+    let both = directory.pair("a");
     let with = |more: &str| format!("{both} {more}");
     for (config, expected) in [
         (
@@ -314,14 +315,14 @@ fn configuration_errors() {
             format!("open() \"{}\" failed (2: No such file or directory)", path("none")),
         ),
     ] {
-        check_config(&folder, &config, &expected);
+        check_config(&directory, &config, &expected);
     }
 }
 
 #[test]
 fn what_is_not_available_is_named() {
-    let folder = Folder::new(&["a"]);
-    let with = |more: &str| format!("{} {more}", folder.pair("a"));
+    let directory = Directory::new(&["a"]);
+    let with = |more: &str| format!("{} {more}", directory.pair("a"));
     for (config, expected) in [
         (with("ssl_verify_client on;"), "no ssl_client_certificate or ssl_trusted".to_owned()),
         (with("ssl_verify_client foo;"), "invalid value \"foo\"".to_owned()),
@@ -331,16 +332,16 @@ fn what_is_not_available_is_named() {
         (with("ssl_ecdh_curve X25519:secp521r1;"), "warn: curve \"secp521r1\" is".to_owned()),
         (with("ssl_protocols TLSv1.3; ssl_ciphers AES128-SHA;"), "ok".to_owned()),
     ] {
-        check_config(&folder, &config, &expected);
+        check_config(&directory, &config, &expected);
     }
 }
 
 /// Clients of the system, where they are installed, as a second opinion.
 #[test]
 fn other_clients() {
-    let folder = Folder::new(&["a"]);
-    let config = format!("{} ssl_session_cache shared:S:1m; {SHOW}", folder.pair("a"));
-    let server = Server::tls(&folder, &[&config]);
+    let directory = Directory::new(&["a"]);
+    let config = format!("{} ssl_session_cache shared:S:1m; {SHOW}", directory.pair("a"));
+    let server = Server::tls(&directory, &[&config]);
     let port = server.address.port();
     for version in ["1.2", "1.3"] {
         let curl = std::process::Command::new("curl")
@@ -356,20 +357,20 @@ fn other_clients() {
 
 #[test]
 fn answers_of_responders_go_along() {
-    let folder = Folder::new(&["a", "b"]);
+    let directory = Directory::new(&["a", "b"]);
     // Status 3, `tryLater`: enough of an answer to be one.
     let answer = [0x30, 3, 0x0a, 1, 3];
-    std::fs::write(folder.path("answer.der"), answer).expect("written");
+    std::fs::write(directory.path("answer.der"), answer).expect("written");
     let stapling = "ssl_stapling on; ssl_stapling_file answer.der;";
     let server = Server::tls(
-        &folder,
+        &directory,
         &[
-            &format!("{} server_name a; {stapling} {SHOW}", folder.pair("a")),
-            &format!("{} server_name b; {SHOW}", folder.pair("b")),
+            &format!("{} server_name a; {stapling} {SHOW}", directory.pair("a")),
+            &format!("{} server_name b; {SHOW}", directory.pair("b")),
         ],
     );
     for versions in [V12, V13] {
-        let client = Client::new(&folder).versions(versions);
+        let client = Client::new(&directory).versions(versions);
         assert_eq!(client.stapled(&server, "a"), answer);
         assert_eq!(client.stapled(&server, "b"), b"");
     }
@@ -377,11 +378,11 @@ fn answers_of_responders_go_along() {
 
 #[test]
 fn stapling_that_cannot_be() {
-    let folder = Folder::new(&["a"]);
-    std::fs::write(folder.path("none.der"), "none").expect("written");
+    let directory = Directory::new(&["a"]);
+    std::fs::write(directory.path("none.der"), "none").expect("written");
     let check = |directives: &str, expected: &str| {
-        let config = format!("{} ssl_stapling on; {directives}", folder.pair("a"));
-        check_config(&folder, &config, expected);
+        let config = format!("{} ssl_stapling on; {directives}", directory.pair("a"));
+        check_config(&directory, &config, expected);
     };
     check("", "warn: \"ssl_stapling\" ignored, issuer certificate not found for certificate \"");
     check(
@@ -394,12 +395,12 @@ fn stapling_that_cannot_be() {
 
 #[test]
 fn commands_of_openssl() {
-    let folder = Folder::new(&["a", "b"]);
+    let directory = Directory::new(&["a", "b"]);
     let server = |commands: &str| {
-        let commands = format!("{} {commands} {SHOW}", folder.pair("a"));
-        Server::tls(&folder, &[&commands])
+        let commands = format!("{} {commands} {SHOW}", directory.pair("a"));
+        Server::tls(&directory, &[&commands])
     };
-    let client = Client::new(&folder);
+    let client = Client::new(&directory);
     let suite = server("ssl_conf_command Ciphersuites TLS_CHACHA20_POLY1305_SHA256;");
     assert!(client.body(&suite, "a").starts_with("TLSv1.3 TLS_CHACHA20_POLY1305_SHA256 "));
     let version = server("ssl_conf_command MaxProtocol TLSv1.2;");
@@ -413,7 +414,7 @@ fn commands_of_openssl() {
         ("Options foo", "SSL_CONF_cmd(\"Options\", \"foo\") failed"),
         ("VerifyMode Peer", "\"ssl_conf_command VerifyMode Peer\" is not supported yet"),
     ] {
-        let config = format!("{} ssl_conf_command {command};", folder.pair("a"));
-        check_config(&folder, &config, expected);
+        let config = format!("{} ssl_conf_command {command};", directory.pair("a"));
+        check_config(&directory, &config, expected);
     }
 }

@@ -303,9 +303,9 @@ fn saved(conf: &Conf, plan: &PlanBuilder<'_>) -> Result<Option<FromFile>, Diagno
         return Err(error("\"state\" requires the \"zone\" directive"));
     }
     let path = plan.path(&word.display());
-    // A folder that is there stays whose it is: it may be the configuration's.
-    if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
-        plan.environment.resources.folder(folder);
+    // A directory that is there stays whose it is: it may be the configuration's.
+    if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
+        plan.environment.resources.directory(directory);
     }
     let saved = Saved::new(path);
     let servers = saved.read(word.span)?;

@@ -1,4 +1,4 @@
-//! nginx's modules: one file or folder for each, and the one list of them all.
+//! nginx's modules: one file or directory for each, and the one list of them all.
 //!
 //! A module is a type that implements [`tidegate_core::Module`]: rows of directives, variables, and what of a
 //! configuration becomes handlers and filters. Nothing outside names one; whoever makes a plan of a configuration gives
@@ -9,7 +9,7 @@
 //! assert!(names.contains(&"autoindex"));
 //! ```
 //!
-//! To add one, write its file or folder in `http` or `stream` and one line in the list, at the place where its handlers
+//! To add one, write its file or directory in `http` or `stream` and one line in the list, at the place where its handlers
 //! and filters are to run.
 #![forbid(unsafe_code)]
 

@@ -12,7 +12,7 @@
 pub struct Layout {
     /// The value of `TIDEGATE_LAYOUT`.
     pub name: &'static str,
-    /// Without a slash at its end; empty: the current folder.
+    /// Without a slash at its end; empty: the current directory.
     pub prefix: &'static str,
     pub program: &'static str,
     pub modules: &'static str,
@@ -122,7 +122,7 @@ pub const ALPINE: Layout = Layout {
     scgi_temp: "/var/lib/nginx/tmp/scgi",
 };
 
-/// Everything below one folder, as nginx is built where nothing is said.
+/// Everything below one directory, as nginx is built where nothing is said.
 pub const PREFIX: Layout = Layout {
     name: "prefix",
     prefix: "/usr/local/nginx",
@@ -142,7 +142,7 @@ pub const PREFIX: Layout = Layout {
     scgi_temp: "scgi_temp",
 };
 
-/// The prefix is the current folder, as in nginx for Windows.
+/// The prefix is the current directory, as in nginx for Windows.
 pub const HERE: Layout = Layout { name: "here", prefix: "", program: "nginx.exe", ..PREFIX };
 
 /// All rows.

@@ -1,7 +1,7 @@
 //! Everything unsafe or particular to an operating system, behind safe calls.
 //!
 //! This is the only crate that holds `unsafe` or asks for the target system. Each system has one
-//! folder with the same functions; the types that they share are in `types.rs`. What only one system's
+//! directory with the same functions; the types that they share are in `types.rs`. What only one system's
 //! process model needs (passing descriptors, becoming a daemon) is there on that system alone.
 
 #[cfg(feature = "mimalloc")]

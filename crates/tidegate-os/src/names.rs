@@ -7,7 +7,7 @@
 //! stand for a name. All is pure, so that it is tested and fuzzed on every system.
 //!
 //! Paths are bytes with `/` between names. `from` is the length of the path's begin that the configuration
-//! wrote: an administrator may spell a folder as he likes.
+//! wrote: an administrator may spell a directory as he likes.
 
 mod fuzz;
 
@@ -16,7 +16,7 @@ pub use fuzz::fuzz_names;
 /// Why a name is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// Not of the form `C:/…`: relative to a folder or drive, of another machine (`//server/share`), or past
+    /// Not of the form `C:/…`: relative to a directory or drive, of another machine (`//server/share`), or past
     /// the rules (`//?/C:/…`).
     Prefix,
     /// Not UTF-8.
@@ -119,7 +119,7 @@ pub fn check_name(name: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether the system may take a name for a device, in any folder and with any extension.
+/// Whether the system may take a name for a device, in any directory and with any extension.
 fn is_device(name: &str) -> bool {
     let base = name.split('.').next().unwrap_or(name).trim_end_matches(' ');
     if DEVICES.iter().any(|device| base.eq_ignore_ascii_case(device)) {

@@ -1,4 +1,4 @@
-//! Types shared by the folders of all operating systems.
+//! Types shared by the directories of all operating systems.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -182,7 +182,7 @@ pub struct Stat {
 pub enum Seen {
     /// What was there.
     Same,
-    /// What was there, but folders above it may have got other names since: whether the name is still its own
+    /// What was there, but directories above it may have got other names since: whether the name is still its own
     /// has to be asked, and then confirmed with this number.
     Renamed(u64),
     /// Something else, or it cannot be told.

@@ -21,7 +21,7 @@ pub struct Environment<'a> {
     /// Ends with `/`.
     pub prefix: &'a str,
     /// Where the configuration file lies: certificates and password files are looked for from there.
-    pub conf_folder: &'a Path,
+    pub conf_directory: &'a Path,
     /// `-e`, or the built-in default.
     pub error_log: &'a str,
     /// Where things are that nothing names.

@@ -42,11 +42,11 @@ pub trait Resources {
         Machine::look()
     }
 
-    /// Tells of a folder that requests write into (caches, temporary files). A privileged master
+    /// Tells of a directory that requests write into (caches, temporary files). A privileged master
     /// makes it if it is missing, as the worker's own; otherwise it is made when it is needed.
-    fn folder(&self, _path: &Path) {}
+    fn directory(&self, _path: &Path) {}
 
-    /// Tells of a folder that one server alone may use (that of a cache).
+    /// Tells of a directory that one server alone may use (that of a cache).
     fn claim(&self, _path: &Path) {}
 
     /// Tells that connections are made from addresses that are not the machine's own (`proxy_bind …

@@ -148,7 +148,7 @@ impl<L: ModuleList> Bench<L> {
         let environment = Environment {
             modules: L::modules(),
             prefix: &prefix,
-            conf_folder: dir.path(),
+            conf_directory: dir.path(),
             error_log: "logs/error.log",
             layout: &tidegate_os::layout::PREFIX,
             resources: &resources,

@@ -93,10 +93,10 @@ impl PlanBuilder<'_> {
         full_path(self.environment.prefix, path)
     }
 
-    /// A path below the folder of the configuration file, unless it is absolute: of certificates, keys and
+    /// A path below the directory of the configuration file, unless it is absolute: of certificates, keys and
     /// password files, as in nginx.
     pub fn conf_path(&self, path: &str) -> PathBuf {
-        self.environment.conf_folder.join(path)
+        self.environment.conf_directory.join(path)
     }
 
     /// The content of a file that a directive names, see [`PlanBuilder::conf_path`].

@@ -21,7 +21,7 @@ pub struct Config {
 /// One case.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// File, relative to the folder of cases.
+    /// File, relative to the directory of cases.
     pub file: String,
     /// Line of the title.
     pub line: usize,
@@ -48,20 +48,20 @@ impl Case {
     }
 }
 
-/// All cases below `folder`, sorted by file; or all mistakes found, as `file:line: text`.
-pub fn load(folder: &Path) -> Result<Vec<Case>, Vec<Failure>> {
+/// All cases below `directory`, sorted by file; or all mistakes found, as `file:line: text`.
+pub fn load(directory: &Path) -> Result<Vec<Case>, Vec<Failure>> {
     let mut files = Vec::new();
-    if folder.is_file() {
-        files.push(folder.to_owned());
+    if directory.is_file() {
+        files.push(directory.to_owned());
     } else {
-        find(folder, &mut files).map_err(|error| {
-            vec![Failure::new(format!("cannot read {}: {error}", folder.display()))]
+        find(directory, &mut files).map_err(|error| {
+            vec![Failure::new(format!("cannot read {}: {error}", directory.display()))]
         })?;
     }
     files.sort();
     let (mut cases, mut mistakes) = (Vec::new(), Vec::new());
     for file in files {
-        let shown = file.strip_prefix(folder).ok().filter(|rest| rest.components().count() > 0);
+        let shown = file.strip_prefix(directory).ok().filter(|rest| rest.components().count() > 0);
         let name = shown.unwrap_or(&file).display().to_string();
         match std::fs::read_to_string(&file) {
             Ok(text) => match parse(&name, &text) {
@@ -74,8 +74,8 @@ pub fn load(folder: &Path) -> Result<Vec<Case>, Vec<Failure>> {
     if mistakes.is_empty() { Ok(cases) } else { Err(mistakes) }
 }
 
-fn find(folder: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
+fn find(directory: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
         if path.is_dir() {
             find(&path, files)?;

@@ -18,8 +18,8 @@ pub(crate) struct Surroundings {
     pub fronts: BTreeMap<String, SocketAddr>,
     /// Its UDP addresses.
     pub datagrams: BTreeMap<String, SocketAddr>,
-    /// The case's folder, for sockets in it.
-    pub folder: PathBuf,
+    /// The case's directory, for sockets in it.
+    pub directory: PathBuf,
     /// End of all waiting.
     pub deadline: Deadline,
 }
@@ -63,7 +63,7 @@ impl Client {
                 let address = address.ok_or_else(|| Failure::new(format!("no port {name}")))?;
                 TcpStream::connect_timeout(address, left).map(Stream::Tcp)
             }
-            Place::Unix(name) => UnixStream::connect(around.folder.join(name)).map(Stream::Unix),
+            Place::Unix(name) => UnixStream::connect(around.directory.join(name)).map(Stream::Unix),
         };
         let stream = stream.map_err(|error| Failure::new(format!("cannot connect: {error}")))?;
         *self = Self { wire: Some(Wire::new(stream, around.deadline)), ..Self::default() };

@@ -1,4 +1,4 @@
-//! Coherence: a writer renames, truncates, replaces and deletes files and folders at full speed while readers
+//! Coherence: a writer renames, truncates, replaces and deletes files and directories at full speed while readers
 //! check that each response is one version, whole, and not older than the last change that had ended when
 //! they asked.
 //!
@@ -64,9 +64,9 @@ pub struct CoherenceReport {
 /// The server cannot be started, or files cannot be changed.
 pub fn coherence(options: &CoherenceOptions) -> Result<CoherenceReport, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("coherence: {error}"));
-    let folder =
+    let directory =
         tempfile::Builder::new().prefix("tidegate-coherence-").tempdir().map_err(failed)?;
-    let root = folder.path().canonicalize().map_err(failed)?;
+    let root = directory.path().canonicalize().map_err(failed)?;
     // Workers of whatever user have to come in.
     open_to_all(&root).map_err(failed)?;
     let front = free(TcpListener::bind).map_err(failed)?.0;
@@ -191,7 +191,7 @@ fn user() -> &'static str {
     if rustix::process::geteuid().is_root() { "user root; " } else { "" }
 }
 
-fn open_to_all(folder: &Path) -> std::io::Result<()> {
+fn open_to_all(directory: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
-    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755))
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o755))
 }

@@ -150,15 +150,15 @@ struct Taken {
 impl Attempt<'_> {
     fn outcome(&self, name: String, contexts: &[Context]) -> Outcome {
         let mut missing = Vec::new();
-        let folder = match tempfile::Builder::new().prefix("configuration-").tempdir() {
-            Ok(folder) => folder,
+        let directory = match tempfile::Builder::new().prefix("configuration-").tempdir() {
+            Ok(directory) => directory,
             Err(error) => {
                 return Outcome { name, verdict: Verdict::Skipped(error.to_string()), missing };
             }
         };
-        let verdict = self.verdict(folder.path(), contexts, &mut missing);
+        let verdict = self.verdict(directory.path(), contexts, &mut missing);
         if self.options.keep {
-            println!("{name}: {}", folder.keep().display());
+            println!("{name}: {}", directory.keep().display());
         }
         let verdict = verdict.unwrap_or_else(|failure| Verdict::Failed(failure.0));
         Outcome { name, verdict, missing }

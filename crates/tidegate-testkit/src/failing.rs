@@ -30,7 +30,7 @@ enum Operation {
     /// At an offset: the files of caches, and no logs.
     Read,
     Write,
-    /// Files that must not be there yet. Folders are another matter: one that is there would be refused, too.
+    /// Files that must not be there yet. Directories are another matter: one that is there would be refused, too.
     Create,
     Rename,
     Sync,

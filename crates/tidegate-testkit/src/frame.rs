@@ -1,5 +1,5 @@
 //! The standard frame around a case's configuration: a case writes only what it is about, and
-//! everything that is written to disk goes to the case's folder. Nothing is said of the user: a server that
+//! everything that is written to disk goes to the case's directory. Nothing is said of the user: a server that
 //! the superuser starts has a worker without privileges, as it has where it is installed.
 
 use crate::World;
@@ -64,7 +64,7 @@ const LOADED: &[(&str, &str)] = &[
     ("geoip_country", "load_module modules/ngx_http_geoip_module.so;"),
 ];
 
-/// The whole configuration, placeholders not yet filled. `modules` is the folder with nginx's
+/// The whole configuration, placeholders not yet filled. `modules` is the directory with nginx's
 /// loadable modules.
 pub(crate) fn framed(text: &str, world: World, modules: &str) -> String {
     let statements = statements(text);

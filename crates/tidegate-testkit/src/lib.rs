@@ -9,10 +9,10 @@ pub mod case;
 mod client;
 mod coherence;
 mod configurations;
+mod directory;
 mod each;
 mod failing;
 mod flood;
-mod folder;
 mod frame;
 mod guard;
 mod names;
@@ -99,9 +99,9 @@ pub struct Options {
     pub jobs: usize,
     /// Only cases whose `file:line: title` contains this.
     pub filter: String,
-    /// Folder of nginx's loadable modules.
+    /// Directory of nginx's loadable modules.
     pub modules: String,
-    /// Leave the folders of cases behind.
+    /// Leave the directories of cases behind.
     pub keep: bool,
     /// What fails is run once more behind all others, alone.
     pub again: bool,
@@ -122,14 +122,14 @@ impl Options {
     }
 }
 
-/// Runs the cases below `folder`; `told` hears of each result as it comes. Errors are mistakes
+/// Runs the cases below `directory`; `told` hears of each result as it comes. Errors are mistakes
 /// in case files: nothing was started then.
 pub fn run_cases(
-    folder: &Path,
+    directory: &Path,
     options: &Options,
     told: impl Fn(&Report) + Sync,
 ) -> Result<Summary, Vec<Failure>> {
-    let mut cases = case::load(folder)?;
+    let mut cases = case::load(directory)?;
     cases.retain(|case| case.name().contains(&options.filter));
     let work: Vec<_> = cases
         .iter()

@@ -1,8 +1,8 @@
 //! Placeholders of a case and the ports they stand for.
 //!
-//! `{dir}` the case's folder, `{front}` `{front2}` … addresses for the server to listen on,
+//! `{dir}` the case's directory, `{front}` `{front2}` … addresses for the server to listen on,
 //! `{u1}` UDP addresses for it, `{port:front}` only the port, `{o1}` an origin's address, `{s1}` a syslog sink's,
-//! `{n1}` a name server's, `{dead}` an address where connections are refused, `{pid}` the pid file, `{here}` the folder that the harness was
+//! `{n1}` a name server's, `{dead}` an address where connections are refused, `{pid}` the pid file, `{here}` the directory that the harness was
 //! started in, `{implicit}` where servers without `listen` are. Anything else in braces stays.
 
 use crate::bell::{Failure, locked};
@@ -38,7 +38,7 @@ pub(crate) struct Places {
 
 impl Places {
     /// Finds all placeholders in `texts` and binds what they need.
-    pub(crate) fn new(folder: &str, texts: &[&str]) -> Result<Self, Failure> {
+    pub(crate) fn new(directory: &str, texts: &[&str]) -> Result<Self, Failure> {
         let failed = |error| Failure::new(format!("no free port: {error}"));
         let mut places = Self {
             values: BTreeMap::new(),
@@ -50,8 +50,8 @@ impl Places {
             _implicit: None,
             _dead: None,
         };
-        places.set("dir", folder.to_owned());
-        places.set("pid", format!("{folder}/nginx.pid"));
+        places.set("dir", directory.to_owned());
+        places.set("pid", format!("{directory}/nginx.pid"));
         let here = std::env::current_dir().map_err(|error| Failure::new(error.to_string()))?;
         places.set("here", here.display().to_string());
         for name in texts.iter().flat_map(|text| placeholders(text)) {

@@ -49,16 +49,16 @@ const BODY: &str = "all of the answer";
 /// # Errors
 /// A server could not be started.
 pub fn restarts(options: &RestartOptions) -> Result<RestartReport, Failure> {
-    let folder = tempfile::tempdir().map_err(|error| Failure::new(error.to_string()))?;
+    let directory = tempfile::tempdir().map_err(|error| Failure::new(error.to_string()))?;
     let place = || {
         let taken = free(TcpListener::bind).map_err(|error| Failure::new(error.to_string()));
         taken.map(|(address, _)| address)
     };
     let (front, first, second) = (place()?, place()?, place()?);
     let start = |name: &str, address: SocketAddr, text: &str, group: &str| {
-        let folder = folder.path().join(name);
-        std::fs::create_dir_all(&folder).map_err(|error| Failure::new(error.to_string()))?;
-        start(&options.binary, &folder, address, text, group)
+        let directory = directory.path().join(name);
+        std::fs::create_dir_all(&directory).map_err(|error| Failure::new(error.to_string()))?;
+        start(&options.binary, &directory, address, text, group)
     };
     let origin = format!("location / {{ return 200 \"{BODY}\"; }}");
     let mut servers =
@@ -110,7 +110,7 @@ pub fn restarts(options: &RestartOptions) -> Result<RestartReport, Failure> {
 /// A server with one address: another one would have port 80, which others may have, too.
 fn start(
     binary: &Path,
-    folder: &Path,
+    directory: &Path,
     address: SocketAddr,
     text: &str,
     group: &str,
@@ -119,7 +119,7 @@ fn start(
         "daemon off; worker_processes 2; pid nginx.pid; error_log error.log crit; events {{ }}
          http {{ access_log off; {group} server {{ listen {address}; {text} }} }}"
     );
-    Server::start(binary, folder, address, &configuration)
+    Server::start(binary, directory, address, &configuration)
 }
 
 /// How far the clients are.

@@ -1,10 +1,10 @@
-//! Runs one case in one world: folder, ports, origins, server, then the script line by line.
+//! Runs one case in one world: directory, ports, origins, server, then the script line by line.
 
 use crate::bell::{Bell, Deadline, Failure, locked};
 use crate::case::Case;
 use crate::client::{Client, Surroundings};
+use crate::directory::{Directory, open_directories, write_new};
 use crate::failing::Failing;
-use crate::folder::{Folder, open_folders, write_new};
 use crate::frame::framed;
 use crate::ops::{ClientOp, Row};
 use crate::origin::{Origin, Shared};
@@ -52,7 +52,7 @@ pub(crate) fn run(
 
 fn once(case: &Case, program: &Program, modules: &str, keep: bool) -> Result<(), Failure> {
     let made = tempfile::Builder::new().prefix("tidegate-case-").tempdir();
-    let mut made = made.map_err(|error| Failure::new(format!("no folder: {error}")))?;
+    let mut made = made.map_err(|error| Failure::new(format!("no directory: {error}")))?;
     made.disable_cleanup(keep);
     let open = std::fs::Permissions::from_mode(0o777);
     let _ = std::fs::set_permissions(made.path(), open);
@@ -92,7 +92,7 @@ struct Runner<'a> {
     modules: &'a str,
     shared: Arc<Shared>,
     places: Places,
-    folder: Folder,
+    directory: Directory,
     around: Surroundings,
     origins: BTreeMap<String, Origin>,
     sinks: BTreeMap<String, Arc<Mutex<Vec<u8>>>>,
@@ -128,16 +128,17 @@ impl<'a> Runner<'a> {
         for (name, socket) in std::mem::take(&mut places.name_servers) {
             questions.insert(name, crate::names::serve(socket, Arc::clone(&shared)));
         }
-        open_folders(&path.join("html")).map_err(|error| Failure::new(format!("html: {error}")))?;
+        open_directories(&path.join("html"))
+            .map_err(|error| Failure::new(format!("html: {error}")))?;
         for (name, content) in &case.files {
             write_new(&path.join(name), places.fill(content).as_bytes())
                 .map_err(|error| Failure::new(format!("{name}: {error}")))?;
         }
-        let folder = Folder::new(path.to_owned(), Arc::clone(&shared))?;
+        let directory = Directory::new(path.to_owned(), Arc::clone(&shared))?;
         let around = Surroundings {
             fronts: places.fronts.clone(),
             datagrams: places.datagrams.clone(),
-            folder: path.to_owned(),
+            directory: path.to_owned(),
             deadline: shared.deadline,
         };
         let runner = Self {
@@ -146,7 +147,7 @@ impl<'a> Runner<'a> {
             modules,
             shared,
             places,
-            folder,
+            directory,
             around,
             origins,
             sinks,
@@ -186,7 +187,7 @@ impl<'a> Runner<'a> {
     fn finish(self, whole: bool) -> Vec<Failure> {
         let mut failures = Vec::new();
         let names = ["error.log", "output.log"];
-        let before = names.map(|name| self.folder.read(name).len());
+        let before = names.map(|name| self.directory.read(name).len());
         if let Some(server) = self.server {
             failures.extend(server.finish().err());
         }
@@ -198,7 +199,7 @@ impl<'a> Runner<'a> {
             }
         }
         for (name, before) in names.into_iter().zip(before) {
-            let mut log = self.folder.read(name);
+            let mut log = self.directory.read(name);
             if self.program.world == World::Nginx {
                 // It kills a worker that has not ended a second after TERM, and calls that an alert.
                 log.truncate(before);
@@ -253,7 +254,7 @@ impl<'a> Runner<'a> {
             Step::Signal(signal, receiver) => self.server()?.signal(*signal, *receiver),
             Step::Reload(label) => self.reload(label.as_deref()),
             Step::Rewrite(label) => self.configure(label),
-            Step::File(op) => self.folder.apply(op),
+            Step::File(op) => self.directory.apply(op),
             Step::Check(condition) => match self.holds(condition) {
                 true => Ok(()),
                 false => Err(Failure::new(self.found(condition))),
@@ -261,7 +262,7 @@ impl<'a> Runner<'a> {
             Step::Wait(condition) => self.wait(condition),
             Step::Command(arguments) => {
                 (self.last_exit, self.last_output) =
-                    self.program.run(&self.folder.path, arguments, self.shared.deadline)?;
+                    self.program.run(&self.directory.path, arguments, self.shared.deadline)?;
                 Ok(())
             }
             Step::Start(failing) => self.start(failing),
@@ -278,9 +279,9 @@ impl<'a> Runner<'a> {
     }
 
     fn start(&mut self, failing: &[Failing]) -> Result<(), Failure> {
-        let server = self.program.start(&self.folder.path, Arc::clone(&self.shared), failing)?;
+        let server = self.program.start(&self.directory.path, Arc::clone(&self.shared), failing)?;
         let server = self.server.insert(server);
-        let conf = String::from_utf8_lossy(&self.folder.read("nginx.conf")).into_owned();
+        let conf = String::from_utf8_lossy(&self.directory.read("nginx.conf")).into_owned();
         let used = |front: &&std::net::SocketAddr| conf.contains(&front.to_string());
         let fronts: Vec<_> = self.places.fronts.values().filter(used).copied().collect();
         server.wait_ready(&fronts, conf.contains("master_process off"))
@@ -293,7 +294,7 @@ impl<'a> Runner<'a> {
             true => config.text.clone(),
             false => framed(&config.text, self.program.world, self.modules),
         };
-        std::fs::write(self.folder.path.join("nginx.conf"), self.places.fill(&text))
+        std::fs::write(self.directory.path.join("nginx.conf"), self.places.fill(&text))
             .map_err(|error| Failure::new(format!("nginx.conf: {error}")))
     }
 
@@ -301,11 +302,11 @@ impl<'a> Runner<'a> {
         if let Some(label) = label {
             self.configure(label)?;
         }
-        let before = count(&self.folder.read("error.log"), RELOADED);
+        let before = count(&self.directory.read("error.log"), RELOADED);
         self.server()?.signal(Signal::Hup, Receiver::Master)?;
         let shared = Arc::clone(&self.shared);
         shared.bell.wait_until(shared.deadline, None, || {
-            Ok(count(&self.folder.read("error.log"), RELOADED) > before)
+            Ok(count(&self.directory.read("error.log"), RELOADED) > before)
         })
     }
 
@@ -346,7 +347,7 @@ impl<'a> Runner<'a> {
         // No bell rings when a process changes its name.
         let again = condition.is_of_process().then_some(TRY_AGAIN);
         let waited = shared.bell.wait_until(shared.deadline, again, || {
-            self.folder.watch_all();
+            self.directory.watch_all();
             Ok(self.holds(condition) || !locked(&shared.failures).is_empty())
         });
         waited.map_err(|failure| Failure::new(format!("{failure}: {}", self.found(condition))))
@@ -356,8 +357,8 @@ impl<'a> Runner<'a> {
         match condition {
             Condition::Holds(source, matcher) => matcher.matches(&self.text(source)),
             Condition::Lacks(source, matcher) => !matcher.matches(&self.text(source)),
-            Condition::Exists(name) => self.folder.exists(name),
-            Condition::Absent(name) => !self.folder.exists(name),
+            Condition::Exists(name) => self.directory.exists(name),
+            Condition::Absent(name) => !self.directory.exists(name),
             Condition::Compare(quantity, comparison, number) => {
                 self.quantity(quantity).is_some_and(|found| match comparison {
                     Comparison::Equal => found == *number,
@@ -388,9 +389,9 @@ impl<'a> Runner<'a> {
 
     fn text(&self, source: &Source) -> Vec<u8> {
         match source {
-            Source::Log => self.folder.read("error.log"),
-            Source::Access => self.folder.read("access.log"),
-            Source::File(name) => self.folder.read(name),
+            Source::Log => self.directory.read("error.log"),
+            Source::Access => self.directory.read("access.log"),
+            Source::File(name) => self.directory.read(name),
             Source::Output => self.last_output.clone(),
             Source::Process(receiver) => {
                 let server = self.server.as_ref();
@@ -415,15 +416,15 @@ impl<'a> Runner<'a> {
             }
             Quantity::Exit => Some(self.last_exit),
             Quantity::ServerExit => self.server.as_ref()?.exit(),
-            Quantity::Files(name) => i64::try_from(self.folder.files(name).len()).ok(),
-            Quantity::Size(name) => i64::try_from(self.folder.size(name)).ok(),
-            Quantity::Mode(name) => self.folder.mode(name),
+            Quantity::Files(name) => i64::try_from(self.directory.files(name).len()).ok(),
+            Quantity::Size(name) => i64::try_from(self.directory.size(name)).ok(),
+            Quantity::Mode(name) => self.directory.mode(name),
             Quantity::Lines(name) => {
-                let content = self.folder.read(name);
+                let content = self.directory.read(name);
                 i64::try_from(content.iter().filter(|byte| **byte == b'\n').count()).ok()
             }
             Quantity::LogCount(text) => {
-                i64::try_from(count(&self.folder.read("error.log"), text)).ok()
+                i64::try_from(count(&self.directory.read("error.log"), text)).ok()
             }
         }
     }

@@ -37,14 +37,14 @@ pub struct Program {
 pub struct Server {
     program: Program,
     group: Pid,
-    folder: PathBuf,
+    directory: PathBuf,
     shared: Arc<Shared>,
     /// Exit code, or 128 + signal, once the process that was started has ended.
     exit: Arc<Mutex<Option<i64>>>,
 }
 
 impl Program {
-    fn command(&self, folder: &Path) -> Command {
+    fn command(&self, directory: &Path) -> Command {
         let mut command = match self.world {
             World::Windows => {
                 let wine = std::env::var_os("WINE").unwrap_or_else(|| WINE.into());
@@ -56,12 +56,12 @@ impl Program {
         };
         command
             .arg("-p")
-            .arg(self.path(folder))
+            .arg(self.path(directory))
             .arg("-c")
-            .arg(self.path(&folder.join("nginx.conf")))
+            .arg(self.path(&directory.join("nginx.conf")))
             // The log that is used before the configuration's own is known.
             .arg("-e")
-            .arg(self.path(&folder.join("start.log")))
+            .arg(self.path(&directory.join("start.log")))
             .env("LC_ALL", if self.world == World::Windows { "C.UTF-8" } else { "C" })
             .env("TZ", "UTC")
             .stdin(Stdio::null());
@@ -70,7 +70,7 @@ impl Program {
 
     /// A path as the program has it.
     pub fn path(&self, path: &Path) -> String {
-        // Wine's name of this system's root folder.
+        // Wine's name of this system's root directory.
         let drive = if self.world == World::Windows { "Z:" } else { "" };
         format!("{drive}{}", path.display())
     }
@@ -78,16 +78,16 @@ impl Program {
     /// Starts the server, some of whose calls may fail; its output goes to `output.log`.
     pub fn start(
         &self,
-        folder: &Path,
+        directory: &Path,
         shared: Arc<Shared>,
         failing: &[Failing],
     ) -> Result<Server, Failure> {
         let failed = |error: std::io::Error| {
             Failure::new(format!("cannot start {}: {error}", self.binary.display()))
         };
-        let output = std::fs::File::create(folder.join("output.log")).map_err(failed)?;
+        let output = std::fs::File::create(directory.join("output.log")).map_err(failed)?;
         let errors = output.try_clone().map_err(failed)?;
-        let mut command = self.command(folder);
+        let mut command = self.command(directory);
         command.stdout(output).stderr(errors).process_group(0);
         let mut child = match failing {
             [] => command.spawn().map_err(failed)?,
@@ -106,21 +106,21 @@ impl Program {
             *locked(&told) = Some(code);
             watcher.bell.ring();
         });
-        Ok(Server { program: self.clone(), group, folder: folder.to_owned(), shared, exit })
+        Ok(Server { program: self.clone(), group, directory: directory.to_owned(), shared, exit })
     }
 
     /// Runs the binary with further arguments to its end: exit code and both outputs. A server that goes on
     /// running gets TERM when the case's time is over.
     pub fn run(
         &self,
-        folder: &Path,
+        directory: &Path,
         arguments: &[String],
         deadline: Deadline,
     ) -> Result<(i64, Vec<u8>), Failure> {
         let failed = |error: std::io::Error| {
             Failure::new(format!("cannot run {}: {error}", self.binary.display()))
         };
-        let mut command = self.command(folder);
+        let mut command = self.command(directory);
         command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().map_err(failed)?;
         let pid = Pid::from_child(&child);
@@ -228,7 +228,7 @@ impl Server {
             | Signal::Sys => return Err(Failure::new("no such order")),
         };
         let arguments = ["-s".to_owned(), order.to_owned()];
-        match self.program.run(&self.folder, &arguments, Deadline::after(STOP_MAX))? {
+        match self.program.run(&self.directory, &arguments, Deadline::after(STOP_MAX))? {
             (0, _) => Ok(()),
             (_, output) => Err(Failure::new(String::from_utf8_lossy(&output).into_owned())),
         }
@@ -265,7 +265,7 @@ impl Server {
     }
 
     fn pid(&self, file: &str) -> Option<Pid> {
-        let text = std::fs::read_to_string(self.folder.join(file)).ok()?;
+        let text = std::fs::read_to_string(self.directory.join(file)).ok()?;
         Pid::from_raw(text.trim().parse().ok()?)
     }
 }

@@ -51,10 +51,10 @@ pub enum FileOp {
     Write(String, Vec<u8>),
     /// `file append NAME "…"`
     Append(String, Vec<u8>),
-    /// `file delete NAME`: a file, or a folder with what is in it
+    /// `file delete NAME`: a file, or a directory with what is in it
     Delete(String),
-    /// `file folder NAME`
-    Folder(String),
+    /// `file directory NAME`
+    Directory(String),
     /// `file fifo NAME`: a named pipe
     Fifo(String),
     /// `file link NAME TARGET`
@@ -65,9 +65,9 @@ pub enum FileOp {
     Time(String, u64),
     /// `file mode NAME OCTAL`
     Mode(String, u32),
-    /// `file truncate NAME BYTES`: a file, or every file below a folder
+    /// `file truncate NAME BYTES`: a file, or every file below a directory
     Truncate(String, u64),
-    /// `file overwrite NAME OFFSET "…"`: a file, or every file below a folder
+    /// `file overwrite NAME OFFSET "…"`: a file, or every file below a directory
     Overwrite(String, u64, Vec<u8>),
 }
 
@@ -103,13 +103,13 @@ pub enum Quantity {
     Exit,
     /// `server.exit`
     ServerExit,
-    /// `files NAME`: files below a folder
+    /// `files NAME`: files below a directory
     Files(String),
     /// `lines NAME`
     Lines(String),
     /// `size NAME`
     Size(String),
-    /// `mode NAME`: octal permissions of a file or folder; `NAME/*`: of the first file below it
+    /// `mode NAME`: octal permissions of a file or directory; `NAME/*`: of the first file below it
     Mode(String),
     /// `log.count "text"`
     LogCount(Vec<u8>),
@@ -403,7 +403,7 @@ fn file(cursor: &mut Cursor<'_>) -> Result<FileOp, Failure> {
         "write" => FileOp::Write(name, cursor.text("content")?),
         "append" => FileOp::Append(name, cursor.text("content")?),
         "delete" => FileOp::Delete(name),
-        "folder" => FileOp::Folder(name),
+        "directory" => FileOp::Directory(name),
         "fifo" => FileOp::Fifo(name),
         "link" => FileOp::Link(name, cursor.string("a target")?),
         "move" => FileOp::Move(name, cursor.string("a new name")?),

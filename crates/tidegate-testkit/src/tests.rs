@@ -37,8 +37,8 @@ fn words_are_split() {
 fn calls_fail_that_are_to_fail() {
     use std::io::ErrorKind;
     use std::os::unix::fs::FileExt;
-    let folder = tempfile::tempdir().expect("folder");
-    let path = folder.path().join("file");
+    let directory = tempfile::tempdir().expect("directory");
+    let path = directory.path().join("file");
     std::fs::write(&path, b"0123456789").expect("written");
     let check = |failing: &str, expected: [Option<ErrorKind>; 5]| {
         let failing = Failing::parse(failing).expect("understood");
@@ -51,14 +51,14 @@ fn calls_fail_that_are_to_fail() {
                     file.read_at(&mut [0; 4], 4).map(drop),
                     file.read_at(&mut [0; 4], 5).map(drop),
                     file.write_at(b"45", 4).map(drop),
-                    std::fs::File::create_new(folder.path().join("new")).map(drop),
+                    std::fs::File::create_new(directory.path().join("new")).map(drop),
                     std::fs::rename(&path, &path),
                 ];
                 kinds.map(|result| result.err().map(|error| error.kind()))
             });
             thread.join().expect("no panic")
         });
-        let _ = std::fs::remove_file(folder.path().join("new"));
+        let _ = std::fs::remove_file(directory.path().join("new"));
         assert_eq!(found, expected);
     };
     let full = Some(ErrorKind::StorageFull);

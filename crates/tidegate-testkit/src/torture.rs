@@ -83,15 +83,15 @@ pub fn torture(
     options: &TortureOptions,
     mut told: impl FnMut(u32, &TortureReport),
 ) -> Result<TortureReport, Failure> {
-    let folder = tempfile::Builder::new()
+    let directory = tempfile::Builder::new()
         .prefix("tidegate-torture-")
         .tempdir()
-        .map_err(|error| Failure::new(format!("cannot make a folder: {error}")))?;
+        .map_err(|error| Failure::new(format!("cannot make a directory: {error}")))?;
     let origin = origin::start().map_err(|error| Failure::new(format!("origin: {error}")))?;
     // The system gives such a port to nobody who connects: who tries again and again could else
     // meet himself there, and keep the server from its port.
     let front = free(TcpListener::bind).map_err(|error| Failure::new(format!("port: {error}")))?.0;
-    let run = Run { options, folder: folder.path(), origin, front };
+    let run = Run { options, directory: directory.path(), origin, front };
     let mut report = TortureReport::default();
     let mut random = Random::new(options.seed);
     for round in 0..options.rounds {
@@ -111,13 +111,13 @@ pub fn torture(
     let server = run.start(options.rounds)?;
     run.sweep(&mut random, 200, false, &mut report);
     report.mistakes.extend(server.quit().err());
-    run.check_folder(&mut report);
+    run.check_directory(&mut report);
     Ok(report)
 }
 
 struct Run<'a> {
     options: &'a TortureOptions,
-    folder: &'a Path,
+    directory: &'a Path,
     origin: SocketAddr,
     front: SocketAddr,
 }
@@ -130,7 +130,7 @@ struct Visitors {
 impl Run<'_> {
     fn start(&self, round: u32) -> Result<Server, Failure> {
         let configuration = self.configuration(round);
-        Server::start(&self.options.binary, self.folder, self.front, &configuration)
+        Server::start(&self.options.binary, self.directory, self.front, &configuration)
     }
 
     /// Parameters take turns: each must cope with what the others left.
@@ -201,9 +201,9 @@ http {{
     }
 
     /// What is left after a graceful end: no temporary file, and no more than is allowed.
-    fn check_folder(&self, report: &mut TortureReport) {
+    fn check_directory(&self, report: &mut TortureReport) {
         let mut sizes = BTreeMap::new();
-        collect(&self.folder.join("cache"), &mut sizes);
+        collect(&self.directory.join("cache"), &mut sizes);
         let blocks: u64 = sizes.values().map(|size| size.next_multiple_of(4096)).sum();
         if blocks > SIZE_MAX {
             report.mistakes.push(format!("{blocks} bytes of at most {SIZE_MAX} are on disk"));
@@ -255,8 +255,8 @@ impl std::fmt::Display for TortureReport {
     }
 }
 
-fn collect(folder: &Path, sizes: &mut BTreeMap<PathBuf, u64>) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
+fn collect(directory: &Path, sizes: &mut BTreeMap<PathBuf, u64>) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
     for entry in entries.flatten() {
         let own = entry.file_name().as_encoded_bytes().starts_with(b".");
         match entry.metadata() {

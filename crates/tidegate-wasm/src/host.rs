@@ -37,7 +37,7 @@ pub(crate) struct State {
 
 impl State {
     /// # Errors
-    /// A folder cannot be opened.
+    /// A directory cannot be opened.
     pub(crate) fn new(settings: &Settings, watch: Arc<Watch>) -> wasmtime::Result<State> {
         let output = Output::default();
         let mut wasi = WasiCtxBuilder::new();
@@ -47,10 +47,11 @@ impl State {
         wasi.max_random_size(RANDOM_BYTES_MAX);
         wasi.stdout(output.clone()).stderr(output.clone());
         wasi.envs(&settings.environment);
-        for folder in &settings.folders {
-            let rights = if folder.writable { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
-            wasi.preopened_dir(&folder.host, &folder.guest, rights).map_err(|error| {
-                error.context(format!("folder \"{}\" cannot be opened", folder.host.display()))
+        for directory in &settings.directories {
+            let rights = if directory.writable { FsPerms::ReadWrite } else { FsPerms::ReadOnly };
+            wasi.preopened_dir(&directory.host, &directory.guest, rights).map_err(|error| {
+                error
+                    .context(format!("directory \"{}\" cannot be opened", directory.host.display()))
             })?;
         }
         let mut http = WasiHttpCtx::new();

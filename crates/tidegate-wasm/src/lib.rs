@@ -12,7 +12,7 @@
 //! A [`Program`] is compiled once; an [`Application`] runs it as its [`Settings`] say. Each request has an
 //! instance of its own, with a memory that begins empty, unless instances may be used again. An instance
 //! sees nothing but its request, clocks and random numbers, and what its settings give it: variables of
-//! the environment, folders. There is no network.
+//! the environment, directories. There is no network.
 //!
 //! What it does wrong ends its own request: a trap, too much memory, used-up fuel. One that nobody waits
 //! for any more is interrupted, whether it computes or waits.
@@ -52,12 +52,12 @@ pub struct Settings {
     /// Variables of the environment that instances see: names and values.
     pub environment: Vec<(String, String)>,
     /// Directories that instances see.
-    pub folders: Vec<Folder>,
+    pub directories: Vec<Directory>,
 }
 
-/// A folder that instances see.
+/// A directory that instances see.
 #[derive(Clone, Debug)]
-pub struct Folder {
+pub struct Directory {
     /// The directory as the server sees it.
     pub host: PathBuf,
     /// Its name for the instance.
@@ -73,7 +73,7 @@ impl Default for Settings {
             fuel: None,
             requests_max: 1,
             environment: Vec::new(),
-            folders: Vec::new(),
+            directories: Vec::new(),
         }
     }
 }

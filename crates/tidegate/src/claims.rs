@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 const NAME_BYTES_MAX: u64 = 256;
 
 /// Permissions of a directory that is made here.
-const FOLDER_MODE: u32 = 0o700;
+const DIRECTORY_MODE: u32 = 0o700;
 
 /// What came of one attempt.
 enum Attempt {
@@ -37,15 +37,15 @@ enum Attempt {
 /// A directory that another server uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimError {
-    folder: PathBuf,
+    directory: PathBuf,
     /// The name of the other family, as far as it is known.
     family: String,
 }
 
 impl fmt::Display for ClaimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (folder, family) = (self.folder.display(), &self.family);
-        write!(f, "cache folder \"{folder}\" is in use by another server ({family})")
+        let (directory, family) = (self.directory.display(), &self.family);
+        write!(f, "cache directory \"{directory}\" is in use by another server ({family})")
     }
 }
 
@@ -56,21 +56,21 @@ impl std::error::Error for ClaimError {}
 ///
 /// # Errors
 /// Another server uses one of them.
-pub(crate) fn take(folders: &[PathBuf]) -> Result<Vec<File>, ClaimError> {
+pub(crate) fn take(directories: &[PathBuf]) -> Result<Vec<File>, ClaimError> {
     let mut claims = Vec::new();
-    for folder in folders {
-        claims.extend(take_patiently(folder, family::name())?);
+    for directory in directories {
+        claims.extend(take_patiently(directory, family::name())?);
     }
     Ok(claims)
 }
 
-fn take_patiently(folder: &Path, name: &str) -> Result<Option<File>, ClaimError> {
+fn take_patiently(directory: &Path, name: &str) -> Result<Option<File>, ClaimError> {
     let mut tries = 1;
     loop {
-        match attempt(folder, name) {
+        match attempt(directory, name) {
             Ok(Attempt::Shared(file)) => return Ok(Some(file)),
             Ok(Attempt::Taken(family)) if tries == TRIES => {
-                return Err(ClaimError { folder: folder.to_owned(), family });
+                return Err(ClaimError { directory: directory.to_owned(), family });
             }
             Ok(Attempt::Taken(_)) => tries += 1,
             Err(_) => return Ok(None),
@@ -82,11 +82,11 @@ fn take_patiently(folder: &Path, name: &str) -> Result<Option<File>, ClaimError>
 /// The name is written by who has the lock alone, and read by who shares it: as long as somebody does, it does
 /// not change. On the way from one to the other the lock is nobody's for a moment, which is why the name is read
 /// again behind it.
-fn attempt(folder: &Path, name: &str) -> io::Result<Attempt> {
-    if !folder.exists() {
-        file::create_folder(folder, FOLDER_MODE, true)?;
+fn attempt(directory: &Path, name: &str) -> io::Result<Attempt> {
+    if !directory.exists() {
+        file::create_directory(directory, DIRECTORY_MODE, true)?;
     }
-    let mut file = file::open_plain(&folder.join(CLAIM), true)?;
+    let mut file = file::open_plain(&directory.join(CLAIM), true)?;
     match file.try_lock() {
         Ok(()) => {
             file.set_len(0)?;
@@ -116,8 +116,8 @@ mod tests {
     #[test]
     fn relatives_share_and_others_wait_for_the_last_of_them() {
         let top = std::env::temp_dir().join(format!("tidegate-claims-{}", std::process::id()));
-        let folder = top.join("made/cache");
-        let shared = |name: &str| match attempt(&folder, name).unwrap() {
+        let directory = top.join("made/cache");
+        let shared = |name: &str| match attempt(&directory, name).unwrap() {
             Attempt::Shared(file) => Ok(file),
             Attempt::Taken(by) => Err(by),
         };

@@ -101,7 +101,7 @@ fn test(
             report.line(&format!("the configuration file {file} syntax is ok"));
             let mut refused: Vec<String> =
                 built.try_sockets().iter().map(ToString::to_string).collect();
-            refused.extend(built.make_missing_folders().err().map(|found| found.message));
+            refused.extend(built.make_missing_directories().err().map(|found| found.message));
             refused.iter().for_each(|message| report.say(Level::Emerg, message));
             !refused.is_empty()
         }

@@ -70,8 +70,8 @@ pub(crate) fn read_again(origin: &Origin, bundle: Bundle) -> Parsed {
 }
 
 fn parse(origin: &Origin, loader: &dyn Loader) -> Parsed {
-    let folder = origin.file.parent().unwrap_or(Path::new("/"));
-    let mut parser = Parser::new(loader, folder);
+    let directory = origin.file.parent().unwrap_or(Path::new("/"));
+    let mut parser = Parser::new(loader, directory);
     let mut statements = Vec::new();
     if !origin.directives.is_empty() {
         statements = parser.parse_fragment("command line", origin.directives.as_bytes());
@@ -115,7 +115,7 @@ impl Parsed {
             let environment = Environment {
                 modules: tidegate_modules::MODULES,
                 prefix: &origin.prefix,
-                conf_folder: origin.file.parent().unwrap_or(Path::new("/")),
+                conf_directory: origin.file.parent().unwrap_or(Path::new("/")),
                 error_log: &origin.error_log,
                 layout: CHOSEN,
                 resources: making.resources,

@@ -13,7 +13,7 @@ use tidegate_plan::Survivors;
 
 use crate::configuration::{Making, Origin, Parsed};
 use crate::listening::{self, BindError, Listening, open_patiently, socket_file};
-use crate::resources::{Findings, Folders, Opened};
+use crate::resources::{Directories, Findings, Opened};
 use crate::rights::{self, Rights};
 use crate::worker::threads;
 
@@ -26,7 +26,7 @@ pub(crate) struct Generation {
     pub bundle: Bundle,
     pub findings: Findings,
     pub rights: Rights,
-    pub folders: Folders,
+    pub directories: Directories,
     /// Locks of directories that one server alone may use.
     pub claims: Vec<File>,
     pub listening: Vec<Listening>,
@@ -56,7 +56,7 @@ impl Generation {
             return None;
         };
         parsed.diagnostics.extend(told);
-        let (held, findings, folders) = resources.into_parts();
+        let (held, findings, directories) = resources.into_parts();
         let log_paths = held.iter().map(|log| log.path().to_owned()).collect();
         let generation = Generation {
             number,
@@ -66,7 +66,7 @@ impl Generation {
             bundle: std::mem::take(&mut parsed.bundle),
             findings,
             rights,
-            folders,
+            directories,
             claims: Vec::new(),
             listening: Vec::new(),
         };
@@ -81,8 +81,8 @@ impl Generation {
     ///
     /// # Errors
     /// One cannot be made.
-    pub(crate) fn give_folders(&self) -> Result<(), Diagnostic> {
-        rights::make_folders(&self.folders, self.rights.credentials.as_ref())
+    pub(crate) fn give_directories(&self) -> Result<(), Diagnostic> {
+        rights::make_directories(&self.directories, self.rights.credentials.as_ref())
     }
 
     /// Whether the worker process of `running` cannot become what this one's has to be: its user, groups,
@@ -98,11 +98,11 @@ impl Built {
     ///
     /// # Errors
     /// One cannot be made.
-    pub(crate) fn make_missing_folders(&self) -> Result<(), Diagnostic> {
+    pub(crate) fn make_missing_directories(&self) -> Result<(), Diagnostic> {
         let generation = &self.generation;
-        let written = generation.folders.written.iter().filter(|folder| !folder.exists());
-        let missing = Folders { written: written.cloned().collect(), claimed: Vec::new() };
-        rights::make_folders(&missing, generation.rights.credentials.as_ref())
+        let written = generation.directories.written.iter().filter(|directory| !directory.exists());
+        let missing = Directories { written: written.cloned().collect(), claimed: Vec::new() };
+        rights::make_directories(&missing, generation.rights.credentials.as_ref())
     }
 
     fn wanted(&self) -> Vec<&ListenerPlan> {

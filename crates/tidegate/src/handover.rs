@@ -270,7 +270,7 @@ impl<'a> Writer<'a> {
         self.option(rights.core_bytes_max);
         // Priorities go from -20 to 20.
         self.option(rights.priority.map(|priority| u64::from(priority.saturating_add(100) as u32)));
-        self.path(rights.folder.as_deref().unwrap_or(Path::new("")));
+        self.path(rights.directory.as_deref().unwrap_or(Path::new("")));
     }
 }
 
@@ -389,15 +389,15 @@ impl Reader {
             Some(shifted) => Some(i32::try_from(shifted).map_err(|_| malformed())? - 100),
             None => None,
         };
-        let folder = self.path()?;
-        let folder = (!folder.as_os_str().is_empty()).then_some(folder);
+        let directory = self.path()?;
+        let directory = (!directory.as_os_str().is_empty()).then_some(directory);
         Ok(Rights {
             credentials,
             sends_from_anywhere,
             files_max,
             core_bytes_max,
             priority,
-            folder,
+            directory,
             // The worker's system knows them.
             groups: Vec::new(),
         })

@@ -29,7 +29,7 @@ pub(crate) struct Findings {
 
 /// Directories that the worker needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Folders {
+pub(crate) struct Directories {
     /// Requests write into them.
     pub written: Vec<PathBuf>,
     /// One server alone may use them.
@@ -48,7 +48,7 @@ pub(crate) struct Opened<'a> {
     machine: Machine,
     /// Each name is asked for once.
     names: RefCell<HashMap<String, Vec<IpAddr>>>,
-    folders: RefCell<HashSet<PathBuf>>,
+    directories: RefCell<HashSet<PathBuf>>,
     claimed: RefCell<HashSet<PathBuf>>,
     sends_from_anywhere: Cell<bool>,
 }
@@ -62,7 +62,7 @@ impl<'a> Opened<'a> {
             contents: RefCell::default(),
             machine: Machine::look(),
             names: RefCell::default(),
-            folders: RefCell::default(),
+            directories: RefCell::default(),
             claimed: RefCell::default(),
             sends_from_anywhere: Cell::default(),
         }
@@ -73,18 +73,18 @@ impl<'a> Opened<'a> {
         self.sends_from_anywhere.get()
     }
 
-    /// The logs that were opened, what was found out, the folders that are written into.
-    pub(crate) fn into_parts(self) -> (Vec<Arc<LogFile>>, Findings, Folders) {
+    /// The logs that were opened, what was found out, the directories that are written into.
+    pub(crate) fn into_parts(self) -> (Vec<Arc<LogFile>>, Findings, Directories) {
         let findings = Findings {
             machine: self.machine,
             names: self.names.into_inner().into_iter().collect(),
             contents: self.contents.into_inner().into_iter().collect(),
         };
-        let folders = Folders {
-            written: self.folders.into_inner().into_iter().collect(),
+        let directories = Directories {
+            written: self.directories.into_inner().into_iter().collect(),
             claimed: self.claimed.into_inner().into_iter().collect(),
         };
-        (self.held.into_inner().into_values().collect(), findings, folders)
+        (self.held.into_inner().into_values().collect(), findings, directories)
     }
 }
 
@@ -129,10 +129,10 @@ impl Resources for Opened<'_> {
         self.machine.clone()
     }
 
-    fn folder(&self, path: &Path) {
-        let mut folders = self.folders.borrow_mut();
-        if !folders.contains(path) {
-            folders.insert(path.to_owned());
+    fn directory(&self, path: &Path) {
+        let mut directories = self.directories.borrow_mut();
+        if !directories.contains(path) {
+            directories.insert(path.to_owned());
         }
     }
 

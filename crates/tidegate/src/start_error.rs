@@ -21,7 +21,7 @@ pub(crate) enum StartError {
     /// Not every address is listened on; why not was reported one by one.
     Bind,
     /// A directory could not be made, or given to the worker's user.
-    Folder(Diagnostic),
+    Directory(Diagnostic),
     /// Another server uses a cache's directory.
     #[cfg(unix)]
     Claim(ClaimError),
@@ -46,7 +46,7 @@ impl fmt::Display for StartError {
                 write!(f, "invalid sockets in environment variable {variable}: {error}")
             }
             StartError::Bind => f.write_str("still could not bind()"),
-            StartError::Folder(found) => f.write_str(&found.message),
+            StartError::Directory(found) => f.write_str(&found.message),
             #[cfg(unix)]
             StartError::Claim(error) => error.fmt(f),
             StartError::PidFile(error) => error.fmt(f),

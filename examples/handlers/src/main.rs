@@ -1,5 +1,5 @@
 //! Tidegate with three handlers of its own: a page made for each request, an answer out of a database, and
-//! work that takes its time. Copy this folder to begin an application; README.md tells how to run it.
+//! work that takes its time. Copy this directory to begin an application; README.md tells how to run it.
 #![forbid(unsafe_code)]
 
 mod database;

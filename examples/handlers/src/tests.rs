@@ -17,8 +17,8 @@ fn the_document_is_new_each_time_and_always_as_long() {
 
 #[test]
 fn towns_come_from_the_database() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("towns.db").to_str().unwrap().to_owned();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("towns.db").to_str().unwrap().to_owned();
     let ask = |target: &str| {
         let request = Request::for_test("GET", target).with_variable("example_database", &file);
         let answer = database::answer(request).unwrap().into_bytes().unwrap();

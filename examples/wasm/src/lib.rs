@@ -1,4 +1,4 @@
-//! A component of the world `wasi:http/proxy`: a page of 10 kB, made anew for each request. Copy this folder
+//! A component of the world `wasi:http/proxy`: a page of 10 kB, made anew for each request. Copy this directory
 //! to begin an application; README.md tells how to build and run it.
 #![forbid(unsafe_code)]
 

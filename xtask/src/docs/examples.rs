@@ -22,9 +22,9 @@ const NAMES: [(&str, &str); 8] = [
 ];
 
 /// For each directive the statement that stands in most cases; of two the shorter one, then the first by letters.
-pub(super) fn collect(folder: &Path) -> Result<BTreeMap<Subject, String>, String> {
+pub(super) fn collect(directory: &Path) -> Result<BTreeMap<Subject, String>, String> {
     let mut counts: BTreeMap<Subject, BTreeMap<String, usize>> = BTreeMap::new();
-    for text in files(folder)? {
+    for text in files(directory)? {
         for case in text.split("\n# ") {
             for (subject, statement) in of_case(case) {
                 *counts.entry(subject).or_default().entry(statement).or_default() += 1;
@@ -40,10 +40,10 @@ pub(super) fn collect(folder: &Path) -> Result<BTreeMap<Subject, String>, String
     Ok(counts.into_iter().filter_map(best).collect())
 }
 
-fn files(folder: &Path) -> Result<Vec<String>, String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+fn files(directory: &Path) -> Result<Vec<String>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", directory.display());
     let mut texts = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
+    for entry in std::fs::read_dir(directory).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
         if path.is_dir() {
             texts.extend(files(&path)?);

@@ -9,19 +9,19 @@ pub(super) struct Seed {
     pub bytes: Vec<u8>,
 }
 
-/// The seeds of a folder in order of their names, so that a run repeats on any file system.
-pub(super) fn read_seeds(folder: &Path) -> Result<Vec<Seed>, String> {
-    let entries =
-        std::fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+/// The seeds of a directory in order of their names, so that a run repeats on any file system.
+pub(super) fn read_seeds(directory: &Path) -> Result<Vec<Seed>, String> {
+    let entries = std::fs::read_dir(directory)
+        .map_err(|error| format!("{}: {error}", directory.display()))?;
     let mut seeds = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(|error| format!("{}: {error}", folder.display()))?;
+        let entry = entry.map_err(|error| format!("{}: {error}", directory.display()))?;
         let bytes = std::fs::read(entry.path())
             .map_err(|error| format!("{}: {error}", entry.path().display()))?;
         seeds.push(Seed { name: entry.file_name().to_string_lossy().into_owned(), bytes });
     }
     if seeds.is_empty() {
-        return Err(format!("{}: no seeds", folder.display()));
+        return Err(format!("{}: no seeds", directory.display()));
     }
     seeds.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(seeds)

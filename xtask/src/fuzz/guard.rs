@@ -24,12 +24,12 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// `failures` is the folder for inputs that broke something; made when the first one appears.
+    /// `failures` is the directory for inputs that broke something; made when the first one appears.
     pub(super) fn new(failures: PathBuf, careful: bool) -> Guard {
         let running = Running::default();
         let (alive, ended) = mpsc::channel();
-        let (watched, folder) = (running.clone(), failures.clone());
-        std::thread::spawn(move || watch(&ended, &watched, &folder));
+        let (watched, directory) = (running.clone(), failures.clone());
+        std::thread::spawn(move || watch(&ended, &watched, &directory));
         Guard { failures, careful, running, _alive: alive }
     }
 
@@ -65,9 +65,9 @@ fn watch(ended: &mpsc::Receiver<()>, running: &Running, failures: &Path) {
 }
 
 /// Writes an input; the answer is its path.
-fn keep(folder: &Path, name: &str, input: &[u8]) -> Result<String, String> {
-    let file = folder.join(name);
-    std::fs::create_dir_all(folder)
+fn keep(directory: &Path, name: &str, input: &[u8]) -> Result<String, String> {
+    let file = directory.join(name);
+    std::fs::create_dir_all(directory)
         .and_then(|()| std::fs::write(&file, input))
         .map_err(|error| format!("{}: {error}", file.display()))?;
     Ok(file.display().to_string())

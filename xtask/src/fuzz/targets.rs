@@ -1,4 +1,4 @@
-//! The list of fuzz targets. Each name has a folder of seeds in `fuzz/seeds/`, a libFuzzer program
+//! The list of fuzz targets. Each name has a directory of seeds in `fuzz/seeds/`, a libFuzzer program
 //! in `fuzz/fuzz_targets/` and a `[[bin]]` in `fuzz/Cargo.toml`; a test keeps the four in step.
 
 use super::rounds::Target;

@@ -57,12 +57,12 @@ fn mutations_repeat_differ_and_stay_small() {
     assert!(distinct.iter().all(|input| input.len() <= INPUT_BYTES_MAX));
 }
 
-/// A repository with one target's seeds, below the build folder.
+/// A repository with one target's seeds, below the build directory.
 fn sample_repository(name: &str) -> PathBuf {
     let unique = format!("xtask-fuzz-{name}-{}", std::process::id());
     let root = std::env::temp_dir().join(unique);
     let seeds = root.join("fuzz/seeds/sample");
-    std::fs::create_dir_all(&seeds).expect("a temporary folder can be made");
+    std::fs::create_dir_all(&seeds).expect("a temporary directory can be made");
     std::fs::write(seeds.join("one"), b"bytes=0-99").expect("a seed can be written");
     root
 }
@@ -80,10 +80,10 @@ fn a_broken_target_is_found_and_its_input_kept() {
     let options = Options { iterations: 50_000, ..Options::default() };
     assert_eq!(rounds::run(&root, &[sample], &options), Ok(false));
     let kept = std::fs::read_dir(root.join("target/fuzz-failures"))
-        .expect("the folder of failures was made")
+        .expect("the directory of failures was made")
         .count();
     assert_eq!(kept, 1);
-    std::fs::remove_dir_all(root).expect("the temporary folder can be removed");
+    std::fs::remove_dir_all(root).expect("the temporary directory can be removed");
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_whole_target_passes_and_a_missing_one_is_told() {
     assert!(rounds::run(&root, &targets, &options).is_err());
     let unseeded = [Target { name: "unseeded", run: |_| {} }];
     assert!(rounds::run(&root, &unseeded, &Options::default()).is_err());
-    std::fs::remove_dir_all(root).expect("the temporary folder can be removed");
+    std::fs::remove_dir_all(root).expect("the temporary directory can be removed");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn careful_mode_keeps_the_last_input() {
     assert_eq!(guard.run("sample", |_| {}, b"before the abort"), Ok(()));
     let kept = std::fs::read(root.join("failures/sample-last"));
     assert_eq!(kept.expect("the input was written first"), b"before the abort");
-    std::fs::remove_dir_all(root).expect("the temporary folder can be removed");
+    std::fs::remove_dir_all(root).expect("the temporary directory can be removed");
 }
 
 #[test]
@@ -124,9 +124,9 @@ fn names_in(text: &str, before: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn names_of_files(folder: &Path) -> BTreeSet<String> {
-    std::fs::read_dir(folder)
-        .expect("the folder is there")
+fn names_of_files(directory: &Path) -> BTreeSet<String> {
+    std::fs::read_dir(directory)
+        .expect("the directory is there")
         .filter_map(|entry| {
             let path = entry.ok()?.path();
             Some(path.file_stem()?.to_string_lossy().into_owned())

@@ -14,12 +14,12 @@ pub(super) const CONFIG_FILE: &str = "apache.conf";
 /// # Errors
 /// `NotFound` without mod_php or the module prefork.
 pub(super) fn write_config(directory: &Path, listen: SocketAddr) -> io::Result<()> {
-    let modules = MODULE_FOLDERS.iter().map(Path::new).find(|folder| folder.is_dir());
+    let modules = MODULE_DIRECTORIES.iter().map(Path::new).find(|directory| directory.is_dir());
     let missing = |what: &str| io::Error::new(io::ErrorKind::NotFound, format!("no {what}"));
     let modules = modules.ok_or_else(|| missing("modules of Apache"))?;
     let php = php_module(modules)?.ok_or_else(|| missing("mod_php"))?;
     let (modules, php, shown) = (modules.display(), php.display(), directory.display());
-    // It never serves as root; so its user must be let into the folder.
+    // It never serves as root; so its user must be let into the directory.
     let user = match rustix::process::geteuid().is_root() {
         true => {
             fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
@@ -43,9 +43,9 @@ pub(super) fn write_config(directory: &Path, listen: SocketAddr) -> io::Result<(
 }
 
 /// `libphp8.2.so` and the like.
-fn php_module(folder: &Path) -> io::Result<Option<PathBuf>> {
+fn php_module(directory: &Path) -> io::Result<Option<PathBuf>> {
     let mut found = None;
-    for entry in fs::read_dir(folder)? {
+    for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with("libphp") && name.ends_with(".so") {
@@ -55,7 +55,7 @@ fn php_module(folder: &Path) -> io::Result<Option<PathBuf>> {
     Ok(found)
 }
 
-const MODULE_FOLDERS: [&str; 3] =
+const MODULE_DIRECTORIES: [&str; 3] =
     ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules", "/etc/httpd/modules"];
 /// More than there are connections.
 const PROCESSES: usize = 128;

@@ -64,8 +64,8 @@ pub(crate) fn write_config(
         Kind::TrafficServer => {
             for (name, content) in traffic_server_config(directory, listen, origin) {
                 let file = directory.join(name);
-                if let Some(folder) = file.parent() {
-                    fs::create_dir_all(folder)?;
+                if let Some(directory) = file.parent() {
+                    fs::create_dir_all(directory)?;
                 }
                 fs::write(file, content)?;
             }
@@ -113,7 +113,7 @@ fn varnish_config(origin: SocketAddr) -> String {
     format!("vcl 4.1;\nbackend origin {{ .host = \"{host}\"; .port = \"{port}\"; }}\n")
 }
 
-/// Files below the folder. What its manual asks for to read while another writes is on; one thread
+/// Files below the directory. What its manual asks for to read while another writes is on; one thread
 /// as it has one processor.
 fn traffic_server_config(
     directory: &Path,
@@ -122,7 +122,7 @@ fn traffic_server_config(
 ) -> Vec<(&'static str, String)> {
     let root = directory.display();
     let (host, port) = (listen.ip(), listen.port());
-    let folders = [
+    let directories = [
         ("prefix", ""),
         ("exec_prefix", ""),
         ("bindir", ""),
@@ -137,7 +137,7 @@ fn traffic_server_config(
         ("logdir", "/temp"),
         ("cachedir", "/cache"),
     ];
-    let folders = folders.map(|(name, folder)| format!("{name}: {root}{folder}\n"));
+    let directories = directories.map(|(name, directory)| format!("{name}: {root}{directory}\n"));
     let records = [
         format!("http.server_ports STRING {port}:ip-in={host}"),
         "admin.user_id STRING #-1".to_owned(),
@@ -158,7 +158,7 @@ fn traffic_server_config(
     let allow =
         "ip_allow:\n  - apply: in\n    ip_addrs: 0/0\n    action: allow\n    methods: ALL\n";
     vec![
-        ("runroot.yaml", folders.concat()),
+        ("runroot.yaml", directories.concat()),
         ("conf/records.config", records.concat()),
         ("conf/storage.config", format!("{root}/cache 1G\n")),
         ("conf/remap.config", format!("map / http://{origin}/\n")),

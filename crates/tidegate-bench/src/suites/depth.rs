@@ -1,4 +1,4 @@
-//! The depth suite: what folders on the way to a small file cost, as in a published comparison.
+//! The depth suite: what directories on the way to a small file cost, as in a published comparison.
 //!
 //! One server answers for all depths, a slice of time each in turn, so that what is compared has the same neighbours.
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::quick::{disturbance, measure_on, warmed};
 use super::{Better, CaseReport, Context, Measure, Row, Sample, alternate};
 use crate::chart::{Axis, Line, lines};
-use crate::config::{Lookup, SMALL_FILE, Scenario, folders};
+use crate::config::{Lookup, SMALL_FILE, Scenario, directories};
 use crate::load::{Ask, Mode, Plan, Unanswered};
 use crate::page;
 use crate::probe;
@@ -26,14 +26,14 @@ pub(crate) struct Case {
     targets: [Option<f64>; DEPTHS.len()],
 }
 
-/// Folders on the way to the file.
+/// Directories on the way to the file.
 pub(crate) const DEPTHS: [usize; 4] = [1, 12, 55, 120];
 
 /// The suite's table.
 pub(crate) const CASES: [Case; 6] = [
     Case {
         name: "plain",
-        about: "a file of 452 bytes, 1, 12, 55 and 120 folders deep",
+        about: "a file of 452 bytes, 1, 12, 55 and 120 directories deep",
         lookup: Lookup::Plain,
         hit: true,
         targets: [Some(0.52), None, None, None],
@@ -139,13 +139,13 @@ impl Case {
     fn ask(&self, server: &Server, depth: usize) -> Result<Ask, String> {
         let name = if self.hit { SMALL_FILE.0 } else { "none.html" };
         let status = if self.hit { 200 } else { 404 };
-        let target = format!("{}/{name}", folders(depth));
+        let target = format!("{}/{name}", directories(depth));
         let answer = probe::ask(server.address(), &target, PATIENCE);
-        let answer = answer.map_err(|error| format!("{depth} folders: {error:?}"))?;
+        let answer = answer.map_err(|error| format!("{depth} directories: {error:?}"))?;
         let body_bytes = answer.body.len() as u64;
         if answer.status != status || (self.hit && body_bytes != SMALL_FILE.1) {
             let status = answer.status;
-            return Err(format!("{depth} folders: status {status}, {body_bytes} body bytes"));
+            return Err(format!("{depth} directories: status {status}, {body_bytes} body bytes"));
         }
         Ok(Ask { status, ..Ask::counted(target, body_bytes) })
     }
@@ -172,7 +172,7 @@ impl Sum {
     }
 }
 
-/// What depth costs: one depth's cost by that of one folder.
+/// What depth costs: one depth's cost by that of one directory.
 struct Flat {
     name: &'static str,
     depth: usize,
@@ -180,8 +180,12 @@ struct Flat {
 }
 
 const FLAT: [Flat; 2] = [
-    Flat { name: "55 folders / 1 folder", depth: 2, required: Some(Limit::MedianAtMost(1.03)) },
-    Flat { name: "120 folders / 1 folder", depth: 3, required: None },
+    Flat {
+        name: "55 directories / 1 directory",
+        depth: 2,
+        required: Some(Limit::MedianAtMost(1.03)),
+    },
+    Flat { name: "120 directories / 1 directory", depth: 3, required: None },
 ];
 
 impl Flat {
@@ -208,7 +212,7 @@ pub(crate) fn html(environment: &Environment, reports: &[CaseReport]) -> String 
     page.push_str("<div class=\"charts\">");
     let end = reports.iter().flat_map(rates).flat_map(|line| line.points);
     let end = end.map(|(_, rate)| rate).fold(1.0, f64::max);
-    let x = Axis { end: DEPTHS[DEPTHS.len() - 1] as f64, unit: "folders", decimals: 0 };
+    let x = Axis { end: DEPTHS[DEPTHS.len() - 1] as f64, unit: "directories", decimals: 0 };
     let y = Axis { end: end / 1e3, unit: "1000 requests/s", decimals: 0 };
     for report in reports {
         let case = CASES.iter().find(|case| report.rows.iter().any(|row| row.case == case.name));
@@ -248,15 +252,15 @@ fn scaled(lines: Vec<Line>) -> Vec<Line> {
 
 /// CPU and rate at each of [`DEPTHS`].
 const NAMES: [[&str; 2]; DEPTHS.len()] = [
-    ["1 folder: CPU per request", "1 folder: requests/s"],
-    ["12 folders: CPU per request", "12 folders: requests/s"],
-    ["55 folders: CPU per request", "55 folders: requests/s"],
-    ["120 folders: CPU per request", "120 folders: requests/s"],
+    ["1 directory: CPU per request", "1 directory: requests/s"],
+    ["12 directories: CPU per request", "12 directories: requests/s"],
+    ["55 directories: CPU per request", "55 directories: requests/s"],
+    ["120 directories: CPU per request", "120 directories: requests/s"],
 ];
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Depths take turns within a run, so that what the machine does meanwhile meets all alike.
 const SLICES: u32 = 5;
 const LEGEND: &str = "<p>A closed loop of keepalive connections asks one server with one worker for one file \
-after another: the file of 452 bytes below so many folders, or a name beside it that does not exist. Each \
+after another: the file of 452 bytes below so many directories, or a name beside it that does not exist. Each \
 depth is measured on the same running server, both servers in turn. Drawn: median requests per second \
-against the number of folders.</p>";
+against the number of directories.</p>";

@@ -1,7 +1,7 @@
 //! The suite depth: its rows, its drawing, and one small run with genuine nginx on both sides.
 
 use crate::chart::{Axis, Line, lines};
-use crate::config::folders;
+use crate::config::directories;
 use crate::options::Suite;
 use crate::report::{json, table};
 use crate::statistics::Verdict;
@@ -11,10 +11,10 @@ use crate::suites::{Case, cases, measure};
 use super::{options, with_nginx_in_both_places};
 
 #[test]
-fn folders_are_below_each_other() {
-    assert_eq!(folders(0), "");
-    assert_eq!(folders(3), "/a/b/c");
-    assert!(folders(120).ends_with("/y/z/a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p"));
+fn directories_are_below_each_other() {
+    assert_eq!(directories(0), "");
+    assert_eq!(directories(3), "/a/b/c");
+    assert!(directories(120).ends_with("/y/z/a/b/c/d/e/f/g/h/i/j/k/l/m/n/o/p"));
 }
 
 #[test]
@@ -65,7 +65,8 @@ fn small_run_with_nginx_in_both_places() {
         for row in &report.rows {
             assert_eq!((row.tidegate.len(), row.nginx.len(), row.errors), (1, 1, 0), "{row:?}");
         }
-        let flat = report.rows.iter().find(|row| row.measure.name == "55 folders / 1 folder");
+        let flat =
+            report.rows.iter().find(|row| row.measure.name == "55 directories / 1 directory");
         let flat = flat.expect("the row");
         let costs: Vec<f64> = report.rows.iter().map(|row| row.tidegate[0]).collect();
         assert_eq!(flat.tidegate[0], costs[4] / costs[0]);
@@ -74,7 +75,7 @@ fn small_run_with_nginx_in_both_places() {
         assert_eq!(flat.unmet(true).is_some(), flat.verdict() == Verdict::Missed);
     }
     let text = table(&environment, &reports);
-    assert!(text.contains("55 folders: requests/s") && text.contains("≤ 1.03"), "{text}");
+    assert!(text.contains("55 directories: requests/s") && text.contains("≤ 1.03"), "{text}");
     assert!(json(&environment, &reports).to_string().contains(r#""case":"symlinks-404""#));
     let page = html(&environment, &reports);
     assert!(page.starts_with("<!doctype html>") && page.ends_with("</body></html>\n"));

@@ -236,14 +236,14 @@ fn an_eager_origin_sends_its_first_part_at_once() {
 fn other_caches_get_their_own_configuration() {
     #[track_caller]
     fn check(kind: Kind, file: &str, expected: &[&str]) {
-        let folder = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a directory");
         let [listen, origin] = ["127.0.0.1:8080", "127.0.0.1:9090"].map(|it| it.parse());
         let (listen, origin) = (listen.expect("an address"), origin.expect("an address"));
         let scenario = Scenario::ProxyDefault;
-        write_other_config(kind, folder.path(), listen, origin, scenario).expect("written");
-        let text = std::fs::read_to_string(folder.path().join(file)).expect("the file");
+        write_other_config(kind, directory.path(), listen, origin, scenario).expect("written");
+        let text = std::fs::read_to_string(directory.path().join(file)).expect("the file");
         for line in expected {
-            let line = line.replace("ROOT", &folder.path().display().to_string());
+            let line = line.replace("ROOT", &directory.path().display().to_string());
             assert!(text.lines().any(|it| it == line), "{line} in {text}");
         }
     }

@@ -15,14 +15,14 @@ fn rates(own_deep: f64, long_deep: f64) -> Rates {
 }
 
 #[test]
-fn goals_are_about_55_folders() {
+fn goals_are_about_55_directories() {
     #[track_caller]
     fn check(own_deep: f64, long_deep: f64, expected: &[&str]) {
         assert_eq!(rates(own_deep, long_deep).unmet(), expected);
     }
     check(960.0, 100.0, &[]);
-    check(900.0, 100.0, &["Tidegate, 55 folders / 1 folder is 0.90, must be ≥ 0.95"]);
-    let slow = "55 folders, Tidegate / long name of the whole path is 4.80, must be ≥ 5";
+    check(900.0, 100.0, &["Tidegate, 55 directories / 1 directory is 0.90, must be ≥ 0.95"]);
+    let slow = "55 directories, Tidegate / long name of the whole path is 4.80, must be ≥ 5";
     check(960.0, 200.0, &[slow]);
 }
 

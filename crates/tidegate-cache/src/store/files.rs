@@ -272,8 +272,8 @@ impl StoreInner {
 
     /// Creates a temporary file for a fill.
     pub(crate) fn create_temporary(&self, hash: &KeyHash) -> io::Result<(PathBuf, FileHandle)> {
-        match &self.options().temporary_folder {
-            Some(folder) => self.create_in(folder, hash),
+        match &self.options().temporary_directory {
+            Some(directory) => self.create_in(directory, hash),
             None => self.create_near(hash),
         }
         .map_err(|error| self.counted("creating a file", error))
@@ -281,17 +281,17 @@ impl StoreInner {
 
     /// Creates a temporary file beside a key's file.
     pub(super) fn create_near(&self, hash: &KeyHash) -> io::Result<(PathBuf, FileHandle)> {
-        self.create_in(&self.folder_of(hash), hash)
+        self.create_in(&self.directory_of(hash), hash)
     }
 
-    fn create_in(&self, folder: &Path, hash: &KeyHash) -> io::Result<(PathBuf, FileHandle)> {
+    fn create_in(&self, directory: &Path, hash: &KeyHash) -> io::Result<(PathBuf, FileHandle)> {
         let base = self.options().started_at;
         for _ in 0..TEMPORARY_NAMES_TRIED {
             let count = self.counters.temporaries.fetch_add(1, Ordering::Relaxed);
-            let path = folder.join(temporary_name(hash, base.saturating_add(count)));
+            let path = directory.join(temporary_name(hash, base.saturating_add(count)));
             let mut created = self.disk.create(&path);
             if created.as_ref().is_err_and(is_absent) {
-                self.disk.create_folder(folder)?;
+                self.disk.create_directory(directory)?;
                 created = self.disk.create(&path);
             }
             match created {
@@ -308,9 +308,9 @@ impl StoreInner {
         options.levels.path(&options.path, hash)
     }
 
-    pub(super) fn folder_of(&self, hash: &KeyHash) -> PathBuf {
+    pub(super) fn directory_of(&self, hash: &KeyHash) -> PathBuf {
         let options = self.options();
-        options.levels.folder(&options.path, hash)
+        options.levels.directory(&options.path, hash)
     }
 
     pub(super) fn remove_torn(&self, path: &Path) {

@@ -21,17 +21,17 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a cache and creates its folders. Blocks. The files in it are found by `load_step`.
+    /// Opens a cache and creates its directories. Blocks. The files in it are found by `load_step`.
     ///
     /// # Errors
-    /// Those of the disk; `ResourceBusy` when another server uses the folder.
+    /// Those of the disk; `ResourceBusy` when another server uses the directory.
     pub fn open(options: Options, disk: Arc<dyn Disk>) -> io::Result<Store> {
-        disk.create_folder(&options.path)?;
-        if let Some(folder) = &options.temporary_folder {
-            disk.create_folder(folder)?;
+        disk.create_directory(&options.path)?;
+        if let Some(directory) = &options.temporary_directory {
+            disk.create_directory(directory)?;
         }
         let inner = StoreInner::new(options, disk);
-        inner.lock_folder()?;
+        inner.lock_directory()?;
         *inner.loader.lock() = Loader::new(&inner.options(), inner.is_owner());
         Ok(Store { inner })
     }

@@ -19,7 +19,7 @@ use crate::key::KeyHash;
 use crate::sync::{Mutex, RwLock};
 use crate::verify::Alarm;
 
-/// Locks for names in the cache folder; each is held across a few disk calls.
+/// Locks for names in the cache directory; each is held across a few disk calls.
 const PATH_LOCKS: usize = 64;
 
 /// Files waiting for removal by `manage_step`. What does not fit stays on disk until the next

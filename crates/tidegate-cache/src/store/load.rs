@@ -1,9 +1,9 @@
-//! The cache loader: walks the cache folder after a start and adds what it finds. Blocks.
+//! The cache loader: walks the cache directory after a start and adds what it finds. Blocks.
 //!
-//! First of all it takes up what the last owner left of its index. Then it compares the folder with
+//! First of all it takes up what the last owner left of its index. Then it compares the directory with
 //! that: what is known and as large as it should be is not even opened.
 //!
-//! Only names that this store makes are touched: folders and files as `levels` places them, and
+//! Only names that this store makes are touched: directories and files as `levels` places them, and
 //! temporary files. Everything else is left alone.
 
 use std::sync::atomic::Ordering;
@@ -13,8 +13,8 @@ use super::handle::Store;
 use super::inner::StoreInner;
 use super::options::Options;
 use super::room::present;
-use super::walk::{Folder, Place};
-use crate::disk::FolderItem;
+use super::walk::{Directory, Place};
+use crate::disk::DirectoryItem;
 use crate::index::Seen;
 use crate::journal::journal_sequence;
 use crate::key::{KeyHash, is_temporary_name};
@@ -28,7 +28,7 @@ pub struct LoadReport {
     pub removed: usize,
     /// Items of other names, left alone.
     pub ignored: usize,
-    /// Folders and files that could not be read.
+    /// Directories and files that could not be read.
     pub failed: usize,
     /// The index of the last owner is being taken up: the next step should follow at once.
     pub restoring: bool,
@@ -66,20 +66,22 @@ impl StoreInner {
         for _ in 0..budget.max(1) {
             if let Some(item) = loader.items.pop() {
                 let place = loader.place;
-                match (place, item.is_folder) {
-                    (Place::Cache(depth), true) if options.levels.is_folder(depth, &item.name) => {
+                match (place, item.is_directory) {
+                    (Place::Cache(depth), true)
+                        if options.levels.is_directory(depth, &item.name) =>
+                    {
                         let place = Place::Cache(depth + 1);
-                        loader.folders.push(Folder { path: item.path, place });
+                        loader.directories.push(Directory { path: item.path, place });
                     }
                     (_, true) => report.ignored += 1,
                     (place, false) => self.load_file(&options, place, &item, now, &mut report),
                 }
-            } else if let Some(folder) = loader.folders.pop() {
-                loader.place = folder.place;
-                match self.disk.list(&folder.path) {
+            } else if let Some(directory) = loader.directories.pop() {
+                loader.place = directory.place;
+                match self.disk.list(&directory.path) {
                     Ok(items) => loader.items = items,
                     Err(error) => {
-                        self.disk_failed("listing a folder", &error);
+                        self.disk_failed("listing a directory", &error);
                         report.failed += 1;
                     }
                 }
@@ -106,7 +108,7 @@ impl StoreInner {
         &self,
         options: &Options,
         place: Place,
-        item: &FolderItem,
+        item: &DirectoryItem,
         now: u64,
         report: &mut LoadReport,
     ) {
@@ -131,7 +133,7 @@ impl StoreInner {
             report.ignored += 1;
             return;
         };
-        if place == Place::TemporaryFolder {
+        if place == Place::TemporaryDirectory {
             report.ignored += 1;
             return;
         }
@@ -145,7 +147,7 @@ impl StoreInner {
     }
 
     /// Compares a file under its right name with what the index knows. The caller has its path lock.
-    fn load_entry(&self, hash: &KeyHash, item: &FolderItem, now: u64, report: &mut LoadReport) {
+    fn load_entry(&self, hash: &KeyHash, item: &DirectoryItem, now: u64, report: &mut LoadReport) {
         let generation = match self.disk.file_bytes(&item.path) {
             Ok(bytes) => match self.index.seen(hash, bytes) {
                 Seen::Same => return,

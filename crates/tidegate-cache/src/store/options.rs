@@ -22,7 +22,7 @@ pub struct Options {
     /// `inactive`: what was not used for so long goes, fresh or not.
     pub inactive: u64,
     /// Where files are written before they are whole; `None` (`use_temp_path=off`): beside them.
-    pub temporary_folder: Option<PathBuf>,
+    pub temporary_directory: Option<PathBuf>,
     /// Bytes of memory for open entries and small bodies.
     pub memory_bytes: usize,
     /// Bodies up to this size may be kept in memory.
@@ -32,7 +32,7 @@ pub struct Options {
     /// Limit of memory of one fill, see [`TAIL_BYTES_MAX_DEFAULT`].
     pub fill_tail_bytes_max: usize,
     /// The name of the family of processes that this one belongs to: it and those that it is started
-    /// again as, by a binary upgrade or after a crash. With one the folder is locked against other
+    /// again as, by a binary upgrade or after a crash. With one the directory is locked against other
     /// servers, and index and journal are kept in it. Of at most 200 bytes.
     pub owner: Option<String>,
     /// What has to outlast a power cut (`fsync`).
@@ -51,7 +51,7 @@ impl Options {
             size_max: None,
             free_min: None,
             inactive: 10 * 60 * 1000,
-            temporary_folder: None,
+            temporary_directory: None,
             memory_bytes: 32 << 20,
             memory_body_bytes_max: 64 << 10,
             open_files_max: 1024,

@@ -84,9 +84,9 @@ impl StoreInner {
         .and_then(|()| if sync == Sync::Off { Ok(()) } else { placed.file.sync(true) })
         .and_then(|()| self.rename_into(hash, &placed.file, &temporary, &path));
         if sync == Sync::All
-            && let Err(error) = self.disk.sync_folder(&self.folder_of(hash))
+            && let Err(error) = self.disk.sync_directory(&self.directory_of(hash))
         {
-            self.disk_failed("writing a folder", &error);
+            self.disk_failed("writing a directory", &error);
         }
         if let Err(error) = renamed {
             self.remove_quietly(&temporary);
@@ -129,7 +129,7 @@ impl StoreInner {
         Ok(true)
     }
 
-    /// Renames, making folders as needed; copies first if the name is on another file system.
+    /// Renames, making directories as needed; copies first if the name is on another file system.
     fn rename_into(
         &self,
         hash: &KeyHash,
@@ -139,7 +139,7 @@ impl StoreInner {
     ) -> io::Result<()> {
         let mut result = self.disk.rename(temporary, path);
         if result.as_ref().is_err_and(is_absent) {
-            self.disk.create_folder(&self.folder_of(hash))?;
+            self.disk.create_directory(&self.directory_of(hash))?;
             result = self.disk.rename(temporary, path);
         }
         match result {

@@ -1,5 +1,5 @@
 //! Purges: of one key, whose file goes; and of all that begins so or bears a tag, by rules that take
-//! effect at once ([`crate::purge`]). The rules are kept in the cache folder, for the next start, and
+//! effect at once ([`crate::purge`]). The rules are kept in the cache directory, for the next start, and
 //! made superfluous by a sweep over all files.
 
 use std::io;

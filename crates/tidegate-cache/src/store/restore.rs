@@ -1,10 +1,10 @@
-//! Keeping the index over a restart: the lock that makes one process the owner of the folder, the
+//! Keeping the index over a restart: the lock that makes one process the owner of the directory, the
 //! journal, snapshots, and taking them up again. Everything here blocks.
 //!
-//! A folder has one owner. Another server is refused; a process of the same family (the old and
-//! the new one of a binary upgrade, a worker that is started again) may use the folder as a guest:
+//! A directory has one owner. Another server is refused; a process of the same family (the old and
+//! the new one of a binary upgrade, a worker that is started again) may use the directory as a guest:
 //! it finds files by their names, writes no journal, and becomes the owner when the other one ends.
-//! Then it takes up what that one left and walks the folder once more.
+//! Then it takes up what that one left and walks the directory once more.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ const SNAPSHOT_IDLE_AFTER: u64 = 60 * 60 * 1000;
 
 /// What the disk failed at, in the words of the log.
 const KEEPING: &str = "keeping the index";
-const LOCKING: &str = "locking the folder";
+const LOCKING: &str = "locking the directory";
 
 /// After a failure the next attempt waits so long.
 const SNAPSHOT_RETRY_AFTER: u64 = 10 * 1000;
@@ -61,8 +61,8 @@ impl Store {
 }
 
 impl StoreInner {
-    /// Becomes the owner of the folder, or its guest; an error when others own it.
-    pub(super) fn lock_folder(&self) -> io::Result<()> {
+    /// Becomes the owner of the directory, or its guest; an error when others own it.
+    pub(super) fn lock_directory(&self) -> io::Result<()> {
         let options = self.options();
         let Some(owner) = &options.owner else { return Ok(()) };
         let path = options.path.join(LOCK_NAME);
@@ -86,7 +86,7 @@ impl StoreInner {
         Ok(())
     }
 
-    /// The disk gives no lock. A folder that takes no files (a disk that is full, or read-only) may be
+    /// The disk gives no lock. A directory that takes no files (a disk that is full, or read-only) may be
     /// shared by any number of servers, and what it holds can be served. A lock that is there and may not
     /// be touched is another user's.
     fn stay_guest(&self, path: &Path, error: io::Error) -> io::Result<()> {
@@ -152,7 +152,7 @@ impl StoreInner {
         }
     }
 
-    /// Whether a journal of this number is none of ours: left of a folder's earlier life.
+    /// Whether a journal of this number is none of ours: left of a directory's earlier life.
     pub(super) fn is_stale_journal(&self, sequence: u64) -> bool {
         let (is_owner, books) = (self.is_owner(), &self.books);
         is_owner && books.journal.needed().is_some_and(|needed| !needed.contains(&sequence))

@@ -11,7 +11,7 @@ use crate::key::KeyHash;
 use crate::purge::{Bearing, MetadataReader, PURGE_RULES_MAX, Refused, Rules, Scope, Verdict};
 use crate::sync::{Mutex, RwLock};
 
-/// The file of rules, in the cache folder; no name of an entry.
+/// The file of rules, in the cache directory; no name of an entry.
 const RULES_FILE: &str = ".purges";
 const RULES_FILE_NEW: &str = ".purges.new";
 
@@ -76,10 +76,10 @@ pub(super) struct Sweep {
 }
 
 impl Purges {
-    /// The rules of the cache folder. A file that cannot be read purges everything that is older than
+    /// The rules of the cache directory. A file that cannot be read purges everything that is older than
     /// this process, since nobody knows what it forbade.
-    pub(crate) fn load(folder: &Path, disk: &dyn Disk, now: u64) -> Purges {
-        let rules = match read_rules(folder, disk) {
+    pub(crate) fn load(directory: &Path, disk: &dyn Disk, now: u64) -> Purges {
+        let rules = match read_rules(directory, disk) {
             Ok(None) => Rules::default(),
             Ok(Some(bytes)) => Rules::decode(&bytes).unwrap_or_else(|| everything(now)),
             Err(_) => everything(now),
@@ -158,12 +158,12 @@ fn everything(now: u64) -> Rules {
     rules
 }
 
-pub(super) fn rule_files(folder: &Path) -> (PathBuf, PathBuf) {
-    (folder.join(RULES_FILE_NEW), folder.join(RULES_FILE))
+pub(super) fn rule_files(directory: &Path) -> (PathBuf, PathBuf) {
+    (directory.join(RULES_FILE_NEW), directory.join(RULES_FILE))
 }
 
-fn read_rules(folder: &Path, disk: &dyn Disk) -> io::Result<Option<Vec<u8>>> {
-    let file = match disk.open(&rule_files(folder).1) {
+fn read_rules(directory: &Path, disk: &dyn Disk) -> io::Result<Option<Vec<u8>>> {
+    let file = match disk.open(&rule_files(directory).1) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),

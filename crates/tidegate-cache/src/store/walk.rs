@@ -1,49 +1,49 @@
-//! How far the loader's walk over the cache folder has come.
+//! How far the loader's walk over the cache directory has come.
 
 use std::path::PathBuf;
 
 use super::books::Restoring;
 use super::options::Options;
-use crate::disk::FolderItem;
+use crate::disk::DirectoryItem;
 use crate::key::KeyHash;
 
 /// How far the walk has come.
 pub(super) struct Loader {
     pub(super) restoring: Option<Restoring>,
-    pub(super) folders: Vec<Folder>,
-    pub(super) items: Vec<FolderItem>,
-    /// The folder that the items are in.
+    pub(super) directories: Vec<Directory>,
+    pub(super) items: Vec<DirectoryItem>,
+    /// The directory that the items are in.
     pub(super) place: Place,
     /// After the walk: remembered files that were not met.
     pub(super) unseen: Vec<KeyHash>,
     pub(super) shards_checked: usize,
 }
 
-pub(super) struct Folder {
+pub(super) struct Directory {
     pub(super) path: PathBuf,
     pub(super) place: Place,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// So many folders below the root of the cache.
+    /// So many directories below the root of the cache.
     Cache(usize),
-    TemporaryFolder,
+    TemporaryDirectory,
 }
 
 impl Loader {
     pub(super) fn new(options: &Options, is_owner: bool) -> Loader {
-        let mut folders = Vec::new();
-        folders.extend(
+        let mut directories = Vec::new();
+        directories.extend(
             options
-                .temporary_folder
+                .temporary_directory
                 .clone()
-                .map(|path| Folder { path, place: Place::TemporaryFolder }),
+                .map(|path| Directory { path, place: Place::TemporaryDirectory }),
         );
-        folders.push(Folder { path: options.path.clone(), place: Place::Cache(0) });
+        directories.push(Directory { path: options.path.clone(), place: Place::Cache(0) });
         Loader {
             restoring: is_owner.then_some(Restoring::Begin),
-            folders,
+            directories,
             items: Vec::new(),
             place: Place::Cache(0),
             unseen: Vec::new(),

@@ -295,7 +295,7 @@ fn a_full_or_failing_disk_serves_on() {
 }
 
 #[test]
-fn a_folder_that_gives_no_lock_is_used_by_a_guest() {
+fn a_directory_that_gives_no_lock_is_used_by_a_guest() {
     let open_failing = |error, lock_is_there: bool| {
         let disk = MemoryDisk::default();
         // Without a family nobody asks for the lock.
@@ -338,10 +338,10 @@ fn what_cannot_be_read_to_its_end_goes() {
 }
 
 #[test]
-fn a_removed_folder_is_made_again() {
-    let folder = tempfile::tempdir().expect("folder");
+fn a_removed_directory_is_made_again() {
+    let directory = tempfile::tempdir().expect("directory");
     let mut settings = forgetful();
-    settings.path = folder.path().join("cache");
+    settings.path = directory.path().join("cache");
     settings.owner = Some("us".to_owned());
     let store = Store::open(settings.clone(), Arc::new(RealDisk::default())).expect("open");
     load(&store);

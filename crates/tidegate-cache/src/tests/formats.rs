@@ -31,7 +31,7 @@ fn levels_refuse_what_the_directive_does_not_allow() {
         assert_eq!(Levels::parse(wrong), None, "{wrong}");
     }
     let levels = Levels::parse("1:2").expect("levels");
-    let check = |depth, name, expected| assert_eq!(levels.is_folder(depth, name), expected);
+    let check = |depth, name, expected| assert_eq!(levels.is_directory(depth, name), expected);
     check(0, "a", true);
     check(0, "ab", false);
     check(1, "ab", true);

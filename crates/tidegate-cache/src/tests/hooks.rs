@@ -10,7 +10,7 @@ use super::support::*;
 use crate::fake::MemoryDisk;
 use crate::index::Index;
 use crate::sync::Mutex;
-use crate::{Committed, Disk, FileHandle, FolderItem, Store};
+use crate::{Committed, DirectoryItem, Disk, FileHandle, Store};
 
 type Hook = Mutex<Option<Box<dyn FnOnce() + Send>>>;
 
@@ -23,13 +23,13 @@ struct HookedDisk {
     /// The error of the next such call.
     open_error: Mutex<Option<io::ErrorKind>>,
     rename_error: Mutex<Option<io::ErrorKind>>,
-    /// A folder on another file system.
+    /// A directory on another file system.
     elsewhere: Option<&'static str>,
 }
 
 impl Disk for HookedDisk {
-    fn create_folder(&self, path: &Path) -> io::Result<()> {
-        self.inner.create_folder(path)
+    fn create_directory(&self, path: &Path) -> io::Result<()> {
+        self.inner.create_directory(path)
     }
 
     fn create(&self, path: &Path) -> io::Result<FileHandle> {
@@ -66,7 +66,7 @@ impl Disk for HookedDisk {
         self.inner.remove(path)
     }
 
-    fn list(&self, path: &Path) -> io::Result<Vec<FolderItem>> {
+    fn list(&self, path: &Path) -> io::Result<Vec<DirectoryItem>> {
         self.inner.list(path)
     }
 
@@ -82,8 +82,8 @@ impl Disk for HookedDisk {
         self.inner.try_lock(path)
     }
 
-    fn sync_folder(&self, path: &Path) -> io::Result<()> {
-        self.inner.sync_folder(path)
+    fn sync_directory(&self, path: &Path) -> io::Result<()> {
+        self.inner.sync_directory(path)
     }
 
     fn free_bytes(&self, path: &Path) -> io::Result<u64> {
@@ -138,10 +138,10 @@ fn a_fill_aborted_while_its_file_is_created_leaves_none() {
 }
 
 #[test]
-fn a_temporary_folder_elsewhere_means_copying() {
+fn a_temporary_directory_elsewhere_means_copying() {
     let disk = Arc::new(HookedDisk { elsewhere: Some("/elsewhere"), ..HookedDisk::default() });
     let mut settings = options();
-    settings.temporary_folder = Some("/elsewhere/temporary".into());
+    settings.temporary_directory = Some("/elsewhere/temporary".into());
     let store = Store::open(settings, disk.clone()).expect("open");
     load(&store);
     let text = body(600_000, 2);

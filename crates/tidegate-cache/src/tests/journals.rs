@@ -1,4 +1,4 @@
-//! The index over a restart: snapshot, journal, the lock of the folder.
+//! The index over a restart: snapshot, journal, the lock of the directory.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn owned() -> Options {
     settings
 }
 
-/// A store that has taken up its index, and not yet looked at the folder.
+/// A store that has taken up its index, and not yet looked at the directory.
 fn restored(disk: &MemoryDisk, settings: Options, now: u64) -> Store {
     let store = open_with(disk, settings);
     while store.load_step(now, 1).restoring {}
@@ -131,7 +131,7 @@ fn files_changed_behind_our_back_are_found_out() {
     after.put(&paths(2), large);
     after.put(&paths(3), vec![0; 10_000]);
     let hidden = Path::new("/elsewhere");
-    crate::Disk::create_folder(&after, hidden).expect("folder");
+    crate::Disk::create_directory(&after, hidden).expect("directory");
     crate::Disk::rename(&after, &paths(4), &hidden.join("4")).expect("rename");
     crate::Disk::rename(&after, &paths(5), &hidden.join("5")).expect("rename");
     let store = restored(&after, owned(), 3);
@@ -190,7 +190,7 @@ fn damage_loses_no_more_than_itself() {
 }
 
 #[test]
-fn other_levels_mean_another_folder() {
+fn other_levels_mean_another_directory() {
     let disk = MemoryDisk::default();
     let store = restored(&disk, owned(), 1);
     fill_numbers(&store, 0..4, 1);
@@ -261,7 +261,7 @@ fn a_failing_disk_costs_the_index_and_nothing_else() {
 }
 
 #[test]
-fn a_folder_has_one_owner_and_his_relatives() {
+fn a_directory_has_one_owner_and_his_relatives() {
     let disk = MemoryDisk::default();
     let store = restored(&disk, owned(), 1);
     fill_numbers(&store, 0..3, 1);
@@ -288,7 +288,7 @@ fn a_folder_has_one_owner_and_his_relatives() {
     drop(store);
     assert!(guest.stats().loaded);
     guest.manage_step(4, 10);
-    assert!(!guest.stats().loaded, "the folder is walked once more");
+    assert!(!guest.stats().loaded, "the directory is walked once more");
     walk(&guest, 4);
     assert_eq!(known(&guest, 0..7).len(), 7);
     guest.finish(5);

@@ -331,11 +331,11 @@ fn keys_and_metadata_too_long_are_not_stored() {
 
 #[test]
 fn the_real_disk_does_the_same() {
-    let folder = tempfile::tempdir().expect("folder");
-    for temporary in [None, Some(folder.path().join("temporary"))] {
-        let mut settings = Options::new(folder.path().join("cache"));
+    let directory = tempfile::tempdir().expect("directory");
+    for temporary in [None, Some(directory.path().join("temporary"))] {
+        let mut settings = Options::new(directory.path().join("cache"));
         settings.levels = Levels::parse("1:2").expect("levels");
-        settings.temporary_folder = temporary;
+        settings.temporary_directory = temporary;
         settings.memory_body_bytes_max = 100;
         let disk = || std::sync::Arc::new(RealDisk::default());
         let store = Store::open(settings.clone(), disk()).expect("open");

@@ -17,8 +17,8 @@ pub(super) fn expand(pattern: &str) -> io::Result<Vec<PathBuf>> {
     };
     for component in rest.split('/').filter(|component| !component.is_empty()) {
         let mut next = Vec::new();
-        for folder in &found {
-            step(folder, component, &mut next);
+        for directory in &found {
+            step(directory, component, &mut next);
         }
         found = next;
     }
@@ -28,22 +28,22 @@ pub(super) fn expand(pattern: &str) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The entries of `folder` that match one component. A folder that cannot be read has none, as in
+/// The entries of `directory` that match one component. A directory that cannot be read has none, as in
 /// `glob(3)` without `GLOB_ERR`.
-fn step(folder: &Path, component: &str, found: &mut Vec<PathBuf>) {
+fn step(directory: &Path, component: &str, found: &mut Vec<PathBuf>) {
     if !is_pattern(component.as_bytes()) {
-        let path = folder.join(unescape(component));
+        let path = directory.join(unescape(component));
         if path.symlink_metadata().is_ok() {
             found.push(path);
         }
         return;
     }
-    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    let here = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
     let Ok(entries) = std::fs::read_dir(here) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
         if matches(component.as_bytes(), name.as_encoded_bytes()) {
-            found.push(folder.join(name));
+            found.push(directory.join(name));
         }
     }
 }

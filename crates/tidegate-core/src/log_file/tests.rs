@@ -8,10 +8,10 @@ use tidegate_rt::{Worker, spawn_local};
 use super::*;
 
 fn log() -> (tempfile::TempDir, Arc<LogFile>) {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("access.log");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("access.log");
     let file = open_append(&path).unwrap();
-    (folder, Arc::new(LogFile::new(path, file)))
+    (directory, Arc::new(LogFile::new(path, file)))
 }
 
 fn text(log: &LogFile) -> String {
@@ -50,9 +50,9 @@ fn lines_of_a_turn_are_written_at_its_end() {
 
 #[test]
 fn each_path_has_one_file() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let logs = LogFiles::default();
-    let open = |name: usize| logs.open(&folder.path().join(name.to_string()), open_append);
+    let open = |name: usize| logs.open(&directory.path().join(name.to_string()), open_append);
     let kept = open(0).unwrap();
     for name in 1..3 * KNOWN_MIN {
         drop(open(name).unwrap());
@@ -68,7 +68,7 @@ fn each_path_has_one_file() {
 
 #[test]
 fn gathered_lines_are_few() {
-    let (_folder, log) = log();
+    let (_directory, log) = log();
     let written = log.clone();
     let worker = Worker::run("log", None, move |_| async move {
         let mut before = 0;

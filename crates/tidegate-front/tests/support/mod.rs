@@ -20,7 +20,7 @@ use tidegate_rt::Worker;
 use tidegate_rt::net::Listener;
 
 use plan::Built;
-use tls::Folder;
+use tls::Directory;
 
 /// `show TEXT;` answers with a text with variables; `fill N;` with so many bytes.
 struct Show;
@@ -69,14 +69,14 @@ impl Module for Show {
     }
 }
 
-fn compile(folder: &Folder, text: String, survivors: &Survivors) -> (Built, SourceMap) {
+fn compile(directory: &Directory, text: String, survivors: &Survivors) -> (Built, SourceMap) {
     let modules: &[&'static dyn ErasedModule] = &[
         &Entry::<MainCore>::NEW,
         &Entry::<HttpCore>::NEW,
         &Entry::<Show>::NEW,
         &Entry::<tidegate_front::Ssl>::NEW,
     ];
-    let prefix = format!("{}/", folder.path("").display().to_string().trim_end_matches('/'));
+    let prefix = format!("{}/", directory.path("").display().to_string().trim_end_matches('/'));
     plan::compile(text, modules, &prefix, survivors)
 }
 
@@ -95,19 +95,19 @@ pub(crate) struct Server {
 
 impl Server {
     /// `servers` are the insides of `server` blocks, without `listen`.
-    pub(crate) fn tls(folder: &Folder, servers: &[&str]) -> Server {
-        Server::start(folder, servers, Arc::default())
+    pub(crate) fn tls(directory: &Directory, servers: &[&str]) -> Server {
+        Server::start(directory, servers, Arc::default())
     }
 
     /// A later generation with the same survivors, on a port of its own.
-    pub(crate) fn next(&self, folder: &Folder, servers: &[&str]) -> Server {
-        Server::start(folder, servers, self.survivors.clone())
+    pub(crate) fn next(&self, directory: &Directory, servers: &[&str]) -> Server {
+        Server::start(directory, servers, self.survivors.clone())
     }
 
-    fn start(folder: &Folder, servers: &[&str], survivors: Arc<Survivors>) -> Server {
+    fn start(directory: &Directory, servers: &[&str], survivors: Arc<Survivors>) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address");
-        let plan = plan::whole(compile(folder, config(address, servers), &survivors));
+        let plan = plan::whole(compile(directory, config(address, servers), &survivors));
         let worker = Worker::run("test", None, move |_| async move {
             let front = tidegate_front::open(plan, Arc::new(Shared::default()));
             listener.set_nonblocking(true).expect("non-blocking");
@@ -120,9 +120,9 @@ impl Server {
 
 /// What a check of one server block says first: an error's start, `warn: ` and a warning's, or `ok`.
 #[track_caller]
-pub(crate) fn check_config(folder: &Folder, server: &str, expected: &str) {
+pub(crate) fn check_config(directory: &Directory, server: &str, expected: &str) {
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
-    let (built, _) = compile(folder, config(address, &[server]), &Survivors::default());
+    let (built, _) = compile(directory, config(address, &[server]), &Survivors::default());
     let found = match built {
         Ok((_, diagnostics)) => match diagnostics.first() {
             Some(diagnostic) => format!("warn: {}", diagnostic.message),

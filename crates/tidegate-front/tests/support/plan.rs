@@ -41,7 +41,7 @@ pub(super) fn compile(
     let environment = Environment {
         modules,
         prefix,
-        conf_folder: prefix.as_ref(),
+        conf_directory: prefix.as_ref(),
         error_log: "stderr",
         layout: &tidegate_os::layout::PREFIX,
         resources: &Files,

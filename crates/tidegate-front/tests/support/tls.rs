@@ -25,20 +25,20 @@ pub(crate) const V12: Versions = &[&version::TLS12];
 const BOTH: Versions = &[&version::TLS12, &version::TLS13];
 pub(crate) const V13: Versions = &[&version::TLS13];
 
-/// A folder with certificates `NAME.crt` and keys `NAME.key`, removed in the end.
-pub(crate) struct Folder(PathBuf);
+/// A directory with certificates `NAME.crt` and keys `NAME.key`, removed in the end.
+pub(crate) struct Directory(PathBuf);
 
-impl Folder {
-    pub(crate) fn new(names: &[&str]) -> Folder {
+impl Directory {
+    pub(crate) fn new(names: &[&str]) -> Directory {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let name = format!("tidegate-tls-{}-{number}", std::process::id());
-        let folder = Folder(std::env::temp_dir().join(name));
-        std::fs::create_dir_all(&folder.0).expect("a folder");
+        let directory = Directory(std::env::temp_dir().join(name));
+        std::fs::create_dir_all(&directory.0).expect("a directory");
         for name in names {
-            folder.add(name, KeyPair::generate().expect("a key"));
+            directory.add(name, KeyPair::generate().expect("a key"));
         }
-        folder
+        directory
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -80,7 +80,7 @@ impl Folder {
 
     fn certificates(&self) -> Vec<(String, Vec<u8>)> {
         use tokio_rustls::rustls::pki_types::pem::PemObject;
-        let files = std::fs::read_dir(&self.0).expect("a folder").flatten();
+        let files = std::fs::read_dir(&self.0).expect("a directory").flatten();
         files
             .filter_map(|file| {
                 let name = file.file_name().into_string().ok()?.strip_suffix(".crt")?.to_owned();
@@ -90,7 +90,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for Directory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
@@ -117,10 +117,10 @@ pub(crate) struct Client {
 type Stapled = Arc<Mutex<Vec<u8>>>;
 
 impl Client {
-    pub(crate) fn new(folder: &Folder) -> Client {
+    pub(crate) fn new(directory: &Directory) -> Client {
         let stapled = Stapled::default();
         let config = config(classical(), BOTH, &stapled);
-        Client { config, certificates: folder.certificates(), stapled }
+        Client { config, certificates: directory.certificates(), stapled }
     }
 
     pub(crate) fn versions(mut self, versions: Versions) -> Client {

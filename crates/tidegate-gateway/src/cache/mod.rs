@@ -115,8 +115,8 @@ fn open_zones(
     plan: &mut PlanBuilder<'_>,
 ) -> Result<(), Diagnostic> {
     for path in &conf.paths {
-        let folder = plan.path(temporary);
-        zones::open(prefix, path, folder, plan)?;
+        let directory = plan.path(temporary);
+        zones::open(prefix, path, directory, plan)?;
     }
     Ok(())
 }

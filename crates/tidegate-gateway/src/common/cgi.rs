@@ -47,7 +47,7 @@ pub struct Kind {
     /// In front of its directives.
     pub prefix: &'static str,
     /// `*_temp_path`
-    pub temp_folder: fn(&Layout) -> &'static str,
+    pub temp_directory: fn(&Layout) -> &'static str,
     pub schemes: &'static [Scheme],
     pub packing: Packing,
 }
@@ -130,7 +130,8 @@ impl CgiConf {
         {
             warn_of_key(kind.prefix, name.span, plan);
         }
-        let mut gateway = settings::settings(&self.gateway, HIDDEN, Some(kind.temp_folder), plan)?;
+        let mut gateway =
+            settings::settings(&self.gateway, HIDDEN, Some(kind.temp_directory), plan)?;
         gateway.store = self.gateway.store.compile(kind.prefix, zone, plan)?;
         // An application's `Date` and `Server` are passed on; where it sends none they are ours.
         gateway.completes_head = true;

@@ -32,7 +32,7 @@ pub(crate) struct ChosenCertificate {
     key: Template,
     passwords: Vec<Vec<u8>>,
     /// What the names are relative to.
-    folder: PathBuf,
+    directory: PathBuf,
     /// All but the certificate.
     options: TlsOptions,
     made: Mutex<Made>,
@@ -54,7 +54,7 @@ impl ChosenCertificate {
             certificate: plan.template(certificate)?,
             key: plan.template(key)?,
             passwords,
-            folder: plan.conf_path(""),
+            directory: plan.conf_path(""),
             options: options.clone(),
             made: Mutex::default(),
         })
@@ -117,7 +117,7 @@ impl ChosenCertificate {
 
     /// How messages call a file, and its bytes.
     fn read(&self, what: What, name: &[u8]) -> Result<(String, Vec<u8>), LoadError> {
-        let path = self.folder.join(&*String::from_utf8_lossy(name));
+        let path = self.directory.join(&*String::from_utf8_lossy(name));
         let name = path.display().to_string();
         let mut bytes = Vec::new();
         let file = File::open(&path);

@@ -144,7 +144,7 @@ macro_rules! gateway_rows {
             $crate::common::options::gateway_rows!(@row $prefix, $conf, "buffers", TWO, "8 4k",
                 "Number and size of the buffers for an answer that the client takes slowly.", set_buffers),
             $crate::common::options::gateway_rows!(@row $prefix, $conf, "temp_path", ONE_TO_FOUR,
-                concat!($prefix, "temp"), "Folder of temporary files, with levels of folders in it.", set_temp_path),
+                concat!($prefix, "temp"), "Directory of temporary files, with levels of directories in it.", set_temp_path),
             $crate::common::options::gateway_rows!(@row $prefix, $conf, "next_upstream", AT_LEAST_ONE,
                 "error timeout", "Cases in which another server is asked.", set_next_upstream),
             $crate::common::options::gateway_rows!(@row $prefix, $conf, "pass_header", ONE, "",

@@ -147,7 +147,7 @@ fn is_untold_head(x: &Exchange) -> bool {
 /// For an answer that may not fit into memory.
 fn spool(x: &mut Exchange, settings: &GatewaySettings) -> Spool {
     let log = LogContext::of(x);
-    let folder = settings.spool.clone();
+    let directory = settings.spool.clone();
     let told: SpillLog = Box::new(move |made| {
         let (level, text) = match made {
             Ok(path) => {
@@ -156,8 +156,8 @@ fn spool(x: &mut Exchange, settings: &GatewaySettings) -> Spool {
                 (Level::Warn, text)
             }
             Err(error) => {
-                let (folder, error) = (folder.path.display(), os_error(error));
-                (Level::Crit, format!("a temporary file in \"{folder}\" failed ({error})"))
+                let (directory, error) = (directory.path.display(), os_error(error));
+                (Level::Crit, format!("a temporary file in \"{directory}\" failed ({error})"))
             }
         };
         log.write(level, &text, "reading upstream", "");

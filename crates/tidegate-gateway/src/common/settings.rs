@@ -99,7 +99,7 @@ const KIB: u64 = 1024;
 pub(crate) fn settings(
     conf: &GatewayConf,
     hidden: &[&str],
-    temp_folder: Option<fn(&Layout) -> &'static str>,
+    temp_directory: Option<fn(&Layout) -> &'static str>,
     plan: &mut PlanBuilder<'_>,
 ) -> Result<GatewaySettings, Diagnostic> {
     let buffers = conf.buffers.unwrap_or((8, 4 * KIB));
@@ -141,22 +141,22 @@ pub(crate) fn settings(
         spool: Arc::new(SpoolSettings {
             memory_bytes_max: buffers.0.saturating_mul(buffers.1),
             file_bytes_max: conf.max_temp_file_size.unwrap_or(1024 * KIB * KIB),
-            path: temp_folder.map_or(PathBuf::new(), |built_in| folder(temp, built_in, plan)),
+            path: temp_directory.map_or(PathBuf::new(), |built_in| directory(temp, built_in, plan)),
             levels: temp.map_or_else(Vec::new, |temp| temp.levels.clone()),
         }),
     })
 }
 
-/// The folder of temporary files, which the master makes.
-fn folder(
+/// The directory of temporary files, which the master makes.
+fn directory(
     temp: Option<&TempPath>,
     built_in: fn(&Layout) -> &'static str,
     plan: &PlanBuilder<'_>,
 ) -> PathBuf {
     let built_in = built_in(plan.environment.layout);
-    let folder = plan.path(temp.map_or(built_in, |temp| temp.path.as_str()));
-    plan.environment.resources.folder(&folder);
-    folder
+    let directory = plan.path(temp.map_or(built_in, |temp| temp.path.as_str()));
+    plan.environment.resources.directory(&directory);
+    directory
 }
 
 fn hidden_fields(conf: &GatewayConf, defaults: &[&str]) -> HiddenFields {

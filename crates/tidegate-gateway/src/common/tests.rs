@@ -51,11 +51,11 @@ fn bytes_of(chunk: &Chunk) -> Vec<u8> {
     }
 }
 
-fn spool(memory: u64, file: u64, folder: &Path, told: SpillLog) -> Spool {
+fn spool(memory: u64, file: u64, directory: &Path, told: SpillLog) -> Spool {
     let settings = SpoolSettings {
         memory_bytes_max: memory,
         file_bytes_max: file,
-        path: folder.to_path_buf(),
+        path: directory.to_path_buf(),
         levels: Vec::new(),
     };
     Spool { settings: Arc::new(settings), pool: blocking::pool(blocking::DEFAULT), told }
@@ -63,15 +63,15 @@ fn spool(memory: u64, file: u64, folder: &Path, told: SpillLog) -> Spool {
 
 /// A client takes two pieces and then nothing until `stalled` pieces were read in its place.
 fn check(name: &str, memory: u64, file: u64, stalled: u8) {
-    let folder = tempfile::tempdir().expect("a folder");
-    check_in(folder.path(), name, memory, file, stalled, Box::new(|_| {}));
-    let left = std::fs::read_dir(folder.path()).expect("the folder").count();
+    let directory = tempfile::tempdir().expect("a directory");
+    check_in(directory.path(), name, memory, file, stalled, Box::new(|_| {}));
+    let left = std::fs::read_dir(directory.path()).expect("the directory").count();
     assert_eq!(left, 0, "{name}: temporary files have no name");
 }
 
-fn check_in(folder: &Path, name: &str, memory: u64, file: u64, stalled: u8, told: SpillLog) {
+fn check_in(directory: &Path, name: &str, memory: u64, file: u64, stalled: u8, told: SpillLog) {
     let taken = Rc::new(RefCell::new(0));
-    let spool = spool(memory, file, folder, told);
+    let spool = spool(memory, file, directory, told);
     let source = Box::new(Source { next: 0, count: 50, taken: taken.clone() });
     let got = tidegate_rt::block_on(async move {
         let mut body = buffered::body(source, Some(spool), Rc::default());
@@ -104,14 +104,14 @@ fn slow_clients_are_decoupled() {
 
 #[test]
 fn nothing_is_lost_when_the_disk_fails() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let no_folder = folder.path().join("file");
-    std::fs::write(&no_folder, "").expect("a file");
+    let directory = tempfile::tempdir().expect("a directory");
+    let no_directory = directory.path().join("file");
+    std::fs::write(&no_directory, "").expect("a file");
     let told = Rc::new(RefCell::new(Vec::new()));
     let count = told.clone();
     let note: SpillLog = Box::new(move |made| count.borrow_mut().push(made.is_ok()));
     // Two pieces for the client, five in memory, and one that the disk has refused.
-    check_in(&no_folder, "no file", 500, 100_000, 8, note);
+    check_in(&no_directory, "no file", 500, 100_000, 8, note);
     assert_eq!(*told.borrow(), [false], "asked once");
 }
 

@@ -65,7 +65,7 @@ impl HasCgi for Conf {
 
 const KIND: Kind = Kind {
     prefix: "fastcgi_",
-    temp_folder: |layout| layout.fastcgi_temp,
+    temp_directory: |layout| layout.fastcgi_temp,
     schemes: target::ADDRESS,
     packing: Packing::FastCgi,
 };

@@ -52,7 +52,7 @@ impl HasCgi for Conf {
 
 const KIND: Kind = Kind {
     prefix: "scgi_",
-    temp_folder: |layout| layout.scgi_temp,
+    temp_directory: |layout| layout.scgi_temp,
     schemes: target::ADDRESS,
     packing: Packing::Scgi,
 };

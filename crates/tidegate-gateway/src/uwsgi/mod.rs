@@ -65,7 +65,7 @@ const SCHEMES: &[Scheme] = &[
 
 const KIND: Kind = Kind {
     prefix: "uwsgi_",
-    temp_folder: |layout| layout.uwsgi_temp,
+    temp_directory: |layout| layout.uwsgi_temp,
     schemes: SCHEMES,
     packing: Packing::Uwsgi,
 };

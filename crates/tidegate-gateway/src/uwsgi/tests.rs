@@ -22,7 +22,7 @@ fn mistakes_are_found_while_loading() {
 }
 
 #[test]
-fn every_family_has_its_caches_and_folders() {
+fn every_family_has_its_caches_and_directories() {
     for prefix in ["proxy_", "fastcgi_", "uwsgi_", "scgi_"] {
         let pass = if prefix == "proxy_" { "http://127.0.0.1:9" } else { "127.0.0.1:9" };
         let config = format!(

@@ -91,7 +91,7 @@ impl Looks {
         }))
     }
 
-    /// The file, folder or error at a path.
+    /// The file, directory or error at a path.
     ///
     /// # Errors
     /// The look has to be made by another thread first.
@@ -142,12 +142,12 @@ where
     })
 }
 
-/// The folder at a path, to be read: nothing but its own name leads there. `from` is the length of the path's
+/// The directory at a path, to be read: nothing but its own name leads there. `from` is the length of the path's
 /// begin that the configuration wrote (`file_path::root_length`). Waits for the disk.
 ///
 /// # Errors
-/// Absent, no folder, another name than its own.
-pub(crate) fn read_folder(path: &[u8], from: usize) -> io::Result<std::fs::ReadDir> {
+/// Absent, no directory, another name than its own.
+pub(crate) fn read_directory(path: &[u8], from: usize) -> io::Result<std::fs::ReadDir> {
     let path = tidegate_os::path::of(path);
     tidegate_os::path::check(path, from)?;
     std::fs::read_dir(path)
@@ -169,17 +169,17 @@ pub(crate) fn is_refused(error: &io::Error) -> bool {
     static_files::is_refused(static_files::errno(error))
 }
 
-/// Logs why a folder could not be listed, and answers.
-pub(crate) fn folder_failed(x: &Exchange, folder: &[u8], error: &io::Error) -> Step<'static> {
+/// Logs why a directory could not be listed, and answers.
+pub(crate) fn directory_failed(x: &Exchange, directory: &[u8], error: &io::Error) -> Step<'static> {
     let (status, level) = match () {
         () if is_absent(error) => (404, Level::Error),
         () if is_refused(error) => (403, Level::Error),
         () => (500, Level::Crit),
     };
     if status != 404 || x.settings().log_not_found {
-        let folder = String::from_utf8_lossy(folder.strip_suffix(b"/").unwrap_or(folder));
+        let directory = String::from_utf8_lossy(directory.strip_suffix(b"/").unwrap_or(directory));
         let error = os_error(error);
-        x.log(level, format_args!("opendir() \"{folder}\" failed ({error})"));
+        x.log(level, format_args!("opendir() \"{directory}\" failed ({error})"));
     }
     Step::Status(status)
 }

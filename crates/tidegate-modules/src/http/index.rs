@@ -94,8 +94,8 @@ fn warn_absolute(names: &[Word], plan: &mut PlanBuilder<'_>) {
 /// Goes over to the first of the names that is there, by an internal redirect; declines when none is.
 ///
 /// Run again from the name that it has reached, where the disk has to be asked first ([`Looks`]); the values of names
-/// before it are not made again. A name that begins with a slash is taken without a look. Whether the folder itself is
-/// there is looked at once, behind the first name that is not: then the answer is 403 or 404 for the folder. Source:
+/// before it are not made again. A name that begins with a slash is taken without a look. Whether the directory itself is
+/// there is looked at once, behind the first name that is not: then the answer is 403 or 404 for the directory. Source:
 /// `index`.
 fn answer(names: &[Template], x: &mut Exchange, looks: &mut Looks) -> Result<Step<'static>, Cold> {
     if !x.request.path.ends_with(b"/")
@@ -103,14 +103,14 @@ fn answer(names: &[Template], x: &mut Exchange, looks: &mut Looks) -> Result<Ste
     {
         return Ok(Step::Decline);
     }
-    let Some(folder) = file_path::map(x) else { return Ok(Step::Status(500)) };
+    let Some(directory) = file_path::map(x) else { return Ok(Step::Status(500)) };
     for (index, name) in names.iter().enumerate().skip(looks.from()) {
         looks.reach(index);
         let name = name.value(x);
         if name.starts_with(b"/") {
             return Ok(Step::Jump(Jump::Path { path: name, args: x.request.args.clone() }));
         }
-        let mut path = folder.clone();
+        let mut path = directory.clone();
         path.extend_from_slice(&name);
         let error = match looks.test(x, &path)? {
             Ok(_) => {
@@ -128,10 +128,10 @@ fn answer(names: &[Template], x: &mut Exchange, looks: &mut Looks) -> Result<Ste
             complain(x, Level::Crit, &path, &format!("is not found ({})", os_error(&error)));
             return Ok(Step::Status(500));
         }
-        // The folder is looked at once.
+        // The directory is looked at once.
         if index == 0 {
-            let found = looks.test(x, &folder)?;
-            if let Some(status) = folder_status(x, (&folder, found), (&path, &error)) {
+            let found = looks.test(x, &directory)?;
+            if let Some(status) = directory_status(x, (&directory, found), (&path, &error)) {
                 return Ok(Step::Status(status));
             }
         }
@@ -139,16 +139,16 @@ fn answer(names: &[Template], x: &mut Exchange, looks: &mut Looks) -> Result<Ste
     Ok(Step::Decline)
 }
 
-/// Whether the folder itself is the problem, by what was found there; the path in it is not there.
-fn folder_status(
+/// Whether the directory itself is the problem, by what was found there; the path in it is not there.
+fn directory_status(
     x: &Exchange,
-    (folder, found): (&[u8], io::Result<Found>),
+    (directory, found): (&[u8], io::Result<Found>),
     (path, error): (&[u8], &io::Error),
 ) -> Option<u16> {
     match found {
         Ok(found) if found.kind == Kind::Directory => None,
         Err(error) if files::is_refused(&error) => {
-            complain(x, Level::Error, folder, &format!("is forbidden ({})", os_error(&error)));
+            complain(x, Level::Error, directory, &format!("is forbidden ({})", os_error(&error)));
             Some(403)
         }
         _ => {

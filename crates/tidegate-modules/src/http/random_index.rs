@@ -1,9 +1,9 @@
-//! `random_index`: for a path that ends in `/`, any of the files in that folder.
+//! `random_index`: for a path that ends in `/`, any of the files in that directory.
 //!
 //! ```nginx
 //! location /banners/ { random_index on; }
 //! ```
-//! The folder is read on a pool thread.
+//! The directory is read on a pool thread.
 
 #[cfg(test)]
 mod tests;
@@ -36,7 +36,7 @@ impl Module for RandomIndex {
         Contexts::LOCATION,
         Arity::FLAG,
         "off",
-        "Whether any of a folder's files answers for the folder.",
+        "Whether any of a directory's files answers for the directory.",
         |conf, args| once(&mut conf.on, args.flag(0)?, args),
     )]];
 
@@ -58,25 +58,25 @@ fn answer(x: &mut Exchange) -> Step<'_> {
     {
         return Step::Decline;
     }
-    let Some(folder) = file_path::map(x) else { return Step::Status(500) };
-    let from = file_path::root_length(x, &folder);
+    let Some(directory) = file_path::map(x) else { return Step::Status(500) };
+    let from = file_path::root_length(x, &directory);
     Step::Wait(Box::pin(async move {
-        let path = folder.clone();
-        match blocking::run(move || choose(files::read_folder(&path, from)?)).await {
+        let path = directory.clone();
+        match blocking::run(move || choose(files::read_directory(&path, from)?)).await {
             Ok(None) => Step::Decline,
             Ok(Some(name)) => {
                 let path = [&x.request.path[..], &name].concat();
                 Step::Jump(Jump::Path { path, args: x.request.args.clone() })
             }
-            Err(error) => files::folder_failed(x, &folder, &error),
+            Err(error) => files::directory_failed(x, &directory, &error),
         }
     }))
 }
 
-/// One of the regular files in a folder, links to such included; hidden ones are not.
-fn choose(folder: ReadDir) -> io::Result<Option<Vec<u8>>> {
+/// One of the regular files in a directory, links to such included; hidden ones are not.
+fn choose(directory: ReadDir) -> io::Result<Option<Vec<u8>>> {
     let (mut chosen, mut count) = (None, 0);
-    for entry in folder {
+    for entry in directory {
         let entry = entry?;
         let name = entry.file_name().into_encoded_bytes();
         // Each takes the place of the one before with a chance that leaves all alike.

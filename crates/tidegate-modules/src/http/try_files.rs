@@ -81,7 +81,7 @@ fn set_try_files(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
 
 struct Candidate {
     path: Template,
-    /// Written with `/` at its end: a folder is looked for.
+    /// Written with `/` at its end: a directory is looked for.
     directory: bool,
 }
 

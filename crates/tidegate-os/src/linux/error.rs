@@ -5,7 +5,7 @@ pub const LINK_REFUSED: i32 = libc::ELOOP;
 /// What a path that cannot be one gives (EINVAL).
 pub const INVALID: i32 = libc::EINVAL;
 
-/// Errors of open and stat that mean that there is no such name, or no such folder above it.
+/// Errors of open and stat that mean that there is no such name, or no such directory above it.
 pub fn is_missing(code: i32) -> bool {
     code == libc::ENOENT
 }

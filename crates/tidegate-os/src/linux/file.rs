@@ -131,7 +131,7 @@ pub fn statfs_free(path: &Path) -> io::Result<u64> {
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
-/// Whether every change below a folder, or of a file, of this file system is made by this machine's
+/// Whether every change below a directory, or of a file, of this file system is made by this machine's
 /// kernel, so that watches (inotify) tell of it. `false` for network and stacked file systems, for
 /// those of programs (FUSE) and for made-up ones (proc, sysfs).
 ///
@@ -152,7 +152,7 @@ pub fn reports_changes(path: &Path, directory: bool) -> io::Result<bool> {
         0x7371_7368, // SquashFS
         0xE0F5_E1E2, // EROFS
     ];
-    // A file of an overlay may be written through its lower folder; folders of the overlay itself
+    // A file of an overlay may be written through its lower directory; directories of the overlay itself
     // are renamed and removed by its own operations only.
     const OVERLAY: u32 = 0x794C_7630;
     let magic = retry(|| rustix::fs::statfs(path))?.f_type as u32;
@@ -180,15 +180,15 @@ pub fn mode(metadata: &Metadata) -> u32 {
     metadata.permissions().mode() & 0o7777
 }
 
-/// Makes a folder, and with `all` those above that are missing.
+/// Makes a directory, and with `all` those above that are missing.
 ///
 /// # Errors
 /// Those of mkdir.
-pub fn create_folder(path: &Path, mode: u32, all: bool) -> io::Result<()> {
+pub fn create_directory(path: &Path, mode: u32, all: bool) -> io::Result<()> {
     DirBuilder::new().recursive(all).mode(mode).create(path)
 }
 
-/// Sets the time of modification of a file or folder.
+/// Sets the time of modification of a file or directory.
 ///
 /// # Errors
 /// Absent, no permission.

@@ -24,8 +24,8 @@ impl Glance {
         match *self {}
     }
 
-    /// Whether a folder was there.
-    pub fn is_folder(&self) -> bool {
+    /// Whether a directory was there.
+    pub fn is_directory(&self) -> bool {
         match *self {}
     }
 

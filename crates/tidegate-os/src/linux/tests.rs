@@ -1,4 +1,4 @@
-//! Tests of the Linux calls on the real system: loopback, temporary folders, /proc.
+//! Tests of the Linux calls on the real system: loopback, temporary directories, /proc.
 
 mod files;
 mod links;
@@ -43,25 +43,25 @@ fn undisturbed<T>(look: impl Fn() -> Option<T>) -> T {
 
 #[test]
 fn names_are_remembered_once_they_were_asked_for() {
-    let folder = tempfile::tempdir().unwrap();
-    let (known, unknown) = (folder.path().join("known"), folder.path().join("unknown"));
+    let directory = tempfile::tempdir().unwrap();
+    let (known, unknown) = (directory.path().join("known"), directory.path().join("unknown"));
     std::fs::write(&known, "").unwrap();
     undisturbed(|| open::is_remembered(&known).then_some(()));
     assert!(!open::is_remembered(&unknown), "nobody has asked for it yet");
     assert!(open::is_remembered(Path::new("not\0a name")));
-    assert!(!open::is_remembered(&folder.path().join("another")), "still told of");
+    assert!(!open::is_remembered(&directory.path().join("another")), "still told of");
 }
 
 #[test]
 fn a_look_that_may_not_wait_is_a_look_or_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+    let directory = tempfile::tempdir().unwrap();
+    let (file, link) = (directory.path().join("file"), directory.path().join("link"));
     std::fs::write(&file, "text").unwrap();
     std::os::unix::fs::symlink("file", &link).unwrap();
     let find = |path: &Path| open::stat_at_once(path, 0);
     let found = undisturbed(|| find(&link));
     assert_eq!(found.unwrap(), open::stat_own(&file, 0).unwrap());
-    assert!(find(&folder.path().join("nobody has asked for it yet")).is_none());
+    assert!(find(&directory.path().join("nobody has asked for it yet")).is_none());
     let missing = undisturbed(|| find(Path::new(""))).unwrap_err();
     assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
 }

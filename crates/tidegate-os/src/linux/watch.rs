@@ -1,4 +1,4 @@
-//! Change notifications for files and folders (inotify).
+//! Change notifications for files and directories (inotify).
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -32,7 +32,7 @@ pub struct Event {
     pub what: ReadFlags,
     /// The same number in both halves of a rename.
     pub cookie: u32,
-    /// The name inside a watched folder.
+    /// The name inside a watched directory.
     pub name: Option<OsString>,
 }
 

@@ -2,7 +2,7 @@
 
 use super::{check, is_own, steps};
 
-/// A folder as a configuration writes it.
+/// A directory as a configuration writes it.
 const ROOT: &str = "C:/www";
 
 /// Takes bytes for what a request appends to a root. A model of the system drops what Windows drops and opens

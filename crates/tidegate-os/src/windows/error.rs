@@ -7,7 +7,7 @@ pub const LINK_REFUSED: i32 = code::ERROR_STOPPED_ON_SYMLINK.cast_signed();
 /// What a path that cannot be one gives, and a name that is not a file's own.
 pub const INVALID: i32 = code::ERROR_INVALID_NAME.cast_signed();
 
-/// Errors of open and stat that mean that there is no such name, or no such folder above it.
+/// Errors of open and stat that mean that there is no such name, or no such directory above it.
 pub fn is_missing(code: i32) -> bool {
     matches!(code.cast_unsigned(), code::ERROR_FILE_NOT_FOUND | code::ERROR_PATH_NOT_FOUND)
 }

@@ -108,7 +108,7 @@ fn join(high: u32, low: u32) -> u64 {
 pub fn stat(path: &Path, follow: bool) -> io::Result<Stat> {
     let mut stat = fstat(open::handle(path, 0, follow)?)?;
     if follow && stat.kind == FileKind::Symlink {
-        // What is followed is a file or folder, though the system may keep it elsewhere.
+        // What is followed is a file or directory, though the system may keep it elsewhere.
         stat.kind = if path.is_dir() { FileKind::Directory } else { FileKind::File };
     }
     Ok(stat)
@@ -229,20 +229,20 @@ pub fn set_path_mode(_path: &Path, _mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Permission bits for the metadata: folders may be entered, nothing is executable.
+/// Permission bits for the metadata: directories may be entered, nothing is executable.
 pub fn mode(metadata: &Metadata) -> u32 {
     if metadata.is_dir() { 0o755 } else { 0o644 }
 }
 
-/// Makes a folder, and with `all` those above that are missing. The mode has no counterpart.
+/// Makes a directory, and with `all` those above that are missing. The mode has no counterpart.
 ///
 /// # Errors
 /// Those of CreateDirectory.
-pub fn create_folder(path: &Path, _mode: u32, all: bool) -> io::Result<()> {
+pub fn create_directory(path: &Path, _mode: u32, all: bool) -> io::Result<()> {
     DirBuilder::new().recursive(all).create(path)
 }
 
-/// Sets the time of modification of a file or folder.
+/// Sets the time of modification of a file or directory.
 ///
 /// # Errors
 /// Absent, no permission.

@@ -3,8 +3,8 @@
 //! One call by the whole name (`NtQueryFullAttributesFile`) tells kind, size and times, at a cost that hardly
 //! depends on the depth, where to open a file and to ask for its name costs several times as much. It is asked
 //! for each request: it answers for what holds now, while notifications come when they come. What it cannot tell
-//! is that a folder above got another spelling, by which the old one still leads to the same file; that the
-//! folder's tree is watched for ([`super::tree`]).
+//! is that a directory above got another spelling, by which the old one still leads to the same file; that the
+//! directory's tree is watched for ([`super::tree`]).
 //!
 //! Only for what is on drives of this machine: the client of a network file system keeps such answers for seconds.
 
@@ -34,7 +34,7 @@ use crate::types::{FileKind, Seen, Stat};
 pub struct Glance {
     name: Name,
     facts: Facts,
-    /// Where the name has to be the file's own: the tree of its folders, and its number when it was.
+    /// Where the name has to be the file's own: the tree of its directories, and its number when it was.
     tree: Option<(Arc<Tree>, AtomicU64)>,
 }
 
@@ -55,7 +55,7 @@ struct Facts {
 impl Glance {
     /// Remembers what is at a path, whose name has to be its own from byte `from` on: before it is opened, so
     /// that what changes meanwhile shows. `None` for links, where nothing is, where the file system keeps no
-    /// times of changes, and where the folders cannot be watched.
+    /// times of changes, and where the directories cannot be watched.
     pub fn begin(path: &Path, from: usize) -> Option<Glance> {
         let bytes = path.as_os_str().as_encoded_bytes();
         let tree = tree::of(super::path::of(bytes.get(..from)?))?;
@@ -65,13 +65,13 @@ impl Glance {
         is_near(path).then_some(Glance { name, facts, tree: Some((tree, names)) })
     }
 
-    /// Remembers that nothing is at a path, by the folder that would hold it: what is made in a folder changes
-    /// the folder. Above a missing folder it is that one's.
+    /// Remembers that nothing is at a path, by the directory that would hold it: what is made in a directory changes
+    /// the directory. Above a missing directory it is that one's.
     pub fn begin_absent(path: &Path) -> Option<Glance> {
-        for folder in path.ancestors().skip(1).take(ANCESTORS_MAX) {
-            let name = Name::of(folder)?;
+        for directory in path.ancestors().skip(1).take(ANCESTORS_MAX) {
+            let name = Name::of(directory)?;
             if let Some(facts) = name.facts() {
-                let holds = facts.is_told() && facts.is_folder() && is_near(folder);
+                let holds = facts.is_told() && facts.is_directory() && is_near(directory);
                 return holds.then_some(Glance { name, facts, tree: None });
             }
         }
@@ -85,15 +85,15 @@ impl Glance {
             i128::from(stat.mtime_seconds) * 1_000_000_000 + i128::from(stat.mtime_nanos);
         self.tree.is_some()
             && stat.kind == FileKind::File
-            && !self.facts.is_folder()
+            && !self.facts.is_directory()
             && u64::try_from(size).is_ok_and(|size| size == stat.size)
             && nanos(changed.max(written)) == stat.changed_nanos
             && nanos(written) == modified
     }
 
-    /// Whether a folder was there.
-    pub fn is_folder(&self) -> bool {
-        self.tree.is_some() && self.facts.is_folder()
+    /// Whether a directory was there.
+    pub fn is_directory(&self) -> bool {
+        self.tree.is_some() && self.facts.is_directory()
     }
 
     /// Whether nothing was there.
@@ -184,7 +184,7 @@ impl Facts {
         self.changed != 0 && self.attributes & FILE_ATTRIBUTE_REPARSE_POINT == 0
     }
 
-    fn is_folder(&self) -> bool {
+    fn is_directory(&self) -> bool {
         self.attributes & FILE_ATTRIBUTE_DIRECTORY != 0
     }
 }
@@ -217,5 +217,5 @@ fn full(path: &str) -> Option<Vec<u16>> {
 const PREFIX: &str = r"\??\";
 /// Units of a name: its length in bytes has 16 bits.
 const UNITS_MAX: usize = 32_000;
-/// Folders above a missing one that are asked.
+/// Directories above a missing one that are asked.
 const ANCESTORS_MAX: usize = 128;

@@ -47,7 +47,7 @@ pub fn append_at_once(_path: &Path) -> Option<File> {
     None
 }
 
-/// Opens a file or folder for reading under its own name: the path is checked from byte `from` on.
+/// Opens a file or directory for reading under its own name: the path is checked from byte `from` on.
 ///
 /// # Errors
 /// `ERROR_INVALID_NAME` for another name than its own, and those of CreateFile.
@@ -156,7 +156,7 @@ fn invalid() -> io::Error {
     io::Error::from_raw_os_error(error::INVALID)
 }
 
-/// Opens a file or folder, which others may read, write, rename and delete meanwhile. Without access it can
+/// Opens a file or directory, which others may read, write, rename and delete meanwhile. Without access it can
 /// only be described.
 pub(super) fn handle(path: &Path, access: u32, follow: bool) -> io::Result<File> {
     let link = if follow { 0 } else { FILE_FLAG_OPEN_REPARSE_POINT };

@@ -1,7 +1,7 @@
 //! How names of files were checked elsewhere, for comparison: only in a program built for that (`name-rules`).
 //!
 //! Neither is sound, or neither is cheap. `TIDEGATE_NAMES=long` asks the system for the long name of the whole
-//! path for each request, which asks each folder; `tilde` does so only for paths with a `~` in them.
+//! path for each request, which asks each directory; `tilde` does so only for paths with a `~` in them.
 
 use std::fs::File;
 use std::io;

@@ -1,8 +1,8 @@
-//! Watches for folders that get other names, one for each tree of folders.
+//! Watches for directories that get other names, one for each tree of directories.
 //!
 //! The system tells late of what is written (when it reaches the disk) and nothing of what is written through
 //! another link, and it tells from another thread: what a request may rely on cannot come from here. But a
-//! folder's other spelling is told of, and changes no content.
+//! directory's other spelling is told of, and changes no content.
 
 use std::collections::HashMap;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
@@ -29,13 +29,13 @@ const TREES_MAX: usize = 64;
 pub(crate) struct Tree {
     renames: AtomicU64,
     watched: AtomicBool,
-    /// Volume and number of its folder: another one may have got its name.
-    folder: (u64, u64),
+    /// Volume and number of its directory: another one may have got its name.
+    directory: (u64, u64),
     stop: OwnedHandle,
 }
 
 impl Tree {
-    /// Counts news of folders that were renamed, moved, made or removed.
+    /// Counts news of directories that were renamed, moved, made or removed.
     pub(crate) fn renames(&self) -> u64 {
         self.renames.load(Ordering::Acquire)
     }
@@ -52,35 +52,35 @@ impl Tree {
     }
 }
 
-/// The tree below a folder, watched from now on at the latest. `None` where there are too many, and where it
+/// The tree below a directory, watched from now on at the latest. `None` where there are too many, and where it
 /// cannot be watched.
-pub(crate) fn of(folder: &Path) -> Option<Arc<Tree>> {
+pub(crate) fn of(directory: &Path) -> Option<Arc<Tree>> {
     static TREES: Mutex<Option<HashMap<PathBuf, Arc<Tree>>>> = Mutex::new(None);
-    let identity = identity(folder)?;
+    let identity = identity(directory)?;
     let mut trees = TREES.lock().unwrap_or_else(PoisonError::into_inner);
     let trees = trees.get_or_insert_default();
-    if let Some(tree) = trees.get(folder) {
-        if tree.folder == identity && tree.is_watched() {
+    if let Some(tree) = trees.get(directory) {
+        if tree.directory == identity && tree.is_watched() {
             return Some(tree.clone());
         }
         tree.end();
-        trees.remove(folder);
+        trees.remove(directory);
     }
     if trees.len() >= TREES_MAX {
         return None;
     }
-    let tree = begin(folder, identity)?;
-    trees.insert(folder.to_owned(), tree.clone());
+    let tree = begin(directory, identity)?;
+    trees.insert(directory.to_owned(), tree.clone());
     Some(tree)
 }
 
-fn identity(folder: &Path) -> Option<(u64, u64)> {
-    file::stat(folder, true).ok().map(|stat| (stat.device, stat.inode))
+fn identity(directory: &Path) -> Option<(u64, u64)> {
+    file::stat(directory, true).ok().map(|stat| (stat.device, stat.inode))
 }
 
-fn begin(folder: &Path, seen: (u64, u64)) -> Option<Arc<Tree>> {
-    // Another folder may have come in between.
-    let watch = Watch::begin(folder).filter(|_| identity(folder) == Some(seen))?;
+fn begin(directory: &Path, seen: (u64, u64)) -> Option<Arc<Tree>> {
+    // Another directory may have come in between.
+    let watch = Watch::begin(directory).filter(|_| identity(directory) == Some(seen))?;
     // SAFETY: the security and the name may be null.
     let event = unsafe { CreateEventW(std::ptr::null(), 1, 0, std::ptr::null()) };
     if event.is_null() {
@@ -89,9 +89,9 @@ fn begin(folder: &Path, seen: (u64, u64)) -> Option<Arc<Tree>> {
     // SAFETY: the handle was just made, and is nobody else's.
     let stop = unsafe { OwnedHandle::from_raw_handle(event) };
     let (renames, watched) = (AtomicU64::new(0), AtomicBool::new(true));
-    let tree = Arc::new(Tree { renames, watched, folder: seen, stop });
+    let tree = Arc::new(Tree { renames, watched, directory: seen, stop });
     let told = tree.clone();
-    let thread = std::thread::Builder::new().name("folder watch".to_owned());
+    let thread = std::thread::Builder::new().name("directory watch".to_owned());
     thread.spawn(move || watch.tell(&told)).ok()?;
     Some(tree)
 }
@@ -105,8 +105,8 @@ struct Watch {
 unsafe impl Send for Watch {}
 
 impl Watch {
-    fn begin(folder: &Path) -> Option<Watch> {
-        let name = super::wide(folder.to_str()?);
+    fn begin(directory: &Path) -> Option<Watch> {
+        let name = super::wide(directory.to_str()?);
         // SAFETY: the path ends in a zero unit.
         let handle =
             unsafe { FindFirstChangeNotificationW(name.as_ptr(), 1, FILE_NOTIFY_CHANGE_DIR_NAME) };

@@ -47,7 +47,7 @@ pub enum BodyInFile {
     Clean,
 }
 
-/// A `*_temp_path`: folder and levels.
+/// A `*_temp_path`: directory and levels.
 #[derive(Clone, Debug)]
 pub struct TempPath {
     pub path: String,

@@ -11,9 +11,14 @@ const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 const ALL_IF: Contexts = Contexts::HTTP_SERVER_LOCATION_IF;
 
 pub(super) const ROWS: &[Directive<Conf>] = &[
-    row("root", ALL_IF, Arity::ONE, "html", "Folder that paths are looked up in.", |conf, args| {
-        set_root(conf, args, false)
-    }),
+    row(
+        "root",
+        ALL_IF,
+        Arity::ONE,
+        "html",
+        "Directory that paths are looked up in.",
+        |conf, args| set_root(conf, args, false),
+    ),
     row(
         "alias",
         Contexts::LOCATION,
@@ -92,7 +97,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE_TO_FOUR,
         "client_body_temp",
-        "Folder for request bodies in files, with up to three levels of subfolders.",
+        "Directory for request bodies in files, with up to three levels of subdirectories.",
         |conf, args| once(&mut conf.client_body_temp_path, temp_path(args)?, args),
     ),
     row(
@@ -327,7 +332,7 @@ fn set_error_log(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Folders of temporary files are named by digits of the file's number, which has ten.
+/// Directories of temporary files are named by digits of the file's number, which has ten.
 const LEVEL_DIGITS_MAX: u64 = 10;
 
 /// Reads a `*_temp_path` directive's arguments.

@@ -165,7 +165,7 @@ fn body_store(conf: &Conf, plan: &PlanBuilder<'_>) -> StoreOptions {
     };
     let temp_path = full_path(plan.environment.prefix, path);
     if !plan.in_stream() {
-        plan.environment.resources.folder(&temp_path);
+        plan.environment.resources.directory(&temp_path);
     }
     StoreOptions {
         memory_bytes_max: conf.client_body_buffer_size.unwrap_or(16 * KIB) as usize,

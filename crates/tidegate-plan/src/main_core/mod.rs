@@ -147,7 +147,7 @@ const MAIN_ROWS: &[Directive<Conf>] = &[
         MAIN,
         Arity::ONE,
         "",
-        "Current folder of the worker.",
+        "Current directory of the worker.",
         |conf, args| once(&mut conf.working_directory, args.text(0)?.to_owned(), args),
     ),
     row(

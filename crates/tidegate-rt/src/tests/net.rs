@@ -206,8 +206,8 @@ fn refused_connections_are_errors() {
 #[test]
 fn unix_streams_are_the_same_type() {
     on_loop(async {
-        let folder = tempfile::tempdir().unwrap();
-        let address = Addr::Unix(folder.path().join("socket"));
+        let directory = tempfile::tempdir().unwrap();
+        let address = Addr::Unix(directory.path().join("socket"));
         let listener = Listener::bind(&address, &ListenOptions::default()).unwrap();
         let client = Stream::connect(&address, &ConnectOptions::default()).await.unwrap();
         let server = listener.accept().await.unwrap();
@@ -364,7 +364,7 @@ fn datagrams_are_exchanged() {
 }
 
 #[test]
-fn a_crowd_tells_of_each_arrival_once_and_of_the_end() {
+fn a_poller_tells_of_each_arrival_once_and_of_the_end() {
     on_loop(async {
         let (client, server) = connected().await;
         let poller = IdlePoller::new().unwrap();

@@ -13,7 +13,7 @@ Runs the cases below DIR (tests/cases). The last line is `N passed, N failed, N 
 In the world `windows` the program is started by WINE (/usr/lib/wine/wine64).";
 
 struct Arguments {
-    folder: PathBuf,
+    directory: PathBuf,
     options: Options,
     quiet: bool,
     groups: bool,
@@ -33,7 +33,7 @@ fn main() -> ExitCode {
             println!("{report}");
         }
     };
-    match run_cases(&arguments.folder, &arguments.options, told) {
+    match run_cases(&arguments.directory, &arguments.options, told) {
         Ok(summary) => {
             if arguments.groups {
                 print!("{}", summary.groups());
@@ -56,7 +56,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
     let mut tidegate = beside_this_binary("tidegate");
     let mut nginx = PathBuf::from("/usr/sbin/nginx");
     let mut arguments = Arguments {
-        folder: PathBuf::from("tests/cases"),
+        directory: PathBuf::from("tests/cases"),
         options: Options::new(Vec::new()),
         quiet: false,
         groups: false,
@@ -74,7 +74,7 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
             Long("keep") => arguments.options.keep = true,
             Long("quiet") => arguments.quiet = true,
             Long("groups") => arguments.groups = true,
-            Value(folder) => arguments.folder = folder.into(),
+            Value(directory) => arguments.directory = directory.into(),
             _ => return Err(argument.unexpected()),
         }
     }
@@ -92,5 +92,5 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
 
 fn beside_this_binary(name: &str) -> PathBuf {
     let here = std::env::current_exe().unwrap_or_default();
-    here.parent().map_or_else(|| PathBuf::from(name), |folder| folder.join(name))
+    here.parent().map_or_else(|| PathBuf::from(name), |directory| directory.join(name))
 }

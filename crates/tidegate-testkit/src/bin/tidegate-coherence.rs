@@ -10,7 +10,7 @@ use tidegate_testkit::{CoherenceOptions, coherence, program};
 const USAGE: &str =
     "usage: tidegate-coherence [--changes N] [--readers N] [--seed N] [--settings LINES] \
 [--tidegate PATH]
-Renames, cuts, replaces and removes files and folders N times (20000) while clients ask for them.
+Renames, cuts, replaces and removes files and directories N times (20000) while clients ask for them.
 The last line has the counts; the exit code is 1 when anything was wrong.";
 
 fn main() -> ExitCode {

@@ -11,7 +11,7 @@ use crate::torture::object;
 pub(super) enum State {
     /// Nothing that could be served.
     Absent,
-    Folder,
+    Directory,
     /// The first `length` bytes of the version `base`.
     File {
         base: u64,
@@ -129,7 +129,7 @@ fn fits(state: State, later: &[State], response: &Response) -> Option<Verdict> {
         // The connection ended instead of an answer.
         (State::File { length, .. }, 0) => shrinks(length, later).then_some(Verdict::Cut),
         (State::Absent, 404) => Some(Verdict::Absent),
-        (State::Folder, 301) => Some(Verdict::Whole),
+        (State::Directory, 301) => Some(Verdict::Whole),
         (State::File { base, length }, 200) if length == response.length => {
             let got = response.body.len() as u64;
             if got > length || !is_of(base, &response.body) {

@@ -26,17 +26,17 @@ pub(super) struct Subject {
 /// How it changes.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// Replaced, removed, turned into a folder or a FIFO, moved away.
+    /// Replaced, removed, turned into a directory or a FIFO, moved away.
     Name,
     /// Cut and grown in place.
     Length,
-    /// A folder above it is exchanged for another, moved or removed.
-    Folder,
+    /// A directory above it is exchanged for another, moved or removed.
+    Directory,
     /// A symbolic link above it leads elsewhere.
     Link,
 }
 
-/// All subjects, below a folder that is made.
+/// All subjects, below a directory that is made.
 pub(super) fn all(root: &Path) -> io::Result<Vec<Subject>> {
     let table = [
         (Kind::Name, "small", (1, 2000)),
@@ -44,8 +44,8 @@ pub(super) fn all(root: &Path) -> io::Result<Vec<Subject>> {
         (Kind::Name, "large", (200_000, 330_000)),
         (Kind::Length, "length", (0, 20_000)),
         (Kind::Length, "long", (100_000, 330_000)),
-        (Kind::Folder, "x/one/two/three/file", (1, 5000)),
-        (Kind::Folder, "y/one/two/three/file", (265_000, 330_000)),
+        (Kind::Directory, "x/one/two/three/file", (1, 5000)),
+        (Kind::Directory, "y/one/two/three/file", (265_000, 330_000)),
         (Kind::Link, "z/current/sub/file", (1, 5000)),
     ];
     let make = |(number, (kind, name, sizes)): (usize, (Kind, &str, (u64, u64)))| {
@@ -90,7 +90,7 @@ impl Subject {
         Ok(subject)
     }
 
-    /// A folder so many names above the file.
+    /// A directory so many names above the file.
     fn above(&self, count: usize) -> PathBuf {
         self.path.ancestors().nth(count).unwrap_or(&self.path).to_owned()
     }
@@ -105,7 +105,7 @@ impl Subject {
         match self.kind {
             Kind::Name => self.change_name(random),
             Kind::Length => self.change_length(random),
-            Kind::Folder => self.change_folder(random),
+            Kind::Directory => self.change_directory(random),
             Kind::Link => self.change_link(random),
         }
     }
@@ -113,7 +113,9 @@ impl Subject {
     fn change_name(&self, random: &mut Random) -> io::Result<()> {
         let new = self.spare.join("new");
         match (self.history.last(), random.below(8)) {
-            (State::Folder, _) => self.history.change(State::Absent, || fs::remove_dir(&self.path)),
+            (State::Directory, _) => {
+                self.history.change(State::Absent, || fs::remove_dir(&self.path))
+            }
             (State::File { .. }, 0) => {
                 self.history.change(State::Absent, || fs::remove_file(&self.path))
             }
@@ -126,7 +128,7 @@ impl Subject {
                 self.history.change(State::Absent, || fs::rename(&new, &self.path))
             }
             (State::Absent, 0) if !self.path.exists() => {
-                self.history.change(State::Folder, || fs::create_dir(&self.path))
+                self.history.change(State::Directory, || fs::create_dir(&self.path))
             }
             (State::Absent, 1) if !self.path.exists() => {
                 let state = write_file(&new, self.size(random))?;
@@ -164,8 +166,8 @@ impl Subject {
         }
     }
 
-    /// The folder three names above is `one`; another one like it waits in the spare folder.
-    fn change_folder(&self, random: &mut Random) -> io::Result<()> {
+    /// The directory three names above is `one`; another one like it waits in the spare directory.
+    fn change_directory(&self, random: &mut Random) -> io::Result<()> {
         let (here, other) = (self.above(3), self.spare.join("other"));
         let _ = fs::remove_dir_all(&other);
         if self.history.last() != State::Absent && random.below(4) == 0 {

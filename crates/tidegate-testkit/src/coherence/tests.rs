@@ -74,7 +74,7 @@ fn names_that_are_no_files() {
     let history = History::new(State::Absent);
     assert_eq!(history.judge(0, &response(404, 9, Vec::new())), Ok(Verdict::Absent));
     assert!(history.judge(0, &response(403, 9, Vec::new())).is_err());
-    set(&history, State::Folder);
+    set(&history, State::Directory);
     assert_eq!(history.judge(1, &response(301, 9, Vec::new())), Ok(Verdict::Whole));
     assert!(history.judge(1, &response(404, 9, Vec::new())).is_err());
     assert!(history.judge(1, &response(500, 9, Vec::new())).is_err());

@@ -105,7 +105,7 @@ pub(super) struct Mirror {
 #[derive(Debug)]
 enum Place {
     Git(PathBuf),
-    Folder(PathBuf),
+    Directory(PathBuf),
 }
 
 impl Mirror {
@@ -123,7 +123,7 @@ impl Mirror {
             None if home.is_dir() => {
                 let mut paths = BTreeSet::new();
                 walk(&home, "", &mut paths)?;
-                Ok(Self { place: Place::Folder(home), paths })
+                Ok(Self { place: Place::Directory(home), paths })
             }
             None => Err(Failure::new(format!("no copy of {repository}"))),
         }
@@ -133,7 +133,7 @@ impl Mirror {
     pub(super) fn read(&self, path: &str) -> Result<Vec<u8>, Failure> {
         let mut bytes = match &self.place {
             Place::Git(git) => run_git(git, &["show", &format!("HEAD:{path}")])?,
-            Place::Folder(home) => std::fs::read(home.join(path))
+            Place::Directory(home) => std::fs::read(home.join(path))
                 .map_err(|error| Failure::new(format!("{path}: {error}")))?,
         };
         bytes.truncate(FILE_BYTES_MAX);
@@ -144,8 +144,8 @@ impl Mirror {
     /// common with the wanted path at its end, and among those the one nearest to `from`.
     pub(super) fn included(&self, from: &str, include: &str) -> Option<&str> {
         let wanted: Vec<&str> = include.split('/').filter(|part| !part.is_empty()).collect();
-        let folder = from.rsplit_once('/').map_or("", |(folder, _)| folder);
-        let beside = format!("{folder}/{}", wanted.join("/"));
+        let directory = from.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let beside = format!("{directory}/{}", wanted.join("/"));
         if let Some(path) = self.paths.get(beside.trim_start_matches('/')) {
             return Some(path);
         }

@@ -28,9 +28,9 @@ pub(super) struct Logs(BTreeMap<String, Vec<String>>);
 
 impl Logs {
     /// Reads all logs in a directory; `ports` are those that the clients had.
-    pub(super) fn read(folder: &Path, ports: &BTreeSet<u16>) -> Self {
+    pub(super) fn read(directory: &Path, ports: &BTreeSet<u16>) -> Self {
         let mut logs = BTreeMap::new();
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
             let text = std::fs::read(entry.path()).unwrap_or_default();
             // Line ends within a line are blanks in ours, lest a request writes lines of its own.
             let text = String::from_utf8_lossy(&text).replace("\r\n", "  ").replace('\r', " ");

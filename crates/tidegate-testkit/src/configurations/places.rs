@@ -79,7 +79,7 @@ impl Places {
     pub(super) fn root(&mut self, written: &str) -> String {
         let mapped = format!("{}/root/{}", self.scratch.display(), written.trim_start_matches('/'));
         let fixed = mapped.split_once('$').map_or(mapped.as_str(), |(fixed, _)| {
-            fixed.rsplit_once('/').map_or(fixed, |(folder, _)| folder)
+            fixed.rsplit_once('/').map_or(fixed, |(directory, _)| directory)
         });
         self.roots.insert(PathBuf::from(fixed));
         // A variable that holds a whole path begins it with its own slash.
@@ -102,9 +102,9 @@ impl Places {
     }
 
     /// A path below one of the directories for logs and caches.
-    pub(super) fn flat(&self, folder: &str, written: &str) -> String {
+    pub(super) fn flat(&self, directory: &str, written: &str) -> String {
         let name = written.trim_start_matches('/').replace('/', "_");
-        format!("{}/{folder}/{name}", self.scratch.display())
+        format!("{}/{directory}/{name}", self.scratch.display())
     }
 
     /// The address of what requests are passed to, without a scheme: groups keep their names.

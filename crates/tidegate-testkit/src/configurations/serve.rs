@@ -76,14 +76,14 @@ pub(super) fn prepare(places: &Places) -> Result<(), Failure> {
 /// Documents, logs and caches as they are before each start: both servers find the same.
 pub(super) fn refill(places: &Places) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("sample files: {error}"));
-    for folder in ["root", "html", "logs", "cache"] {
-        let _ = std::fs::remove_dir_all(places.scratch.join(folder));
+    for directory in ["root", "html", "logs", "cache"] {
+        let _ = std::fs::remove_dir_all(places.scratch.join(directory));
     }
     for file in ["start.log", "output.log"] {
         let _ = std::fs::remove_file(places.scratch.join(file));
     }
-    for folder in ["logs", "cache"] {
-        let path = places.scratch.join(folder);
+    for directory in ["logs", "cache"] {
+        let path = places.scratch.join(directory);
         std::fs::create_dir_all(&path).map_err(failed)?;
         set_mode(&path, 0o777);
     }
@@ -110,9 +110,9 @@ fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 /// One moment of change for all that is below.
-fn settle(folder: &Path) {
+fn settle(directory: &Path) {
     let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(CHANGED);
-    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.path().is_dir() {
             settle(&entry.path());
         }

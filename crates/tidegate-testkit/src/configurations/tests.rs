@@ -77,12 +77,13 @@ fn addresses_and_paths_are_mapped() {
 
 #[test]
 fn configurations_are_framed_and_adapted() {
-    let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
-    let home = folder.path().join("a+b");
+    let directory = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+    let home = directory.path().join("a+b");
     let failed = std::fs::create_dir_all(home.join("inc"))
         .and_then(|()| std::fs::write(home.join("inc/more.conf"), "index x.html;"));
     assert!(failed.is_ok());
-    let mirror = Mirror::open(folder.path(), "a/b").unwrap_or_else(|failure| panic!("{failure}"));
+    let mirror =
+        Mirror::open(directory.path(), "a/b").unwrap_or_else(|failure| panic!("{failure}"));
     let text = b"limit_req zone=a burst=5; root /srv; include inc/more.conf; include none/*.conf; location /a { proxy_pass http://x; \
         access_log /var/log/a.log; } if ($arg_q = 1) { return 204; }";
     let source = Source {
@@ -227,10 +228,10 @@ fn meant_differences_are_told_by_the_request() {
 #[test]
 fn logs_are_compared() {
     let logs = |text: &str| {
-        let folder = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
-        let written = std::fs::write(folder.path().join("access.log"), text);
+        let directory = tempfile::tempdir().unwrap_or_else(|error| panic!("{error}"));
+        let written = std::fs::write(directory.path().join("access.log"), text);
         assert!(written.is_ok());
-        Logs::read(folder.path(), &[40_001, 40_002].into())
+        Logs::read(directory.path(), &[40_001, 40_002].into())
     };
     let check = |nginx: &str, tidegate: &str, expected: usize| {
         let meant = ["GET /meant ".to_owned()].into();

@@ -68,11 +68,12 @@ pub struct ChangedReport {
 /// The server cannot be started or does not come up.
 pub fn changed(options: &ChangedOptions) -> Result<ChangedReport, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("changed files: {error}"));
-    let folder = tempfile::Builder::new().prefix("tidegate-changed-").tempdir().map_err(failed)?;
+    let directory =
+        tempfile::Builder::new().prefix("tidegate-changed-").tempdir().map_err(failed)?;
     let origin = origin::start().map_err(failed)?;
     let front = free(TcpListener::bind).map_err(failed)?.0;
     let configuration = configuration(front, origin);
-    let server = Server::start(&options.binary, folder.path(), front, &configuration)?;
+    let server = Server::start(&options.binary, directory.path(), front, &configuration)?;
     let objects = objects();
     let stop = AtomicBool::new(false);
     let mut report = ChangedReport::default();
@@ -85,7 +86,7 @@ pub fn changed(options: &ChangedOptions) -> Result<ChangedReport, Failure> {
         let clients: Vec<_> = clients.collect();
         let mut random = Random::new(options.seed);
         while report.changes < options.changes {
-            meddle(&folder.path().join("cache"), &mut random);
+            meddle(&directory.path().join("cache"), &mut random);
             report.changes += 1;
             pause(Duration::from_micros(random.below(PAUSE_MICROS_MAX)));
         }

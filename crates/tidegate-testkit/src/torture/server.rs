@@ -28,16 +28,16 @@ impl Server {
     /// What it printed instead.
     pub(crate) fn start(
         binary: &Path,
-        folder: &Path,
+        directory: &Path,
         front: SocketAddr,
         configuration: &str,
     ) -> Result<Server, Failure> {
         let failed = |error: std::io::Error| Failure::new(format!("cannot start: {error}"));
-        std::fs::write(folder.join("nginx.conf"), configuration).map_err(failed)?;
-        let log = std::fs::File::create(folder.join("output.log")).map_err(failed)?;
+        std::fs::write(directory.join("nginx.conf"), configuration).map_err(failed)?;
+        let log = std::fs::File::create(directory.join("output.log")).map_err(failed)?;
         let errors = log.try_clone().map_err(failed)?;
         let mut command = Command::new(binary);
-        command.arg("-p").arg(folder).arg("-c").arg(folder.join("nginx.conf"));
+        command.arg("-p").arg(directory).arg("-c").arg(directory.join("nginx.conf"));
         command.stdin(Stdio::null()).stdout(log).stderr(errors).process_group(0);
         let mut child = command.spawn().map_err(failed)?;
         guard::watch(child.id()).map_err(failed)?;
@@ -45,8 +45,8 @@ impl Server {
         while TcpStream::connect(front).is_err() {
             let ended = child.try_wait().map_err(failed)?;
             if Instant::now() > deadline || ended.is_some() {
-                let output = std::fs::read_to_string(folder.join("output.log"));
-                let log = std::fs::read_to_string(folder.join("error.log"));
+                let output = std::fs::read_to_string(directory.join("output.log"));
+                let log = std::fs::read_to_string(directory.join("error.log"));
                 Server { child, front }.kill();
                 return Err(Failure::new(format!("the server is not there: {output:?} {log:?}")));
             }

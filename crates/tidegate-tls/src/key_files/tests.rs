@@ -8,7 +8,7 @@ use tidegate_conf::{Diagnostic, NamedFiles, SourceMap, Span, Word};
 
 use super::{PASSWORDS_MAX, certificates, passwords, private_key, revocation_lists};
 
-/// Files of a folder `/conf`.
+/// Files of a directory `/conf`.
 struct Files(HashMap<&'static str, &'static str>);
 
 impl NamedFiles for Files {

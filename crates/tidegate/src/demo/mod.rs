@@ -1,5 +1,5 @@
 //! `tidegate demo`: a server with a slow origin behind it, to see what streaming from a cache means.
-//! Needs neither root nor files; all data is below a fresh folder for temporary files.
+//! Needs neither root nor files; all data is below a fresh directory for temporary files.
 
 mod origin;
 mod pages;
@@ -21,8 +21,8 @@ use crate::single;
 use crate::start_error::StartError;
 
 const PORT_DEFAULT: u16 = 8080;
-/// Folders for temporary files that are tried before giving up.
-const FOLDERS_MAX: u32 = 100;
+/// Directories for temporary files that are tried before giving up.
+const DIRECTORIES_MAX: u32 = 100;
 
 /// Runs the demonstration until it is interrupted.
 pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
@@ -37,29 +37,29 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     if let Err(error) = check_port(port) {
         return fail(&error);
     }
-    let folder = match Folder::create() {
-        Ok(folder) => folder,
-        Err(error) => return fail(&DemoError::Folder(error)),
+    let directory = match Directory::create() {
+        Ok(directory) => directory,
+        Err(error) => return fail(&DemoError::Directory(error)),
     };
-    match serve(&folder.path, port) {
+    match serve(&directory.path, port) {
         Ok(code) => code,
         Err(error) => fail(&error),
     }
 }
 
-fn serve(folder: &Path, port: u16) -> Result<ExitCode, DemoError> {
+fn serve(directory: &Path, port: u16) -> Result<ExitCode, DemoError> {
     let origin_port = origin::start().map_err(DemoError::Origin)?;
-    let file = folder.join("nginx.conf");
+    let file = directory.join("nginx.conf");
     let write = |path: &Path, text: String| {
         std::fs::write(path, text).map_err(|error| DemoError::File(path.to_owned(), error))
     };
-    write(&file, pages::configuration(folder, port, origin_port))?;
-    let html = folder.join("html");
+    write(&file, pages::configuration(directory, port, origin_port))?;
+    let html = directory.join("html");
     std::fs::create_dir(&html).map_err(|error| DemoError::File(html.clone(), error))?;
     write(&html.join("index.html"), pages::welcome(port))?;
 
     let options = Options {
-        prefix: Some(folder.to_string_lossy().into_owned()),
+        prefix: Some(directory.to_string_lossy().into_owned()),
         file: Some(file),
         error_log: Some("error.log".to_owned()),
         ..Options::default()
@@ -73,7 +73,7 @@ fn serve(folder: &Path, port: u16) -> Result<ExitCode, DemoError> {
     let first = built
         .open_sockets(&mut Vec::new(), |error| report.failure(&error.to_string()))
         .map_err(|_| DemoError::Bind)?;
-    println!("{}", pages::instructions(folder, port));
+    println!("{}", pages::instructions(directory, port));
     single::run(origin, first).map_err(DemoError::Start)
 }
 
@@ -118,8 +118,8 @@ enum DemoError {
     Port(String),
     PortTaken(u16),
     Listen(u16, io::Error),
-    /// There is no folder for temporary files.
-    Folder(io::Error),
+    /// There is no directory for temporary files.
+    Directory(io::Error),
     Origin(io::Error),
     File(PathBuf, io::Error),
     /// The built-in configuration is wrong; its mistakes were reported.
@@ -143,8 +143,8 @@ impl fmt::Display for DemoError {
                 )
             }
             DemoError::Listen(port, error) => write!(f, "cannot listen on port {port}: {error}"),
-            DemoError::Folder(error) => {
-                write!(f, "cannot make a folder for temporary files: {error}")
+            DemoError::Directory(error) => {
+                write!(f, "cannot make a directory for temporary files: {error}")
             }
             DemoError::Origin(error) => write!(f, "cannot start the origin: {error}"),
             DemoError::File(path, error) => write!(f, "{}: {error}", path.display()),
@@ -159,19 +159,19 @@ impl fmt::Display for DemoError {
 
 impl std::error::Error for DemoError {}
 
-/// A fresh folder that goes with this value.
-struct Folder {
+/// A fresh directory that goes with this value.
+struct Directory {
     path: PathBuf,
 }
 
-impl Folder {
-    fn create() -> io::Result<Folder> {
+impl Directory {
+    fn create() -> io::Result<Directory> {
         let base = std::env::temp_dir();
         let mut last = io::Error::from(io::ErrorKind::AlreadyExists);
-        for number in 0..FOLDERS_MAX {
+        for number in 0..DIRECTORIES_MAX {
             let path = base.join(format!("tidegate-demo-{}-{number}", std::process::id()));
             match std::fs::create_dir(&path) {
-                Ok(()) => return Ok(Folder { path }),
+                Ok(()) => return Ok(Directory { path }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
                 Err(error) => return Err(error),
             }
@@ -180,7 +180,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for Directory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.path);
     }

@@ -35,7 +35,7 @@ const LINES: &[(&str, &str)] = &[
 ];
 
 /// The configuration that is served.
-pub(super) fn configuration(folder: &Path, port: u16, origin: u16) -> String {
+pub(super) fn configuration(directory: &Path, port: u16, origin: u16) -> String {
     let mut text = String::new();
     let rows: Vec<_> = tidegate_modules::MODULES.iter().flat_map(|module| module.rows()).collect();
     for (directive, line) in LINES {
@@ -44,13 +44,13 @@ pub(super) fn configuration(folder: &Path, port: u16, origin: u16) -> String {
             text.push('\n');
         }
     }
-    text.replace("{dir}", &folder.to_string_lossy())
+    text.replace("{dir}", &directory.to_string_lossy())
         .replace("{port}", &port.to_string())
         .replace("{origin}", &origin.to_string())
 }
 
 /// What is printed when it runs.
-pub(super) fn instructions(folder: &Path, port: u16) -> String {
+pub(super) fn instructions(directory: &Path, port: u16) -> String {
     format!(
         "\
 Tidegate serves http://127.0.0.1:{port}/ until you press Ctrl+C.
@@ -72,7 +72,7 @@ names (/slow/b) begin anew.
 
 Configuration, logs and cache: {}
 ",
-        folder.display()
+        directory.display()
     )
 }
 

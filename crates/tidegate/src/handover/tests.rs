@@ -27,7 +27,7 @@ fn a_handover_arrives_whole() {
         files_max: Some(0),
         core_bytes_max: None,
         priority: Some(-5),
-        folder: Some("/tmp".into()),
+        directory: Some("/tmp".into()),
     };
     let origin = Origin {
         prefix: "/p/".into(),

@@ -245,7 +245,7 @@ impl Master {
     fn take_back(&self, next: &Generation) {
         remove_socket_files(&next.listening, &self.current.listening);
         if next.rights.credentials != self.current.rights.credentials
-            && let Err(found) = self.current.give_folders()
+            && let Err(found) = self.current.give_directories()
         {
             self.say(Level::Emerg, &found.message);
         }

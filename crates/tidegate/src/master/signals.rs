@@ -124,8 +124,8 @@ impl Master {
                 return None;
             }
         };
-        let given = next.give_folders().map_err(StartError::Folder);
-        let claim = || claims::take(&next.folders.claimed).map_err(StartError::Claim);
+        let given = next.give_directories().map_err(StartError::Directory);
+        let claim = || claims::take(&next.directories.claimed).map_err(StartError::Claim);
         match given.and_then(|()| claim()) {
             Ok(claims) => {
                 next.claims = claims;

@@ -4,19 +4,19 @@ use super::*;
 
 #[test]
 fn a_file_is_read_once() {
-    let folder = std::env::temp_dir().join(format!("tidegate-resources-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("a folder");
-    let file = folder.join("key.pem");
+    let directory = std::env::temp_dir().join(format!("tidegate-resources-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let file = directory.join("key.pem");
     std::fs::write(&file, "before").expect("a file");
     let logs = LogFiles::default();
     let opened = Opened::new(&logs);
     assert_eq!(opened.read(&file).expect("its content"), b"before");
     std::fs::write(&file, "after").expect("a change");
     assert_eq!(opened.read(&file).expect("what is known"), b"before");
-    assert!(opened.read(&folder.join("absent.pem")).is_err());
+    assert!(opened.read(&directory.join("absent.pem")).is_err());
     let (_, findings, _) = opened.into_parts();
     assert_eq!(findings.contents, [(file, b"before".to_vec())]);
-    let _ = std::fs::remove_dir_all(folder);
+    let _ = std::fs::remove_dir_all(directory);
 }
 
 #[test]
@@ -44,7 +44,8 @@ fn what_was_found_out_is_not_asked_again() {
 fn a_log_that_cannot_be_opened_is_told_once() {
     let logs = LogFiles::default();
     let opened = Opened::new(&logs);
-    let (absent, other) = (Path::new("/no/such/folder/a.log"), Path::new("/no/such/folder/b.log"));
+    let (absent, other) =
+        (Path::new("/no/such/directory/a.log"), Path::new("/no/such/directory/b.log"));
     let told: Vec<bool> =
         [absent, absent, other, absent].iter().map(|path| opened.log_file(path).is_err()).collect();
     assert_eq!(told, [true, false, true, false]);

@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use tidegate_os::Credentials;
 
 #[cfg(unix)]
-pub(crate) use unix::{make_folders, of};
+pub(crate) use unix::{make_directories, of};
 #[cfg(windows)]
-pub(crate) use windows::{make_folders, of};
+pub(crate) use windows::{make_directories, of};
 
 /// What a worker may and shall be; looked at once, when it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,5 +26,5 @@ pub(crate) struct Rights {
     pub files_max: Option<u64>,
     pub core_bytes_max: Option<u64>,
     pub priority: Option<i32>,
-    pub folder: Option<PathBuf>,
+    pub directory: Option<PathBuf>,
 }

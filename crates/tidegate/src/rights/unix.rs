@@ -12,7 +12,7 @@ use tidegate_os::{Credentials, file, identity};
 
 use super::Rights;
 use crate::claims::CLAIM;
-use crate::resources::Folders;
+use crate::resources::Directories;
 
 /// The worker's rights, and what there is to say about them.
 ///
@@ -29,7 +29,7 @@ pub(crate) fn of(
         files_max: main.worker_rlimit_nofile,
         core_bytes_max: main.worker_rlimit_core,
         priority: main.worker_priority,
-        folder: main.working_directory.clone(),
+        directory: main.working_directory.clone(),
     };
     if !identity::is_root() {
         let told = main.user.as_ref().map(|_| {
@@ -74,50 +74,50 @@ fn credentials(main: &MainSettings) -> Result<Credentials, Diagnostic> {
 /// The group of `nobody` where it has no namesake: on Debian.
 const OTHER_GROUP: &str = "nogroup";
 
-/// Permissions of a folder that holds what clients sent or are sent: nobody else's affair.
-const FOLDER_MODE: u32 = 0o700;
+/// Permissions of a directory that holds what clients sent or are sent: nobody else's affair.
+const DIRECTORY_MODE: u32 = 0o700;
 
-/// Makes folders that the worker writes into, as its own: those that are there become the worker's, and its
+/// Makes directories that the worker writes into, as its own: those that are there become the worker's, and its
 /// to use, as in nginx. Without privileges they are left to who needs them.
 ///
 /// # Errors
 /// One cannot be made.
-pub(crate) fn make_folders(
-    folders: &Folders,
+pub(crate) fn make_directories(
+    directories: &Directories,
     owner: Option<&Credentials>,
 ) -> Result<(), Diagnostic> {
     let Some(owner) = owner else { return Ok(()) };
-    for folder in &folders.written {
+    for directory in &directories.written {
         let failed = |call: &str, error: &std::io::Error| {
-            let (folder, error) = (folder.display(), os_error(error));
-            Diagnostic::emerg(format!("{call} \"{folder}\" failed ({error})"))
+            let (directory, error) = (directory.display(), os_error(error));
+            Diagnostic::emerg(format!("{call} \"{directory}\" failed ({error})"))
         };
-        if !folder.is_dir() {
+        if !directory.is_dir() {
             // Those above it are made for everybody: the worker has to get through.
-            let above = folder.parent().map_or(Ok(()), std::fs::create_dir_all);
+            let above = directory.parent().map_or(Ok(()), std::fs::create_dir_all);
             above
-                .and_then(|()| file::create_folder(folder, FOLDER_MODE, false))
+                .and_then(|()| file::create_directory(directory, DIRECTORY_MODE, false))
                 .map_err(|error| failed("mkdir()", &error))?;
         }
-        let found = std::fs::metadata(folder).map_err(|error| failed("stat()", &error))?;
+        let found = std::fs::metadata(directory).map_err(|error| failed("stat()", &error))?;
         if found.uid() != owner.uid {
-            chown(folder, Some(owner.uid), None).map_err(|error| failed("chown()", &error))?;
+            chown(directory, Some(owner.uid), None).map_err(|error| failed("chown()", &error))?;
         }
         let mode = file::mode(&found);
-        if mode & FOLDER_MODE != FOLDER_MODE {
-            file::set_path_mode(folder, mode | FOLDER_MODE)
+        if mode & DIRECTORY_MODE != DIRECTORY_MODE {
+            file::set_path_mode(directory, mode | DIRECTORY_MODE)
                 .map_err(|error| failed("chmod()", &error))?;
         }
     }
-    folders.claimed.iter().for_each(|folder| give_books(folder, owner.uid));
+    directories.claimed.iter().for_each(|directory| give_books(directory, owner.uid));
     Ok(())
 }
 
 /// Gives a cache's lock and index to the worker, who may have been another user when they were written: without
 /// the lock it could not use the cache. Other files stay whose they are, as in nginx; those that cannot be read
 /// are misses.
-fn give_books(folder: &Path, uid: u32) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
+fn give_books(directory: &Path, uid: u32) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
     for entry in entries.flatten().filter(|entry| entry.file_name().as_bytes().starts_with(b".")) {
         if entry.file_name() == CLAIM || entry.metadata().is_ok_and(|found| found.uid() == uid) {
             continue;
@@ -135,9 +135,9 @@ mod tests {
 
     use super::*;
 
-    /// Only the superuser can give folders away.
+    /// Only the superuser can give directories away.
     #[test]
-    fn folders_become_the_workers() {
+    fn directories_become_the_workers() {
         if !identity::is_root() {
             return;
         }
@@ -151,7 +151,8 @@ mod tests {
         std::fs::hard_link(old.join("else"), old.join(".second")).unwrap();
         std::os::unix::fs::symlink(old.join("else"), old.join(".link")).unwrap();
         let written = vec![new.clone(), old.clone()];
-        make_folders(&Folders { written, claimed: vec![old.clone()] }, Some(&owner)).unwrap();
+        make_directories(&Directories { written, claimed: vec![old.clone()] }, Some(&owner))
+            .unwrap();
         let seen = |path: &std::path::Path| {
             let found = std::fs::metadata(path).unwrap();
             (found.uid(), found.mode() & 0o777)

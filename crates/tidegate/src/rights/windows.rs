@@ -5,7 +5,7 @@ use tidegate_core::main_settings::MainSettings;
 use tidegate_os::Credentials;
 
 use super::Rights;
-use crate::resources::Folders;
+use crate::resources::Directories;
 
 /// No rights change here. What asks for that is told of.
 ///
@@ -22,12 +22,12 @@ pub(crate) fn of(
     Ok((Rights::default(), told))
 }
 
-/// Folders are left to who needs them.
+/// Directories are left to who needs them.
 ///
 /// # Errors
 /// None.
-pub(crate) fn make_folders(
-    _folders: &Folders,
+pub(crate) fn make_directories(
+    _directories: &Directories,
     _owner: Option<&Credentials>,
 ) -> Result<(), Diagnostic> {
     Ok(())

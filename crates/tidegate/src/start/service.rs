@@ -76,7 +76,7 @@ impl std::error::Error for ServiceError {}
 fn install(rest: &[OsString]) -> Result<(), ServiceError> {
     let options = options::parse(rest.iter().cloned()).map_err(ServiceError::Options)?;
     let program = std::env::current_exe().map_err(ServiceError::System)?;
-    // Services start in a folder of the system's: where things are is written out.
+    // Services start in a directory of the system's: where things are is written out.
     let origin = Origin::new(&options);
     let mut line = vec![
         program.to_string_lossy().into_owned(),

@@ -68,8 +68,8 @@ pub(crate) fn start(
 
 /// What is to be had before anybody is told that the server runs.
 fn prepare(first: &mut Generation) -> Result<(), StartError> {
-    first.give_folders().map_err(StartError::Folder)?;
-    first.claims = claims::take(&first.folders.claimed)
+    first.give_directories().map_err(StartError::Directory)?;
+    first.claims = claims::take(&first.directories.claimed)
         .inspect_err(|error| first.log().say(Level::Emerg, format_args!("{error}")))
         .map_err(StartError::Claim)?;
     pidfile::check(&first.main.pid).map_err(StartError::PidFile)

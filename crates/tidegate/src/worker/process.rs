@@ -280,7 +280,7 @@ fn plan(handover: Handover, logs: &LogFiles, survivors: &Survivors) -> Result<Ma
     }
 }
 
-/// Limits, priority, user, folder: what a process does once, in the order in which each step still
+/// Limits, priority, user, directory: what a process does once, in the order in which each step still
 /// has the privileges it needs. Answers what did not succeed and need not, as in nginx.
 fn take_rights(rights: &Rights) -> Result<Vec<StartError>, StartError> {
     let failed = |what: &str, error| StartError::Right { call: what.to_owned(), error };
@@ -301,9 +301,9 @@ fn take_rights(rights: &Rights) -> Result<Vec<StartError>, StartError> {
             told.push(failed("prctl(PR_SET_DUMPABLE)", error));
         }
     }
-    if let Some(folder) = &rights.folder {
-        std::env::set_current_dir(folder)
-            .map_err(|error| failed(&format!("chdir(\"{}\")", folder.display()), error))?;
+    if let Some(directory) = &rights.directory {
+        std::env::set_current_dir(directory)
+            .map_err(|error| failed(&format!("chdir(\"{}\")", directory.display()), error))?;
     }
     // After the change of user, which clears it.
     if let Err(error) = process::parent_death_signal() {

@@ -1,10 +1,10 @@
-//! Caches and processes: who may use a folder, and what survives a kill.
+//! Caches and processes: who may use a directory, and what survives a kill.
 
 use crate::support::{BINARY, Place};
 use tidegate_testkit::{TortureOptions, torture};
 
 #[test]
-fn a_cache_folder_belongs_to_one_server() {
+fn a_cache_directory_belongs_to_one_server() {
     let (place, other) = (Place::new(), Place::new());
     let cache = place.path("cache");
     let configure = |place: &Place| {
@@ -21,7 +21,10 @@ fn a_cache_folder_belongs_to_one_server() {
     assert_eq!(place.get(place.port), "ok");
     let second = other.start();
     let line = second.wait_log("[emerg]");
-    assert!(line.contains("cache folder ") && line.contains("in use by another server"), "{line}");
+    assert!(
+        line.contains("cache directory ") && line.contains("in use by another server"),
+        "{line}"
+    );
     drop(second);
     server.quit();
     let third = other.start();

@@ -63,10 +63,10 @@ fn php_fpm() -> PathBuf {
 
 fn start_php(place: &Place, children: u32) -> Component {
     let user = if is_root() { "user = root\ngroup = root\n" } else { "" };
-    let folder = place.path("");
-    let folder = folder.display();
+    let directory = place.path("");
+    let directory = directory.display();
     let text = format!(
-        "[global]\nerror_log = /dev/stderr\ndaemonize = no\n[www]\n{user}listen = {folder}/php.sock\n\
+        "[global]\nerror_log = /dev/stderr\ndaemonize = no\n[www]\n{user}listen = {directory}/php.sock\n\
          pm = static\npm.max_children = {children}\nphp_admin_flag[log_errors] = on\n"
     );
     fs::write(place.path("php.conf"), text).unwrap();

@@ -1,4 +1,4 @@
-//! A server under test: the binary with its own folder and port. Everything it tells comes through
+//! A server under test: the binary with its own directory and port. Everything it tells comes through
 //! its standard error, so that tests wait for events instead of time.
 
 use std::fs;
@@ -17,9 +17,9 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
 
-/// A folder with a configuration.
+/// A directory with a configuration.
 pub(crate) struct Place {
-    folder: TempDir,
+    directory: TempDir,
     pub port: u16,
     pub second_port: u16,
 }
@@ -30,14 +30,14 @@ impl Place {
             (0..2).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let port = |index: usize| ports[index].local_addr().unwrap().port();
         Place {
-            folder: tempfile::Builder::new().prefix("tidegate-test").tempdir().unwrap(),
+            directory: tempfile::Builder::new().prefix("tidegate-test").tempdir().unwrap(),
             port: port(0),
             second_port: port(1),
         }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.directory.path().join(name)
     }
 
     /// Writes the configuration; `http` is what stands in that block, and `{port}`, `{second}` and
@@ -54,7 +54,7 @@ impl Place {
     /// Writes the whole configuration file.
     pub(crate) fn write(&self, text: &str) {
         let text = text
-            .replace("{dir}", &self.folder.path().to_string_lossy())
+            .replace("{dir}", &self.directory.path().to_string_lossy())
             .replace("{port}", &self.port.to_string())
             .replace("{second}", &self.second_port.to_string());
         fs::write(self.path("nginx.conf"), text).unwrap();
@@ -62,7 +62,7 @@ impl Place {
 
     fn command(&self) -> Command {
         let mut command = Command::new(BINARY);
-        command.arg("-p").arg(self.folder.path()).args(["-c", "nginx.conf", "-e", "stderr"]);
+        command.arg("-p").arg(self.directory.path()).args(["-c", "nginx.conf", "-e", "stderr"]);
         command
     }
 
@@ -92,7 +92,7 @@ impl Place {
     }
 }
 
-/// Folders for temporary files, those that the configuration does not name itself.
+/// Directories for temporary files, those that the configuration does not name itself.
 fn temporary(http: &str) -> String {
     let names = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
     let lines = names.map(|name| (format!("{name}_temp_path"), name));

@@ -1,4 +1,4 @@
-//! Files and folders that change under a running server, which keeps what it has found: no answer is older than
+//! Files and directories that change under a running server, which keeps what it has found: no answer is older than
 //! the last change.
 
 use std::fs::{self, File};
@@ -43,15 +43,27 @@ const CHANGES: [Change; 10] = [
         "",
     ),
     ("made", |html| write(html, "d/made.txt", "new"), "/d/made.txt", 200, "new"),
-    ("made below a missing folder", make_below, "/e/f/made.txt", 200, "new"),
-    ("folder exchanged, times kept", exchange, "/g/deep/file.txt", 200, "two"),
-    ("folder removed", |html| fs::remove_dir_all(html.join("h")).unwrap(), "/h/file.txt", 404, ""),
-    ("folder instead of a file", file_to_folder, "/i/thing", 301, ""),
-    ("folder gone", |html| fs::remove_dir(html.join("j/folder")).unwrap(), "/j/folder", 404, ""),
+    ("made below a missing directory", make_below, "/e/f/made.txt", 200, "new"),
+    ("directory exchanged, times kept", exchange, "/g/deep/file.txt", 200, "two"),
+    (
+        "directory removed",
+        |html| fs::remove_dir_all(html.join("h")).unwrap(),
+        "/h/file.txt",
+        404,
+        "",
+    ),
+    ("directory instead of a file", file_to_directory, "/i/thing", 301, ""),
+    (
+        "directory gone",
+        |html| fs::remove_dir(html.join("j/directory")).unwrap(),
+        "/j/directory",
+        404,
+        "",
+    ),
 ];
 
-fn prepare(folder: &Path) {
-    let html = folder.join("html");
+fn prepare(directory: &Path) {
+    let html = directory.join("html");
     for name in [
         "a/place.txt",
         "a/longer.txt",
@@ -65,7 +77,7 @@ fn prepare(folder: &Path) {
         fs::create_dir_all(html.join(name).parent().unwrap()).unwrap();
         write(&html, name, "one");
     }
-    for name in ["d", "e", "j/folder"] {
+    for name in ["d", "e", "j/directory"] {
         fs::create_dir_all(html.join(name)).unwrap();
     }
 }
@@ -99,7 +111,7 @@ fn exchange(html: &Path) {
     fs::rename(html.join("g2"), html.join("g")).unwrap();
 }
 
-fn file_to_folder(html: &Path) {
+fn file_to_directory(html: &Path) {
     fs::remove_file(html.join("i/thing")).unwrap();
     fs::create_dir(html.join("i/thing")).unwrap();
 }
@@ -114,7 +126,7 @@ fn ask(server: &Server, target: &str) -> (u16, String) {
 #[test]
 fn no_answer_is_older_than_the_last_change() {
     let server = Server::start(CONFIGURATION, prepare);
-    let html = server.folder.path().join("html");
+    let html = server.directory.path().join("html");
     // Each is asked for until it is kept.
     let begun = Instant::now();
     while begun.elapsed() < SETTLED {
@@ -135,11 +147,11 @@ fn no_answer_is_older_than_the_last_change() {
     server.quit();
 }
 
-/// The spelling of a folder changes no file below it: only the watch tells of that, when it comes to it.
+/// The spelling of a directory changes no file below it: only the watch tells of that, when it comes to it.
 #[test]
-fn a_folder_that_is_spelled_otherwise_is_noticed() {
+fn a_directory_that_is_spelled_otherwise_is_noticed() {
     let server = Server::start(CONFIGURATION, prepare);
-    let html = server.folder.path().join("html");
+    let html = server.directory.path().join("html");
     let begun = Instant::now();
     while begun.elapsed() < SETTLED {
         assert_eq!(ask(&server, "/spelled/by/case.txt"), (200, "one".to_owned()));
@@ -154,7 +166,7 @@ fn a_folder_that_is_spelled_otherwise_is_noticed() {
         assert!(renamed.elapsed() < LIMIT, "the old spelling is served");
     }
     println!(
-        "a folder's other spelling was noticed by request {answers}, after {:?}",
+        "a directory's other spelling was noticed by request {answers}, after {:?}",
         renamed.elapsed()
     );
     assert_eq!(ask(&server, "/Spelled/by/case.txt"), (200, "one".to_owned()));

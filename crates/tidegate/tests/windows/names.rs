@@ -18,7 +18,7 @@ http {
         listen 127.0.0.1:{port};
         root html;
         location / { }
-        location /protected-folder/ { deny all; }
+        location /protected-directory/ { deny all; }
         location ~ \\.php$ { return 403; }
         location /list/ { alias html/; autoindex on; }
         location /images/ { alias html/pictures/; }
@@ -34,18 +34,18 @@ type Attack = (&'static str, String, &'static [u16]);
 
 /// Short names of the files made by `prepare`.
 struct Short {
-    folder: String,
+    directory: String,
     secret: String,
     file: String,
     picture: String,
     written: String,
 }
 
-fn prepare(folder: &Path) {
-    let html = folder.join("html");
+fn prepare(directory: &Path) {
+    let html = directory.join("html");
     // Short ones: Wine 8 cannot tell the names of files whose path is longer than 268 characters.
     let deep = "d/".repeat(55);
-    for name in ["protected-folder", "pictures", "dav/kept", "folder with spaces", &deep] {
+    for name in ["protected-directory", "pictures", "dav/kept", "directory with spaces", &deep] {
         std::fs::create_dir_all(html.join(name)).unwrap();
     }
     for name in [
@@ -55,11 +55,11 @@ fn prepare(folder: &Path) {
         "tilde~1.txt",
         "naïve.txt",
         "com10",
-        "protected-folder/secret.txt",
+        "protected-directory/secret.txt",
         "pictures/a-picture.png",
         "dav/kept/secret.txt",
         "dav/a long name.txt",
-        "folder with spaces/x.txt",
+        "directory with spaces/x.txt",
         &format!("{deep}x.txt"),
     ] {
         std::fs::write(html.join(name), format!("content of {name}")).unwrap();
@@ -80,8 +80,8 @@ impl Short {
             short
         };
         Short {
-            folder: name("protected-folder"),
-            secret: short_name(&html.join("protected-folder/secret.txt")),
+            directory: name("protected-directory"),
+            secret: short_name(&html.join("protected-directory/secret.txt")),
             file: name("a long name.html"),
             picture: name("pictures/a-picture.png"),
             written: name("dav/a long name.txt"),
@@ -92,7 +92,7 @@ impl Short {
 #[test]
 fn files_are_served_under_their_own_names_only() {
     let server = Server::start(CONFIGURATION, prepare);
-    let html = server.folder.path().join("html");
+    let html = server.directory.path().join("html");
     let short = Short::of(&html);
     let mut attacks = own_names();
     attacks.extend(aliases(&short));
@@ -127,7 +127,7 @@ fn answer(server: &Server, attack: &Attack, wrong: &mut Vec<String>) -> u16 {
     let body = if head.starts_with("PUT") { "x" } else { "" };
     let request = format!("{head}Host: localhost\r\nConnection: close\r\n\r\n{body}");
     let (status, answer) = server.request(request.as_bytes());
-    let told = String::from_utf8_lossy(&answer).contains("content of protected-folder");
+    let told = String::from_utf8_lossy(&answer).contains("content of protected-directory");
     if !expected.contains(&status) || told {
         wrong.push(format!("{name}: {status}, expected {expected:?}"));
     }
@@ -159,7 +159,7 @@ fn own_names() -> Vec<Attack> {
         ("own name with a tilde", get("/tilde~1.txt"), &[200]),
         ("own name in UTF-8", get("/na%C3%AFve.txt"), &[200]),
         ("own name like a device's", get("/com10"), &[200]),
-        ("own name below 55 folders", get(&format!("/{deep}x.txt")), &[200]),
+        ("own name below 55 directories", get(&format!("/{deep}x.txt")), &[200]),
         ("own name by an alias", get("/images/a-picture.png"), &[200]),
         ("own name by a variable", get("/named/index.html"), &[200]),
     ]
@@ -167,55 +167,55 @@ fn own_names() -> Vec<Attack> {
 
 /// Short names, as the system gives them.
 fn aliases(short: &Short) -> Vec<Attack> {
-    let Short { folder, secret, file, picture, .. } = short;
+    let Short { directory, secret, file, picture, .. } = short;
     vec![
-        ("protected folder", get("/protected-folder/secret.txt"), &[403]),
-        ("short name of a folder", get(&format!("/{folder}/secret.txt")), &[404]),
+        ("protected directory", get("/protected-directory/secret.txt"), &[403]),
+        ("short name of a directory", get(&format!("/{directory}/secret.txt")), &[404]),
         (
-            "short name of a folder, small",
-            get(&format!("/{}/secret.txt", folder.to_lowercase())),
+            "short name of a directory, small",
+            get(&format!("/{}/secret.txt", directory.to_lowercase())),
             &[404],
         ),
-        ("short names of both", get(&format!("/{folder}/{secret}")), &[404]),
+        ("short names of both", get(&format!("/{directory}/{secret}")), &[404]),
         ("short name of a file", get(&format!("/{file}")), &[404]),
         ("short name by an alias", get(&format!("/images/{picture}")), &[404]),
         ("short name by a variable", get(&format!("/named/{file}")), &[404]),
-        ("short name of a folder, its index", get(&format!("/{folder}/")), &[404]),
-        ("own name of a folder, listed", get("/list/pictures/"), &[200]),
-        ("short name of a folder, listed", get(&format!("/list/{folder}/")), &[404]),
-        ("other case of a folder, listed", get("/list/Pictures/"), &[404]),
-        ("stream of a folder, listed", get("/list/pictures::$INDEX_ALLOCATION/"), &[404]),
+        ("short name of a directory, its index", get(&format!("/{directory}/")), &[404]),
+        ("own name of a directory, listed", get("/list/pictures/"), &[200]),
+        ("short name of a directory, listed", get(&format!("/list/{directory}/")), &[404]),
+        ("other case of a directory, listed", get("/list/Pictures/"), &[404]),
+        ("stream of a directory, listed", get("/list/pictures::$INDEX_ALLOCATION/"), &[404]),
     ]
 }
 
 /// Cases, ends, streams and slashes.
 fn spellings() -> Vec<Attack> {
     vec![
-        ("other case of a folder", get("/PROTECTED-FOLDER/secret.txt"), &[404]),
-        ("other case of one letter", get("/protected-Folder/secret.txt"), &[404]),
+        ("other case of a directory", get("/PROTECTED-DIRECTORY/secret.txt"), &[404]),
+        ("other case of one letter", get("/protected-Directory/secret.txt"), &[404]),
         ("other case of an extension", get("/index.PHP"), &[404]),
         ("other case by a variable", get("/named/INDEX.HTML"), &[404]),
         ("dot at the end", get("/index.php."), &[404]),
         ("dots at the end", get("/index.php..."), &[404]),
         ("space at the end", get("/index.php%20"), &[404]),
         ("space and dot", get("/index.php%20."), &[404]),
-        ("dot behind a folder", get("/protected-folder./secret.txt"), &[404]),
-        ("space behind a folder", get("/protected-folder%20/secret.txt"), &[404]),
+        ("dot behind a directory", get("/protected-directory./secret.txt"), &[404]),
+        ("space behind a directory", get("/protected-directory%20/secret.txt"), &[404]),
         ("default stream", get("/index.php::$DATA"), &[404]),
         ("named stream", get("/index.php:stream"), &[404]),
         ("empty stream", get("/index.php:"), &[404]),
         (
-            "index stream of a folder",
-            get("/protected-folder:$I30:$INDEX_ALLOCATION/secret.txt"),
+            "index stream of a directory",
+            get("/protected-directory:$I30:$INDEX_ALLOCATION/secret.txt"),
             &[404],
         ),
-        ("backslash", get("/protected-folder%5Csecret.txt"), &[404]),
-        ("backslash at the begin", get("/%5Cprotected-folder%5Csecret.txt"), &[404]),
-        ("up by backslash", get("/pictures/..%5Cprotected-folder%5Csecret.txt"), &[404]),
+        ("backslash", get("/protected-directory%5Csecret.txt"), &[404]),
+        ("backslash at the begin", get("/%5Cprotected-directory%5Csecret.txt"), &[404]),
+        ("up by backslash", get("/pictures/..%5Cprotected-directory%5Csecret.txt"), &[404]),
         ("up and out by backslash", get("/..%5C..%5Cconf%5Cnginx.conf"), &[404]),
         ("up and out", get("/../conf/nginx.conf"), &[400]),
-        ("two slashes", get("/protected-folder//secret.txt"), &[403]),
-        ("two slashes at the begin", get("//protected-folder/secret.txt"), &[404]),
+        ("two slashes", get("/protected-directory//secret.txt"), &[403]),
+        ("two slashes at the begin", get("//protected-directory/secret.txt"), &[404]),
         ("two slashes at the end", get("/pictures//"), &[404]),
         ("slash behind a file", get("/index.html/"), &[404]),
     ]
@@ -228,7 +228,7 @@ fn no_names() -> Vec<Attack> {
         ("console", get("/con"), &[404]),
         ("null device", get("/nul"), &[404]),
         ("null device with extension", get("/NUL.txt"), &[404]),
-        ("null device in a folder", get("/pictures/nul"), &[404]),
+        ("null device in a directory", get("/pictures/nul"), &[404]),
         ("printer", get("/prn.tar.gz"), &[404]),
         ("serial port", get("/com1"), &[404]),
         ("serial port, superscript", get("/COM%C2%B2.log"), &[404]),
@@ -246,7 +246,7 @@ fn no_names() -> Vec<Attack> {
         ("wildcards of DOS", get("/index.ht%3C%3E"), &[404]),
         ("quotation mark", get("/index%22html"), &[404]),
         ("no UTF-8", get("/na%EFve.txt"), &[404]),
-        ("overlong UTF-8", get("/protected-folder%C0%AFsecret.txt"), &[404]),
+        ("overlong UTF-8", get("/protected-directory%C0%AFsecret.txt"), &[404]),
         ("surrogate", get("/%ED%A0%80"), &[404]),
         ("wide letters", get("/%EF%BD%89ndex.html"), &[404]),
         ("decomposed letter", get("/nai%CC%88ve.txt"), &[404]),
@@ -266,8 +266,12 @@ fn writes(short: &Short) -> Vec<Attack> {
         ("PUT over another case", put("/dav/NEW.TXT"), &[409]),
         ("PUT over a short name", put(&format!("/dav/{written}")), &[409]),
         ("PUT below another case", put("/dav/KEPT/secret.txt"), &[409]),
-        ("PUT below a new folder, backslash", put("/dav/a/b%5Cc"), &[409]),
-        ("MKCOL with a space at the end", "MKCOL /dav/folder%20/ HTTP/1.1\r\n".to_owned(), &[409]),
+        ("PUT below a new directory, backslash", put("/dav/a/b%5Cc"), &[409]),
+        (
+            "MKCOL with a space at the end",
+            "MKCOL /dav/directory%20/ HTTP/1.1\r\n".to_owned(),
+            &[409],
+        ),
         ("DELETE by a short name", delete(&format!("/dav/{written}")), &[404, 409]),
         ("DELETE by another case", delete("/dav/Kept/secret.txt"), &[404, 409]),
         ("COPY to another case", to("COPY", "/dav/new.txt", "/dav/KEPT/secret.txt"), &[409]),

@@ -1,4 +1,4 @@
-//! A started server with its folder, and requests as bytes.
+//! A started server with its directory, and requests as bytes.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {
-    pub folder: tempfile::TempDir,
+    pub directory: tempfile::TempDir,
     pub address: SocketAddr,
     child: Child,
 }
@@ -18,16 +18,16 @@ pub(crate) struct Server {
 impl Server {
     /// Starts the server; `{port}` of the configuration is a free one. `prepare` makes its files.
     pub(crate) fn start(configuration: &str, prepare: impl FnOnce(&Path)) -> Server {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         for name in ["conf", "logs", "html", "temp"] {
-            std::fs::create_dir(folder.path().join(name)).unwrap();
+            std::fs::create_dir(directory.path().join(name)).unwrap();
         }
-        prepare(folder.path());
+        prepare(directory.path());
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let text = configuration.replace("{port}", &address.port().to_string());
-        std::fs::write(folder.path().join("conf/nginx.conf"), text).unwrap();
-        let child = Command::new(binary()).args(arguments(folder.path())).spawn().unwrap();
-        let mut server = Server { folder, address, child };
+        std::fs::write(directory.path().join("conf/nginx.conf"), text).unwrap();
+        let child = Command::new(binary()).args(arguments(directory.path())).spawn().unwrap();
+        let mut server = Server { directory, address, child };
         let begun = Instant::now();
         while TcpStream::connect(address).is_err() {
             assert!(begun.elapsed() < LIMIT, "the server does not answer");
@@ -39,7 +39,7 @@ impl Server {
     /// Sends an order as the command line does.
     pub(crate) fn order(&self, order: &str) {
         let mut command = Command::new(binary());
-        let sent = command.args(arguments(self.folder.path())).args(["-s", order]).status();
+        let sent = command.args(arguments(self.directory.path())).args(["-s", order]).status();
         assert!(sent.unwrap().success(), "-s {order} failed");
     }
 
@@ -68,11 +68,11 @@ impl Drop for Server {
     }
 }
 
-fn arguments(folder: &Path) -> [PathBuf; 4] {
-    ["-p".into(), folder.to_owned(), "-c".into(), "conf/nginx.conf".into()]
+fn arguments(directory: &Path) -> [PathBuf; 4] {
+    ["-p".into(), directory.to_owned(), "-c".into(), "conf/nginx.conf".into()]
 }
 
-/// Beside the folder of this test.
+/// Beside the directory of this test.
 pub(crate) fn binary() -> PathBuf {
     let here = std::env::current_exe().unwrap();
     here.parent().unwrap().parent().unwrap().join("tidegate.exe")

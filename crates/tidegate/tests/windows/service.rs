@@ -17,15 +17,15 @@ http { access_log off; server { listen 127.0.0.1:{port}; return 200 served; } }
 fn a_service_is_installed_started_stopped_and_removed() {
     // What an earlier run may have left.
     let _ = Command::new(binary()).args(["service", "remove"]).status();
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for name in ["conf", "logs"] {
-        std::fs::create_dir(folder.path().join(name)).unwrap();
+        std::fs::create_dir(directory.path().join(name)).unwrap();
     }
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let text = CONFIGURATION.replace("{port}", &address.port().to_string());
-    std::fs::write(folder.path().join("conf/nginx.conf"), text).unwrap();
+    std::fs::write(directory.path().join("conf/nginx.conf"), text).unwrap();
     let run = |command: &mut Command| assert!(command.status().unwrap().success(), "{command:?}");
-    let prefix = folder.path();
+    let prefix = directory.path();
     run(Command::new(binary())
         .args(["service", "install", "-p"])
         .arg(prefix)

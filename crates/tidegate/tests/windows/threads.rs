@@ -17,7 +17,7 @@ http {
 #[test]
 fn every_thread_serves() {
     let server = Server::start(CONFIGURATION, |_| {});
-    let log = server.folder.path().join("logs/error.log");
+    let log = server.directory.path().join("logs/error.log");
     // The log line of a missing file names the thread that served the request.
     let mut served: HashMap<String, usize> = HashMap::new();
     for round in 0..200 {
@@ -54,14 +54,14 @@ fn every_thread_serves() {
 #[test]
 fn orders_are_obeyed() {
     let server = Server::start(CONFIGURATION, |_| {});
-    let folder = server.folder.path().to_owned();
+    let directory = server.directory.path().to_owned();
     assert_eq!(server.request(b"GET / HTTP/1.0\r\n\r\n").0, 200);
-    let text = std::fs::read_to_string(folder.join("conf/nginx.conf")).unwrap();
-    std::fs::write(folder.join("conf/nginx.conf"), text.replace("200 ok", "203 new")).unwrap();
+    let text = std::fs::read_to_string(directory.join("conf/nginx.conf")).unwrap();
+    std::fs::write(directory.join("conf/nginx.conf"), text.replace("200 ok", "203 new")).unwrap();
     server.order("reload");
     while server.request(b"GET / HTTP/1.0\r\n\r\n").0 != 203 {}
-    std::fs::rename(folder.join("logs/error.log"), folder.join("logs/old.log")).unwrap();
+    std::fs::rename(directory.join("logs/error.log"), directory.join("logs/old.log")).unwrap();
     server.order("reopen");
-    while !folder.join("logs/error.log").exists() {}
+    while !directory.join("logs/error.log").exists() {}
     server.quit();
 }

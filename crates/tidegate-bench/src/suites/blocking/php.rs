@@ -17,7 +17,7 @@ pub(super) struct Php {
 }
 
 impl Php {
-    /// Starts it in a server's folder and waits for its socket.
+    /// Starts it in a server's directory and waits for its socket.
     pub(super) fn start(directory: &Path, cpu: usize) -> Result<Php, String> {
         let written = write_scripts(directory).and_then(|()| write_config(directory));
         written.map_err(|error| format!("php: {error}"))?;

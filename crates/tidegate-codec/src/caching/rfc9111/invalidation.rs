@@ -52,14 +52,14 @@ fn resolve(place: Place<'_>, reference: &[u8]) -> Option<Vec<u8>> {
         None if own_path.starts_with(b"/") => (own_path, reference),
         None => (b"/", reference),
     };
-    let folder = base.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+    let directory = base.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     Some(match path.first() {
         // The place itself, or the root of its authority.
         None if path.len() == reference.len() => place.target.to_vec(),
         None => base.to_vec(),
         Some(b'/') => without_dots(path),
         Some(b'?') => [base, path].concat(),
-        Some(_) => without_dots(&[&base[..folder], path].concat()),
+        Some(_) => without_dots(&[&base[..directory], path].concat()),
     })
 }
 
@@ -86,9 +86,9 @@ fn without_dots(target: &[u8]) -> Vec<u8> {
     let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
     let (path, query) = target.split_at(end);
     let mut segments: Vec<&[u8]> = Vec::new();
-    let mut ends_in_folder = false;
+    let mut ends_in_directory = false;
     for segment in path.split(|byte| *byte == b'/').skip(1) {
-        ends_in_folder = matches!(segment, b"." | b"..");
+        ends_in_directory = matches!(segment, b"." | b"..");
         match segment {
             b"." => {}
             b".." => {
@@ -102,7 +102,7 @@ fn without_dots(target: &[u8]) -> Vec<u8> {
         out.push(b'/');
         out.extend_from_slice(segment);
     }
-    if ends_in_folder || out.is_empty() {
+    if ends_in_directory || out.is_empty() {
         out.push(b'/');
     }
     out.extend_from_slice(query);

@@ -15,7 +15,7 @@ macro_rules! cache_rows {
                 Contexts::HTTP,
                 Arity::AT_LEAST_TWO,
                 "",
-                "A cache: its folder, `levels=`, `use_temp_path=`, `keys_zone=name:size`, `inactive=`, `max_size=`, `min_free=`, `fsync=` (`off`, `data`, `all`), `scrub=` (how long a round takes in which all files are compared with their checksums; `30d`, or `off`), and the pace of manager and loader.",
+                "A cache: its directory, `levels=`, `use_temp_path=`, `keys_zone=name:size`, `inactive=`, `max_size=`, `min_free=`, `fsync=` (`off`, `data`, `all`), `scrub=` (how long a round takes in which all files are compared with their checksums; `30d`, or `off`), and the pace of manager and loader.",
                 |conf, args| conf.add_path(args),
             ),
             row(

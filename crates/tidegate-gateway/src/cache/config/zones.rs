@@ -23,7 +23,7 @@ use crate::cache::config::scrub::Scrubbing;
 /// Files that one call of the store handles, so that `*_threshold` can end a go.
 const STEP_FILES: usize = 10;
 
-/// How often a folder that another server uses is asked for, and the pause in between.
+/// How often a directory that another server uses is asked for, and the pause in between.
 const LOCK_TRIES: u32 = 25;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
@@ -89,12 +89,12 @@ pub(crate) fn open(
         let message = format!("the same path name \"{}\" used", path.display());
         return Err(Diagnostic::emerg(message)
             .at(conf.span)
-            .label("another cache has this folder"));
+            .label("another cache has this directory"));
     }
-    plan.environment.resources.folder(&path);
+    plan.environment.resources.directory(&path);
     plan.environment.resources.claim(&path);
     if conf.use_temp_path {
-        plan.environment.resources.folder(&temporary);
+        plan.environment.resources.directory(&temporary);
     }
     let store = match plan.environment.for_use {
         true => Some(open_store(prefix, conf, &path, temporary, plan)?),
@@ -131,13 +131,13 @@ fn open_store(
     plan: &PlanBuilder<'_>,
 ) -> Result<Store, Diagnostic> {
     let mut options = Options::new(path);
-    // Without `levels` all files lie in one folder.
+    // Without `levels` all files lie in one directory.
     options.levels = Levels::parse(&conf.levels).unwrap_or_default();
     options.keys_bytes = conf.keys_bytes;
     options.size_max = conf.size_max;
     options.free_min = conf.free_min;
     options.inactive = conf.inactive;
-    options.temporary_folder = conf.use_temp_path.then_some(temporary);
+    options.temporary_directory = conf.use_temp_path.then_some(temporary);
     options.started_at = started_at();
     options.sync = conf.sync;
     options.owner = Some(family::name().to_owned());
@@ -145,8 +145,8 @@ fn open_store(
     let opened = plan.environment.survivors.get_or_make(&survivor, || open_patiently(&options));
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::ResourceBusy => {
-            let message = format!("cache folder \"{}\" is {error}", path.display());
-            let help = "give each server a folder of its own, or end the other server first";
+            let message = format!("cache directory \"{}\" is {error}", path.display());
+            let help = "give each server a directory of its own, or end the other server first";
             Diagnostic::emerg(message).at(conf.span).help(help)
         }
         _ => {
@@ -162,7 +162,7 @@ fn open_store(
     Ok(Store::clone(&store))
 }
 
-/// Opens a cache whose folder may be about to be given up: by a server that was told to end, or
+/// Opens a cache whose directory may be about to be given up: by a server that was told to end, or
 /// whose master was killed. As long as with a port that is taken.
 fn open_patiently(options: &Options) -> io::Result<Store> {
     let mut tries = LOCK_TRIES;

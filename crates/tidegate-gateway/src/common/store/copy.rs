@@ -268,9 +268,9 @@ fn place(
     dress(&file.file, mode, modified).map_err(|error| failed("chmod()", &file.path, error))?;
     let mut result = fs::rename(&file.path, target);
     if result.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-        let folder = target.parent().unwrap_or(target);
-        let made = tidegate_os::file::create_folder(folder, of_directory(mode), true);
-        made.map_err(|error| failed("mkdir()", folder, error))?;
+        let directory = target.parent().unwrap_or(target);
+        let made = tidegate_os::file::create_directory(directory, of_directory(mode), true);
+        made.map_err(|error| failed("mkdir()", directory, error))?;
         result = fs::rename(&file.path, target);
     }
     match result {

@@ -77,7 +77,7 @@ macro_rules! gateway_store_rows {
                 tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
                 tidegate_conf::Arity::ONE_TO_THREE,
                 "user:rw",
-                "Permissions of saved files and their folders: `user:`, `group:`, `all:` with `r` and `w`.",
+                "Permissions of saved files and their directories: `user:`, `group:`, `all:` with `r` and `w`.",
                 |conf, args| $crate::common::store::set_access(conf.gateway(), args),
             ),
         ]

@@ -24,13 +24,13 @@ fn spool(path: PathBuf) -> Arc<SpoolSettings> {
     Arc::new(SpoolSettings { memory_bytes_max, file_bytes_max, path, levels: Vec::new() })
 }
 
-fn copy(folder: &Path, name: &str) -> Copy {
+fn copy(directory: &Path, name: &str) -> Copy {
     Copy {
-        target: folder.join(name),
+        target: directory.join(name),
         mode: 0o640,
         modified: Some(1_000_000_000),
         length: None,
-        spool: spool(folder.join("temporary")),
+        spool: spool(directory.join("temporary")),
         log: LogContext::detached(ErrorLog::default()),
     }
 }
@@ -60,16 +60,16 @@ async fn text(body: &mut Body) -> Result<String, BodyError> {
     Ok(text)
 }
 
-fn leftovers(folder: &Path) -> usize {
-    fs::read_dir(folder.join("temporary")).map_or(0, Iterator::count)
+fn leftovers(directory: &Path) -> usize {
+    fs::read_dir(directory.join("temporary")).map_or(0, Iterator::count)
 }
 
 #[test]
 fn a_whole_body_becomes_a_file_with_its_time_and_mode() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     tidegate_rt::block_on(async {
         let (to, source) = body();
-        let mut copied: Body = Body::Stream(Box::new(copy(folder.path(), "a/b").of(source)));
+        let mut copied: Body = Body::Stream(Box::new(copy(directory.path(), "a/b").of(source)));
         to.send("one ").await.unwrap();
         to.send("two").await.unwrap();
         drop(to);
@@ -77,30 +77,30 @@ fn a_whole_body_becomes_a_file_with_its_time_and_mode() {
     })
     .unwrap();
     // The end of the body is told when the file is there.
-    let file = folder.path().join("a/b");
+    let file = directory.path().join("a/b");
     assert_eq!(fs::read_to_string(&file).unwrap(), "one two");
     let told = fs::metadata(&file).unwrap();
     assert_eq!(told.permissions().mode() & 0o777, 0o640);
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
     assert_eq!(told.modified().unwrap(), time);
-    assert_eq!(leftovers(folder.path()), 0);
+    assert_eq!(leftovers(directory.path()), 0);
 }
 
 #[test]
 fn the_last_piece_of_a_known_length_is_given_when_the_file_is_there() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     tidegate_rt::block_on(async {
         let (to, source) = body();
-        let mut copy = copy(folder.path(), "a");
+        let mut copy = copy(directory.path(), "a");
         copy.length = Some(7);
         let mut copied: Body = Body::Stream(Box::new(copy.of(source)));
         to.send("one ").await.unwrap();
         to.send("two").await.unwrap();
         drop(to);
         assert!(matches!(copied.next().await, Some(Ok(Chunk::Bytes(bytes))) if bytes == "one "));
-        assert!(!folder.path().join("a").exists());
+        assert!(!directory.path().join("a").exists());
         assert!(matches!(copied.next().await, Some(Ok(Chunk::Bytes(bytes))) if bytes == "two"));
-        assert!(folder.path().join("a").exists());
+        assert!(directory.path().join("a").exists());
         assert!(copied.next().await.is_none());
     })
     .unwrap();
@@ -108,43 +108,43 @@ fn the_last_piece_of_a_known_length_is_given_when_the_file_is_there() {
 
 #[test]
 fn an_empty_body_becomes_an_empty_file() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     tidegate_rt::block_on(async {
-        let mut copied = copy(folder.path(), "empty").of(Body::Empty);
+        let mut copied = copy(directory.path(), "empty").of(Body::Empty);
         let end = std::future::poll_fn(|context| copied.poll_chunk(context)).await;
         assert!(end.is_none());
     })
     .unwrap();
-    assert_eq!(fs::read(folder.path().join("empty")).unwrap(), b"");
+    assert_eq!(fs::read(directory.path().join("empty")).unwrap(), b"");
 }
 
 #[test]
 fn a_body_that_breaks_off_leaves_nothing() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     tidegate_rt::block_on(async {
         let (to, source) = body();
-        let mut copied: Body = Body::Stream(Box::new(copy(folder.path(), "a").of(source)));
+        let mut copied: Body = Body::Stream(Box::new(copy(directory.path(), "a").of(source)));
         to.send("one").await.unwrap();
         to.send("").await.unwrap();
         assert!(text(&mut copied).await.is_err());
     })
     .unwrap();
-    assert!(!folder.path().join("a").exists());
-    assert_eq!(leftovers(folder.path()), 0);
+    assert!(!directory.path().join("a").exists());
+    assert_eq!(leftovers(directory.path()), 0);
 }
 
 #[test]
 fn what_a_client_leaves_is_taken_in_its_place() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     tidegate_rt::block_on(async {
         let (to, source) = body();
-        let mut copied: Body = Body::Stream(Box::new(copy(folder.path(), "a").of(source)));
+        let mut copied: Body = Body::Stream(Box::new(copy(directory.path(), "a").of(source)));
         to.send("one ").await.unwrap();
         assert!(copied.next().await.is_some());
         drop(copied);
         to.send("two").await.unwrap();
         drop(to);
-        let target = folder.path().join("a");
+        let target = directory.path().join("a");
         while !target.exists() {
             tidegate_rt::worker::yield_now().await;
         }
@@ -155,14 +155,14 @@ fn what_a_client_leaves_is_taken_in_its_place() {
 
 #[test]
 fn a_disk_that_fails_takes_nothing_from_the_client() {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("temporary"), "in the way").unwrap();
-    fs::write(folder.path().join("file"), "in the way").unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("temporary"), "in the way").unwrap();
+    fs::write(directory.path().join("file"), "in the way").unwrap();
     for (name, temporary) in [("a", "temporary"), ("file/a", "elsewhere")] {
         tidegate_rt::block_on(async {
             let (to, source) = body();
-            let mut copy = copy(folder.path(), name);
-            copy.spool = spool(folder.path().join(temporary));
+            let mut copy = copy(directory.path(), name);
+            copy.spool = spool(directory.path().join(temporary));
             let mut copied: Body = Body::Stream(Box::new(copy.of(source)));
             to.send("one ").await.unwrap();
             to.send("two").await.unwrap();
@@ -170,15 +170,15 @@ fn a_disk_that_fails_takes_nothing_from_the_client() {
             assert_eq!(text(&mut copied).await.unwrap(), "one two", "{name}");
         })
         .unwrap();
-        assert!(!folder.path().join(name).exists(), "{name}");
+        assert!(!directory.path().join(name).exists(), "{name}");
     }
-    assert_eq!(fs::read_dir(folder.path().join("elsewhere")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(directory.path().join("elsewhere")).unwrap().count(), 0);
 }
 
 #[test]
-fn folders_may_be_entered_by_those_who_may_read() {
-    for (file, folder) in [(0o600, 0o700), (0o664, 0o775), (0o660, 0o770), (0o604, 0o705)] {
-        assert_eq!(of_directory(file), folder, "{file:o}");
+fn directories_may_be_entered_by_those_who_may_read() {
+    for (file, directory) in [(0o600, 0o700), (0o664, 0o775), (0o660, 0o770), (0o604, 0o705)] {
+        assert_eq!(of_directory(file), directory, "{file:o}");
     }
 }
 

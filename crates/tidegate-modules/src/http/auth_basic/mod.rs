@@ -65,7 +65,7 @@ impl Module for AuthBasic {
         let check = Arc::new(Check {
             realm: plan.template(realm)?,
             user_file: plan.template(file)?,
-            folder: plan.environment.conf_folder.to_owned(),
+            directory: plan.environment.conf_directory.to_owned(),
         });
         if check.realm.literal() != Some(b"off") {
             location.handler(Phase::Access, Box::new(move |x| check.apply(x)));
@@ -101,7 +101,7 @@ struct Check {
     realm: Template,
     user_file: Template,
     /// Where files without a full path are.
-    folder: PathBuf,
+    directory: PathBuf,
 }
 
 /// What a request's name and password are worth.
@@ -124,7 +124,7 @@ impl Check {
             return challenge(x, &realm);
         };
         let file = self.user_file.value(x);
-        let file = self.folder.join(String::from_utf8_lossy(&file).as_ref());
+        let file = self.directory.join(String::from_utf8_lossy(&file).as_ref());
         Step::Wait(Box::pin(decide(x, realm, file, user, password)))
     }
 }

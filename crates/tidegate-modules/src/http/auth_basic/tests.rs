@@ -118,7 +118,7 @@ fn requests_need_a_user() {
          location /inner { location /inner/page { } }
          location /post { limit_except GET { auth_basic x; auth_basic_user_file users; } auth_basic off; } }
          server { server_name nofile; auth_basic x; }",
-        &[("users", "a:{PLAIN}b\nslow:$1$salt$qJH7.N4xYta3aEG/dfqo/0"), ("folder/", "")],
+        &[("users", "a:{PLAIN}b\nslow:$1$salt$qJH7.N4xYta3aEG/dfqo/0"), ("directory/", "")],
     );
     assert_eq!(check(&bench, "/?r=site", "-", 401), "Basic realm=\"closed site\"");
     assert_eq!(check(&bench, "/", "a:b", 404), "-");
@@ -131,7 +131,7 @@ fn requests_need_a_user() {
     check(&bench, "/var?r=off", "-", 404);
     check(&bench, "/var?r=on&f=users", "a:b", 404);
     check(&bench, "/var?r=on&f=absent", "a:b", 403);
-    check(&bench, "/var?r=on&f=folder", "a:b", 500);
+    check(&bench, "/var?r=on&f=directory", "a:b", 500);
     check(&bench, "/post", "-", 404);
     let send = |text: &str| bench.send(text).status;
     assert_eq!(send("DELETE /post HTTP/1.1\r\nHost: a\r\n\r\n"), 401);

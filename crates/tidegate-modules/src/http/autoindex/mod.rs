@@ -1,4 +1,4 @@
-//! `autoindex`: a folder without an index file is answered with a list of what is in it.
+//! `autoindex`: a directory without an index file is answered with a list of what is in it.
 //!
 //! ```nginx
 //! location /pub/ {
@@ -7,7 +7,7 @@
 //!     autoindex_format     html;
 //! }
 //! ```
-//! The folder is read, sorted and written up (`page.rs`) on a pool thread; hidden files are left out.
+//! The directory is read, sorted and written up (`page.rs`) on a pool thread; hidden files are left out.
 
 mod page;
 mod read;
@@ -78,7 +78,7 @@ const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::FLAG,
         "off",
-        "Whether a folder without an index file is answered with a list of its files.",
+        "Whether a directory without an index file is answered with a list of its files.",
         |conf, args| once(&mut conf.on, args.flag(0)?, args),
     ),
     row(
@@ -115,7 +115,7 @@ const ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
-/// A location's way to list folders.
+/// A location's way to list directories.
 #[derive(Clone, Copy)]
 struct Listing {
     exact_size: bool,
@@ -130,13 +130,13 @@ impl Listing {
         {
             return Step::Decline;
         }
-        let Some(folder) = file_path::map(x) else { return Step::Status(500) };
+        let Some(directory) = file_path::map(x) else { return Step::Status(500) };
         let Ok(form) = self.form(x) else { return Step::Status(400) };
-        let from = file_path::root_length(x, &folder);
+        let from = file_path::root_length(x, &directory);
         Step::Wait(Box::pin(async move {
-            let (content_type, path) = (form.content_type(), folder.clone());
+            let (content_type, path) = (form.content_type(), directory.clone());
             let made = blocking::run(move || {
-                let entries = read::entries(files::read_folder(&path, from)?)?;
+                let entries = read::entries(files::read_directory(&path, from)?)?;
                 Ok(page::write(&entries, &form))
             });
             let made = made.await;
@@ -146,7 +146,7 @@ impl Listing {
                     x.response.headers.set_known(Known::ContentType, content_type);
                     Step::Respond(Body::from(Bytes::from(page)))
                 }
-                Err(error) => files::folder_failed(x, &folder, &error),
+                Err(error) => files::directory_failed(x, &directory, &error),
             }
         }))
     }

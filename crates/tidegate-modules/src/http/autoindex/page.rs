@@ -1,4 +1,4 @@
-//! Lists of folders as text, to the byte as nginx writes them: pages, and forms for programs.
+//! Lists of directories as text, to the byte as nginx writes them: pages, and forms for programs.
 
 use std::io::Write;
 
@@ -11,7 +11,7 @@ use super::read::{Entry, Kind};
 #[derive(Clone, Debug)]
 pub(super) enum Form {
     Html {
-        /// Decoded path of the folder, for the title.
+        /// Decoded path of the directory, for the title.
         path: Vec<u8>,
         exact_size: bool,
         localtime: bool,
@@ -80,10 +80,10 @@ struct Line {
 
 impl Line {
     fn write(&self, entry: &Entry, out: &mut Vec<u8>) {
-        let is_folder = entry.kind == Kind::Directory;
+        let is_directory = entry.kind == Kind::Directory;
         out.extend_from_slice(b"<a href=\"");
         escape(&entry.name, Escape::Component, out);
-        out.extend_from_slice(if is_folder { "/\">" } else { "\">" }.as_bytes());
+        out.extend_from_slice(if is_directory { "/\">" } else { "\">" }.as_bytes());
         let mut width = width(&entry.name, self.utf8);
         if width > NAME_WIDTH {
             escape_html(beginning(&entry.name, self.utf8, NAME_KEPT), out);
@@ -91,7 +91,7 @@ impl Line {
             width = NAME_WIDTH;
         } else {
             escape_html(&entry.name, out);
-            if is_folder && width < NAME_WIDTH {
+            if is_directory && width < NAME_WIDTH {
                 out.push(b'/');
                 width += 1;
             }
@@ -99,7 +99,7 @@ impl Line {
         out.extend_from_slice(b"</a>");
         out.resize(out.len() + NAME_WIDTH + 1 - width, b' ');
         self.write_time(entry.modified, out);
-        let size = match (is_folder, self.exact_size) {
+        let size = match (is_directory, self.exact_size) {
             (true, _) => "-".to_owned(),
             (false, true) => entry.size.to_string(),
             (false, false) => rounded(entry.size),

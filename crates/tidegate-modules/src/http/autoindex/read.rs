@@ -1,4 +1,4 @@
-//! What is in a folder.
+//! What is in a directory.
 
 use std::fs::{DirEntry, Metadata, ReadDir};
 use std::io;
@@ -23,13 +23,13 @@ pub(super) struct Entry {
     pub size: u64,
 }
 
-/// All visible entries: folders first, each part by name.
+/// All visible entries: directories first, each part by name.
 ///
 /// # Errors
-/// The folder cannot be read on.
-pub(super) fn entries(folder: ReadDir) -> io::Result<Vec<Entry>> {
+/// The directory cannot be read on.
+pub(super) fn entries(directory: ReadDir) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
-    for entry in folder {
+    for entry in directory {
         let entry = entry?;
         let name = entry.file_name().into_encoded_bytes();
         if name.starts_with(b".") {

@@ -113,7 +113,7 @@ fn lists_for_programs() {
 }
 
 #[test]
-fn folders_come_first() {
+fn directories_come_first() {
     let mut entries = [
         entry(b"b", Kind::File, 0, 0),
         entry(b"a", Kind::Other, 0, 0),
@@ -127,7 +127,7 @@ fn folders_come_first() {
 }
 
 #[test]
-fn a_folder_is_listed_where_no_index_is() {
+fn a_directory_is_listed_where_no_index_is() {
     let bench = Bench::with_files(
         "root {dir}; autoindex on; server {
             location /off/ { autoindex off; }

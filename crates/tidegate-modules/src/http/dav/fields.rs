@@ -3,7 +3,7 @@
 use tidegate_codec::{Known, uri};
 use tidegate_core::Exchange;
 
-/// How far a request reaches into a folder.
+/// How far a request reaches into a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
     Zero,

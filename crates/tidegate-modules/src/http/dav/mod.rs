@@ -1,4 +1,4 @@
-//! `dav`: files and folders written by WebDAV's PUT, DELETE, MKCOL, COPY and MOVE.
+//! `dav`: files and directories written by WebDAV's PUT, DELETE, MKCOL, COPY and MOVE.
 //!
 //! ```nginx
 //! location /files/ {
@@ -12,7 +12,7 @@
 //! ```
 //! Statuses are nginx's, but for what is told in the differences. All work on files is done on pool threads. An
 //! uploaded body goes to a temporary file while it comes, which takes its place when it is whole (`put.rs`);
-//! a copied folder too is made beside its place first (`tree.rs`). Nothing follows a symbolic link when it
+//! a copied directory too is made beside its place first (`tree.rs`). Nothing follows a symbolic link when it
 //! deletes. Under `disable_symlinks` a path with a link in it is refused.
 
 mod fields;
@@ -107,7 +107,7 @@ const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE_TO_THREE,
         "user:rw",
-        "Rights of new files and folders: user:, group:, all: with r or rw.",
+        "Rights of new files and directories: user:, group:, all: with r or rw.",
         set_access,
     ),
     row(
@@ -115,7 +115,7 @@ const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::FLAG,
         "off",
-        "Whether PUT makes the folders on the way to its file.",
+        "Whether PUT makes the directories on the way to its file.",
         |conf, args| once(&mut conf.full_path, args.flag(0)?, args),
     ),
     row(
@@ -176,8 +176,8 @@ fn invalid(args: &Args<'_>, index: usize) -> String {
 }
 
 impl Options {
-    /// Mode of new folders: who may read may enter.
-    fn folder_mode(self) -> u32 {
+    /// Mode of new directories: who may read may enter.
+    fn directory_mode(self) -> u32 {
         self.file_mode | (self.file_mode & 0o444) >> 2
     }
 }
@@ -196,11 +196,11 @@ fn answer(x: &mut Exchange, options: Options) -> Step<'_> {
     let place = Place::of(&path, &x.request.path);
     let rule = link_rule(x, &path);
     match method {
-        // A file of this name would replace the aliased folder.
-        Method::Put if path.ends_with(b"/") => put::refuse_folder(x),
+        // A file of this name would replace the aliased directory.
+        Method::Put if path.ends_with(b"/") => put::refuse_directory(x),
         Method::Put => Step::Wait(Box::pin(put::put(x, place, rule, options))),
         Method::Delete => delete(x, place, rule, options),
-        Method::Mkcol => make_folder(x, place, rule, options),
+        Method::Mkcol => make_directory(x, place, rule, options),
         Method::Copy | Method::Move => transfer(x, place, rule, options),
         _ => Step::Decline,
     }
@@ -226,21 +226,21 @@ fn delete(x: &mut Exchange, place: Place, rule: LinkRule, options: Options) -> S
     })
 }
 
-fn make_folder(x: &mut Exchange, place: Place, rule: LinkRule, options: Options) -> Step<'_> {
-    if !place.is_folder {
+fn make_directory(x: &mut Exchange, place: Place, rule: LinkRule, options: Options) -> Step<'_> {
+    if !place.is_directory {
         x.log(Level::Error, format_args!("MKCOL can create a collection only"));
         return Step::Status(409);
     }
     work(x, move || {
         check_parent_links(&place.path, rule)?;
-        tree::make_folder(&place.path, options.folder_mode()).map(|()| 201)
+        tree::make_directory(&place.path, options.directory_mode()).map(|()| 201)
     })
 }
 
 /// COPY and MOVE (RFC 4918 sections 9.8 and 9.9): what the client's fields ask for is checked here, without a look at
 /// the disk; the work and its checks of links are one job on a pool thread.
 ///
-/// Invariant: both ends lie below the location's root, and are both folders or both files. `Depth` is `infinity`, or
+/// Invariant: both ends lie below the location's root, and are both directories or both files. `Depth` is `infinity`, or
 /// zero for a copy; `Overwrite` is on unless it says `F`. A request that is dropped while its job waits has it not
 /// begun; a job that runs goes on to its end, and what it replaces is replaced as a whole (`tree.rs`).
 fn transfer(x: &mut Exchange, from: Place, rule: LinkRule, options: Options) -> Step<'_> {
@@ -255,14 +255,14 @@ fn transfer(x: &mut Exchange, from: Place, rule: LinkRule, options: Options) -> 
     };
     let settings = x.settings();
     let prefix = if settings.alias { settings.alias_length } else { 0 };
-    // What is outside of an aliased location, or named by an expression, has no place in its folder.
+    // What is outside of an aliased location, or named by an expression, has no place in its directory.
     if prefix > 0 && x.request.path.get(..prefix).is_none_or(|name| !target.starts_with(name)) {
         return invalid_destination(x);
     }
     let Some(path) = file_path::map_path(x, &target) else { return Step::Status(500) };
     let to = Place::of(&path, &target);
     let to_rule = link_rule(x, &path);
-    if from.is_folder != to.is_folder {
+    if from.is_directory != to.is_directory {
         let uri = String::from_utf8_lossy(&target);
         x.log(
             Level::Error,
@@ -282,9 +282,10 @@ fn transfer(x: &mut Exchange, from: Place, rule: LinkRule, options: Options) -> 
     work(x, move || {
         check_links(&from.path, rule)?;
         check_parent_links(&to.path, to_rule)?;
-        let folder_mode = options.folder_mode();
+        let directory_mode = options.directory_mode();
         let refuse_links = rule.links != Links::Follow;
-        let transfer = Transfer { from, to, is_move, depth, overwrite, refuse_links, folder_mode };
+        let transfer =
+            Transfer { from, to, is_move, depth, overwrite, refuse_links, directory_mode };
         transfer.run()
     })
 }
@@ -372,11 +373,11 @@ fn check_parent_links(path: &Path, rule: LinkRule) -> Result<(), Failure> {
     }
     let mut parent = path.parent();
     // A part of the path in which links are not looked at needs no look.
-    while let Some(folder) = parent.filter(|folder| folder.as_os_str().len() > rule.from) {
-        match check_links(folder, rule) {
-            // Folders that are still to be made hold no links.
+    while let Some(directory) = parent.filter(|directory| directory.as_os_str().len() > rule.from) {
+        match check_links(directory, rule) {
+            // Directories that are still to be made hold no links.
             Err(Failure { error: Some(error), .. }) if error.kind() == io::ErrorKind::NotFound => {
-                parent = folder.parent();
+                parent = directory.parent();
             }
             other => return other,
         }

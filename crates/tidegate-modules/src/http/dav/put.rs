@@ -18,15 +18,15 @@ const BATCH_BYTES: usize = 256 << 10;
 /// Bytes of a stored body that are read at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// Refuses what would be a folder.
-pub(super) fn refuse_folder(x: &Exchange) -> Step<'static> {
+/// Refuses what would be a directory.
+pub(super) fn refuse_directory(x: &Exchange) -> Step<'static> {
     x.log(Level::Error, format_args!("cannot PUT to a collection"));
     Step::Status(409)
 }
 
 /// | step | on | dropped there |
 /// |---|---|---|
-/// | begin: folder, links, temporary file | pool | the temporary file goes |
+/// | begin: directory, links, temporary file | pool | the temporary file goes |
 /// | body, in batches of [`BATCH_BYTES`] | loop and pool | the same |
 /// | finish: mode, time, rename | pool | done to its end if it has begun |
 ///
@@ -40,8 +40,8 @@ pub(super) async fn put(
     rule: LinkRule,
     options: Options,
 ) -> Step<'static> {
-    if place.is_folder {
-        return refuse_folder(x);
+    if place.is_directory {
+        return refuse_directory(x);
     }
     if x.request.header(Known::ContentRange).is_some() {
         x.log(Level::Error, format_args!("PUT with range is unsupported"));
@@ -49,11 +49,11 @@ pub(super) async fn put(
     }
     let modified = x.request.header(Known::Date).and_then(date::parse_http);
     let store = &x.settings().body_store;
-    let (folder, levels) = (store.temp_path.clone(), store.levels.clone());
+    let (directory, levels) = (store.temp_path.clone(), store.levels.clone());
     let target = place.path;
     let begun = run(move || {
         check_parent_links(&target, rule)?;
-        Upload::begin(target, options, &folder, &levels)
+        Upload::begin(target, options, &directory, &levels)
     });
     let upload = match begun.await {
         Ok(upload) => upload,
@@ -120,7 +120,7 @@ impl Upload {
     fn begin(
         target: PathBuf,
         options: Options,
-        folder: &Path,
+        directory: &Path,
         levels: &[usize],
     ) -> Result<Upload, Failure> {
         if target.is_dir() {
@@ -131,13 +131,13 @@ impl Upload {
             Ok(metadata) if metadata.is_dir() => {}
             Ok(_) => return Err(Failure::rule(409, "is not a directory", parent)),
             Err(error) if error.kind() == io::ErrorKind::NotFound && options.full_path => {
-                tree::make_folders(parent, options.folder_mode())
+                tree::make_directories(parent, options.directory_mode())
                     .map_err(|error| missing(parent, error))?;
             }
             Err(error) => return Err(missing(parent, error)),
         }
-        let (file, path) = temp_file::create(folder, levels)
-            .map_err(|error| Failure::of("creating a file in", folder, error).of_server())?;
+        let (file, path) = temp_file::create(directory, levels)
+            .map_err(|error| Failure::of("creating a file in", directory, error).of_server())?;
         Ok(Upload { target, file, temporary: Temporary(path), options })
     }
 
@@ -190,7 +190,7 @@ impl Upload {
     }
 }
 
-/// A folder on the way is missing or is none: a conflict (RFC 4918 section 9.7.1).
+/// A directory on the way is missing or is none: a conflict (RFC 4918 section 9.7.1).
 fn missing(path: &Path, error: io::Error) -> Failure {
     let mut failure = Failure::of("open()", path, error);
     if failure.status == 404 {

@@ -7,7 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::fields::{Depth, depth, destination_path, overwrite};
-use super::tree::{Place, Transfer, delete, make_folders};
+use super::tree::{Place, Transfer, delete, make_directories};
 use crate::testing::{Bench, Reply};
 
 #[test]
@@ -78,15 +78,15 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-fn place(path: &Path, is_folder: bool) -> Place {
-    let slash = if is_folder { "/" } else { "" };
+fn place(path: &Path, is_directory: bool) -> Place {
+    let slash = if is_directory { "/" } else { "" };
     Place::of(path.display().to_string().as_bytes(), slash.as_bytes())
 }
 
-/// Names, kinds and contents below a folder.
-fn tree(folder: &Path) -> Vec<String> {
+/// Names, kinds and contents below a directory.
+fn tree(directory: &Path) -> Vec<String> {
     let mut lines = Vec::new();
-    for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
+    for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
         let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());
         let kind = entry.file_type().unwrap();
         if kind.is_symlink() {
@@ -102,7 +102,7 @@ fn tree(folder: &Path) -> Vec<String> {
     lines
 }
 
-/// A folder `from` with files and links, and a place beside it.
+/// A directory `from` with files and links, and a place beside it.
 struct Ground(tempfile::TempDir);
 
 impl Ground {
@@ -128,7 +128,7 @@ impl Ground {
             depth: Depth::Infinity,
             overwrite: true,
             refuse_links: false,
-            folder_mode: 0o700,
+            directory_mode: 0o700,
         }
     }
 }
@@ -172,7 +172,7 @@ fn a_copy_that_fails_leaves_what_was_there() {
 }
 
 #[test]
-fn folders_are_moved_with_their_links() {
+fn directories_are_moved_with_their_links() {
     let ground = Ground::new();
     write(&ground.path("to/old"), "old");
     let moved = Transfer { is_move: true, ..ground.transfer("from", "to") };
@@ -186,7 +186,7 @@ fn folders_are_moved_with_their_links() {
 }
 
 #[test]
-fn folders_that_are_in_one_another_stay() {
+fn directories_that_are_in_one_another_stay() {
     let ground = Ground::new();
     symlink("from/sub", ground.path("alias")).unwrap();
     let before = tree(ground.0.path());
@@ -205,15 +205,15 @@ fn folders_that_are_in_one_another_stay() {
 }
 
 #[test]
-fn folders_on_the_way_have_their_mode() {
+fn directories_on_the_way_have_their_mode() {
     let ground = Ground::new();
-    make_folders(&ground.path("x/y/z"), 0o751).unwrap();
-    make_folders(&ground.path("x/y"), 0o700).unwrap();
+    make_directories(&ground.path("x/y/z"), 0o751).unwrap();
+    make_directories(&ground.path("x/y"), 0o700).unwrap();
     for name in ["x", "x/y", "x/y/z"] {
         let mode = fs::metadata(ground.path(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o751, "{name}");
     }
-    assert!(make_folders(&ground.path("from/a/b"), 0o700).is_err());
+    assert!(make_directories(&ground.path("from/a/b"), 0o700).is_err());
 }
 
 const CONFIG: &str = "root {dir}/html; client_body_temp_path {dir}/temp 1 2;

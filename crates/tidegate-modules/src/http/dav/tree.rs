@@ -1,4 +1,4 @@
-//! Work on files and folders, done on pool threads.
+//! Work on files and directories, done on pool threads.
 //!
 //! What replaces something is made beside it under a hidden name and then takes its place, so that a copy that
 //! fails half-way leaves what was there.
@@ -12,7 +12,7 @@ use tidegate_os::file;
 
 use super::fields::Depth;
 
-/// Folders inside folders that are copied: deeper ones are a loop of links, or an attack.
+/// Directories inside directories that are copied: deeper ones are a loop of links, or an attack.
 const DEPTH_MAX: usize = 256;
 
 /// Why something was not done.
@@ -56,7 +56,7 @@ impl Failure {
         self
     }
 
-    /// The same call where a folder on the way is missing: a conflict (RFC 4918 sections 9.3.1, 9.7.1, 9.8.5).
+    /// The same call where a directory on the way is missing: a conflict (RFC 4918 sections 9.3.1, 9.7.1, 9.8.5).
     fn or_conflict(mut self) -> Failure {
         if self.status == 404 {
             self.status = 409;
@@ -70,26 +70,26 @@ impl Failure {
 pub(super) struct Place {
     /// Without slashes at its end.
     pub path: PathBuf,
-    /// The URI's path ends in a slash: a folder is meant. What the path is mapped to says nothing of it, as `alias`
+    /// The URI's path ends in a slash: a directory is meant. What the path is mapped to says nothing of it, as `alias`
     /// may add a slash.
-    pub is_folder: bool,
+    pub is_directory: bool,
 }
 
 impl Place {
     pub(super) fn of(path: &[u8], uri: &[u8]) -> Place {
         let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
         let bare = if end == 0 { path } else { path.get(..end).unwrap_or(path) };
-        Place { path: super::path_of(bare), is_folder: uri.ends_with(b"/") }
+        Place { path: super::path_of(bare), is_directory: uri.ends_with(b"/") }
     }
 }
 
-/// Removes a file, a link, or a folder with all that is in it. Links are removed, not followed.
+/// Removes a file, a link, or a directory with all that is in it. Links are removed, not followed.
 pub(super) fn delete(place: &Place, depth: Depth) -> Result<(), Failure> {
     let path = &*place.path;
     let stat = "lstat()";
     let metadata = fs::symlink_metadata(path).map_err(|error| Failure::of(stat, path, error))?;
     if metadata.is_dir() {
-        if !place.is_folder {
+        if !place.is_directory {
             return Err(Failure::rule(409, "is a directory, whose path ends in a slash", path));
         }
         if depth != Depth::Infinity {
@@ -97,7 +97,7 @@ pub(super) fn delete(place: &Place, depth: Depth) -> Result<(), Failure> {
         }
         return fs::remove_dir_all(path).map_err(|error| Failure::of("rmdir()", path, error));
     }
-    if place.is_folder && !leads_to_folder(path, &metadata) {
+    if place.is_directory && !leads_to_directory(path, &metadata) {
         return Err(Failure::rule(409, "is not a directory", path));
     }
     if depth == Depth::One {
@@ -106,13 +106,13 @@ pub(super) fn delete(place: &Place, depth: Depth) -> Result<(), Failure> {
     fs::remove_file(path).map_err(|error| Failure::of("unlink()", path, error))
 }
 
-fn leads_to_folder(path: &Path, metadata: &Metadata) -> bool {
+fn leads_to_directory(path: &Path, metadata: &Metadata) -> bool {
     metadata.is_symlink() && fs::metadata(path).is_ok_and(|target| target.is_dir())
 }
 
-/// Makes one folder.
-pub(super) fn make_folder(path: &Path, mode: u32) -> Result<(), Failure> {
-    create_folder(path, mode).map_err(|error| {
+/// Makes one directory.
+pub(super) fn make_directory(path: &Path, mode: u32) -> Result<(), Failure> {
+    create_directory(path, mode).map_err(|error| {
         let exists = error.kind() == io::ErrorKind::AlreadyExists;
         let mut failure = Failure::of("mkdir()", path, error).or_conflict();
         if exists {
@@ -122,30 +122,30 @@ pub(super) fn make_folder(path: &Path, mode: u32) -> Result<(), Failure> {
     })
 }
 
-/// Makes a folder and those above that are missing.
-pub(super) fn make_folders(path: &Path, mode: u32) -> io::Result<()> {
-    match create_folder(path, mode) {
+/// Makes a directory and those above that are missing.
+pub(super) fn make_directories(path: &Path, mode: u32) -> io::Result<()> {
+    match create_directory(path, mode) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-            make_folders(parent.ok_or(error)?, mode)?;
-            make_folders_beneath(path, mode)
+            make_directories(parent.ok_or(error)?, mode)?;
+            make_directories_beneath(path, mode)
         }
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         other => other,
     }
 }
 
-fn make_folders_beneath(path: &Path, mode: u32) -> io::Result<()> {
-    match create_folder(path, mode) {
+fn make_directories_beneath(path: &Path, mode: u32) -> io::Result<()> {
+    match create_directory(path, mode) {
         // Somebody else was as quick.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         other => other,
     }
 }
 
-/// A folder with this mode whatever the process's mask is.
-fn create_folder(path: &Path, mode: u32) -> io::Result<()> {
-    file::create_folder(path, 0o700, false)?;
+/// A directory with this mode whatever the process's mask is.
+fn create_directory(path: &Path, mode: u32) -> io::Result<()> {
+    file::create_directory(path, 0o700, false)?;
     file::set_path_mode(path, mode)
 }
 
@@ -156,18 +156,18 @@ pub(super) struct Transfer {
     pub is_move: bool,
     pub depth: Depth,
     pub overwrite: bool,
-    /// `disable_symlinks`: a folder with a link in it is not copied.
+    /// `disable_symlinks`: a directory with a link in it is not copied.
     pub refuse_links: bool,
-    /// Mode of folders that MOVE makes on the way.
-    pub folder_mode: u32,
+    /// Mode of directories that MOVE makes on the way.
+    pub directory_mode: u32,
 }
 
 impl Transfer {
-    /// Does it; the status of success: 201 for folders, 204 for files.
+    /// Does it; the status of success: 201 for directories, 204 for files.
     pub(super) fn run(&self) -> Result<u16, Failure> {
         let (from, to) = (&*self.from.path, &*self.to.path);
         let found = fs::metadata(from).map_err(|error| Failure::of("stat()", from, error))?;
-        match (found.is_dir(), self.from.is_folder) {
+        match (found.is_dir(), self.from.is_directory) {
             (true, false) => return Err(Failure::rule(400, "must be a collection", from)),
             (false, true) => return Err(Failure::rule(404, "is not a directory", from)),
             _ => {}
@@ -176,14 +176,14 @@ impl Transfer {
         if existing.is_some() && !self.overwrite {
             return Err(Failure::rule(412, "exists and must not be overwritten", to));
         }
-        if !self.from.is_folder {
+        if !self.from.is_directory {
             if existing.is_some_and(|existing| existing.is_dir()) {
                 return Err(Failure::rule(409, "could not be overwritten: it is a directory", to));
             }
             return self.transfer_file().map(|()| 204);
         }
         refuse_overlap(from, to)?;
-        self.transfer_folder(existing.is_some()).map(|()| 201)
+        self.transfer_directory(existing.is_some()).map(|()| 201)
     }
 
     fn transfer_file(&self) -> Result<(), Failure> {
@@ -197,7 +197,7 @@ impl Transfer {
         })
     }
 
-    fn transfer_folder(&self, replaces: bool) -> Result<(), Failure> {
+    fn transfer_directory(&self, replaces: bool) -> Result<(), Failure> {
         let (from, to) = (&*self.from.path, &*self.to.path);
         let aside = replaces.then(|| beside(to));
         if self.is_move {
@@ -205,7 +205,7 @@ impl Transfer {
                 fs::rename(to, aside).map_err(|error| Failure::of("rename()", to, error))?;
             }
             let moved = self.rename_or(|| {
-                self.copy_folder(from, to, Links::Keep)?;
+                self.copy_directory(from, to, Links::Keep)?;
                 fs::remove_dir_all(from)
             });
             if let (Err(_), Some(aside)) = (&moved, &aside) {
@@ -214,7 +214,7 @@ impl Transfer {
             moved?;
         } else {
             let links = if self.refuse_links { Links::Refuse } else { Links::Follow };
-            self.copy_folder(from, to, links).map_err(|error| copy_failure(to, error))?;
+            self.copy_directory(from, to, links).map_err(|error| copy_failure(to, error))?;
         }
         match aside.filter(|_| self.is_move) {
             Some(aside) => remove(&aside).map_err(|error| Failure::of("rmdir()", &aside, error)),
@@ -222,14 +222,14 @@ impl Transfer {
         }
     }
 
-    /// Renames; on another file system `copy` does it. Missing folders on the way are made, as nginx does.
+    /// Renames; on another file system `copy` does it. Missing directories on the way are made, as nginx does.
     fn rename_or(&self, copy: impl Fn() -> io::Result<()>) -> Result<(), Failure> {
         let (from, to) = (&*self.from.path, &*self.to.path);
         let mut renamed = fs::rename(from, to);
         if renamed.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
             && let Some(parent) = to.parent()
         {
-            make_folders(parent, self.folder_mode)
+            make_directories(parent, self.directory_mode)
                 .map_err(|error| Failure::of("mkdir()", parent, error).or_conflict())?;
             renamed = fs::rename(from, to);
         }
@@ -241,13 +241,13 @@ impl Transfer {
         }
     }
 
-    /// Copies a folder beside its place and puts it there.
-    fn copy_folder(&self, from: &Path, to: &Path, links: Links) -> io::Result<()> {
+    /// Copies a directory beside its place and puts it there.
+    fn copy_directory(&self, from: &Path, to: &Path, links: Links) -> io::Result<()> {
         let made = beside(to);
         let copied = match self.depth {
             Depth::Infinity => copy_tree(from, &made, links, &mut Vec::new()),
-            // The folder alone (RFC 4918 section 9.8.3).
-            Depth::Zero | Depth::One => copy_folder_alone(from, &made),
+            // The directory alone (RFC 4918 section 9.8.3).
+            Depth::Zero | Depth::One => copy_directory_alone(from, &made),
         };
         let placed = copied.and_then(|()| put_in_place(&made, to));
         if placed.is_err() {
@@ -261,13 +261,13 @@ fn copy_failure(to: &Path, error: io::Error) -> Failure {
     Failure::of("copying to", to, error).or_conflict()
 }
 
-/// A folder cannot be put into itself, nor into the place of one that it is in (RFC 4918 section 9.8.5).
+/// A directory cannot be put into itself, nor into the place of one that it is in (RFC 4918 section 9.8.5).
 fn refuse_overlap(from: &Path, to: &Path) -> Result<(), Failure> {
     let stat = |path: &Path, error| Failure::of("stat()", path, error);
     let real_from = fs::canonicalize(from).map_err(|error| stat(from, error))?;
     let real_to = match fs::canonicalize(to) {
         Ok(real) => real,
-        // What is missing cannot hold the source; its folders may be in it.
+        // What is missing cannot hold the source; its directories may be in it.
         Err(_) => real_parent(to),
     };
     if real_to.starts_with(&real_from) || (real_from.starts_with(&real_to) && to.exists()) {
@@ -276,9 +276,12 @@ fn refuse_overlap(from: &Path, to: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The real path of the nearest folder above that exists.
+/// The real path of the nearest directory above that exists.
 fn real_parent(path: &Path) -> PathBuf {
-    path.ancestors().skip(1).find_map(|folder| fs::canonicalize(folder).ok()).unwrap_or_default()
+    path.ancestors()
+        .skip(1)
+        .find_map(|directory| fs::canonicalize(directory).ok())
+        .unwrap_or_default()
 }
 
 /// Moves what was made to its place, and what was there out of the way.
@@ -302,7 +305,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A hidden name in the same folder that nobody else has.
+/// A hidden name in the same directory that nobody else has.
 fn beside(path: &Path) -> PathBuf {
     let mut random = [0; 8];
     tidegate_rt::random::unpredictable(&mut random);
@@ -336,7 +339,7 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     target.set_modified(metadata.modified()?)
 }
 
-/// What becomes of links in a folder that is copied.
+/// What becomes of links in a directory that is copied.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Links {
     /// What they lead to is copied.
@@ -346,7 +349,7 @@ enum Links {
     Refuse,
 }
 
-/// Copies a folder with all that is in it. `way` is what the folder is in, as far as it is copied.
+/// Copies a directory with all that is in it. `way` is what the directory is in, as far as it is copied.
 fn copy_tree(from: &Path, to: &Path, links: Links, way: &mut Vec<(u64, u64)>) -> io::Result<()> {
     let metadata = fs::metadata(from)?;
     let stat = file::stat(from, true)?;
@@ -355,7 +358,7 @@ fn copy_tree(from: &Path, to: &Path, links: Links, way: &mut Vec<(u64, u64)>) ->
         return Err(io::Error::from_raw_os_error(LINK_REFUSED));
     }
     way.push(identity);
-    create_folder(to, 0o700)?;
+    create_directory(to, 0o700)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));
@@ -379,12 +382,12 @@ fn copy_tree(from: &Path, to: &Path, links: Links, way: &mut Vec<(u64, u64)>) ->
     like(to, &metadata)
 }
 
-fn copy_folder_alone(from: &Path, to: &Path) -> io::Result<()> {
-    create_folder(to, 0o700)?;
+fn copy_directory_alone(from: &Path, to: &Path) -> io::Result<()> {
+    create_directory(to, 0o700)?;
     like(to, &fs::metadata(from)?)
 }
 
-/// Gives a folder another one's mode and time.
+/// Gives a directory another one's mode and time.
 fn like(path: &Path, metadata: &Metadata) -> io::Result<()> {
     file::set_path_mode(path, file::mode(metadata) & 0o777)?;
     file::set_modified(path, metadata.modified()?)

@@ -101,8 +101,8 @@ fn each_run_comes_further_whatever_is_looked_at() {
         RUNS.fetch_add(1, Ordering::Relaxed);
         for _ in 0..3 {
             let name = NAMES.fetch_add(1, Ordering::Relaxed);
-            let folder = file_path::map(x).unwrap();
-            let path = [folder, name.to_string().into_bytes()].concat();
+            let directory = file_path::map(x).unwrap();
+            let path = [directory, name.to_string().into_bytes()].concat();
             assert!(looks.test(x, &path)?.is_err());
         }
         Ok(Step::Status(404))

@@ -1,4 +1,4 @@
-//! `flv` against files in a folder.
+//! `flv` against files in a directory.
 
 use super::start;
 use crate::testing::Bench;

@@ -98,9 +98,9 @@ fn unpacked_for_clients_that_do_not_take_it() {
         }",
     );
     let text = "Lorem ipsum dolor sit amet. ".repeat(1000);
-    for folder in ["", "off/", "small/"] {
-        std::fs::create_dir_all(bench.dir.path().join(folder)).unwrap();
-        let path = bench.dir.path().join(folder).join("a.gz");
+    for directory in ["", "off/", "small/"] {
+        std::fs::create_dir_all(bench.dir.path().join(directory)).unwrap();
+        let path = bench.dir.path().join(directory).join("a.gz");
         std::fs::write(path, packed(text.as_bytes())).unwrap();
     }
     for target in ["/a", "/small/a"] {

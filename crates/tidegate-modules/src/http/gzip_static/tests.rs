@@ -19,8 +19,8 @@ fn bench() -> Bench {
             ("a.css", "plain"),
             ("a.css.gz", "packed file"),
             ("none.css", "plain"),
-            ("folder.css", "plain"),
-            ("folder.css.gz/", ""),
+            ("directory.css", "plain"),
+            ("directory.css.gz/", ""),
             ("only.css.gz", "packed"),
             ("vary/a.css", "plain"),
             ("vary/a.css.gz", "packed"),
@@ -52,7 +52,7 @@ fn the_sibling_answers_for_whom_takes_it() {
     check("/a.css", "br", "plain", "-");
     check("/a.css", "gzip;q=0", "plain", "-");
     check("/none.css", "gzip", "plain", "-");
-    check("/folder.css", "gzip", "plain", "-");
+    check("/directory.css", "gzip", "plain", "-");
     check("/only.css", "gzip", "packed", "gzip");
     check("/always/a.css", "br", "packed", "gzip");
     check("/off/a.css", "gzip", "plain", "-");

@@ -47,7 +47,7 @@ struct Waiting {
 }
 
 struct Line {
-    /// The request's root folder, where it must be there.
+    /// The request's root directory, where it must be there.
     root: Option<PathBuf>,
     path: PathBuf,
     text: Vec<u8>,
@@ -191,7 +191,7 @@ impl Files {
     }
 }
 
-/// As nginx documents, for requests: without the request's root folder there is no log, so that a client cannot make
+/// As nginx documents, for requests: without the request's root directory there is no log, so that a client cannot make
 /// files by inventing host names.
 fn check_root(root: &Path, found: io::Result<Stat>) -> Result<(), NamedError> {
     match found {
@@ -203,7 +203,7 @@ fn check_root(root: &Path, found: io::Result<Stat>) -> Result<(), NamedError> {
 /// Why a line is not written.
 #[derive(Debug)]
 enum NamedError {
-    /// The request's root folder is not there.
+    /// The request's root directory is not there.
     Root(PathBuf),
     Open(PathBuf, io::Error),
 }

@@ -11,17 +11,17 @@ fn every_visible_file_and_nothing_else() {
         "root {dir}; server { location / { random_index on; } }",
         &[("d/a", "a"), ("d/b", "b"), ("d/.hidden", "hidden"), ("d/sub/x", "x"), ("other", "c")],
     );
-    let folder = bench.dir.path().join("d");
-    symlink(bench.dir.path().join("other"), folder.join("link")).unwrap();
-    symlink("sub", folder.join("folder-link")).unwrap();
-    symlink("nowhere", folder.join("dangling")).unwrap();
+    let directory = bench.dir.path().join("d");
+    symlink(bench.dir.path().join("other"), directory.join("link")).unwrap();
+    symlink("sub", directory.join("directory-link")).unwrap();
+    symlink("nowhere", directory.join("dangling")).unwrap();
     // With three files the chance to miss one in 200 draws is below 1 in 10^34.
     let seen: BTreeSet<String> = (0..200).map(|_| bench.text("/d/")).collect();
     assert_eq!(seen, ["a", "b", "c"].map(str::to_owned).into());
 }
 
 #[test]
-fn folders_without_files_and_what_is_no_folder() {
+fn directories_without_files_and_what_is_no_directory() {
     let bench = Bench::with_files(
         "root {dir}; server { location / { random_index on; }
          location /off/ { random_index on; location /off/x/ { random_index off; } } }",

@@ -128,7 +128,7 @@ fn conditions() {
         location /head { add_header X-Outer 1; if ($arg_c) { add_header X-Inner 1; } return 200 "t"; }
     "#;
     let bench =
-        Bench::with_files(&format!("server {{ {config} }}"), &[("file", "x"), ("folder/", "")]);
+        Bench::with_files(&format!("server {{ {config} }}"), &[("file", "x"), ("directory/", "")]);
     for (target, expected) in [
         ("/true?c=1", "y"),
         ("/true?c=0", "n"),
@@ -151,15 +151,15 @@ fn conditions() {
         ("/named?c=xooy", "[oo]"),
         ("/named?c=x", "[]"),
         ("/f?c=file", "y"),
-        ("/f?c=folder", "n"),
+        ("/f?c=directory", "n"),
         ("/f?c=no", "n"),
-        ("/d?c=folder", "y"),
+        ("/d?c=directory", "y"),
         ("/d?c=file", "n"),
         ("/e?c=file", "y"),
         ("/e?c=no", "n"),
-        ("/x?c=folder", "y"),
+        ("/x?c=directory", "y"),
         ("/x?c=file", "n"),
-        ("/nf?c=folder", "y"),
+        ("/nf?c=directory", "y"),
     ] {
         assert_eq!(bench.text(target), expected, "{target}");
     }

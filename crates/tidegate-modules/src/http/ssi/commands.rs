@@ -248,14 +248,15 @@ impl Renderer {
         }
     }
 
-    /// Path and arguments of an include; a relative path begins at the page's folder.
+    /// Path and arguments of an include; a relative path begins at the page's directory.
     fn target(&self, target: Vec<u8>) -> Result<(Vec<u8>, Vec<u8>), CommandError> {
         let (written, args) = split_args(target);
         let mut path = Vec::with_capacity(written.len() + 32);
         if !written.starts_with(b"/") {
             let page = &self.x.request.path;
-            let folder = page.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-            path.extend_from_slice(&page[..folder]);
+            let directory =
+                page.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
+            path.extend_from_slice(&page[..directory]);
         }
         unescape(&written, &mut path);
         let climbs = path.split(|byte| *byte == b'/').any(|segment| segment == b"..");

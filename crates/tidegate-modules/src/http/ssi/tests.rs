@@ -31,7 +31,7 @@ fn check(pages: &[(&str, &str)]) {
     for (page, expected) in pages {
         let files = [
             ("page", *page),
-            ("folder/page", page),
+            ("directory/page", page),
             ("deny", "denied"),
             ("child", "child:<!--#echo var=\"v\"--><!--#set var=\"c\" value=\"of child\"-->"),
         ];

@@ -2,14 +2,14 @@
 //!
 //! A hit costs a look-up in a table of the thread's own and no lock. Before the first of a batch of requests,
 //! behind the last that was read, one system call asks whether any change waits to be looked at (see
-//! [`tidegate_os::watch::Pending`]; about 0.1 µs, at any depth of folders). The kernel queues a change before the call that made it returns, so a request
+//! [`tidegate_os::watch::Pending`]; about 0.1 µs, at any depth of directories). The kernel queues a change before the call that made it returns, so a request
 //! that comes after a write has ended never sees the old file. Where nothing tells of changes (network
-//! file systems, no watches left, folders that may not be read) the name is looked at for each request, by a
+//! file systems, no watches left, directories that may not be read) the name is looked at for each request, by a
 //! [`Glance`] where there is such a thing (Windows).
 //! Writing through a memory mapping is told of when the mapping ends, not before.
 //!
 //! What comes into the cache is loaded and watched by a thread of its own (`admission.rs`): to begin a watch can
-//! take the kernel milliseconds where a folder has been asked for many names.
+//! take the kernel milliseconds where a directory has been asked for many names.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -148,7 +148,7 @@ impl Entry {
     pub(super) fn take_glance(&mut self, glance: Glance, now_millis: u64) {
         let suits = match &self.what {
             What::File(file) => glance.is_file(&file.stat),
-            What::Directory => glance.is_folder(),
+            What::Directory => glance.is_directory(),
             What::Failed(code) => error::is_missing(*code) && glance.is_absence(),
             What::Other => false,
         };

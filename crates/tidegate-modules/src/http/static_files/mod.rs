@@ -73,7 +73,7 @@ impl Module for StaticFiles {
     }
 }
 
-/// The file, folder or error at a path, under the present location's rules and up to date.
+/// The file, directory or error at a path, under the present location's rules and up to date.
 pub(crate) fn open(x: &mut Exchange, path: &[u8]) -> std::sync::Arc<Entry> {
     let (rule, policy) = rules(x, path);
     cache::find(path, rule, &policy)

@@ -1,9 +1,9 @@
 //! Watched places: for each name that an answer was derived from, a watch that tells when it stops being so.
 //!
-//! A place is a path. It depends on the folder that holds it, and if it is a link also on what the link leads
+//! A place is a path. It depends on the directory that holds it, and if it is a link also on what the link leads
 //! to. Every existing thing on the way is watched itself (by inode: a file written through another hard
-//! link, a folder renamed far above, a link replaced all show up there); for a name that does not exist its
-//! folder is watched for new names. When a place changes, it and all that depends on it are forgotten.
+//! link, a directory renamed far above, a link replaced all show up there); for a name that does not exist its
+//! directory is watched for new names. When a place changes, it and all that depends on it are forgotten.
 //! Nothing here reads a file; the caller holds the lock.
 
 use std::collections::{HashMap, HashSet};
@@ -37,12 +37,12 @@ struct Place {
     dependents: HashSet<PlaceId>,
     /// Key of an answer that stands on this place.
     keys: Vec<Box<[u8]>>,
-    /// Names that do not exist in this folder, by their folded spelling.
+    /// Names that do not exist in this directory, by their folded spelling.
     absent: HashMap<Box<[u8]>, Vec<PlaceId>>,
 }
 
 impl Place {
-    /// An absent name below this folder is not waited for any more.
+    /// An absent name below this directory is not waited for any more.
     fn found(&mut self, path: &[u8], id: PlaceId) {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let fold = folded(name).unwrap_or_default();
@@ -61,7 +61,7 @@ pub(super) struct Places {
     places: HashMap<PlaceId, Place>,
     by_path: HashMap<Box<[u8]>, PlaceId>,
     by_watch: HashMap<i32, Vec<PlaceId>>,
-    /// Whether the file system of this device number tells of changes, to folders and to files.
+    /// Whether the file system of this device number tells of changes, to directories and to files.
     devices: HashMap<(u64, bool), bool>,
     next: PlaceId,
 }
@@ -138,20 +138,20 @@ impl Places {
         *self = Places { next, ..Places::default() };
     }
 
-    /// Something happened to a name inside a watched folder.
+    /// Something happened to a name inside a watched directory.
     fn named(
         &mut self,
         watcher: &Watcher,
-        folder: PlaceId,
+        directory: PlaceId,
         name: &[u8],
         what: ReadFlags,
         gone: &mut Vec<Box<[u8]>>,
     ) {
-        let Some(place) = self.places.get_mut(&folder) else { return };
+        let Some(place) = self.places.get_mut(&directory) else { return };
         let mut changed = Vec::new();
         if what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) && !place.absent.is_empty() {
             match folded(name) {
-                // In a folder that ignores case the new name may be any spelling of an absent one.
+                // In a directory that ignores case the new name may be any spelling of an absent one.
                 None => changed.extend(place.absent.drain().flat_map(|(_, ids)| ids)),
                 Some(fold) => {
                     changed.extend(place.absent.remove(&*fold).unwrap_or_default());
@@ -196,7 +196,7 @@ impl Places {
         }
     }
 
-    /// Walks `path` from the real folder `start`; the place at its end, which is real.
+    /// Walks `path` from the real directory `start`; the place at its end, which is real.
     fn walk(
         &mut self,
         watcher: &Watcher,
@@ -204,7 +204,7 @@ impl Places {
         path: &[u8],
         links_left: &mut usize,
     ) -> Result<PlaceId, Unwatchable> {
-        let mut id = self.folder(watcher, start, links_left)?;
+        let mut id = self.directory(watcher, start, links_left)?;
         let mut parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).peekable();
         while let Some(name) = parts.next() {
             match name {
@@ -214,7 +214,7 @@ impl Places {
             }
             let place = self.places.get(&id).ok_or(Unwatchable)?;
             match place.kind {
-                // What is below a missing folder is missing as long as that is.
+                // What is below a missing directory is missing as long as that is.
                 Kind::Missing => return Ok(id),
                 Kind::File if parts.peek().is_some() => return Err(Unwatchable),
                 Kind::File | Kind::Directory => {}
@@ -223,7 +223,7 @@ impl Places {
         Ok(id)
     }
 
-    fn folder(
+    fn directory(
         &mut self,
         watcher: &Watcher,
         path: &[u8],
@@ -240,42 +240,42 @@ impl Places {
         Ok(self.add(path, Kind::Directory, None, Some(watch), &[]))
     }
 
-    /// The place of a name in a folder.
+    /// The place of a name in a directory.
     ///
     /// | found | watched | the place is |
     /// |---|---|---|
     /// | a symbolic link | the link | what its target is ([`Places::link`]) |
-    /// | a file, a folder | itself, and for a folder its name in the parent | that |
+    /// | a file, a directory | itself, and for a directory its name in the parent | that |
     /// | nothing | new names of the parent | missing |
     /// | anything else | nothing | unwatchable |
     ///
     /// Invariant: what was seen is what is watched. Between the look and the watch it may be replaced, so it is looked
-    /// at again behind the watch, at most [`RACES_MAX`] times. In a folder that was reached by a link the place follows
-    /// that of the real folder. A watch that no place stands on is taken back.
+    /// at again behind the watch, at most [`RACES_MAX`] times. In a directory that was reached by a link the place follows
+    /// that of the real directory. A watch that no place stands on is taken back.
     fn child(
         &mut self,
         watcher: &Watcher,
-        folder: PlaceId,
+        directory: PlaceId,
         name: &[u8],
         links_left: &mut usize,
     ) -> Result<PlaceId, Unwatchable> {
-        let parent = self.places.get(&folder).ok_or(Unwatchable)?;
+        let parent = self.places.get(&directory).ok_or(Unwatchable)?;
         let path = join(&parent.path, name);
         if let Some(id) = self.by_path.get(&path) {
             return Ok(*id);
         }
         if let Some(real) = parent.real.clone() {
-            // A folder reached by a link: the watches are on the real one.
-            let folder_real = self.folder(watcher, &real, links_left)?;
-            let target = self.child(watcher, folder_real, name, links_left)?;
-            return self.follow(&path, target, &[folder, target], None);
+            // A directory reached by a link: the watches are on the real one.
+            let directory_real = self.directory(watcher, &real, links_left)?;
+            let target = self.child(watcher, directory_real, name, links_left)?;
+            return self.follow(&path, target, &[directory, target], None);
         }
         let parent_watch = parent.watch;
         for _ in 0..RACES_MAX {
             match stat(&path) {
                 Ok(before) if before.kind == FileKind::Symlink => {
                     let watch = self.watch(watcher, &path, &before)?;
-                    return self.link(watcher, folder, &path, watch, links_left);
+                    return self.link(watcher, directory, &path, watch, links_left);
                 }
                 Ok(before) => {
                     let kind = match before.kind {
@@ -284,22 +284,22 @@ impl Places {
                         FileKind::Symlink | FileKind::Other => return Err(Unwatchable),
                     };
                     if kind == Kind::Directory {
-                        // A folder that somebody stands in tells of its removal too late itself.
-                        self.watch_names(watcher, folder, WatchFlags::DELETE)?;
+                        // A directory that somebody stands in tells of its removal too late itself.
+                        self.watch_names(watcher, directory, WatchFlags::DELETE)?;
                     }
                     let watch = self.watch(watcher, &path, &before)?;
                     let after = stat(&path).ok();
                     if after.is_some_and(|after| same_file(&before, &after)) {
-                        return Ok(self.add(&path, kind, None, Some(watch), &[folder]));
+                        return Ok(self.add(&path, kind, None, Some(watch), &[directory]));
                     }
                     self.unused(watcher, watch);
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     parent_watch.ok_or(Unwatchable)?;
                     let names = WatchFlags::CREATE | WatchFlags::MOVED_TO;
-                    self.watch_names(watcher, folder, names)?;
+                    self.watch_names(watcher, directory, names)?;
                     if stat(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-                        return Ok(self.add_missing(folder, &path, name));
+                        return Ok(self.add_missing(directory, &path, name));
                     }
                 }
                 Err(_) => return Err(Unwatchable),
@@ -315,7 +315,7 @@ impl Places {
     fn link(
         &mut self,
         watcher: &Watcher,
-        folder: PlaceId,
+        directory: PlaceId,
         path: &[u8],
         watch: i32,
         links_left: &mut usize,
@@ -328,13 +328,13 @@ impl Places {
         };
         *links_left = left;
         let target = target.into_os_string().into_encoded_bytes();
-        let place = self.places.get(&folder).ok_or(Unwatchable)?;
+        let place = self.places.get(&directory).ok_or(Unwatchable)?;
         let mut start = place.path.to_vec();
         let mut rest = &target[..];
         if target.starts_with(b"/") {
             start = b"/".to_vec();
         }
-        // `..` at the begin leaves real folders, which needs no watch of its own.
+        // `..` at the begin leaves real directories, which needs no watch of its own.
         while let Some(after) = rest.strip_prefix(b"..")
             && (after.is_empty() || after.starts_with(b"/"))
         {
@@ -343,8 +343,8 @@ impl Places {
             rest = after.get(1..).unwrap_or_default();
         }
         match self.walk(watcher, &start, rest, links_left) {
-            Ok(end) if self.places.contains_key(&folder) => {
-                self.follow(path, end, &[folder, end], Some(watch))
+            Ok(end) if self.places.contains_key(&directory) => {
+                self.follow(path, end, &[directory, end], Some(watch))
             }
             _ => {
                 self.unused(watcher, watch);
@@ -367,9 +367,9 @@ impl Places {
         Ok(self.add(path, kind, Some(real), watch, parents))
     }
 
-    fn add_missing(&mut self, folder: PlaceId, path: &[u8], name: &[u8]) -> PlaceId {
-        let id = self.add(path, Kind::Missing, None, None, &[folder]);
-        if let Some(place) = self.places.get_mut(&folder) {
+    fn add_missing(&mut self, directory: PlaceId, path: &[u8], name: &[u8]) -> PlaceId {
+        let id = self.add(path, Kind::Missing, None, None, &[directory]);
+        if let Some(place) = self.places.get_mut(&directory) {
             place.absent.entry(folded(name).unwrap_or_default()).or_default().push(id);
         }
         id
@@ -429,15 +429,15 @@ impl Places {
         watcher.add(path, flags_of(stat.kind)).map_err(|_| Unwatchable)
     }
 
-    /// Watches a folder for what happens to names in it, too. What the path leads to now may be another
-    /// folder than before: that one's own watch has told so then.
+    /// Watches a directory for what happens to names in it, too. What the path leads to now may be another
+    /// directory than before: that one's own watch has told so then.
     fn watch_names(
         &self,
         watcher: &Watcher,
-        folder: PlaceId,
+        directory: PlaceId,
         what: WatchFlags,
     ) -> Result<(), Unwatchable> {
-        let place = self.places.get(&folder).ok_or(Unwatchable)?;
+        let place = self.places.get(&directory).ok_or(Unwatchable)?;
         let path = tidegate_os::path::of(&place.path);
         let flags = what | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW | WatchFlags::MASK_ADD;
         let watch = watcher.add(path, flags).map_err(|_| Unwatchable)?;
@@ -482,9 +482,9 @@ fn same_file(one: &Stat, other: &Stat) -> bool {
     (one.inode, one.device, one.kind) == (other.inode, other.device, other.kind)
 }
 
-fn join(folder: &[u8], name: &[u8]) -> Box<[u8]> {
-    let mut path = Vec::with_capacity(folder.len() + name.len() + 1);
-    path.extend_from_slice(folder);
+fn join(directory: &[u8], name: &[u8]) -> Box<[u8]> {
+    let mut path = Vec::with_capacity(directory.len() + name.len() + 1);
+    path.extend_from_slice(directory);
     if !path.ends_with(b"/") {
         path.push(b'/');
     }

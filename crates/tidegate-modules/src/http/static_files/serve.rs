@@ -67,7 +67,7 @@ pub(crate) fn answer(
             head(x, file);
             Step::Respond(body(x, file))
         }
-        What::Directory => to_folder(x),
+        What::Directory => to_directory(x),
         What::Other => {
             let path = String::from_utf8_lossy(path);
             x.log(Level::Crit, format_args!("\"{path}\" is not a regular file"));
@@ -127,8 +127,8 @@ fn type_of<'a>(settings: &'a Settings, path: &[u8]) -> &'a Bytes {
     found.unwrap_or(&settings.default_type)
 }
 
-/// A folder asked for without its slash: the client is sent to where relative links work.
-fn to_folder(x: &mut Exchange) -> Step<'static> {
+/// A directory asked for without its slash: the client is sent to where relative links work.
+fn to_directory(x: &mut Exchange) -> Step<'static> {
     let mut place = Vec::with_capacity(x.request.path.len() + x.request.args.len() + 2);
     escape(&x.request.path, Escape::Uri, &mut place);
     place.push(b'/');

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use super::cache::{Policy, admitted, find, test};
 use super::entry::{Content, Entry, LinkRule, Links, What};
 
-/// A folder to change things in.
+/// A directory to change things in.
 struct Tree {
     dir: tempfile::TempDir,
 }
@@ -163,22 +163,22 @@ fn names_come_and_go() {
     check(file, "a/new", "2", moved, "old");
     let linked = |tree: &Tree| fs::hard_link(tree.at("a/file"), tree.at("a/new")).unwrap();
     check(file, "a/new", "2", linked, "old");
-    let folder = |tree: &Tree| fs::create_dir(tree.at("a/new")).unwrap();
-    check(file, "a/new", "2", folder, "/");
-    let folders = |tree: &Tree| {
+    let directory = |tree: &Tree| fs::create_dir(tree.at("a/new")).unwrap();
+    check(file, "a/new", "2", directory, "/");
+    let directories = |tree: &Tree| {
         fs::create_dir_all(tree.at("x/y")).unwrap();
         fs::write(tree.at("x/y/file"), "deep").unwrap();
     };
-    check(file, "x/y/file", "2", folders, "deep");
-    let to_folder = |tree: &Tree| {
+    check(file, "x/y/file", "2", directories, "deep");
+    let to_directory = |tree: &Tree| {
         fs::remove_file(tree.at("a/file")).unwrap();
         fs::create_dir(tree.at("a/file")).unwrap();
     };
-    check(file, "a/file", "old", to_folder, "/");
+    check(file, "a/file", "old", to_directory, "/");
 }
 
 #[test]
-fn folders_come_and_go() {
+fn directories_come_and_go() {
     let files = &[("a/b/c/file", "old"), ("n/b/c/file", "new"), ("e/full", "")];
     let away = |tree: &Tree| fs::rename(tree.at("a"), tree.at("gone")).unwrap();
     check(files, "a/b/c/file", "old", away, "2");
@@ -194,7 +194,7 @@ fn folders_come_and_go() {
     check(files, "a/b/c/file", "old", middle, "new");
     let removed = |tree: &Tree| fs::remove_dir_all(tree.at("a")).unwrap();
     check(files, "a/b", "/", removed, "2");
-    // A folder that a process holds open is told to be gone when its name is.
+    // A directory that a process holds open is told to be gone when its name is.
     for _ in 0..ROUNDS {
         let tree = Tree::new(files);
         fs::create_dir(tree.at("empty")).unwrap();
@@ -260,21 +260,21 @@ fn links_are_followed_to_where_they_lead_now() {
 fn links_are_refused_where_rules_say_so() {
     let tree = Tree::new(&[("a/file", "text"), ("b/none", "")]);
     symlink("file", tree.at("a/link")).unwrap();
-    symlink("a", tree.at("folder")).unwrap();
+    symlink("a", tree.at("directory")).unwrap();
     let rule = |links, from| LinkRule { links, from };
     let base = tree.at("a").as_os_str().len();
     let table = [
         ("a/file", rule(Links::Refuse, 0), "text"),
         ("a/link", rule(Links::Refuse, 0), "40"),
-        ("folder/file", rule(Links::Refuse, 0), "40"),
-        ("folder/", rule(Links::Refuse, 0), "40"),
+        ("directory/file", rule(Links::Refuse, 0), "40"),
+        ("directory/", rule(Links::Refuse, 0), "40"),
         ("a/", rule(Links::Refuse, 0), "/"),
         ("a/none", rule(Links::Refuse, 0), "2"),
         ("a/link", rule(Links::SameOwner, 0), "text"),
-        ("folder/file", rule(Links::SameOwner, 0), "text"),
+        ("directory/file", rule(Links::SameOwner, 0), "text"),
         ("a/file", rule(Links::Refuse, base), "text"),
         ("a/link", rule(Links::Refuse, base), "40"),
-        ("folder/file", rule(Links::Refuse, base + 5), "text"),
+        ("directory/file", rule(Links::Refuse, base + 5), "text"),
     ];
     for _ in 0..4 {
         for (name, rule, expected) in table {

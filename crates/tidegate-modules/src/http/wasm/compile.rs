@@ -10,7 +10,7 @@ use tidegate_os::os_error;
 use tidegate_plan::PlanBuilder;
 use tidegate_wasm::{Application, MEMORY_BYTES_DEFAULT, Programs, Settings};
 
-use super::{Conf, Folder, Written};
+use super::{Conf, Directory, Written};
 
 /// What is compiled outlasts reloads, in the master and in the worker.
 static PROGRAMS: LazyLock<Programs> = LazyLock::new(Programs::default);
@@ -18,7 +18,7 @@ static PROGRAMS: LazyLock<Programs> = LazyLock::new(Programs::default);
 /// Compiles what `wasm` names.
 ///
 /// # Errors
-/// There is no such file or folder, or the file is not a component that can run here.
+/// There is no such file or directory, or the file is not a component that can run here.
 pub(super) fn application(
     written: &Written,
     conf: &Conf,
@@ -32,10 +32,10 @@ pub(super) fn application(
         let help = "a component of the world wasi:http/proxy is needed; see docs/handlers.md";
         Diagnostic::emerg(message).at(written.file.span).help(help)
     })?;
-    let folders = conf.folders.iter().map(|written| {
-        let host = folder(written, plan)?;
+    let directories = conf.directories.iter().map(|written| {
+        let host = directory(written, plan)?;
         let guest = written.guest.clone();
-        Ok(tidegate_wasm::Folder { host, guest, writable: written.writable })
+        Ok(tidegate_wasm::Directory { host, guest, writable: written.writable })
     });
     let memory = written.memory.and_then(|size| usize::try_from(size).ok());
     let settings = Settings {
@@ -43,16 +43,16 @@ pub(super) fn application(
         fuel: written.fuel,
         requests_max: written.reuse.unwrap_or(1),
         environment: conf.environment.clone(),
-        folders: folders.collect::<Result<_, Diagnostic>>()?,
+        directories: directories.collect::<Result<_, Diagnostic>>()?,
     };
     Ok(Arc::new(Application::new(program, settings)))
 }
 
-/// A folder below the prefix. It is opened when a request comes, by the worker.
-fn folder(written: &Folder, plan: &PlanBuilder<'_>) -> Result<PathBuf, Diagnostic> {
+/// A directory below the prefix. It is opened when a request comes, by the worker.
+fn directory(written: &Directory, plan: &PlanBuilder<'_>) -> Result<PathBuf, Diagnostic> {
     let path = plan.path(&written.host.display());
     let problem = match std::fs::metadata(&path) {
-        Ok(metadata) if !metadata.is_dir() => "is not a folder".to_owned(),
+        Ok(metadata) if !metadata.is_dir() => "is not a directory".to_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             format!("cannot be opened ({})", os_error(&error))
         }

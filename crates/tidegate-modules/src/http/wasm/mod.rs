@@ -31,7 +31,7 @@ pub(crate) struct Wasm;
 pub(crate) struct Conf {
     wasm: Option<Written>,
     environment: Vec<(String, String)>,
-    folders: Vec<Folder>,
+    directories: Vec<Directory>,
 }
 
 /// `wasm` as written.
@@ -47,7 +47,7 @@ struct Written {
 /// `wasm_dir` as written.
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 #[derive(Clone)]
-struct Folder {
+struct Directory {
     host: Word,
     guest: String,
     writable: bool,
@@ -80,8 +80,8 @@ impl Module for Wasm {
             Contexts::HTTP_SERVER_LOCATION,
             Arity::between(2, 3),
             "",
-            "A folder, and under which name components see it; ro (the default) or rw.",
-            set_folder,
+            "A directory, and under which name components see it; ro (the default) or rw.",
+            set_directory,
         ),
     ]];
 
@@ -89,8 +89,8 @@ impl Module for Wasm {
         if child.environment.is_empty() {
             child.environment.clone_from(&parent.environment);
         }
-        if child.folders.is_empty() {
-            child.folders.clone_from(&parent.folders);
+        if child.directories.is_empty() {
+            child.directories.clone_from(&parent.directories);
         }
     }
 
@@ -156,16 +156,20 @@ fn set_environment(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-fn set_folder(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+fn set_directory(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     args.text(0)?;
     let guest = args.text(1)?;
     let writable = args.len() == 3 && args.choice(2, &[("ro", false), ("rw", true)])?;
     if guest.is_empty() || guest.contains('\0') {
         return Err(args.invalid(1));
     }
-    if conf.folders.iter().any(|folder| folder.guest == guest) {
-        return Err(args.error(1, format!("duplicate folder \"{guest}\"")));
+    if conf.directories.iter().any(|directory| directory.guest == guest) {
+        return Err(args.error(1, format!("duplicate directory \"{guest}\"")));
     }
-    conf.folders.push(Folder { host: args.word(0).clone(), guest: guest.to_owned(), writable });
+    conf.directories.push(Directory {
+        host: args.word(0).clone(),
+        guest: guest.to_owned(),
+        writable,
+    });
     Ok(())
 }

@@ -21,7 +21,7 @@ fn mistakes_are_told_of() {
     check("wasm_env A=B c;", "\"wasm_env\" directive invalid value");
     check("wasm_env A b; wasm_env A c;", "duplicate variable \"A\"");
     check("wasm_dir a /a rx;", "invalid value \"rx\"");
-    check("wasm_dir a /a; wasm_dir b /a rw;", "duplicate folder \"/a\"");
+    check("wasm_dir a /a; wasm_dir b /a rw;", "duplicate directory \"/a\"");
 }
 
 #[cfg(feature = "wasm")]

@@ -52,7 +52,7 @@ pub(in super::super) fn open_checking_links_by(
     let rest = Path::new(OsStr::from_bytes(rest));
     let start = match start {
         b"" => None,
-        start => Some(open_folder(Path::new(OsStr::from_bytes(start)))?),
+        start => Some(open_directory(Path::new(OsStr::from_bytes(start)))?),
     };
     // Below the part that is not looked at the path is relative to it.
     let (at, rest) = match &start {
@@ -102,14 +102,14 @@ impl Search {
         let mut rest = &parts[..];
         let mut here = match bytes.starts_with(b"/") {
             true => open_root()?,
-            false => rustix::fs::openat(at, ".", FOLDER, Mode::empty())?,
+            false => rustix::fs::openat(at, ".", DIRECTORY, Mode::empty())?,
         };
         for _ in 0..MAX_LINKS {
             let before = self.enter(&mut here, rest)?;
             let Some((name, behind)) = rest.get(before..).and_then(<[_]>::split_first) else {
                 return self.open(here.as_fd(), Path::new("."), last);
             };
-            let flags = if behind.is_empty() { last } else { FOLDER };
+            let flags = if behind.is_empty() { last } else { DIRECTORY };
             let opened = follow_owned(&here, name, flags)?;
             if behind.is_empty() {
                 return Ok(opened);
@@ -123,13 +123,13 @@ impl Search {
         Err(Errno::LOOP)
     }
 
-    /// Goes down to the folder that holds the first link among `parts`; how many folders that were.
+    /// Goes down to the directory that holds the first link among `parts`; how many directories that were.
     fn enter(&self, here: &mut OwnedFd, parts: &[&[u8]]) -> rustix::io::Result<usize> {
         let (mut done, mut end) = (0, parts.len().saturating_sub(1));
         while done < end {
             let next = if self.by_kernel { (done + end).div_ceil(2) } else { done + 1 };
-            match self.open(here.as_fd(), &joined(&parts[done..next]), FOLDER) {
-                Ok(folder) => (*here, done) = (folder, next),
+            match self.open(here.as_fd(), &joined(&parts[done..next]), DIRECTORY) {
+                Ok(directory) => (*here, done) = (directory, next),
                 Err(Errno::LOOP) => end = next - 1,
                 Err(error) => return Err(error),
             }
@@ -158,17 +158,17 @@ fn refuses_openat2(at: BorrowedFd<'_>) -> bool {
 /// The same as [`open_plain`], one name at a time, for kernels without openat2.
 fn walk(at: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let bytes = path.as_os_str().as_bytes();
-    // A slash at the end demands a folder, which the name `.` in it does.
-    let ends_as_folder = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
+    // A slash at the end demands a directory, which the name `.` in it does.
+    let ends_as_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
     let mut names =
         bytes.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")).peekable();
     let mut here: Option<OwnedFd> = None;
     while let Some(name) = names.next() {
-        let folder = here.as_ref().map_or(at, AsFd::as_fd);
-        if names.peek().is_none() && !ends_as_folder {
-            return open_name(folder, name, flags);
+        let directory = here.as_ref().map_or(at, AsFd::as_fd);
+        if names.peek().is_none() && !ends_as_directory {
+            return open_name(directory, name, flags);
         }
-        here = Some(open_name(folder, name, FOLDER)?);
+        here = Some(open_name(directory, name, DIRECTORY)?);
     }
     open_name(here.as_ref().map_or(at, AsFd::as_fd), b".", flags)
 }
@@ -182,7 +182,7 @@ fn open_name(at: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> rustix::io::Resu
         }
     };
     let opened = match open(flags) {
-        // A link, a file, or by now a folder after all.
+        // A link, a file, or by now a directory after all.
         Err(Errno::NOTDIR) if flags.contains(OFlags::DIRECTORY) => open(LOOK)?,
         Ok(opened) if flags.contains(OFlags::PATH) => opened,
         other => return other,
@@ -225,23 +225,23 @@ fn joined(parts: &[&[u8]]) -> PathBuf {
     parts.iter().map(|part| OsStr::from_bytes(part)).collect()
 }
 
-/// The path without slashes at its begin; one at its end stays, as it demands a folder.
+/// The path without slashes at its begin; one at its end stays, as it demands a directory.
 fn relative(path: &Path) -> &Path {
     let bytes = path.as_os_str().as_bytes();
     let begin = bytes.iter().position(|byte| *byte != b'/').unwrap_or(bytes.len());
     Path::new(OsStr::from_bytes(bytes.get(begin..).unwrap_or_default()))
 }
 
-/// Opens a folder, links followed; reading it needs no permission but search.
-fn open_folder(path: &Path) -> io::Result<OwnedFd> {
-    super::super::retry(|| rustix::fs::open(path, FOLDER, Mode::empty()))
+/// Opens a directory, links followed; reading it needs no permission but search.
+fn open_directory(path: &Path) -> io::Result<OwnedFd> {
+    super::super::retry(|| rustix::fs::open(path, DIRECTORY, Mode::empty()))
 }
 
 fn open_root() -> rustix::io::Result<OwnedFd> {
-    rustix::fs::open("/", FOLDER, Mode::empty())
+    rustix::fs::open("/", DIRECTORY, Mode::empty())
 }
 
 /// For a look at what is there.
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
-const FOLDER: OFlags = LOOK.union(OFlags::DIRECTORY);
+const DIRECTORY: OFlags = LOOK.union(OFlags::DIRECTORY);
 const LINK: OFlags = LOOK.union(OFlags::NOFOLLOW);

@@ -1,4 +1,4 @@
-//! Files and folders.
+//! Files and directories.
 
 use std::fs;
 use std::io::IoSlice;
@@ -85,27 +85,27 @@ fn changes_are_noticed() {
 
 #[test]
 fn pending_changes_are_seen_at_once() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let watcher = watch::Watcher::new().unwrap();
     let (one, other) =
         (watch::Pending::new(&watcher).unwrap(), watch::Pending::new(&watcher).unwrap());
-    watcher.add(folder.path(), watch::WatchFlags::CREATE).unwrap();
+    watcher.add(directory.path(), watch::WatchFlags::CREATE).unwrap();
     for _ in 0..3 {
         assert!(!one.check().unwrap().events);
-        std::fs::write(folder.path().join("file"), "").unwrap();
+        std::fs::write(directory.path().join("file"), "").unwrap();
         for pending in [&one, &one, &other] {
             assert!(pending.check().unwrap().events);
         }
         assert!(one.wait().unwrap().events);
         assert_eq!(watcher.read().unwrap().len(), 1);
         assert!(!other.check().unwrap().events);
-        std::fs::remove_file(folder.path().join("file")).unwrap();
+        std::fs::remove_file(directory.path().join("file")).unwrap();
     }
 }
 
 #[test]
 fn direct_reads_want_aligned_places() {
-    // In the working folder: what /tmp is on may have no direct reads.
+    // In the working directory: what /tmp is on may have no direct reads.
     let mut temp = tempfile::tempfile_in(".").unwrap();
     std::io::Write::write_all(&mut temp, &[7; 8192]).unwrap();
     if file::set_direct(&temp).is_err() {

@@ -168,7 +168,7 @@ fn owners_are_compared() {
     assert_eq!(ask(&site.at("sub/last"), 0, true).as_deref(), Ok("text"));
 }
 
-/// Somebody exchanges a folder for a link at full speed: what is opened never lies behind the link.
+/// Somebody exchanges a directory for a link at full speed: what is opened never lies behind the link.
 #[test]
 fn what_was_judged_is_what_is_open() {
     let site = Site::new();

@@ -1,6 +1,6 @@
 //! How answers come into the cache: a thread of its own loads them and begins their watches.
 //!
-//! To begin a watch on a folder the kernel walks all names of it that it remembers, 18 ms for a folder in which many
+//! To begin a watch on a directory the kernel walks all names of it that it remembers, 18 ms for a directory in which many
 //! names were looked for. That is done before the lock is taken, and not on a loop.
 
 use std::path::Path;
@@ -108,40 +108,40 @@ pub(super) fn admit(shared: &Shared, wish: &Wish) {
     shared.keep(key, &Arc::new(entry), id, *memory);
 }
 
-/// A look at what is at a path, or else at the folder that would hold it.
+/// A look at what is at a path, or else at the directory that would hold it.
 fn glance(path: &[u8], from: usize) -> Option<Glance> {
     let name = path::of(path);
     Glance::begin(name, from).or_else(|| Glance::begin_absent(name))
 }
 
-/// Watches the folders on a way, and on the real way where links lead elsewhere; their numbers. The lock is not
+/// Watches the directories on a way, and on the real way where links lead elsewhere; their numbers. The lock is not
 /// held, so that these watches are nobody's yet.
 fn watch_ahead(watcher: &Watcher, name: &[u8]) -> Vec<i32> {
     let name = path::of(name);
     let mut watches = Vec::new();
-    watch_folders(watcher, name, &mut watches);
-    let real = name.parent().and_then(|folder| folder.canonicalize().ok());
+    watch_directories(watcher, name, &mut watches);
+    let real = name.parent().and_then(|directory| directory.canonicalize().ok());
     if let (Some(real), Some(last)) = (real, name.file_name())
         && Some(&*real) != name.parent()
     {
-        watch_folders(watcher, &real.join(last), &mut watches);
+        watch_directories(watcher, &real.join(last), &mut watches);
     }
     watches
 }
 
 /// From the root down, each with what has to be known of the name that follows.
-fn watch_folders(watcher: &Watcher, name: &Path, watches: &mut Vec<i32>) {
-    let mut folders: Vec<&Path> = name.ancestors().collect();
-    folders.reverse();
-    for pair in folders.windows(2) {
-        let [folder, child] = pair else { return };
+fn watch_directories(watcher: &Watcher, name: &Path, watches: &mut Vec<i32>) {
+    let mut directories: Vec<&Path> = name.ancestors().collect();
+    directories.reverse();
+    for pair in directories.windows(2) {
+        let [directory, child] = pair else { return };
         let child = file::stat(child, false).map(|stat| stat.kind);
         let names = match &child {
             Ok(FileKind::Directory) => WatchFlags::DELETE,
             Ok(_) => flags_of(FileKind::Directory),
             Err(_) => WatchFlags::CREATE | WatchFlags::MOVED_TO,
         };
-        watches.extend(watcher.add(folder, flags_of(FileKind::Directory) | names));
+        watches.extend(watcher.add(directory, flags_of(FileKind::Directory) | names));
         if child.is_err() {
             return;
         }

@@ -15,7 +15,7 @@ use crate::http::static_files::places::{Kind, PlaceId, Places};
 
 /// Answers kept.
 const ENTRIES_MAX: usize = 16 * 1024;
-/// Watched places; folders outlive the files in them until this is reached.
+/// Watched places; directories outlive the files in them until this is reached.
 const PLACES_MAX: usize = 2 * ENTRIES_MAX;
 /// Descriptors kept, at most; and at most this part of the process's limit.
 const OPEN_MAX: usize = 4096;

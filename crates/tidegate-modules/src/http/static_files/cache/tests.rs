@@ -54,13 +54,13 @@ fn names_and_watches_are_bounded() {
         let held = site.admit(&format!("none{index}"));
         (entries, places) = (entries.max(held.entries), places.max(held.places));
     }
-    // Each name has a place, and the folders above have theirs.
+    // Each name has a place, and the directories above have theirs.
     assert!((10_000..=16 * 1024).contains(&entries), "{entries}");
     assert!(places < entries + 20, "{places}");
 }
 
 #[test]
-fn folders_and_their_watches_are_bounded() {
+fn directories_and_their_watches_are_bounded() {
     let site = Site::new(Memory::default());
     let mut places = 0;
     for index in 0..18_000 {

@@ -30,8 +30,8 @@ proptest! {
         alignment in 1_usize..10_000,
         block in 1_usize..20_000,
     ) {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
         let content = content(length);
         std::fs::write(&path, &content).unwrap();
         let file = File::open(&path).unwrap();
@@ -57,10 +57,10 @@ fn large_files_come_as_streams_that_can_be_cut() {
          location /large/ { directio_alignment 16k; } }",
     );
     let content = content(50_000);
-    for folder in ["", "off/", "large/"] {
-        std::fs::create_dir_all(bench.dir.path().join(folder)).unwrap();
-        std::fs::write(bench.dir.path().join(folder).join("f"), &content).unwrap();
-        std::fs::write(bench.dir.path().join(folder).join("small"), &content[..10_239]).unwrap();
+    for directory in ["", "off/", "large/"] {
+        std::fs::create_dir_all(bench.dir.path().join(directory)).unwrap();
+        std::fs::write(bench.dir.path().join(directory).join("f"), &content).unwrap();
+        std::fs::write(bench.dir.path().join(directory).join("small"), &content[..10_239]).unwrap();
     }
     for target in ["/f", "/off/f", "/large/f"] {
         let whole = bench.get(target);
@@ -106,8 +106,8 @@ fn parts_of_films_and_packed_files_too() {
 
 #[test]
 fn another_file_than_the_head_tells_of_is_not_sent() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("f");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f");
     std::fs::write(&path, "text").unwrap();
     let modified = std::fs::metadata(&path).unwrap().mtime();
     let first = |size: u64, modified: i64| {
@@ -141,8 +141,8 @@ fn pools_that_read_files_must_be_there() {
 
 #[test]
 fn what_the_page_cache_lacks_is_read_on_the_ranges_pool() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("f");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f");
     std::fs::write(&path, [7; 300_000]).unwrap();
     let file = Arc::new(File::open(&path).unwrap());
     let pool = Arc::new(ThreadPool::new("cold", 1, 10).unwrap());
@@ -185,8 +185,8 @@ fn what_the_page_cache_lacks_is_read_on_the_ranges_pool() {
 
 #[test]
 fn a_small_file_that_was_in_the_page_cache_a_moment_ago_is_not_looked_for_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("f");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("f");
     std::fs::write(&path, [7; 50_000]).unwrap();
     let range = |file: &Arc<File>, offset, length, resident: &Arc<Resident>| FileRange {
         resident: Some(resident.clone()),

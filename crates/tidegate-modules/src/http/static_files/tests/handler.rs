@@ -54,7 +54,7 @@ fn statuses_and_types() {
 }
 
 #[test]
-fn folders_get_their_slash() {
+fn directories_get_their_slash() {
     let bench = bench("");
     assert_eq!(bench.get("/dir").field("location"), "http://localhost:8080/dir/");
     assert_eq!(bench.get("/dir?a=b").field("location"), "http://localhost:8080/dir/?a=b");
@@ -148,9 +148,9 @@ fn mistakes_are_told() {
 #[test]
 fn roots_may_hold_the_path() {
     let bench = bench("location /v { root {dir}/html$uri-tree; }");
-    let folder = bench.dir.path().join("html/v-tree");
-    fs::create_dir(&folder).unwrap();
-    fs::write(folder.join("v"), "found").unwrap();
+    let directory = bench.dir.path().join("html/v-tree");
+    fs::create_dir(&directory).unwrap();
+    fs::write(directory.join("v"), "found").unwrap();
     assert_eq!(bench.get("/v").text(), "found");
 }
 

@@ -1,4 +1,4 @@
-//! The folder of a running case: making and changing files, reading them for conditions, and
+//! The directory of a running case: making and changing files, reading them for conditions, and
 //! ringing the bell when anything in it changes.
 
 use crate::bell::Failure;
@@ -12,21 +12,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Folders below this depth are not looked at.
+/// Directories below this depth are not looked at.
 const DEPTH_MAX: usize = 8;
 
-/// A case's folder with its watch.
+/// A case's directory with its watch.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct Directory {
     /// Its path.
     pub path: PathBuf,
     watch: Arc<OwnedFd>,
     watched: BTreeSet<PathBuf>,
 }
 
-impl Folder {
+impl Directory {
     /// Watches `path`; each change rings the bell. The watching thread ends with the process or
-    /// at the first change after the case is over (the removal of the folder is one).
+    /// at the first change after the case is over (the removal of the directory is one).
     pub(crate) fn new(path: PathBuf, shared: Arc<Shared>) -> Result<Self, Failure> {
         let watch = inotify::init(inotify::CreateFlags::CLOEXEC)
             .map_err(|error| Failure::new(format!("inotify: {error}")))?;
@@ -42,16 +42,16 @@ impl Folder {
                 }
             }
         });
-        let mut folder = Self { path, watch, watched: BTreeSet::new() };
-        folder.watch_all();
-        Ok(folder)
+        let mut directory = Self { path, watch, watched: BTreeSet::new() };
+        directory.watch_all();
+        Ok(directory)
     }
 
-    /// Adds watches for folders that have come since.
+    /// Adds watches for directories that have come since.
     pub(crate) fn watch_all(&mut self) {
         use inotify::WatchFlags as Flags;
-        let mut folders = vec![(self.path.clone(), 0)];
-        while let Some((path, depth)) = folders.pop() {
+        let mut directories = vec![(self.path.clone(), 0)];
+        while let Some((path, depth)) = directories.pop() {
             if !self.watched.contains(&path) {
                 let flags = Flags::MODIFY
                     | Flags::CREATE
@@ -67,7 +67,7 @@ impl Folder {
             let below = entries.flatten().filter(|entry| {
                 depth < DEPTH_MAX && entry.file_type().is_ok_and(|kind| kind.is_dir())
             });
-            folders.extend(below.map(|entry| (entry.path(), depth + 1)));
+            directories.extend(below.map(|entry| (entry.path(), depth + 1)));
         }
     }
 
@@ -86,17 +86,17 @@ impl Folder {
         std::fs::metadata(self.path.join(name)).map_or(0, |metadata| metadata.len())
     }
 
-    /// Octal permissions of a file or folder, as a decimal number; with `/*` at the end those of a file below.
+    /// Octal permissions of a file or directory, as a decimal number; with `/*` at the end those of a file below.
     pub(crate) fn mode(&self, name: &str) -> Option<i64> {
         let path = match name.strip_suffix("/*") {
-            Some(folder) => self.files(folder).into_iter().next()?,
+            Some(directory) => self.files(directory).into_iter().next()?,
             None => self.path.join(name),
         };
         let mode = std::fs::metadata(path).ok()?.permissions().mode() & 0o7777;
         format!("{mode:o}").parse().ok()
     }
 
-    /// Files below a folder, but for those whose name begins with a dot: what a server keeps there
+    /// Files below a directory, but for those whose name begins with a dot: what a server keeps there
     /// for itself.
     pub(crate) fn files(&self, name: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
@@ -119,7 +119,7 @@ impl Folder {
             }
             FileOp::Delete(name) if at(name).is_dir() => std::fs::remove_dir_all(at(name)),
             FileOp::Delete(name) => std::fs::remove_file(at(name)),
-            FileOp::Folder(name) => open_folders(&at(name)),
+            FileOp::Directory(name) => open_directories(&at(name)),
             FileOp::Fifo(name) => Ok(mkfifoat(CWD, at(name), Mode::from_raw_mode(0o666))?),
             FileOp::Link(name, target) => std::os::unix::fs::symlink(target, at(name)),
             FileOp::Move(name, to) => std::fs::rename(at(name), at(to)),
@@ -142,22 +142,22 @@ impl Folder {
     }
 }
 
-/// Writes a file and the folders above it, writable for any user: the server's workers may run
+/// Writes a file and the directories above it, writable for any user: the server's workers may run
 /// as another one.
 pub(crate) fn write_new(path: &Path, content: &[u8]) -> std::io::Result<()> {
     if let Some(parent) = path.parent() {
-        open_folders(parent)?;
+        open_directories(parent)?;
     }
     std::fs::write(path, content)
 }
 
-/// Makes a folder and those above it, writable for any user.
-pub(crate) fn open_folders(path: &Path) -> std::io::Result<()> {
+/// Makes a directory and those above it, writable for any user.
+pub(crate) fn open_directories(path: &Path) -> std::io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }
     if let Some(parent) = path.parent() {
-        open_folders(parent)?;
+        open_directories(parent)?;
     }
     std::fs::create_dir(path)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o777))
