@@ -13,6 +13,7 @@ mod structure;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod words;
 
 use std::path::Path;
 use std::process::Command;
@@ -79,18 +80,32 @@ pub(crate) fn check(root: &Path) -> Result<(String, Vec<Violation>), String> {
         violations.extend(calls::check(source));
         violations.extend(cases::check_rust(source));
         violations.extend(texts::check_header(source));
+        if !source.path.starts_with("xtask/src/tidy/") {
+            violations.extend(words::check_rust(source));
+        }
     }
     for (path, text) in &files {
         violations.extend(texts::check_machine_paths(path, text, &checkout));
         if path.starts_with("tests/cases/") && path.ends_with(".md") {
             violations.extend(cases::check_markdown(path, text));
         }
+        // The glossary names the words that it replaces.
+        if path.ends_with(".md") && path != "docs/GLOSSARY.md" {
+            violations.extend(words::check(path, text));
+        }
         if path == "CHANGELOG.md" {
             violations.extend(texts::check_changelog(path, text));
         }
     }
+    violations.extend(words::check_subjects(&subjects(root)?));
     violations.sort_by(|a, b| (&a.path, a.line, &a.reason).cmp(&(&b.path, b.line, &b.reason)));
     Ok((structure::table(&crates, booleans), violations))
+}
+
+/// Hash and subject of each commit since the rule about subjects.
+fn subjects(root: &Path) -> Result<String, String> {
+    let since = format!("--since={}", words::SUBJECTS_SINCE);
+    output_of(Command::new("git").args(["log", "--format=%h %s", since.as_str()]).current_dir(root))
 }
 
 fn update_ratchet(root: &Path, add: bool) -> Result<(), String> {

@@ -145,9 +145,9 @@ fn matching_brace(bytes: &[u8], open: usize) -> Option<usize> {
 
 fn kind_of(path: &str) -> Kind {
     let file = path.rsplit('/').next().unwrap_or(path);
-    let in_test_folder = path.split('/').any(|part| part == "tests" || part == "benches");
+    let in_test_directory = path.split('/').any(|part| part == "tests" || part == "benches");
     let by_name = matches!(file, "tests.rs" | "testing.rs") || file.ends_with("_tests.rs");
-    if by_name || in_test_folder { Kind::Test } else { Kind::Product }
+    if by_name || in_test_directory { Kind::Test } else { Kind::Product }
 }
 
 /// Marks the lines of each item under `#[cfg(test)]` (or `#[test]`) that has a body.

@@ -2,7 +2,7 @@
 
 use super::ratchet::{Ratchet, Sizes, compare};
 use super::source::{Function, Kind, Source, functions, mask};
-use super::{Violation, calls, cases, edges, sizes, structure, texts};
+use super::{Violation, calls, cases, edges, sizes, structure, texts, words};
 
 /// The lines and the beginnings of the reasons that a rule should give.
 fn expect(found: &[Violation], expected: &[(usize, &str)], sample: &str) {
@@ -403,6 +403,26 @@ fn the_shape_of_crates_is_kept() {
     check(of(100, 9), 6, &[(0, "9 files import each other")]);
     check(of(50, 0), 6, &[(0, "lines"), (0, "lines"), (0, "lines")]);
     check(of(100, 0), 7, &[(0, "7 booleans")]);
+}
+
+#[test]
+fn private_words_have_standard_ones() {
+    let check = |line: &str, expected: &[(usize, &str)]| {
+        expect(&words::check("a.rs", line), expected, line);
+    };
+    check("a directory, a pollster of crowded places", &[]);
+    check(
+        "Folders\nTempFolder temp_folder",
+        &[(1, "directory"), (2, "directory"), (2, "directory")],
+    );
+    check("the crowd's IdleCrowd", &[(1, "idle poller"), (1, "idle poller")]);
+}
+
+#[test]
+fn subjects_of_commits_are_short() {
+    let long = format!("abc a: {}", "x".repeat(70));
+    let log = format!("abc a: short\n{long}\nabc Merge {}", "x".repeat(80));
+    expect(&words::check_subjects(&log), &[(0, "73 characters")], "a log");
 }
 
 #[test]

@@ -12,13 +12,13 @@ pub(super) fn check_header(source: &Source) -> Option<Violation> {
     (!says).then(|| Violation::new(&source.path, 1, reason.to_owned()))
 }
 
-/// Absolute paths of a developer's machine: the checkout's own folder, or somebody's home.
+/// Absolute paths of a developer's machine: the checkout's own directory, or somebody's home.
 pub(super) fn check_machine_paths(path: &str, text: &str, checkout: &str) -> Vec<Violation> {
     // A checkout directly under the root (`/src`) is too common a word to look for.
     let checkout = (checkout.matches('/').count() >= 2).then_some(checkout);
     let mut violations = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        if checkout.is_some_and(|folder| names_folder(line, folder)) || names_home(line) {
+        if checkout.is_some_and(|directory| names_directory(line, directory)) || names_home(line) {
             let reason = "an absolute path of a developer's machine".to_owned();
             violations.push(Violation::new(path, index + 1, reason));
         }
@@ -96,10 +96,10 @@ fn parse_release(title: &str) -> Option<[u64; 3]> {
     if date_is_whole { numbers.try_into().ok() } else { None }
 }
 
-/// `folder` as a whole path, or followed by more of a path.
-fn names_folder(line: &str, folder: &str) -> bool {
-    line.match_indices(folder).any(|(at, _)| {
-        let after = line[at + folder.len()..].chars().next();
+/// `directory` as a whole path, or followed by more of a path.
+fn names_directory(line: &str, directory: &str) -> bool {
+    line.match_indices(directory).any(|(at, _)| {
+        let after = line[at + directory.len()..].chars().next();
         !after.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '-')
     })
 }
