@@ -4,6 +4,7 @@ use crate::exchange::{Exchange, PathState};
 use crate::ids::LocationId;
 pub use crate::location_set::LocationSet;
 use crate::plan::Plan;
+use crate::refused::Refused;
 use crate::regex::MatchLimit;
 use crate::step::Step;
 
@@ -83,8 +84,8 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     if location.settings.internal && !x.routing.is_internal() {
         return Step::Status(404);
     }
-    if let Err(status) = limit_body(x) {
-        return Step::Status(status);
+    if let Err(refused) = limit_body(x) {
+        return refused.into();
     }
     if let Some((methods, other)) = location.limit_except
         && methods & x.request.method.bit() == 0
@@ -98,9 +99,9 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     }
 }
 
-/// Makes the present location's `client_max_body_size` the body's limit; the error is the status for a client that
-/// announces more.
-pub fn limit_body(x: &mut Exchange) -> Result<(), u16> {
+/// Makes the present location's `client_max_body_size` the body's limit; a client that announces more
+/// is refused with 413.
+pub fn limit_body(x: &mut Exchange) -> Result<(), Refused> {
     let max = x.settings().client_max_body_size;
     x.request.body.set_limit(max);
     let announced = x.request.body.length.filter(|length| max.is_some_and(|max| *length > max));
@@ -112,7 +113,7 @@ pub fn limit_body(x: &mut Exchange) -> Result<(), u16> {
             crate::error_log::Level::Error,
             format_args!("client intended to send too large body: {length} bytes"),
         );
-        return Err(413);
+        return Err(Refused::CONTENT_TOO_LARGE);
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ use crate::error_log::Level;
 use crate::exchange::{Exchange, PathState};
 use crate::handler::{Handler, Phase};
 use crate::plan::{Location, Plan};
+use crate::refused::Refused;
 use crate::step::{Jump, Step};
 
 /// A request's place on its way through the phases.
@@ -138,7 +139,7 @@ impl<'p> PhaseCursor<'p> {
             }
             Phase::PostRewrite => match count_redirect(x, None) {
                 Ok(()) => Phase::FindConfig,
-                Err(status) => return Some(Step::Status(status)),
+                Err(refused) => return Some(refused.into()),
             },
             // The request that a part belongs to has been let in.
             Phase::Preaccess if x.is_subrequest() => Phase::PostAccess,
@@ -170,7 +171,7 @@ fn nobody_answered(x: &mut Exchange) -> Step<'static> {
 
 /// Counts an internal redirect, `to` somewhere or by `rewrite`. One too many is logged as nginx does, and has the
 /// built-in page: an `error_page` would be one more.
-pub(crate) fn count_redirect(x: &mut Exchange, to: Option<&Jump>) -> Result<(), u16> {
+pub(crate) fn count_redirect(x: &mut Exchange, to: Option<&Jump>) -> Result<(), Refused> {
     if x.routing.count_redirect() {
         return Ok(());
     }
@@ -183,5 +184,5 @@ pub(crate) fn count_redirect(x: &mut Exchange, to: Option<&Jump>) -> Result<(), 
     let cycle = format_args!("rewrite or internal redirection cycle while {doing} \"{target}\"");
     x.log(Level::Error, cycle);
     x.disposition.give_up_error_pages();
-    Err(500)
+    Err(Refused::INTERNAL)
 }

@@ -24,6 +24,7 @@ use crate::exchange::Exchange;
 pub use crate::handler::{Filter, Handler, Logger, PHASE_COUNT, Phase, Trailer};
 use crate::phase_cursor::{Next, PhaseCursor, count_redirect};
 use crate::plan::Plan;
+use crate::refused::Refused;
 use crate::step::{Jump, Step};
 
 /// What the driver has to send.
@@ -143,7 +144,7 @@ async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> A
         };
         match enter(x, &plan, jump) {
             Ok(next) => phase = next,
-            Err(code) => status = Some(code),
+            Err(refused) => status = Some(refused.status()),
         }
         x.progress.action = "";
     }
@@ -211,7 +212,7 @@ fn add_preserved(x: &mut Exchange) {
 }
 
 /// Makes the exchange ready for the target of an internal redirect.
-fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
+fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, Refused> {
     count_redirect(x, Some(&jump))?;
     if let Jump::Named(name) = &jump
         && x.request.path.is_empty()
@@ -220,7 +221,7 @@ fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
         let name = String::from_utf8_lossy(name);
         let message = format_args!("empty URI in redirect to named location \"{name}\"");
         x.log(Level::Error, message);
-        return Err(500);
+        return Err(Refused::INTERNAL);
     }
     x.routing.make_internal();
     let belonging = status_required_header(x.disposition.status());
@@ -243,7 +244,7 @@ fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, u16> {
             None => {
                 let name = String::from_utf8_lossy(&name).into_owned();
                 x.log(Level::Error, format_args!("could not find named location \"{name}\""));
-                Err(500)
+                Err(Refused::INTERNAL)
             }
         },
     }

@@ -2,9 +2,9 @@
 
 use std::{error, fmt};
 
-use tidegate_core::Step;
+use crate::step::Step;
 
-/// A request or session ends with a status, since it cannot be passed on; the error log has the reason already.
+/// A request or session ends with a status, since it cannot be served; the error log has the reason already.
 ///
 /// As a [`Step`] it is [`Step::Status`], so that `error_page` applies to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,15 +12,17 @@ pub struct Refused(u16);
 
 impl Refused {
     /// The method is not one that the protocol has (RFC 9110 section 15.5.6).
-    pub(crate) const METHOD_NOT_ALLOWED: Refused = Refused(405);
+    pub const METHOD_NOT_ALLOWED: Refused = Refused(405);
+    /// The body is larger than `client_max_body_size` (RFC 9110 section 15.5.14).
+    pub const CONTENT_TOO_LARGE: Refused = Refused(413);
     /// Nothing is there that the request is about.
-    pub(crate) const NOT_FOUND: Refused = Refused(404);
+    pub const NOT_FOUND: Refused = Refused(404);
     /// The settings make no request of it.
-    pub(crate) const INTERNAL: Refused = Refused(500);
+    pub const INTERNAL: Refused = Refused(500);
     /// No origin is found for it.
-    pub(crate) const BAD_GATEWAY: Refused = Refused(502);
+    pub const BAD_GATEWAY: Refused = Refused(502);
     /// There is too much to do already.
-    pub(crate) const UNAVAILABLE: Refused = Refused(503);
+    pub const UNAVAILABLE: Refused = Refused(503);
 
     /// The status, as the client gets it and as the logs have it.
     pub fn status(self) -> u16 {

@@ -5,6 +5,7 @@ mod of_requests;
 mod tests;
 
 use std::sync::{Mutex, PoisonError};
+use std::{error, fmt};
 
 use pcre2::bytes::{CaptureLocations, Regex as Pcre, RegexBuilder};
 
@@ -28,7 +29,28 @@ pub struct Regex {
 }
 
 /// An expression that could not be matched within the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatchLimit;
+
+impl fmt::Display for MatchLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("matching hit the backtracking limit")
+    }
+}
+
+impl error::Error for MatchLimit {}
+
+/// What is wrong with an expression, in nginx's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegexError(String);
+
+impl fmt::Display for RegexError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl error::Error for RegexError {}
 
 impl Regex {
     /// Compiles `text`; each named group goes to the slot that `slot_of` gives its name. The error is worded as
@@ -36,8 +58,8 @@ impl Regex {
     pub(crate) fn with_slots(
         text: &str,
         caseless: bool,
-        mut slot_of: impl FnMut(&str) -> Result<usize, String>,
-    ) -> Result<Regex, String> {
+        mut slot_of: impl FnMut(&str) -> Result<usize, RegexError>,
+    ) -> Result<Regex, RegexError> {
         let pcre = RegexBuilder::new()
             .caseless(caseless)
             .jit_if_available(true)
@@ -55,7 +77,7 @@ impl Regex {
 
     /// Compiles a text that comes with an answer (SSI). Its named groups are no variables of the
     /// configuration: see [`Regex::names`].
-    pub fn compile_late(text: &str) -> Result<Regex, String> {
+    pub fn compile_late(text: &str) -> Result<Regex, RegexError> {
         let pcre = RegexBuilder::new()
             .build(&format!("{MATCH_LIMIT}{text}"))
             .map_err(|error| complaint(text, &error))?;
@@ -137,13 +159,13 @@ fn fill(captures: &mut Captures, locations: &CaptureLocations, subject: &[u8]) {
 }
 
 /// What is wrong with an expression: PCRE2's reason, and the part that it did not get to.
-fn complaint(text: &str, error: &pcre2::Error) -> String {
+fn complaint(text: &str, error: &pcre2::Error) -> RegexError {
     let shown = error.to_string();
     let reason = shown.split_once(" at offset ").and_then(|(_, rest)| rest.split_once(": "));
     let reason = reason.map_or(shown.as_str(), |(_, reason)| reason);
     let rest = error.offset().and_then(|offset| text.get(offset.checked_sub(MATCH_LIMIT.len())?..));
-    match rest.unwrap_or_default() {
+    RegexError(match rest.unwrap_or_default() {
         "" => format!("pcre2_compile() failed: {reason} in \"{text}\""),
         rest => format!("pcre2_compile() failed: {reason} in \"{text}\" at \"{rest}\""),
-    }
+    })
 }

@@ -5,6 +5,7 @@ mod tests;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Mutex;
+use std::{error, fmt};
 
 use tidegate_conf::HostNames;
 use tidegate_os::{ConnectOptions, ListenAddr, OwnedSocket, Transport, connect, socket};
@@ -31,6 +32,24 @@ enum Socket {
     Unix(OwnedSocket),
 }
 
+/// What is wrong with the parameters of a destination, in nginx's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyslogError(String);
+
+impl fmt::Display for SyslogError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl error::Error for SyslogError {}
+
+impl From<String> for SyslogError {
+    fn from(text: String) -> Self {
+        SyslogError(text)
+    }
+}
+
 /// One syslog destination.
 pub struct Syslog {
     place: Place,
@@ -43,8 +62,15 @@ pub struct Syslog {
 
 impl Syslog {
     /// Reads the parameters behind `syslog:`. `host_name` is that of the machine, and `names` knows the addresses of
-    /// others. The error is the message for the diagnostic.
-    pub fn parse(text: &str, host_name: String, names: &dyn HostNames) -> Result<Syslog, String> {
+    /// others.
+    ///
+    /// # Errors
+    /// A parameter that is unknown, wrong, doubled or missing.
+    pub fn parse(
+        text: &str,
+        host_name: String,
+        names: &dyn HostNames,
+    ) -> Result<Syslog, SyslogError> {
         let mut seen: Vec<&str> = Vec::new();
         let mut place = None;
         let mut syslog = Syslog {
@@ -58,7 +84,7 @@ impl Syslog {
         for parameter in text.split(',') {
             let (name, _) = parameter.split_once('=').unwrap_or((parameter, ""));
             if seen.contains(&name) && name != "nohostname" {
-                return Err(format!("duplicate syslog \"{name}\""));
+                return Err(format!("duplicate syslog \"{name}\"").into());
             }
             seen.push(name);
             match parameter.split_once('=') {
@@ -67,10 +93,10 @@ impl Syslog {
                 Some(("severity", name)) => syslog.severity = index(SEVERITIES, name, "severity")?,
                 Some(("tag", tag)) => syslog.tag = checked_tag(tag)?,
                 None if parameter == "nohostname" => syslog.hostname = None,
-                _ => return Err(format!("unknown syslog parameter \"{parameter}\"")),
+                _ => return Err(format!("unknown syslog parameter \"{parameter}\"").into()),
             }
         }
-        syslog.place = place.ok_or("no syslog server specified")?;
+        syslog.place = place.ok_or_else(|| SyslogError("no syslog server specified".to_owned()))?;
         Ok(syslog)
     }
 
@@ -129,28 +155,32 @@ impl Syslog {
     }
 }
 
-fn index(names: &[&str], name: &str, what: &str) -> Result<usize, String> {
+fn index(names: &[&str], name: &str, what: &str) -> Result<usize, SyslogError> {
     let place = names.iter().position(|known| *known == name);
-    place.ok_or_else(|| format!("unknown syslog {what} \"{name}\""))
+    place.ok_or_else(|| format!("unknown syslog {what} \"{name}\"").into())
 }
 
-fn checked_tag(tag: &str) -> Result<String, String> {
+fn checked_tag(tag: &str) -> Result<String, SyslogError> {
     if tag.len() > 32 {
-        return Err("syslog tag length exceeds 32".to_owned());
+        return Err("syslog tag length exceeds 32".to_owned().into());
     }
     if !tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-        return Err("syslog \"tag\" only allows alphanumeric characters and underscore".to_owned());
+        return Err("syslog \"tag\" only allows alphanumeric characters and underscore"
+            .to_owned()
+            .into());
     }
     Ok(tag.to_owned())
 }
 
-fn parse_place(server: &str, names: &dyn HostNames) -> Result<Place, String> {
+fn parse_place(server: &str, names: &dyn HostNames) -> Result<Place, SyslogError> {
     if let Some(path) = server.strip_prefix("unix:") {
         if path.is_empty() {
-            return Err(format!("no path in the unix domain socket in syslog server \"{server}\""));
+            return Err(
+                format!("no path in the unix domain socket in syslog server \"{server}\"").into()
+            );
         }
         if !socket::HAS_UNIX {
-            return Err(format!("\"{server}\": {}", socket::NO_UNIX));
+            return Err(format!("\"{server}\": {}", socket::NO_UNIX).into());
         }
         return Ok(Place::Unix(path.to_owned()));
     }
@@ -166,7 +196,7 @@ fn parse_place(server: &str, names: &dyn HostNames) -> Result<Place, String> {
         _ => (server, PORT_DEFAULT),
     };
     if host.is_empty() {
-        return Err(format!("no host in syslog server \"{server}\""));
+        return Err(format!("no host in syslog server \"{server}\"").into());
     }
     let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     if let Ok(ip) = host.parse::<IpAddr>() {

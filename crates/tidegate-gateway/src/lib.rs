@@ -12,7 +12,6 @@
 //! | `slice` | responses made of several parts of an object |
 //! | `upstream`, `health_check`, `api` | groups of servers: their directives, their checks, their changes while they work |
 //! | `stream` | the same for sessions of TCP and UDP |
-//! | `refused` | the status that a request ends with when it cannot be passed on |
 //!
 //! Time is read once for an event, by what waited for it or is called first: a handler, a task, a variable, a drop. What
 //! those call gets it as `now`: rules and decisions read no clock.
@@ -25,7 +24,6 @@ mod fastcgi;
 mod health_check;
 mod memcached;
 mod proxy;
-mod refused;
 mod scgi;
 mod slice;
 mod stream;
@@ -41,7 +39,6 @@ pub use fastcgi::{FastCgi, FastCgiCache};
 pub use health_check::HealthCheck;
 pub use memcached::Memcached;
 pub use proxy::{Proxy, ProxyCache};
-pub(crate) use refused::Refused;
 pub use scgi::{Scgi, ScgiCache};
 pub use slice::Slice;
 pub use stream::health_check::SessionHealthCheck;

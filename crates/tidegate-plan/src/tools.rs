@@ -11,7 +11,7 @@ use tidegate_core::log_file::LogFile;
 use tidegate_core::pool_choice::PoolChoice;
 use tidegate_core::regex::Regex;
 use tidegate_core::settings::full_path;
-use tidegate_core::syslog::Syslog;
+use tidegate_core::syslog::{Syslog, SyslogError};
 use tidegate_core::template::Template;
 use tidegate_os::os_error;
 
@@ -68,7 +68,7 @@ impl PlanBuilder<'_> {
     ) -> Result<Regex, Diagnostic> {
         let text = String::from_utf8_lossy(text);
         Regex::compile(&text, caseless, &mut self.variables)
-            .map_err(|error| Diagnostic::emerg(error).at(span))
+            .map_err(|error| Diagnostic::emerg(error.to_string()).at(span))
     }
 
     /// The pool that a directive names, by a text which may hold variables.
@@ -116,11 +116,11 @@ impl PlanBuilder<'_> {
         open_log(self.environment, path, Some(span))
     }
 
-    /// A destination in syslog, by what stands behind `syslog:`; the error is the message for the diagnostic.
+    /// A destination in syslog, by what stands behind `syslog:`.
     ///
     /// # Errors
     /// A parameter is unknown or wrong, or the server's name has no address.
-    pub fn syslog(&self, parameters: &str) -> Result<Syslog, String> {
+    pub fn syslog(&self, parameters: &str) -> Result<Syslog, SyslogError> {
         syslog(self.environment, parameters)
     }
 
@@ -171,8 +171,8 @@ pub(crate) fn error_log(
     Ok(ErrorLog::new(sinks))
 }
 
-/// Compiles what stands behind `syslog:`; the error is the message for the diagnostic.
-fn syslog(environment: &Environment<'_>, parameters: &str) -> Result<Syslog, String> {
+/// Compiles what stands behind `syslog:`.
+fn syslog(environment: &Environment<'_>, parameters: &str) -> Result<Syslog, SyslogError> {
     let resources = environment.resources;
     Syslog::parse(parameters, resources.machine().host_name, &NamesOf(resources))
 }
@@ -187,8 +187,8 @@ fn sink(
         return Ok(Sink::Stderr);
     }
     if let Some(parameters) = target.strip_prefix("syslog:") {
-        let syslog = syslog(environment, parameters).map_err(|message| {
-            let diagnostic = Diagnostic::emerg(message);
+        let syslog = syslog(environment, parameters).map_err(|error| {
+            let diagnostic = Diagnostic::emerg(error.to_string());
             match span {
                 Some(span) => diagnostic.at(span),
                 None => diagnostic,

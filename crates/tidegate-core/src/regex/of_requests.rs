@@ -1,6 +1,6 @@
 //! Expressions of the configuration and requests: named groups are variables, and what matched is kept.
 
-use super::{MatchLimit, Regex};
+use super::{MatchLimit, Regex, RegexError};
 use crate::exchange::Exchange;
 use crate::level::Level;
 use crate::variables::{Changeable, VariableTable};
@@ -11,9 +11,9 @@ impl Regex {
         text: &str,
         caseless: bool,
         variables: &mut VariableTable,
-    ) -> Result<Regex, String> {
+    ) -> Result<Regex, RegexError> {
         Regex::with_slots(text, caseless, |name| match variables.changeable(name) {
-            Changeable::Never => Err(format!("the duplicate \"{name}\" variable")),
+            Changeable::Never => Err(RegexError(format!("the duplicate \"{name}\" variable"))),
             Changeable::Free | Changeable::By(_) => Ok(variables.define_slot(name)),
         })
     }

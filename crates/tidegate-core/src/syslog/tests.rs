@@ -18,7 +18,7 @@ impl HostNames for Named {
 }
 
 fn parse(text: &str) -> Result<Syslog, String> {
-    Syslog::parse(text, "box".to_owned(), &Named)
+    Syslog::parse(text, "box".to_owned(), &Named).map_err(|error| error.to_string())
 }
 
 fn place(text: &str) -> Result<String, String> {

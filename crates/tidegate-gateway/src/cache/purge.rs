@@ -28,13 +28,13 @@ use tidegate_core::{Body, Exchange, Level, Step, blocking};
 use tidegate_plan::LocationBuilder;
 use tidegate_rt::clock;
 
-use crate::Refused;
 use crate::cache::config::conf::CacheConf;
 use crate::cache::config::purge::{PurgeConf, PurgeTrigger};
 use crate::cache::config::settings::{CacheSettings, unknown_zone};
 use crate::cache::config::zones::Zones;
 use crate::cache::decide::policy::variant_prefix;
 use crate::cache::meta::{decoded, words};
+use tidegate_core::Refused;
 
 /// Most tags that one request may purge: each is a rule.
 const PURGED_TAGS_MAX: usize = 100;

@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::{error, fmt, io};
 
-use crate::Refused;
 use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::Refused;
 use tidegate_core::{Exchange, Level, Template, blocking};
 use tidegate_os::os_error;
 use tidegate_plan::PlanBuilder;

@@ -22,10 +22,10 @@ use super::run;
 use super::settings::GatewaySettings;
 use super::state::GatewayState;
 use super::tls::GatewayTls;
-use crate::Refused;
 use crate::cache::config::settings::Ignored;
 use crate::cache::gateway::{FillRequestOptions, StoredResponse};
 use crate::cache::{self, Cache, CacheCaller, CacheSettings, Gateway};
+use tidegate_core::Refused;
 
 /// What a protocol makes of a location's settings.
 pub(crate) trait Protocol: Rewriter + Send + Sync + 'static {

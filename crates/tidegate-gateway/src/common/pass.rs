@@ -7,8 +7,8 @@ use tidegate_rt::clock;
 use tidegate_upstream::resolve::Resolver;
 
 use super::target::{self, FindError, Scheme, Target, Url, UrlError};
-use crate::Refused;
 use crate::upstream::{GroupKey, Groups};
+use tidegate_core::Refused;
 
 /// Where a location's requests go.
 pub struct Pass {

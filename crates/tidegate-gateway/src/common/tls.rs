@@ -10,7 +10,7 @@ use tidegate_tls::{Protocols, TlsOptions, TlsSettings, TlsTarget, cipher_suites,
 
 use super::chosen_certificate::ChosenCertificate;
 use super::options::HasGateway;
-use crate::Refused;
+use tidegate_core::Refused;
 
 /// The directives of one block as written.
 #[derive(Clone, Default)]

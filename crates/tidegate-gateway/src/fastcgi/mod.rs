@@ -41,7 +41,7 @@ use super::common::pass::{Pass, TargetRef};
 use super::common::respond::Rewriter;
 use super::common::settings::GatewaySettings;
 use super::common::target;
-use crate::Refused;
+use tidegate_core::Refused;
 
 /// `ngx_http_fastcgi_module`: the `fastcgi_*` directives but those of its cache ([`FastCgiCache`]), `fastcgi_pass` as
 /// the content of a location, and the variables of a script's name.

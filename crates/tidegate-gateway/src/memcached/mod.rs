@@ -30,7 +30,7 @@ use super::common::pass_conf::PassConf;
 use super::common::respond::Rewriter;
 use super::common::settings::{self, GatewaySettings};
 use super::common::target;
-use crate::Refused;
+use tidegate_core::Refused;
 
 /// `ngx_http_memcached_module`: the `memcached_*` directives, and `memcached_pass` as the content of a location, which
 /// gives values that others have stored. It has no cache of its own.

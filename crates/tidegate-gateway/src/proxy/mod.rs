@@ -41,9 +41,9 @@ use super::common::pass::{Pass, TargetRef};
 use super::common::respond::Rewriter;
 use super::common::settings::GatewaySettings;
 use super::common::tls::GatewayTls;
-use crate::Refused;
 pub(crate) use conf::Conf;
 use settings::ProxySettings;
+use tidegate_core::Refused;
 
 /// `ngx_http_proxy_module`: the `proxy_*` directives but those of its cache ([`ProxyCache`]), `proxy_pass` as the
 /// content of a location, and the variables `$proxy_*`.

@@ -32,7 +32,7 @@ use super::common::respond::Rewriter;
 use super::common::settings::GatewaySettings;
 use super::common::store::gateway_store_rows;
 use super::common::target;
-use crate::Refused;
+use tidegate_core::Refused;
 
 /// `ngx_http_scgi_module`: the `scgi_*` directives but those of its cache ([`ScgiCache`]), and `scgi_pass` as the
 /// content of a location.

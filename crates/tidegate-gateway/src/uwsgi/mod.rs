@@ -36,7 +36,7 @@ use super::common::settings::GatewaySettings;
 use super::common::store::gateway_store_rows;
 use super::common::target::Scheme;
 use super::common::tls::{GatewayTls, gateway_tls_rows};
-use crate::Refused;
+use tidegate_core::Refused;
 
 /// `ngx_http_uwsgi_module`: the `uwsgi_*` directives but those of its cache ([`UwsgiCache`]), and `uwsgi_pass` as the
 /// content of a location.

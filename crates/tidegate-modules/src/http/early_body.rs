@@ -68,8 +68,8 @@ fn apply<'a>(x: &'a mut Exchange, conditions: &[Template]) -> Step<'a> {
     if !x.request.body.is_present() || !any_holds(conditions, x) {
         return Step::Decline;
     }
-    if let Err(status) = location::limit_body(x) {
-        return Step::Status(status);
+    if let Err(refused) = location::limit_body(x) {
+        return refused.into();
     }
     Step::Wait(Box::pin(async move {
         let options = &x.settings().body_store;

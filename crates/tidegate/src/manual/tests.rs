@@ -31,10 +31,10 @@ fn an_entry_says_where_a_directive_may_stand_and_whose_it_is() {
 #[test]
 fn an_unknown_name_gets_a_suggestion() {
     let entries = all();
-    let message = |name: &str| text::directive(name, &entries).unwrap_err();
+    let message = |name: &str| text::directive(name, &entries).unwrap_err().to_string();
     assert_eq!(message("proxy_pas"), "no directive \"proxy_pas\"; did you mean \"proxy_pass\"?");
     assert!(message("qqqqqqqqqqqq").contains("`tidegate help` lists them"));
-    let variable = text::variable("remote_adr", &variables::all()).unwrap_err();
+    let variable = text::variable("remote_adr", &variables::all()).unwrap_err().to_string();
     assert!(variable.contains("did you mean \"remote_addr\"?"), "{variable}");
 }
 

@@ -1,11 +1,24 @@
 //! The manual in a terminal.
 
 use std::fmt::Write as _;
+use std::{error, fmt};
 
 use tidegate_conf::closest;
 
 use super::entry::{Entry, Origin};
 use super::variables::VariableEntry;
+
+/// No module has the name that was asked for; says so, perhaps with the name that was meant.
+#[derive(Debug)]
+pub(super) struct UnknownName(String);
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl error::Error for UnknownName {}
 
 /// Columns of a terminal's line.
 const WIDTH: usize = 80;
@@ -35,7 +48,7 @@ Prints what directives do, where they may stand, and how they differ from nginx.
 ///
 /// # Errors
 /// No module has it; the message suggests one that was perhaps meant.
-pub(super) fn directive(name: &str, entries: &[Entry]) -> Result<String, String> {
+pub(super) fn directive(name: &str, entries: &[Entry]) -> Result<String, UnknownName> {
     let found: Vec<_> = entries.iter().filter(|entry| entry.name() == name).collect();
     if found.is_empty() {
         return Err(unknown("directive", name, entries.iter().map(Entry::name)));
@@ -47,7 +60,7 @@ pub(super) fn directive(name: &str, entries: &[Entry]) -> Result<String, String>
 ///
 /// # Errors
 /// No module has it; the message suggests one that was perhaps meant.
-pub(super) fn variable(name: &str, variables: &[VariableEntry]) -> Result<String, String> {
+pub(super) fn variable(name: &str, variables: &[VariableEntry]) -> Result<String, UnknownName> {
     let plain = |entry: &VariableEntry| entry.name.trim_start_matches('$').to_owned();
     let of_prefix = |entry: &&VariableEntry| {
         plain(entry).strip_suffix("NAME").is_some_and(|prefix| name.starts_with(prefix))
@@ -103,11 +116,11 @@ fn entry(entry: &Entry) -> String {
 }
 
 /// What is said of a name that no module has.
-fn unknown<'a>(kind: &str, name: &str, names: impl Iterator<Item = &'a str>) -> String {
-    match closest(name, names) {
+fn unknown<'a>(kind: &str, name: &str, names: impl Iterator<Item = &'a str>) -> UnknownName {
+    UnknownName(match closest(name, names) {
         Some(meant) => format!("no {kind} \"{name}\"; did you mean \"{meant}\"?"),
         None => format!("no {kind} \"{name}\"; `tidegate help` lists them"),
-    }
+    })
 }
 
 /// Text in lines of at most [`WIDTH`] columns, each behind `indent`.

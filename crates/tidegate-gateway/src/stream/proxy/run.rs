@@ -18,10 +18,10 @@ use super::conf::Header;
 use super::datagrams;
 use super::settings::Settings;
 use super::target::Target;
-use crate::Refused;
 use crate::common::settings::local_address;
 use crate::common::state::GatewayState;
 use crate::common::tls::GatewayTls;
+use tidegate_core::Refused;
 
 const OK: u16 = 200;
 const BAD_GATEWAY: u16 = 502;

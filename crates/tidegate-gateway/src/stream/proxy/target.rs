@@ -12,8 +12,8 @@ use tidegate_upstream::peers::address_text;
 use tidegate_upstream::resolve::{self, HostPort, Resolver};
 use tidegate_upstream::{Group, Keepalive, Method, ServerOptions};
 
-use crate::Refused;
 use crate::upstream::{GroupKey, Groups};
+use tidegate_core::Refused;
 
 /// Where `proxy_pass` leads.
 pub(crate) enum Pass {

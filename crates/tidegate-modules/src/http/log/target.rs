@@ -92,7 +92,7 @@ fn place(log: &LogConf, conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Place
     if let Some(parameters) = text.strip_prefix("syslog:") {
         let syslog = plan
             .syslog(parameters)
-            .map_err(|message| Diagnostic::emerg(message).at(log.path.span))?;
+            .map_err(|error| Diagnostic::emerg(error.to_string()).at(log.path.span))?;
         return Ok(Place::Syslog(syslog));
     }
     let template = plan.template(&log.path)?;
