@@ -7,6 +7,7 @@ use std::fmt;
 
 use memchr::memchr;
 
+use crate::connection::parse_length;
 use crate::headers::Known;
 use crate::lines::loggable;
 use crate::response::ResponseHead;
@@ -115,19 +116,12 @@ pub fn parse_reply(buffer: &[u8], key: &[u8], line_bytes_max: usize) -> Result<R
         return Err(ReplyError::Key(shown()));
     };
     let mut words = rest.split(|byte| *byte == b' ');
-    let flags = words.next().and_then(number).and_then(|flags| u32::try_from(flags).ok());
+    let flags = words.next().and_then(parse_length).and_then(|flags| u32::try_from(flags).ok());
     let flags = flags.ok_or_else(|| ReplyError::Flags(shown()))?;
-    let length = words.next().and_then(number).ok_or_else(|| ReplyError::Length(shown()))?;
+    let length = words.next().and_then(parse_length).ok_or_else(|| ReplyError::Length(shown()))?;
     // What follows is not of an answer to `get` (`gets` has one more number).
     if words.next().is_some() {
         return Err(ReplyError::Length(shown()));
     }
     Ok(Reply::Value { consumed: end + 1, flags, length })
-}
-
-fn number(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(digits).ok()?.parse().ok()
 }
