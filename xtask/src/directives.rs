@@ -69,7 +69,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
     Ok(true)
 }
 
-fn read(path: &Path) -> Result<String, String> {
+pub(crate) fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use crate::directives;
+use crate::directives::{self, read};
 
 const NOTES: &str = "crates/tidegate/data/manual.tsv";
 const PAGES: &str = "docs/reference";
@@ -87,10 +87,6 @@ fn complain(files: &[String]) -> bool {
 
 fn is_stale(path: &Path, text: &str) -> bool {
     std::fs::read_to_string(path).ok().as_deref() != Some(text)
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn write(path: &Path, text: &str) -> Result<(), String> {

@@ -2,7 +2,6 @@
 //! and subjects of commits fit into a list.
 
 use super::Violation;
-use super::source::Source;
 
 /// Words that are not used, and the ones that are; see `docs/GLOSSARY.md`. Compared without regard to case, with a
 /// plural `s`, in names as well.
@@ -20,11 +19,6 @@ const REPLACED: &[(&str, &str)] = &[
 const SUBJECT_CHARACTERS_MAX: usize = 72;
 /// Subjects of commits from here on are checked.
 pub(super) const SUBJECTS_SINCE: &str = "2026-11-24T21:00:00Z";
-
-/// Each private word of a Rust file.
-pub(super) fn check_rust(source: &Source) -> Vec<Violation> {
-    check(&source.path, &source.text)
-}
 
 /// Each private word of a text. Names of identifiers are taken apart at `_` and capitals.
 pub(super) fn check(path: &str, text: &str) -> Vec<Violation> {
