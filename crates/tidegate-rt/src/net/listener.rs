@@ -80,10 +80,7 @@ impl Listener {
     pub async fn connection_waits(&self) -> io::Result<()> {
         poll_fn(|context| {
             loop {
-                if self.paused.get() {
-                    self.waiting.set(Some(context.waker().clone()));
-                    return Poll::Pending;
-                }
+                ready!(self.poll_resumed(context));
                 let mut guard = ready!(self.io.poll_read_ready(context))?;
                 // The loop's news may be of a connection that was accepted meanwhile.
                 if listen::has_waiting(self.socket())? {
@@ -126,17 +123,11 @@ impl Listener {
 
     /// As [`Listener::accept`], for hand-written futures.
     pub fn poll_accept(&self, context: &mut Context<'_>) -> Poll<io::Result<(Stream, PeerAddr)>> {
-        if self.paused.get() {
-            self.waiting.set(Some(context.waker().clone()));
-            return Poll::Pending;
-        }
+        ready!(self.poll_resumed(context));
         ready!(share::poll(context));
         loop {
             let mut guard = ready!(self.io.poll_read_ready(context))?;
-            if self.paused.get() {
-                self.waiting.set(Some(context.waker().clone()));
-                return Poll::Pending;
-            }
+            ready!(self.poll_resumed(context));
             match listen::accept_nonblocking(self.socket())? {
                 Some(acceptance) => {
                     share::spend(0);
@@ -145,6 +136,15 @@ impl Listener {
                 None => guard.clear_ready(),
             }
         }
+    }
+
+    /// Waits while accepting is paused.
+    fn poll_resumed(&self, context: &Context<'_>) -> Poll<()> {
+        if self.paused.get() {
+            self.waiting.set(Some(context.waker().clone()));
+            return Poll::Pending;
+        }
+        Poll::Ready(())
     }
 
     /// Stops accepting: connections wait in the kernel's queue, for this process or another one
