@@ -7,25 +7,33 @@ use tidegate_upstream::{Attempt, write_millis};
 
 use super::state::GatewayState;
 
-pub(crate) const VARIABLES: &[Variable] = &[
-    Variable::fixed(
-        "upstream_addr",
-        "Addresses of the origins that were asked, in order, joined by `, ` and \
+// What requests and sessions have alike.
+const ADDRESS: Variable = Variable::fixed(
+    "upstream_addr",
+    "Addresses of the origins that were asked, in order, joined by `, ` and \
             between groups by ` : `.",
-        address,
-    ),
+    address,
+);
+const CONNECT_TIME: Variable = Variable::fixed(
+    "upstream_connect_time",
+    "Seconds until the connection to each origin was there, TLS included, with \
+            milliseconds.",
+    connect_time,
+);
+const BYTES_RECEIVED: Variable =
+    Variable::fixed("upstream_bytes_received", "Bytes received from each origin.", bytes_received);
+const BYTES_SENT: Variable =
+    Variable::fixed("upstream_bytes_sent", "Bytes sent to each origin.", bytes_sent);
+
+pub(crate) const VARIABLES: &[Variable] = &[
+    ADDRESS,
     Variable::fixed("upstream_status", "Status of each origin's response.", |x, out| {
         list(x, out, |attempt, out| match attempt.status {
             0 => out.push(b'-'),
             status => number(u64::from(status), out),
         })
     }),
-    Variable::fixed(
-        "upstream_connect_time",
-        "Seconds until the connection to each origin was there, TLS included, with \
-            milliseconds.",
-        connect_time,
-    ),
+    CONNECT_TIME,
     Variable::fixed(
         "upstream_header_time",
         "Seconds until the head of each origin's response was there, with milliseconds.",
@@ -42,8 +50,8 @@ pub(crate) const VARIABLES: &[Variable] = &[
         "Bytes of the body of each origin's response.",
         |x, out| list(x, out, |attempt, out| number(attempt.response_length, out)),
     ),
-    Variable::fixed("upstream_bytes_received", "Bytes received from each origin.", bytes_received),
-    Variable::fixed("upstream_bytes_sent", "Bytes sent to each origin.", bytes_sent),
+    BYTES_RECEIVED,
+    BYTES_SENT,
     Variable::prefixed(
         "upstream_http_",
         "Field of this name in the head of the last origin's response.",
@@ -63,18 +71,8 @@ pub(crate) const VARIABLES: &[Variable] = &[
 
 /// Those of sessions.
 pub(crate) const SESSION_VARIABLES: &[Variable] = &[
-    Variable::fixed(
-        "upstream_addr",
-        "Addresses of the origins that were asked, in order, joined by `, ` and \
-            between groups by ` : `.",
-        address,
-    ),
-    Variable::fixed(
-        "upstream_connect_time",
-        "Seconds until the connection to each origin was there, TLS included, with \
-            milliseconds.",
-        connect_time,
-    ),
+    ADDRESS,
+    CONNECT_TIME,
     Variable::fixed(
         "upstream_first_byte_time",
         "Seconds until the first byte of each origin, with milliseconds.",
@@ -85,8 +83,8 @@ pub(crate) const SESSION_VARIABLES: &[Variable] = &[
         "Seconds that the session with each origin lasted, with milliseconds.",
         response_time,
     ),
-    Variable::fixed("upstream_bytes_received", "Bytes received from each origin.", bytes_received),
-    Variable::fixed("upstream_bytes_sent", "Bytes sent to each origin.", bytes_sent),
+    BYTES_RECEIVED,
+    BYTES_SENT,
 ];
 
 fn address(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
