@@ -1,8 +1,8 @@
 //! `tidegate help`: the manual of directives and variables, made of the modules' own rows.
 //!
-//! `tidegate help NAME` prints one directive or variable; the same entries in Markdown are the pages of `docs/reference`, which
-//! `cargo xtask docs` writes. Meaning, contexts, number of arguments and default are those of the rows that the
-//! configuration is checked against. What no row knows, an example and the differences from nginx, is collected
+//! `tidegate help NAME` prints one directive or variable; the same entries in Markdown are the pages of
+//! `docs/reference`, which `cargo xtask docs` writes. Meaning, contexts, number of arguments and default are those of
+//! the rows that the configuration is checked against. What no row knows, an example and the differences from nginx, is collected
 //! from the end-to-end cases and from `docs/differences.md` into `data/manual.tsv`.
 
 mod entry;

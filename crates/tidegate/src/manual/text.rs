@@ -86,10 +86,10 @@ fn entry(entry: &Entry) -> String {
     if entry.notes.without_effect {
         text.push_str("\n  A valid value is accepted and has no effect.\n");
     }
+    text.push('\n');
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<10}{value}");
     };
-    line("", "");
     line("contexts", &row.contexts.describe());
     line("takes", &format!("{}{}", row.arity.describe(), entry.ending()));
     line("default", entry.default());
@@ -108,9 +108,6 @@ fn entry(entry: &Entry) -> String {
         let paragraph = wrapped(difference, "    ");
         text.push_str("  - ");
         text.push_str(paragraph.trim_start());
-    }
-    while text.contains(" \n") {
-        text = text.replace(" \n", "\n");
     }
     text
 }
