@@ -4,8 +4,8 @@
 #   scripts/setup.sh run     a C compiler (some libraries bring C) and the pinned Rust toolchain
 #   scripts/setup.sh release the same, and what lets the compiler learn from a program at work
 #   scripts/setup.sh bench   the same as run, and genuine nginx to compare with
-#   scripts/setup.sh test    the same as bench and windows, curl, and what stands behind gateways: php-fpm,
-#                            memcached and uWSGI
+#   scripts/setup.sh test    the same as bench and windows, curl, valgrind, and the servers behind gateways:
+#                            php-fpm, memcached and uWSGI
 #   scripts/setup.sh deny    the same as run, and cargo-deny
 #   scripts/setup.sh windows the same as run, and what builds for Windows and runs that
 #   scripts/setup.sh wasm    the same as run, and what builds WebAssembly components
@@ -78,6 +78,7 @@ missing_packages() {
         have curl || echo curl
         have git || echo git
         have memcached || echo memcached
+        have valgrind || echo valgrind
         have uwsgi || echo uwsgi-core
         compgen -G '/usr/lib/uwsgi/plugins/python3*' >/dev/null || echo uwsgi-plugin-python3
     fi

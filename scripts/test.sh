@@ -4,15 +4,15 @@
 #   scripts/test.sh                 all steps
 #   scripts/test.sh clippy tidy     only these, in this order
 #
-# Licences, components and Windows are built and checked beside the other steps, since one compiler seldom has work
-# for every processor; what they say is shown when they have ended. The end-to-end cases come last, so that the last
-# line is their count.
+# Licences, components, Windows and the count of instructions are built and checked beside the other steps, since one
+# compiler seldom has work for every processor; their output is shown when they have ended. The end-to-end cases come
+# last, so that the last line is their count. Before them, a table shows how long each step took.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # `aside` waits for those that began beside the first.
-all_steps=(format clippy unit tidy fuzz aside cases)
-steps_aside=(deny wasm windows)
+all_steps=(format clippy doc unit tidy fuzz aside cases)
+steps_aside=(deny wasm windows instructions)
 # Ten targets share this; the rounds per target bound it too.
 fuzz_seconds=60
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
@@ -24,6 +24,7 @@ features=(--features xtask/fuzz,tidegate/wasm)
 
 step_format() { cargo fmt --all --check; }
 step_clippy() { cargo clippy --quiet --workspace --all-targets "${features[@]}" -- -D warnings; }
+step_doc() { RUSTDOCFLAGS=-Dwarnings cargo doc --quiet --workspace --no-deps "${features[@]}"; }
 step_unit() { cargo test --quiet --workspace "${features[@]}"; }
 step_tidy() { cargo xtask tidy; }
 step_fuzz() { cargo xtask fuzz --seconds "$fuzz_seconds"; }
@@ -45,6 +46,12 @@ step_wasm() { scripts/wasm.sh; }
 
 # The same server for Windows, under Wine.
 step_windows() { scripts/windows.sh; }
+
+# A build of its own, optimized, whose instructions for a request are held against those of the table.
+step_instructions() {
+    cargo build --quiet --profile count --package tidegate --package tidegate-bench
+    target/count/tidegate-bench instructions --table crates/tidegate-bench/instructions.tsv
+}
 
 step_aside() {
     local status=0
@@ -88,10 +95,13 @@ if [ $# -eq 0 ]; then
     setsid scripts/test.sh "${steps_aside[@]}" >target/aside.log 2>&1 &
     aside=$!
 fi
+times=()
 for step in "${steps[@]}"; do
     current=$step
     began=$SECONDS
     echo "== $step"
+    if [ "$step" = cases ] && [ ${#times[@]} -gt 1 ]; then printf '%8s s  %s\n' "${times[@]}"; fi
     "step_$step"
+    times+=("$((SECONDS - began))" "$step")
     [ "$step" = cases ] || echo "== $step: passed in $((SECONDS - began)) s"
 done

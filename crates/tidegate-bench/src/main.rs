@@ -19,6 +19,7 @@ use suites::{Case, Context, tuning};
 mod chart;
 mod config;
 mod histogram;
+mod instructions;
 mod json;
 mod load;
 mod machine;
@@ -44,6 +45,16 @@ fn main() -> ExitCode {
     if let Some(ended) = raw::run(std::env::args_os().skip(1)) {
         ended.unwrap_or_else(|reason| eprintln!("tidegate-bench: {reason}"));
         return ExitCode::FAILURE;
+    }
+    if let Some(ended) = instructions::run(std::env::args_os().skip(1)) {
+        return match ended {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(reason) => {
+                eprintln!("tidegate-bench: {reason}");
+                ExitCode::from(2)
+            }
+        };
     }
     let result = match options::parse(std::env::args_os().skip(1)) {
         Ok(Command::Help) => {

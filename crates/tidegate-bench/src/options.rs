@@ -133,6 +133,13 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning|fairness] [o
              busy ones: pipelines, uploads, tunnels, sessions of TCP and UDP, downloads, clients of
              one fill, pages of many parts, compression, TLS
 
+Usage: tidegate-bench instructions [--tidegate PATH] [--table FILE [--update]] [--only PATH]
+
+  counts the instructions of one request on ten paths, under valgrind (which must be installed); fails
+  when one is more than 2 % above FILE; --update writes FILE
+
+Options of the suites:
+
   --tidegate PATH       program to measure (default: tidegate, for blocking tidegate-example,
                         beside this program)
   --nginx PATH          program to compare with (default: /usr/sbin/nginx or from PATH)

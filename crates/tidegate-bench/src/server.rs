@@ -270,7 +270,7 @@ pub(crate) fn component() -> Option<PathBuf> {
 }
 
 /// Writes files and configuration; the port is one that was free a moment ago.
-fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
+pub(crate) fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
     for name in config::DIRECTORIES {
         fs::create_dir(directory.join(name))?;
     }

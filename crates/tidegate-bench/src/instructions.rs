@@ -1,0 +1,162 @@
+//! Counts the instructions that Tidegate executes in user mode for one request, and holds them against a table.
+//!
+//! The server runs under valgrind's callgrind without a master process and serves one kept connection, so that the
+//! same program gives the same count on a busy machine as on a quiet one. A row of the table that grows by more than
+//! [`GROWTH_MAX`] is a failure; one that shrinks by more is reported, so that the table can follow.
+//! Time, system calls and caches are not seen here: the other suites measure those beside nginx.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::config::{Lookup, Scenario};
+use crate::origin::Origin;
+use visit::{Request, Visit};
+
+mod table;
+mod traced;
+mod visit;
+
+/// The growth of a row that is still taken: 2 %.
+pub(crate) const GROWTH_MAX: f64 = 0.02;
+
+/// One kind of request whose cost is counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Path {
+    pub name: &'static str,
+    scenario: Scenario,
+    request: Request,
+}
+
+/// The ten paths, by far the most requests of a server.
+pub(crate) const PATHS: [Path; 10] = [
+    path("fixed", Scenario::Fixed, Request::to("/")),
+    path("file", Scenario::Depth(Lookup::Plain), Request::to("/small.html")),
+    path("file-open-cache", Scenario::Files, Request::to("/small.html")),
+    path("file-large", Scenario::Files, Request::to("/large.bin")),
+    path("file-range", Scenario::Files, Request::range("/large.bin")),
+    path("file-unchanged", Scenario::Files, Request::conditional("/small.html")),
+    path("file-missing", Scenario::Depth(Lookup::Plain), Request::missing("/missing.html")),
+    path("proxy-default", Scenario::ProxyDefault, Request::to(KILOBYTE)),
+    path("proxy-keepalive", Scenario::ProxyTuned, Request::to(KILOBYTE)),
+    path("cache-hit", Scenario::Cache, Request::to("/bytes?n=10240&max-age=3600")),
+];
+
+const KILOBYTE: &str = "/bytes?n=1024";
+
+const fn path(name: &'static str, scenario: Scenario, request: Request) -> Path {
+    Path { name, scenario, request }
+}
+
+/// What the command line asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Arguments {
+    tidegate: Option<PathBuf>,
+    table: Option<PathBuf>,
+    update: bool,
+    only: Vec<String>,
+}
+
+/// Runs `tidegate-bench instructions …`; `None` for any other command line. `Some(Ok(false))`: a row grew.
+///
+/// # Errors
+/// In words: a wrong argument, a program that cannot be run, a table that cannot be read.
+pub(crate) fn run(
+    arguments: impl IntoIterator<Item = std::ffi::OsString>,
+) -> Option<Result<bool, String>> {
+    let mut parser = lexopt::Parser::from_args(arguments);
+    match parser.next() {
+        Ok(Some(lexopt::Arg::Value(name))) if name == "instructions" => {}
+        _ => return None,
+    }
+    Some(parse(parser).map_err(|error| error.to_string()).and_then(|arguments| count(&arguments)))
+}
+
+fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut arguments = Arguments::default();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("tidegate") => arguments.tidegate = Some(parser.value()?.into()),
+            Long("table") => arguments.table = Some(parser.value()?.into()),
+            Long("only") => arguments.only.push(parser.value()?.string()?),
+            Long("update") => arguments.update = true,
+            other => return Err(other.unexpected()),
+        }
+    }
+    if arguments.update && (arguments.table.is_none() || !arguments.only.is_empty()) {
+        return Err("--update writes a whole table: it needs --table, and no --only".into());
+    }
+    Ok(arguments)
+}
+
+fn count(arguments: &Arguments) -> Result<bool, String> {
+    let tidegate = match &arguments.tidegate {
+        Some(path) => path.clone(),
+        None => crate::beside_this_program("tidegate"),
+    };
+    for name in &arguments.only {
+        if !PATHS.iter().any(|path| path.name == name) {
+            let names = PATHS.map(|path| path.name).join(", ");
+            return Err(format!("no path is named \"{name}\"; there are {names}"));
+        }
+    }
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return Err("valgrind is not installed".to_owned());
+    }
+    let known = match &arguments.table {
+        Some(file) if !arguments.update => {
+            let text = fs::read_to_string(file);
+            table::parse(&text.map_err(|error| format!("{}: {error}", file.display()))?)?
+        }
+        _ => Vec::new(),
+    };
+    let origin = Origin::start().map_err(|error| format!("origin: {error}"))?;
+    let mut counts = Vec::new();
+    let mut within = true;
+    for path in &PATHS {
+        if !arguments.only.is_empty() && !arguments.only.iter().any(|name| name == path.name) {
+            continue;
+        }
+        let before = known.iter().find(|(name, _)| name == path.name).map(|(_, count)| *count);
+        let count = least(path, &tidegate, &origin, before)?;
+        within &= table::report(path.name, count, before);
+        counts.push((path.name, count));
+    }
+    if let (true, Some(file)) = (arguments.update, &arguments.table) {
+        let mut text = table::HEADER.to_owned();
+        for (name, count) in counts {
+            let _ = writeln!(text, "{name}\t{count}");
+        }
+        fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))?;
+    }
+    Ok(within)
+}
+
+/// The count of a path. One that is too large is counted again: timers and threads that run by chance only add.
+fn least(
+    path: &Path,
+    tidegate: &std::path::Path,
+    origin: &Origin,
+    before: Option<u64>,
+) -> Result<u64, String> {
+    let once =
+        || traced::count(tidegate, path, origin).map_err(|why| format!("{}: {why}", path.name));
+    let mut least = once()?;
+    for _ in 1..ATTEMPTS {
+        let Some(before) = before.filter(|before| table::growth(least, *before) > GROWTH_MAX)
+        else {
+            break;
+        };
+        eprintln!("{}: {least} instead of {before}, counted again", path.name);
+        least = least.min(once()?);
+    }
+    Ok(least)
+}
+
+/// How often a row that has grown is counted.
+const ATTEMPTS: u32 = 3;
+
+#[cfg(test)]
+mod tests;
