@@ -340,7 +340,8 @@ fn machine_paths_are_found() {
 fn the_changelog_keeps_its_form() {
     const TOP: &str = "# Changelog\n\nWords.\n\n## Unreleased\n\n";
     let whole = format!(
-        "{TOP}### Added\n\n- One\n  thing.\n- Two.\n\n## 0.2.0 - 2026-02-01\n\n### Fixed\n\n- It.\n\
+        "{TOP}### Added\n\n- One\n  thing.\n\n#### Cache\n\n- Two.\n\n#### TLS\n\n- Three.\n\n### Fixed\n\n#### \
+         Cache\n\n- Four.\n\n## 0.2.0 - 2026-02-01\n\n### Fixed\n\n- It.\n\
          \n## 0.1.0 - 2026-01-01\n"
     );
     expect(&texts::check_changelog("C", &whole), &[], &whole);
@@ -349,6 +350,10 @@ fn the_changelog_keeps_its_form() {
         ("# Changelog\n\n## 0.1.0 - 2026-01-01\n".to_owned(), 3, "first section"),
         ("# Changelog\n".to_owned(), 1, "no `## Unreleased`"),
         (format!("{TOP}### New\n"), 7, "kind of change"),
+        (format!("{TOP}#### Cache\n"), 7, "below a kind"),
+        (format!("{TOP}### Added\n#### Caches\n"), 8, "no area"),
+        (format!("{TOP}### Added\n#### TLS\n#### Cache\n"), 9, "order"),
+        (format!("{TOP}### Added\n#### TLS\n#### TLS\n"), 9, "each once"),
         (format!("{TOP}- One\n"), 7, "ends with a period"),
         (format!("{TOP}- One\n  thing\n"), 8, "ends with a period"),
         (format!("{TOP}Words.\n"), 7, "only entries"),

@@ -4,6 +4,23 @@
 use super::Violation;
 use super::source::Source;
 
+/// Kinds of change in the changelog.
+const CHANGELOG_KINDS: &[&str] = &["Added", "Changed", "Fixed", "Removed", "Security"];
+/// Areas below a kind of change, in their order.
+const CHANGELOG_AREAS: &[&str] = &[
+    "Configuration",
+    "HTTP server",
+    "Reverse proxy",
+    "Cache",
+    "Static files",
+    "TLS",
+    "stream",
+    "Logs and figures",
+    "Process and operation",
+    "Extending",
+    "Tests and tools",
+];
+
 /// The first line of a Rust file tells what the file is for.
 pub(super) fn check_header(source: &Source) -> Option<Violation> {
     let first = source.text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
@@ -27,12 +44,14 @@ pub(super) fn check_machine_paths(path: &str, text: &str, checkout: &str) -> Vec
 }
 
 /// `CHANGELOG.md`: `# Changelog`, `## Unreleased`, then `## 1.2.3 - 2026-01-31` newest first;
-/// below each the kinds of change, below each kind whole sentences.
+/// below each the kinds of change, below each kind areas in the order of [`CHANGELOG_AREAS`] and entries of
+/// whole sentences.
 pub(super) fn check_changelog(path: &str, text: &str) -> Vec<Violation> {
-    const KINDS: &[&str] = &["Added", "Changed", "Fixed", "Removed", "Security"];
     let mut violations = Vec::new();
     let mut releases: Vec<[u64; 3]> = Vec::new();
     let mut headings = 0;
+    // The place in CHANGELOG_AREAS from which the next area may be; `None` outside a kind of change.
+    let mut next_area = None;
     let mut inside_entry = false;
     let mut refuse = |line: usize, reason: &str| {
         violations.push(Violation::new(path, line, reason.to_owned()));
@@ -43,13 +62,27 @@ pub(super) fn check_changelog(path: &str, text: &str) -> Vec<Violation> {
     for (index, line) in text.lines().enumerate().skip(1) {
         let number = index + 1;
         let ends_here = entry_ends(text, index);
-        if let Some(kind) = line.strip_prefix("### ") {
+        if let Some(area) = line.strip_prefix("#### ") {
             inside_entry = false;
-            if !KINDS.contains(&kind) {
+            match (next_area, CHANGELOG_AREAS.iter().position(|known| *known == area)) {
+                (None, _) => refuse(number, "an area is below a kind of change"),
+                (_, None) => {
+                    refuse(number, "no area of `CHANGELOG_AREAS` (xtask/src/tidy/texts.rs)")
+                }
+                (Some(next), Some(found)) if found < next => {
+                    refuse(number, "areas are in the order of `CHANGELOG_AREAS`, each once");
+                }
+                (_, Some(found)) => next_area = Some(found + 1),
+            }
+        } else if let Some(kind) = line.strip_prefix("### ") {
+            inside_entry = false;
+            next_area = Some(0);
+            if !CHANGELOG_KINDS.contains(&kind) {
                 refuse(number, "a kind of change is Added, Changed, Fixed, Removed or Security");
             }
         } else if let Some(title) = line.strip_prefix("## ") {
             inside_entry = false;
+            next_area = None;
             headings += 1;
             match (headings, title, parse_release(title)) {
                 (1, "Unreleased", _) => {}
