@@ -1,4 +1,4 @@
-# Everyday commands. Each one installs what it misses (scripts/setup.sh) and can be run alone.
+# Everyday commands. Each one installs its missing requirements (scripts/setup.sh) and can be run alone.
 
 FUZZ_SECONDS ?= 60
 KILLS ?= 200
@@ -12,16 +12,16 @@ help: ## this list
 run: ## build and start Tidegate on port 8080 with a built-in configuration
 	@scripts/run.sh $(ARGUMENTS)
 
-release: ## build Tidegate as it is meant to be delivered, and print where it is
+release: ## build Tidegate for delivery (with PGO), and print its directory
 	@scripts/release.sh $(ARGUMENTS)
 
-test: ## every check that decides whether a change may go in
+test: ## all checks that a change has to pass
 	@scripts/test.sh $(ARGUMENTS)
 
-faults: ## the list of faults with counts, and a caching server killed KILLS=200 times
+faults: ## the fault cases with counts, and a caching server killed KILLS=200 times
 	@scripts/faults.sh $(KILLS)
 
-bench: ## the table of CPU per request beside genuine nginx
+bench: ## CPU time per request beside genuine nginx, as a table
 	@scripts/bench.sh $(ARGUMENTS)
 
 fmt: ## format the sources
@@ -31,5 +31,5 @@ fmt: ## format the sources
 lint: ## formatting, clippy and tidy, without running tests
 	@scripts/test.sh format clippy tidy
 
-fuzz: ## coverage-guided fuzzing where a nightly compiler is, FUZZ_SECONDS=60 per target
+fuzz: ## coverage-guided fuzzing with a nightly compiler, FUZZ_SECONDS=60 per target
 	@scripts/fuzz.sh $(FUZZ_SECONDS) $(ARGUMENTS)

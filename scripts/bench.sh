@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 scripts/setup.sh bench
 if [ $# -eq 0 ]; then set -- quick; fi
 packages=(--package tidegate --package tidegate-bench)
-# The suite blocking measures the server with handlers in it, of both kinds.
+# The suite `blocking` measures the server with handlers of both kinds.
 if [ "$1" = blocking ]; then
     scripts/wasm.sh
     packages+=(--package tidegate-example --features tidegate/wasm)

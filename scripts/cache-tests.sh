@@ -26,7 +26,7 @@ work=$(mktemp -d)
 processes=()
 finish() {
     for process in "${processes[@]}"; do kill "$process" 2>/dev/null || true; done
-    # A server that is still there goes on writing to its cache.
+    # A server that has not ended yet still writes to its cache.
     wait
     rm -rf "$work"
 }

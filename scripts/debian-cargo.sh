@@ -4,8 +4,8 @@
 #
 #   scripts/debian-cargo.sh DIRECTORY TARGET CRATES COMMAND ARGUMENT…
 #
-# DIRECTORY is cargo's home and target directory, CRATES are those of the library that are needed. Further
-# variables of the environment reach cargo; FIRST_IN_PATH stands before /usr/bin.
+# DIRECTORY is cargo's home and target directory, CRATES are the needed crates of the library. Further
+# variables of the environment reach cargo; FIRST_IN_PATH precedes /usr/bin in PATH.
 set -euo pipefail
 
 directory=$1 target=$2 crates=$3 command=$4
@@ -14,7 +14,7 @@ mkdir -p "$directory/cargo"
 for settings in "${CARGO_HOME:-$HOME/.cargo}"/config{.toml,}; do
     if [ -e "$settings" ]; then cp "$settings" "$directory/cargo/"; fi
 done
-# rustup's cargo leaves variables behind that would lead back to its compiler.
+# rustup's cargo sets variables that would select its own compiler again.
 exec env --unset=RUSTUP_TOOLCHAIN --unset=RUSTC_WRAPPER --unset=RUSTFLAGS \
     PATH="${FIRST_IN_PATH:+$FIRST_IN_PATH:}/usr/bin:/bin" RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1 \
     CARGO_HOME="$directory/cargo" CARGO_TARGET_DIR="$directory" \

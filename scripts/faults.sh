@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# The whole list of faults, with counts: origins, clients, disks and processes that fail, each an end-to-end
+# All fault cases, with counts: origins, clients, disks and processes that fail, each an end-to-end
 # case in tests/cases/faults, a caching server that is killed (SIGKILL) at random moments, and one whose files another
 # process changes while they are served.
 #
 #   scripts/faults.sh            with 200 kills, about four minutes
-#   scripts/faults.sh KILLS      with so many
+#   scripts/faults.sh KILLS      with KILLS kills
 #
 # The exit code is 1 when anything failed.
 set -euo pipefail

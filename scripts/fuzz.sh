@@ -3,8 +3,8 @@
 #
 #   scripts/fuzz.sh SECONDS [TARGET…]
 #
-# Needs a nightly compiler, for its instrumentation. Without one it says so and runs the mutation
-# loop that `make test` runs too, for as long.
+# Needs a nightly compiler, for its instrumentation. Without one it reports that and runs the mutation
+# loop of `make test` for the same time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-60}
@@ -27,7 +27,7 @@ if ! [ -x "$tools/bin/cargo-fuzz" ]; then
     echo "fuzz: building cargo-fuzz (once)" >&2
     cargo install cargo-fuzz --quiet --locked --version 0.13.2 --root "$tools"
 fi
-# The fuzz crate stands outside the workspace; with its lock file it fuzzes the same libraries.
+# The fuzz crate is outside the workspace; with the workspace's lock file it fuzzes the same libraries.
 cp Cargo.lock fuzz/Cargo.lock
 for target in "${targets[@]}"; do
     mkdir -p "fuzz/corpus/$target"

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the server as it is meant to be delivered: once to be watched at work, and once more by what was
-# seen, so that what every request needs lies together and what hardly any needs is out of the way.
+# Builds the server for delivery with profile-guided optimization (PGO): once with instrumentation, and once more with
+# the profile of a training workload, so that the code of common requests is contiguous and rare code is elsewhere.
 #
 #   scripts/release.sh [arguments of cargo build]   default: --package tidegate
 #
-# Prints the directory of the programs. Where the compiler has no tools for profiles they are built without one.
+# Prints the directory of the programs. Where the compiler has no profile tools they are built without a profile.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -26,7 +26,7 @@ if ! [ -x "$profdata" ]; then
     exit
 fi
 
-# A port that nobody listens on; $1 begins the search.
+# A free port; the search begins at $1.
 free_port() {
     local port=$1
     while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1)); done
@@ -59,7 +59,7 @@ prepare() {
     if [ "$(id -u)" -eq 0 ]; then printf 'user = root\ngroup = root\n' >>"$work/prefix/php.conf"; fi
 }
 
-# wrk's options, then the paths behind "--".
+# wrk's options, then the paths after "--".
 ask() { wrk --script packaging/profile/requests.lua --threads 1 --duration 1s "$@" >>"$work/prefix/logs/wrk.log"; }
 
 practise() {
@@ -91,7 +91,7 @@ start_php() {
 watch_at_work() {
     local program=$1
     prepare
-    # The worker writes down what was seen, so it stays who it is.
+    # The worker writes the profile, so it must not change its user.
     local start=(-p "$work/prefix" -c tidegate.conf)
     if [ "$(id -u)" -eq 0 ]; then start+=(-g "user root;"); fi
     "$program" "${start[@]}" &
@@ -106,7 +106,7 @@ watch_at_work() {
         kill -0 "$server" 2>/dev/null || exit 1
     done
     practise
-    # What was seen is written when the processes end.
+    # The profile is written when the processes end.
     "$program" "${start[@]}" -s quit
     wait "$server"
     if [ -n "$php" ]; then
@@ -121,7 +121,7 @@ RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-generate=$work/raw" \
     cargo build --release --target "$host" --target-dir "$target/instrumented" \
     "${given[@]}" --bin tidegate >&2
 watched=$target/instrumented/$host/release/tidegate
-# Named after what was watched: nothing is done again for the same program.
+# Named after the profiled program: nothing is repeated for the same program.
 profile=$work/$(sha256sum "$watched" | cut -c 1-16).profdata
 if ! [ -e "$profile" ]; then
     say "watching it at work for a quarter of a minute"
@@ -130,7 +130,7 @@ if ! [ -e "$profile" ]; then
     mv "$profile.new" "$profile"
 fi
 say "building by what was seen"
-# What was not seen is not made small for that: others may need it fast.
+# Code without samples is not optimized for size: other workloads may need it fast.
 RUSTFLAGS="${RUSTFLAGS:-} -Cprofile-use=$profile -Cllvm-args=-pgso=false" \
     cargo build --release --target "$host" --target-dir "$target/optimized" "${given[@]}" >&2
 echo "$target/optimized/$host/release"

@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Installs what a task needs and this machine lacks.
+# Installs the missing requirements of a task.
 #
 #   scripts/setup.sh run     a C compiler (some libraries bring C) and the pinned Rust toolchain
-#   scripts/setup.sh release the same, and what lets the compiler learn from a program at work
+#   scripts/setup.sh release the same, and the compiler's profile tools (llvm-tools) and wrk
 #   scripts/setup.sh bench   the same as run, and genuine nginx to compare with
 #   scripts/setup.sh test    the same as bench and windows, curl, valgrind, and the servers behind gateways:
 #                            php-fpm, memcached and uWSGI
 #   scripts/setup.sh deny    the same as run, and cargo-deny
-#   scripts/setup.sh windows the same as run, and what builds for Windows and runs that
-#   scripts/setup.sh wasm    the same as run, and what builds WebAssembly components
+#   scripts/setup.sh windows the same as run, and the tools to build for Windows and to run the result
+#   scripts/setup.sh wasm    the same as run, and the tools to build WebAssembly components
 #
-# Debian packages come through apt, with sudo only when we are not root. When nothing is missing
+# Debian packages are installed by apt, with sudo only when we are not root. When nothing is missing
 # nothing is started and nothing is printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -36,7 +36,7 @@ as_root() {
 }
 
 # Debian starts a server when its package is installed. /usr/sbin/policy-rc.d is Debian's own way
-# to forbid that; it is there only while apt runs, unless somebody else had put one.
+# to forbid that; it exists only while apt runs, unless it existed before.
 policy=/usr/sbin/policy-rc.d
 allow_services_again() { as_root rm -f "$policy"; }
 forbid_service_starts() {
@@ -52,10 +52,10 @@ install_packages() {
     say "installing with apt: $*"
     forbid_service_starts
     as_root env DEBIAN_FRONTEND=noninteractive apt-get update -qq >&2
-    # A machine that has just begun may be busy installing things of its own: its lock is waited for.
+    # A machine that has just started may run apt itself: wait for its lock.
     as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "$@" >&2
-    # The package also asks to be started at the next boot. We came for the program alone.
+    # The package also enables the service at the next boot. Only the program is wanted.
     case " $* " in *" nginx-extras "*)
         if have systemctl; then as_root systemctl --quiet disable nginx >&2 || true; fi
     esac
@@ -70,7 +70,7 @@ missing_packages() {
     if [ "$task" = test ] || [ "$task" = bench ]; then
         have nginx || [ -x /usr/sbin/nginx ] || echo nginx-extras
     fi
-    # A build learns from it where it can be had.
+    # The training workload uses it where it is available.
     if [ "$task" = test ] || { [ "$task" = release ] && have apt-get; }; then
         compgen -G '/usr/sbin/php-fpm*' >/dev/null || echo php-fpm
     fi
@@ -88,13 +88,13 @@ missing_packages() {
         for package in rustc-web cargo-web rust-web-src; do installed "$package" || echo "$package"; done
     fi
     if [ "$task" = test ] || [ "$task" = windows ]; then
-        # Its linker, and who runs what it makes.
+        # Its linker, and Wine to run its programs.
         have x86_64-w64-mingw32-gcc || echo gcc-mingw-w64-x86-64
         [ -x /usr/lib/wine/wine64 ] || echo wine64
     fi
 }
 
-# rust-toolchain.toml names the version. rustup fetches it by itself unless it was told not to.
+# rust-toolchain.toml names the version. rustup fetches it by itself unless configured otherwise.
 ensure_rust() {
     have cargo || fail "cargo is missing: install Rust from https://rustup.rs, then try again"
     if have rustup && ! rustup which rustc >/dev/null 2>&1; then
@@ -108,7 +108,7 @@ ensure_rust() {
     cargo clippy --version >/dev/null 2>&1 || rustup component add clippy >&2
 }
 
-# Some builds of the compiler have no such component; they go without.
+# Some builds of the compiler have no such component; they do without.
 ensure_profile_tools() {
     local sysroot
     sysroot=$(rustc --print sysroot)
@@ -116,7 +116,7 @@ ensure_profile_tools() {
     if have rustup; then rustup component add llvm-tools >&2 || true; fi
 }
 
-# Kept below target/, so that a cache of that directory keeps it. It runs for a second: built quickly, not to be quick.
+# Kept below target/, so that a cache of that directory keeps it. It runs for a second: a short build matters more than speed.
 ensure_cargo_deny() {
     local present
     present=$("$tools/bin/cargo-deny" --version 2>/dev/null || true)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every check that decides whether a change may go in; `make test` and continuous integration.
+# All checks that a change has to pass; `make test` and continuous integration.
 #
 #   scripts/test.sh                 all steps
 #   scripts/test.sh clippy tidy     only these, in this order
@@ -16,7 +16,7 @@ steps_aside=(deny wasm windows instructions)
 # Ten targets share this; the rounds per target bound it too.
 fuzz_seconds=60
 export CARGO_TERM_COLOR=${CARGO_TERM_COLOR:-never}
-# What a machine builds once it need not note for the next time.
+# A machine that builds once needs no incremental state.
 if [ -n "${CI:-}" ]; then export CARGO_INCREMENTAL=0; fi
 
 # Other variants of a crate than the default one are checked under the same names.
@@ -33,7 +33,7 @@ step_deny() {
     scripts/setup.sh deny
     local deny=target/tools/bin/cargo-deny
     "$deny" --log-level warn check --hide-inclusion-graph licenses bans sources
-    # The advisories live in a git repository, which not every builder can reach.
+    # The advisories are in a git repository, which not every machine can reach.
     if GIT_TERMINAL_PROMPT=0 timeout 60 "$deny" --log-level error fetch db >target/advisories.log 2>&1; then
         "$deny" --log-level warn check --disable-fetch --hide-inclusion-graph advisories
     else

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Builds the WebAssembly components of this repository:
 #
-#   target/wasm/example.wasm    examples/wasm, a handler to copy
+#   target/wasm/example.wasm    examples/wasm, a template of a handler
 #   target/wasm/faults.wasm     crates/tidegate-faults-wasm, for tests/handlers
 #
-# They are for the target wasm32-unknown-unknown: what they need of their host is not in the standard library
+# They are for the target wasm32-unknown-unknown: their host functions are not in the standard library
 # but in the interface `wasi:http/proxy`. The linker, which comes with rustup's compiler, makes components.
 set -euo pipefail
 cd "$(dirname "$0")/.."

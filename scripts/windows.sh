@@ -3,15 +3,15 @@
 #
 #   scripts/windows.sh                   all: build, tests, cases
 #   scripts/windows.sh build             target/windows/x86_64-pc-windows-gnu/debug/tidegate.exe
-#   scripts/windows.sh tests [FILTER]    what is particular to Windows: names of files, orders, threads
-#   scripts/windows.sh names             only other names than a file's own: each attack with its answer, as a table
+#   scripts/windows.sh tests [FILTER]    tests for Windows alone: names of files, commands, threads
+#   scripts/windows.sh names             only aliases of file names: each attack with its response, as a table
 #   scripts/windows.sh cases [FILTER]    the end-to-end cases
 #   scripts/windows.sh bench [OPTION…]   three ways to check names of files, at 1 to 120 directories: a table; options
 #                                        are those of tidegate-bench, as --rounds 3 --json FILE
 #   scripts/windows.sh run ARGUMENT…     the program
 #
 # The compiler is Debian's, which comes with the sources of the standard library: that is built too, so that
-# nothing but package registries is needed. All that is built or downloaded stays below target/windows.
+# nothing but package registries is needed. All builds and downloads stay below target/windows.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -49,17 +49,17 @@ prepare_wine() {
             '}' >"$directory/bcryptprimitives.c"
         x86_64-w64-mingw32-gcc -shared -o "$library" "$directory/bcryptprimitives.c" -ladvapi32
     fi
-    # One that stays until the end: each program would start and end its own.
+    # One Wine server until the end: otherwise each program would start and end its own.
     trap '"$wineserver" -k >/dev/null 2>&1 || true' EXIT
     "$wineserver" -p >/dev/null 2>&1
 }
 
-# Output is shown where something failed, and the table of names always.
+# Output is shown on failure, and the table of names always.
 tests() {
     debian_cargo test --quiet --package tidegate --test windows -- --test-threads 1 --nocapture "$@"
 }
 
-# The one program that knows other ways to check names than the sound one.
+# The only program with other ways to check names than the sound one.
 bench() {
     debian_cargo build --quiet --release --package tidegate --features name-rules
     cargo build --quiet --release --package tidegate-bench
@@ -67,7 +67,7 @@ bench() {
         --wine "$directory/$triple/release/tidegate.exe" "$@"
 }
 
-# Under Wine everything takes longer, and who is first depends more on the machine's load: once more, alone.
+# Under Wine everything takes longer, and the order of events depends more on the machine's load: once more, alone.
 cases() {
     cargo build --quiet --package tidegate-testkit
     WINE=$wine "${CARGO_TARGET_DIR:-target}/debug/tidegate-cases" --world windows --tidegate "$program" \
