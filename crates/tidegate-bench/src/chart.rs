@@ -14,7 +14,7 @@ pub(crate) struct Axis {
 /// One line of a drawing.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
-    /// Stands at its end, and is its class.
+    /// The label at its end, also its CSS class.
     pub name: &'static str,
     pub points: Vec<(f64, f64)>,
 }
@@ -41,7 +41,7 @@ pub(crate) fn lines(title: &str, [x, y]: [Axis; 2], lines: &[Line]) -> String {
 }
 
 /// Bars below each other: (label, value, class); values that are no numbers are left out. `mark`
-/// is a line across, below which no bar can be.
+/// is a line across, the lower bound of the bars.
 pub(crate) fn bars(
     title: &str,
     unit: &str,
@@ -75,7 +75,7 @@ pub(crate) fn bars(
     svg
 }
 
-/// Text that may stand in HTML and in attributes.
+/// Escapes text for HTML and attributes.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

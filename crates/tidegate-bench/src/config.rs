@@ -9,7 +9,7 @@ pub(crate) mod tuning;
 use fairness::Places;
 use tuning::Knobs;
 
-/// Which part of a server is exercised.
+/// The exercised part of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scenario {
     /// `return 200` with a fixed text.
@@ -22,7 +22,7 @@ pub(crate) enum Scenario {
     Handlers,
     /// A WebAssembly component in the server ([`COMPONENT_FILE`]).
     Component,
-    /// PHP behind FastCGI, with what is a server's default.
+    /// PHP behind FastCGI, with the server's defaults.
     Php,
     /// PHP behind FastCGI over kept connections.
     PhpKept,
@@ -40,18 +40,18 @@ pub(crate) enum Scenario {
     Study(Sharing),
     /// Files, a proxied location, and the generation's number at [`GENERATION`].
     Reload,
-    /// Proxy through a cache that says in `X-Cache` where an answer came from.
+    /// Proxy through a cache with the source of a response in `X-Cache`.
     Crash,
-    /// One knob of a reverse proxy or several, with the second origin where there is one.
+    /// One or several settings of a reverse proxy, with the second origin where there is one.
     Tuning(Knobs, Option<SocketAddr>),
-    /// A place for each kind of busy client.
+    /// A location for each kind of busy client.
     Fairness(Places),
 }
 
-/// How files are looked for.
+/// The method of file lookups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lookup {
-    /// As both servers do by themselves.
+    /// The default of both servers.
     Plain,
     /// `disable_symlinks on`
     NoSymlinks,
@@ -59,7 +59,7 @@ pub(crate) enum Lookup {
     OpenFileCache,
 }
 
-/// What becomes of requests for an object that is being fetched.
+/// The treatment of requests for an object that is being fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
     /// No directive.
@@ -70,7 +70,7 @@ pub(crate) enum Sharing {
     Tempfile,
 }
 
-/// What a configuration is made of.
+/// The parameters of a configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup<'a> {
     pub scenario: Scenario,
@@ -81,11 +81,11 @@ pub(crate) struct Setup<'a> {
     pub worker_connections: u64,
     /// The bench runs as root: the workers then stay root, or they could not read the directory.
     pub privileged: bool,
-    /// Whether `proxy_cache_tempfile` is known to the server.
+    /// Whether the server has `proxy_cache_tempfile`.
     pub tempfile_directive: bool,
-    /// Whether the server is to tell of long turns of its loops; nginx cannot.
+    /// Whether the server logs long event-loop iterations; nginx cannot.
     pub watchdog: bool,
-    /// What tells one configuration from the next (scenario [`Scenario::Reload`]).
+    /// The number that distinguishes a configuration from the next (scenario [`Scenario::Reload`]).
     pub generation: u32,
 }
 
@@ -97,15 +97,15 @@ pub(crate) const SMALL_FILE: (&str, u64) = ("small.html", 452);
 pub(crate) const LARGE_FILE: (&str, u64) = ("large.bin", 100 * 1024);
 /// A file that is read from the disk: name and size.
 pub(crate) const COLD_FILE: (&str, u64) = ("cold.bin", 64 << 20);
-/// What an application answers with, and `return` beside it.
+/// The length of an application's response, and of `return` beside it.
 pub(crate) const DOCUMENT_BYTES: u64 = 10_240;
 /// The component's file, in the directory of the configuration.
 pub(crate) const COMPONENT_FILE: &str = "document.wasm";
-/// Where php-fpm listens, below the prefix.
+/// The socket of php-fpm, below the prefix.
 pub(crate) const PHP_SOCKET: &str = "php.sock";
-/// Where a server says which generation it runs.
+/// The location that returns the generation of the configuration.
 pub(crate) const GENERATION: &str = "/generation";
-/// What of a server's targets is proxied in the scenario [`Scenario::Reload`].
+/// The proxied location in the scenario [`Scenario::Reload`].
 pub(crate) const PROXIED: &str = "/bytes";
 /// Sub-directories of the prefix that must exist.
 pub(crate) const DIRECTORIES: [&str; 3] = ["html", "cache", "temp"];
@@ -160,7 +160,7 @@ fn user(setup: &Setup<'_>) -> &'static str {
     if setup.privileged { "user root;\n" } else { "" }
 }
 
-/// Where a server may write, in place of directories that its package made.
+/// Writable directories, in place of those of the package.
 fn temporary(setup: &Setup<'_>) -> String {
     let directory = setup.directory.display();
     ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
@@ -301,13 +301,13 @@ impl Lookup {
     }
 }
 
-/// The path of so many directories below each other, as in a target. Names are short: what is measured is
-/// their number, and Windows takes no paths above 260 characters.
+/// Returns a path of N nested directories, as in a target. Names are short: the measure is their number, and
+/// Windows has no paths above 260 characters.
 pub(crate) fn directories(depth: usize) -> String {
     ('a'..='z').cycle().take(depth).flat_map(|name| ['/', name]).collect()
 }
 
-/// Turns of a loop that the report tells of.
+/// Event-loop iterations above this length are reported.
 pub(crate) const LONG_TURN_MILLIS: u32 = 50;
 const SENDFILE: &str = "    sendfile on;\n    tcp_nopush on;\n";
 const OPEN_FILE_CACHE: &str = "    open_file_cache max=1000;\n";

@@ -1,4 +1,4 @@
-//! Just enough JSON to write the report: a value tree and its text.
+//! The JSON that the report needs: a value tree and its text.
 
 use std::fmt;
 

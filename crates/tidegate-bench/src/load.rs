@@ -3,8 +3,8 @@
 //!
 //! One thread around one epoll instance, so that the generator costs little more than its system
 //! calls. Every response is checked (status, body length and, where known, every byte). A run ends
-//! by time, by count or when told, whichever comes first, and then waits for the answers that are
-//! still due.
+//! by time, by count or on a signal, whichever is first, and then waits for the outstanding
+//! responses.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -17,24 +17,24 @@ use std::time::{Duration, Instant};
 use rustix::event::{Timespec, epoll};
 
 use crate::pattern;
-use crate::response::{Fault, Progress, ResponseReader};
+use crate::response::{Progress, ResponseError, ResponseReader};
 
 mod outcome;
 
 pub(crate) use outcome::{Loss, Outcome};
 
-/// What is asked, and which answer is right.
+/// The requests of a run, and their correct responses.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub address: SocketAddr,
-    /// Each connection asks for them in turn, beginning at its own place. Not empty.
+    /// Each connection requests them in rotation, from an individual start. Not empty.
     pub asks: Vec<Ask>,
     pub connections: usize,
     pub mode: Mode,
-    pub unanswered: Unanswered,
+    pub loss_policy: LossPolicy,
 }
 
-/// A request and its right answer.
+/// A request and its correct response.
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     /// Request target, such as `/index.html`.
@@ -46,12 +46,12 @@ pub(crate) struct Ask {
 }
 
 impl Ask {
-    /// Status 200 and so many body bytes of any kind.
+    /// Expects status 200 and this number of body bytes of any value.
     pub(crate) fn counted(target: impl Into<String>, body_bytes: u64) -> Ask {
         Ask { target: target.into(), status: 200, body_bytes, body: None }
     }
 
-    /// Status 200 and the target's pattern as body.
+    /// Expects status 200 and the target's pattern as body.
     pub(crate) fn checked(target: impl Into<String>, body_bytes: u64) -> Ask {
         let target = target.into();
         let body = pattern::body(target.as_bytes(), body_bytes).into();
@@ -59,10 +59,10 @@ impl Ask {
     }
 }
 
-/// What becomes of a request whose connection ends before the first byte of the answer.
+/// How a request is treated whose connection ends before the first byte of the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unanswered {
-    /// It is an error.
+pub(crate) enum LossPolicy {
+    /// As an error.
     Count,
     /// It is sent again over a new connection, as clients do (RFC 9112 section 9.3.1), at most
     /// [`RETRIES_MAX`] times. Its latency goes on from the first time.
@@ -88,7 +88,7 @@ pub(crate) struct Bound {
 /// The connections of a plan; may run several times (a warm-up, then the measurement).
 pub(crate) struct Load {
     plan: Plan,
-    /// One for each ask.
+    /// One for each request of the plan.
     requests: Vec<Vec<u8>>,
     epoll: OwnedFd,
     connections: Vec<Connection>,
@@ -99,12 +99,12 @@ struct Connection {
     /// `None` before the first request, and after a loss.
     stream: Option<TcpStream>,
     reader: ResponseReader,
-    /// The ask in progress or, between requests, the last one.
+    /// Index of the request in progress or, between requests, of the last one.
     ask: usize,
     opened_at: Instant,
     sent_at: Instant,
     waiting: bool,
-    /// A byte of the answer in progress was not the expected one.
+    /// A byte of the response in progress was not the expected one.
     damaged: bool,
     retries: u32,
 }
@@ -191,16 +191,16 @@ impl Load {
         })
     }
 
-    /// Sends and checks until the bound is reached and every answer is in (at most
+    /// Sends and checks until the bound is reached and all responses have arrived (at most
     /// [`DRAIN`] later).
     ///
     /// # Errors
-    /// When epoll itself fails; what servers do wrong is counted in the outcome.
+    /// When epoll itself fails; errors of servers are counted in the outcome.
     pub(crate) fn run(&mut self, bound: Bound) -> io::Result<Outcome> {
         self.run_until(bound, &AtomicBool::new(false))
     }
 
-    /// The same, but no request is begun either once `stop` is true.
+    /// Like [`Load::run`], but starts no request either once `stop` is true.
     ///
     /// # Errors
     /// As [`Load::run`].
@@ -208,8 +208,8 @@ impl Load {
         self.drive(bound, stop, None)
     }
 
-    /// An open loop of so many requests in a second. Latencies begin when a request was due, so that a
-    /// server that makes others wait is not spared theirs.
+    /// An open loop of N requests per second. Latencies begin when a request was due, so that
+    /// waiting times at a slow server count.
     ///
     /// # Errors
     /// As [`Load::run`].
@@ -264,7 +264,7 @@ impl Load {
         Ok(run.outcome)
     }
 
-    /// Begins the next request of a connection, if the run still lasts; in a paced run it waits for one.
+    /// Starts the next request of a connection, if the run has not ended; in a paced run the connection waits for one.
     fn begin(&mut self, index: usize, run: &mut Run<'_>) {
         let now = Instant::now();
         if run.rate.is_some() {
@@ -274,7 +274,7 @@ impl Load {
         }
     }
 
-    /// Begins what is due by now, as far as there are free connections.
+    /// Starts the requests that are due, as far as there are free connections.
     fn issue_due(&mut self, run: &mut Run<'_>, now: Instant) {
         while let Some(due) = run.due().filter(|due| *due <= now && run.may_issue(now))
             && let Some(index) = run.free.pop_front()
@@ -283,7 +283,7 @@ impl Load {
         }
     }
 
-    /// Begins a request that was due at that time.
+    /// Starts a request that was due at that time.
     fn issue(&mut self, index: usize, run: &mut Run<'_>, due: Instant) {
         run.issued += 1;
         let connection = &mut self.connections[index];
@@ -305,7 +305,7 @@ impl Load {
         connection.damaged = false;
         let Some(stream) = &mut connection.stream else { return };
         let request = &self.requests[connection.ask];
-        // A request is far smaller than an empty socket buffer: it goes out whole or not at all.
+        // A request is far smaller than an empty socket buffer: it is sent completely or not at all.
         let written = stream.write(request);
         connection.waiting = true;
         run.waiting += 1;
@@ -355,7 +355,9 @@ impl Load {
         match progress {
             Ok(Progress::Partial) => {}
             Ok(complete @ Progress::Complete { .. }) => self.complete(index, run, complete),
-            Err(Fault::ClosedEarly) => self.lose(index, run, "closed before the answer's end"),
+            Err(ResponseError::ClosedEarly) => {
+                self.lose(index, run, "closed before the end of the response")
+            }
             Err(fault) => self.give_up(index, run, &format!("{fault:?}")),
         }
     }
@@ -391,7 +393,7 @@ impl Load {
     /// The connection ended under a request.
     fn lose(&mut self, index: usize, run: &mut Run<'_>, reason: &str) {
         let connection = &mut self.connections[index];
-        let again = self.plan.unanswered == Unanswered::Retry
+        let again = self.plan.loss_policy == LossPolicy::Retry
             && connection.waiting
             && connection.reader.is_untouched()
             && connection.retries < RETRIES_MAX;
@@ -406,12 +408,12 @@ impl Load {
         self.send(index, run);
     }
 
-    /// Counts a broken exchange and goes on with a new connection.
+    /// Counts a broken exchange and continues with a new connection.
     fn give_up(&mut self, index: usize, run: &mut Run<'_>, reason: &str) {
         let fresh = self.connections[index].reader.is_untouched();
         self.drop_connection(index, run, reason);
         if fresh {
-            // Perhaps nobody serves at the moment: not again at once.
+            // Perhaps no server listens at the moment: not again at once.
             run.park(index);
         } else {
             self.begin(index, run);
@@ -429,23 +431,23 @@ impl Load {
         }
     }
 
-    /// Answers that did not come before the end are errors.
+    /// Responses that did not arrive before the end are errors.
     fn abandon(&mut self, run: &mut Run<'_>) {
         for index in 0..self.connections.len() {
             if self.connections[index].waiting {
-                self.drop_connection(index, run, "no answer before the end of the run");
+                self.drop_connection(index, run, "no response before the end of the run");
             }
         }
     }
 }
 
-/// Whether `part` is what `whole` has at that place.
+/// Whether `part` equals `whole` at that offset.
 pub(crate) fn is_part(whole: &[u8], at: u64, part: &[u8]) -> bool {
     let start = usize::try_from(at).ok();
     start.and_then(|start| whole.get(start..)?.get(..part.len())).is_some_and(|it| it == part)
 }
 
-/// Whether the socket should simply be asked again.
+/// Whether the socket call should be repeated.
 pub(crate) fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
@@ -454,14 +456,14 @@ pub(crate) fn is_transient(error: &io::Error) -> bool {
 /// for the server on loopback: at 64 KiB and more sendfile is, since whole pages change hands.
 const READ_BYTES: usize = 16 * 1024;
 const EVENTS_PER_WAIT: usize = 256;
-/// How long answers may be late after the end of a run.
+/// Longest delay of responses after the end of a run.
 pub(crate) const DRAIN: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
-/// The loop looks at the clock at least this often.
+/// Longest time between two readings of the clock.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 /// While connections are parked, at least this often.
 const WAIT_PARKED: Duration = Duration::from_millis(5);
 /// Before a connection that could not be used is opened again.
 const PARKING: Duration = Duration::from_millis(10);
-/// A server that drops the same request so often does not serve it.
+/// A server that drops the same request this often does not serve it.
 pub(crate) const RETRIES_MAX: u32 = 3;

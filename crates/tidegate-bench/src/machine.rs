@@ -1,4 +1,4 @@
-//! Which processor does what, and how many descriptors may be open.
+//! Assignment of processors, and the limit of open descriptors.
 
 use std::io;
 
@@ -16,7 +16,7 @@ pub(crate) struct Processors {
     pub allowed: Place,
 }
 
-/// The processors that something may run on.
+/// A set of processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place(CpuSet);
 
@@ -59,7 +59,7 @@ pub(crate) fn pin_current_thread(place: Place) -> io::Result<()> {
 }
 
 /// Raises the limit of open descriptors to `wanted` as far as allowed (past the hard limit only
-/// with privilege) and returns what holds now. Children inherit it.
+/// with privilege) and returns the new limit. Children inherit it.
 pub(crate) fn raise_descriptor_limit(wanted: u64) -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.unwrap_or(u64::MAX);

@@ -97,7 +97,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Measures and reports; returns the requirements that are not met, in words.
+/// Measures and reports; returns the requirements that are not met, as text.
 fn run(options: Options) -> Result<Vec<String>, String> {
     if let Some(program) = &options.wine {
         return wine::run(&options, program);
@@ -131,7 +131,7 @@ fn run(options: Options) -> Result<Vec<String>, String> {
     machine::pin_current_thread(Place::one(processors.client))
         .map_err(|error| error.to_string())?;
     machine::raise_descriptor_limit(DESCRIPTORS_WANTED);
-    // Better refused now than after minutes of measuring.
+    // An error now is better than one after minutes of measuring.
     let json_file =
         options.json.as_ref().map(|path| named(path, File::create(path))).transpose()?;
     let html_file =
@@ -161,7 +161,7 @@ fn run(options: Options) -> Result<Vec<String>, String> {
     Ok(rows.filter_map(|row| row.unmet(context.options.strict)).collect())
 }
 
-/// What is known of long turns, once all servers have ended.
+/// Reports long event-loop iterations, once all servers have ended.
 fn print_watchdog() {
     if let Some(line) = server::watchdog::summary() {
         println!("\n{line}");
@@ -187,12 +187,12 @@ fn run_study(
     Ok(study.unmet())
 }
 
-/// An error with the path it is about.
+/// Adds the path to an error.
 fn named<T>(path: &Path, result: std::io::Result<T>) -> Result<T, String> {
     result.map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// A program to compare with; a given one must be there.
+/// Finds a program to compare with; one given on the command line must exist.
 fn given_or_found(kind: Kind, given: Option<&Path>) -> Result<Option<Binary>, String> {
     match given {
         Some(path) => named(path, Binary::probe(kind, path)).map(Some),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lexopt::prelude::*;
 
-/// What the user asked for.
+/// The options of the command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub suite: Suite,
@@ -24,23 +24,23 @@ pub(crate) struct Options {
     pub idle_connections: usize,
     /// Cases to run; all when empty.
     pub only: Vec<String>,
-    /// Those of them whose names it finds.
+    /// Rows of the suite tuning whose names match; all when `None`.
     pub rows: Option<Rows>,
     pub json: Option<PathBuf>,
     /// The page of the suites streaming and depth.
     pub html: Option<PathBuf>,
     /// Clients of the suite streaming.
     pub clients: usize,
-    /// Files that each of them asks for; without it a number that fits.
+    /// Files that each client requests; a number that fits when `None`.
     pub files: Option<usize>,
     pub object_bytes: u64,
-    /// How long the origin takes for a file, for each table.
+    /// Seconds in which the origin sends a file, for each table.
     pub origin_seconds: Vec<f64>,
     /// Missed targets end the program with a failure.
     pub strict: bool,
-    /// Suite depth: a program for Windows that is measured by itself.
+    /// Suite depth: a program for Windows that is measured alone.
     pub wine: Option<PathBuf>,
-    /// Tidegate's loops are watched in all suites.
+    /// Whether Tidegate's event loops are watched in all suites.
     pub watchdog: bool,
     pub server_cpu: Option<usize>,
     pub client_cpu: Option<usize>,
@@ -75,30 +75,30 @@ impl Default for Options {
     }
 }
 
-/// Which cases there are.
+/// A suite of cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Suite {
-    /// What things cost.
+    /// CPU time per request, memory of idle connections, shared fills.
     Quick,
-    /// Whether anything is lost.
+    /// Lost requests at reloads and crashes.
     Steady,
-    /// What becomes of many misses at the same time.
+    /// Concurrent misses of a cache.
     Streaming,
-    /// What directories on the way to a file cost.
+    /// The cost of directories on the path of a file.
     Depth,
-    /// What application code costs, and what else waits for it.
+    /// The cost of application code, and the waiting time of other requests.
     Blocking,
-    /// What the knobs of a reverse proxy are worth.
+    /// The effect of the settings of a reverse proxy.
     Tuning,
-    /// What a quiet client waits beside busy ones.
+    /// The waiting time of a quiet client beside busy ones.
     Fairness,
 }
 
-/// A pattern that names of rows are looked for with.
+/// A pattern for names of rows.
 #[derive(Clone, Debug)]
 pub(crate) struct Rows(pub pcre2::bytes::Regex);
 
-/// What to do.
+/// The command to execute.
 #[derive(Clone, Debug)]
 pub(crate) enum Command {
     Run(Box<Options>),
@@ -112,25 +112,25 @@ Compares Tidegate with genuine nginx on this machine.
 
 Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning|fairness] [options]
 
-  quick      what requests, idle connections and shared fills cost (the default)
-  steady     whether anything is lost when the server is reloaded every second under load
-             (reload), and when its worker process is killed in the middle of one (crash)
-  streaming  the tables of a published study: 100 clients ask for the same files, which the
+  quick      the cost of requests, idle connections and shared fills (the default)
+  steady     lost requests when the server is reloaded every second under load (reload), and
+             when its worker process is killed under load (crash)
+  streaming  the tables of a published study: 100 clients request the same files, which the
              origin sends at once, over one and over three seconds, through a cold cache with
              proxy_cache_tempfile, with proxy_cache_lock, and with neither
   depth      a small file below 1, 12, 55 and 120 directories, and a name that does not exist
-             there: plain, with disable_symlinks on, with open_file_cache
+             there: by default, with disable_symlinks on, with open_file_cache
   blocking   application code: pages of 10 kB from a handler in Rust, and from a WebAssembly
-             component (where that is built), beside nginx with php-fpm (which must be installed);
-             the handler beside Apache with mod_php (where it is); php-fpm behind both; threads
-             and memory over a million pages; what a static file waits
-             beside blocking work, and beside cold reads
-  tuning     what each knob of a reverse proxy is worth here, row by row as in a published study:
+             component (where built), beside nginx with php-fpm (must be installed); the handler
+             beside Apache with mod_php (where installed); php-fpm behind both; threads and
+             memory over a million pages; the waiting time of a static file beside blocking
+             work, and beside cold reads
+  tuning     the effect of each setting of a reverse proxy, row by row as in a published study:
              workers, affinity, connections, accept_mutex, multi_accept, upstream, keepalive, a
-             second backend, deferred, all of them, and return 200 alone; where load, proxy and
-             backend run; the targets of a tuned proxy; and advice for this machine
-  fairness   what a quiet client, who asks for a small file now and then, waits on a thread beside
-             busy ones: pipelines, uploads, tunnels, sessions of TCP and UDP, downloads, clients of
+             second backend, deferred, all of them, and return 200 alone; processors of load,
+             proxy and backend; the targets of a tuned proxy; and advice for this machine
+  fairness   the waiting time of a quiet client, which requests a small file from time to time,
+             on a thread beside busy ones: pipelines, uploads, tunnels, sessions of TCP and UDP, downloads, clients of
              one fill, pages of many parts, compression, TLS
 
 Usage: tidegate-bench instructions [--tidegate PATH] [--table FILE [--update]] [--only PATH]
@@ -146,39 +146,40 @@ Options of the suites:
   --varnish PATH        streaming: varnishd to compare with (default: its usual place)
   --traffic-server PATH streaming: traffic_server to compare with (default: its usual place)
   --only CASE           run this case (streaming: row) only; may be repeated
-  --rows REGEX          tuning: the rows whose names match, with those they are compared with
-  --list                name the cases
+  --rows REGEX          tuning: the rows whose names match, with the rows they are compared with
+  --list                print the names of the cases
   --rounds N            runs of each side, alternating (1 to 100; default quick, depth and
                         blocking 5, tuning and fairness 3, others 1)
   --seconds S           length of a run (quick, depth, blocking, tuning, fairness: 0.1 to 60,
-                        default 3, depth 1, tuning and fairness 2; steady: 1 to 600, default 60; the case crash takes no
-                        more than 10)
+                        default 3, depth 1, tuning and fairness 2; steady: 1 to 600, default 60; the
+                        case crash takes at most 10)
   --connections N       connections of the load (1 to 5000, default 64; depth 15, tuning 100)
   --idle-connections N  connections of the memory case (1 to 200000, default 10000)
   --clients N           streaming: clients (1 to 2000, default 100)
-  --files N             streaming: files that each asks for (1 to 1000; default 4 to 20)
+  --files N             streaming: files per client (1 to 1000; default 4 to 20)
   --object-mib M        streaming: size of a file (0.001 to 64, default 3; published: 30)
-  --origin-seconds LIST streaming: how long the origin takes for a file (default 0,1,3)
+  --origin-seconds LIST streaming: seconds in which the origin sends a file (default 0,1,3)
   --wine PATH           depth: instead, three ways to check names of files on Windows, in this
                         tidegate.exe under Wine (scripts/windows.sh bench builds and measures it)
-  --html FILE           streaming, depth, tuning: also write a page with drawings there
+  --html FILE           streaming, depth, tuning: also write a page with charts there
   --server-cpu N        processor of the servers (default: the first)
   --client-cpu N        processor of load and origin (default: the last)
   --json FILE           also write every run's figures there
-  --strict              quick, depth, blocking, tuning, fairness: missed targets and wrong answers are a failure (needs nginx)
-  --watchdog            quick, depth, tuning: have Tidegate tell of turns of its loop above 50 ms, as it
-                        does in the other suites; this costs it time
+  --strict              quick, depth, blocking, tuning, fairness: missed targets and wrong responses
+                        are a failure (needs nginx)
+  --watchdog            quick, depth, tuning: let Tidegate log event-loop iterations above 50 ms, as in
+                        the other suites; this costs CPU time
   --help                this text
 
-Notes tell what a bare loop of the same system calls costs in the same rounds, the least that a server
-can (quick), and HAProxy where it is installed (rows that proxy in quick and tuning, php in blocking).
+Notes give the cost of a bare loop of the same system calls in the same rounds, the lower bound of any
+server (quick), and of HAProxy where it is installed (proxy rows in quick and tuning, php in blocking).
 
-A ratio is Tidegate's figure divided by nginx's; a target is the largest ratio that is meant to
-hold. Spreads are minimum and maximum of the rounds; \"best\" is the ratio of the best rounds,
-which a busy machine disturbs least. Targets of the suite steady are about Tidegate's figure
+A ratio is Tidegate's figure divided by nginx's; a target is the largest acceptable
+ratio. Spreads are minimum and maximum of the rounds; \"best\" is the ratio of the best rounds,
+which a busy machine disturbs least. Targets of the suite steady apply to Tidegate's figure
 alone.
 
-The rows of streaming stand beside those that the study published for nginx with and without
+The rows of streaming are shown beside the study's published rows for nginx with and without
 its patch. Every body is compared byte by byte.
 
 Exit status: 0; 1 when a requirement on Tidegate is not met (all of the suite steady; those of
@@ -189,7 +190,7 @@ the others with --strict; in streaming a wrong body, or a file fetched twice wit
 /// Reads the arguments (without the program's name).
 ///
 /// # Errors
-/// In words, for unknown options and values out of bounds.
+/// A message for unknown options and values out of bounds.
 pub(crate) fn parse(
     arguments: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> Result<Command, String> {
@@ -266,7 +267,7 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
     Ok(Command::Run(Box::new(options)))
 }
 
-/// Refuses options that the suite has no use for.
+/// Refuses options of other suites.
 fn of_other_suites(options: &Options) -> Result<(), lexopt::Error> {
     let has_page = matches!(options.suite, Suite::Streaming | Suite::Depth | Suite::Tuning);
     if options.html.is_some() && !has_page {
@@ -282,7 +283,7 @@ fn of_other_suites(options: &Options) -> Result<(), lexopt::Error> {
 }
 
 impl Suite {
-    /// By its name on the command line.
+    /// Returns the suite of a name on the command line.
     fn named(name: &std::ffi::OsStr) -> Option<Suite> {
         let suite = match name.to_str()? {
             "quick" => Suite::Quick,
@@ -306,7 +307,7 @@ fn pattern(parser: &mut lexopt::Parser) -> Result<Rows, lexopt::Error> {
 
 const STEADY_SECONDS_MAX: f64 = 600.0;
 
-/// `0,1,3`: each at most [`ORIGIN_SECONDS_MAX`].
+/// Parses a list such as `0,1,3`: each at most [`ORIGIN_SECONDS_MAX`].
 fn seconds_list(parser: &mut lexopt::Parser) -> Result<Vec<f64>, lexopt::Error> {
     let value = parser.value()?.string()?;
     let seconds = value.split(',').map(|word| {
@@ -321,7 +322,7 @@ fn seconds_list(parser: &mut lexopt::Parser) -> Result<Vec<f64>, lexopt::Error> 
 const ORIGIN_SECONDS_MAX: f64 = 60.0;
 const MEBIBYTE: u64 = 1024 * 1024;
 
-/// A number within bounds (NaN is outside of any).
+/// Parses a number within bounds (NaN is outside of any).
 fn number<T>(parser: &mut lexopt::Parser, minimum: T, maximum: T) -> Result<T, lexopt::Error>
 where
     T: FromStr<Err: Into<Box<dyn std::error::Error + Send + Sync>>>

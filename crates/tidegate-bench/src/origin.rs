@@ -1,11 +1,11 @@
-//! An origin server to put behind the compared servers: one thread, epoll, prepared answers.
+//! The origin of the compared servers: one thread, epoll, prepared responses.
 //!
-//! - `/bytes?n=1024` answers at once; `&max-age=60` makes it cacheable.
+//! - `/bytes?n=1024` responds at once; `&max-age=60` makes it cacheable.
 //! - `/slow?ms=3000&bytes=1048576&chunks=100` streams evenly over the time given, the first part
-//!   after ms/chunks (with `&eager=1` at once), and remembers when each byte was sent.
+//!   after ms/chunks (with `&eager=1` at once), and records when each byte was sent.
 //!
-//! Requests are counted by target. Bodies are the target's pattern; arguments that mean nothing
-//! here tell objects apart.
+//! Requests are counted by target. Bodies are the target's pattern; other arguments distinguish
+//! objects.
 
 use std::collections::HashMap;
 use std::io;
@@ -28,14 +28,14 @@ pub(crate) struct Origin {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What one slow response sent: (when, body bytes by then).
+/// The progress of one slow response: (time, body bytes by then).
 pub(crate) type SentBytes = Vec<(Instant, u64)>;
 
-/// A slow response, whole or not.
+/// A slow response, complete or not.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
     pub target: Vec<u8>,
-    /// When its request was there.
+    /// When its request had arrived.
     pub begun: Instant,
     pub sent: SentBytes,
 }
@@ -44,7 +44,7 @@ impl Origin {
     /// Starts on a free loopback port. The thread inherits the caller's processor affinity.
     ///
     /// # Errors
-    /// When no port or thread can be had.
+    /// When no port or thread is available.
     pub(crate) fn start() -> io::Result<Origin> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let address = listener.local_addr()?;
@@ -62,7 +62,7 @@ impl Origin {
         self.address
     }
 
-    /// How often a target was asked for.
+    /// The number of requests for a target.
     pub(crate) fn requests(&self, target: &str) -> u64 {
         let counters = locked(&self.shared.counters);
         counters.get(target.as_bytes()).map_or(0, |count| count.load(Ordering::Relaxed))
@@ -87,7 +87,7 @@ impl Drop for Origin {
     }
 }
 
-/// State that the thread and the owner both see.
+/// State of both the thread and the owner.
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
@@ -100,16 +100,16 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a target asks for.
+/// The response that a target selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum ResponseKind {
     Fixed { bytes: u64, max_age: Option<u64> },
     Slow { bytes: u64, chunks: u64, duration: Duration, eager: bool, max_age: Option<u64> },
     NotFound,
 }
 
-/// Reads a target; what is out of bounds or unknown is not found.
-pub(crate) fn parse_target(target: &[u8]) -> Answer {
+/// Parses a target; values out of bounds and unknown paths are not found.
+pub(crate) fn parse_target(target: &[u8]) -> ResponseKind {
     let (path, query) = match memchr::memchr(b'?', target) {
         Some(at) => (&target[..at], &target[at + 1..]),
         None => (target, &b""[..]),
@@ -122,8 +122,8 @@ pub(crate) fn parse_target(target: &[u8]) -> Answer {
     let max_age = argument(b"max-age", u64::from(u32::MAX));
     match path {
         b"/bytes" => match argument(b"n", BODY_BYTES_MAX) {
-            Some(bytes) => Answer::Fixed { bytes, max_age },
-            None => Answer::NotFound,
+            Some(bytes) => ResponseKind::Fixed { bytes, max_age },
+            None => ResponseKind::NotFound,
         },
         b"/slow" => {
             let duration = argument(b"ms", SLOW_MILLISECONDS_MAX).map(Duration::from_millis);
@@ -132,22 +132,22 @@ pub(crate) fn parse_target(target: &[u8]) -> Answer {
             let eager = argument(b"eager", 1) == Some(1);
             match (duration, bytes, chunks) {
                 (Some(duration), Some(bytes), Some(chunks)) => {
-                    Answer::Slow { bytes, chunks, duration, eager, max_age }
+                    ResponseKind::Slow { bytes, chunks, duration, eager, max_age }
                 }
-                _ => Answer::NotFound,
+                _ => ResponseKind::NotFound,
             }
         }
-        _ => Answer::NotFound,
+        _ => ResponseKind::NotFound,
     }
 }
 
 /// The head of a response, with validators and, if wanted, freshness.
-pub(crate) fn response_head(answer: &Answer) -> Vec<u8> {
-    let (status, bytes, max_age) = match answer {
-        Answer::Fixed { bytes, max_age } | Answer::Slow { bytes, max_age, .. } => {
+pub(crate) fn response_head(kind: &ResponseKind) -> Vec<u8> {
+    let (status, bytes, max_age) = match kind {
+        ResponseKind::Fixed { bytes, max_age } | ResponseKind::Slow { bytes, max_age, .. } => {
             ("200 OK", *bytes, *max_age)
         }
-        Answer::NotFound => ("404 Not Found", 0, None),
+        ResponseKind::NotFound => ("404 Not Found", 0, None),
     };
     let freshness = max_age.map_or(String::new(), |s| format!("Cache-Control: max-age={s}\r\n"));
     format!(

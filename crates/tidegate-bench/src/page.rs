@@ -1,11 +1,11 @@
-//! What all pages share. A page needs no other file and no script.
+//! Parts of all pages. A page needs no other file and no script.
 
 use std::fmt::Write as _;
 
 use crate::chart::escaped;
 use crate::report::{Environment, heading};
 
-/// The begin of a page: its title, and where the figures were taken.
+/// Begins a page: its title, and the environment of the figures.
 pub(crate) fn begin(title: &str, environment: &Environment) -> String {
     let title = escaped(title);
     let mut page =

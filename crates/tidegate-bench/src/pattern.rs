@@ -1,9 +1,9 @@
-//! What bodies consist of: bytes that depend on the object and on the place in it, so that a
-//! checked body shows holes, shifts, repetitions and parts of other objects.
+//! Contents of bodies: bytes that depend on the object and on the offset in it, so that a
+//! check detects holes, shifts, repetitions and parts of other objects.
 
 /// The body of the object that `target` names, `bytes` long.
 pub(crate) fn body(target: &[u8], bytes: u64) -> Vec<u8> {
-    // FNV-1a: any hash will do that tells the targets apart.
+    // FNV-1a: any hash that distinguishes the targets is sufficient.
     let seed = target.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
     });

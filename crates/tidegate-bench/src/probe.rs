@@ -7,28 +7,28 @@ use std::time::Duration;
 use crate::load::Ask;
 use crate::response::{Progress, ResponseReader};
 
-/// A whole answer.
+/// A complete response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct Response {
     pub status: u16,
     pub body: Vec<u8>,
     /// `X-Cache: HIT`.
     pub hit: bool,
 }
 
-impl Answer {
-    /// Whether this is the right answer.
+impl Response {
+    /// Whether this is the correct response.
     pub(crate) fn suits(&self, ask: &Ask) -> bool {
         let body = ask.body.as_ref().is_none_or(|body| body[..] == self.body[..]);
         self.status == ask.status && self.body.len() as u64 == ask.body_bytes && body
     }
 }
 
-/// Why there is no answer.
+/// The reason why there is no response.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// The connection ended before the first byte.
-    Unanswered,
+    NoResponse,
     /// Anything else.
     Other(io::Error),
 }
@@ -39,23 +39,23 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Asks for a target and reads the answer to its end. Connecting and each read take at most
+/// Requests a target and reads the response to its end. Connecting and each read take at most
 /// `patience`.
 ///
 /// # Errors
-/// No connection, no answer in time, or one that makes no sense or has more than
+/// No connection, no response in time, or one that is invalid or has more than
 /// [`BODY_BYTES_MAX`].
 pub(crate) fn ask(
     address: SocketAddr,
     target: &str,
     patience: Duration,
-) -> Result<Answer, Failure> {
+) -> Result<Response, Failure> {
     let mut stream = TcpStream::connect_timeout(&address, patience)?;
     stream.set_read_timeout(Some(patience))?;
     stream.set_write_timeout(Some(patience))?;
     let request = format!("GET {target} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     match stream.write_all(request.as_bytes()) {
-        Err(error) if is_ended(&error) => return Err(Failure::Unanswered),
+        Err(error) if is_ended(&error) => return Err(Failure::NoResponse),
         result => result?,
     }
     let (mut reader, mut body) = (ResponseReader::default(), Vec::new());
@@ -66,7 +66,7 @@ pub(crate) fn ask(
             result => result?,
         };
         if count == 0 && reader.is_untouched() {
-            return Err(Failure::Unanswered);
+            return Err(Failure::NoResponse);
         }
         let progress = if count == 0 {
             reader.end()
@@ -75,8 +75,10 @@ pub(crate) fn ask(
         };
         match progress {
             Ok(Progress::Partial) if body.len() <= BODY_BYTES_MAX => {}
-            Ok(Progress::Complete { status, hit, .. }) => return Ok(Answer { status, body, hit }),
-            other => return Err(io::Error::other(format!("wrong answer: {other:?}")).into()),
+            Ok(Progress::Complete { status, hit, .. }) => {
+                return Ok(Response { status, body, hit });
+            }
+            other => return Err(io::Error::other(format!("wrong response: {other:?}")).into()),
         }
     }
 }
@@ -101,10 +103,10 @@ impl Kept {
         Ok(Kept { stream, reader: ResponseReader::default(), buffer: vec![0; 16 * 1024] })
     }
 
-    /// Asks for a target: the answer's status, and the length of its body.
+    /// Requests a target: returns the status of the response, and the length of its body.
     ///
     /// # Errors
-    /// The connection ends, nothing comes in time, or what comes makes no sense.
+    /// The connection ends, no response arrives in time, or it is invalid.
     pub(crate) fn ask(&mut self, target: &str) -> io::Result<(u16, u64)> {
         self.stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: kept\r\n\r\n").as_bytes())?;
         loop {
@@ -117,7 +119,7 @@ impl Kept {
                 Ok(Progress::Complete { status, body_bytes, .. }) => {
                     return Ok((status, body_bytes));
                 }
-                Err(fault) => return Err(io::Error::other(format!("wrong answer: {fault:?}"))),
+                Err(fault) => return Err(io::Error::other(format!("wrong response: {fault:?}"))),
             }
         }
     }

@@ -1,15 +1,15 @@
-//! What /proc says: processor time and memory of a server's processes, and the machine's name.
+//! Reads /proc: processor time and memory of a server's processes, and the machine's name.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
 
-/// One line of /proc/PID/stat, as far as it is needed.
+/// The needed fields of a line of /proc/PID/stat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub parent: i32,
-    /// Only its exit status is left of it.
+    /// The process is a zombie.
     pub ended: bool,
     /// Clock ticks in user mode, of all threads, ended ones included.
     pub user_ticks: u64,
@@ -30,7 +30,7 @@ impl CpuTime {
         self.user + self.system
     }
 
-    /// What was used since `earlier`; a process that ended in between counts as nothing.
+    /// Returns the time used since `earlier`; a process that ended in between counts as zero.
     pub(crate) fn since(self, earlier: CpuTime) -> CpuTime {
         CpuTime {
             user: (self.user - earlier.user).max(0.0),
@@ -92,7 +92,7 @@ pub(crate) fn proportional_memory(processes: &[i32]) -> io::Result<u64> {
     Ok(total)
 }
 
-/// Time that one processor spent on anything since boot, from /proc/stat; zero if unknown.
+/// Busy time of one processor since boot, from /proc/stat; zero if unknown.
 pub(crate) fn processor_busy(cpu: usize) -> CpuTime {
     busy(Some(cpu))
 }
@@ -109,7 +109,7 @@ fn busy(cpu: Option<usize>) -> CpuTime {
     CpuTime { user: user as f64 * tick, system: system as f64 * tick }
 }
 
-/// What a process has open: descriptors and what they are, such as `socket:[4711]`.
+/// Returns the open descriptors of a process with their targets, such as `socket:[4711]`.
 pub(crate) fn descriptors(process: i32) -> Vec<(i32, String)> {
     let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     let opened = entries.filter_map(|entry| {

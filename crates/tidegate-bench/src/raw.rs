@@ -1,6 +1,6 @@
-//! The least that a server can do: a loop that answers every read with the same bytes or the same file, or passes
-//! the bytes of pairs of connections. It knows neither HTTP nor limits; what it costs is the kernel's share of a request,
-//! below which no server gets that makes the same calls. The load closes all connections when it has ended.
+//! The lower bound of a server's cost: a loop that responds to each read with the same bytes or the same file, or passes
+//! the bytes of pairs of connections on. It has neither HTTP nor limits; its cost is the kernel's share of a request,
+//! the minimum for any server with the same system calls. The load closes all connections at its end.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -16,20 +16,20 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
-/// What it does with what it reads.
+/// The response to each read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
-    /// Answers with a body of so many bytes.
-    Answer(u64),
-    /// Answers with a file of so many bytes, by `sendfile`.
+    /// A body of this number of bytes.
+    Respond(u64),
+    /// A file of this number of bytes, by `sendfile`.
     SendFile(u64),
-    /// Passes it to the origin, and what that sends back.
+    /// Passed to the origin, and the origin's bytes back.
     Pass,
 }
 
-/// First argument of a process that is one.
+/// First argument of such a process.
 const COMMAND: &str = "raw-loop";
-/// Stands before the length of a file.
+/// Prefix of the length of a file.
 const FILE: &str = "file:";
 /// Connections within one machine are not paced, as Tidegate's.
 const CONGESTION_CONTROL: &str = "reno";
@@ -43,7 +43,7 @@ pub(crate) fn add_arguments(
 ) {
     command.arg(COMMAND).arg(listen.to_string());
     match work {
-        Work::Answer(bytes) => command.arg(bytes.to_string()),
+        Work::Respond(bytes) => command.arg(bytes.to_string()),
         Work::SendFile(bytes) => command.arg(format!("{FILE}{bytes}")),
         Work::Pass => command.arg(origin.to_string()),
     };
@@ -66,7 +66,7 @@ fn serve(listen: &str, what: &str) -> Result<(), String> {
     } else if let Some(bytes) = what.strip_prefix(FILE).and_then(number) {
         file(bytes)
     } else if let Some(bytes) = number(what) {
-        Ok(Reply::Bytes(answer(bytes)))
+        Ok(Reply::Bytes(response(bytes)))
     } else {
         return Err(format!("neither an origin nor a number of bytes: {what}"));
     };
@@ -74,11 +74,11 @@ fn serve(listen: &str, what: &str) -> Result<(), String> {
     looped.and_then(Loop::run).map_err(|error| error.to_string())
 }
 
-/// What becomes of what is read.
+/// The destination of received bytes.
 enum Reply {
     Pass(SocketAddr),
     Bytes(Vec<u8>),
-    /// A head, and a file of so many bytes.
+    /// A head, and a file of this number of bytes.
     File(Vec<u8>, File, u64),
 }
 
@@ -88,7 +88,7 @@ fn file(bytes: usize) -> io::Result<Reply> {
     Ok(Reply::File(head(bytes), file, bytes as u64))
 }
 
-fn answer(bytes: usize) -> Vec<u8> {
+fn response(bytes: usize) -> Vec<u8> {
     [head(bytes), vec![b'x'; bytes]].concat()
 }
 
@@ -105,7 +105,7 @@ struct Loop {
     listener: TcpListener,
     reply: Reply,
     epoll: OwnedFd,
-    /// Where what is read on a descriptor goes: to its own connection, or to the other one of the pair.
+    /// Sends the bytes of a descriptor on: to its own connection, or to the other one of the pair.
     ways: HashMap<u64, (Rc<TcpStream>, Rc<TcpStream>), foldhash::fast::RandomState>,
 }
 
@@ -168,7 +168,7 @@ impl Loop {
         Ok(())
     }
 
-    /// An error is the end of the connection. So is an answer that the socket does not take whole.
+    /// An error is the end of the connection. So is a response that the socket does not accept completely.
     fn pass(&self, number: u64, buffer: &mut [u8]) -> io::Result<()> {
         let Some((from, to)) = self.ways.get(&number) else { return Ok(()) };
         let read = match rustix::net::recv(&**from, &mut *buffer, RecvFlags::empty()) {
@@ -180,7 +180,7 @@ impl Loop {
         }
         match &self.reply {
             Reply::Pass(_) => send(to, &buffer[..read], SendFlags::NOSIGNAL),
-            Reply::Bytes(answer) => send(to, answer, SendFlags::NOSIGNAL),
+            Reply::Bytes(bytes) => send(to, bytes, SendFlags::NOSIGNAL),
             Reply::File(head, file, bytes) => {
                 send(to, head, SendFlags::NOSIGNAL | SendFlags::MORE)?;
                 send_file(to, file, *bytes)
@@ -233,8 +233,8 @@ mod tests {
     }
 
     #[test]
-    fn answers_and_passes_as_often_as_it_is_asked() {
-        let origin = start(Reply::Bytes(answer(100)));
+    fn responds_and_passes_on_each_request() {
+        let origin = start(Reply::Bytes(response(100)));
         let passing = start(Reply::Pass(origin));
         // More than a socket takes at once.
         let large = 20 << 20;
@@ -244,9 +244,9 @@ mod tests {
             let mut client = TcpStream::connect(address).unwrap();
             for _ in 0..3 {
                 client.write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
-                let mut received = vec![0; answer(bytes).len()];
+                let mut received = vec![0; response(bytes).len()];
                 client.read_exact(&mut received).unwrap();
-                assert!(received == answer(bytes), "{bytes}");
+                assert!(received == response(bytes), "{bytes}");
             }
         }
     }

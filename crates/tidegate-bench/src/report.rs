@@ -1,4 +1,4 @@
-//! The report: an aligned table for people, JSON for programs.
+//! The report: an aligned table for users, JSON for programs.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use crate::server::Binary;
 use crate::statistics::{Limit, Spread, Verdict};
 use crate::suites::{CaseReport, Row};
 
-/// Where and with what the figures were taken.
+/// The machine and the programs of the figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Environment {
     pub kernel: String,
@@ -119,7 +119,7 @@ pub(crate) fn json(environment: &Environment, reports: &[CaseReport]) -> Json {
     ])
 }
 
-/// Names and values of what stands above the figures.
+/// Names and values of the lines above the figures.
 pub(crate) fn heading(environment: &Environment) -> [(&'static str, &str); 5] {
     [
         ("tidegate", &environment.tidegate),

@@ -1,6 +1,6 @@
 //! Reads one HTTP/1.1 response at a time, counting its body (RFC 9112 sections 4, 6 and 7).
 //!
-//! Only what the compared servers send to the suites' requests is understood: bodies with
+//! Only the responses of the compared servers are supported: bodies with
 //! Content-Length, chunked, or up to the end of the connection.
 
 use memchr::memmem;
@@ -9,7 +9,7 @@ use chunked::Chunked;
 
 mod chunked;
 
-/// What a response head says about the body and the connection.
+/// The framing of a response's body, and the end of its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub status: u16,
@@ -20,7 +20,7 @@ pub(crate) struct Head {
     pub hit: bool,
 }
 
-/// How the end of a body is found (RFC 9112 section 6.3).
+/// The framing of a body (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     Length(u64),
@@ -29,9 +29,9 @@ pub(crate) enum Framing {
     UntilEnd,
 }
 
-/// Why a response cannot be counted.
+/// The reason why a response is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fault {
+pub(crate) enum ResponseError {
     HeadMalformed,
     HeadTooLong,
     /// A coding other than chunked.
@@ -57,7 +57,7 @@ pub(crate) enum Progress {
 /// Incremental reader; after `Complete` it is ready for the next response.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseReader {
-    /// A head that came in pieces.
+    /// The received part of an incomplete head.
     pending: Vec<u8>,
     head: Option<Head>,
     chunked: Chunked,
@@ -68,12 +68,12 @@ impl ResponseReader {
     /// Takes the bytes of one read.
     ///
     /// # Errors
-    /// A malformed head or body, or bytes past the response's end (nothing was asked for them).
-    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Progress, Fault> {
+    /// A malformed head or body, or bytes past the end of the response (no request was sent for them).
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Result<Progress, ResponseError> {
         self.feed_into(bytes, &mut |_, _| {})
     }
 
-    /// The same; `body` gets each part of the decoded body and its place in it.
+    /// Like [`ResponseReader::feed`]; `body` gets each part of the decoded body and its offset.
     ///
     /// # Errors
     /// As [`ResponseReader::feed`].
@@ -81,7 +81,7 @@ impl ResponseReader {
         &mut self,
         bytes: &[u8],
         body: &mut impl FnMut(u64, &[u8]),
-    ) -> Result<Progress, Fault> {
+    ) -> Result<Progress, ResponseError> {
         if let Some(head) = self.head {
             return self.feed_body(head, bytes, body);
         }
@@ -106,14 +106,14 @@ impl ResponseReader {
     ///
     /// # Errors
     /// `ClosedEarly` when more was announced.
-    pub(crate) fn end(&mut self) -> Result<Progress, Fault> {
+    pub(crate) fn end(&mut self) -> Result<Progress, ResponseError> {
         match self.head {
             Some(head) if head.framing == Framing::UntilEnd => Ok(self.complete(head)),
-            _ => Err(Fault::ClosedEarly),
+            _ => Err(ResponseError::ClosedEarly),
         }
     }
 
-    /// Whether no byte of a response in progress has come.
+    /// Whether no byte of a response in progress has arrived.
     pub(crate) fn is_untouched(&self) -> bool {
         self.head.is_none() && self.pending.is_empty()
     }
@@ -123,7 +123,7 @@ impl ResponseReader {
         head: Head,
         bytes: &[u8],
         body: &mut impl FnMut(u64, &[u8]),
-    ) -> Result<Progress, Fault> {
+    ) -> Result<Progress, ResponseError> {
         self.head = Some(head);
         self.chunked = Chunked::default();
         self.feed_body(head, bytes, body)
@@ -134,7 +134,7 @@ impl ResponseReader {
         head: Head,
         bytes: &[u8],
         body: &mut impl FnMut(u64, &[u8]),
-    ) -> Result<Progress, Fault> {
+    ) -> Result<Progress, ResponseError> {
         let received = &mut self.body_received;
         let mut take = |part: &[u8]| {
             body(*received, part);
@@ -148,7 +148,7 @@ impl ResponseReader {
             Framing::Length(length) => {
                 take(bytes);
                 if self.body_received > length {
-                    return Err(Fault::BytesAfterEnd);
+                    return Err(ResponseError::BytesAfterEnd);
                 }
                 self.body_received == length
             }
@@ -168,17 +168,21 @@ impl ResponseReader {
     }
 }
 
-/// Reads a head when it is whole: the head and its length in bytes, or `None` for "more".
-pub(crate) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, Fault> {
+/// Reads a complete head: returns it and its length in bytes, or `None` if it is incomplete.
+pub(crate) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, ResponseError> {
     let Some(end) = memmem::find(bytes, b"\r\n\r\n") else {
-        return if bytes.len() > HEAD_BYTES_MAX { Err(Fault::HeadTooLong) } else { Ok(None) };
+        return if bytes.len() > HEAD_BYTES_MAX {
+            Err(ResponseError::HeadTooLong)
+        } else {
+            Ok(None)
+        };
     };
     // "HTTP/1.1 200": the status is at a fixed place (RFC 9112 section 4).
     if end < 12 || !bytes.starts_with(b"HTTP/1.") {
-        return Err(Fault::HeadMalformed);
+        return Err(ResponseError::HeadMalformed);
     }
     let status = decimal(&bytes[9..12]).and_then(|status| u16::try_from(status).ok());
-    let status = status.ok_or(Fault::HeadMalformed)?;
+    let status = status.ok_or(ResponseError::HeadMalformed)?;
     let close = bytes[7] == b'0';
     let mut head = Head { status, framing: Framing::UntilEnd, close, hit: false };
     let mut line_start = memmem::find(&bytes[..end + 2], b"\r\n").map_or(end + 2, |at| at + 2);
@@ -194,21 +198,21 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, Fault> {
     Ok(Some((head, end + 4)))
 }
 
-fn read_field(line: &[u8], head: &mut Head) -> Result<(), Fault> {
+fn read_field(line: &[u8], head: &mut Head) -> Result<(), ResponseError> {
     // Names that matter begin with C, T or X; the others are skipped without a comparison.
     if !matches!(line.first(), Some(b'c' | b'C' | b't' | b'T' | b'x' | b'X')) {
         return Ok(());
     }
-    let Some(colon) = memchr::memchr(b':', line) else { return Err(Fault::HeadMalformed) };
+    let Some(colon) = memchr::memchr(b':', line) else { return Err(ResponseError::HeadMalformed) };
     let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
     if name.eq_ignore_ascii_case(b"content-length") {
-        let length = decimal(value).ok_or(Fault::HeadMalformed)?;
+        let length = decimal(value).ok_or(ResponseError::HeadMalformed)?;
         set_framing(head, Framing::Length(length))?;
     } else if name.eq_ignore_ascii_case(b"connection") {
         head.close = value.eq_ignore_ascii_case(b"close");
     } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
         if !value.eq_ignore_ascii_case(b"chunked") {
-            return Err(Fault::TransferEncoding);
+            return Err(ResponseError::TransferEncoding);
         }
         set_framing(head, Framing::Chunked)?;
     } else if name.eq_ignore_ascii_case(b"x-cache") {
@@ -217,10 +221,10 @@ fn read_field(line: &[u8], head: &mut Head) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A second statement about the length is what request smuggling is made of: never right.
-fn set_framing(head: &mut Head, framing: Framing) -> Result<(), Fault> {
+/// A second length is an error, since request smuggling uses it.
+fn set_framing(head: &mut Head, framing: Framing) -> Result<(), ResponseError> {
     if head.framing != Framing::UntilEnd {
-        return Err(Fault::HeadMalformed);
+        return Err(ResponseError::HeadMalformed);
     }
     head.framing = framing;
     Ok(())

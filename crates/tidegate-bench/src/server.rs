@@ -37,12 +37,12 @@ pub(crate) use others::write_config as write_other_config;
 pub(crate) struct Binary {
     pub kind: Kind,
     pub path: PathBuf,
-    /// First line of what it prints about that.
+    /// First line of its version output.
     pub version: String,
 }
 
 impl Binary {
-    /// Asks a program for its version.
+    /// Reads the version of a program.
     ///
     /// # Errors
     /// When it cannot be run.
@@ -57,7 +57,7 @@ impl Binary {
         Ok(Binary { kind, path: path.to_owned(), version })
     }
 
-    /// Whether it knows directives that nginx does not.
+    /// Whether it has directives that nginx does not have.
     fn is_tidegate(&self) -> bool {
         self.kind == Kind::Nginx && self.version.contains("tidegate")
     }
@@ -78,18 +78,18 @@ fn in_path(name: &Path) -> PathBuf {
     found.into_iter().find(|path| path.is_file()).unwrap_or_else(|| name.to_owned())
 }
 
-/// What a server is started for.
+/// The purpose of a server, with its settings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Job {
     pub scenario: Scenario,
     pub origin: SocketAddr,
     pub worker_connections: u64,
-    /// Ask for `proxy_cache_tempfile` if the server knows it.
+    /// Configure `proxy_cache_tempfile` if the server has it.
     pub tempfile_directive: bool,
     /// Run a copy of the program: another process of the same file takes a share of the pages
-    /// that it maps, so that proportional sizes would change as such processes come and go.
+    /// that it maps, so that proportional sizes would change as such processes start and end.
     pub private_copy: bool,
-    /// Have Tidegate tell of long turns of its loop; see [`watchdog`].
+    /// Let Tidegate log long event-loop iterations; see [`watchdog`].
     pub watchdog: bool,
     /// Processors to run on.
     pub place: Place,
@@ -112,12 +112,12 @@ impl Server {
     /// Starts the server and waits until it accepts connections.
     ///
     /// # Errors
-    /// What the server printed when it ended instead, in words.
+    /// The output of the server when it ended instead.
     pub(crate) fn start(binary: &Binary, job: Job) -> Result<Server, String> {
         let mut job = Job { watchdog: job.watchdog && binary.is_tidegate(), ..job };
         let mut without_tempfile = false;
         let mut failure = String::new();
-        // The free port found may be taken by somebody else before the server binds it.
+        // Another process may take the free port before the server binds it.
         for _ in 0..START_ATTEMPTS {
             match Server::try_start(binary, job, without_tempfile) {
                 Ok(server) => return Ok(server),
@@ -214,7 +214,7 @@ impl Server {
 
     /// Ends the process that was started: gracefully, then fast, then for good.
     fn stop(&mut self) {
-        // Reloads and crashes bring new ones.
+        // Reloads and crashes start new ones.
         self.workers.extend(self.processes());
         // QUIT is graceful to nginx alone.
         let signals = [Signal::QUIT, Signal::TERM];
@@ -311,7 +311,7 @@ fn make_deep_files(root: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Puts the configuration in place at once: a server never sees half of it.
+/// Replaces the configuration atomically: a server never reads half of it.
 fn write_config(directory: &Path, job: Job, listen: SocketAddr, generation: u32) -> io::Result<()> {
     let setup = Setup {
         scenario: job.scenario,

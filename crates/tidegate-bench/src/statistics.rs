@@ -1,4 +1,4 @@
-//! Medians and spreads of a few runs, and the verdict against a target.
+//! Medians and spreads of a few runs, and their comparison with a target.
 
 /// The middle and the extremes of the runs of one side.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +36,7 @@ impl Spread {
     }
 }
 
-/// What a ratio says about its target.
+/// The result of comparing a ratio with its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// The ratio is at most the target.
@@ -50,7 +50,7 @@ pub(crate) enum Verdict {
 }
 
 impl Verdict {
-    /// Judges the median ratio; any failed request makes the figures void.
+    /// Compares the median ratio; any failed request makes the figures void.
     pub(crate) fn of(ratio: Option<Spread>, target: Option<f64>, errors: u64) -> Verdict {
         if errors > 0 {
             return Verdict::Errors;
@@ -73,7 +73,7 @@ impl Verdict {
     }
 }
 
-/// What one side's figure must be, whatever the other side's is.
+/// A requirement on one side's figure, independent of the other side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Limit {
     Exactly(f64),
@@ -99,15 +99,16 @@ impl Limit {
         matches!(self, Limit::MedianAtMost(_) | Limit::MedianAtLeast(_))
     }
 
-    /// Judges every run of a side; NaN stands for a run that was too short to tell.
+    /// Checks each run of a side; NaN is a run that was too short to measure.
     pub(crate) fn judge(self, values: &[f64]) -> Verdict {
-        let mut told: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
-        if let (true, Some(spread)) = (self.is_goal(), Spread::of(&told)) {
-            told = vec![spread.median];
+        let mut numbers: Vec<f64> =
+            values.iter().copied().filter(|value| !value.is_nan()).collect();
+        if let (true, Some(spread)) = (self.is_goal(), Spread::of(&numbers)) {
+            numbers = vec![spread.median];
         }
-        if told.is_empty() && !values.is_empty() {
+        if numbers.is_empty() && !values.is_empty() {
             Verdict::None
-        } else if !told.is_empty() && told.iter().all(|value| self.holds(*value)) {
+        } else if !numbers.is_empty() && numbers.iter().all(|value| self.holds(*value)) {
             Verdict::Met
         } else {
             Verdict::Missed
@@ -126,7 +127,7 @@ impl std::fmt::Display for Limit {
     }
 }
 
-/// How long a byte waited on average, in seconds, between being sent by the origin and being
+/// Returns the mean waiting time of a byte, in seconds, between being sent by the origin and being
 /// read by a client. Both lists are (seconds, total bytes by then), in order. Bytes that never
 /// arrived are left out; zero when there is none at all.
 pub(crate) fn average_byte_wait(sent: &[(f64, u64)], arrived: &[(f64, u64)]) -> f64 {

@@ -2,8 +2,8 @@
 //! misses, taken again on this machine.
 //!
 //! An origin sends each file over a given time in ten parts a second. Many clients walk the same
-//! files. What is told of a server: how often it asked the origin, how long bytes waited, when the
-//! first one came, and what that cost. Rows of servers that are not installed are left out.
+//! files. Reported for a server: requests to the origin, waiting time of bytes, time to the
+//! first byte, and cost. Rows of servers that are not installed are left out.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -37,11 +37,11 @@ pub(crate) struct Entry {
     pub mode: &'static str,
     program: Program,
     sharing: Sharing,
-    /// Everything is in the cache before the clients come.
+    /// Everything is in the cache before the clients connect.
     warm: bool,
 }
 
-/// Whose row it is.
+/// The server of the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Program {
     Tidegate,
@@ -106,7 +106,7 @@ pub(crate) struct Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     pub warm: bool,
-    /// How long the origin takes for a file.
+    /// The time in which the origin sends a file.
     pub seconds: f64,
     pub files: usize,
     pub rows: Vec<Row>,
@@ -131,7 +131,7 @@ pub(crate) struct Study {
 }
 
 impl Study {
-    /// Measures everything that the options ask for.
+    /// Measures everything that the options select.
     pub(crate) fn measure(context: &Context, environment: Environment) -> Study {
         let options = &context.options;
         let cold = options.origin_seconds.iter().map(|seconds| (false, *seconds));
@@ -158,7 +158,7 @@ impl Study {
         }
     }
 
-    /// What of Tidegate's rows is not as it must be, in words.
+    /// Returns the unmet requirements of Tidegate's rows, as text.
     pub(crate) fn unmet(&self) -> Vec<String> {
         let mut unmet = Vec::new();
         for section in &self.sections {
@@ -182,7 +182,7 @@ fn unmet_of(section: &Section, row: &Row) -> Vec<String> {
     let is_shared = section.warm || row.entry.sharing != Sharing::Plain;
     for run in &row.runs {
         if run.wrong > 0.0 {
-            unmet.push(format!("{} wrong answers", run.wrong));
+            unmet.push(format!("{} wrong responses", run.wrong));
         }
         if is_shared && run.origin_requests != wanted {
             unmet.push(format!("{} origin requests, not {wanted}", run.origin_requests));
@@ -191,7 +191,7 @@ fn unmet_of(section: &Section, row: &Row) -> Vec<String> {
     unmet
 }
 
-/// Files that take some seconds in all: enough to tell the cost, not enough to bore.
+/// Files that take some seconds in all: enough to measure the cost.
 fn usual_files(seconds: f64, object_bytes: u64) -> usize {
     let by_bytes = (FULL_SPEED_BYTES / object_bytes.max(1)) as usize;
     let files = if seconds == 0.0 { by_bytes } else { (SLOW_SECONDS / seconds) as usize };
@@ -216,7 +216,7 @@ fn measure_section(context: &Context, mut section: Section) -> Section {
         return section;
     }
     let files = files(&section, options.object_bytes);
-    // Rounds outside, so that a slow drift of the machine meets all rows alike.
+    // Rounds outside, so that a slow drift of the machine affects all rows alike.
     for round in 1..=options.rounds {
         for row in &mut section.rows {
             let place = format!("{} s: round {round}/{}", section.seconds, options.rounds);
@@ -227,7 +227,7 @@ fn measure_section(context: &Context, mut section: Section) -> Section {
     section
 }
 
-/// One more round of a row; what came of it in words.
+/// Measures one more round of a row; returns its result as text.
 fn measure_row(context: &Context, row: &mut Row, files: &[Ask]) -> String {
     let measured = match row.entry.binary(context) {
         Some(binary) => measure_once(context, binary, row.entry, files),
@@ -251,7 +251,7 @@ fn measure_row(context: &Context, row: &mut Row, files: &[Ask]) -> String {
     }
 }
 
-/// The files of a section. Their names tell sections apart, not servers: each has its own cache.
+/// The files of a section. Their names differ between sections, not between servers: each has its own cache.
 fn files(section: &Section, bytes: u64) -> Vec<Ask> {
     let milliseconds = (section.seconds * 1e3).round() as u64;
     let parts = ((section.seconds * PARTS_PER_SECOND).round() as u64).max(1);
@@ -271,7 +271,7 @@ fn measure_once(
 ) -> Result<Run, String> {
     let job = context.job(Scenario::Study(entry.sharing), 8 * context.options.clients as u64 + 256);
     let server = Server::start(binary, job)?;
-    answers(&server)?;
+    wait_for_response(&server)?;
     let walk =
         |clients| walk(server.address(), files, clients).map_err(|e| format!("clients: {e}"));
     if entry.warm {
@@ -294,13 +294,13 @@ fn measure_once(
     })
 }
 
-/// Waits until a server does more than listen: some take connections long before.
-fn answers(server: &Server) -> Result<(), String> {
+/// Waits until a server responds: some accept connections long before.
+fn wait_for_response(server: &Server) -> Result<(), String> {
     let end = Instant::now() + READY_TIMEOUT;
     loop {
         let failure = match probe::ask(server.address(), "/bytes?n=1", READY_TIMEOUT) {
-            Ok(answer) if answer.status == 200 => return Ok(()),
-            Ok(answer) => format!("status {}", answer.status),
+            Ok(response) if response.status == 200 => return Ok(()),
+            Ok(response) => format!("status {}", response.status),
             Err(error) => format!("{error:?}"),
         };
         if Instant::now() > end {
@@ -310,7 +310,7 @@ fn answers(server: &Server) -> Result<(), String> {
     }
 }
 
-/// The largest memory seen, in bytes; looked at every [`SAMPLE_EVERY`].
+/// The largest memory, in bytes; sampled every [`SAMPLE_EVERY`].
 fn peak_memory(server: &Server, stop: &AtomicBool) -> u64 {
     let mut peak = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -322,9 +322,9 @@ fn peak_memory(server: &Server, stop: &AtomicBool) -> u64 {
 
 /// As in the study.
 const PARTS_PER_SECOND: f64 = 10.0;
-/// What one client gets in all where the origin is not the brake.
+/// Bytes of one client where the origin is not the limit.
 const FULL_SPEED_BYTES: u64 = 60 * 1024 * 1024;
-/// How long a row takes at least where it is.
+/// Shortest time of a row where the origin is the limit.
 const SLOW_SECONDS: f64 = 8.0;
 const FILES_MAX: usize = 20;
 const READY_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! What a suite is made of: cases, runs of two sides in turn, rows of figures.
+//! The parts of a suite: cases, alternating runs of two sides, rows of figures.
 
 use std::net::SocketAddr;
 
@@ -57,7 +57,7 @@ impl Case {
         }
     }
 
-    /// What the case does and, if it has one, its target.
+    /// A description of the case and, if it has one, its target.
     pub(crate) fn about(&self) -> String {
         match self {
             Case::Quick(quick::Case { about, target: Some(target), .. }) => {
@@ -84,7 +84,7 @@ pub(crate) fn measure(context: &Context, cases: &[Case]) -> Vec<CaseReport> {
     reports
 }
 
-/// The cases chosen, with those that their figures are compared with.
+/// Returns the chosen cases, with those that their figures are compared with.
 pub(crate) fn with_bases(cases: Vec<Case>) -> Vec<Case> {
     match knobs(&cases) {
         knobs if knobs.is_empty() => cases,
@@ -114,7 +114,7 @@ impl Case {
     }
 }
 
-/// What all cases share.
+/// The common context of all cases.
 pub(crate) struct Context {
     pub options: Options,
     pub processors: Processors,
@@ -127,9 +127,9 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// What a server of the present suite is started for.
+    /// The purpose of a server of the current suite.
     pub(crate) fn job(&self, scenario: Scenario, worker_connections: u64) -> Job {
-        // Watching costs readings of the clock: not where processor time per request is the figure.
+        // The watchdog reads the clock: off where processor time per request is the figure.
         let costs = matches!(self.options.suite, Suite::Quick | Suite::Depth | Suite::Tuning);
         Job {
             scenario,
@@ -155,11 +155,11 @@ pub(crate) struct Measure {
     pub unit: &'static str,
     /// Digits after the point in the table.
     pub decimals: usize,
-    /// Which figures are good.
+    /// The good direction of the figure.
     pub better: Better,
-    /// Largest ratio Tidegate/nginx that is meant to hold.
+    /// Largest acceptable ratio Tidegate/nginx.
     pub target: Option<f64>,
-    /// What must hold for each of Tidegate's figures, whatever nginx's are.
+    /// A requirement on each of Tidegate's figures, independent of nginx's.
     pub required: Option<Limit>,
     /// There is no such figure of nginx.
     pub alone: bool,
@@ -177,7 +177,7 @@ pub(crate) enum Better {
 }
 
 impl Measure {
-    /// A measure of which less is better.
+    /// Returns a measure of which less is better.
     pub(crate) const fn new(name: &'static str, unit: &'static str, decimals: usize) -> Measure {
         Measure {
             name,
@@ -206,7 +206,7 @@ impl Measure {
 pub(crate) struct Sample {
     pub values: Vec<f64>,
     pub errors: u64,
-    /// Something that a reader of the figures should know.
+    /// A note for readers of the figures.
     pub note: Option<String>,
 }
 
@@ -217,14 +217,14 @@ pub(crate) struct Row {
     pub measure: Measure,
     pub tidegate: Vec<f64>,
     pub nginx: Vec<f64>,
-    /// Wrong answers of both sides.
+    /// Wrong responses of both sides.
     pub errors: u64,
     /// Tidegate's share of them.
     pub tidegate_errors: u64,
 }
 
 impl Row {
-    /// Tidegate's figure by nginx's, run by run.
+    /// Tidegate's figure divided by nginx's, run by run.
     pub(crate) fn ratio(&self) -> Option<Spread> {
         if self.measure.better == Better::Fact {
             return None;
@@ -240,7 +240,7 @@ impl Row {
         }
     }
 
-    /// Why the row makes the program fail. Targets and wrong answers do so if `strict` only.
+    /// The reason why the row makes the program fail. Targets and wrong responses do so if `strict` only.
     pub(crate) fn unmet(&self, strict: bool) -> Option<String> {
         let Row { case, measure, .. } = self;
         let Measure { name, decimals, .. } = *measure;
@@ -261,7 +261,7 @@ impl Row {
         } else if self.tidegate.is_empty() {
             Some(format!("{case}: {name}: failed"))
         } else if self.tidegate_errors > 0 {
-            Some(format!("{case}: {} wrong answers", self.tidegate_errors))
+            Some(format!("{case}: {} wrong responses", self.tidegate_errors))
         } else if measure.target.is_some() && self.verdict() != Verdict::Met {
             Some(match (self.ratio(), measure.target) {
                 (Some(ratio), Some(target)) if self.errors == 0 => {
@@ -287,15 +287,15 @@ impl Row {
     }
 }
 
-/// All that a case brought.
+/// The results of a case.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CaseReport {
     pub rows: Vec<Row>,
     pub notes: Vec<String>,
 }
 
-/// Runs both sides in turn, A B A B …, and sorts the figures into rows. A side that fails is
-/// not tried again and keeps the figures it has; why is told in the notes.
+/// Runs both sides alternately, A B A B …, and sorts the figures into rows. A side that fails is
+/// not run again and keeps its figures; the notes have the reason.
 pub(crate) fn alternate(
     context: &Context,
     case: &'static str,
@@ -305,7 +305,7 @@ pub(crate) fn alternate(
     Alternation::new(context, case, measures).all(run)
 }
 
-/// Runs Tidegate alone, so often.
+/// Runs Tidegate alone, N times.
 pub(crate) fn alone(
     context: &Context,
     rounds: u32,
@@ -321,7 +321,7 @@ pub(crate) fn alone(
     alternation.all(|binary, _| run(binary))
 }
 
-/// A case whose rounds may lie between those of others.
+/// A case whose rounds may alternate with those of others.
 pub(crate) struct Alternation {
     case: &'static str,
     measures: Vec<Measure>,
@@ -410,7 +410,7 @@ impl Alternation {
     }
 }
 
-/// What the two sides of a case are called.
+/// The names of the two sides of a case.
 const SIDES: [&str; 2] = ["tidegate", "nginx"];
 
 /// A program's runs in a case.
@@ -426,7 +426,7 @@ impl Side {
         Side { name: name.into(), binary, samples: Vec::new() }
     }
 
-    /// One run, if there is what to run; returns what a reader should know of it. A failure is the last one.
+    /// Measures one run, if there is a program; returns a note for readers. After a failure there are no more runs.
     fn run(&mut self, run: impl FnOnce(&Binary) -> Result<Sample, String>) -> Option<String> {
         let note = match run(self.binary.as_ref()?) {
             Ok(sample) => {

@@ -18,7 +18,7 @@ mod study;
 mod tuning;
 mod wine;
 
-/// What a line asks a run for.
+/// A load of one line.
 fn options(line: &[&str]) -> Result<Options, String> {
     match parse(line.iter().map(OsString::from))? {
         Command::Run(options) => Ok(*options),
@@ -26,7 +26,7 @@ fn options(line: &[&str]) -> Result<Options, String> {
     }
 }
 
-/// What this line needs, with genuine nginx on both sides; `None` where it is not installed.
+/// Returns the context of this line, with genuine nginx on both sides; `None` where it is not installed.
 fn with_nginx_in_both_places(line: &[&str]) -> Option<(Context, Environment)> {
     let Ok(nginx) = Binary::probe(Kind::Nginx, Path::new("/usr/sbin/nginx")) else {
         eprintln!("skipped: nginx is not installed");

@@ -1,5 +1,5 @@
 //! Clients that all ask for the same files in the same order, each at its own pace, and note when
-//! every byte came: one thread around one epoll instance, as in [`crate::load`].
+//! every byte arrived: one thread around one epoll instance, as in [`crate::load`].
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,20 +14,20 @@ use crate::response::{Progress, ResponseReader};
 /// One request of one client.
 #[derive(Clone, Debug)]
 pub(crate) struct Visit {
-    /// Index of the file asked for.
+    /// Index of the requested file.
     pub file: usize,
     pub asked_at: Instant,
     /// (when, body bytes by then)
     pub arrived: Vec<(Instant, u64)>,
-    /// Why the answer is not the right one. It is the client's last.
+    /// The reason why the response is wrong. It is the client's last one.
     pub fault: Option<String>,
 }
 
 /// Sends all first requests at once and reads until every client has had all files, or until no
-/// byte comes for [`PATIENCE`]. Returns each client's visits.
+/// byte arrives for [`PATIENCE`]. Returns each client's visits.
 ///
 /// # Errors
-/// When a client cannot connect at the begin, or epoll fails; what servers do wrong is told in
+/// When a client cannot connect at the begin, or epoll fails; errors of servers are recorded in
 /// the visits.
 pub(crate) fn walk(
     server: SocketAddr,
@@ -70,7 +70,7 @@ pub(crate) fn walk(
     Ok(walkers.into_iter().map(|walker| walker.visits).collect())
 }
 
-/// What all clients share.
+/// The common state of all clients.
 struct Walk<'a> {
     server: SocketAddr,
     epoll: OwnedFd,
@@ -87,7 +87,7 @@ struct Walker {
     stream: Option<TcpStream>,
     reader: ResponseReader,
     visits: Vec<Visit>,
-    /// A byte of the answer in progress was not the expected one.
+    /// A byte of the response in progress was not the expected one.
     damaged: bool,
 }
 
@@ -99,7 +99,7 @@ impl Walk<'_> {
         Ok(stream)
     }
 
-    /// Asks for the client's next file; behind the last one it stops.
+    /// Requests the client's next file; stops after the last one.
     fn ask(&mut self, walker: &mut Walker) {
         let file = walker.visits.len();
         let (Some(request), Some(stream)) = (self.requests.get(file), &mut walker.stream) else {
@@ -120,7 +120,7 @@ impl Walk<'_> {
         let Some(visit) = visits.last_mut() else { return };
         let ask = &self.files[visit.file];
         let read = stream.read(buffer);
-        // Before the bytes are looked at, which takes time of its own.
+        // Before the bytes are checked, which takes time.
         let now = Instant::now();
         let progress = match read {
             Ok(0) => reader.end(),
@@ -169,7 +169,7 @@ impl Walk<'_> {
     }
 }
 
-/// nginx gives up its cache lock after five seconds, and a slow disk may take as long.
+/// nginx's cache lock ends after five seconds, and a slow disk may take as long.
 const PATIENCE: Duration = Duration::from_secs(30);
 const READ_BYTES: usize = 64 * 1024;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
 //! The suite depth under Wine: three ways to make sure that a name is a file's own, in one program.
 //!
 //! A published comparison had a server on Windows lose most of its speed to the first way and get it back by the
-//! second, which is not sound. All that is here besides the way is the same: the program, its cache of open
+//! second, which is not sound. All but the method is the same here: the program, its cache of open
 //! files, the directories. The program is one built with the feature `name-rules`.
 
 use std::fs;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::{SMALL_FILE, directories};
 use crate::json::Json;
-use crate::load::{Ask, Bound, Load, Mode, Plan, Unanswered};
+use crate::load::{Ask, Bound, Load, LossPolicy, Mode, Plan};
 use crate::machine::{Place, Processors, pin_current_thread};
 use crate::options::Options;
 use crate::pattern;
@@ -23,13 +23,13 @@ use crate::report::{align, figures, json_side};
 use crate::statistics::Spread;
 use crate::suites::depth::DEPTHS;
 
-/// One way to check names.
+/// One method to check names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     pub name: &'static str,
     /// For the program's environment.
     rule: &'static str,
-    /// Whether it lets another spelling of a name pass, by which it is known to be in use.
+    /// Whether it accepts another spelling of a name, by which it is detected.
     lets_pass: Option<bool>,
 }
 
@@ -44,10 +44,10 @@ pub(crate) const WAYS: [Way; 3] = [
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rates(pub [[[Vec<f64>; DEPTHS.len()]; 2]; WAYS.len()]);
 
-/// Measures and reports; returns the goals that are not met, in words, if they count.
+/// Measures and reports; returns the goals that are not met, as text, if they count.
 ///
 /// # Errors
-/// In words: no Wine, or a program that cannot be measured.
+/// A message: no Wine, or a program that cannot be measured.
 pub(crate) fn run(options: &Options, program: &Path) -> Result<Vec<String>, String> {
     let wine = Wine::find(program)?;
     let processors = Processors::choose(options.server_cpu, options.client_cpu);
@@ -60,17 +60,17 @@ pub(crate) fn run(options: &Options, program: &Path) -> Result<Vec<String>, Stri
             pin_current_thread(Place::one(processors.client)).map_err(|error| error.to_string())?;
             for (kind, by_depth) in rates.0[index].iter_mut().enumerate() {
                 for (depth, rates) in DEPTHS.into_iter().zip(by_depth) {
-                    let told = measure(server.address, depth, kind == 0, options);
+                    let rate = measure(server.address, depth, kind == 0, options);
                     let line = format!(
                         "round {round}: {}, {}, {depth} directories",
                         way.name, KINDS[kind]
                     );
-                    match &told {
+                    match &rate {
                         Ok(rate) => eprintln!("{line}: {rate:.0}/s"),
-                        // Where other work takes the machine the slowest ways do not come to an end.
+                        // On a busy machine the slowest methods do not finish.
                         Err(reason) => eprintln!("{line}: failed: {reason}"),
                     }
-                    rates.push(told.unwrap_or(f64::NAN));
+                    rates.push(rate.unwrap_or(f64::NAN));
                 }
             }
         }
@@ -96,25 +96,25 @@ fn heading(wine: &Wine, options: &Options, processors: Processors) -> [(&'static
     [("tidegate", program), ("kernel", kernel), ("processor", processor), ("runs", runs)]
 }
 
-/// Requests per second at one depth, after a warm-up in which the answer comes into the cache.
+/// Requests per second at one depth, after a warm-up in which the response enters the cache.
 fn measure(address: SocketAddr, depth: usize, hit: bool, options: &Options) -> Result<f64, String> {
     let name = if hit { FILE } else { "none" };
     let target = format!("{}/{name}", directories(depth));
-    let answer = probe::ask(address, &target, PATIENCE).map_err(|it| format!("{it:?}"))?;
+    let response = probe::ask(address, &target, PATIENCE).map_err(|it| format!("{it:?}"))?;
     let status = if hit { 200 } else { 404 };
-    if answer.status != status {
-        return Err(format!("status {}", answer.status));
+    if response.status != status {
+        return Err(format!("status {}", response.status));
     }
     let ask = match hit {
         true => Ask { body: Some(small_file().into()), ..Ask::counted(target, SMALL_FILE.1) },
-        false => Ask { status, ..Ask::counted(target, answer.body.len() as u64) },
+        false => Ask { status, ..Ask::counted(target, response.body.len() as u64) },
     };
     let plan = Plan {
         address,
         asks: vec![ask],
         connections: options.connections,
         mode: Mode::KeepAlive,
-        unanswered: Unanswered::Count,
+        loss_policy: LossPolicy::Count,
     };
     let mut load = Load::new(plan).map_err(|error| error.to_string())?;
     let mut run = |duration: Duration| {
@@ -138,12 +138,12 @@ impl Rates {
         &self.0[way][kind][depth]
     }
 
-    /// What depth costs the way of Tidegate: the rate at 55 directories by that at one.
+    /// The cost of depth for Tidegate's method: the rate at 55 directories divided by that at one.
     fn flat(&self) -> Option<Spread> {
         Spread::of_ratios(self.at(OWN, 0, DEEP), self.at(OWN, 0, 0))
     }
 
-    /// What asking for the whole path costs at 55 directories: Tidegate's rate by that way's.
+    /// The cost of querying the whole path at 55 directories: Tidegate's rate divided by that method's.
     fn gain(&self) -> Option<Spread> {
         Spread::of_ratios(self.at(OWN, 0, DEEP), self.at(WHOLE, 0, DEEP))
     }
@@ -155,7 +155,7 @@ impl Rates {
         ]
     }
 
-    /// Goals that are not met, in words.
+    /// Returns the goals that are not met, as text.
     pub(crate) fn unmet(&self) -> Vec<String> {
         let missed = self.goals().into_iter().filter_map(|(name, spread, least)| {
             let median = spread.map_or(0.0, |spread| spread.median);
@@ -166,13 +166,13 @@ impl Rates {
 
     /// The table: a line for each way, for files and for names that do not exist.
     pub(crate) fn text(&self, heading: &[(&'static str, String)]) -> String {
-        let mut lines = vec![["way", "answer"].map(str::to_owned).to_vec()];
+        let mut lines = vec![["method", "response"].map(str::to_owned).to_vec()];
         lines[0].extend(DEPTHS.map(|depth| format!("{depth} directories")));
         for (way, kinds) in WAYS.iter().zip(&self.0) {
             for (kind, by_depth) in KINDS.iter().zip(kinds) {
                 let mut line = vec![way.name.to_owned(), (*kind).to_owned()];
-                let told = |rates: &Vec<f64>| Spread::of(rates).map(|spread| figures(spread, 0));
-                line.extend(by_depth.iter().map(|rates| told(rates).unwrap_or_default()));
+                let cell = |rates: &Vec<f64>| Spread::of(rates).map(|spread| figures(spread, 0));
+                line.extend(by_depth.iter().map(|rates| cell(rates).unwrap_or_default()));
                 lines.push(line);
             }
         }
@@ -184,8 +184,8 @@ impl Rates {
         text.push_str(&align(&lines));
         text.push('\n');
         for (name, spread, least) in self.goals() {
-            let told = spread.map_or_else(|| "-".to_owned(), |spread| figures(spread, 2));
-            text.push_str(&format!("{name}: {told}, goal ≥ {least}\n"));
+            let ratio = spread.map_or_else(|| "-".to_owned(), |spread| figures(spread, 2));
+            text.push_str(&format!("{name}: {ratio}, goal ≥ {least}\n"));
         }
         text.push_str(PUBLISHED);
         text
@@ -200,7 +200,7 @@ impl Rates {
                 for (depth, rates) in DEPTHS.into_iter().zip(by_depth) {
                     rows.push(Json::Object(vec![
                         ("way", Json::text(way.name)),
-                        ("answer", Json::text(*kind)),
+                        ("response", Json::text(*kind)),
                         ("directories", Json::Number(depth as f64)),
                         ("requests_per_second", json_side(rates)),
                     ]));
@@ -238,9 +238,9 @@ impl Wine {
         let directory = directory.filter(|directory| directory.join("drive_c").is_dir());
         let directory =
             directory.ok_or("WINEPREFIX names no directory of Wine's: scripts/windows.sh bench")?;
-        let told = Command::new(&path).arg("--version").output();
-        let told = told.map_err(|error| format!("{}: {error}", path.display()))?;
-        let version = String::from_utf8_lossy(&told.stdout).trim().to_owned();
+        let output = Command::new(&path).arg("--version").output();
+        let output = output.map_err(|error| format!("{}: {error}", path.display()))?;
+        let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
         if !program.is_file() {
             return Err(format!("{}: no such program", program.display()));
         }
@@ -265,7 +265,7 @@ impl Site {
         for name in ["conf", "logs"] {
             fs::create_dir(directory.path().join(name))?;
         }
-        // What has just been made is not kept open by the server: its times would not show a change.
+        // The server does not cache files that were just created: its times would not show a change.
         std::thread::sleep(SETTLED);
         Ok(Site { directory })
     }
@@ -292,7 +292,7 @@ impl Server {
         let text = CONFIGURATION.replace("{listen}", &address.to_string());
         let text = text.replace("{prefix}", &prefix);
         fs::write(site.directory.path().join("conf/nginx.conf"), text).map_err(failed)?;
-        // What it starts inherits the processor.
+        // Its child processes inherit the processor.
         pin_current_thread(Place::one(cpu)).map_err(failed)?;
         let mut command = Command::new(&wine.path);
         command.arg(&wine.program).args(["-p", &prefix, "-c", "conf/nginx.conf"]);
@@ -310,19 +310,19 @@ impl Server {
                 return Err(format!("the server ended at its start: {status}"));
             }
             if begun.elapsed() > READY_MAX {
-                return Err("the server does not answer".to_owned());
+                return Err("the server does not respond".to_owned());
             }
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
     }
 
-    /// By its answer to another spelling of a file's name.
+    /// Detected by its response to another spelling of a file's name.
     fn check(&self, way: Way) -> Result<(), String> {
         let Some(lets_pass) = way.lets_pass else { return Ok(()) };
         let target = format!("{}/{}", directories(1), FILE.to_uppercase());
-        let answer = probe::ask(self.address, &target, PATIENCE);
-        let status = answer.map_err(|failure| format!("{target}: {failure:?}"))?.status;
+        let response = probe::ask(self.address, &target, PATIENCE);
+        let status = response.map_err(|failure| format!("{target}: {failure:?}"))?.status;
         match (status == 200) == lets_pass {
             true => Ok(()),
             false => Err(format!(

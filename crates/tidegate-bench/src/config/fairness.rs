@@ -1,4 +1,4 @@
-//! The configuration of the suite fairness: one worker, and a place for each kind of busy client.
+//! The configuration of the suite fairness: one worker, and a location for each kind of busy client.
 
 use std::fmt;
 use std::fs;
@@ -34,27 +34,27 @@ pub(crate) struct Places {
     pub datagrams: Port,
     /// The same with a session for each datagram.
     pub sessions: Port,
-    /// Where uploads, tunnels and streams go, and datagrams.
+    /// The addresses of the partner for TCP and for datagrams.
     pub partner: Port,
     pub echo: Port,
     /// `stream` is a library of this nginx, in [`LIBRARIES`].
     pub loads_stream: bool,
 }
 
-/// Where distributions put nginx's libraries.
+/// The directory of nginx's libraries in distributions.
 const LIBRARIES: &str = "/usr/lib/nginx/modules";
 /// A file for downloads: name and size.
 pub(crate) const DOWNLOAD: (&str, u64) = ("download.bin", 16 << 20);
 /// A file that can be compressed: name and size.
 pub(crate) const TEXT: (&str, u64) = ("text.txt", 8 << 20);
-/// A page of so many parts, each of which is the small file.
+/// Number of parts of a page, each of which is the small file.
 pub(crate) const PAGE: (&str, u64) = ("page.shtml", 500);
 /// Length of that page as it is served.
 pub(crate) const PAGE_BYTES: u64 = PAGE.1 * (SMALL_FILE.1 + 1);
 /// Certificate and key, made anew for each server.
 pub(crate) const CERTIFICATE: &str = "certificate.pem";
 pub(crate) const KEY: &str = "key.pem";
-/// Whom it is for.
+/// The name in the certificate.
 pub(crate) const NAME: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
 /// The text of nginx.conf.

@@ -1,12 +1,11 @@
-//! The configurations of the suite tuning: what stands in nginx.conf for each knob that is turned, and
-//! nothing where none is.
+//! The configurations of the suite tuning: the directives of each changed setting, and none for defaults.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
 use super::{FIXED_BODY, PROXY_KEEPALIVE, Setup, block, temporary, user};
 
-/// What is written; everything else is the server's default.
+/// The configured settings; all others have the server's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Knobs {
     /// `return 200` in place of `proxy_pass`.

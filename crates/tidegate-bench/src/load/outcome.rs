@@ -1,4 +1,4 @@
-//! What a run of the load saw.
+//! The results of a run of the load.
 
 use std::time::{Duration, Instant};
 
@@ -7,19 +7,19 @@ use crate::histogram::Histogram;
 /// Counts of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    /// Right answers.
+    /// Correct responses.
     pub requests: u64,
-    /// Wrong, broken or missing answers.
+    /// Wrong, broken or missing responses.
     pub errors: u64,
     /// Errors that are bodies other than the object's.
     pub damaged: u64,
-    /// Requests sent again because their connection ended before the answer began; no errors.
+    /// Requests sent again because their connection ended before the response began; these are not errors.
     pub reconnects: u64,
-    /// Right answers marked `X-Cache: HIT`.
+    /// Correct responses marked `X-Cache: HIT`.
     pub hits: u64,
-    /// Body bytes of right answers.
+    /// Body bytes of correct responses.
     pub bytes: u64,
-    /// From the first request to the last answer.
+    /// From the first request to the last response.
     pub elapsed: Duration,
     pub latency: Histogram,
     /// The first error in words.
@@ -28,12 +28,12 @@ pub(crate) struct Outcome {
     pub losses: Vec<(Instant, Loss)>,
 }
 
-/// How an answer was lost.
+/// The reason why a response was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// No connection could be opened.
     Refused,
-    /// The connection, opened then, ended before the answer's end, or made no sense any more.
+    /// The connection, opened then, ended before the response's end, or sent invalid data.
     Broken { opened_at: Instant },
     /// Another status or length than expected.
     Wrong,
@@ -42,7 +42,7 @@ pub(crate) enum Loss {
 }
 
 impl Outcome {
-    /// Right answers in a second.
+    /// Correct responses per second.
     pub(crate) fn requests_per_second(&self) -> f64 {
         self.requests as f64 / self.elapsed.as_secs_f64().max(1e-9)
     }

@@ -1,4 +1,4 @@
-//! The origin's thread: connections, prepared answers and the clockwork of slow ones.
+//! The origin's thread: connections, prepared responses and the timing of slow ones.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use memchr::memmem;
 use rustix::event::{Timespec, epoll};
 
-use super::{Answer, Shared, Trace, locked, parse_target, response_head};
+use super::{ResponseKind, Shared, Trace, locked, parse_target, response_head};
 use crate::load::is_transient;
 
 /// Everything the thread owns.
@@ -26,22 +26,22 @@ pub(super) struct Serving {
     buffer: Vec<u8>,
 }
 
-/// A target's answer, made once.
+/// A target's response, prepared once.
 #[derive(Clone)]
 struct Prepared {
     count: Arc<AtomicU64>,
-    answer: Answer,
+    kind: ResponseKind,
     head_bytes: usize,
-    /// Head, then the body (for a slow answer too).
+    /// Head, then the body (for a slow response too).
     bytes: Arc<[u8]>,
 }
 
 struct Connection {
     stream: TcpStream,
-    /// A request that came in pieces.
+    /// The received part of an incomplete request.
     request: Vec<u8>,
     sending: Option<Sending>,
-    /// Told to epoll: also report when writing is possible.
+    /// Whether epoll also reports that writing is possible.
     wants_write: bool,
 }
 
@@ -55,9 +55,9 @@ struct Sending {
     trace: Option<Arc<Mutex<Trace>>>,
 }
 
-/// What becomes of a connection after an event.
+/// What happens with a connection after an event.
 #[derive(PartialEq, Eq)]
-enum Fate {
+enum ConnectionAction {
     Keep,
     Close,
 }
@@ -115,7 +115,7 @@ impl Serving {
         for _ in 0..ACCEPTS_PER_TURN {
             let stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
-                // Out of descriptors or a client that left: the next turn tries again.
+                // Out of descriptors, or the client has left: the next iteration tries again.
                 Err(_) => return Ok(()),
             };
             stream.set_nonblocking(true)?;
@@ -135,49 +135,51 @@ impl Serving {
     }
 
     fn ready(&mut self, index: usize, flags: epoll::EventFlags) {
-        let mut fate = Fate::Keep;
+        let mut fate = ConnectionAction::Keep;
         if flags.contains(epoll::EventFlags::OUT) {
             fate = self.send(index);
         }
-        if fate == Fate::Keep && flags.intersects(READABLE) {
+        if fate == ConnectionAction::Keep && flags.intersects(READABLE) {
             fate = self.read(index);
         }
         self.settle(index, fate);
     }
 
-    fn read(&mut self, index: usize) -> Fate {
-        let Some(Some(connection)) = self.connections.get_mut(index) else { return Fate::Keep };
-        let count = match connection.stream.read(&mut self.buffer) {
-            Ok(0) => return Fate::Close,
-            Ok(count) => count,
-            Err(error) if is_transient(&error) => return Fate::Keep,
-            Err(_) => return Fate::Close,
+    fn read(&mut self, index: usize) -> ConnectionAction {
+        let Some(Some(connection)) = self.connections.get_mut(index) else {
+            return ConnectionAction::Keep;
         };
-        // A second request before the first answer's end, or an endless head: not ours to serve.
+        let count = match connection.stream.read(&mut self.buffer) {
+            Ok(0) => return ConnectionAction::Close,
+            Ok(count) => count,
+            Err(error) if is_transient(&error) => return ConnectionAction::Keep,
+            Err(_) => return ConnectionAction::Close,
+        };
+        // A second request before the end of the first response, or an endless head: not supported.
         if connection.sending.is_some() || connection.request.len() + count > REQUEST_BYTES_MAX {
-            return Fate::Close;
+            return ConnectionAction::Close;
         }
         let request = if connection.request.is_empty() && is_whole(&self.buffer[..count]) {
             parse_request(&self.buffer[..count])
         } else {
             connection.request.extend_from_slice(&self.buffer[..count]);
             if !is_whole(&connection.request) {
-                return Fate::Keep;
+                return ConnectionAction::Keep;
             }
             let request = parse_request(&connection.request);
             connection.request.clear();
             request
         };
-        let Some((target, close)) = request else { return Fate::Close };
+        let Some((target, close)) = request else { return ConnectionAction::Close };
         self.respond(index, &target, close)
     }
 
-    fn respond(&mut self, index: usize, target: &[u8], close: bool) -> Fate {
+    fn respond(&mut self, index: usize, target: &[u8], close: bool) -> ConnectionAction {
         let prepared = self.prepare(target);
         prepared.count.fetch_add(1, Ordering::Relaxed);
         let mut sending =
             Sending { prepared, written: 0, close, started: Instant::now(), trace: None };
-        if matches!(sending.prepared.answer, Answer::Slow { .. }) {
+        if matches!(sending.prepared.kind, ResponseKind::Slow { .. }) {
             let begun = sending.started;
             let trace = Trace { target: target.to_vec(), begun, sent: Vec::new() };
             let trace = Arc::new(Mutex::new(trace));
@@ -191,20 +193,22 @@ impl Serving {
         self.send(index)
     }
 
-    /// The answer to a target; made anew when more targets than [`PREPARED_MAX`] were asked for.
+    /// The response to a target; prepared again when more than [`PREPARED_MAX`] targets were requested.
     fn prepare(&mut self, target: &[u8]) -> Prepared {
         if let Some(prepared) = self.prepared.get(target) {
             return prepared.clone();
         }
-        let answer = parse_target(target);
-        let mut bytes = response_head(&answer);
+        let kind = parse_target(target);
+        let mut bytes = response_head(&kind);
         let head_bytes = bytes.len();
-        if let Answer::Fixed { bytes: body, .. } | Answer::Slow { bytes: body, .. } = &answer {
+        if let ResponseKind::Fixed { bytes: body, .. } | ResponseKind::Slow { bytes: body, .. } =
+            &kind
+        {
             bytes.extend(crate::pattern::body(target, *body));
         }
         let count = Arc::new(AtomicU64::new(0));
         let prepared =
-            Prepared { count: Arc::clone(&count), answer, head_bytes, bytes: bytes.into() };
+            Prepared { count: Arc::clone(&count), kind, head_bytes, bytes: bytes.into() };
         if self.prepared.len() < PREPARED_MAX {
             locked(&self.shared.counters).insert(target.to_vec(), count);
             self.prepared.insert(target.to_vec(), prepared.clone());
@@ -213,36 +217,40 @@ impl Serving {
     }
 
     /// Writes what is due of the response in progress.
-    fn send(&mut self, index: usize) -> Fate {
-        let Some(Some(connection)) = self.connections.get_mut(index) else { return Fate::Keep };
-        let Some(sending) = &mut connection.sending else { return Fate::Keep };
+    fn send(&mut self, index: usize) -> ConnectionAction {
+        let Some(Some(connection)) = self.connections.get_mut(index) else {
+            return ConnectionAction::Keep;
+        };
+        let Some(sending) = &mut connection.sending else { return ConnectionAction::Keep };
         let blocked = match sending.write_due(&mut connection.stream) {
             Ok(blocked) => blocked,
-            Err(_) => return Fate::Close,
+            Err(_) => return ConnectionAction::Close,
         };
         if sending.written == sending.prepared.bytes.len() {
             let close = sending.close;
             connection.sending = None;
             self.slow.retain(|slow| *slow != index);
             if close {
-                return Fate::Close;
+                return ConnectionAction::Close;
             }
         }
         self.watch(index, blocked)
     }
 
-    /// Tells epoll whether the possibility to write matters.
-    fn watch(&mut self, index: usize, write: bool) -> Fate {
-        let Some(Some(connection)) = self.connections.get_mut(index) else { return Fate::Keep };
+    /// Sets whether epoll reports that writing is possible.
+    fn watch(&mut self, index: usize, write: bool) -> ConnectionAction {
+        let Some(Some(connection)) = self.connections.get_mut(index) else {
+            return ConnectionAction::Keep;
+        };
         if connection.wants_write == write {
-            return Fate::Keep;
+            return ConnectionAction::Keep;
         }
         connection.wants_write = write;
         let flags = if write { READABLE | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
         let data = epoll::EventData::new_u64(index as u64);
         match epoll::modify(&self.epoll, &connection.stream, data, flags) {
-            Ok(()) => Fate::Keep,
-            Err(_) => Fate::Close,
+            Ok(()) => ConnectionAction::Keep,
+            Err(_) => ConnectionAction::Close,
         }
     }
 
@@ -253,8 +261,8 @@ impl Serving {
         }
     }
 
-    fn settle(&mut self, index: usize, fate: Fate) {
-        if fate == Fate::Close {
+    fn settle(&mut self, index: usize, fate: ConnectionAction) {
+        if fate == ConnectionAction::Close {
             self.slow.retain(|slow| *slow != index);
             if let Some(slot) = self.connections.get_mut(index) {
                 *slot = None;
@@ -271,7 +279,7 @@ impl Sending {
         if self.written >= due {
             return Ok(false);
         }
-        // The trace stays locked over the write: nobody may see a byte before its trace.
+        // The trace stays locked during the write: no reader may get a byte before its trace.
         let mut trace = self.trace.as_deref().map(locked);
         match stream.write(&self.prepared.bytes[self.written..due]) {
             Ok(count) => self.written += count,
@@ -289,7 +297,7 @@ impl Sending {
 
     /// Bytes (head included) that may have left by now. The head goes at once.
     fn due(&self, now: Instant) -> usize {
-        let Answer::Slow { bytes, chunks, duration, eager, .. } = self.prepared.answer else {
+        let ResponseKind::Slow { bytes, chunks, duration, eager, .. } = self.prepared.kind else {
             return self.prepared.bytes.len();
         };
         let parts = parts_due(now - self.started, duration, chunks) + u64::from(eager);
@@ -298,7 +306,7 @@ impl Sending {
     }
 
     fn next_part_at(&self) -> Instant {
-        let Answer::Slow { chunks, duration, .. } = self.prepared.answer else {
+        let ResponseKind::Slow { chunks, duration, .. } = self.prepared.kind else {
             return self.started;
         };
         let parts = parts_due(self.started.elapsed(), duration, chunks) + 1;
@@ -306,7 +314,7 @@ impl Sending {
     }
 }
 
-/// How many of `chunks` parts spread over `duration` are due after `elapsed`.
+/// Returns the number of `chunks` parts, spread over `duration`, that are due after `elapsed`.
 pub(crate) fn parts_due(elapsed: Duration, duration: Duration, chunks: u64) -> u64 {
     if duration.is_zero() {
         return chunks;
@@ -319,7 +327,7 @@ fn is_whole(request: &[u8]) -> bool {
     request.ends_with(b"\r\n\r\n")
 }
 
-/// Target of a GET, and whether the connection ends with the answer (RFC 9112 section 9.3;
+/// Target of a GET, and whether the connection ends with the response (RFC 9112 section 9.3;
 /// HTTP/1.0 keepalive is not offered). `None`: not a request this origin serves.
 pub(crate) fn parse_request(request: &[u8]) -> Option<(Vec<u8>, bool)> {
     let line_end = memmem::find(request, b"\r\n")?;
@@ -349,7 +357,7 @@ const REQUEST_BYTES_MAX: usize = 16 * 1024;
 const EVENTS_PER_WAIT: usize = 256;
 /// New connections must not starve the old ones.
 const ACCEPTS_PER_TURN: usize = 64;
-/// Distinct targets that are remembered and counted.
+/// Largest number of distinct targets that are kept and counted.
 const PREPARED_MAX: usize = 10_000;
-/// The stop flag is looked at this often when nothing happens.
+/// Interval at which the stop flag is checked without events.
 const WAIT_MAX: Duration = Duration::from_millis(50);

@@ -1,6 +1,6 @@
-//! The chunked transfer coding, decoded as it comes (RFC 9112 section 7.1).
+//! An incremental decoder of the chunked transfer coding (RFC 9112 section 7.1).
 
-use super::{Fault, HEAD_BYTES_MAX};
+use super::{HEAD_BYTES_MAX, ResponseError};
 
 /// Incremental decoder of one body.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,7 +38,7 @@ impl Chunked {
         &mut self,
         mut bytes: &[u8],
         data: &mut impl FnMut(&[u8]),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ResponseError> {
         while let Some(&byte) = bytes.first() {
             if self.state == State::Data {
                 let count = usize::try_from(self.left).unwrap_or(usize::MAX).min(bytes.len());
@@ -62,7 +62,7 @@ impl Chunked {
     }
 
     /// The state after one byte of framing.
-    fn step(&mut self, byte: u8) -> Result<State, Fault> {
+    fn step(&mut self, byte: u8) -> Result<State, ResponseError> {
         let next = match (self.state, byte) {
             (State::Size, b'\r') if self.digits > 0 => State::SizeEnd,
             (State::Size, b';' | b' ' | b'\t') if self.digits > 0 => State::Extension,
@@ -77,32 +77,34 @@ impl Chunked {
                 State::Size
             }
             (State::TrailerStart, b'\r') => State::LastEnd,
-            (State::TrailerStart | State::Trailer, b'\n') => return Err(Fault::ChunkMalformed),
+            (State::TrailerStart | State::Trailer, b'\n') => {
+                return Err(ResponseError::ChunkMalformed);
+            }
             (State::Trailer, b'\r') => State::TrailerEnd,
             (State::TrailerStart | State::Trailer, _) => self.skip(State::Trailer)?,
             (State::TrailerEnd, b'\n') => State::TrailerStart,
             (State::LastEnd, b'\n') => State::Done,
-            (State::Done, _) => return Err(Fault::BytesAfterEnd),
-            _ => return Err(Fault::ChunkMalformed),
+            (State::Done, _) => return Err(ResponseError::BytesAfterEnd),
+            _ => return Err(ResponseError::ChunkMalformed),
         };
         Ok(next)
     }
 
-    fn size_digit(&mut self, byte: u8) -> Result<State, Fault> {
-        let digit = char::from(byte).to_digit(16).ok_or(Fault::ChunkMalformed)?;
+    fn size_digit(&mut self, byte: u8) -> Result<State, ResponseError> {
+        let digit = char::from(byte).to_digit(16).ok_or(ResponseError::ChunkMalformed)?;
         self.digits += 1;
         if self.digits > SIZE_DIGITS_MAX {
-            return Err(Fault::ChunkMalformed);
+            return Err(ResponseError::ChunkMalformed);
         }
         self.left = self.left * 16 + u64::from(digit);
         Ok(State::Size)
     }
 
-    fn skip(&mut self, state: State) -> Result<State, Fault> {
+    fn skip(&mut self, state: State) -> Result<State, ResponseError> {
         self.skipped += 1;
-        if self.skipped > HEAD_BYTES_MAX { Err(Fault::HeadTooLong) } else { Ok(state) }
+        if self.skipped > HEAD_BYTES_MAX { Err(ResponseError::HeadTooLong) } else { Ok(state) }
     }
 }
 
-/// So many hexadecimal digits fit into 64 bits with room to spare.
+/// This number of hexadecimal digits fits into 64 bits.
 const SIZE_DIGITS_MAX: u32 = 15;

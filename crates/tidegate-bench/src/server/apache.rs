@@ -1,4 +1,4 @@
-//! Apache as the study on blocking work had it: a process for each connection (prefork), PHP in each of them
+//! Apache as in the study on blocking work: a process for each connection (prefork), PHP in each of them
 //! (mod_php).
 
 use std::fs;
@@ -19,7 +19,7 @@ pub(super) fn write_config(directory: &Path, listen: SocketAddr) -> io::Result<(
     let modules = modules.ok_or_else(|| missing("modules of Apache"))?;
     let php = php_module(modules)?.ok_or_else(|| missing("mod_php"))?;
     let (modules, php, shown) = (modules.display(), php.display(), directory.display());
-    // It never serves as root; so its user must be let into the directory.
+    // It never serves as root, so its user needs access to the directory.
     let user = match rustix::process::geteuid().is_root() {
         true => {
             fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;

@@ -1,4 +1,4 @@
-//! What the steady suite does to a running server: reload it, end its worker, ask who is there.
+//! Operations of the steady suite on a running server: reload, end of its worker, list of its processes.
 
 use std::fs;
 use std::io;
@@ -16,7 +16,7 @@ pub(crate) struct Death {
     pub worker: i32,
     /// Just before the signal was sent.
     pub begin: Instant,
-    /// When the process was seen to be gone.
+    /// When the end of the process was detected.
     pub end: Instant,
 }
 
@@ -26,7 +26,7 @@ impl Server {
         self.child.id() as i32
     }
 
-    /// The process that the pid file names; `None` when it does not run.
+    /// Returns the process of the pid file; `None` when it does not run.
     pub(crate) fn master_by_pid_file(&self) -> Option<i32> {
         let text = fs::read_to_string(self.directory.path().join("server.pid")).ok()?;
         text.trim().parse().ok().filter(|id| procfs::is_running(*id))
@@ -76,16 +76,16 @@ impl Server {
         result
     }
 
-    /// Writes the configuration with another generation number and tells the master.
+    /// Writes the configuration with another generation number and signals the master.
     ///
     /// # Errors
-    /// When the file cannot be written or the master is gone.
+    /// When the file cannot be written or the master has ended.
     pub(crate) fn reload(&self, generation: u32) -> io::Result<()> {
         write_config(self.directory.path(), self.job, self.address, generation)?;
         Ok(kill_process(Pid::from_child(&self.child), Signal::HUP)?)
     }
 
-    /// Ends the only worker with SIGKILL and waits until it is gone.
+    /// Ends the only worker with SIGKILL and waits for its end.
     ///
     /// # Errors
     /// When there is not exactly one child that is a worker, or it does not end.
@@ -109,7 +109,7 @@ impl Server {
     }
 }
 
-/// nginx's other children look after the cache.
+/// nginx's other children manage the cache.
 pub(crate) fn serves(title: &str) -> bool {
     !title.contains("cache manager") && !title.contains("cache loader")
 }

@@ -35,5 +35,5 @@ pub(super) fn write_config(
     fs::write(directory.join(CONFIG_FILE), config)
 }
 
-/// More than a load opens, and few enough for both their ends within the usual limit of descriptors.
+/// More connections than a load opens, and few enough for both ends within the usual limit of descriptors.
 const CONNECTIONS: u32 = 8_000;

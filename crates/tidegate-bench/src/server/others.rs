@@ -1,5 +1,5 @@
 //! Other servers to compare with, where they are installed: the caches Varnish and Apache Traffic Server, each
-//! with the least configuration that makes it serve what is still arriving, Apache with PHP, and HAProxy.
+//! with the smallest configuration that makes it stream objects in flight, Apache with PHP, and HAProxy.
 
 use std::fs;
 use std::io;
@@ -12,16 +12,16 @@ use super::{apache, haproxy};
 use crate::config::Scenario;
 use crate::raw::{self, Work};
 
-/// What a program is, and so how it is configured and stopped.
+/// The kind of a program, which decides how it is configured and stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// nginx, or something that reads its configuration.
+    /// nginx, or a program that reads its configuration.
     Nginx,
     Varnish,
     TrafficServer,
-    /// This program itself, doing the least that would be work.
+    /// This program itself, with the least possible work.
     Raw(Work),
-    /// With PHP in it, and a process for each connection.
+    /// Apache with PHP inside, and a process for each connection.
     Apache,
     HaProxy,
 }
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// Where distributions put the program, then its name for PATH.
+    /// The path in distributions, then the name for PATH.
     pub(crate) fn places(self) -> &'static [&'static str] {
         match self {
             Kind::Nginx => &["/usr/sbin/nginx", "/usr/local/sbin/nginx", "nginx"],
@@ -48,7 +48,7 @@ impl Kind {
     }
 }
 
-/// Writes the configuration: of a cache, one that streams and asks the origin once. Nothing for nginx.
+/// Writes the configuration: for a cache, one that streams and sends one request to the origin. Nothing for nginx.
 pub(crate) fn write_config(
     kind: Kind,
     directory: &Path,
@@ -91,7 +91,7 @@ pub(super) fn add_arguments(
             command.arg("-f").arg(directory.join(VARNISH_FILE));
         }
         Kind::Apache => {
-            // It ends its whole process group, of which we must not be.
+            // It ends its whole process group, which must not contain this process.
             command.process_group(0);
             command.args(["-D", "FOREGROUND", "-f"]).arg(directory.join(apache::CONFIG_FILE));
         }
@@ -113,8 +113,8 @@ fn varnish_config(origin: SocketAddr) -> String {
     format!("vcl 4.1;\nbackend origin {{ .host = \"{host}\"; .port = \"{port}\"; }}\n")
 }
 
-/// Files below the directory. What its manual asks for to read while another writes is on; one thread
-/// as it has one processor.
+/// Writes the files below the directory. The settings of its manual for reading while another client writes are on;
+/// one thread, since it has one processor.
 fn traffic_server_config(
     directory: &Path,
     listen: SocketAddr,
@@ -146,7 +146,7 @@ fn traffic_server_config(
         "cache.max_doc_size INT 0".to_owned(),
         "http.background_fill_active_timeout INT 0".to_owned(),
         "http.background_fill_completed_threshold FLOAT 0.0".to_owned(),
-        // Who comes before the head is there waits for it and does not ask the origin.
+        // Requests that arrive before the head wait for it and do not go to the origin.
         "http.cache.open_read_retry_time INT 10".to_owned(),
         "http.cache.max_open_read_retries INT 500".to_owned(),
         "http.cache.open_write_fail_action INT 5".to_owned(),

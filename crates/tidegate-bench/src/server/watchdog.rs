@@ -1,4 +1,4 @@
-//! What the loop watchdogs of the measured servers told (`loop_watchdog`): how many turns were long.
+//! Reads the reports of `loop_watchdog` in the logs of measured servers: the number of long event-loop iterations.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ static SERVERS: AtomicU64 = AtomicU64::new(0);
 static LONG_TURNS: AtomicU64 = AtomicU64::new(0);
 static LONGEST_MILLIS: AtomicU64 = AtomicU64::new(0);
 
-/// Reads the error log of a server that was watched and has ended.
+/// Reads the error log of a server that ran with the watchdog and has ended.
 pub(crate) fn collect(log: &Path) {
     let text = fs::read(log).unwrap_or_default();
     let lengths = long_turns(&String::from_utf8_lossy(&text));
@@ -26,13 +26,15 @@ pub(crate) fn summary() -> Option<String> {
     let longest = if turns > 0 { format!(", the longest of {longest} ms") } else { String::new() };
     let limit = LONG_TURN_MILLIS;
     (servers > 0).then(|| {
-        format!("loop watchdog: {turns} turns above {limit} ms{longest}, in {servers} servers")
+        format!(
+            "loop watchdog: {turns} event-loop iterations above {limit} ms{longest}, in {servers} servers"
+        )
     })
 }
 
-/// Lengths in milliseconds of the turns that a log tells of.
+/// Returns the lengths in milliseconds of the event-loop iterations that a log reports.
 pub(crate) fn long_turns(log: &str) -> Vec<u64> {
-    let told = log.lines().filter(|line| line.contains("the loop of "));
-    let lengths = told.filter_map(|line| line.split_once("was held for ")?.1.split_once(" ms"));
+    let reports = log.lines().filter(|line| line.contains("the loop of "));
+    let lengths = reports.filter_map(|line| line.split_once("was held for ")?.1.split_once(" ms"));
     lengths.filter_map(|(length, _)| length.parse().ok()).collect()
 }

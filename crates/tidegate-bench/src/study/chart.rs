@@ -10,7 +10,7 @@ use crate::chart::{Axis, axes};
 /// Points of one line: (seconds since the begin, bytes in all by then).
 pub(crate) type Line = Vec<(f64, f64)>;
 
-/// What of a run is drawn.
+/// The drawn data of a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Picture {
     pub clients: Vec<Line>,
@@ -75,7 +75,7 @@ impl Picture {
     }
 }
 
-/// The path of a line: a step at each arrival, without those that the eye cannot tell apart.
+/// The path of a line: a step at each arrival, without invisible ones.
 pub(crate) fn path(line: &Line, extent: Extent) -> String {
     let place = |(seconds, bytes): (f64, f64)| {
         let (x, y) = crate::chart::place(seconds / extent.seconds, bytes / extent.bytes);

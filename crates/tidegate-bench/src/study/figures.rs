@@ -1,4 +1,4 @@
-//! The figures of one run, from what clients and origin noted.
+//! The figures of one run, from the records of clients and origin.
 
 use std::time::{Duration, Instant};
 
@@ -17,19 +17,19 @@ pub(crate) struct Run {
     pub elapsed: Duration,
     /// The server's processor time.
     pub cpu: CpuTime,
-    /// What other programs took of the server's processor, in microseconds.
+    /// Time that other programs used on the server's processor, in microseconds.
     pub others: f64,
     /// The server's memory in bytes, at its highest.
     pub memory: u64,
 }
 
 impl Run {
-    /// The first wrong answer in words.
+    /// A description of the first wrong response.
     pub(crate) fn first_fault(&self) -> Option<&str> {
         self.visits.iter().flatten().find_map(|visit| visit.fault.as_deref())
     }
 
-    /// The first response of the origin for each file that it was asked for, in their order.
+    /// The first response of the origin for each requested file, in their order.
     pub(crate) fn fills(&self) -> Vec<&Trace> {
         let mut fills: Vec<&Trace> = Vec::new();
         for trace in &self.traces {
@@ -41,7 +41,7 @@ impl Run {
     }
 }
 
-/// The figures; NaN where there is nothing to tell.
+/// Computes the figures; NaN where there is no data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Figures {
     pub origin_requests: f64,
@@ -53,12 +53,12 @@ pub(crate) struct Figures {
     /// Mean over all bytes of the time between the client's request and the byte's arrival.
     pub byte_wait_seconds: f64,
     /// What it would be straight from the origin: mean over a file's bytes of the time between the
-    /// origin being asked and sending them.
+    /// request to the origin and the sending of the byte.
     pub origin_byte_wait_seconds: f64,
     pub first_byte_seconds: f64,
     /// Seconds: median, 99th percentile, maximum.
     pub first_byte: [f64; 3],
-    /// The same of those who did not begin the fill, since the origin's first byte or since their
+    /// The same of the clients that did not begin the fill, since the origin's first byte or since their
     /// request if that was later.
     pub follower_first_byte: [f64; 3],
     /// Requests of clients that were not passed on to the origin.
@@ -72,7 +72,7 @@ pub(crate) struct Figures {
     pub wrong: f64,
 }
 
-/// How a figure is told.
+/// The presentation of a figure.
 pub(crate) struct Column {
     /// In JSON.
     pub key: &'static str,
@@ -104,7 +104,7 @@ pub(crate) const PUBLISHED_COLUMNS: [Column; 9] = [
     column("hit_percent", "hits, %", 2, |f| f.hit_percent),
 ];
 
-/// What the study does not tell.
+/// Columns that the study does not have.
 pub(crate) const OWN_COLUMNS: [Column; 13] = [
     column("origin_byte_wait_seconds", "origin's byte wait, s", 3, |f| f.origin_byte_wait_seconds),
     column("first_byte_p50_ms", "first byte p50, ms", 1, |f| f.first_byte[0] * 1e3),
@@ -181,10 +181,10 @@ pub(crate) fn mean_wait<'a>(
     waited / bytes as f64
 }
 
-/// Waits for the first byte of all but the first to ask for each file.
+/// Waiting times for the first byte of all clients but the first of each file.
 fn follower_waits(run: &Run) -> Vec<f64> {
     let mut waits = Vec::new();
-    // Clients ask for the files in their order, so that the fills are in it, too.
+    // Clients request the files in their order, so the fills are in it, too.
     for (file, fill) in run.fills().into_iter().enumerate() {
         let Some(&(first_sent, _)) = fill.sent.first() else { continue };
         let of_file = run.visits.iter().filter_map(|visits| visits.get(file));

@@ -82,7 +82,7 @@ fn column(key: &str) -> Option<&'static Column> {
 }
 
 const LEGEND: &str = "<p>Byte wait: mean over all bytes of the time between a client's request and \
-the byte's arrival; the origin's is what it would be straight from the origin. Followers: all who did \
+the byte's arrival; the origin's is that of a direct request to the origin. Followers: all clients that did \
 not begin a fill; their first byte is counted from the fill's first byte, or from their request if \
 that was later. × nginx hits: CPU per GB by what nginx needs for the same bytes from its cache. Others: \
 what other programs took of the server's processor; above a few per cent the times are theirs, too. In \

@@ -1,24 +1,24 @@
-//! Figures that were published, to stand beside ours: "nginx tempfiles benchmark" by Jiří Setnička
-//! and Jan Prachař (2022), which came with a patch for nginx that lets many clients read one file
+//! Published figures, shown beside the measured ones: "nginx tempfiles benchmark" by Jiří Setnička
+//! and Jan Prachař (2022), which was published with a patch for nginx that lets many clients read one file
 //! while it arrives. 100 clients for 30 s, files of 30 MiB, four workers, another machine.
 
 /// One row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Published {
-    /// How long the origin takes for a file.
+    /// The time in which the origin sends a file.
     pub seconds: f64,
     pub mode: &'static str,
     /// In the order of the study's columns.
     pub figures: [f64; 9],
 }
 
-/// Who the rows are about.
+/// The subject of the rows.
 pub(crate) const SERVER: &str = "published: nginx";
-/// Told below each table that has such rows.
+/// The note below each table with such rows.
 pub(crate) const NOTE: &str = "published: nginx-tempfiles-benchmark by Setnička and Prachař, 2022: 30 MiB files, \
                         100 clients for 30 s, four workers, another machine";
 
-/// All rows that fit.
+/// Returns the rows for an origin time.
 #[rustfmt::skip]
 pub(crate) const ROWS: [Published; 9] = [
     row(0.0, "plain", [172.0, 5_410_652_160.0, 1426.52, 5707.0, 179_526_696_960.0, 47329.51, 0.309, 0.089, 96.99]),

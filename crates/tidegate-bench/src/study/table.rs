@@ -1,4 +1,4 @@
-//! The study as text for people and as JSON for programs.
+//! The study as text for users and as JSON for programs.
 
 use std::fmt::Write as _;
 
@@ -52,7 +52,7 @@ impl Study {
     }
 }
 
-/// The table with the study's columns, and its own rows below ours.
+/// The table with the study's columns, and its published rows below the measured ones.
 pub(crate) fn published_cells(section: &Section) -> Cells {
     let mut lines = cells(section, &PUBLISHED_COLUMNS);
     lines.extend(published_rows(section).map(|row| {
@@ -63,12 +63,12 @@ pub(crate) fn published_cells(section: &Section) -> Cells {
     lines
 }
 
-/// The table with what the study does not tell.
+/// The table of the columns that the study does not have.
 pub(crate) fn own_cells(section: &Section) -> Cells {
     cells(section, &OWN_COLUMNS)
 }
 
-/// What readers of a section's tables should know.
+/// Notes for readers of a section's tables.
 pub(crate) fn notes(section: &Section) -> Vec<String> {
     let mut notes = Vec::new();
     for row in &section.rows {

@@ -1,17 +1,17 @@
-//! What is measured in the same rounds as a case's two sides, to judge its figures by: the least that a server
-//! can do, and another proxy where that is installed.
+//! Programs that are measured in the same rounds as the two sides of a case, for comparison: the lower bound of any
+//! server, and another proxy where installed.
 
 use super::{CaseReport, Context, Sample, Side};
 use crate::server::{Binary, Kind};
 use crate::statistics::Spread;
 
-/// One such program, by what it is as the subject of a sentence.
+/// One such program, with its description as the subject of a sentence.
 pub(crate) struct Beside(Side);
 
 impl Beside {
     /// A bare loop that makes the same system calls.
     pub(crate) fn floor(binary: Binary) -> Beside {
-        Beside(Side::new("a bare loop of such calls, the floor,", Some(binary)))
+        Beside(Side::new("a bare loop of such calls, the lower bound,", Some(binary)))
     }
 
     /// HAProxy, if it is installed.
@@ -22,7 +22,7 @@ impl Beside {
         Some(Beside(Side::new(format!("HAProxy {version}"), Some(binary.clone()))))
     }
 
-    /// One run; returns what a reader should know of it.
+    /// Measures one run; returns a note for readers.
     pub(crate) fn round(
         &mut self,
         run: impl FnOnce(&Binary) -> Result<Sample, String>,

@@ -1,8 +1,8 @@
 //! The blocking suite: application code beside an event loop. On Tidegate's side it is a handler in the
 //! server (the example crate), on nginx's side PHP behind FastCGI, with the same pages.
 //!
-//! PHP runs on the servers' processor, as handlers do: rates and costs are those of the whole. Only where the
-//! server's own cost of passing requests on is the figure is PHP an origin, and runs where origins do.
+//! PHP runs on the servers' processor, as handlers do: rates and costs include it. Only where the figure is the
+//! server's own cost of passing requests on, PHP is an origin and runs on the processor of origins.
 
 mod jobs;
 mod php;
@@ -16,7 +16,7 @@ use super::beside::Beside;
 use super::quick::{disturbance, new_load, run_checked};
 use super::{Alternation, Better, CaseReport, Context, Measure, Sample, alone, alternate};
 use crate::config::{COLD_FILE, DOCUMENT_BYTES, SMALL_FILE, Scenario};
-use crate::load::{Ask, Bound, Mode, Outcome, Plan, Unanswered};
+use crate::load::{Ask, Bound, LossPolicy, Mode, Outcome, Plan};
 use crate::procfs::{self, CpuTime};
 use crate::server::{self, Binary, Kind, Server};
 use crate::statistics::Limit;
@@ -153,7 +153,7 @@ impl Case {
         }
     }
 
-    /// Apache's figures stand in Tidegate's column, by names of their own.
+    /// Apache's figures are in Tidegate's column, under separate names.
     fn beside_apache(&self, context: &Context) -> CaseReport {
         let Some(apache) = context.others.iter().find(|binary| binary.kind == Kind::Apache) else {
             let note = "apache: left out, as Apache is not installed (with prefork and mod_php)";
@@ -213,7 +213,7 @@ fn beside_component(context: &Context, name: &'static str) -> CaseReport {
     })
 }
 
-/// What makes the pages.
+/// The application that makes the pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Application {
     /// Handlers in Tidegate.
@@ -265,7 +265,7 @@ impl Side {
         Ok(Side { server, php, application })
     }
 
-    /// Each server with what it has for blocking work.
+    /// Each server with its own means for blocking work.
     fn start_own(context: &Context, binary: &Binary, ours: bool) -> Result<Side, String> {
         let application = if ours { Application::Handlers } else { Application::Php };
         Side::start(context, binary, application)
@@ -292,18 +292,18 @@ impl Side {
             asks: vec![Ask::counted(target, body_bytes)],
             connections,
             mode: Mode::KeepAlive,
-            unanswered: Unanswered::Count,
+            loss_policy: LossPolicy::Count,
         }
     }
 }
 
-/// Pages that were made under load, and what they cost in microseconds.
+/// Pages that were made under load, and their cost in microseconds.
 struct Made {
     outcome: Outcome,
     cpu: f64,
     /// The server's share.
     server_cpu: f64,
-    /// Per cent of the processor that others took.
+    /// Percent of the processor time that other programs used.
     others: f64,
 }
 
@@ -370,7 +370,7 @@ fn gateway(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, Str
     Ok(sample)
 }
 
-/// A small file's latency alone, then while `work` goes on in a thread of its own until it is told to stop.
+/// A small file's latency alone, then while `work` goes on in a separate thread until it is stopped.
 fn beside(
     context: &Context,
     binary: &Binary,
@@ -400,7 +400,7 @@ fn beside(
     Ok(sample(values, &outcome))
 }
 
-/// 100 clients, each of which asks for 100 ms of blocking work again and again.
+/// Runs 100 clients, each of which repeatedly requests 100 ms of blocking work.
 fn slow_clients(side: &Side, stop: &AtomicBool) -> Result<(), String> {
     let mut load = new_load(side.plan(side.target("slow"), SLOW_BYTES as u64, SLOW_CLIENTS))?;
     let bound = Bound { duration: Duration::from_secs(3600), requests_max: u64::MAX };
@@ -408,7 +408,7 @@ fn slow_clients(side: &Side, stop: &AtomicBool) -> Result<(), String> {
     checked(&outcome)
 }
 
-/// One client that asks for a large file, out of the page cache each time.
+/// Runs one client that requests a large file, each time after it was dropped from the page cache.
 fn cold_reader(side: &Side, stop: &AtomicBool) -> Result<(), String> {
     let path = side.server.directory().join("html").join(COLD_FILE.0);
     let file = File::open(path).map_err(|error| error.to_string())?;
@@ -431,7 +431,7 @@ fn measured(plan: Plan, time: Duration) -> Result<Outcome, String> {
 
 fn checked(outcome: &Outcome) -> Result<(), String> {
     match &outcome.first_error {
-        Some(error) => Err(format!("wrong answer to the other load: {error}")),
+        Some(error) => Err(format!("wrong response to the other load: {error}")),
         None => Ok(()),
     }
 }

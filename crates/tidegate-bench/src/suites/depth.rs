@@ -1,6 +1,6 @@
-//! The depth suite: what directories on the way to a small file cost, as in a published comparison.
+//! The depth suite: the cost of directories on the path of a small file, as in a published comparison.
 //!
-//! One server answers for all depths, a slice of time each in turn, so that what is compared has the same neighbours.
+//! One server serves all depths, each for a slice of time, so that other programs affect all depths alike.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::quick::{disturbance, measure_on, warmed};
 use super::{Better, CaseReport, Context, Measure, Row, Sample, alternate};
 use crate::chart::{Axis, Line, lines};
 use crate::config::{Lookup, SMALL_FILE, Scenario, directories};
-use crate::load::{Ask, Mode, Plan, Unanswered};
+use crate::load::{Ask, LossPolicy, Mode, Plan};
 use crate::page;
 use crate::probe;
 use crate::report::{Environment, write_rows};
@@ -22,11 +22,11 @@ pub(crate) struct Case {
     pub about: &'static str,
     lookup: Lookup,
     hit: bool,
-    /// Largest ratio Tidegate/nginx that is meant to hold, for each of [`DEPTHS`].
+    /// Largest acceptable ratio Tidegate/nginx, for each of [`DEPTHS`].
     targets: [Option<f64>; DEPTHS.len()],
 }
 
-/// Directories on the way to the file.
+/// Directories on the path of the file.
 pub(crate) const DEPTHS: [usize; 4] = [1, 12, 55, 120];
 
 /// The suite's table.
@@ -110,7 +110,7 @@ impl Case {
                 asks: vec![self.ask(&server, depth)?],
                 connections: context.options.connections,
                 mode: Mode::KeepAlive,
-                unanswered: Unanswered::Count,
+                loss_policy: LossPolicy::Count,
             };
             depths.push((warmed(plan)?, Sum::default()));
         }
@@ -135,23 +135,23 @@ impl Case {
         Ok(sample)
     }
 
-    /// The request at a depth. Error pages differ in length between servers: one is asked for first.
+    /// The request at a depth. Error pages differ in length between servers: one is requested first.
     fn ask(&self, server: &Server, depth: usize) -> Result<Ask, String> {
         let name = if self.hit { SMALL_FILE.0 } else { "none.html" };
         let status = if self.hit { 200 } else { 404 };
         let target = format!("{}/{name}", directories(depth));
-        let answer = probe::ask(server.address(), &target, PATIENCE);
-        let answer = answer.map_err(|error| format!("{depth} directories: {error:?}"))?;
-        let body_bytes = answer.body.len() as u64;
-        if answer.status != status || (self.hit && body_bytes != SMALL_FILE.1) {
-            let status = answer.status;
+        let response = probe::ask(server.address(), &target, PATIENCE);
+        let response = response.map_err(|error| format!("{depth} directories: {error:?}"))?;
+        let body_bytes = response.body.len() as u64;
+        if response.status != status || (self.hit && body_bytes != SMALL_FILE.1) {
+            let status = response.status;
             return Err(format!("{depth} directories: status {status}, {body_bytes} body bytes"));
         }
         Ok(Ask { status, ..Ask::counted(target, body_bytes) })
     }
 }
 
-/// What the slices of one depth come to.
+/// The sum of the slices of one depth.
 #[derive(Default)]
 struct Sum {
     requests: f64,
@@ -172,7 +172,7 @@ impl Sum {
     }
 }
 
-/// What depth costs: one depth's cost by that of one directory.
+/// Returns the cost of depth: one depth's cost divided by that of one directory.
 struct Flat {
     name: &'static str,
     depth: usize,
@@ -258,9 +258,9 @@ const NAMES: [[&str; 2]; DEPTHS.len()] = [
     ["120 directories: CPU per request", "120 directories: requests/s"],
 ];
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Depths take turns within a run, so that what the machine does meanwhile meets all alike.
+/// Depths alternate within a run, so that other load of the machine affects all alike.
 const SLICES: u32 = 5;
 const LEGEND: &str = "<p>A closed loop of keepalive connections asks one server with one worker for one file \
-after another: the file of 452 bytes below so many directories, or a name beside it that does not exist. Each \
-depth is measured on the same running server, both servers in turn. Drawn: median requests per second \
+after another: the file of 452 bytes below this number of directories, or a name beside it that does not exist. Each \
+depth is measured on the same running server, both servers alternately. Shown: median requests per second \
 against the number of directories.</p>";

@@ -1,7 +1,7 @@
-//! The fairness suite: what a quiet client waits beside one kind of busy clients, on one thread.
+//! The fairness suite: the waiting time of a quiet client beside one kind of busy clients, on one thread.
 //!
-//! The quiet client asks for a small file, one request at a time over one connection, with a pause between. The
-//! busy ones run on threads of the lowest priority, so that they take the client's processor from nobody else.
+//! The quiet client requests a small file, one request at a time over one connection, with pauses. The busy clients
+//! run on threads of the lowest priority, so that they take no processor time from the quiet client.
 
 mod busy;
 mod partner;
@@ -55,12 +55,12 @@ pub(crate) const CASES: [Case; 16] = [
         "beside uploads of chunks of one byte, buffered and proxied",
         Work::Chunks("/upload"),
     ),
-    case("chunks-unread", "beside such uploads that nobody reads", Work::Chunks("/return")),
+    case("chunks-unread", "beside such uploads that no location reads", Work::Chunks("/return")),
     case("tunnel", "beside busy tunnels (Upgrade) of 4 clients", Work::Tunnel),
     case("stream", "beside 4 TCP sessions at full speed", Work::Stream),
     case(
         "datagrams",
-        "beside a flood of datagrams of 64 clients, each of which is answered",
+        "beside a flood of datagrams of 64 clients, each of which gets one back",
         Work::Datagrams,
     ),
     case("sessions", "beside a flood of datagrams, each of which is a session", Work::Sessions),
@@ -71,7 +71,7 @@ pub(crate) const CASES: [Case; 16] = [
     case("tls", "beside 4 downloads of 16 MiB by TLS", Work::Tls),
 ];
 
-/// What somebody notices who waits for a page of many requests.
+/// The part of the requests that a user notices in a page of many requests.
 const P99_MAX: Limit = Limit::MedianAtMost(20.0);
 
 const MEASURES: [Measure; 4] = [
@@ -158,7 +158,7 @@ fn quiet(address: SocketAddr, time: Duration) -> Result<Histogram, String> {
             Ok((status, bytes)) => {
                 return Err(format!("the quiet client got status {status}, {bytes} body bytes"));
             }
-            // Its patience is the figure.
+            // The timeout is the figure.
             Err(error) if is_transient(&error) => break,
             Err(error) => return Err(failed(error)),
         }
@@ -170,7 +170,7 @@ fn quiet(address: SocketAddr, time: Duration) -> Result<Histogram, String> {
 /// Free addresses for the further listeners.
 fn places(partner: &Partner, loads_stream: bool) -> std::io::Result<Places> {
     let any = (Ipv4Addr::LOCALHOST, 0);
-    // All at once, so that none comes twice.
+    // All at once, so that none is returned twice.
     let (tls, stream) = (TcpListener::bind(any)?, TcpListener::bind(any)?);
     let (datagrams, sessions) = (UdpSocket::bind(any)?, UdpSocket::bind(any)?);
     Ok(Places {
@@ -193,5 +193,5 @@ fn needs_library(binary: &Binary) -> bool {
 
 const CONNECTIONS: u64 = 4096;
 const PAUSE: Duration = Duration::from_millis(1);
-/// A starved client gives up then.
+/// The timeout of a starved client.
 const PATIENCE: Duration = Duration::from_secs(10);

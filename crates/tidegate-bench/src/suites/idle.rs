@@ -21,17 +21,17 @@ pub(super) const MEASURES: [Measure; 3] = [
     Measure::new("memory after", "KiB", 0),
 ];
 
-/// What a connection asks for before it is idle.
+/// The request of a connection before it is idle.
 pub(super) struct Visit {
     scenario: Scenario,
     target: &'static str,
     body_bytes: u64,
 }
 
-/// A fixed answer.
+/// A fixed response.
 pub(super) const FIXED: Visit =
     Visit { scenario: Scenario::Fixed, target: "/", body_bytes: FIXED_BODY.len() as u64 };
-/// An answer from the origin, over kept connections.
+/// A response from the origin, over kept connections.
 pub(super) const PROXIED: Visit =
     Visit { scenario: Scenario::ProxyTuned, target: "/bytes?n=1024", body_bytes: 1024 };
 
@@ -44,7 +44,7 @@ pub(super) fn run(context: &Context, binary: &Binary, visit: &Visit) -> Result<S
     }
     let job = context.job(visit.scenario, wanted as u64 + DESCRIPTORS_SPARE / 2);
     let server = Server::start(binary, job)?;
-    // The first request brings in code and buffers that every server needs once.
+    // The first request loads code and buffers that every server needs once.
     drop(open(server.address(), visit, 0).map_err(|error| format!("first connection: {error}"))?);
     let before = settled_memory(&server)?;
     let mut held = Vec::with_capacity(wanted);
@@ -72,13 +72,13 @@ pub(super) fn run(context: &Context, binary: &Binary, visit: &Visit) -> Result<S
     Ok(Sample { values, errors: errors + closed, note })
 }
 
-/// Connects, asks once, reads the whole answer, and keeps the connection.
+/// Connects, sends one request, reads the complete response, and keeps the connection.
 fn open(server: SocketAddr, visit: &Visit, number: usize) -> io::Result<TcpStream> {
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     for direction in [Timeout::Send, Timeout::Recv] {
         set_socket_timeout(&socket, direction, Some(SOCKET_TIMEOUT))?;
     }
-    // One loopback address has ports for so many connections only.
+    // One loopback address has ports for this number of connections only.
     let group = number / CONNECTIONS_PER_ADDRESS;
     if group > 0 {
         let source = Ipv4Addr::new(127, 0, 0, 1 + u8::try_from(group).unwrap_or(u8::MAX - 1));
@@ -100,12 +100,12 @@ fn open(server: SocketAddr, visit: &Visit, number: usize) -> io::Result<TcpStrea
             {
                 return Ok(stream);
             }
-            other => return Err(io::Error::other(format!("wrong answer: {other:?}"))),
+            other => return Err(io::Error::other(format!("wrong response: {other:?}"))),
         }
     }
 }
 
-/// The size once it no longer changes; a server may tidy up after its last answer.
+/// Returns the size once it no longer changes; a server may release memory after its last response.
 fn settled_memory(server: &Server) -> Result<u64, String> {
     let read = || server.memory().map_err(|error| format!("memory: {error}"));
     let mut last = read()?;
@@ -135,7 +135,7 @@ fn is_closed(stream: &TcpStream) -> bool {
 const DESCRIPTORS_SPARE: u64 = 2_000;
 /// Below the 28,000 ports that Linux gives to one address.
 const CONNECTIONS_PER_ADDRESS: usize = 20_000;
-/// More failures than this mean that the rest will fail too.
+/// With more failures than this, the rest is expected to fail too.
 const ERRORS_MAX: u64 = 10;
 const SOCKET_TIMEOUT: Duration = Duration::from_secs(5);
 const SETTLE_TRIES: usize = 10;

@@ -1,4 +1,4 @@
-//! The quick suite: what a request costs, what an idle connection costs, how a fill is shared.
+//! The quick suite: the cost of a request and of an idle connection, and shared fills.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use super::{
     Alternation, Better, CaseReport, Context, Measure, Sample, alternate, idle, streaming,
 };
 use crate::config::{FIXED_BODY, LARGE_FILE, SMALL_FILE, Scenario};
-use crate::load::{Ask, Bound, Load, Mode, Outcome, Plan, Unanswered};
+use crate::load::{Ask, Bound, Load, LossPolicy, Mode, Outcome, Plan};
 use crate::procfs;
 use crate::raw::Work;
 use crate::server::{Binary, Kind as Program, Server};
@@ -18,7 +18,7 @@ use crate::statistics::Spread;
 pub(crate) struct Case {
     pub name: &'static str,
     pub about: &'static str,
-    /// Largest ratio Tidegate/nginx of the first measure that is meant to hold.
+    /// Largest acceptable ratio Tidegate/nginx of the first measure.
     pub target: Option<f64>,
     kind: Kind,
 }
@@ -69,19 +69,19 @@ pub(crate) const CASES: [Case; 11] = [
     },
     Case {
         name: "proxy-tuned",
-        about: "proxy, 1 KiB answer, upstream keepalive 64",
+        about: "proxy, 1 KiB response, upstream keepalive 64",
         target: Some(0.90),
         kind: Kind::Load(keepalive(Scenario::ProxyTuned, "/bytes?n=1024", 1024)),
     },
     Case {
         name: "proxy-default",
-        about: "proxy, 1 KiB answer, nothing but proxy_pass",
+        about: "proxy, 1 KiB response, nothing but proxy_pass",
         target: Some(0.30),
         kind: Kind::Load(keepalive(Scenario::ProxyDefault, "/bytes?n=1024", 1024)),
     },
     Case {
         name: "cache-hit",
-        about: "10 KiB answer from the cache, tuned likewise",
+        about: "10 KiB response from the cache, tuned likewise",
         target: Some(0.70),
         kind: Kind::Load(keepalive(Scenario::Cache, "/bytes?n=10240&max-age=3600", 10_240)),
     },
@@ -93,7 +93,7 @@ pub(crate) const CASES: [Case; 11] = [
     },
     Case {
         name: "cache-hit-large",
-        about: "1 MiB answer from the cache, tuned",
+        about: "1 MiB response from the cache, tuned",
         target: Some(0.90),
         kind: Kind::Load(keepalive(Scenario::Cache, LARGE_HIT, 1 << 20)),
     },
@@ -158,7 +158,7 @@ impl Case {
 }
 
 impl LoadCase {
-    /// A server that does nothing of what is asked for but move as many bytes: on kept connections, and where
+    /// Returns a server that only transfers the same number of bytes: on kept connections, and where
     /// the bytes fit the socket's buffer or are a file's.
     fn floor(&self) -> Option<Binary> {
         let fits = self.body_bytes <= 16 * 1024;
@@ -166,7 +166,7 @@ impl LoadCase {
             Scenario::Files if !fits => Work::SendFile(self.body_bytes),
             _ if !fits => return None,
             Scenario::Fixed | Scenario::Cache | Scenario::CacheDefault | Scenario::Files => {
-                Work::Answer(self.body_bytes)
+                Work::Respond(self.body_bytes)
             }
             Scenario::ProxyTuned => Work::Pass,
             _ => return None,
@@ -214,7 +214,7 @@ fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample
         asks: vec![Ask::counted(case.target, case.body_bytes)],
         connections: context.options.connections,
         mode: case.mode,
-        unanswered: Unanswered::Count,
+        loss_policy: LossPolicy::Count,
     };
     let origin_before = context.origin.requests(case.target);
     let mut load = warmed(plan)?;
@@ -235,7 +235,7 @@ fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample
 
 /// A load whose connections have had a warm-up.
 pub(super) fn warmed(plan: Plan) -> Result<Load, String> {
-    // One request alone fills caches; else each connection of the warm-up would miss.
+    // One request alone fills caches; otherwise each connection of the warm-up would miss.
     let prime = Plan { connections: 1, ..plan.clone() };
     run_checked(&mut new_load(prime)?, Bound { duration: WARM_UP, requests_max: 1 })?;
     let mut load = new_load(plan)?;
@@ -276,7 +276,7 @@ pub(super) fn new_load(plan: Plan) -> Result<Load, String> {
 pub(super) fn run_checked(load: &mut Load, bound: Bound) -> Result<(), String> {
     let outcome = load.run(bound).map_err(|error| format!("load: {error}"))?;
     match outcome.first_error {
-        Some(error) if outcome.errors > 0 => Err(format!("wrong answer in warm-up: {error}")),
+        Some(error) if outcome.errors > 0 => Err(format!("wrong response in warm-up: {error}")),
         _ => Ok(()),
     }
 }
@@ -288,5 +288,5 @@ pub(crate) const OTHERS_PERCENT_MAX: f64 = 5.0;
 const WORKER_CONNECTIONS: u64 = 12_000;
 const WARM_UP: Duration = Duration::from_secs(2);
 const WARM_UP_REQUESTS: u64 = 5_000;
-/// Above what loopback can do in the longest run that the options allow.
+/// More requests than loopback allows in the longest run of the options.
 const REQUESTS_MAX: u64 = 100_000_000;

@@ -1,7 +1,7 @@
 //! The steady suite: whether anything is lost when a server is reloaded, or a process of it dies,
 //! in the middle of its work.
 //!
-//! Its requirements are about Tidegate alone; nginx's figures stand beside them.
+//! Its requirements are about Tidegate alone; nginx's figures are shown beside them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -30,7 +30,7 @@ enum Kind {
 pub(crate) const CASES: [Case; 2] = [
     Case {
         name: "reload",
-        about: "a file and a proxied answer under load while the server is reloaded every second",
+        about: "a file and a proxied response under load while the server is reloaded every second",
         kind: Kind::Reload,
     },
     Case {

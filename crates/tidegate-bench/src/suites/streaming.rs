@@ -1,5 +1,5 @@
-//! Many clients ask at once for one object that the origin sends over three seconds, through a
-//! cold cache: how often is the origin asked, and how long does each byte wait for each client?
+//! Many clients request one object at once that the origin sends over three seconds, through a
+//! cold cache: the number of requests to the origin, and the waiting time of each byte for each client.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::server::{Binary, Job, Server};
 use crate::statistics::{Spread, average_byte_wait};
 use crate::walk::{Visit, walk};
 
-/// What the case reports. The leader is the client whose bytes waited least.
+/// The measures of the case. The leader is the client whose bytes waited least.
 pub(crate) const MEASURES: [Measure; 6] = [
     Measure::new("origin requests", "", 0),
     Measure::new("first byte p50", "ms", 1),
@@ -20,7 +20,7 @@ pub(crate) const MEASURES: [Measure; 6] = [
     Measure::new("byte wait p100", "ms", 1),
 ];
 
-/// One run; `number` keeps the objects of different runs apart.
+/// Measures one run; `number` separates the objects of different runs.
 pub(crate) fn run(
     context: &Context,
     binary: &Binary,

@@ -1,8 +1,8 @@
-//! The tuning suite: what each knob of a reverse proxy is worth on this machine, row by row, as a published
-//! study of nginx told it for another one; and what Tidegate needs none of.
+//! The tuning suite: the effect of each setting of a reverse proxy on this machine, row by row, as in a published
+//! study of nginx on another machine, and the settings that Tidegate does not need.
 //!
-//! All rows are measured in turn within a round, so that a slow drift of the machine meets all alike. The
-//! load is a closed loop of 100 connections, as that of wrk.
+//! All rows are measured one after another within a round, so that a slow drift of the machine affects all alike.
+//! The load is a closed loop of 100 connections, like wrk's.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::quick::{new_load, run_checked};
 use super::{Alternation, Better, CaseReport, Context, Measure, Row, Sample, idle};
 use crate::config::tuning::Knobs;
 use crate::config::{FIXED_BODY, Scenario};
-use crate::load::{Ask, Bound, Mode, Plan, Unanswered};
+use crate::load::{Ask, Bound, LossPolicy, Mode, Plan};
 use crate::machine::{Place, Processors, pin_current_thread};
 use crate::origin::Origin;
 use crate::procfs::{self, CpuTime};
@@ -38,23 +38,23 @@ pub(crate) struct Case {
     pub name: &'static str,
     pub about: &'static str,
     pub section: Section,
-    /// The row with all but this row's knob: what the knob is worth is the step from there.
+    /// The row without this row's setting: the effect of the setting is the step from there.
     pub base: Option<&'static str>,
     /// Gain in percent that the study published for nginx.
     pub published: Option<f64>,
     kind: Kind,
 }
 
-/// Rows that stand together; gains are against the section's default.
+/// A group of rows; gains are relative to the section's default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Section {
     /// A reverse proxy, all programs on all processors.
     Proxy,
     /// `return 200` alone, likewise.
     Fixed,
-    /// Who runs where.
+    /// Placement of the programs on processors.
     Places,
-    /// What the targets need besides, with a processor for the server alone.
+    /// Further rows for the targets, with a processor for the server alone.
     Targets,
 }
 
@@ -63,7 +63,7 @@ enum Kind {
     /// The load goes straight to the backend.
     Direct,
     Load(LoadCase),
-    /// Latency at 80 % of what nginx can do.
+    /// Latency at 80 % of nginx's maximum rate.
     Paced,
     /// How evenly connections are spread over two threads.
     Skew(Knobs),
@@ -78,10 +78,10 @@ struct LoadCase {
     body_bytes: u64,
 }
 
-/// Who runs where.
+/// Placement of the programs on processors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Places {
-    /// Everything everywhere.
+    /// All programs on all processors.
     Free,
     /// The server has one processor, load and backend another.
     Apart,
@@ -98,7 +98,7 @@ impl Section {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Section::Proxy => {
-                "a proxied answer of 1 KiB; load, proxy and backend on all processors"
+                "a proxied response of 1 KiB; load, proxy and backend on all processors"
             }
             Section::Fixed => "return 200 alone",
             Section::Places => "the default configuration; where load, proxy and backend run",
@@ -124,7 +124,7 @@ impl Places {
     }
 }
 
-/// What a loaded row reports.
+/// The measures of a loaded row.
 pub(crate) const MEASURES: [Measure; 8] = [
     Measure::new(RATE, "", 0).better(Better::Higher),
     Measure::new("requests", "", 0).better(Better::Neither),
@@ -135,7 +135,7 @@ pub(crate) const MEASURES: [Measure; 8] = [
     Measure::new(TAIL, "µs", 0),
     Measure::new(super::quick::OTHERS, "%", 0).better(Better::Neither),
 ];
-/// Names of measures that tables, gains and targets are made of.
+/// Names of measures that tables, gains and targets use.
 pub(crate) const RATE: &str = "requests/s";
 pub(crate) const COST: &str = "CPU per request";
 pub(crate) const MEDIAN: &str = "p50";
@@ -143,7 +143,7 @@ pub(crate) const TAIL: &str = "p99";
 pub(crate) const SKEW: &str = "busiest thread above the mean";
 pub(crate) const MEMORY: &str = idle::MEASURES[0].name;
 
-/// The rows chosen and those that they are compared with, in the suite's order.
+/// Returns the chosen rows and the rows that they are compared with, in the suite's order.
 pub(crate) fn with_bases(chosen: &[Case]) -> Vec<Case> {
     let mut names: BTreeSet<&str> = chosen.iter().map(|case| case.name).collect();
     let within = |names: &BTreeSet<&str>| -> Vec<Case> {
@@ -160,7 +160,7 @@ pub(crate) fn with_bases(chosen: &[Case]) -> Vec<Case> {
     }
 }
 
-/// Measures the rows, round by round; gains and targets are rows behind the others.
+/// Measures the rows, round by round; gains and targets are rows after the others.
 pub(crate) fn measure(context: &Context, cases: &[Case]) -> Vec<CaseReport> {
     let mut capacity = None;
     let mut running: Vec<(Case, Alternation)> = Vec::new();
@@ -180,7 +180,7 @@ pub(crate) fn measure(context: &Context, cases: &[Case]) -> Vec<CaseReport> {
             alternation.round(round, |binary, _| case.run(context, binary, &mut capacity));
         }
     }
-    // What comes next has its own place again.
+    // The next run binds itself again.
     let _ = pin_current_thread(Place::one(context.processors.client));
     let mut reports: Vec<CaseReport> =
         running.into_iter().map(|(_, alternation)| alternation.report()).collect();
@@ -218,7 +218,7 @@ impl Case {
         }
     }
 
-    /// Whether HAProxy stands beside it.
+    /// Whether HAProxy is measured beside it.
     fn is_load_with_targets(&self) -> bool {
         self.section == Section::Targets && matches!(self.kind, Kind::Load(_))
     }
@@ -282,7 +282,7 @@ fn direct(context: &Context) -> Result<Sample, String> {
     Ok(sample)
 }
 
-/// Finds what nginx can do, once, and asks for a part of it.
+/// Measures nginx's maximum rate once, and requests a part of it.
 fn paced(context: &Context, binary: &Binary, capacity: &mut Option<f64>) -> Result<Sample, String> {
     let case = rows::OWN_TUNED;
     let most = match *capacity {
@@ -307,7 +307,7 @@ fn plan(context: &Context, address: std::net::SocketAddr, target: String, body_b
         asks: vec![Ask::counted(target, body_bytes)],
         connections: context.options.connections,
         mode: Mode::KeepAlive,
-        unanswered: Unanswered::Count,
+        loss_policy: LossPolicy::Count,
     }
 }
 
@@ -350,7 +350,7 @@ fn timed(
     Ok(Sample { values, errors: outcome.errors, note })
 }
 
-/// A backend of its own for each run: its port has no connections that are ending.
+/// Starts a backend for each run: its port has no closing connections.
 fn origin_at(place: Place) -> Result<Origin, String> {
     pin(place)?;
     Origin::start().map_err(|error| format!("origin: {error}"))
@@ -365,8 +365,8 @@ const PACED: [Measure; 7] = [
     Measure::new(MEDIAN, "µs", 0),
     Measure::new("p90", "µs", 0),
     Measure::new(COST, "µs", 2),
-    Measure::new("requests/s asked for", "", 0).better(Better::Neither),
-    Measure::new("requests/s answered", "", 0).better(Better::Neither),
+    Measure::new("requests/s sent", "", 0).better(Better::Neither),
+    Measure::new("requests/s served", "", 0).better(Better::Neither),
     Measure::new(super::quick::OTHERS, "%", 0).better(Better::Neither),
 ];
 const SKEWS: [Measure; 2] = [
@@ -375,5 +375,5 @@ const SKEWS: [Measure; 2] = [
 ];
 const CAPACITY_PART: f64 = 0.8;
 const WARM_UP: Bound = Bound { duration: Duration::from_secs(1), requests_max: 5_000 };
-/// Above what loopback can do in the longest run that the options allow.
+/// More requests than loopback allows in the longest run of the options.
 const REQUESTS_MAX: u64 = 100_000_000;

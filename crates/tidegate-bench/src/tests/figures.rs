@@ -16,7 +16,7 @@ use crate::suites::streaming::summarise;
 use crate::suites::{Better, CaseReport, Measure, Row, Sample};
 
 #[test]
-fn what_stands_beside_is_told_by_its_processor_time() {
+fn programs_beside_are_reported_by_processor_time() {
     let side = |costs: [f64; 2]| costs.to_vec();
     let row = |name: &'static str, tidegate: [f64; 2], nginx: [f64; 2]| Row {
         case: "some",
@@ -39,15 +39,15 @@ fn what_stands_beside_is_told_by_its_processor_time() {
         let sample = Sample { values: vec![1.0, cost, 2.0], ..Sample::default() };
         assert_eq!(beside.round(|_| Ok(sample)), None);
     }
-    let what = "a bare loop of such calls, the floor,";
-    let told =
+    let what = "a bare loop of such calls, the lower bound,";
+    let reported =
         format!("some: {what} costs 5.50 µs, 0.50 of nginx (0.50 to 0.50); Tidegate 1.15 of that");
-    assert_eq!(beside.note(&report), Some(told.clone()));
-    // It is not run again when it has failed, and what it did counts.
+    assert_eq!(beside.note(&report), Some(reported.clone()));
+    // It is not run again after a failure, and its runs count.
     let failed = beside.round(|_| Err("no".to_owned()));
     assert_eq!(failed, Some(format!("{what}: failed: no")));
     assert_eq!(beside.round(|_| panic!("run again")), None);
-    assert_eq!(beside.note(&report), Some(told));
+    assert_eq!(beside.note(&report), Some(reported));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn histogram_quantiles_of_one_to_thousand() {
 }
 
 #[test]
-fn histogram_takes_what_is_beyond_its_range() {
+fn histogram_counts_values_beyond_its_range() {
     let mut histogram = Histogram::default();
     histogram.record(Duration::MAX);
     assert_eq!(histogram.maximum(), Duration::from_nanos(u64::MAX));
@@ -139,15 +139,15 @@ fn best_runs_are_those_at_the_good_end() {
 }
 
 #[test]
-fn busy_machines_are_told_of() {
+fn busy_machines_are_reported() {
     #[track_caller]
-    fn check(tidegate: &[f64], nginx: &[f64], told: bool) {
+    fn check(tidegate: &[f64], nginx: &[f64], reported: bool) {
         let measure = Measure::new(OTHERS, "%", 0);
         let (tidegate, nginx) = (tidegate.to_vec(), nginx.to_vec());
         let rows =
             vec![Row { case: "some", measure, tidegate, nginx, errors: 0, tidegate_errors: 0 }];
         let report = CaseReport { rows, notes: Vec::new() };
-        assert_eq!(disturbance(&report).is_some(), told);
+        assert_eq!(disturbance(&report).is_some(), reported);
     }
     check(&[0.0, 1.0], &[2.0, 90.0], false);
     check(&[10.0], &[20.0], true);
@@ -216,7 +216,7 @@ fn strict_targets() {
     }
     check(&[0.8], &[1.0], (0, 0), None);
     check(&[2.0], &[1.0], (0, 0), Some("some: cost: ratio 2.00, target 0.90"));
-    check(&[0.8], &[1.0], (2, 0), Some("some: 2 wrong answers"));
+    check(&[0.8], &[1.0], (2, 0), Some("some: 2 wrong responses"));
     check(&[0.8], &[1.0], (0, 2), Some("some: cost: nginx gave nothing to compare with"));
     check(&[0.8], &[], (0, 0), Some("some: cost: nginx gave nothing to compare with"));
     check(&[], &[1.0], (0, 0), Some("some: cost: failed"));
@@ -233,7 +233,7 @@ fn growth_of_memory() {
     check([], None);
     check([100; 11], None);
     check([100; 12], Some(0.0));
-    // The first ten reloads may do as they like.
+    // The first ten reloads do not count.
     check((0..10).chain([100; 20]), Some(0.0));
     check([100; 30].into_iter().chain([120; 5]), Some(20.0));
     check([100; 30].into_iter().chain([90; 5]), Some(-10.0));

@@ -9,12 +9,14 @@ use proptest::prelude::*;
 use crate::config::fairness::{Places, Port};
 use crate::config::{Lookup, Scenario, Setup, generate};
 use crate::options::{Command, Suite, parse};
-use crate::origin::{Answer, parse_request, parse_target, parts_due, response_head};
+use crate::origin::{ResponseKind, parse_request, parse_target, parts_due, response_head};
 use crate::pattern;
 use crate::procfs::{
     CpuTime, Stat, descendants, parse_busy, parse_processor, parse_pss, parse_stat,
 };
-use crate::response::{Fault, Framing, Head, Progress, ResponseReader, decimal, parse_head};
+use crate::response::{
+    Framing, Head, Progress, ResponseError, ResponseReader, decimal, parse_head,
+};
 use crate::server::serves;
 use crate::server::watchdog::long_turns;
 
@@ -82,7 +84,7 @@ fn time_never_runs_back() {
 #[test]
 fn response_heads() {
     #[track_caller]
-    fn check(text: &str, expected: Result<Option<(u16, Option<u64>, bool)>, Fault>) {
+    fn check(text: &str, expected: Result<Option<(u16, Option<u64>, bool)>, ResponseError>) {
         let expected = expected.map(|head| {
             head.map(|(status, length, close)| {
                 let framing = length.map_or(Framing::UntilEnd, Framing::Length);
@@ -100,31 +102,34 @@ fn response_heads() {
     check("HTTP/1.0 200 OK\r\nConnection: keep-alive\r\n\r\n", Ok(Some((200, None, false))));
     check("HTTP/1.1 304 Not Modified\r\n\r\n", Ok(Some((304, Some(0), false))));
     check("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n", Ok(None));
-    check("HTTP/1.1 2x0 OK\r\n\r\n", Err(Fault::HeadMalformed));
-    check("HTTP/2 200\r\n\r\n", Err(Fault::HeadMalformed));
-    check("\r\n\r\n", Err(Fault::HeadMalformed));
-    check("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", Err(Fault::HeadMalformed));
+    check("HTTP/1.1 2x0 OK\r\n\r\n", Err(ResponseError::HeadMalformed));
+    check("HTTP/2 200\r\n\r\n", Err(ResponseError::HeadMalformed));
+    check("\r\n\r\n", Err(ResponseError::HeadMalformed));
+    check("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n", Err(ResponseError::HeadMalformed));
     check("HTTP/1.1 200 OK\r\nX-Cache: HIT\r\n\r\n", Ok(Some((200, None, false))));
     check("HTTP/1.1 200 OK\r\nX-Cache: MISS\r\n\r\n", Ok(Some((200, None, false))));
-    check("HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", Err(Fault::TransferEncoding));
+    check(
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
+        Err(ResponseError::TransferEncoding),
+    );
     let both = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n";
-    check(both, Err(Fault::HeadMalformed));
+    check(both, Err(ResponseError::HeadMalformed));
 }
 
 #[test]
-fn responses_out_of_step_are_faults() {
+fn responses_out_of_step_are_errors() {
     let mut reader = ResponseReader::default();
     let surplus = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nab";
-    assert_eq!(reader.feed(surplus), Err(Fault::BytesAfterEnd));
+    assert_eq!(reader.feed(surplus), Err(ResponseError::BytesAfterEnd));
     let mut reader = ResponseReader::default();
     assert_eq!(
         reader.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\na"),
         Ok(Progress::Partial)
     );
-    assert_eq!(reader.end(), Err(Fault::ClosedEarly));
-    assert_eq!(ResponseReader::default().end(), Err(Fault::ClosedEarly));
+    assert_eq!(reader.end(), Err(ResponseError::ClosedEarly));
+    assert_eq!(ResponseReader::default().end(), Err(ResponseError::ClosedEarly));
     let endless = vec![b'a'; 70_000];
-    assert_eq!(ResponseReader::default().feed(&endless), Err(Fault::HeadTooLong));
+    assert_eq!(ResponseReader::default().feed(&endless), Err(ResponseError::HeadTooLong));
 }
 
 #[test]
@@ -139,7 +144,7 @@ fn body_up_to_the_end_of_the_connection() {
 fn chunked_bodies() {
     /// A complete body gives its decoded bytes.
     #[track_caller]
-    fn check(body: &str, expected: Result<Option<&str>, Fault>) {
+    fn check(body: &str, expected: Result<Option<&str>, ResponseError>) {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n";
         let mut decoded = Vec::new();
         let progress = ResponseReader::default().feed_into(
@@ -167,17 +172,17 @@ fn chunked_bodies() {
     check("1\r\na\r\n0\r\nX-Trailer: 1\r\nY: 2\r\n\r\n", Ok(Some("a")));
     check("3\r\nabc\r\n0\r\n", Ok(None));
     check("3\r\nab", Ok(None));
-    check("3\r\nabcd\r\n0\r\n\r\n", Err(Fault::ChunkMalformed));
-    check("3\nabc", Err(Fault::ChunkMalformed));
-    check("\r\n", Err(Fault::ChunkMalformed));
-    check("-1\r\n", Err(Fault::ChunkMalformed));
-    check("1000000000000000\r\n", Err(Fault::ChunkMalformed));
-    check("0\r\n\r\nx", Err(Fault::BytesAfterEnd));
-    check(&format!("1;{}", "e".repeat(70_000)), Err(Fault::HeadTooLong));
+    check("3\r\nabcd\r\n0\r\n\r\n", Err(ResponseError::ChunkMalformed));
+    check("3\nabc", Err(ResponseError::ChunkMalformed));
+    check("\r\n", Err(ResponseError::ChunkMalformed));
+    check("-1\r\n", Err(ResponseError::ChunkMalformed));
+    check("1000000000000000\r\n", Err(ResponseError::ChunkMalformed));
+    check("0\r\n\r\nx", Err(ResponseError::BytesAfterEnd));
+    check(&format!("1;{}", "e".repeat(70_000)), Err(ResponseError::HeadTooLong));
 }
 
 #[test]
-fn patterns_tell_objects_and_places_apart() {
+fn patterns_distinguish_objects_and_offsets() {
     let body = pattern::body(b"/a", 4099);
     assert_eq!(body.len(), 4099);
     assert_eq!(body[..100], pattern::body(b"/a", 100));
@@ -283,33 +288,33 @@ fn decimals() {
 #[test]
 fn origin_targets() {
     #[track_caller]
-    fn check(target: &str, expected: Answer) {
+    fn check(target: &str, expected: ResponseKind) {
         assert_eq!(parse_target(target.as_bytes()), expected, "{target}");
     }
-    check("/bytes?n=10", Answer::Fixed { bytes: 10, max_age: None });
-    check("/bytes?max-age=60&n=10", Answer::Fixed { bytes: 10, max_age: Some(60) });
-    check("/bytes", Answer::NotFound);
-    check("/bytes?n=999999999999", Answer::NotFound);
-    check("/other?n=1", Answer::NotFound);
+    check("/bytes?n=10", ResponseKind::Fixed { bytes: 10, max_age: None });
+    check("/bytes?max-age=60&n=10", ResponseKind::Fixed { bytes: 10, max_age: Some(60) });
+    check("/bytes", ResponseKind::NotFound);
+    check("/bytes?n=999999999999", ResponseKind::NotFound);
+    check("/other?n=1", ResponseKind::NotFound);
     let duration = Duration::from_secs(3);
     check(
         "/slow?ms=3000&bytes=100&chunks=4&run=7",
-        Answer::Slow { bytes: 100, chunks: 4, duration, eager: false, max_age: None },
+        ResponseKind::Slow { bytes: 100, chunks: 4, duration, eager: false, max_age: None },
     );
     check(
         "/slow?ms=3000&bytes=100&chunks=4&eager=1",
-        Answer::Slow { bytes: 100, chunks: 4, duration, eager: true, max_age: None },
+        ResponseKind::Slow { bytes: 100, chunks: 4, duration, eager: true, max_age: None },
     );
-    check("/slow?ms=3000&bytes=100&chunks=0", Answer::NotFound);
+    check("/slow?ms=3000&bytes=100&chunks=0", ResponseKind::NotFound);
 }
 
 #[test]
 fn origin_heads_carry_length_and_freshness() {
-    let head = response_head(&Answer::Fixed { bytes: 10, max_age: Some(60) });
+    let head = response_head(&ResponseKind::Fixed { bytes: 10, max_age: Some(60) });
     let text = String::from_utf8(head).expect("heads are ASCII");
     assert!(text.contains("Content-Length: 10\r\n"), "{text}");
     assert!(text.ends_with("Cache-Control: max-age=60\r\n\r\n"), "{text}");
-    let head = response_head(&Answer::NotFound);
+    let head = response_head(&ResponseKind::NotFound);
     assert!(head.starts_with(b"HTTP/1.1 404 "));
 }
 

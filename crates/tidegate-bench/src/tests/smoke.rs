@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketType};
 
-use crate::load::{Ask, Bound, Load, Loss, Mode, Outcome, Plan, Unanswered};
+use crate::load::{Ask, Bound, Load, Loss, LossPolicy, Mode, Outcome, Plan};
 use crate::options::Suite;
 use crate::origin::Origin;
 use crate::probe;
@@ -26,7 +26,7 @@ fn run(plan: Plan) -> Outcome {
 fn plan(origin: &Origin, target: &str, mode: Mode, body_bytes: u64) -> Plan {
     let asks = vec![Ask::checked(target, body_bytes)];
     let address = origin.address();
-    Plan { address, asks, connections: 7, mode, unanswered: Unanswered::Count }
+    Plan { address, asks, connections: 7, mode, loss_policy: LossPolicy::Count }
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn two_hundred_requests_either_way() {
 }
 
 #[test]
-fn wrong_answers_are_errors() {
+fn wrong_responses_are_errors() {
     let origin = Origin::start().expect("a loopback port");
     let outcome = run(plan(&origin, "/bytes?n=5", Mode::KeepAlive, 6));
     assert_eq!((outcome.requests, outcome.errors), (0, 200));
@@ -75,7 +75,7 @@ fn server_that_hangs_up_is_an_error() {
         asks: vec![Ask::counted("/", 0)],
         connections: 1,
         mode: Mode::KeepAlive,
-        unanswered: Unanswered::Count,
+        loss_policy: LossPolicy::Count,
     };
     let bound = Bound { duration: Duration::from_secs(60), requests_max: 3 };
     let outcome = Load::new(plan).expect("epoll").run(bound).expect("epoll");
@@ -84,7 +84,7 @@ fn server_that_hangs_up_is_an_error() {
 }
 
 #[test]
-fn slow_object_is_sent_whole_and_traced() {
+fn slow_object_is_sent_completely_and_traced() {
     let origin = Origin::start().expect("a loopback port");
     let target = "/slow?ms=50&bytes=1000&chunks=10";
     let plan = Plan { connections: 3, ..plan(&origin, target, Mode::KeepAlive, 1000) };
@@ -105,7 +105,7 @@ fn slow_object_is_sent_whole_and_traced() {
 #[test]
 fn asks_take_turns() {
     let origin = Origin::start().expect("a loopback port");
-    let targets = ["/bytes?n=10&turns=1", "/bytes?n=2000&turns=1"];
+    let targets = ["/bytes?n=10&other=1", "/bytes?n=2000&other=1"];
     let asks = vec![Ask::checked(targets[0], 10), Ask::checked(targets[1], 2000)];
     let outcome = run(Plan { asks, ..plan(&origin, "/", Mode::KeepAlive, 0) });
     assert_eq!((outcome.requests, outcome.errors), (200, 0), "{:?}", outcome.first_error);
@@ -123,12 +123,12 @@ fn foreign_bytes_are_damage() {
     ask.body = Some(body.into());
     let outcome = run(Plan { asks: vec![ask.clone()], ..plan(&origin, "/", Mode::KeepAlive, 0) });
     assert_eq!((outcome.requests, outcome.errors, outcome.damaged), (0, 200, 200));
-    let answer = probe::ask(origin.address(), &ask.target, PATIENCE).expect("an answer");
-    assert!(!answer.suits(&ask));
-    assert!(answer.suits(&Ask::checked("/bytes?n=5000", 5000)));
+    let response = probe::ask(origin.address(), &ask.target, PATIENCE).expect("a response");
+    assert!(!response.suits(&ask));
+    assert!(response.suits(&Ask::checked("/bytes?n=5000", 5000)));
 }
 
-/// A server that answers each first request of a connection and drops the second.
+/// A server that responds to each first request of a connection and drops the second.
 fn forgetful_server(connections: usize) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback port");
     let address = listener.local_addr().expect("an address");
@@ -144,20 +144,20 @@ fn forgetful_server(connections: usize) -> (SocketAddr, JoinHandle<()>) {
 }
 
 #[test]
-fn unanswered_requests_are_counted_or_sent_again() {
-    for (unanswered, requests, errors, reconnects) in
-        [(Unanswered::Count, 2, 1, 0), (Unanswered::Retry, 3, 0, 2)]
+fn requests_without_response_are_counted_or_sent_again() {
+    for (loss_policy, requests, errors, reconnects) in
+        [(LossPolicy::Count, 2, 1, 0), (LossPolicy::Retry, 3, 0, 2)]
     {
         let (address, server) = forgetful_server(requests as usize);
         let asks = vec![Ask::counted("/", 2)];
-        let plan = Plan { address, asks, connections: 1, mode: Mode::KeepAlive, unanswered };
+        let plan = Plan { address, asks, connections: 1, mode: Mode::KeepAlive, loss_policy };
         let bound = Bound { duration: Duration::from_secs(60), requests_max: 3 };
         let mut load = Load::new(plan).expect("epoll");
         let began = Instant::now();
         let outcome = load.run(bound).expect("epoll");
-        assert_eq!((outcome.requests, outcome.errors), (requests, errors), "{unanswered:?}");
+        assert_eq!((outcome.requests, outcome.errors), (requests, errors), "{loss_policy:?}");
         assert_eq!(outcome.reconnects, reconnects);
-        // What was open at the time may break; what was opened later may not.
+        // Connections open at the time may break; those opened later may not.
         assert_eq!(outcome.unexplained(began, Instant::now()), 0);
         assert_eq!(outcome.unexplained(began, began), errors);
         drop(load);
@@ -166,12 +166,12 @@ fn unanswered_requests_are_counted_or_sent_again() {
 }
 
 #[test]
-fn refusals_are_tried_again_until_told_to_stop() {
-    // Bound, but not listening: connections are refused, and nobody else gets the port.
+fn refused_connections_are_retried_until_stopped() {
+    // Bound, but not listening: connections are refused, and no other process gets the port.
     let (address, _held) = refusing_address();
     let asks = vec![Ask::counted("/", 0)];
-    let unanswered = Unanswered::Retry;
-    let plan = Plan { address, asks, connections: 2, mode: Mode::KeepAlive, unanswered };
+    let loss_policy = LossPolicy::Retry;
+    let plan = Plan { address, asks, connections: 2, mode: Mode::KeepAlive, loss_policy };
     let bound = Bound { duration: Duration::from_secs(60), requests_max: 6 };
     let outcome = Load::new(plan.clone()).expect("epoll").run(bound).expect("epoll");
     assert_eq!((outcome.requests, outcome.errors, outcome.reconnects), (0, 6, 0));
@@ -190,7 +190,7 @@ fn refusing_address() -> (SocketAddr, OwnedFd) {
     (SocketAddr::try_from(name).expect("an IPv4 address"), held)
 }
 
-/// What both suites rest on, with genuine nginx in Tidegate's place.
+/// The basis of both suites, with genuine nginx in Tidegate's place.
 #[test]
 fn steady_suite_with_nginx() {
     let line = ["steady", "--seconds", "1", "--connections", "4"];
@@ -214,7 +214,7 @@ fn steady_suite_with_nginx() {
     for name in [
         "of them unexplained",
         "damaged bodies",
-        "answers not a HIT",
+        "responses not a HIT",
         "origin requests",
         "master changes",
     ] {

@@ -39,7 +39,7 @@ fn options_of_the_suite() {
     check(&["--seconds", "3"], "streaming takes as long as its files: --files, --origin-seconds");
 }
 
-/// Two clients and two files of 10 bytes; the origin is asked once for each and sends five bytes
+/// Two clients and two files of 10 bytes; the origin gets one request for each and sends five bytes
 /// at once and five a second later.
 fn run() -> Run {
     let started = Instant::now();
@@ -86,7 +86,7 @@ fn figures_of_a_run() {
 }
 
 #[test]
-fn wrong_answers_are_counted_and_told() {
+fn wrong_responses_are_counted_and_reported() {
     let mut run = run();
     run.visits[1][1].fault = Some("status 500".to_owned());
     assert_eq!(Figures::of(&run).wrong, 1.0);
@@ -158,12 +158,12 @@ fn lines_are_drawn_as_steps() {
     check(&[], "");
     check(&[(0.0, 0.0)], "M56 242");
     check(&[(0.0, 0.0), (10.0, 0.0), (10.0, 11.0), (48.0, 22.0)], "M56 242H156V132H536V22");
-    // Steps that nobody can see are joined, but the last one stays.
+    // Invisible steps are joined, but the last one stays.
     check(&[(0.0, 0.0), (0.1, 0.1), (0.2, 0.2), (48.0, 0.2), (48.1, 0.2)], "M56 242H536V240H537");
 }
 
 #[test]
-fn drawings_join_what_looks_the_same() {
+fn charts_join_invisible_steps() {
     let run = run();
     let mut picture = Picture::of(&run);
     let extent = Picture::extent([&picture].into_iter());
@@ -265,7 +265,7 @@ fn small_study_with_nginx_in_both_places() {
     let line: Vec<&str> = line.split(' ').collect();
     let Some((context, environment)) = with_nginx_in_both_places(&line) else { return };
     let study = Study::measure(&context, environment);
-    // nginx has no proxy_cache_tempfile, and that has to be seen; all else is in order.
+    // nginx has no proxy_cache_tempfile, which must be detected; all else is in order.
     let mut unmet = study.unmet();
     unmet.retain(|reason| !reason.ends_with("tidegate-tempfile: failed"));
     assert_eq!(unmet, [""; 0]);

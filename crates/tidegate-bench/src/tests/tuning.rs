@@ -1,4 +1,4 @@
-//! The suite tuning: its configurations, what follows from its figures, and one small run with genuine
+//! The suite tuning: its configurations, the results of its figures, and one small run with genuine
 //! nginx on both sides.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::config::tuning::Knobs;
 use crate::config::{Scenario, Setup, generate};
-use crate::load::{Ask, Bound, Load, Mode, Plan, Unanswered};
+use crate::load::{Ask, Bound, Load, LossPolicy, Mode, Plan};
 use crate::options::Suite;
 use crate::origin::Origin;
 use crate::procfs::{parse_connections, parse_watched};
@@ -44,7 +44,7 @@ fn options_of_the_suite() {
 }
 
 #[test]
-fn what_is_not_turned_is_not_written() {
+fn default_settings_are_not_written() {
     let text = |knobs: Knobs| {
         let second = "127.0.0.1:3".parse().ok();
         generate(&Setup {
@@ -96,7 +96,7 @@ fn what_is_not_turned_is_not_written() {
 }
 
 #[test]
-fn rows_come_with_what_they_are_compared_with() {
+fn rows_include_the_rows_that_they_are_compared_with() {
     let check = |names: &[&str], expected: &[&str]| {
         let got: Vec<&str> = with_bases(&named(names)).iter().map(|case| case.name).collect();
         assert_eq!(got, expected);
@@ -106,7 +106,7 @@ fn rows_come_with_what_they_are_compared_with() {
     check(&["return-all"], &["return", "return-workers", "return-events", "return-all"]);
     check(&["apart", "skew"], &["default", "apart", "skew"]);
     check(&[], &[]);
-    // Every row that another names is there, and is no longer way round to itself.
+    // Every row that another names is there, and does not lead back to itself.
     for case in &CASES {
         assert!(with_bases(&[*case]).len() <= 5, "{}", case.name);
         assert_eq!(CASES.iter().filter(|other| other.name == case.name).count(), 1);
@@ -146,7 +146,7 @@ fn targets_are_made_of_two_rows() {
     ];
     let rows =
         |many| -> Vec<Row> { GOALS.iter().filter_map(|goal| goal.row(&reports, many)).collect() };
-    let [cost, threads] = &rows(true)[..] else { panic!("two can be told") };
+    let [cost, threads] = &rows(true)[..] else { panic!("two are measured") };
     assert_eq!((&cost.tidegate[..], cost.verdict()), (&[0.8, 0.9][..], Verdict::Met));
     assert_eq!((&threads.tidegate[..], threads.verdict()), (&[1.5][..], Verdict::Missed));
     assert!(threads.unmet(true).is_some() && threads.unmet(false).is_none());
@@ -160,7 +160,7 @@ fn targets_are_made_of_two_rows() {
 }
 
 #[test]
-fn advice_tells_what_is_worth_writing() {
+fn advice_names_settings_with_an_effect() {
     let reports = [
         report("default", RATE, &[1000.0, 1010.0], &[100.0, 110.0]),
         report("upstream", RATE, &[1000.0, 1000.0], &[100.0, 100.0]),
@@ -182,7 +182,7 @@ fn advice_tells_what_is_worth_writing() {
     // The rounds of nginx's default are ten in a hundred and five apart.
     assert!(of("steps below").contains("10 %"), "{lines:?}");
     assert_eq!(advice(&[]), Vec::<String>::new());
-    // Where the same row is twice as fast in another round, nothing can be told.
+    // Where the same row is twice as fast in another round, there is no result.
     let reports = [
         report("default", RATE, &[1000.0, 1000.0], &[100.0, 200.0]),
         report("upstream", RATE, &[1000.0, 1000.0], &[100.0, 100.0]),
@@ -195,14 +195,14 @@ fn advice_tells_what_is_worth_writing() {
 }
 
 #[test]
-fn loops_are_found_in_what_epoll_instances_watch() {
+fn loops_are_found_by_the_descriptors_of_epoll_instances() {
     let epolls =
         BTreeMap::from([(3, vec![4, 10, 11]), (4, vec![12]), (5, vec![13, 20]), (6, vec![7])]);
     let clients = BTreeSet::from([10, 11, 12, 13]);
     assert_eq!(shares(&epolls, &clients), [3, 1]);
     let twice = BTreeMap::from([(3, vec![10, 11]), (4, vec![10, 11]), (5, vec![12])]);
     assert_eq!(shares(&twice, &clients), [2, 1]);
-    // One that watches itself is no end of the world.
+    // An instance that watches itself is handled.
     assert_eq!(shares(&BTreeMap::from([(3, vec![3])]), &clients), []);
     assert_eq!(percent(vec![40, 60], 2), 20.0);
     assert_eq!(percent(vec![100], 2), 100.0);
@@ -223,7 +223,7 @@ fn paced_requests_are_due_at_even_times() {
         asks: vec![Ask::checked("/bytes?n=10", 10)],
         connections: 3,
         mode: Mode::KeepAlive,
-        unanswered: Unanswered::Count,
+        loss_policy: LossPolicy::Count,
     };
     let mut load = Load::new(plan).expect("epoll");
     // The last of them is due after 99 ms: no machine is so slow that the bound of time ends the run.
@@ -231,7 +231,7 @@ fn paced_requests_are_due_at_even_times() {
     let outcome = load.run_paced(bound, 1000.0).expect("epoll");
     assert_eq!((outcome.requests, outcome.errors), (100, 0), "{:?}", outcome.first_error);
     assert!(outcome.elapsed >= Duration::from_millis(99));
-    // What waits for one of three connections has waited since it was due.
+    // A request that waits for one of three connections has waited since it was due.
     let slow = Ask::counted("/slow?ms=20&bytes=10&chunks=1", 10);
     let plan = Plan { asks: vec![slow], connections: 1, ..load_plan(&origin) };
     let mut load = Load::new(plan).expect("epoll");
@@ -247,7 +247,7 @@ fn load_plan(origin: &Origin) -> Plan {
         asks: Vec::new(),
         connections: 1,
         mode: Mode::KeepAlive,
-        unanswered: Unanswered::Count,
+        loss_policy: LossPolicy::Count,
     }
 }
 
@@ -270,9 +270,9 @@ fn small_run_with_nginx_in_both_places() {
     assert!(tail.tidegate[0] > 0.0 && tail.nginx[0] > 0.0);
     let counted = find(&reports, "skew", "connections counted").expect("a row");
     assert_eq!((counted.tidegate[0], counted.nginx[0]), (1000.0, 1000.0));
-    let told = text(&environment, &reports);
+    let report = text(&environment, &reports);
     for part in ["== return 200 alone", "p99 at 80 % of what nginx can do", "Tidegate's default:"] {
-        assert!(told.contains(part), "{part}: {told}");
+        assert!(report.contains(part), "{part}: {report}");
     }
     let json = json(&environment, &reports).to_string();
     assert!(json.contains(r#""case":"all","measure":"gain""#) && json.contains(r#""advice":["#));

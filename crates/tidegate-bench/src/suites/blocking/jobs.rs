@@ -18,10 +18,10 @@ pub(super) const MEASURES: [Measure; 4] = [
     Measure::new("memory more after the last", "KiB", 0).required(Limit::Below(GROWTH_KIB_MAX)),
 ];
 
-/// What the allocator may still take, for a million requests.
+/// Acceptable growth of the allocator's memory, for a million requests.
 const GROWTH_KIB_MAX: f64 = 2048.0;
 const REQUESTS: u64 = 1_000_000;
-/// Threads are looked at after each of these; what ends before the next look is seen by its number.
+/// Threads are sampled after each of these; a thread that ends before the next sample is detected by its number.
 const PART: u64 = 100_000;
 
 /// One run.
@@ -39,7 +39,7 @@ pub(super) fn run(context: &Context, binary: &Binary) -> Result<Sample, String> 
     while requests < REQUESTS {
         let outcome = load.run(part).map_err(|error| format!("load: {error}"))?;
         if outcome.requests == 0 {
-            return Err("no request was answered".to_owned());
+            return Err("no request got a response".to_owned());
         }
         requests += outcome.requests;
         errors += outcome.errors;

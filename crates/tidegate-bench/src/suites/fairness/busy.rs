@@ -1,4 +1,4 @@
-//! The busy clients. Each kind goes on until it is stopped, and says how many bytes it has moved.
+//! The busy clients. Each kind runs until it is stopped, and reports the number of bytes transferred.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -13,16 +13,16 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 
 use crate::config::fairness::{self, Places};
-use crate::load::{Ask, Bound, Load, Mode, Plan, Unanswered};
+use crate::load::{Ask, Bound, Load, LossPolicy, Mode, Plan};
 use crate::server::Server;
 
-/// What they do.
+/// The work of busy clients.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
-    /// A method and a target, again and again without waiting for answers.
+    /// A method and a target, sent repeatedly without waiting for responses.
     Pipeline(&'static str, &'static str),
     Uploads,
-    /// Where chunks of one byte are sent.
+    /// The target of chunks of one byte.
     Chunks(&'static str),
     Tunnel,
     Stream,
@@ -53,7 +53,7 @@ impl Busy<'_> {
     /// Works until it is stopped.
     ///
     /// # Errors
-    /// The server ends a connection, or answers something else.
+    /// The server ends a connection, or sends another response.
     pub(super) fn run(&self, work: Work) -> Result<(), String> {
         step_back();
         let address = self.server.address();
@@ -99,10 +99,10 @@ impl Busy<'_> {
         done.map_err(|error| error.to_string())
     }
 
-    /// Waits until something has moved, if anything is to.
+    /// Waits until bytes were transferred, if any are expected.
     ///
     /// # Errors
-    /// Nothing moves.
+    /// No bytes were transferred in time.
     pub(super) fn wait_begun(&self, is_busy: bool) -> Result<(), String> {
         let end = Instant::now() + BEGIN_MAX;
         while is_busy && self.moved.load(Ordering::Relaxed) == 0 {
@@ -123,7 +123,7 @@ impl Busy<'_> {
         self.moved.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Connections on which `first`, then `block` is written again and again, and everything read.
+    /// Writes `first`, then `block` repeatedly on connections, and reads everything.
     fn pump(&self, address: SocketAddr, first: &[u8], block: &[u8]) -> io::Result<()> {
         let streams: Vec<TcpStream> =
             (0..PUMPS).map(|_| connect(address)).collect::<io::Result<_>>()?;
@@ -156,7 +156,7 @@ impl Busy<'_> {
         Ok(())
     }
 
-    /// Ends with an error: the server's or, after a shutdown, our own.
+    /// Ends with an error: the server's or, after a shutdown, that of this side.
     fn read(&self, mut stream: &TcpStream) -> io::Result<()> {
         let mut buffer = vec![0; BLOCK];
         loop {
@@ -167,7 +167,7 @@ impl Busy<'_> {
         }
     }
 
-    /// Datagrams of so many clients in turn, as fast as the kernel takes them.
+    /// Sends datagrams of N clients in rotation, as fast as the kernel accepts them.
     fn flood(&self, to: SocketAddr, clients: usize) -> io::Result<()> {
         let sockets = (0..clients).map(|_| {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -178,7 +178,7 @@ impl Busy<'_> {
         let sockets = sockets.collect::<io::Result<Vec<_>>>()?;
         let mut buffer = [0; 2048];
         for socket in sockets.iter().cycle().take_while(|_| self.goes_on()) {
-            // Losing some is a flood's nature.
+            // Losses are expected in a flood.
             if socket.send(&[b'd'; DATAGRAM_BYTES]).is_ok() {
                 self.count(DATAGRAM_BYTES);
             }
@@ -206,7 +206,7 @@ impl Busy<'_> {
                 asks: vec![Ask::counted(target, bytes)],
                 connections,
                 mode: Mode::KeepAlive,
-                unanswered: Unanswered::Retry,
+                loss_policy: LossPolicy::Retry,
             };
             let mut load = Load::new(plan).map_err(|error| error.to_string())?;
             let outcome = load.run_until(round, &self.stop).map_err(|error| error.to_string())?;
@@ -261,7 +261,7 @@ impl Busy<'_> {
 fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
     stream.set_nodelay(true)?;
-    // Whoever waits for a server so long is not busy.
+    // A client that waits so long is not busy.
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     Ok(stream)
@@ -295,7 +295,7 @@ const BLOCK: usize = 64 * 1024;
 /// Requests of one block.
 const PIPELINED: usize = 1000;
 const UPLOAD_BYTES: usize = 8 << 20;
-/// Of one body: 1 MiB that comes as 6.
+/// Bytes of one body: 1 MiB that arrives as 6.
 const CHUNKS: usize = 1 << 20;
 const CLIENTS: usize = 64;
 const SESSION_CLIENTS: usize = 512;

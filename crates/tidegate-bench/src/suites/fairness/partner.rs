@@ -1,4 +1,4 @@
-//! What stands behind the servers: an origin that takes uploads, and that echoes tunnels, sessions and datagrams.
+//! The origin of the servers: it accepts uploads, and echoes tunnels, sessions and datagrams.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,7 +12,7 @@ use super::busy::step_back;
 /// Threads that serve until it is dropped.
 pub(super) struct Partner {
     pub address: SocketAddr,
-    /// Where datagrams are sent back.
+    /// The address that echoes datagrams.
     pub echo: SocketAddr,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -22,14 +22,14 @@ impl Partner {
     /// Starts on free ports of the loopback.
     ///
     /// # Errors
-    /// No port can be had.
+    /// No port is available.
     pub(super) fn start() -> io::Result<Partner> {
         let any = (Ipv4Addr::LOCALHOST, 0);
         let (listener, socket) = (TcpListener::bind(any)?, UdpSocket::bind(any)?);
         let (address, echo) = (listener.local_addr()?, socket.local_addr()?);
         socket.set_read_timeout(Some(LOOK_EVERY))?;
         let stop = Arc::new(AtomicBool::new(false));
-        let (accepts, answers) = (stop.clone(), stop.clone());
+        let (accepts, responses) = (stop.clone(), stop.clone());
         let threads = vec![
             thread::spawn(move || {
                 step_back();
@@ -47,7 +47,7 @@ impl Partner {
             thread::spawn(move || {
                 step_back();
                 let mut buffer = [0; 2048];
-                while !answers.load(Ordering::Relaxed) {
+                while !responses.load(Ordering::Relaxed) {
                     if let Ok((count, from)) = socket.recv_from(&mut buffer) {
                         let _ = socket.send_to(&buffer[..count], from);
                     }
@@ -61,7 +61,7 @@ impl Partner {
 impl Drop for Partner {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Wakes who accepts.
+        // Wakes the accepting thread.
         let _ = TcpStream::connect(self.address);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -69,7 +69,7 @@ impl Drop for Partner {
     }
 }
 
-/// An upload is answered when it has come; a tunnel, and whatever is no request, is sent back.
+/// Responds to an upload after its end; echoes a tunnel and any data that is not a request.
 fn serve(mut client: TcpStream, stop: &AtomicBool) -> io::Result<()> {
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;

@@ -1,5 +1,5 @@
-//! A worker process that is killed in the middle of a load on cached objects: how long until the
-//! next good answer, is the cache still good, was anything damaged?
+//! A worker process that is killed under load on cached objects: the time until the next correct
+//! response, the state of the cache, and damage.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,19 +9,19 @@ use super::super::{Better, Context, Measure, Sample};
 use super::beside_load;
 use super::reload::milliseconds;
 use crate::config::Scenario;
-use crate::load::{Ask, Bound, Mode, Plan, Unanswered};
-use crate::probe::{self, Answer, Failure};
+use crate::load::{Ask, Bound, LossPolicy, Mode, Plan};
+use crate::probe::{self, Failure, Response};
 use crate::server::{Binary, Death, Server};
 use crate::statistics::Limit;
 
 /// What the case reports. Connections that were open when the worker died are expected to break;
 /// "unexplained" are failures of any others.
 pub(super) const MEASURES: [Measure; 11] = [
-    Measure::new("first good answer", "ms", 1),
+    Measure::new("first correct response", "ms", 1),
     Measure::new("failed requests", "", 0),
     Measure::new("of them unexplained", "", 0).required(Limit::Exactly(0.0)),
     Measure::new("damaged bodies", "", 0).required(Limit::Exactly(0.0)),
-    Measure::new("answers not a HIT", "", 0).required(Limit::Exactly(0.0)),
+    Measure::new("responses not a HIT", "", 0).required(Limit::Exactly(0.0)),
     Measure::new("origin requests", "", 0).required(Limit::Exactly(0.0)),
     Measure::new("master pid before", "", 0).better(Better::Fact),
     Measure::new("master pid after", "", 0).better(Better::Fact),
@@ -30,7 +30,7 @@ pub(super) const MEASURES: [Measure; 11] = [
     Measure::new("worker pid after", "", 0).better(Better::Fact),
 ];
 
-/// One run: fresh server, filled cache, load, the kill in its middle, and a look at each object.
+/// One run: fresh server, filled cache, load, the kill in its middle, and a check of each object.
 pub(super) fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
     let job = context.job(Scenario::Crash, WORKER_CONNECTIONS);
     let server = Server::start(binary, job)?;
@@ -47,7 +47,7 @@ pub(super) fn run(context: &Context, binary: &Binary) -> Result<Sample, String> 
         asks: asks.clone(),
         connections: context.options.connections,
         mode: Mode::KeepAlive,
-        unanswered: Unanswered::Count,
+        loss_policy: LossPolicy::Count,
     };
     let time = context.options.run_time.min(RUN_TIME_MAX);
     let bound = Bound { duration: time + RECOVERY_TIMEOUT * 2, requests_max: u64::MAX };
@@ -80,7 +80,7 @@ pub(super) fn run(context: &Context, binary: &Binary) -> Result<Sample, String> 
     Ok(Sample { values, errors: 0, note })
 }
 
-/// What the probes saw since the kill.
+/// The results of the probes since the kill.
 #[derive(Default)]
 struct Seen {
     first_good: Duration,
@@ -91,16 +91,16 @@ struct Seen {
 }
 
 impl Seen {
-    /// Judges one answer; true when it is right.
-    fn look(&mut self, ask: &Ask, answer: Result<Answer, Failure>) -> bool {
-        let reason = match answer {
-            Ok(answer) if answer.suits(ask) => {
-                self.not_hits += u64::from(!answer.hit);
+    /// Checks one response; true when it is correct.
+    fn look(&mut self, ask: &Ask, response: Result<Response, Failure>) -> bool {
+        let reason = match response {
+            Ok(response) if response.suits(ask) => {
+                self.not_hits += u64::from(!response.hit);
                 return true;
             }
-            Ok(answer) => {
-                self.damaged += u64::from(answer.status == ask.status);
-                format!("status {}, {} body bytes", answer.status, answer.body.len())
+            Ok(response) => {
+                self.damaged += u64::from(response.status == ask.status);
+                format!("status {}, {} body bytes", response.status, response.body.len())
             }
             Err(error) => format!("{error:?}"),
         };
@@ -110,7 +110,7 @@ impl Seen {
     }
 }
 
-/// Objects of several sizes, so that the kill meets answers in several states.
+/// Objects of several sizes, so that the kill hits responses in several states.
 fn objects() -> Vec<Ask> {
     let object = |(number, bytes): (usize, u64)| {
         Ask::checked(
@@ -121,15 +121,15 @@ fn objects() -> Vec<Ask> {
     OBJECT_SIZES.into_iter().enumerate().map(object).collect()
 }
 
-/// Asks for an object until it comes from the cache.
+/// Requests an object until it comes from the cache.
 fn fill(server: &Server, ask: &Ask) -> Result<(), String> {
     for _ in 0..FILL_TRIES {
         match probe::ask(server.address(), &ask.target, PROBE_PATIENCE) {
-            Ok(answer) if !answer.suits(ask) => {
-                let length = answer.body.len();
-                return Err(format!("{}: status {}, {length} bytes", ask.target, answer.status));
+            Ok(response) if !response.suits(ask) => {
+                let length = response.body.len();
+                return Err(format!("{}: status {}, {length} bytes", ask.target, response.status));
             }
-            Ok(answer) if answer.hit => return Ok(()),
+            Ok(response) if response.hit => return Ok(()),
             Ok(_) => thread::sleep(PROBE_INTERVAL),
             Err(error) => return Err(format!("{}: {error:?}", ask.target)),
         }
@@ -146,7 +146,7 @@ fn kill_in_the_middle(server: &Server, ask: &Ask, time: Duration) -> Result<(Dea
         if death.begin.elapsed() > RECOVERY_TIMEOUT {
             let reason = seen.first_failure.unwrap_or_default();
             let seconds = RECOVERY_TIMEOUT.as_secs();
-            return Err(format!("no good answer within {seconds} s of the kill: {reason}"));
+            return Err(format!("no correct response within {seconds} s of the kill: {reason}"));
         }
         thread::sleep(PROBE_INTERVAL);
     }

@@ -1,7 +1,7 @@
-//! A server that is reloaded every second under load: are requests lost, does the worker process
-//! stay, does its memory grow?
+//! A server that is reloaded every second under load: lost requests, replaced worker processes, growth of
+//! memory.
 //!
-//! Each reload brings a configuration with another number, which the server is then asked for: a
+//! Each reload has a configuration with another number, which is then requested from the server: a
 //! reload counts when it has taken effect.
 
 use std::thread;
@@ -12,7 +12,7 @@ use super::super::{Better, Context, Measure, Sample};
 use super::beside_load;
 use crate::config::{GENERATION, PROXIED, SMALL_FILE, Scenario};
 use crate::histogram::Histogram;
-use crate::load::{Ask, Bound, Mode, Plan, Unanswered};
+use crate::load::{Ask, Bound, LossPolicy, Mode, Plan};
 use crate::probe::{self, Failure};
 use crate::server::{Binary, Job, Server};
 use crate::statistics::{Limit, Spread};
@@ -49,7 +49,7 @@ pub(crate) fn run(context: &Context, binary: &Binary) -> Result<Sample, String> 
         ],
         connections: context.options.connections,
         mode: Mode::KeepAlive,
-        unanswered: Unanswered::Retry,
+        loss_policy: LossPolicy::Retry,
     };
     let mut load = new_load(plan)?;
     run_checked(&mut load, Bound { duration: WARM_UP, requests_max: WARM_UP_REQUESTS })?;
@@ -86,7 +86,7 @@ pub(crate) fn run(context: &Context, binary: &Binary) -> Result<Sample, String> 
     Ok(Sample { values, errors: 0, note: error.or(growth.is_none().then_some(too_short)) })
 }
 
-/// How much the memory grew after the first [`RELOADS_UNJUDGED`] reloads, in percent, from sizes
+/// Returns the growth of memory after the first [`RELOADS_UNJUDGED`] reloads, in percent, from sizes
 /// taken before the first and after each. Medians of up to [`WINDOW`] sizes are compared: a single
 /// one depends on what is in flight. `None` when there are too few.
 pub(crate) fn growth_percent(memory: &[u64]) -> Option<f64> {
@@ -98,7 +98,7 @@ pub(crate) fn growth_percent(memory: &[u64]) -> Option<f64> {
     (first > 0.0).then(|| (last / first - 1.0) * 100.0)
 }
 
-/// What was seen beside the load.
+/// Observations beside the load.
 #[derive(Default)]
 struct Seen {
     reloads: u32,
@@ -143,20 +143,20 @@ fn reload_repeatedly(server: &Server, run_time: Duration) -> Result<Seen, String
     }
 }
 
-/// Asks over new connections until the configuration of that number answers.
+/// Sends requests over new connections until the response has the number of the new configuration.
 fn wait_effect(server: &Server, number: u32, seen: &mut Seen) -> Result<(), String> {
     let end = Instant::now() + EFFECT_TIMEOUT;
     while Instant::now() < end {
         match probe::ask(server.address(), GENERATION, PROBE_PATIENCE) {
-            Ok(answer) => {
-                let text = String::from_utf8_lossy(&answer.body).into_owned();
+            Ok(response) => {
+                let text = String::from_utf8_lossy(&response.body).into_owned();
                 match text.parse::<u32>() {
-                    Ok(got) if answer.status == 200 && got == number => return Ok(()),
-                    Ok(got) if answer.status == 200 && got < number => {}
-                    _ => seen.fail(format!("{GENERATION}: status {}, {text:?}", answer.status)),
+                    Ok(got) if response.status == 200 && got == number => return Ok(()),
+                    Ok(got) if response.status == 200 && got < number => {}
+                    _ => seen.fail(format!("{GENERATION}: status {}, {text:?}", response.status)),
                 }
             }
-            Err(Failure::Unanswered) => seen.reconnects += 1,
+            Err(Failure::NoResponse) => seen.reconnects += 1,
             Err(Failure::Other(error)) => seen.fail(format!("{GENERATION}: {error}")),
         }
         thread::sleep(PROBE_INTERVAL);
@@ -169,11 +169,11 @@ pub(super) fn milliseconds(duration: Duration) -> f64 {
 }
 
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
-/// So long a reload may take to have an effect.
+/// Longest time until a reload takes effect.
 const EFFECT_TIMEOUT: Duration = Duration::from_secs(10);
 const PROBE_PATIENCE: Duration = Duration::from_secs(2);
 const PROBE_INTERVAL: Duration = Duration::from_millis(2);
-/// The first ones bring in code and memory that stay.
+/// The first reloads load code and memory that stay.
 const RELOADS_UNJUDGED: usize = 10;
 const WINDOW: usize = 5;
 const GROWTH_PERCENT_MAX: f64 = 10.0;

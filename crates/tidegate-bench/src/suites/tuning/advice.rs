@@ -1,12 +1,12 @@
-//! Advice for the machine that the rows were measured on: what each knob was worth, and what may be left
-//! unwritten.
+//! Advice for the machine on which the rows were measured: the effect of each setting, and settings that can be
+//! omitted.
 
 use super::super::CaseReport;
 use super::figures::{find, gains, median};
 use super::{CASES, RATE, Section};
 use crate::statistics::Spread;
 
-/// A row whose step is told, and what of it Tidegate has without being told.
+/// A row whose step is reported, and the part of it that Tidegate has by default.
 struct Knob {
     row: &'static str,
     what: &'static str,
@@ -23,7 +23,7 @@ const KNOBS: [Knob; 11] = [
     knob("workers-3", "worker_processes 3 after 2", ""),
     knob("affinity", "worker_cpu_affinity auto", ""),
     knob("connections", "worker_connections 4096", "the number matters when it is reached, and each client of a proxy may need two"),
-    knob("accept-mutex", "accept_mutex on", "a thread's turn ends with each connection"),
+    knob("accept-mutex", "accept_mutex on", "a thread releases the mutex after each connection"),
     knob("multi-accept", "multi_accept on", ""),
     knob("upstream", "an upstream block", ""),
     knob("keepalive", "keepalive 32 in the upstream block", "512 idle connections are kept for each thread by default, with and without a block"),
@@ -39,7 +39,7 @@ pub(crate) fn advice(reports: &[CaseReport]) -> Vec<String> {
     lines.extend(defaults(reports));
     if noise > NOISE_MAX {
         lines.push(format!(
-            "rounds of the same row differ by {noise:.0} %: what the knobs are worth cannot be told; repeat \
+            "rounds of the same row differ by {noise:.0} %: the effect of the settings cannot be measured; repeat \
              when the machine is quiet"
         ));
         return lines;
@@ -50,7 +50,7 @@ pub(crate) fn advice(reports: &[CaseReport]) -> Vec<String> {
         if ours > noise {
             worth.push(knob.what);
         }
-        let told = |name: &str, step: f64| match step {
+        let describe = |name: &str, step: f64| match step {
             step if step.is_nan() => format!("{name} was not measured"),
             step if step > noise => format!("{name} {step:+.0} %"),
             step if step < -noise => format!("{name} {step:+.0} %: better without"),
@@ -60,7 +60,7 @@ pub(crate) fn advice(reports: &[CaseReport]) -> Vec<String> {
             "" => String::new(),
             already => format!(" ({already})"),
         };
-        let (theirs, ours) = (told("nginx", theirs), told("Tidegate", ours));
+        let (theirs, ours) = (describe("nginx", theirs), describe("Tidegate", ours));
         lines.push(format!("{}: {theirs}, {ours}{already}", knob.what));
     }
     if !lines.is_empty() {
@@ -74,7 +74,7 @@ pub(crate) fn advice(reports: &[CaseReport]) -> Vec<String> {
     lines
 }
 
-/// Tidegate's default beside the best that nginx reached.
+/// Compares Tidegate's default with the best row of nginx.
 fn defaults(reports: &[CaseReport]) -> Option<String> {
     let rate = |case: &str| find(reports, case, RATE);
     let ours = median(&rate("default")?.tidegate);
@@ -89,14 +89,14 @@ fn defaults(reports: &[CaseReport]) -> Option<String> {
     ))
 }
 
-/// What a row's knob is worth to each side, in percent of the row without it.
+/// Returns the effect of a row's setting for each side, in percent of the row without it.
 fn steps(reports: &[CaseReport], row: &str) -> Option<[f64; 2]> {
     let base = CASES.iter().find(|case| case.name == row)?.base?;
     let (row, base) = (find(reports, row, RATE)?, find(reports, base, RATE)?);
     Some([median(&gains(&row.tidegate, &base.tidegate)), median(&gains(&row.nginx, &base.nginx))])
 }
 
-/// How far rounds of the same row lie apart, in percent of their median: the larger of both sides' default.
+/// Returns the spread of rounds of the same row, in percent of their median: the larger of both sides' default.
 fn noise(reports: &[CaseReport]) -> f64 {
     let default = find(reports, "default", RATE);
     let sides = default.into_iter().flat_map(|row| [&row.tidegate, &row.nginx]);
@@ -107,7 +107,7 @@ fn noise(reports: &[CaseReport]) -> f64 {
     apart.fold(NOISE_MIN, f64::max)
 }
 
-/// Above it, steps are those of other programs.
+/// Above it, other programs cause the steps.
 const NOISE_MAX: f64 = 25.0;
-/// With one round nothing is known of the noise.
+/// One round says nothing about the noise.
 const NOISE_MIN: f64 = 5.0;

@@ -1,4 +1,4 @@
-//! What follows from measured rows: gains, and whether the machine was busy.
+//! Figures derived from measured rows: gains, and whether the machine was busy.
 
 use super::super::quick::{OTHERS, OTHERS_PERCENT_MAX};
 use super::super::{Better, CaseReport, Measure, Row};
@@ -11,7 +11,7 @@ pub(crate) fn find<'a>(reports: &'a [CaseReport], case: &str, measure: &str) -> 
     rows.find(|row| row.case == case && row.measure.name == measure)
 }
 
-/// How much more one side does than in another row, round by round, in percent.
+/// Returns how much more one side serves than in another row, round by round, in percent.
 pub(crate) fn gains(values: &[f64], base: &[f64]) -> Vec<f64> {
     values.iter().zip(base).map(|(value, base)| (value - base) / base * 100.0).collect()
 }

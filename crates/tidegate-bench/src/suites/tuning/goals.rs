@@ -1,11 +1,11 @@
-//! What is to hold of Tidegate's figures beside nginx's, or beside its own.
+//! Requirements on Tidegate's figures relative to nginx's, or to its own.
 
 use super::super::{CaseReport, Measure, Row};
 use super::figures::find;
 use super::{COST, MEMORY, RATE, SKEW, TAIL};
 use crate::statistics::Limit;
 
-/// A target, made of measured rows.
+/// A target, computed from measured rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Goal {
     pub about: &'static str,
@@ -51,7 +51,7 @@ pub(crate) const GOALS: [Goal; 13] = [
     ratio("CPU, 100 KiB, both with upstream keepalive", Limit::MedianAtMost(0.95), ours("own-tuned-large", COST), theirs("own-tuned-large", COST)),
     ratio("CPU, 1 KiB, both by default", Limit::MedianAtMost(0.20), ours("own-default", COST), theirs("own-default", COST)),
     ratio("requests/s, Tidegate's default by nginx with keepalive", Limit::MedianAtLeast(1.0), ours("own-default", RATE), theirs("own-tuned", RATE)),
-    ratio("requests/s, Tidegate's default by nginx with all knobs", Limit::MedianAtLeast(1.0), ours("default", RATE), theirs("all", RATE)),
+    ratio("requests/s, Tidegate's default by nginx with all settings", Limit::MedianAtLeast(1.0), ours("default", RATE), theirs("all", RATE)),
     Goal { needs_many: true, ..ratio("requests/s, two threads by one", Limit::MedianAtLeast(1.8), ours("2-keepalive", RATE), ours("keepalive", RATE)) },
     ratio("p99 at 80 % of what nginx can do", Limit::MedianAtMost(1.0), ours("paced", TAIL), theirs("paced", TAIL)),
     ratio("memory of an idle connection behind a proxied request", Limit::MedianAtMost(1.0), ours("idle-proxied", MEMORY), theirs("idle-proxied", MEMORY)),
@@ -70,7 +70,7 @@ impl Figure {
 }
 
 impl Goal {
-    /// The target as a row, where its figures were measured. `many`: there are processors enough.
+    /// Returns the target as a row, where its figures were measured. `many`: there are enough processors.
     pub(crate) fn row(&self, reports: &[CaseReport], many: bool) -> Option<Row> {
         let top = self.top.values(reports)?;
         let tidegate: Vec<f64> = match self.bottom {

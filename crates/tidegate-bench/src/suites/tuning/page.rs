@@ -13,7 +13,7 @@ use crate::report::Environment;
 
 /// The page.
 pub(crate) fn html(environment: &Environment, reports: &[CaseReport]) -> String {
-    let mut page = begin("Tuning: what each knob is worth", environment);
+    let mut page = begin("Tuning: the effect of each setting", environment);
     page.push_str(LEGEND);
     for section in Section::ALL {
         let cells = cells(section, reports);
@@ -66,7 +66,7 @@ fn draw(
     write_figure(page, "", title, &drawing);
 }
 
-const LEGEND: &str = "<p>A closed loop of keepalive connections asks as fast as it is answered, first through \
-nothing but <code>proxy_pass</code>, then with one knob turned after the other; both servers in turn, all rows \
+const LEGEND: &str = "<p>A closed loop of keepalive connections, first through \
+nothing but <code>proxy_pass</code>, then with one setting after the other; both servers alternately, all rows \
 in each round. Gains are in requests in a second against the default row. Published: the gain that a study of \
 nginx gave for a row, on another machine. CPU: of all the server's processes, by the request.</p>";

@@ -3,7 +3,7 @@
 use super::{Case, Kind, LoadCase, Places, Section};
 use crate::config::tuning::Knobs;
 
-/// The small answer's body, in bytes.
+/// The body of the small response, in bytes.
 pub(super) const SMALL: u64 = 1024;
 const LARGE: u64 = 100 * 1024;
 
@@ -39,7 +39,7 @@ const fn case(name: &'static str, about: &'static str, section: Section, kind: K
     Case { name, about, section, base: None, published: None, kind }
 }
 
-/// A row of the proxy with so many knobs, beside the row it is a step from.
+/// Returns a row of the proxy with these settings, and the row that it is a step from.
 const fn knob(
     name: &'static str,
     about: &'static str,
@@ -96,7 +96,7 @@ pub(crate) const CASES: [Case; 36] = [
     Case { base: Some("own-default"), ..target("own-tuned", "upstream with keepalive", Kind::Load(OWN_TUNED)) },
     target("own-default-large", "nothing but proxy_pass, 100 KiB", Kind::Load(LoadCase { knobs: NONE, places: Places::Apart, body_bytes: LARGE })),
     Case { base: Some("own-default-large"), ..target("own-tuned-large", "upstream with keepalive, 100 KiB", Kind::Load(LoadCase { body_bytes: LARGE, ..OWN_TUNED })) },
-    target("paced", "upstream with keepalive, at 80 % of the requests that nginx can answer in a second", Kind::Paced),
+    target("paced", "upstream with keepalive, at 80 % of the requests that nginx can serve in a second", Kind::Paced),
     target("skew", "1000 connections on two workers", Kind::Skew(SPREAD)),
     target("skew-reuseport", "the same with reuseport", Kind::Skew(Knobs { reuseport: true, ..SPREAD })),
     target("skew-mutex", "the same with accept_mutex on", Kind::Skew(Knobs { accept_mutex: Some(true), ..SPREAD })),

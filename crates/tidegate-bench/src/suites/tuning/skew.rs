@@ -1,5 +1,5 @@
-//! How many connections each loop of a server watches. A loop is an epoll instance, with those within it;
-//! who watches what stands in /proc (proc(5), fdinfo), for threads of one process as for several processes.
+//! The number of connections that each event loop of a server watches. A loop is an epoll instance, with the nested
+//! ones; /proc lists the watched descriptors (proc(5), fdinfo), for threads of one process and for several processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use crate::machine::{Place, raise_descriptor_limit};
 use crate::procfs;
 use crate::server::{Binary, Job, Server};
 
-/// One run: a fresh server, all connections with a few requests each, and a look at who has them.
+/// Measures one run: a new server, all connections with a few requests each, and their distribution.
 pub(super) fn run(context: &Context, binary: &Binary, knobs: Knobs) -> Result<Sample, String> {
     let allowed = raise_descriptor_limit(DESCRIPTORS);
     if allowed < DESCRIPTORS {
@@ -43,7 +43,7 @@ pub(super) fn run(context: &Context, binary: &Binary, knobs: Knobs) -> Result<Sa
     Ok(Sample { values: vec![percent(loops, WORKERS), counted as f64], ..Sample::default() })
 }
 
-/// How many of so many connections above the mean the busiest of so many loops has, in percent of it.
+/// Returns by how much the busiest loop exceeds the mean number of connections, in percent of the mean.
 pub(crate) fn percent(mut loops: Vec<usize>, workers: usize) -> f64 {
     loops.sort_unstable_by(|a, b| b.cmp(a));
     let total: usize = loops.iter().take(workers).sum();
@@ -51,8 +51,8 @@ pub(crate) fn percent(mut loops: Vec<usize>, workers: usize) -> f64 {
     (loops.first().copied().unwrap_or_default() as f64 - mean) / mean * 100.0
 }
 
-/// Clients of each loop, given what each epoll instance watches. An instance may have several descriptors: what
-/// watches the same clients is the same.
+/// Returns the clients of each loop, from the descriptors that each epoll instance watches. An instance may have
+/// several descriptors: those that watch the same clients are one loop.
 pub(crate) fn shares(epolls: &BTreeMap<i32, Vec<i32>>, clients: &BTreeSet<i32>) -> Vec<usize> {
     let inner: BTreeSet<i32> = epolls.values().flatten().copied().collect();
     let roots = epolls.keys().filter(|epoll| !inner.contains(epoll));

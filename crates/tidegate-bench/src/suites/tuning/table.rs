@@ -54,7 +54,7 @@ pub(crate) fn json(environment: &Environment, reports: &[CaseReport]) -> Json {
     json
 }
 
-/// What readers of the figures should know.
+/// Notes for readers of the figures.
 pub(crate) fn notes(reports: &[CaseReport]) -> impl Iterator<Item = &String> {
     reports.iter().flat_map(|report| &report.notes)
 }
@@ -118,7 +118,7 @@ pub(crate) fn others(reports: &[CaseReport]) -> Cells {
     lines
 }
 
-/// The targets that could be judged.
+/// The targets that could be evaluated.
 pub(crate) fn targets(reports: &[CaseReport]) -> Cells {
     let mut lines: Cells = vec![TARGETS_HEADING.map(str::to_owned).to_vec()];
     for row in reports.iter().flat_map(|report| &report.rows).filter(|row| row.case == "targets") {
