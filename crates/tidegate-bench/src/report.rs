@@ -9,7 +9,7 @@ use crate::options::{Options, Suite};
 use crate::page::write_table;
 use crate::procfs;
 use crate::server::Binary;
-use crate::statistics::{Limit, Spread, Verdict};
+use crate::statistics::{Limit, Spread, TargetResult};
 use crate::suites::{CaseReport, Row};
 
 /// The machine and the programs of the figures.
@@ -196,7 +196,7 @@ fn cells(case: &str, row: &Row, nginx_installed: bool) -> [String; COLUMNS.len()
             (None, None) => "-".to_owned(),
         },
         match row.verdict() {
-            Verdict::Errors => format!("{} errors", row.errors),
+            TargetResult::Errors => format!("{} errors", row.errors),
             verdict => verdict.word().to_owned(),
         },
     ]

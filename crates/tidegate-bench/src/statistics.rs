@@ -38,7 +38,7 @@ impl Spread {
 
 /// The result of comparing a ratio with its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum TargetResult {
     /// The ratio is at most the target.
     Met,
     /// The ratio is above the target.
@@ -49,26 +49,26 @@ pub(crate) enum Verdict {
     None,
 }
 
-impl Verdict {
+impl TargetResult {
     /// Compares the median ratio; any failed request makes the figures void.
-    pub(crate) fn of(ratio: Option<Spread>, target: Option<f64>, errors: u64) -> Verdict {
+    pub(crate) fn of(ratio: Option<Spread>, target: Option<f64>, errors: u64) -> TargetResult {
         if errors > 0 {
-            return Verdict::Errors;
+            return TargetResult::Errors;
         }
         match (ratio, target) {
-            (Some(ratio), Some(target)) if ratio.median <= target => Verdict::Met,
-            (Some(_), Some(_)) => Verdict::Missed,
-            _ => Verdict::None,
+            (Some(ratio), Some(target)) if ratio.median <= target => TargetResult::Met,
+            (Some(_), Some(_)) => TargetResult::Missed,
+            _ => TargetResult::None,
         }
     }
 
     /// The word in the table and in JSON.
     pub(crate) fn word(self) -> &'static str {
         match self {
-            Verdict::Met => "met",
-            Verdict::Missed => "missed",
-            Verdict::Errors => "errors",
-            Verdict::None => "-",
+            TargetResult::Met => "met",
+            TargetResult::Missed => "missed",
+            TargetResult::Errors => "errors",
+            TargetResult::None => "-",
         }
     }
 }
@@ -100,18 +100,18 @@ impl Limit {
     }
 
     /// Checks each run of a side; NaN is a run that was too short to measure.
-    pub(crate) fn judge(self, values: &[f64]) -> Verdict {
+    pub(crate) fn judge(self, values: &[f64]) -> TargetResult {
         let mut numbers: Vec<f64> =
             values.iter().copied().filter(|value| !value.is_nan()).collect();
         if let (true, Some(spread)) = (self.is_goal(), Spread::of(&numbers)) {
             numbers = vec![spread.median];
         }
         if numbers.is_empty() && !values.is_empty() {
-            Verdict::None
+            TargetResult::None
         } else if !numbers.is_empty() && numbers.iter().all(|value| self.holds(*value)) {
-            Verdict::Met
+            TargetResult::Met
         } else {
-            Verdict::Missed
+            TargetResult::Missed
         }
     }
 }

@@ -25,7 +25,7 @@ mod page;
 pub(crate) mod published;
 pub(crate) mod table;
 
-use chart::Picture;
+use chart::RunChart;
 use figures::{Figures, Run};
 
 /// One server in one way of working.
@@ -98,7 +98,7 @@ pub(crate) struct Row {
     /// One for each round that could be measured.
     pub runs: Vec<Figures>,
     /// Of the first round.
-    pub picture: Picture,
+    pub picture: RunChart,
     pub notes: Vec<String>,
 }
 
@@ -205,7 +205,7 @@ fn measure_section(context: &Context, mut section: Section) -> Section {
         named && entry.warm == section.warm && entry.binary(context).is_some()
     });
     let row = |entry: &Entry| {
-        let (runs, picture) = (Vec::new(), Picture::default());
+        let (runs, picture) = (Vec::new(), RunChart::default());
         let other = context.others.iter().find(|other| entry.binary(context) == Some(other));
         let notes = other.map(|other| format!("{} ({})", other.version, other.path.display()));
         let notes = notes.into_iter().collect();
@@ -238,7 +238,7 @@ fn measure_row(context: &Context, row: &mut Row, files: &[Ask]) -> String {
             let figures = Figures::of(&run);
             row.notes.extend(run.first_fault().map(|fault| format!("first error: {fault}")));
             if row.runs.is_empty() {
-                row.picture = Picture::of(&run);
+                row.picture = RunChart::of(&run);
             }
             row.runs.push(figures);
             let seconds = run.elapsed.as_secs_f64();

@@ -7,7 +7,7 @@ use crate::machine::{Place, Processors};
 use crate::options::{Options, Suite};
 use crate::origin::Origin;
 use crate::server::{Binary, Job};
-use crate::statistics::{Limit, Spread, Verdict};
+use crate::statistics::{Limit, Spread, TargetResult};
 use beside::Beside;
 
 pub(crate) mod beside;
@@ -233,10 +233,10 @@ impl Row {
     }
 
     /// Whether the requirement holds or, without one, the target is reached.
-    pub(crate) fn verdict(&self) -> Verdict {
+    pub(crate) fn verdict(&self) -> TargetResult {
         match self.measure.required {
             Some(limit) => limit.judge(&self.tidegate),
-            None => Verdict::of(self.ratio(), self.measure.target, self.errors),
+            None => TargetResult::of(self.ratio(), self.measure.target, self.errors),
         }
     }
 
@@ -253,7 +253,7 @@ impl Row {
                 None => "unknown".to_owned(),
             };
             let counts = strict || !limit.is_goal();
-            return (counts && self.verdict() == Verdict::Missed)
+            return (counts && self.verdict() == TargetResult::Missed)
                 .then(|| format!("{case}: {name} is {}, must be {limit}", worst()));
         }
         if !strict {
@@ -262,7 +262,7 @@ impl Row {
             Some(format!("{case}: {name}: failed"))
         } else if self.tidegate_errors > 0 {
             Some(format!("{case}: {} wrong responses", self.tidegate_errors))
-        } else if measure.target.is_some() && self.verdict() != Verdict::Met {
+        } else if measure.target.is_some() && self.verdict() != TargetResult::Met {
             Some(match (self.ratio(), measure.target) {
                 (Some(ratio), Some(target)) if self.errors == 0 => {
                     format!("{case}: {name}: ratio {:.2}, target {target:.2}", ratio.median)

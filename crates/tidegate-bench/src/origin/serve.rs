@@ -135,14 +135,14 @@ impl Serving {
     }
 
     fn ready(&mut self, index: usize, flags: epoll::EventFlags) {
-        let mut fate = ConnectionAction::Keep;
+        let mut action = ConnectionAction::Keep;
         if flags.contains(epoll::EventFlags::OUT) {
-            fate = self.send(index);
+            action = self.send(index);
         }
-        if fate == ConnectionAction::Keep && flags.intersects(READABLE) {
-            fate = self.read(index);
+        if action == ConnectionAction::Keep && flags.intersects(READABLE) {
+            action = self.read(index);
         }
-        self.settle(index, fate);
+        self.settle(index, action);
     }
 
     fn read(&mut self, index: usize) -> ConnectionAction {
@@ -256,13 +256,13 @@ impl Serving {
 
     fn advance_slow(&mut self) {
         for index in self.slow.clone() {
-            let fate = self.send(index);
-            self.settle(index, fate);
+            let action = self.send(index);
+            self.settle(index, action);
         }
     }
 
-    fn settle(&mut self, index: usize, fate: ConnectionAction) {
-        if fate == ConnectionAction::Close {
+    fn settle(&mut self, index: usize, action: ConnectionAction) {
+        if action == ConnectionAction::Close {
             self.slow.retain(|slow| *slow != index);
             if let Some(slot) = self.connections.get_mut(index) {
                 *slot = None;

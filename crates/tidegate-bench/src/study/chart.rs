@@ -12,7 +12,7 @@ pub(crate) type Line = Vec<(f64, f64)>;
 
 /// The drawn data of a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Picture {
+pub(crate) struct RunChart {
     pub clients: Vec<Line>,
     /// The origin's first response for each file, one after another.
     pub origin: Line,
@@ -25,8 +25,8 @@ pub(crate) struct Extent {
     pub bytes: f64,
 }
 
-impl Picture {
-    pub(crate) fn of(run: &Run) -> Picture {
+impl RunChart {
+    pub(crate) fn of(run: &Run) -> RunChart {
         let line = |pieces: &mut dyn Iterator<Item = &[(Instant, u64)]>| {
             let (mut line, mut before) = (vec![(0.0, 0.0)], 0);
             for piece in pieces {
@@ -41,11 +41,11 @@ impl Picture {
         let clients = run.visits.iter();
         let clients = clients.map(|visits| line(&mut visits.iter().map(|v| &v.arrived[..])));
         let origin = line(&mut run.fills().into_iter().map(|fill| &fill.sent[..]));
-        Picture { clients: clients.collect(), origin }
+        RunChart { clients: clients.collect(), origin }
     }
 
     /// The end of both axes for these pictures together.
-    pub(crate) fn extent<'a>(pictures: impl Iterator<Item = &'a Picture>) -> Extent {
+    pub(crate) fn extent<'a>(pictures: impl Iterator<Item = &'a RunChart>) -> Extent {
         let mut extent = Extent { seconds: 0.1, bytes: 1.0 };
         for (seconds, bytes) in pictures.flat_map(|p| p.clients.iter().flatten()) {
             extent.seconds = extent.seconds.max(*seconds);

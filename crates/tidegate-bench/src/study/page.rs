@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::chart::Picture;
+use super::chart::RunChart;
 use super::figures::{Column, OWN_COLUMNS, PUBLISHED_COLUMNS, median};
 use super::table::{notes, own_cells, published_cells};
 use super::{Section, Study};
@@ -50,7 +50,7 @@ fn write_section(page: &mut String, section: &Section) {
         None,
     );
     page.push_str("</div><div class=\"charts\">");
-    let extent = Picture::extent(section.rows.iter().map(|row| &row.picture));
+    let extent = RunChart::extent(section.rows.iter().map(|row| &row.picture));
     for row in section.rows.iter().filter(|row| !row.runs.is_empty()) {
         let server = row.entry.server;
         let title = format!("{server}, {}: bytes of each client", row.entry.mode);

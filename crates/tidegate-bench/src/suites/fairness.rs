@@ -87,8 +87,9 @@ impl Case {
         let mut report = alternate(context, self.name, &MEASURES, |binary, ours| {
             self.run(context, binary, ours)
         });
-        let above =
-            |values: &[f64]| !values.is_empty() && P99_MAX.judge(values) == super::Verdict::Missed;
+        let above = |values: &[f64]| {
+            !values.is_empty() && P99_MAX.judge(values) == super::TargetResult::Missed
+        };
         let row = &report.rows[0];
         for (name, values) in [("Tidegate", &row.tidegate), ("nginx", &row.nginx)] {
             if above(values) {

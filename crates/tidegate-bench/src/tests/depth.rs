@@ -4,7 +4,7 @@ use crate::chart::{Axis, Line, lines};
 use crate::config::directories;
 use crate::options::Suite;
 use crate::report::{json, table};
-use crate::statistics::Verdict;
+use crate::statistics::TargetResult;
 use crate::suites::depth::{DEPTHS, html};
 use crate::suites::{Case, cases, measure};
 
@@ -72,7 +72,7 @@ fn small_run_with_nginx_in_both_places() {
         assert_eq!(flat.tidegate[0], costs[4] / costs[0]);
         // Missed or not, only --strict makes it count.
         assert_eq!(flat.unmet(false), None);
-        assert_eq!(flat.unmet(true).is_some(), flat.verdict() == Verdict::Missed);
+        assert_eq!(flat.unmet(true).is_some(), flat.verdict() == TargetResult::Missed);
     }
     let text = table(&environment, &reports);
     assert!(text.contains("55 directories: requests/s") && text.contains("≤ 1.03"), "{text}");

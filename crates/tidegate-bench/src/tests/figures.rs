@@ -8,7 +8,7 @@ use crate::histogram::{Histogram, bucket, bucket_upper};
 use crate::json::Json;
 use crate::report::{Environment, align, json, table};
 use crate::server::{Binary, Kind};
-use crate::statistics::{Limit, Spread, Verdict, average_byte_wait};
+use crate::statistics::{Limit, Spread, TargetResult, average_byte_wait};
 use crate::suites::beside::Beside;
 use crate::suites::quick::{OTHERS, disturbance};
 use crate::suites::steady::reload::growth_percent;
@@ -160,7 +160,7 @@ fn verdicts() {
     #[track_caller]
     fn check(ratio: Option<f64>, target: Option<f64>, errors: u64, word: &str) {
         let ratio = ratio.and_then(|ratio| Spread::of(&[ratio]));
-        assert_eq!(Verdict::of(ratio, target, errors).word(), word);
+        assert_eq!(TargetResult::of(ratio, target, errors).word(), word);
     }
     check(Some(0.9), Some(0.9), 0, "met");
     check(Some(0.91), Some(0.9), 0, "missed");

@@ -10,7 +10,7 @@ use crate::origin::{Origin, Trace, parts_due};
 use crate::procfs::CpuTime;
 use crate::server::{Kind, write_other_config};
 use crate::study::Study;
-use crate::study::chart::{Extent, Picture, path};
+use crate::study::chart::{Extent, RunChart, path};
 use crate::study::figures::{Figures, OWN_COLUMNS, PUBLISHED_COLUMNS, Run, mean_wait, quantiles};
 use crate::study::published::ROWS;
 use crate::walk::{Visit, walk};
@@ -165,8 +165,8 @@ fn lines_are_drawn_as_steps() {
 #[test]
 fn charts_join_invisible_steps() {
     let run = run();
-    let mut picture = Picture::of(&run);
-    let extent = Picture::extent([&picture].into_iter());
+    let mut picture = RunChart::of(&run);
+    let extent = RunChart::extent([&picture].into_iter());
     assert_eq!((extent.seconds, extent.bytes), (2.2, 20.0));
     picture.clients.push(picture.clients[0].clone());
     let svg = picture.svg(extent, "a \"title\" <&>");

@@ -11,7 +11,7 @@ use crate::load::{Ask, Bound, Load, LossPolicy, Mode, Plan};
 use crate::options::Suite;
 use crate::origin::Origin;
 use crate::procfs::{parse_connections, parse_watched};
-use crate::statistics::{Limit, Verdict};
+use crate::statistics::{Limit, TargetResult};
 use crate::suites::tuning::advice::advice;
 use crate::suites::tuning::figures::{find, gain, gains};
 use crate::suites::tuning::table::{json, targets, text};
@@ -147,16 +147,16 @@ fn targets_are_made_of_two_rows() {
     let rows =
         |many| -> Vec<Row> { GOALS.iter().filter_map(|goal| goal.row(&reports, many)).collect() };
     let [cost, threads] = &rows(true)[..] else { panic!("two are measured") };
-    assert_eq!((&cost.tidegate[..], cost.verdict()), (&[0.8, 0.9][..], Verdict::Met));
-    assert_eq!((&threads.tidegate[..], threads.verdict()), (&[1.5][..], Verdict::Missed));
+    assert_eq!((&cost.tidegate[..], cost.verdict()), (&[0.8, 0.9][..], TargetResult::Met));
+    assert_eq!((&threads.tidegate[..], threads.verdict()), (&[1.5][..], TargetResult::Missed));
     assert!(threads.unmet(true).is_some() && threads.unmet(false).is_none());
     // With two processors two threads cannot be twice as fast.
-    assert_eq!(rows(false)[1].verdict(), Verdict::None);
+    assert_eq!(rows(false)[1].verdict(), TargetResult::None);
     let report = CaseReport { rows: rows(true), notes: Vec::new() };
     let lines = targets(&[report]);
     assert_eq!(lines[1][1..], ["0.85", "≤ 0.86", "met"]);
     assert_eq!(lines[2][1..], ["1.50", "≥ 1.8", "missed"]);
-    assert_eq!(Limit::MedianAtLeast(1.0).judge(&[0.5, 1.0, 2.0]), Verdict::Met);
+    assert_eq!(Limit::MedianAtLeast(1.0).judge(&[0.5, 1.0, 2.0]), TargetResult::Met);
 }
 
 #[test]
