@@ -1,16 +1,16 @@
-//! Waiting for events without sleeping: one bell per case, rung by whatever may change a
+//! Waiting for events without sleeping: one bell per case, rung by each event that may change a
 //! condition (an origin's counter, a file of the case's directory, the server's exit), and
 //! one deadline that bounds every wait of the case.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Why a case did not hold, in words for a person.
+/// The reason why a case failed, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure(pub String);
 
 impl Failure {
-    /// A failure with this text.
+    /// Returns a failure with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
@@ -27,12 +27,12 @@ impl std::fmt::Display for Failure {
 pub struct Deadline(Instant);
 
 impl Deadline {
-    /// The moment `span` from now.
+    /// Returns the moment `span` from now.
     pub fn after(span: Duration) -> Self {
         Self(Instant::now() + span)
     }
 
-    /// Time that is left, or the failure that says it is over.
+    /// Returns the remaining time, or the failure that it is over.
     pub fn remaining(self) -> Result<Duration, Failure> {
         match self.0.checked_duration_since(Instant::now()) {
             Some(left) if !left.is_zero() => Ok(left),
@@ -41,7 +41,7 @@ impl Deadline {
     }
 }
 
-/// Counts events and wakes those who wait for the next one.
+/// A counter of events that wakes all waiting threads.
 #[derive(Debug, Default)]
 pub struct Bell {
     rings: Mutex<u64>,
@@ -49,13 +49,13 @@ pub struct Bell {
 }
 
 impl Bell {
-    /// Tells all waiters that something changed.
+    /// Wakes all waiting threads after a change.
     pub fn ring(&self) {
         *locked(&self.rings) += 1;
         self.rung.notify_all();
     }
 
-    /// Waits until `holds` returns true; it is asked again after each ring, and at least every
+    /// Waits until `holds` returns true; it is called again after each ring, and at least every
     /// `at_most` when that is given (for conditions that no event announces).
     pub fn wait_until(
         &self,

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What a client needs to know of the case.
+/// The data of the case that a client needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Surroundings {
     /// Addresses of the server by name.
@@ -28,9 +28,9 @@ pub(crate) struct Surroundings {
 #[derive(Debug, Default)]
 pub(crate) struct Client {
     wire: Option<Wire>,
-    /// Methods of requests sent whose final head was not read.
+    /// Methods of sent requests whose final head was not read yet.
     asked: VecDeque<String>,
-    /// The response at hand.
+    /// The current response.
     response: Option<Message>,
     flood: Option<Flood>,
 }
@@ -41,7 +41,7 @@ impl Client {
         ops.iter().try_for_each(|op| self.one(op, around))
     }
 
-    /// After a row: nothing may follow the response.
+    /// Checks after a row that no bytes follow the response.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         match self.wire {
             Some(wire) if !wire.buffer.is_empty() => {
@@ -164,7 +164,7 @@ impl Client {
     }
 }
 
-/// A socket whose datagrams go to, and come from, one address.
+/// Opens a socket for datagrams to and from one address.
 fn datagram_socket(to: SocketAddr) -> std::io::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.connect(to)?;
@@ -204,7 +204,7 @@ fn wait_broken(response: &mut Message, wire: &mut Wire) -> Result<(), Failure> {
     }
 }
 
-/// Whatever tells a client that it did not get the object: 4xx and 5xx, a cut response, none.
+/// Expects a response without the complete object: 4xx, 5xx, a truncated response, or none.
 fn wait_failed(wire: &mut Wire) -> Result<(), Failure> {
     let head = wire.take_head();
     if wire.ending.is_some() && !matches!(head, Ok(Some(_))) {
@@ -219,13 +219,12 @@ fn wait_failed(wire: &mut Wire) -> Result<(), Failure> {
     wait_broken(&mut response, wire)
 }
 
-/// A client so slow that the server has to keep what it has for it. The pause is what is tested,
-/// not a way to wait for something.
+/// Reads so slowly that the server has to buffer. The pause is the tested condition, not a wait for an event.
 fn sip(response: &mut Message, wire: &mut Wire, count: u32) -> Result<(), Failure> {
     for _ in 0..count {
         std::thread::sleep(SIP_EVERY);
         let wanted = response.body.len() + 1;
-        // Bytes of the framing are none of the body.
+        // Bytes of the framing do not count for the body.
         while response.body.len() < wanted && wire.ending.is_none() {
             wire.fill_at_most(1)?;
             response.absorb(wire)?;
@@ -237,8 +236,7 @@ fn sip(response: &mut Message, wire: &mut Wire, count: u32) -> Result<(), Failur
     Ok(())
 }
 
-/// A client that keeps its connection in use as slowly as it can. That it is never silent for long is what is
-/// tested; the server's close is what ends it.
+/// Uses the connection as slowly as possible, but is never silent for long. The server's close ends it.
 fn drip(wire: &mut Wire, bytes: &[u8]) -> Result<(), Failure> {
     for byte in bytes {
         if wire.send(&[*byte]).is_err() || wire.ends_within(DRIP_EVERY)? {
@@ -262,7 +260,7 @@ fn ended(wire: &mut Wire, expected: Option<Ending>) -> Result<(), Failure> {
     }
 }
 
-/// A condition on a message that was received.
+/// Checks a condition on a received message.
 pub(crate) fn check(condition: &HeadCheck, message: &Message) -> Result<(), Failure> {
     match condition {
         HeadCheck::Field(name, matcher) => message.expect_field(name, matcher),

@@ -1,10 +1,10 @@
 //! Coherence: a writer renames, truncates, replaces and deletes files and directories at full speed while readers
-//! check that each response is one version, whole, and not older than the last change that had ended when
-//! they asked.
+//! check that each response is one complete version, not older than the last change that had ended when
+//! the request was sent.
 //!
-//! Each change is one system call, so that there is no state but those that the writer has written down.
-//! Without `sendfile`: a page that is cut or written over in place while the kernel sends it changes on the way.
-//! Bytes follow from a version's number; a response tells by itself which version it is.
+//! Each change is one system call, so that all states are recorded by the writer.
+//! Without `sendfile`: a page that is truncated or overwritten in place while the kernel sends it would change in transit.
+//! Bytes follow from a version's number; a response identifies its version.
 
 mod judge;
 mod reader;
@@ -23,15 +23,15 @@ use crate::torture::server::Server;
 use reader::Reader;
 use subject::Subject;
 
-/// Mistakes that are told in full.
+/// Number of failures that are reported in full.
 const MISTAKES_MAX: usize = 20;
 
-/// What to do.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct CoherenceOptions {
     /// The server's binary.
     pub binary: PathBuf,
-    /// Changes that are made.
+    /// Number of changes.
     pub changes: u32,
     /// Readers at one time.
     pub readers: u32,
@@ -41,20 +41,20 @@ pub struct CoherenceOptions {
     pub settings: String,
 }
 
-/// What happened.
+/// The results of a run.
 #[derive(Debug, Clone, Default)]
 pub struct CoherenceReport {
-    /// Changes that were made.
+    /// Number of changes made.
     pub changes: u32,
-    /// Responses that were right and whole.
+    /// Correct and complete responses.
     pub whole: u64,
-    /// Of them those that told that nothing is there.
+    /// Of them the 404 responses.
     pub absent: u64,
-    /// Responses that ended visibly because the file was cut while it was sent.
+    /// Responses that ended visibly because the file was truncated while it was sent.
     pub cut: u64,
     /// Bytes of bodies that were compared.
     pub bytes: u64,
-    /// What was wrong.
+    /// Descriptions of the failures.
     pub mistakes: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ pub fn coherence(options: &CoherenceOptions) -> Result<CoherenceReport, Failure>
     let directory =
         tempfile::Builder::new().prefix("tidegate-coherence-").tempdir().map_err(failed)?;
     let root = directory.path().canonicalize().map_err(failed)?;
-    // Workers of whatever user have to come in.
+    // Workers of any user need access.
     open_to_all(&root).map_err(failed)?;
     let front = free(TcpListener::bind).map_err(failed)?.0;
     let subjects = subject::all(&root.join("files")).map_err(failed)?;
@@ -75,7 +75,7 @@ pub fn coherence(options: &CoherenceOptions) -> Result<CoherenceReport, Failure>
     let configuration = configuration(&root, front, &options.settings);
     let server = Server::start(&options.binary, &root, front, &configuration)?;
     let ran = run(options, front, &subjects);
-    // Also when the files could not be changed: nobody else would end it.
+    // Also when the files could not be changed: nothing else would end it.
     let ended = server.quit();
     let mut report = ran.map_err(failed)?;
     report.mistakes.extend(ended.err());
@@ -112,7 +112,7 @@ fn run(
         }
         written
     })?;
-    // With nobody writing any more each answer is the last state.
+    // After the last write each response is the last state.
     let mut last = Reader::new(front, Random::new(options.seed));
     for subject in subjects {
         last.ask(subject, "");
@@ -121,7 +121,7 @@ fn run(
     Ok(report)
 }
 
-/// All changes, one after the other.
+/// Makes all changes, one after the other.
 fn write(
     options: &CoherenceOptions,
     subjects: &[Subject],
@@ -180,13 +180,13 @@ http {{
     )
 }
 
-/// Where the same files are under `disable_symlinks if_not_owner`.
+/// Path of the same files under `disable_symlinks if_not_owner`.
 const OWNER: &str = "/owner";
 
-/// Where they are reached by a symbolic link.
+/// Path of the same files by a symbolic link.
 const LINKED: &str = "/linked";
 
-/// The writer's user: files of others might be out of reach.
+/// The writer's user: files of other users might be unreadable.
 fn user() -> &'static str {
     if rustix::process::geteuid().is_root() { "user root; " } else { "" }
 }

@@ -1,10 +1,10 @@
-//! Configurations of others, through `-t` and then served by Tidegate and genuine nginx: what the two say to the same
-//! requests is compared.
+//! Published configurations: checked with `-t`, then served by Tidegate and genuine nginx. The responses of both to the
+//! same requests are compared.
 //!
-//! A row of the list goes this way: its text is framed for its context, parsed, and [adapted](adapt) to this
-//! machine; nginx says whether it is a configuration, and what it lacks of its other files is added; Tidegate says
-//! whether it takes it, and what it has not built is left out for both; then each serves it on the same ports, one
-//! after the other, and [`compare`] looks at the responses. Servers share ports, files and times, so that nothing
+//! The steps of a row of the list: its text is framed for its context, parsed, and [adapted](adapt) to this
+//! machine; nginx decides whether it is a configuration, and missing parts of its other files are added; Tidegate checks
+//! it, and directives that it has not built are left out for both; then each serves it on the same ports, one
+//! after the other, and [`compare`] compares the responses. Servers share ports, files and times, so that nothing
 //! else differs between them.
 
 mod adapt;
@@ -29,7 +29,7 @@ use crate::server::Program;
 use adapt::{Additions, Source, adapt};
 use list::{Context, Mirror, Row};
 use places::Places;
-use report::{Outcome, Served, Verdict};
+use report::{ComparisonResult, Outcome, Served};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -39,7 +39,7 @@ use tidegate_conf::{Statement, print_statements};
 /// Additions and omissions that are tried for one configuration at most.
 const REPAIRS_MAX: usize = 16;
 
-/// How to run.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct ConfigurationsOptions {
     pub list: PathBuf,
@@ -49,9 +49,9 @@ pub struct ConfigurationsOptions {
     pub tidegate: Program,
     /// Only rows whose `repository path` contains this.
     pub filter: String,
-    /// Rows at the same time.
+    /// Number of rows that run at the same time.
     pub jobs: usize,
-    /// Where the files of a packaged server are that configurations include.
+    /// The directory of a packaged server's files that configurations include.
     pub standard: PathBuf,
     /// User and group of the workers, where the harness is root.
     pub user: Option<String>,
@@ -59,7 +59,7 @@ pub struct ConfigurationsOptions {
     pub keep: bool,
 }
 
-/// The user and group for workers: nobody's, where this process is root.
+/// The user and group for workers: `nobody`, where this process is root.
 pub fn workers_user() -> Option<String> {
     let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
     let known = |name: &&str| groups.lines().any(|line| line.split(':').next() == Some(name));
@@ -67,10 +67,10 @@ pub fn workers_user() -> Option<String> {
     rustix::process::geteuid().is_root().then(|| format!("nobody {group}"))
 }
 
-/// Tries all rows of the list; `told` hears of each configuration as it is done.
+/// Runs all rows of the list; `on_outcome` is called with each configuration's result.
 pub fn configurations(
     options: &ConfigurationsOptions,
-    told: impl Fn(&Outcome) + Sync,
+    on_outcome: impl Fn(&Outcome) + Sync,
 ) -> Result<ConfigurationsReport, Failure> {
     let text = std::fs::read_to_string(&options.list)
         .map_err(|error| Failure::new(format!("{}: {error}", options.list.display())))?;
@@ -86,7 +86,7 @@ pub fn configurations(
                     let next = locked(&queue).next();
                     let Some(row) = next else { return };
                     for outcome in row_outcomes(row, options, stubs) {
-                        told(&outcome);
+                        on_outcome(&outcome);
                         locked(&outcomes).push(outcome);
                     }
                 }
@@ -98,12 +98,12 @@ pub fn configurations(
     Ok(ConfigurationsReport { outcomes })
 }
 
-/// One outcome for a file, one for each block of a document.
+/// Returns one outcome for a file, one for each block of a document.
 fn row_outcomes(row: &Row, options: &ConfigurationsOptions, stubs: Stubs) -> Vec<Outcome> {
     let skipped = |why: Failure| {
         vec![Outcome {
             name: row.to_string(),
-            verdict: Verdict::Skipped(why.0),
+            result: ComparisonResult::Skipped(why.0),
             missing: Vec::new(),
         }]
     };
@@ -130,7 +130,7 @@ fn row_outcomes(row: &Row, options: &ConfigurationsOptions, stubs: Stubs) -> Vec
         .collect()
 }
 
-/// One configuration on its way.
+/// The state of one configuration.
 struct Attempt<'a> {
     options: &'a ConfigurationsOptions,
     mirror: &'a Mirror,
@@ -139,7 +139,7 @@ struct Attempt<'a> {
     stubs: Stubs,
 }
 
-/// A configuration that nginx takes, as it was written to the scratch directory.
+/// A configuration that nginx accepts, as it was written to the scratch directory.
 struct Taken {
     tree: Vec<Statement>,
     adapted: Vec<Statement>,
@@ -153,23 +153,27 @@ impl Attempt<'_> {
         let directory = match tempfile::Builder::new().prefix("configuration-").tempdir() {
             Ok(directory) => directory,
             Err(error) => {
-                return Outcome { name, verdict: Verdict::Skipped(error.to_string()), missing };
+                return Outcome {
+                    name,
+                    result: ComparisonResult::Skipped(error.to_string()),
+                    missing,
+                };
             }
         };
-        let verdict = self.verdict(directory.path(), contexts, &mut missing);
+        let result = self.result(directory.path(), contexts, &mut missing);
         if self.options.keep {
             println!("{name}: {}", directory.keep().display());
         }
-        let verdict = verdict.unwrap_or_else(|failure| Verdict::Failed(failure.0));
-        Outcome { name, verdict, missing }
+        let result = result.unwrap_or_else(|failure| ComparisonResult::Failed(failure.0));
+        Outcome { name, result, missing }
     }
 
-    fn verdict(
+    fn result(
         &self,
         scratch: &Path,
         contexts: &[Context],
         missing: &mut Vec<String>,
-    ) -> Result<Verdict, Failure> {
+    ) -> Result<ComparisonResult, Failure> {
         let mut first = None;
         for context in contexts {
             for includes in [true, false] {
@@ -181,10 +185,10 @@ impl Attempt<'_> {
                 }
             }
         }
-        Ok(Verdict::Refused(first.unwrap_or_default()))
+        Ok(ComparisonResult::Refused(first.unwrap_or_default()))
     }
 
-    /// The configuration as nginx takes it, or what nginx says against it.
+    /// Returns the configuration that nginx accepts, or nginx's error.
     fn taken(
         &self,
         scratch: &Path,
@@ -219,8 +223,12 @@ impl Attempt<'_> {
         Ok(Err(said))
     }
 
-    /// What Tidegate says to it, with what it lacks left out, and then the responses of both.
-    fn both(&self, mut taken: Taken, missing: &mut Vec<String>) -> Result<Verdict, Failure> {
+    /// Checks it with Tidegate, without unsupported directives, and then compares the responses of both.
+    fn both(
+        &self,
+        mut taken: Taken,
+        missing: &mut Vec<String>,
+    ) -> Result<ComparisonResult, Failure> {
         let scratch = taken.places.scratch.clone();
         loop {
             let (takes, output) = serve::check(&self.options.tidegate, &scratch)?;
@@ -231,10 +239,10 @@ impl Attempt<'_> {
             let new: Vec<String> =
                 unbuilt.into_iter().filter(|name| !missing.contains(name)).collect();
             if new.is_empty() && missing.iter().any(|name| name.starts_with('$')) {
-                return Ok(Verdict::Bare);
+                return Ok(ComparisonResult::Bare);
             }
             if new.is_empty() || missing.len() >= REPAIRS_MAX {
-                return Ok(Verdict::Mistaken(complaint(&output)));
+                return Ok(ComparisonResult::Mistaken(complaint(&output)));
             }
             missing.extend(new);
             taken.additions.without.clone_from(missing);
@@ -242,7 +250,7 @@ impl Attempt<'_> {
             write_configuration(&taken.places, &taken.adapted)?;
         }
         if !missing.is_empty() && !serve::check(&self.options.nginx, &scratch)?.0 {
-            return Ok(Verdict::Bare);
+            return Ok(ComparisonResult::Bare);
         }
         let mut requests = requests::requests(&taken.adapted, &taken.places);
         if !serve::is_recent(&self.options.nginx, &scratch)? {
@@ -260,7 +268,7 @@ impl Attempt<'_> {
         if served.unasked == 0 {
             served.logs = logs::differences(theirs.logs, ours.logs, &served.meant_lines);
         }
-        Ok(Verdict::Served(served))
+        Ok(ComparisonResult::Served(served))
     }
 }
 
@@ -272,7 +280,7 @@ fn write_configuration(places: &Places, statements: &[Statement]) -> Result<(), 
     serve::refill(places)
 }
 
-/// The first mistake that a server told of, without its place.
+/// Returns the first mistake that a server reported, without its position.
 fn complaint(output: &str) -> String {
     let line = output.lines().find(|line| line.contains("[emerg]")).or(output.lines().next());
     let line = line.unwrap_or_default();
@@ -283,7 +291,7 @@ fn complaint(output: &str) -> String {
     line.rsplit_once(" in /").map_or(line, |(text, _)| text).to_owned()
 }
 
-/// Names of what Tidegate says it has not built: directives, parameters of `listen`, variables.
+/// Returns the names that Tidegate reports as not built: directives, parameters of `listen`, variables.
 fn unbuilt(output: &str) -> Vec<String> {
     let quoted = |line: &str| line.split('"').nth(1).map(str::to_owned);
     let lines = output.lines().filter(|line| line.contains("[emerg]"));

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Directories below this depth are not looked at.
+/// Directories below this depth are not watched.
 const DEPTH_MAX: usize = 8;
 
 /// A case's directory with its watch.
@@ -47,7 +47,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Adds watches for directories that have come since.
+    /// Adds watches for new directories.
     pub(crate) fn watch_all(&mut self) {
         use inotify::WatchFlags as Flags;
         let mut directories = vec![(self.path.clone(), 0)];
@@ -71,17 +71,17 @@ impl Directory {
         }
     }
 
-    /// Content of a file, lossy; empty when it is not there.
+    /// Returns the content of a file, lossy; empty when it does not exist.
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path.join(name)).unwrap_or_default()
     }
 
-    /// Whether a file is there.
+    /// Whether a file exists.
     pub(crate) fn exists(&self, name: &str) -> bool {
         std::fs::symlink_metadata(self.path.join(name)).is_ok()
     }
 
-    /// Bytes of a file; 0 when it is not there.
+    /// Returns the size of a file in bytes; 0 when it does not exist.
     pub(crate) fn size(&self, name: &str) -> u64 {
         std::fs::metadata(self.path.join(name)).map_or(0, |metadata| metadata.len())
     }

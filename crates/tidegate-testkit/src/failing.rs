@@ -1,10 +1,10 @@
 //! Calls that fail: the server is started under a filter of the kernel (seccomp) that refuses some of its
-//! calls, so that its disk fails though the machine's is well. It takes no privileges, and what is tried
-//! out is the program as it is.
+//! calls, so that its disk fails though the machine's is well. It needs no privileges, and the
+//! program is unchanged.
 //!
 //! `start failing read=EIO@1048576 create=EROFS`: reads from the first megabyte on, and new files. With
-//! `@1000-2000` what lies behind can be read, and without an offset only what is read at a file's beginning
-//! fails: the loader of programs reads by such calls, too.
+//! `@1000-2000` bytes after the range can be read, and without an offset only reads at a file's beginning
+//! fail: the loader of programs reads by such calls, too.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,7 +16,7 @@ use seccompiler::{
 
 use crate::bell::Failure;
 
-/// What of the system fails, how, and where in a file.
+/// The failing operation, its error, and the range in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failing {
     operation: Operation,
@@ -120,7 +120,7 @@ impl Failing {
     }
 }
 
-/// Has these fail from now on, for the calling thread and all that it starts. There is no way back.
+/// Makes these calls fail from now on, for the calling thread and its children. This cannot be undone.
 pub(crate) fn fail_here(failing: &[Failing]) -> Result<(), Failure> {
     failing.iter().try_for_each(|one| {
         let program = one.calls().and_then(|calls| {

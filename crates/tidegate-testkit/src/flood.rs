@@ -1,6 +1,6 @@
-//! A peer that never waits: it writes the same bytes again and again, and throws away what comes back.
+//! A peer that never waits: it writes the same bytes repeatedly, and discards received bytes.
 //!
-//! What is asked is whether others are served meanwhile, so it has no end of its own.
+//! Cases check that other clients are served meanwhile, so it does not end by itself.
 
 use std::io::ErrorKind;
 use std::net::Shutdown;
@@ -12,12 +12,11 @@ use std::time::Duration;
 use crate::bell::Failure;
 use crate::wire::{Stream, Wire};
 
-/// Written before the next statement of the script: what takes a peer some time, and more than fits into the packets
-/// of a moment.
+/// Bytes written before the next statement of the script: enough to keep a peer busy for some time.
 const FIRST_BYTES: u64 = 256 * 1024;
 /// The same, of datagrams.
 const FIRST_DATAGRAMS: u64 = 1000;
-/// How long a thread may take to notice that the flood is over, where a shutdown does not tell.
+/// Longest time until a thread detects the end of the flood, where a shutdown does not.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// A flood that goes on until this is dropped.
@@ -37,7 +36,7 @@ struct Shared {
 }
 
 impl Flood {
-    /// Begins, and waits until some of it was written.
+    /// Starts, and waits until a part was written.
     pub(crate) fn begin(wire: &Wire, bytes: &[u8]) -> Result<Flood, Failure> {
         let flood = Flood::start(wire, bytes)?;
         let is_datagrams = matches!(flood.stream, Stream::Udp(_));
@@ -50,7 +49,7 @@ impl Flood {
         Ok(flood)
     }
 
-    /// Begins, and goes on until the peer ends it.
+    /// Starts, and continues until the peer ends it.
     pub(crate) fn last(wire: &Wire, bytes: &[u8]) -> Result<(), Failure> {
         let mut flood = Flood::start(wire, bytes)?;
         flood.threads.drain(..).for_each(|thread| drop(thread.join()));
@@ -100,7 +99,7 @@ impl Drop for Flood {
 }
 
 impl Shared {
-    /// Runs `step` until it fails or answers 0. A datagram may be lost, and none may come.
+    /// Runs `step` until it fails or returns 0. Datagrams may be lost.
     fn until_over(&self, may_fail: bool, mut step: impl FnMut() -> std::io::Result<usize>) {
         while !self.over.load(Ordering::Relaxed) && !self.ended.load(Ordering::Relaxed) {
             match step() {

@@ -1,7 +1,7 @@
-//! Servers end with the harness, however that ends: a process beside it knows their process groups, and ends those
-//! that are left when its standard input closes.
+//! Servers end with the harness, however it ends: a process beside it has their process groups, and ends the
+//! remaining ones when its standard input closes.
 //!
-//! A signal handler would do less: nothing is called in a process that is killed (`SIGKILL`).
+//! A signal handler is not sufficient: nothing is called in a process that is killed (`SIGKILL`).
 
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
@@ -22,23 +22,23 @@ for group in $groups; do kill -s KILL -- \"-$group\"; done
 /// The harness's own.
 static GUARD: OnceLock<Mutex<Guard>> = OnceLock::new();
 
-/// Has a process group end with this process.
+/// Ends a process group with this process.
 ///
 /// # Errors
 /// Those of starting a shell.
 pub(crate) fn watch(group: u32) -> io::Result<()> {
-    tell("+", group)
+    notify("+", group)
 }
 
-/// The group has ended: its number may be another's now.
+/// Removes a group that has ended: its number may be reused.
 ///
 /// # Errors
 /// Those of starting a shell.
 pub(crate) fn forget(group: u32) -> io::Result<()> {
-    tell("-", group)
+    notify("-", group)
 }
 
-fn tell(what: &str, group: u32) -> io::Result<()> {
+fn notify(what: &str, group: u32) -> io::Result<()> {
     let guard = match GUARD.get() {
         Some(guard) => guard,
         None => {
@@ -46,7 +46,7 @@ fn tell(what: &str, group: u32) -> io::Result<()> {
             GUARD.get_or_init(|| guard)
         }
     };
-    guard.lock().unwrap_or_else(PoisonError::into_inner).tell(what, group)
+    guard.lock().unwrap_or_else(PoisonError::into_inner).notify(what, group)
 }
 
 /// A shell that waits.
@@ -57,7 +57,7 @@ struct Guard {
 }
 
 impl Guard {
-    /// In a group of its own: what is sent to the harness's from a terminal does not end it.
+    /// In a separate group: a signal from the terminal to the harness's group does not end it.
     fn start() -> io::Result<Guard> {
         let mut command = Command::new("/bin/sh");
         command.arg("-c").arg(SCRIPT).stdin(Stdio::piped()).stdout(Stdio::null());
@@ -70,7 +70,7 @@ impl Guard {
         })
     }
 
-    fn tell(&mut self, what: &str, group: u32) -> io::Result<()> {
+    fn notify(&mut self, what: &str, group: u32) -> io::Result<()> {
         self.input.write_all(format!("{what} {group}\n").as_bytes())
     }
 }
@@ -91,9 +91,9 @@ mod tests {
         let mut guard = Guard::start().unwrap();
         let (mut left, mut forgotten) = (sleeper(), sleeper());
         for child in [&left, &forgotten] {
-            guard.tell("+", child.id()).unwrap();
+            guard.notify("+", child.id()).unwrap();
         }
-        guard.tell("-", forgotten.id()).unwrap();
+        guard.notify("-", forgotten.id()).unwrap();
         drop(guard.input);
         assert!(guard.child.wait().unwrap().success());
         assert_eq!(left.wait().unwrap().signal(), Some(9));

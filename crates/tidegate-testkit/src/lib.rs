@@ -56,12 +56,12 @@ pub enum World {
     Tidegate,
     /// Our binary for Windows, under Wine.
     Windows,
-    /// Genuine nginx, which says whether a case is right.
+    /// Genuine nginx, the reference for cases.
     Nginx,
 }
 
 impl World {
-    /// Whether what is said of `other` is said of this one: Tidegate is itself on every system.
+    /// Whether statements about `other` apply to this world: Tidegate is the same program on every system.
     pub fn is(self, other: Self) -> bool {
         self == other || (self == Self::Windows && other == Self::Tidegate)
     }
@@ -90,7 +90,7 @@ impl std::fmt::Display for World {
     }
 }
 
-/// How to run.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The programs to run against.
@@ -103,7 +103,7 @@ pub struct Options {
     pub modules: String,
     /// Leave the directories of cases behind.
     pub keep: bool,
-    /// What fails is run once more behind all others, alone.
+    /// Whether failed cases run once more after all others, alone.
     pub again: bool,
 }
 
@@ -122,12 +122,12 @@ impl Options {
     }
 }
 
-/// Runs the cases below `directory`; `told` hears of each result as it comes. Errors are mistakes
+/// Runs the cases below `directory`; `on_result` is called with each result. Errors are mistakes
 /// in case files: nothing was started then.
 pub fn run_cases(
     directory: &Path,
     options: &Options,
-    told: impl Fn(&Report) + Sync,
+    on_result: impl Fn(&Report) + Sync,
 ) -> Result<Summary, Vec<Failure>> {
     let mut cases = case::load(directory)?;
     cases.retain(|case| case.name().contains(&options.filter));
@@ -144,7 +144,7 @@ pub fn run_cases(
                     let next = locked(&queue).next();
                     let Some((case, program)) = next else { return };
                     let report = one(case, program, options);
-                    told(&report);
+                    on_result(&report);
                     locked(&reports).push(report);
                 }
             });
@@ -158,7 +158,7 @@ pub fn run_cases(
         };
         if let Some((case, program)) = work.iter().find(mine) {
             *report = one(case, program, options);
-            told(report);
+            on_result(report);
         }
     }
     reports.sort_by(|a, b| (&a.name, a.world).cmp(&(&b.name, b.world)));

@@ -1,5 +1,5 @@
-//! A scripted origin: a listener whose connections each run in a thread of their own and pick
-//! the script line that fits their request.
+//! A scripted origin: a listener whose connections run in one thread each and choose
+//! the script line that matches their request.
 
 use crate::bell::{Bell, Deadline, Failure, locked};
 use crate::client::check;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-/// What all actors of a case share.
+/// The common state of all actors of a case.
 #[derive(Debug)]
 pub struct Shared {
     /// Rung on every change.
@@ -22,7 +22,7 @@ pub struct Shared {
     pub gates: Mutex<BTreeSet<String>>,
     /// Failures of actors that run beside the script.
     pub failures: Mutex<Vec<Failure>>,
-    /// Set when the case is over: nobody waits any longer.
+    /// Set at the end of the case: all waits end.
     pub over: AtomicBool,
     /// End of all waiting.
     pub deadline: Deadline,
@@ -80,7 +80,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// Starts to accept.
+    /// Starts accepting.
     pub(crate) fn start(
         name: &str,
         listener: TcpListener,
@@ -139,7 +139,7 @@ impl Origin {
 
     fn stop_listening(&mut self) {
         self.state.down.store(true, Ordering::SeqCst);
-        // The acceptor sleeps in accept: a connection of our own wakes it.
+        // The acceptor sleeps in accept: a connection to itself wakes it.
         let _ = TcpStream::connect(self.address);
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
@@ -149,7 +149,7 @@ impl Origin {
         }
     }
 
-    /// Ends everything; tells which script lines were never used.
+    /// Ends everything; returns the script lines that were never used.
     pub(crate) fn finish(mut self) -> Vec<Failure> {
         if self.acceptor.is_some() {
             self.stop_listening();
@@ -186,10 +186,10 @@ fn accepting(listener: TcpListener, state: Arc<State>) -> JoinHandle<()> {
     })
 }
 
-/// What becomes of a connection after an exchange.
-enum Fate {
+/// What happens with a connection after an exchange.
+enum AfterExchange {
     Keep(Wire),
-    Gone,
+    Close,
 }
 
 fn connection(wire: Wire, state: &State) {
@@ -197,8 +197,8 @@ fn connection(wire: Wire, state: &State) {
     if let Some((number, ops)) = state.take(|op| matches!(op, OriginOp::ExpectConnection)) {
         state.count(&state.connections);
         match state.exchange(wire, None, &ops[1..]) {
-            Ok(Fate::Keep(kept)) => wire = kept,
-            Ok(Fate::Gone) => return,
+            Ok(AfterExchange::Keep(kept)) => wire = kept,
+            Ok(AfterExchange::Close) => return,
             Err(failure) => return state.failed(number, &failure),
         }
     }
@@ -213,7 +213,7 @@ fn connection(wire: Wire, state: &State) {
         if std::mem::take(&mut first) {
             state.count(&state.connections);
         }
-        match state.answer(wire, message) {
+        match state.respond(wire, message) {
             Some(kept) => wire = kept,
             None => return,
         }
@@ -240,7 +240,7 @@ impl State {
         Some((rule.number, Arc::clone(&rule.ops)))
     }
 
-    fn answer(&self, mut wire: Wire, mut message: Message) -> Option<Wire> {
+    fn respond(&self, mut wire: Wire, mut message: Message) -> Option<Wire> {
         if let Err(failure) = message.frame(false) {
             self.shared.fail(failure);
             return None;
@@ -249,8 +249,8 @@ impl State {
         self.count(&self.requests);
         if let Some((number, ops)) = taken {
             return match self.exchange(wire, Some(message), &ops[1..]) {
-                Ok(Fate::Keep(wire)) => Some(wire),
-                Ok(Fate::Gone) => None,
+                Ok(AfterExchange::Keep(wire)) => Some(wire),
+                Ok(AfterExchange::Close) => None,
                 Err(failure) => {
                     self.failed(number, &failure);
                     None
@@ -287,17 +287,17 @@ impl State {
         mut wire: Wire,
         mut message: Option<Message>,
         ops: &[OriginOp],
-    ) -> Result<Fate, Failure> {
+    ) -> Result<AfterExchange, Failure> {
         for op in ops {
             match op {
-                OriginOp::Close => return Ok(Fate::Gone),
+                OriginOp::Close => return Ok(AfterExchange::Close),
                 OriginOp::Reset => {
                     wire.reset();
-                    return Ok(Fate::Gone);
+                    return Ok(AfterExchange::Close);
                 }
                 OriginOp::WaitClose => {
                     self.over_or(ended(&mut wire))?;
-                    return Ok(Fate::Gone);
+                    return Ok(AfterExchange::Close);
                 }
                 OriginOp::Expect { .. } => {
                     if let Some(message) = message.as_mut() {
@@ -321,10 +321,10 @@ impl State {
         if let Some(message) = message.as_mut() {
             message.read_body(&mut wire, usize::MAX)?;
             if message.framing != Framing::Complete {
-                return Ok(Fate::Gone);
+                return Ok(AfterExchange::Close);
             }
         }
-        Ok(Fate::Keep(wire))
+        Ok(AfterExchange::Keep(wire))
     }
 
     fn over_or(&self, result: Result<(), Failure>) -> Result<(), Failure> {
@@ -369,7 +369,7 @@ fn simple(op: &OriginOp, wire: &mut Wire, message: Option<&mut Message>) -> Resu
     }
 }
 
-/// Waits for the server's end; what it sends before that does not matter.
+/// Waits for the server's end; bytes before it are discarded.
 fn ended(wire: &mut Wire) -> Result<(), Failure> {
     while wire.fill()? {
         wire.buffer.clear();

@@ -1,9 +1,9 @@
-//! Placeholders of a case and the ports they stand for.
+//! Placeholders of a case and their ports.
 //!
 //! `{dir}` the case's directory, `{front}` `{front2}` … addresses for the server to listen on,
 //! `{u1}` UDP addresses for it, `{port:front}` only the port, `{o1}` an origin's address, `{s1}` a syslog sink's,
 //! `{n1}` a name server's, `{dead}` an address where connections are refused, `{pid}` the pid file, `{here}` the directory that the harness was
-//! started in, `{implicit}` where servers without `listen` are. Anything else in braces stays.
+//! started in, `{implicit}` the address of servers without `listen`. Anything else in braces stays.
 
 use crate::bell::{Failure, locked};
 use crate::syntax::is_sink;
@@ -12,13 +12,13 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Mutex;
 
 /// Ports are taken from below the range that systems use for outgoing connections, so that no
-/// such connection can take one between our choice and the server's bind.
+/// such connection can take one between the choice and the server's bind.
 const PORTS: std::ops::Range<u16> = 10_000..32_000;
 
 /// The next port to try; begins at a place that differs between processes.
 static NEXT: Mutex<Option<u16>> = Mutex::new(None);
 
-/// What the placeholders of one run stand for.
+/// The values of the placeholders of one run.
 #[derive(Debug)]
 pub(crate) struct Places {
     values: BTreeMap<String, String>,
@@ -101,7 +101,7 @@ impl Places {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// The text with placeholders filled.
+    /// Returns the text with placeholders replaced.
     pub(crate) fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
@@ -134,7 +134,7 @@ pub(crate) struct Implicit {
 }
 
 impl Implicit {
-    /// Waits for the other cases; an error when somebody else has the port.
+    /// Waits for the other cases; an error when another program has the port.
     pub(crate) fn reserve() -> std::io::Result<Self> {
         let port = if rustix::process::geteuid().is_root() { 80 } else { 8000 };
         let name = std::env::temp_dir().join(format!("tidegate-cases-port-{port}"));
@@ -156,7 +156,7 @@ fn numbered(name: &str, base: &str) -> bool {
     name.strip_prefix(base).is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Binds what can be bound on a port that nobody has, and that the system gives to nobody.
+/// Binds a socket on a free port outside the range for outgoing connections.
 pub(crate) fn free<T>(
     bind: impl Fn(SocketAddr) -> std::io::Result<T>,
 ) -> std::io::Result<(SocketAddr, T)> {

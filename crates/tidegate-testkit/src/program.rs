@@ -1,4 +1,4 @@
-//! What the programs have in common that try a server out at length: options in, a verdict out.
+//! The common part of the endurance programs: options, report, exit code.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -6,14 +6,13 @@ use std::process::ExitCode;
 
 use crate::bell::Failure;
 
-/// The server to try where none is named: the one beside this program.
+/// Returns the default server: the one beside this program.
 pub fn beside() -> PathBuf {
     std::env::current_exe().unwrap_or_default().with_file_name("tidegate")
 }
 
-/// Does the work with the options, which tells what went wrong as it likes, and ends with its report and
-/// whether all was right. The exit code is 1 when it was not, and 2 when the options are wrong or nothing
-/// could be found out.
+/// Runs the work with the options; it returns its report and whether all checks passed. The exit code is 1
+/// when a check failed, and 2 when the options are wrong or the run could not start.
 pub fn run<O, R: Display>(
     usage: &str,
     options: Result<O, lexopt::Error>,

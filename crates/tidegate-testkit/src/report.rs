@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// How a run ended.
+/// The outcome of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// All lines held.
@@ -23,7 +23,7 @@ pub struct Report {
     pub name: String,
     /// The world.
     pub world: World,
-    /// How it ended.
+    /// Its outcome.
     pub outcome: Outcome,
     /// Wall clock time.
     pub took: Duration,
@@ -48,7 +48,7 @@ impl fmt::Display for Report {
 pub struct Summary {
     /// Number of cases, not of runs.
     pub cases: usize,
-    /// Where a case says that a world differs: case, world, reason.
+    /// Declared differences of worlds: case, world, reason.
     pub differences: Vec<(String, World, String)>,
     /// Sorted by name and world.
     pub reports: Vec<Report>,
@@ -69,14 +69,14 @@ impl Summary {
         self.count(|report| matches!(report.outcome, Outcome::Failed(_)))
     }
 
-    /// Runs that their case rules out.
+    /// Runs that their case excludes.
     pub fn skipped(&self) -> usize {
         self.count(|report| matches!(report.outcome, Outcome::Skipped(_)))
     }
 }
 
 impl Summary {
-    /// Counts by file and world, one line each: what a list of faults is read by.
+    /// Returns counts by file and world, one line each.
     pub fn groups(&self) -> String {
         let mut groups: BTreeMap<(&str, World), [usize; 3]> = BTreeMap::new();
         for report in &self.reports {

@@ -1,8 +1,8 @@
 //! Endurance of a group: one of its servers after the other is killed (`SIGKILL`) and started again while
-//! clients make requests that may be repeated. Every one of them must be answered rightly.
+//! clients make requests that may be repeated. Each of them must get a correct response.
 //!
-//! Invariant: a request sees one kill at most, since the next one waits for the answers to all requests that were
-//! begun before the last restart. One that met both servers as they died would rightly be answered with 502.
+//! Invariant: a request sees one kill at most, since the next one waits for the responses to all requests that were
+//! sent before the last restart. A request that met both servers while they died would correctly get a 502.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -16,33 +16,33 @@ use crate::bell::Failure;
 use crate::places::free;
 use crate::torture::server::{Server, pause};
 
-/// What to do.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct RestartOptions {
     /// The server's binary, which the group's servers are as well.
     pub binary: PathBuf,
     pub time: Duration,
-    /// Between a start and the next kill.
+    /// Time between a start and the next kill.
     pub pause: Duration,
-    /// Clients at one time, each with a connection that it keeps.
+    /// Number of clients, each with a kept connection.
     pub clients: usize,
 }
 
-/// What happened.
+/// The results of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RestartReport {
     pub kills: u32,
-    pub answers: u64,
-    /// The first answers that were none, or wrong.
+    pub responses: u64,
+    /// The first missing or wrong responses.
     pub mistakes: Vec<String>,
 }
 
-/// Longest wait for an answer.
+/// Longest wait for a response.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Mistakes of one client that are told.
+/// Number of reported failures per client.
 const MISTAKES_MAX: usize = 5;
-/// What the servers answer.
-const BODY: &str = "all of the answer";
+/// The body of the servers' responses.
+const BODY: &str = "all of the response";
 
 /// Runs it.
 ///
@@ -78,7 +78,7 @@ pub fn restarts(options: &RestartOptions) -> Result<RestartReport, Failure> {
     while Instant::now() < end {
         pause(options.pause);
         if !progress.wait() {
-            report.mistakes.push("a client waits for its answer".to_owned());
+            report.mistakes.push("a client waits for its response".to_owned());
             break;
         }
         let at = report.kills as usize % 2;
@@ -89,14 +89,14 @@ pub fn restarts(options: &RestartOptions) -> Result<RestartReport, Failure> {
         pause(options.pause);
         let (name, address) = if at == 0 { ("a", first) } else { ("b", second) };
         servers[at] = Some(start(name, address, &origin, "")?);
-        // Requests that began before may have found this server dead: the next kill would be their second.
+        // Requests that began before may have met the dead server: the next kill would be their second.
         progress.restarts.store(report.kills, Ordering::SeqCst);
     }
     progress.stop.store(true, Ordering::SeqCst);
     for client in clients {
         match client.join() {
-            Ok((answers, mistakes)) => {
-                report.answers += answers;
+            Ok((responses, mistakes)) => {
+                report.responses += responses;
                 report.mistakes.extend(mistakes);
             }
             Err(_) => report.mistakes.push("a client panicked".to_owned()),
@@ -122,12 +122,12 @@ fn start(
     Server::start(binary, directory, address, &configuration)
 }
 
-/// How far the clients are.
+/// The progress of the clients.
 struct Progress {
     stop: AtomicBool,
     /// Servers that were killed and serve again.
     restarts: AtomicU32,
-    /// The restarts before the request that each client makes.
+    /// The number of restarts before each client's current request.
     begun_after: Vec<AtomicU32>,
 }
 
@@ -137,7 +137,7 @@ impl Progress {
         Self { stop: AtomicBool::new(false), restarts: AtomicU32::new(0), begun_after }
     }
 
-    /// Waits until no client makes a request that it began before the last restart; false when one does for too long.
+    /// Waits for the end of all requests sent before the last restart; false on timeout.
     fn wait(&self) -> bool {
         let restarts = self.restarts.load(Ordering::SeqCst);
         let deadline = Instant::now() + PATIENCE;
@@ -152,15 +152,15 @@ impl Progress {
     }
 }
 
-/// Asks until it is told to stop.
+/// Sends requests until stopped.
 fn client(front: SocketAddr, progress: &Progress, number: usize) -> (u64, Vec<String>) {
-    let (mut answers, mut mistakes) = (0, Vec::new());
+    let (mut responses, mut mistakes) = (0, Vec::new());
     let mut stream = None;
     while !progress.stop.load(Ordering::SeqCst) {
         let restarts = progress.restarts.load(Ordering::SeqCst);
         progress.begun_after[number].store(restarts, Ordering::SeqCst);
         match ask(front, &mut stream) {
-            Ok(()) => answers += 1,
+            Ok(()) => responses += 1,
             Err(mistake) => {
                 stream = None;
                 if mistakes.len() < MISTAKES_MAX {
@@ -169,7 +169,7 @@ fn client(front: SocketAddr, progress: &Progress, number: usize) -> (u64, Vec<St
             }
         }
     }
-    (answers, mistakes)
+    (responses, mistakes)
 }
 
 fn ask(front: SocketAddr, kept: &mut Option<TcpStream>) -> Result<(), String> {
@@ -181,19 +181,19 @@ fn ask(front: SocketAddr, kept: &mut Option<TcpStream>) -> Result<(), String> {
     }
     let Some(stream) = kept else { return Ok(()) };
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").map_err(failed)?;
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     let mut piece = [0; 4096];
-    while !answer.ends_with(BODY.as_bytes()) {
+    while !response.ends_with(BODY.as_bytes()) {
         match stream.read(&mut piece).map_err(failed)? {
             0 => return Err("the connection was closed".to_owned()),
-            count => answer.extend_from_slice(&piece[..count]),
+            count => response.extend_from_slice(&piece[..count]),
         }
-        if !b"HTTP/1.1 200".starts_with(&answer[..answer.len().min(12)]) {
-            return Err(String::from_utf8_lossy(&answer).lines().next().unwrap_or("").to_owned());
+        if !b"HTTP/1.1 200".starts_with(&response[..response.len().min(12)]) {
+            return Err(String::from_utf8_lossy(&response).lines().next().unwrap_or("").to_owned());
         }
     }
-    // The server closes a connection after so many requests, and says so.
-    let closes = answer.windows(17).any(|part| part.eq_ignore_ascii_case(b"connection: close"));
+    // The server closes a connection after a number of requests, with `Connection: close`.
+    let closes = response.windows(17).any(|part| part.eq_ignore_ascii_case(b"connection: close"));
     if closes {
         *kept = None;
     }
@@ -202,7 +202,7 @@ fn ask(front: SocketAddr, kept: &mut Option<TcpStream>) -> Result<(), String> {
 
 impl fmt::Display for RestartReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RestartReport { kills, answers, mistakes } = self;
-        write!(f, "{kills} kills, {answers} right answers, {} mistakes", mistakes.len())
+        let RestartReport { kills, responses, mistakes } = self;
+        write!(f, "{kills} kills, {responses} correct responses, {} mistakes", mistakes.len())
     }
 }

@@ -14,16 +14,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-/// Where Debian has it.
+/// Its path on Debian.
 const WINE: &str = "/usr/lib/wine/wine64";
 
-/// How long one look for readiness lasts when nothing rings the bell.
+/// Interval of readiness checks without events.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// The most time a server gets to end after TERM before it is killed.
 const STOP_MAX: Duration = Duration::from_secs(10);
 
-/// A program and how it is called.
+/// A program and its kind.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// Which of the two.
@@ -68,7 +68,7 @@ impl Program {
         command
     }
 
-    /// A path as the program has it.
+    /// Returns a path in the form of the program.
     pub fn path(&self, path: &Path) -> String {
         // Wine's name of this system's root directory.
         let drive = if self.world == World::Windows { "Z:" } else { "" };
@@ -96,21 +96,21 @@ impl Program {
         let group = Pid::from_child(&child);
         guard::watch(child.id()).map_err(failed)?;
         let exit = Arc::new(Mutex::new(None));
-        let (told, watcher) = (Arc::clone(&exit), Arc::clone(&shared));
+        let (shared_exit, watcher) = (Arc::clone(&exit), Arc::clone(&shared));
         std::thread::spawn(move || {
             let status = child.wait();
             let code = status.map_or(-1, |status| match status.code() {
                 Some(code) => i64::from(code),
                 None => 128 + i64::from(status.signal().unwrap_or_default()),
             });
-            *locked(&told) = Some(code);
+            *locked(&shared_exit) = Some(code);
             watcher.bell.ring();
         });
         Ok(Server { program: self.clone(), group, directory: directory.to_owned(), shared, exit })
     }
 
-    /// Runs the binary with further arguments to its end: exit code and both outputs. A server that goes on
-    /// running gets TERM when the case's time is over.
+    /// Runs the binary with further arguments to its end: exit code and both outputs. A server that keeps
+    /// running gets TERM at the deadline of the case.
     pub fn run(
         &self,
         directory: &Path,
@@ -180,7 +180,7 @@ impl Server {
         }
     }
 
-    /// What `ps` shows of a process: its short name, and on a second line its command line.
+    /// Returns the output of `ps` for a process: its short name, and on a second line its command line.
     pub fn names(&self, receiver: Receiver) -> Option<Vec<u8>> {
         let pid = self.process(receiver).ok()?.as_raw_nonzero();
         let mut names = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
@@ -189,7 +189,7 @@ impl Server {
         Some(names)
     }
 
-    /// What the system says of a process: its id, `/proc/PID/status` and `limits`, the processors of each thread, its
+    /// Returns the system's data about a process: its id, `/proc/PID/status` and `limits`, the processors of each thread, its
     /// directory and priority, each on lines of their own.
     pub fn state(&self, receiver: Receiver) -> Option<Vec<u8>> {
         let process = self.process(receiver).ok()?;
@@ -209,7 +209,7 @@ impl Server {
         Some(state)
     }
 
-    /// Has the program itself send what corresponds to a signal.
+    /// Lets the program itself send the command that corresponds to a signal.
     fn order(&self, signal: Signal) -> Result<(), Failure> {
         let order = match signal {
             Signal::Hup => "reload",
@@ -241,7 +241,7 @@ impl Server {
         Ok(self.exit().unwrap_or_default())
     }
 
-    /// Ends everything that was started, whatever state it is in.
+    /// Ends everything that was started, in any state.
     pub fn finish(self) -> Result<(), Failure> {
         let mut stopped = Ok(());
         if self.exit().is_none() {
@@ -258,7 +258,7 @@ impl Server {
                 .filter(|group| *group == self.group)
                 .map(|_| process::kill_process(upgraded, process::Signal::TERM));
         }
-        // Workers of a master that died, and all else that is left of the group.
+        // Workers of a master that died, and all other processes of the group.
         let _ = process::kill_process_group(self.group, process::Signal::KILL);
         let _ = guard::forget(self.group.as_raw_nonzero().get().unsigned_abs());
         stopped
@@ -270,7 +270,7 @@ impl Server {
     }
 }
 
-/// On a thread that ends then: what fails for it fails for whatever it does later.
+/// Runs on a thread that ends then: its failing calls cannot be restored.
 fn spawn_failing(
     command: &mut Command,
     failing: &[Failing],

@@ -32,7 +32,7 @@ fn words_are_split() {
     );
 }
 
-/// On threads that end then: what fails for them fails from now on.
+/// Runs on threads that end then: their failing calls cannot be restored.
 #[test]
 fn calls_fail_that_are_to_fail() {
     use std::io::ErrorKind;
@@ -169,7 +169,7 @@ fn a_table_makes_a_case_many() {
             "Part 2 of \"c\" X: *\"|\"; return 2;; GET /2 -> 200 \"c\" X: *\"|\""
         ]
     );
-    // A mistake outside of what the table fills in is told once.
+    // A mistake outside of the table's columns is reported once.
     let text = format!("# {{n}}\n{BLOCK}```each\nn\n1\n2\n```\n```script\nfly\n```\n");
     assert_eq!(case::parse("a.md", &text).err().map(|mistakes| mistakes.len()), Some(1));
 }

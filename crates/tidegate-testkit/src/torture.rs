@@ -1,8 +1,8 @@
 //! Endurance: a caching server is killed (`SIGKILL`, master and worker at once) at random moments and
 //! started again, while clients compare every byte that they get with what the origin would send.
 //!
-//! Bodies follow from their URL ([`object`]), so nothing has to be remembered. A response may be cut
-//! by the kill; what has arrived must be right all the same, and what ends regularly must be whole.
+//! Bodies follow from their URL ([`object`]), so nothing has to be stored. A response may be truncated
+//! by the kill; received bytes must be correct nevertheless, and a regular end means a complete body.
 
 mod changed;
 mod judge;
@@ -29,19 +29,19 @@ use object::Random;
 use server::{Server, pause};
 use visitor::{Outcome, visit};
 
-/// A round lasts at most so long before the kill, in milliseconds.
+/// Longest time of a round before the kill, in milliseconds.
 const ROUND_MILLIS_MAX: u64 = 400;
 
-/// Objects that are looked at after each start, without a kill in between.
+/// Number of objects checked after each start, without a kill in between.
 const SWEPT: usize = 12;
 
 /// `max_size` of the cache, in bytes: enough for a third of the popular objects.
 const SIZE_MAX: u64 = 16 << 20;
 
-/// Mistakes that are told in full.
+/// Number of failures that are reported in full.
 const MISTAKES_MAX: usize = 20;
 
-/// What to do.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct TortureOptions {
     /// The server's binary.
@@ -54,42 +54,42 @@ pub struct TortureOptions {
     pub seed: u64,
 }
 
-/// What happened.
+/// The results of a run.
 #[derive(Debug, Clone, Default)]
 pub struct TortureReport {
     /// Kills and starts.
     pub rounds: u32,
-    /// Responses that were right to their end.
+    /// Responses that were correct to their end.
     pub whole: u64,
-    /// Responses that were right as far as they came.
+    /// Truncated responses with correct bytes.
     pub cut: u64,
     /// Connections that gave no response.
     pub refused: u64,
-    /// Whole responses out of the cache.
+    /// Complete responses from the cache.
     pub hits: u64,
-    /// Hits after a start, before anything could be stored anew.
+    /// Hits after a start, before a new response could be stored.
     pub kept: u64,
     /// Bytes of bodies that were compared.
     pub bytes: u64,
-    /// What was wrong.
+    /// Descriptions of the failures.
     pub mistakes: Vec<String>,
 }
 
-/// Runs the server, kills it, looks.
+/// Runs the server, kills it, checks.
 ///
 /// # Errors
-/// The server cannot be started or does not come up.
+/// The server cannot be started or does not become ready.
 pub fn torture(
     options: &TortureOptions,
-    mut told: impl FnMut(u32, &TortureReport),
+    mut on_round: impl FnMut(u32, &TortureReport),
 ) -> Result<TortureReport, Failure> {
     let directory = tempfile::Builder::new()
         .prefix("tidegate-torture-")
         .tempdir()
         .map_err(|error| Failure::new(format!("cannot make a directory: {error}")))?;
     let origin = origin::start().map_err(|error| Failure::new(format!("origin: {error}")))?;
-    // The system gives such a port to nobody who connects: who tries again and again could else
-    // meet himself there, and keep the server from its port.
+    // The system never uses such a port for outgoing connections: a client that retries could otherwise
+    // connect to itself, and keep the server from its port.
     let front = free(TcpListener::bind).map_err(|error| Failure::new(format!("port: {error}")))?.0;
     let run = Run { options, directory: directory.path(), origin, front };
     let mut report = TortureReport::default();
@@ -103,7 +103,7 @@ pub fn torture(
         server.kill();
         visitors.finish(&mut report);
         report.rounds += 1;
-        told(round, &report);
+        on_round(round, &report);
         if report.mistakes.len() > MISTAKES_MAX {
             return Ok(report);
         }
@@ -133,7 +133,7 @@ impl Run<'_> {
         Server::start(&self.options.binary, self.directory, self.front, &configuration)
     }
 
-    /// Parameters take turns: each must cope with what the others left.
+    /// Parameters alternate: each must handle the files of the others.
     fn configuration(&self, round: u32) -> String {
         let temporary = if round.is_multiple_of(2) { "on" } else { "off" };
         let sync = ["off", "off", "data", "all"][round as usize % 4];
@@ -162,7 +162,7 @@ http {{
         )
     }
 
-    /// Looks at some objects, one after the other: nothing may be cut.
+    /// Requests some objects, one after the other: none may be truncated.
     fn sweep(&self, random: &mut Random, count: usize, fresh: bool, report: &mut TortureReport) {
         for _ in 0..count {
             let outcome = visit(self.front, object::popular(random), random, false);
@@ -172,7 +172,7 @@ http {{
             if !outcome.is_whole && outcome.mistake.is_none() {
                 let Outcome { name, bytes, has_head, .. } = &outcome;
                 let seen = format!("head {has_head}, {bytes} bytes");
-                report.mistakes.push(format!("{name}: cut though nobody was killed ({seen})"));
+                report.mistakes.push(format!("{name}: truncated without a kill ({seen})"));
             }
             report.count(outcome);
         }
@@ -200,7 +200,7 @@ http {{
         Visitors { threads: threads.collect(), stop }
     }
 
-    /// What is left after a graceful end: no temporary file, and no more than is allowed.
+    /// Checks the directory after a graceful end: no temporary file, and at most `max_size`.
     fn check_directory(&self, report: &mut TortureReport) {
         let mut sizes = BTreeMap::new();
         collect(&self.directory.join("cache"), &mut sizes);

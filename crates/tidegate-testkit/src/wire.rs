@@ -1,5 +1,5 @@
-//! A connection and the HTTP/1 messages on it, as a tester reads them: strictly, and with the
-//! way a connection ended kept apart (closed, reset).
+//! A connection and the HTTP/1 messages on it, read strictly; the end of
+//! a connection by close and by reset are distinguished.
 
 use crate::bell::{Deadline, Failure};
 use crate::words::{Matcher, shown};
@@ -61,7 +61,7 @@ impl Stream {
         }
     }
 
-    /// Reads something for nobody; 0 at the end.
+    /// Reads and discards; 0 at the end.
     pub(crate) fn discard(&mut self) -> std::io::Result<usize> {
         self.read(&mut [0; CHUNK_BYTES])
     }
@@ -118,7 +118,7 @@ impl Wire {
         self.fill_at_most(CHUNK_BYTES)
     }
 
-    /// The same for at most so many bytes (65536 at most): what is not read stays with the server.
+    /// Reads at most N bytes (65536 at most): the rest stays in the socket.
     pub(crate) fn fill_at_most(&mut self, count: usize) -> Result<bool, Failure> {
         if self.ending.is_some() {
             return Ok(false);
@@ -142,7 +142,7 @@ impl Wire {
         }
     }
 
-    /// Listens for so long: true once the other side has ended.
+    /// Waits for this time: true once the other side has ended.
     pub(crate) fn ends_within(&mut self, pause: Duration) -> Result<bool, Failure> {
         let mut chunk = [0; 1024];
         let left = self.deadline.remaining()?.min(pause);
@@ -167,7 +167,7 @@ impl Wire {
             .map_err(|error| Failure::new(format!("cannot send {}: {error}", shown(bytes))))
     }
 
-    /// Ends our direction.
+    /// Ends the sending direction.
     pub(crate) fn half_close(&mut self) -> Result<(), Failure> {
         self.stream
             .shutdown(Shutdown::Write)
@@ -205,7 +205,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Takes whatever comes, up to and with these bytes.
+    /// Discards received bytes, up to and including these bytes.
     pub(crate) fn take_past(&mut self, expected: &[u8]) -> Result<(), Failure> {
         let find = |buffer: &[u8]| buffer.windows(expected.len()).position(|part| part == expected);
         loop {
@@ -252,16 +252,16 @@ impl Wire {
     }
 }
 
-/// How the end of a body is known.
+/// The framing of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// All of it has been read.
     Complete,
-    /// So many bytes are left.
+    /// N bytes are left.
     Length(usize),
     /// Chunked, at a chunk's size line.
     ChunkSize,
-    /// Chunked, so many bytes of this chunk are left.
+    /// Chunked, N bytes of this chunk are left.
     ChunkData(usize),
     /// Chunked, at the line end after a chunk's data.
     ChunkEnd,
@@ -313,7 +313,7 @@ impl Message {
         rest.get(2..5)?.parse().ok()
     }
 
-    /// Works out how the body ends; `until_close` is what absence of framing means.
+    /// Determines the framing; `until_close` is the meaning of absent framing.
     pub(crate) fn frame(&mut self, until_close: bool) -> Result<(), Failure> {
         let lengths: Vec<_> = self.values("Content-Length").map(<[u8]>::to_vec).collect();
         let codings: Vec<_> = self.values("Transfer-Encoding").map(<[u8]>::to_vec).collect();
@@ -339,7 +339,7 @@ impl Message {
         Ok(())
     }
 
-    /// Moves what has arrived from `wire` into the body.
+    /// Moves received bytes from `wire` into the body.
     pub(crate) fn absorb(&mut self, wire: &mut Wire) -> Result<(), Failure> {
         loop {
             let buffer = &mut wire.buffer;
@@ -415,7 +415,7 @@ impl Message {
         Ok(())
     }
 
-    /// A header field must match (any one of several of that name).
+    /// Checks that a header field matches (any one of several of that name).
     pub(crate) fn expect_field(&self, name: &str, matcher: &Matcher) -> Result<(), Failure> {
         if self.values(name).any(|value| matcher.matches(value)) {
             return Ok(());
@@ -425,7 +425,7 @@ impl Message {
         Err(Failure::new(format!("header {name}: expected {matcher}, found {found}")))
     }
 
-    /// No header field of that name.
+    /// Checks that there is no header field of that name.
     pub(crate) fn expect_no_field(&self, name: &str) -> Result<(), Failure> {
         match self.values(name).next() {
             None => Ok(()),

@@ -28,12 +28,12 @@ fn main() -> ExitCode {
         }
     };
     let quiet = arguments.quiet;
-    let told = |report: &tidegate_testkit::Report| {
+    let on_result = |report: &tidegate_testkit::Report| {
         if !quiet || matches!(report.outcome, tidegate_testkit::Outcome::Failed(_)) {
             println!("{report}");
         }
     };
-    match run_cases(&arguments.directory, &arguments.options, told) {
+    match run_cases(&arguments.directory, &arguments.options, on_result) {
         Ok(summary) => {
             if arguments.groups {
                 print!("{}", summary.groups());

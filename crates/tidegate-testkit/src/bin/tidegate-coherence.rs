@@ -1,5 +1,5 @@
-//! `tidegate-coherence`: changes files at full speed while clients ask for them, and looks for answers that are
-//! old, mixed or cut without reason.
+//! `tidegate-coherence`: changes files at full speed while clients request them, and detects responses that are
+//! stale, mixed or truncated without reason.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;

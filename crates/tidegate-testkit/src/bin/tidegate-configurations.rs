@@ -1,4 +1,4 @@
-//! `tidegate-configurations`: tries configurations of others on Tidegate and genuine nginx and compares.
+//! `tidegate-configurations`: runs published configurations on Tidegate and genuine nginx and compares.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `tidegate-restarts`: kills and restarts the servers of a group while clients ask.
+//! `tidegate-restarts`: kills and restarts the servers of a group while clients send requests.
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! `tidegate-torture`: a caching server that is killed again and again, or whose files another process changes, while
+//! `tidegate-torture`: a caching server that is killed repeatedly, or whose files another process changes, while
 //! clients compare every byte that it serves.
 #![forbid(unsafe_code)]
 
@@ -12,7 +12,7 @@ Starts the server with a cache, kills it (SIGKILL) at a random moment, starts it
 it is not killed: its files are changed, cut, replaced and removed N times while clients read hits.
 The last line has the counts; the exit code is 1 when anything was wrong.";
 
-/// What is done to the server.
+/// The fault that is applied to the server.
 enum Plan {
     Kills(TortureOptions),
     Changes(ChangedOptions),
@@ -30,19 +30,19 @@ fn kill(options: TortureOptions) -> ExitCode {
     program::run(USAGE, Ok(options), |options| {
         println!("seed {}", options.seed);
         let mut told_of = 0;
-        let mut tell = move |report: &TortureReport| {
+        let mut print = move |report: &TortureReport| {
             let new = report.mistakes.iter().skip(told_of);
             new.for_each(|mistake| println!("round {}: {mistake}", report.rounds));
             told_of = report.mistakes.len();
         };
-        let told = |round: u32, report: &TortureReport| {
-            tell(report);
+        let on_round = |round: u32, report: &TortureReport| {
+            print(report);
             if (round + 1).is_multiple_of(20) {
                 println!("{report}");
             }
         };
-        let report = torture(options, told)?;
-        tell(&report);
+        let report = torture(options, on_round)?;
+        print(&report);
         let right = report.mistakes.is_empty();
         Ok((report, right))
     })

@@ -1,4 +1,4 @@
-//! Which states a subject has been in, and whether a response fits one of them.
+//! The states of a subject, and whether a response matches one of them.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::bell::locked;
 use crate::torture::object;
 
-/// What is at a subject's name.
+/// The content under a subject's name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nothing that could be served.
+    /// No servable file.
     Absent,
     Directory,
     /// The first `length` bytes of the version `base`.
@@ -23,30 +23,30 @@ pub(super) enum State {
 #[derive(Debug, Default)]
 pub(super) struct History {
     states: Mutex<Vec<State>>,
-    /// Index of the last state that may have come about.
+    /// Index of the last state that may have been reached.
     begun: AtomicUsize,
-    /// Index of the last state that has come about.
+    /// Index of the last state that has been reached.
     done: AtomicUsize,
 }
 
 /// A response.
 #[derive(Debug, Clone)]
 pub(super) struct Response {
-    /// 0 when the connection ended without any.
+    /// 0 when the connection ended without a response.
     pub status: u16,
     /// `Content-Length`
     pub length: u64,
-    /// What came of the body.
+    /// The received part of the body.
     pub body: Vec<u8>,
 }
 
-/// What a response was.
+/// The result of a check of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Whole,
+pub(super) enum Consistency {
+    Complete,
     Absent,
     /// Ended before its length, as the file did.
-    Cut,
+    Truncated,
 }
 
 impl History {
@@ -76,24 +76,24 @@ impl History {
         Ok(())
     }
 
-    /// What no response may be older than that is asked for from now on.
+    /// Returns the oldest state that a response to a new request may have.
     pub(super) fn done(&self) -> usize {
         self.done.load(Ordering::SeqCst)
     }
 
-    /// Judges a response that was asked for when `oldest` was done, and has ended.
+    /// Checks a complete response whose request was sent when `oldest` was done.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub(super) fn judge(&self, oldest: usize, response: &Response) -> Result<Verdict, String> {
+    /// Describes the error.
+    pub(super) fn judge(&self, oldest: usize, response: &Response) -> Result<Consistency, String> {
         let newest = self.begun.load(Ordering::SeqCst);
         let states = locked(&self.states);
         let allowed = states.get(oldest..=newest).unwrap_or_default();
-        let verdict = allowed.iter().enumerate().find_map(|(index, state)| {
+        let consistency = allowed.iter().enumerate().find_map(|(index, state)| {
             let later = allowed.get(index..).unwrap_or_default();
             fits(*state, later, response)
         });
-        verdict.ok_or_else(|| {
+        consistency.ok_or_else(|| {
             let before = states.get(..oldest).unwrap_or_default();
             let stale = before.iter().rposition(|state| fits(*state, &[], response).is_some());
             let age = stale.map_or("no state at all".to_owned(), |index| {
@@ -107,8 +107,8 @@ impl History {
     }
 }
 
-/// Whether these are the first bytes of a version: looked at where each page begins and where it ends, as
-/// whole pages are what could be mixed up.
+/// Whether these are the first bytes of a version: checked where each page begins and ends, since
+/// only whole pages could be mixed.
 fn is_of(base: u64, body: &[u8]) -> bool {
     let same = |at: usize, part: &[u8]| object::bytes(base, at as u64, part.len()) == part;
     let pages = body.chunks(PAGE_BYTES).enumerate();
@@ -124,20 +124,20 @@ fn is_of(base: u64, body: &[u8]) -> bool {
 const PAGE_BYTES: usize = 4096;
 const SAMPLE_BYTES: usize = 64;
 
-fn fits(state: State, later: &[State], response: &Response) -> Option<Verdict> {
+fn fits(state: State, later: &[State], response: &Response) -> Option<Consistency> {
     match (state, response.status) {
-        // The connection ended instead of an answer.
-        (State::File { length, .. }, 0) => shrinks(length, later).then_some(Verdict::Cut),
-        (State::Absent, 404) => Some(Verdict::Absent),
-        (State::Directory, 301) => Some(Verdict::Whole),
+        // The connection ended without a response.
+        (State::File { length, .. }, 0) => shrinks(length, later).then_some(Consistency::Truncated),
+        (State::Absent, 404) => Some(Consistency::Absent),
+        (State::Directory, 301) => Some(Consistency::Complete),
         (State::File { base, length }, 200) if length == response.length => {
             let got = response.body.len() as u64;
             if got > length || !is_of(base, &response.body) {
                 return None;
             }
             match got == length {
-                true => Some(Verdict::Whole),
-                false => shrinks(length, later).then_some(Verdict::Cut),
+                true => Some(Consistency::Complete),
+                false => shrinks(length, later).then_some(Consistency::Truncated),
             }
         }
         _ => None,

@@ -1,10 +1,10 @@
-//! One reader: asks, reads, and has the answer judged.
+//! One reader: sends requests, reads responses, and has them checked.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use super::judge::{Response, Verdict};
+use super::judge::{Consistency, Response};
 use super::subject::Subject;
 use super::{CoherenceReport, LINKED, OWNER};
 use crate::torture::object::Random;
@@ -25,7 +25,7 @@ impl Reader {
         Reader { report: CoherenceReport::default(), front, random, stream: None }
     }
 
-    /// Asks for a subject by one of its names.
+    /// Requests a subject by one of its names.
     pub(super) fn visit(&mut self, subjects: &[Subject]) {
         let which = self.random.below(subjects.len() as u64) as usize;
         let prefix = match self.random.below(4) {
@@ -38,25 +38,25 @@ impl Reader {
         }
     }
 
-    /// One request, judged.
+    /// Sends one request and checks its response.
     pub(super) fn ask(&mut self, subject: &Subject, prefix: &str) {
         let target = format!("{prefix}{}", subject.target);
         let oldest = subject.history.done();
-        let answer = self.exchange(&target);
-        let verdict = match answer {
+        let response = self.exchange(&target);
+        let consistency = match response {
             Ok(response) => {
                 self.report.bytes += response.body.len() as u64;
                 subject.history.judge(oldest, &response)
             }
-            Err(error) => Err(format!("no answer: {error}")),
+            Err(error) => Err(format!("no response: {error}")),
         };
-        match verdict {
-            Ok(Verdict::Whole) => self.report.whole += 1,
-            Ok(Verdict::Absent) => {
+        match consistency {
+            Ok(Consistency::Complete) => self.report.whole += 1,
+            Ok(Consistency::Absent) => {
                 self.report.whole += 1;
                 self.report.absent += 1;
             }
-            Ok(Verdict::Cut) => self.report.cut += 1,
+            Ok(Consistency::Truncated) => self.report.cut += 1,
             Err(mistake) => self.report.mistakes.push(format!("{target}: {mistake}")),
         }
     }

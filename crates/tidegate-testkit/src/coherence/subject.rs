@@ -1,4 +1,4 @@
-//! Names whose meaning changes, each in its own way.
+//! Names whose files change, each in a different way.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -11,24 +11,24 @@ use rustix::fs::{CWD, Mode, RenameFlags};
 use super::judge::{History, State};
 use crate::torture::object::{self, Random};
 
-/// A name that readers ask for.
+/// A name that readers request.
 pub(super) struct Subject {
     /// Path of the target.
     pub target: String,
     pub history: History,
     kind: Kind,
     path: PathBuf,
-    /// Files are made there before they get their name.
+    /// The directory in which files are created before they get their name.
     spare: PathBuf,
     sizes: (u64, u64),
 }
 
-/// How it changes.
+/// The kind of its changes.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     /// Replaced, removed, turned into a directory or a FIFO, moved away.
     Name,
-    /// Cut and grown in place.
+    /// Truncated and extended in place.
     Length,
     /// A directory above it is exchanged for another, moved or removed.
     Directory,
@@ -36,7 +36,7 @@ enum Kind {
     Link,
 }
 
-/// All subjects, below a directory that is made.
+/// Creates all subjects below a new directory.
 pub(super) fn all(root: &Path) -> io::Result<Vec<Subject>> {
     let table = [
         (Kind::Name, "small", (1, 2000)),
@@ -90,7 +90,7 @@ impl Subject {
         Ok(subject)
     }
 
-    /// A directory so many names above the file.
+    /// Returns the directory N names above the file.
     fn above(&self, count: usize) -> PathBuf {
         self.path.ancestors().nth(count).unwrap_or(&self.path).to_owned()
     }
@@ -100,7 +100,7 @@ impl Subject {
         least + random.below(most - least + 1)
     }
 
-    /// One or several changes, each of which is noted before and after.
+    /// Makes one or several changes, each of which is recorded before and after.
     pub(super) fn change(&self, random: &mut Random) -> io::Result<()> {
         match self.kind {
             Kind::Name => self.change_name(random),
@@ -145,7 +145,7 @@ impl Subject {
     fn change_length(&self, random: &mut Random) -> io::Result<()> {
         let State::File { base, length } = self.history.last() else { return Ok(()) };
         let file = OpenOptions::new().read(true).write(true).open(&self.path)?;
-        // Within one page a write is there as a whole, or not at all.
+        // Within one page a write is atomic.
         let room = PAGE - length % PAGE;
         match random.below(4) {
             0 if length > 0 => {
@@ -188,7 +188,7 @@ impl Subject {
         Ok(())
     }
 
-    /// A release is made ready, then the link is turned to it.
+    /// Prepares a release, then switches the link to it.
     fn change_link(&self, random: &mut Random) -> io::Result<()> {
         let link = self.above(2);
         let now = fs::read_link(&link)?;

@@ -1,5 +1,5 @@
-//! A configuration of others, made to run here: addresses, names, users, certificates and paths are replaced, what
-//! it says about requests and responses stays.
+//! Adapts a published configuration to this machine: addresses, names, users, certificates and paths are replaced; the
+//! rules for requests and responses stay.
 
 use super::list::{Context, Mirror};
 use super::places::Places;
@@ -20,10 +20,10 @@ const STANDARD: [&str; 8] = [
     "fastcgi-php.conf",
 ];
 
-/// Where relative includes begin, as in a packaged server.
+/// The base of relative includes, as in a packaged server.
 const HOME: &str = "/etc/nginx";
 
-/// Directives about processes and the machine, which the frame has its own of.
+/// Directives about processes and the machine, which the frame replaces.
 const DROPPED: [&str; 18] = [
     "user",
     "pid",
@@ -45,7 +45,7 @@ const DROPPED: [&str; 18] = [
     "auth_delay",
 ];
 
-/// How long origins may be silent: some of them are, and nobody waits for minutes.
+/// Longest silence of origins: some are silent, and a test must not wait for minutes.
 const READ_TIMEOUTS: [&str; 4] =
     ["proxy_read_timeout", "fastcgi_read_timeout", "uwsgi_read_timeout", "scgi_read_timeout"];
 
@@ -56,14 +56,14 @@ pub(super) struct Source<'a> {
     pub path: &'a str,
     pub text: &'a [u8],
     pub context: Context,
-    /// Whether files of the repository are included; else they count as empty.
+    /// Whether files of the repository are included; otherwise they count as empty.
     pub includes: bool,
-    /// Where the standard files are.
+    /// The directory of the standard files.
     pub standard: &'a Path,
 }
 
 impl Source<'_> {
-    /// The statements within the frame that the context needs; the error is the parser's first.
+    /// Returns the statements within the frame of the context; the error is the parser's first.
     pub(super) fn parse(&self) -> Result<Vec<Statement>, Failure> {
         let mut parser = Parser::new(self, HOME);
         let statements = parser.parse_file(Path::new("/frame"));
@@ -110,10 +110,10 @@ impl Loader for Source<'_> {
     }
 }
 
-/// What is said besides the configuration itself.
+/// Parameters beside the configuration itself.
 #[derive(Debug, Default)]
 pub(super) struct Additions {
-    /// The user of workers; none where the harness is not root.
+    /// The user of workers; `None` where the harness is not root.
     pub user: Option<String>,
     /// Statements for `http` that others of its files would have had.
     pub http: Vec<String>,
@@ -121,7 +121,7 @@ pub(super) struct Additions {
     pub without: Vec<String>,
 }
 
-/// The statements as they are run.
+/// Returns the adapted statements.
 pub(super) fn adapt(
     statements: &[Statement],
     places: &mut Places,
@@ -173,7 +173,7 @@ fn survey(statements: &[Statement], places: &mut Places) {
     }
 }
 
-/// One level of blocks and what is below it.
+/// Adapts one level of blocks and all below it.
 fn level(
     statements: &[Statement],
     places: &mut Places,
@@ -220,7 +220,7 @@ fn level(
     Ok(adapted)
 }
 
-/// The words of a simple directive as they are run; none where it is left out.
+/// Returns the adapted words of a simple directive; `None` where it is left out.
 fn words_of(
     name: &str,
     words: &[String],
@@ -232,7 +232,7 @@ fn words_of(
     let Some(first) = words.first().cloned() else { return Ok(Some(words)) };
     let scratch = places.scratch.display().to_string();
     match name {
-        // What listens for QUIC goes as a whole: without the word it would be another address for TCP.
+        // A `listen` for QUIC is removed as a whole: without the parameter it would be another address for TCP.
         "listen" if words.iter().any(|word| additions.without.contains(word) && word == "quic") => {
             return Ok(None);
         }
@@ -263,7 +263,7 @@ fn words_of(
             let swift = |word: &mut String| *word = "rate=100000r/s".into();
             words.iter_mut().filter(|word| word.starts_with("rate=")).for_each(swift);
         }
-        // Whether requests come within the same millisecond must not matter.
+        // The result must not depend on requests within the same millisecond.
         "limit_req" => {
             words.retain(|word| word.starts_with("zone="));
             words.extend(["burst=1000".into(), "nodelay".into()]);
@@ -290,7 +290,7 @@ fn words_of(
     Ok(Some(words))
 }
 
-/// A server of a group. What has failed stays so until the end, however long the requests take.
+/// Adapts a server of a group. A failed server stays failed until the end, however long the requests take.
 fn member(words: &mut Vec<String>, places: &Places, stream: bool) {
     words[0] = places.stubs.origin.to_string();
     words.retain(|word| word != "resolve" && !word.starts_with("service="));
@@ -322,8 +322,8 @@ fn sockets(statements: &mut [Statement], places: &Places) {
     }
 }
 
-/// What a server needs that the configuration left to other files: logs and temporary files within the scratch
-/// directory, a certificate, and something that asks for groups and variables where there is no server.
+/// Adds parts that the configuration has in other files: logs and temporary files within the scratch
+/// directory, a certificate, and a server that uses groups and variables where there is none.
 fn complete_http(
     http: &mut Vec<Statement>,
     places: &mut Places,
@@ -362,7 +362,7 @@ fn complete_http(
     Ok(())
 }
 
-/// A server that shows each variable that is made here, and passes to each group.
+/// Returns a server that shows each variable defined here, and passes to each group.
 fn viewer(http: &[Statement], address: &str) -> Statement {
     let mut shown = String::new();
     let mut locations = Vec::new();

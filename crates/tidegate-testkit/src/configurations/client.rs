@@ -1,4 +1,4 @@
-//! One request on one connection, plain or TLS, and its response taken apart.
+//! One request on one connection, plain or TLS, and its parsed response.
 
 use super::places::Listen;
 use super::requests::{Request, Shape};
@@ -14,17 +14,17 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 /// Longest wait for the next bytes of a response.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
-/// Most bytes of a response that are read.
+/// Largest number of bytes read of a response.
 const RESPONSE_BYTES_MAX: usize = 4 << 20;
 
-/// A response, or why there is none.
+/// A response, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Response {
     /// The status line; words in brackets where there was none.
     pub status: String,
     /// Names in lower case.
     pub fields: Vec<(String, String)>,
-    /// Without chunks, unpacked where it was packed by gzip.
+    /// Without chunk framing, decompressed where it was gzip.
     pub body: Vec<u8>,
     /// The client's own port, which configurations may repeat.
     pub port: u16,
@@ -35,12 +35,12 @@ impl Response {
         Self { status: format!("({why})"), ..Self::default() }
     }
 
-    /// The first field of that name.
+    /// Returns the first field of that name.
     pub fn field(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The number of the status; 0 where there was none.
+    /// Returns the status code; 0 where there was none.
     pub fn code(&self) -> u16 {
         self.status.split(' ').nth(1).and_then(|code| code.parse().ok()).unwrap_or(0)
     }
@@ -112,7 +112,7 @@ fn talk(stream: &mut (impl Read + Write), request: &Request) -> Response {
     parse(&bytes)
 }
 
-/// Whether a response is there to the end that its fields tell: for connections that stay open behind it.
+/// Whether a response is complete by its framing: for connections that stay open after it.
 fn whole(bytes: &[u8]) -> bool {
     let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { return false };
     let response = parse(bytes);
@@ -125,7 +125,7 @@ fn whole(bytes: &[u8]) -> bool {
     }
 }
 
-/// A response from all bytes of its connection; interim ones count as fields of it.
+/// Parses a response from all bytes of its connection; interim responses count as fields of it.
 pub(super) fn parse(bytes: &[u8]) -> Response {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n");
     if let Some(end) =
@@ -162,7 +162,7 @@ pub(super) fn parse(bytes: &[u8]) -> Response {
     response
 }
 
-/// The data of the chunks; what is cut ends with a mark.
+/// Returns the data of the chunks; a truncated body ends with a mark.
 fn dechunked(mut rest: &[u8]) -> Vec<u8> {
     let mut data = Vec::new();
     loop {
@@ -189,7 +189,7 @@ fn tls_settings() -> rustls::ClientConfig {
         .with_no_client_auth()
 }
 
-/// Takes every certificate: all servers have the same test pair.
+/// Accepts every certificate: all servers have the same test pair.
 #[derive(Debug)]
 struct Anybody;
 

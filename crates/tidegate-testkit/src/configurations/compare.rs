@@ -1,31 +1,31 @@
-//! Two responses to the same request, compared: what the two servers say of themselves and of the moment is left
-//! out, and differences that are meant are told apart by their reason.
+//! Comparison of two responses to the same request, without names of servers and times; intended
+//! differences have a reason.
 
 use super::client::Response;
 use super::requests::{Request, Shape};
 
-/// Fields that say who serves and when, or how the connection goes on.
+/// Fields about the server, the time or the connection.
 const LEFT_OUT: [&str; 4] = ["date", "connection", "keep-alive", "expires"];
 
-/// Most bytes of a body that a message shows.
+/// Largest part of a body in a message, in bytes.
 const SHOWN_MAX: usize = 160;
 
-/// One thing that differs, in words.
+/// One difference, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// What differs: `status`, the name of a field, or `body`.
+    /// The differing part: `status`, the name of a field, or `body`.
     pub what: String,
     pub nginx: String,
     pub tidegate: String,
 }
 
-/// A difference that is meant.
+/// An intended difference.
 struct Meant {
     reason: &'static str,
     holds: fn(&Request, &Response, &Response, &Difference) -> bool,
 }
 
-/// The differences of `docs/differences.md` that requests of this harness meet.
+/// The differences of `docs/differences.md` that requests of this harness reach.
 const MEANT: [Meant; 15] = [
     Meant {
         reason: "a part is served of what is stored, whatever its origin says of ranges",
@@ -36,7 +36,7 @@ const MEANT: [Meant; 15] = [
         },
     },
     Meant {
-        reason: "HEAD of what is not stored yet is HEAD for the origin, which tells its length",
+        reason: "HEAD of an object that is not stored yet is HEAD for the origin, which sends its length",
         holds: |request, nginx, tidegate, difference| {
             let echoed = nginx.field("x-powered-by") == Some("origin");
             let length = difference.what == "content-length" && nginx.code() == tidegate.code();
@@ -85,7 +85,7 @@ const MEANT: [Meant; 15] = [
     },
     Meant {
         reason: "a target that is refused is $request_uri all the same",
-        // Redirects show it, and conditions on it decide which page comes.
+        // Redirects show it, and conditions on it choose the page.
         holds: |request, _, _, difference| {
             let follows = matches!(difference.what.as_str(), "status" | "location" | "body");
             follows && is_refused(&request.target)
@@ -171,7 +171,7 @@ fn unframed(response: &Response) -> bool {
         || response.field("content-length").is_none()
 }
 
-/// What differs between two responses, and the reason for each that is meant.
+/// Returns the differences between two responses, and the reason for each intended one.
 pub(super) fn compare(
     request: &Request,
     nginx: &Response,
@@ -245,7 +245,7 @@ fn is_packed(response: &Response) -> bool {
     response.field("content-encoding").is_some()
 }
 
-/// A text without what must differ: the server's name and version, the client's port, numbers drawn at random, and
+/// Returns a text without parts that must differ: the server's name and version, the client's port, random numbers, and
 /// times.
 pub(super) fn common_text(response: &Response, bytes: &[u8]) -> String {
     let text = common_words(&String::from_utf8_lossy(bytes));
@@ -280,13 +280,13 @@ pub(super) fn common_words(text: &str) -> String {
     text
 }
 
-/// Whether an expression finds something in a text.
+/// Whether an expression matches in a text.
 pub(super) fn found(text: &str, pattern: &str) -> bool {
     let regex = pcre2::bytes::RegexBuilder::new().build(pattern);
     regex.is_ok_and(|regex| regex.is_match(text.as_bytes()).unwrap_or(false))
 }
 
-/// A text with each find of an expression replaced.
+/// Returns a text with each match of an expression replaced.
 pub(super) fn replaced(text: &str, pattern: &str, with: &str) -> String {
     let Ok(regex) = pcre2::bytes::RegexBuilder::new().build(pattern) else {
         return text.to_owned();

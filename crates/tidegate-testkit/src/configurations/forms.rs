@@ -1,5 +1,5 @@
-//! Further forms of a request to what a configuration names: bodies, names, ranges, validators, odd paths; and what
-//! origins are asked to do by the query.
+//! Further forms of requests to the names of a configuration: bodies, names, ranges, validators, odd paths; and the
+//! commands for origins in the query.
 
 use super::requests::{Request, Shape};
 use tidegate_conf::Statement;
@@ -7,7 +7,7 @@ use tidegate_conf::Statement;
 /// Paths of a configuration that get each form.
 const PATHS_MAX: usize = 4;
 
-/// What origins are asked to do: see `stubs`.
+/// Commands for origins: see `stubs`.
 const BEHAVIOURS: [&str; 16] = [
     "s=301",
     "s=302",
@@ -103,8 +103,8 @@ fn of_path(base: &Request, path: &str) -> Vec<Request> {
     ]
 }
 
-/// Whether an nginx before 1.29 takes a request in another way than newer ones: interim responses of origins were
-/// passed on as if they were the response, and `Cookie` fields apart.
+/// Whether an nginx before 1.29 treats a request in another way than newer ones: it passed interim responses of origins
+/// on as if they were the response, and `Cookie` fields separately.
 pub(super) fn has_changed(request: &Request) -> bool {
     let cookies = request.fields.iter().filter(|(name, _)| name == "Cookie").count();
     request.target.contains("o=early") || cookies > 1
@@ -117,7 +117,7 @@ pub(super) fn passes(statements: &[Statement]) -> bool {
         .any(|statement| statement.name.bytes.ends_with(b"_pass") || passes(statement.children()))
 }
 
-/// What an origin does, for the paths that may lead to one. What makes servers count a failure comes last.
+/// Behaviour of an origin, for the paths that may lead to one. Behaviour that counts as a failure is last.
 pub(super) fn of_origins(base: &Request, paths: &[String], server: &[Statement]) -> Vec<Request> {
     let root = "/".to_owned();
     let paths: Vec<&String> =
@@ -140,7 +140,7 @@ pub(super) fn of_origins(base: &Request, paths: &[String], server: &[Statement])
     found
 }
 
-/// Whether the configuration says what happens when an origin is silent: only then it is worth the wait.
+/// Whether the configuration handles a silent origin: only then the wait is useful.
 fn waits(statements: &[Statement]) -> bool {
     statements.iter().any(|statement| {
         let name = &statement.name.bytes;

@@ -1,17 +1,17 @@
-//! The list of configurations and the repositories that they lie in.
+//! The list of configurations and their repositories.
 //!
 //! A line of the list is `repository TAB path TAB context TAB verdict…`; the first line names the columns. The
-//! repositories lie in one directory: `OWNER+NAME` is a work tree, `OWNER+NAME/repo` a bare or common git directory.
+//! repositories are in one directory: `OWNER+NAME` is a work tree, `OWNER+NAME/repo` a bare or common git directory.
 
 use crate::bell::Failure;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The most bytes that are read of one file: configurations are smaller, and what is not is no configuration.
+/// Largest size of a file, in bytes: configurations are smaller.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// Where a configuration belongs, and so what has to be written around it.
+/// The context of a configuration, which decides its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Context {
     Main,
@@ -68,14 +68,14 @@ pub(super) fn parse(text: &str) -> Result<Vec<Row>, Failure> {
     Ok(rows)
 }
 
-/// The document that a path names a block of.
+/// The document of a path that names one of its blocks.
 fn document(path: &str) -> Option<&str> {
     let (document, number) = path.strip_suffix(".conf")?.rsplit_once('.')?;
     let numbered = number.len() == 4 && number.bytes().all(|byte| byte.is_ascii_digit());
     (numbered && (document.ends_with(".md") || document.ends_with(".rst"))).then_some(document)
 }
 
-/// The fenced blocks of a document that are configurations by what the fence says.
+/// Returns the fenced blocks of a document whose fence says that they are configurations.
 pub(super) fn fenced(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut block: Option<(bool, String)> = None;
@@ -140,7 +140,7 @@ impl Mirror {
         Ok(bytes)
     }
 
-    /// The file that an `include` of the file `from` means: the one beside it, or the one whose path has most in
+    /// Returns the file that an `include` in the file `from` means: the one beside it, or the one whose path has most in
     /// common with the wanted path at its end, and among those the one nearest to `from`.
     pub(super) fn included(&self, from: &str, include: &str) -> Option<&str> {
         let wanted: Vec<&str> = include.split('/').filter(|part| !part.is_empty()).collect();

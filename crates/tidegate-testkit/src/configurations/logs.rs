@@ -1,5 +1,5 @@
-//! What two servers wrote to their logs about the same requests, compared line by line: access logs in the formats
-//! of the configuration, and what error logs say of requests.
+//! Comparison of the logs of two servers about the same requests, line by line: access logs in the formats
+//! of the configuration, and lines of error logs about requests.
 //!
 //! Lines of one form (the same but for numbers) are compared in their order; a form that only one of the two wrote,
 //! or wrote more often, is a difference. Times, ports of clients and numbers of processes and connections are left out.
@@ -8,18 +8,18 @@ use super::compare::{common_words, found, replaced};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Most that two numbers in the same place may be apart: lengths of pages that name the server, of fields that do,
-/// and of bodies that different libraries have packed; of larger ones a share, since chunks are of other sizes.
+/// Largest difference of two numbers in the same position: lengths of pages and fields that name the server,
+/// and of bodies that different libraries have compressed; of larger ones a share, since chunks have other sizes.
 const APART_MAX: u64 = 64;
 const APART_SHARE: u64 = 200;
 
 /// Longer lines of an error log are not compared.
 const ERROR_BYTES_MAX: usize = 1900;
 
-/// Differences that are told of one configuration.
+/// Number of reported differences per configuration.
 const SHOWN_MAX: usize = 6;
 
-/// Characters of them that are told.
+/// Number of reported characters of each.
 const LINE_SHOWN_MAX: usize = 600;
 
 /// The lines of each log, by the name of its file.
@@ -44,7 +44,7 @@ impl Logs {
     }
 }
 
-/// How a line of an error log begins: time, level, and the numbers of process and connection.
+/// The begin of a line of an error log: time, level, and the numbers of process and connection.
 const ERROR_BEGIN: &str = r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[(\w+)\] \d+#\d+: (\*\d+ )?";
 
 /// The lines of a log. In an error log, what does not begin like one of its lines goes on with a message that has line
@@ -54,16 +54,16 @@ fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter(move |line| !is_error_log || found(line, ERROR_BEGIN))
 }
 
-/// A line without what differs by nature; none for what servers say of themselves, and for requests whose target was
-/// refused: ours is `$request_uri` all the same.
+/// Returns a line without parts that always differ; `None` for lines of a server about itself, and for requests whose
+/// target was refused: Tidegate logs `$request_uri` nevertheless.
 fn common_line(line: &str, ports: &BTreeSet<u16>) -> Option<String> {
     let error = replaced(line, ERROR_BEGIN, "ERROR ");
     let line = match error.strip_prefix("ERROR ") {
         Some(rest) => {
-            let told =
+            let is_reported =
                 [" [error] ", " [crit] ", " [alert] "].iter().any(|level| line.contains(level));
             // Long lines are cut, and not at the same byte.
-            if !told || !rest.contains(", client: ") || line.len() > ERROR_BYTES_MAX {
+            if !is_reported || !rest.contains(", client: ") || line.len() > ERROR_BYTES_MAX {
                 return None;
             }
             error
@@ -114,12 +114,12 @@ impl Logs {
     }
 }
 
-/// What differs, in words, but for what was written about requests whose responses differ as `meant`.
+/// Returns the differences, as text, except lines about requests whose responses differ as `meant`.
 pub(super) fn differences(nginx: Logs, tidegate: Logs, meant: &BTreeSet<String>) -> Vec<String> {
     let (nginx, tidegate) = (nginx.without(meant), tidegate.without(meant));
     let names: BTreeSet<&String> = nginx.0.keys().chain(tidegate.0.keys()).collect();
     let none = Vec::new();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for name in names {
         let theirs = forms(nginx.0.get(name).unwrap_or(&none));
         let ours = forms(tidegate.0.get(name).unwrap_or(&none));
@@ -130,7 +130,7 @@ pub(super) fn differences(nginx: Logs, tidegate: Logs, meant: &BTreeSet<String>)
             if count(a) != count(b) {
                 let more = if count(a) > count(b) { a } else { b };
                 let line = more.and_then(|lines| lines.last()).map_or("", |line| line.text);
-                told.push(format!(
+                reported.push(format!(
                     "{name}: {} of nginx, {} of Tidegate: {line}",
                     count(a),
                     count(b)
@@ -139,12 +139,12 @@ pub(super) fn differences(nginx: Logs, tidegate: Logs, meant: &BTreeSet<String>)
             }
             let pairs = a.into_iter().flatten().zip(b.into_iter().flatten());
             let apart = pairs.filter(|(a, b)| !near(&a.numbers, &b.numbers));
-            told.extend(apart.map(|(a, b)| format!("{name}: {} | {}", a.text, b.text)));
+            reported.extend(apart.map(|(a, b)| format!("{name}: {} | {}", a.text, b.text)));
         }
     }
-    told.truncate(SHOWN_MAX);
-    told.iter_mut().for_each(|line| *line = line.chars().take(LINE_SHOWN_MAX).collect());
-    told
+    reported.truncate(SHOWN_MAX);
+    reported.iter_mut().for_each(|line| *line = line.chars().take(LINE_SHOWN_MAX).collect());
+    reported
 }
 
 struct Line<'a> {

@@ -18,20 +18,20 @@ pub struct Listen {
     pub stream: bool,
 }
 
-/// What is mapped to what.
+/// The mapped addresses and paths.
 #[derive(Debug)]
 pub(super) struct Places {
     pub scratch: PathBuf,
     pub stubs: Stubs,
     /// By the address as it was written.
     pub listens: BTreeMap<String, Listen>,
-    /// Directories that get the sample files.
+    /// Directories for the sample files.
     pub roots: BTreeSet<PathBuf>,
-    /// Files that are asked for by name.
+    /// Files that are requested by name.
     pub files: BTreeSet<PathBuf>,
     /// Names of `upstream` blocks.
     pub upstreams: BTreeSet<String>,
-    /// Variables that stand in `root` and `alias`, without the `$`.
+    /// Variables of `root` and `alias`, without the `$`.
     pub root_variables: BTreeSet<String>,
 }
 
@@ -49,7 +49,7 @@ impl Places {
         }
     }
 
-    /// The address for what `listen` says; the same text always has the same.
+    /// Returns the address of a `listen`; the same text always has the same address.
     pub(super) fn listen(
         &mut self,
         written: &str,
@@ -107,7 +107,7 @@ impl Places {
         format!("{}/{directory}/{name}", self.scratch.display())
     }
 
-    /// The address of what requests are passed to, without a scheme: groups keep their names.
+    /// Returns the address of an origin, without a scheme: groups keep their names.
     pub(super) fn peer(&self, written: &str) -> String {
         let origin = self.stubs.origin;
         if self.upstreams.contains(&written.to_ascii_lowercase()) {
@@ -135,7 +135,7 @@ impl Places {
             }
             None => match rest.split_once('/') {
                 Some((host, path)) => (host, format!("/{path}")),
-                // Variables that begin a path stand behind the host as well.
+                // Variables that begin a path may follow the host as well.
                 None => match rest.find('$').filter(|at| *at > 0 && !rest[..*at].ends_with(':')) {
                     Some(at) if rest[..at].contains(['.', ':']) && !rest[..at].ends_with('.') => {
                         (&rest[..at], rest[at..].to_owned())

@@ -1,4 +1,4 @@
-//! What came of each configuration, and of all of them.
+//! The result of each configuration, and of all of them.
 
 use super::client::Response;
 use super::compare::{Difference, common_text, compare};
@@ -9,25 +9,25 @@ use std::fmt;
 /// Requests of one kind of difference that are shown with both responses.
 const SHOWN_MAX: usize = 3;
 
-/// What came of one configuration.
+/// The result of one configuration.
 #[derive(Debug)]
 pub struct Outcome {
     /// Repository and path.
     pub name: String,
-    pub verdict: Verdict,
-    /// What was left out because Tidegate has not built it.
+    pub result: ComparisonResult,
+    /// Directives left out because Tidegate has not built them.
     pub missing: Vec<String>,
 }
 
 #[derive(Debug)]
-pub enum Verdict {
-    /// Not there, or nothing could be done with it.
+pub enum ComparisonResult {
+    /// Missing or unusable.
     Skipped(String),
-    /// nginx does not take it.
+    /// nginx refuses it.
     Refused(String),
-    /// nginx takes it, Tidegate does not, and not because something is not built.
+    /// nginx accepts it and Tidegate refuses it, although all of it is built.
     Mistaken(String),
-    /// Without what is not built, it is no configuration any more.
+    /// Without the unsupported directives it is not a configuration any more.
     Bare,
     /// A server did not start or did not end.
     Failed(String),
@@ -39,7 +39,7 @@ pub enum Verdict {
 pub struct Served {
     pub equal: usize,
     pub different: Vec<Different>,
-    /// Requests with differences that are meant alone, by reason.
+    /// Requests with intended differences only, by reason.
     pub meant: BTreeMap<&'static str, usize>,
     /// The begins of those requests' lines: method and target.
     pub meant_lines: BTreeSet<String>,
@@ -47,7 +47,7 @@ pub struct Served {
     pub unasked: usize,
     /// Lines of Tidegate's log that no server should write.
     pub complaints: Vec<String>,
-    /// What differs between the logs.
+    /// Differences between the logs.
     pub logs: Vec<String>,
 }
 
@@ -85,12 +85,14 @@ impl Served {
 }
 
 impl Outcome {
-    /// Whether there is something to mend.
+    /// Whether there is something to correct.
     pub fn failed(&self) -> bool {
-        match &self.verdict {
-            Verdict::Skipped(_) | Verdict::Refused(_) | Verdict::Bare => false,
-            Verdict::Mistaken(_) | Verdict::Failed(_) => true,
-            Verdict::Served(served) => {
+        match &self.result {
+            ComparisonResult::Skipped(_)
+            | ComparisonResult::Refused(_)
+            | ComparisonResult::Bare => false,
+            ComparisonResult::Mistaken(_) | ComparisonResult::Failed(_) => true,
+            ComparisonResult::Served(served) => {
                 let quiet = served.complaints.is_empty() && served.logs.is_empty();
                 !served.different.is_empty() || !quiet
             }
@@ -102,13 +104,13 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.failed() { "FAILED" } else { "ok" };
         write!(f, "{mark} {}: ", self.name)?;
-        match &self.verdict {
-            Verdict::Skipped(why) => write!(f, "skipped: {why}"),
-            Verdict::Refused(said) => write!(f, "nginx refuses: {said}"),
-            Verdict::Mistaken(said) => write!(f, "nginx takes it, Tidegate says: {said}"),
-            Verdict::Bare => write!(f, "nothing left without {}", self.missing.join(", ")),
-            Verdict::Failed(why) => write!(f, "{why}"),
-            Verdict::Served(served) => {
+        match &self.result {
+            ComparisonResult::Skipped(why) => write!(f, "skipped: {why}"),
+            ComparisonResult::Refused(said) => write!(f, "nginx refuses: {said}"),
+            ComparisonResult::Mistaken(said) => write!(f, "nginx takes it, Tidegate says: {said}"),
+            ComparisonResult::Bare => write!(f, "nothing left without {}", self.missing.join(", ")),
+            ComparisonResult::Failed(why) => write!(f, "{why}"),
+            ComparisonResult::Served(served) => {
                 let requests = served.equal + served.different.len();
                 write!(f, "{requests} requests, {} different", served.different.len())?;
                 if !served.meant.is_empty() {
@@ -127,21 +129,21 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What came of the list.
+/// The result of the list.
 #[derive(Debug)]
 pub struct ConfigurationsReport {
     pub outcomes: Vec<Outcome>,
 }
 
 impl ConfigurationsReport {
-    /// Configurations with something to mend.
+    /// Configurations with something to correct.
     pub fn failed(&self) -> usize {
         self.outcomes.iter().filter(|outcome| outcome.failed()).count()
     }
 
     fn served(&self) -> impl Iterator<Item = (&Outcome, &Served)> {
-        self.outcomes.iter().filter_map(|outcome| match &outcome.verdict {
-            Verdict::Served(served) => Some((outcome, served)),
+        self.outcomes.iter().filter_map(|outcome| match &outcome.result {
+            ComparisonResult::Served(served) => Some((outcome, served)),
             _ => None,
         })
     }
@@ -160,7 +162,7 @@ impl ConfigurationsReport {
     }
 }
 
-/// What a difference is told apart from others by.
+/// The key of a difference.
 fn kind(different: &Different) -> String {
     let codes = format!("{}/{}", different.nginx.code(), different.tidegate.code());
     let names: Vec<&str> =
@@ -188,12 +190,12 @@ impl fmt::Display for ConfigurationsReport {
         for name in self.outcomes.iter().flat_map(|outcome| &outcome.missing) {
             *missing.entry(name).or_default() += 1;
         }
-        let count = |holds: fn(&Verdict) -> bool| {
-            self.outcomes.iter().filter(|outcome| holds(&outcome.verdict)).count()
+        let count = |holds: fn(&ComparisonResult) -> bool| {
+            self.outcomes.iter().filter(|outcome| holds(&outcome.result)).count()
         };
-        let refused = count(|verdict| matches!(verdict, Verdict::Refused(_)));
-        let skipped = count(|verdict| matches!(verdict, Verdict::Skipped(_)));
-        let mistaken = count(|verdict| matches!(verdict, Verdict::Mistaken(_)));
+        let refused = count(|result| matches!(result, ComparisonResult::Refused(_)));
+        let skipped = count(|result| matches!(result, ComparisonResult::Skipped(_)));
+        let mistaken = count(|result| matches!(result, ComparisonResult::Mistaken(_)));
         let complete = self.served().filter(|(outcome, _)| outcome.missing.is_empty()).count();
         let total = self.outcomes.len();
         writeln!(f, "\n{total} configurations: {skipped} skipped, {refused} refused by nginx,")?;

@@ -1,5 +1,5 @@
-//! The requests that a configuration is asked: its names, its locations, what its conditions and maps look at, and
-//! what clients and attackers send everywhere.
+//! The requests to a configuration: its names, its locations, the inputs of its conditions and maps, and
+//! common requests of clients and attackers.
 
 use super::forms;
 use super::places::{Listen, Places};
@@ -103,16 +103,16 @@ pub enum Shape {
     Chunked,
     /// With a body that is sent when the server asks for it.
     Expecting,
-    /// With a body larger than servers take, unless they are told to.
+    /// With a body larger than the default limit of servers.
     Large,
-    /// Asks for another protocol; the connection is not asked to end.
+    /// Requests another protocol, without `Connection: close`.
     Upgrade,
     /// Of HTTP/1.1 and without `Host`.
     Nameless,
 }
 
 impl Request {
-    /// Where the connection's TLS is for: the name without what only `Host` has.
+    /// The name for TLS: without the parts that only `Host` has.
     pub fn tls_name(&self) -> Option<&str> {
         let name = self.name.as_deref()?;
         Some(name.split(':').next().unwrap_or(name).trim_end_matches('.'))
@@ -126,7 +126,7 @@ impl Request {
         Self { fields: fields.collect(), ..self.clone() }
     }
 
-    /// The bytes to send; the connection ends behind the response.
+    /// Returns the bytes to send; the connection ends after the response.
     pub fn bytes(&self) -> Vec<u8> {
         let modern = self.name.is_some() || self.shape == Shape::Nameless;
         let version = if modern { "1.1" } else { "1.0" };
@@ -199,7 +199,7 @@ pub(super) fn requests(statements: &[Statement], places: &Places) -> Vec<Request
     all
 }
 
-/// What a condition looks at, and a value for it.
+/// The input of a condition, and a value for it.
 type Condition = (String, String);
 
 fn server_requests(server: &[Statement], shared: &[Condition], places: &Places) -> Vec<Request> {
@@ -377,7 +377,7 @@ fn condition(text: &str) -> Vec<Condition> {
     values.into_iter().take(SAMPLES_MAX).map(|value| (variable.clone(), value)).collect()
 }
 
-/// A request for which a variable has a value, where a client can bring that about.
+/// Returns a request for which a variable has a value, where a client can cause that.
 fn conditioned(base: &Request, variable: &str, value: &str) -> Option<Request> {
     if value.bytes().any(|byte| !(b' '..0x7f).contains(&byte)) {
         return None;

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-/// How long one server may take for one configuration: start, all requests, end.
+/// Longest time of one server for one configuration: start, all requests, end.
 const SERVER_TIME: Duration = Duration::from_secs(60);
 
 /// Seconds since 1970 at which all sample files were changed: 2024-01-01, 12:00.
@@ -109,7 +109,7 @@ fn write(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     std::fs::write(path, bytes)
 }
 
-/// One moment of change for all that is below.
+/// Sets one modification time for all files below.
 fn settle(directory: &Path) {
     let moment = SystemTime::UNIX_EPOCH + Duration::from_secs(CHANGED);
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -124,7 +124,7 @@ fn set_mode(path: &Path, mode: u32) {
     let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode));
 }
 
-/// Whether the program takes `nginx.conf` in the scratch directory, and what it says.
+/// Returns whether the program accepts `nginx.conf` in the scratch directory, and its output.
 pub(super) fn check(program: &Program, scratch: &Path) -> Result<(bool, String), Failure> {
     let (exit, output) = program.run(scratch, &["-t".to_owned()], Deadline::after(SERVER_TIME))?;
     Ok((exit == 0, String::from_utf8_lossy(&output).into_owned()))
@@ -138,16 +138,16 @@ pub(super) fn is_recent(program: &Program, scratch: &Path) -> Result<bool, Failu
     Ok(minor.and_then(|minor| minor.parse::<u32>().ok()).is_some_and(|minor| minor >= 29))
 }
 
-/// What one server said.
+/// The responses and logs of one server.
 #[derive(Debug)]
 pub(super) struct Said {
     pub responses: Vec<Response>,
-    /// Lines that it logged of itself and that no server should.
+    /// Lines that it logged about itself and that no server should log.
     pub complaints: Vec<String>,
     pub logs: Logs,
 }
 
-/// Starts the program, asks it everything and ends it.
+/// Starts the program, sends all requests and ends it.
 pub(super) fn serve(
     program: &Program,
     places: &Places,

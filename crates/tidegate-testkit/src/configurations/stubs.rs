@@ -1,5 +1,5 @@
-//! What stands behind the configurations: one origin that speaks HTTP, FastCGI, SCGI and uwsgi on one address and
-//! says what it was asked, and a name server for which every name is this machine.
+//! The origin of the configurations: it speaks HTTP, FastCGI, SCGI and uwsgi on one address and echoes
+//! requests; and a name server that resolves every name to this machine.
 
 use crate::bell::Failure;
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// Most bytes of a request that the origin reads.
 const REQUEST_BYTES_MAX: usize = 4 << 20;
 
-/// How long a silent origin says nothing: longer than servers are told to wait.
+/// Silence of a silent origin: longer than the configured timeouts.
 const SILENT: Duration = Duration::from_secs(3);
 
 /// Bytes of a large response: more than the buffers of servers hold.
@@ -52,7 +52,7 @@ impl Stubs {
     }
 }
 
-/// One connection, in the language that its first byte tells.
+/// Serves one connection, in the protocol of its first byte.
 fn serve(mut stream: TcpStream) {
     let _ = stream.set_read_timeout(Some(SILENCE_MAX));
     let mut input = Vec::new();
@@ -123,7 +123,7 @@ fn http_body<'a>(head: &str, rest: &'a [u8]) -> Option<(&'a [u8], usize)> {
     rest.get(..length).map(|body| (body, length))
 }
 
-/// A request as the origin sees it.
+/// A request as received by the origin.
 struct Asked<'a> {
     line: &'a str,
     fields: &'a [&'a str],
@@ -227,7 +227,7 @@ impl Asked<'_> {
     }
 }
 
-/// The word behind `o=`.
+/// Returns the word after `o=`.
 fn behaviour(target: &str) -> &str {
     let after = target.split("?o=").nth(1).or(target.split("&o=").nth(1)).unwrap_or_default();
     after.split(|c: char| !c.is_ascii_lowercase()).next().unwrap_or_default()
@@ -263,7 +263,7 @@ fn fields(target: &str, host: &str, own: &str) -> String {
     fields
 }
 
-/// What every gateway's application says: the parameters in order, without those that must differ.
+/// The response of every application: the parameters in order, without those that must differ.
 fn gateway_response(parameters: Vec<(String, String)>, body: &[u8]) -> String {
     let value = |name: &str| {
         parameters.iter().find(|(key, _)| key == name).map_or("", |(_, value)| value.as_str())
@@ -390,7 +390,7 @@ fn uwsgi(stream: &mut TcpStream, input: &[u8]) -> bool {
     gateway_end(stream, parameters, &input[4 + length..])
 }
 
-/// Answers once the body that the parameters announce is there.
+/// Responds once the announced body has arrived.
 fn gateway_end(stream: &mut TcpStream, parameters: Vec<(String, String)>, body: &[u8]) -> bool {
     let announced = parameters.iter().find(|(name, _)| name == "CONTENT_LENGTH");
     let announced = announced.and_then(|(_, value)| value.parse().ok()).unwrap_or(0);
@@ -401,7 +401,7 @@ fn gateway_end(stream: &mut TcpStream, parameters: Vec<(String, String)>, body: 
     true
 }
 
-/// Every name has the address of this machine, and no IPv6 address.
+/// Resolves every name to the address of this machine, without an IPv6 address.
 fn name_response(question: &[u8]) -> Option<Vec<u8>> {
     let mut at = 12;
     while *question.get(at)? != 0 {

@@ -1,16 +1,16 @@
-//! Endurance: another process changes the files of a cache while clients read hits out of it. A response is right,
-//! or its client sees that it is none; a wrong one that seems whole is counted.
+//! Endurance: another process changes the files of a cache while clients read hits out of it. A response is correct,
+//! or visibly broken; a wrong one that seems complete is counted.
 //!
-//! A change between the server's last look at a file and the moment when the kernel takes its bytes cannot be
+//! A change between the server's last check of a file and the moment when the kernel reads its bytes cannot be
 //! excluded, so that a few of many hits may be wrong ([`WRONG_PER_MILLION_MAX`]); nor one of a file that is being
-//! fetched, which is counted by itself.
+//! fetched, which is counted separately.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::judge::{Ask, Verdict};
+use super::judge::{Ask, ResponseCheck};
 use super::meddler::meddle;
 use super::object::{self, Random};
 use super::server::Server;
@@ -21,23 +21,23 @@ use crate::places::free;
 /// Longest pause between two changes, in microseconds.
 const PAUSE_MICROS_MAX: u64 = 4000;
 
-/// What the configuration does with an object: nothing, other ways to send it, or to renew it.
+/// Treatment of an object by the configuration: default, other methods to send it, or to revalidate it.
 const WAYS: [&str; 4] = ["", "/zip", "/copy", "/old"];
 
 /// Objects that are kept in memory, in files, and in files of more than a megabyte.
 const OBJECTS: [(u64, u64, usize); 3] =
     [(1, 60_000, 12), (70_000, 400_000, 24), (1_000_000, 2_000_000, 6)];
 
-/// Wrong hits that are borne, of a million responses: several times what a busy machine shows, where all were wrong
-/// before anything was looked at.
+/// Accepted number of wrong hits in a million responses: several times that of a busy machine. Without checks all
+/// were wrong.
 const WRONG_PER_MILLION_MAX: u64 = 20_000;
 
-/// What to do.
+/// The options of a run.
 #[derive(Debug, Clone)]
 pub struct ChangedOptions {
     /// The server's binary.
     pub binary: PathBuf,
-    /// Changes that are made.
+    /// Number of changes.
     pub changes: u32,
     /// Clients at one time.
     pub clients: u32,
@@ -45,16 +45,16 @@ pub struct ChangedOptions {
     pub seed: u64,
 }
 
-/// What happened.
+/// The results of a run.
 #[derive(Debug, Clone, Default)]
 pub struct ChangedReport {
-    /// Changes that were made.
+    /// Number of changes made.
     pub changes: u32,
-    /// Responses that were right to their end.
+    /// Responses that were correct to their end.
     pub right: u64,
-    /// Responses that were cut, none at all, or 502 and 504.
+    /// Truncated or missing responses, 502 and 504.
     pub refused: u64,
-    /// Hits that seemed whole and were not the object.
+    /// Hits that seemed complete and were not the object.
     pub wrong: Vec<String>,
     /// The same of responses that were being fetched.
     pub fetched_wrong: u64,
@@ -62,10 +62,10 @@ pub struct ChangedReport {
     pub mistakes: Vec<String>,
 }
 
-/// Runs the server, the clients and who changes files.
+/// Runs the server, the clients and the process that changes files.
 ///
 /// # Errors
-/// The server cannot be started or does not come up.
+/// The server cannot be started or does not become ready.
 pub fn changed(options: &ChangedOptions) -> Result<ChangedReport, Failure> {
     let failed = |error: std::io::Error| Failure::new(format!("changed files: {error}"));
     let directory =
@@ -106,7 +106,7 @@ pub fn changed(options: &ChangedOptions) -> Result<ChangedReport, Failure> {
 /// An object, and its bytes.
 type Object = (u64, Vec<u8>);
 
-/// What one client sees until it is told to stop.
+/// Runs one client until it is stopped.
 fn visit_all(
     front: SocketAddr,
     objects: &[Object],
@@ -156,7 +156,7 @@ http {{
 }
 
 impl ChangedReport {
-    /// Whether no more was wrong than cannot be excluded.
+    /// Whether the number of wrong responses is acceptable.
     pub fn is_right(&self) -> bool {
         let wrong = self.wrong.len() as u64;
         let all = self.right + self.refused + wrong;
@@ -169,18 +169,18 @@ impl ChangedReport {
             return;
         };
         match ask.judge(&response, &object.1) {
-            Verdict::Right => self.right += 1,
-            Verdict::Refused => self.refused += 1,
-            Verdict::Wrong(_) if Ask::is_fetched(&response) => self.fetched_wrong += 1,
-            Verdict::Wrong(how) => self.wrong.push(format!("{ask:?}: {how}")),
+            ResponseCheck::Correct => self.right += 1,
+            ResponseCheck::Refused => self.refused += 1,
+            ResponseCheck::Wrong(_) if Ask::is_fetched(&response) => self.fetched_wrong += 1,
+            ResponseCheck::Wrong(how) => self.wrong.push(format!("{ask:?}: {how}")),
         }
     }
 
-    /// With nobody changing files any more all is right: what is damaged by now is noticed.
+    /// Checks after the last change that all responses are correct: earlier damage is detected.
     fn sweep(&mut self, front: SocketAddr, objects: &[Object]) {
         let mut last = ChangedReport::default();
         for object in objects {
-            // The first one may meet damage in the middle of a large file.
+            // The first response may hit damage in the middle of a large file.
             for _ in 0..2 {
                 last.count(&Ask::whole(object.0), object, front);
             }

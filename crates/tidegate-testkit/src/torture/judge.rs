@@ -1,4 +1,4 @@
-//! One request about an object in one of several ways, and whether the response may be believed.
+//! One request for an object in one of several forms, and the check of its response.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,14 +15,14 @@ const SILENCE_MAX: Duration = Duration::from_secs(20);
 /// Bytes that a client reads at a time.
 const READ_BYTES: usize = 64 * 1024;
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Verdict {
-    /// Ended as it says, and all of it is the object's.
-    Right,
-    /// The client sees that it has no response, or not all of one.
+pub(super) enum ResponseCheck {
+    /// Complete, and equal to the object.
+    Correct,
+    /// A visible failure: no response, or an incomplete one.
     Refused,
-    /// Taken for whole by the client, and other bytes than the object's.
+    /// Complete for the client, with other bytes than the object's.
     Wrong(String),
 }
 
@@ -30,12 +30,12 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) struct Ask {
     pub number: u64,
-    /// First part of the path: what the configuration does with the object.
+    /// First part of the path, which selects the configuration.
     pub way: &'static str,
     method: &'static str,
     /// A field besides `Host`.
     field: String,
-    /// First byte, and the one behind the last, of what is asked for.
+    /// The requested range: first byte, and the one after the last.
     part: Option<(u64, u64)>,
     /// Pauses between reads.
     is_slow: bool,
@@ -62,13 +62,13 @@ impl Ask {
         ask
     }
 
-    /// The whole object, as simply as it can be asked for.
+    /// Returns the simplest request for the whole object.
     pub(super) fn whole(number: u64) -> Ask {
         let field = String::new();
         Ask { number, way: "", method: "GET", field, part: None, is_slow: false }
     }
 
-    /// Sends the request and reads what comes until the end of the connection.
+    /// Sends the request and reads until the end of the connection.
     pub(super) fn send(&self, front: SocketAddr) -> std::io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect(front)?;
         stream.set_read_timeout(Some(SILENCE_MAX))?;
@@ -79,7 +79,7 @@ impl Ask {
         stream.write_all(request.as_bytes())?;
         let mut response = Vec::new();
         let mut buffer = vec![0; READ_BYTES];
-        // What a reset leaves is a part of a response.
+        // A reset leaves a part of a response.
         while let Ok(count @ 1..) = stream.read(&mut buffer) {
             response.extend_from_slice(&buffer[..count]);
             if self.is_slow {
@@ -89,25 +89,25 @@ impl Ask {
         Ok(response)
     }
 
-    /// Whether a response was fetched for this request, or with it: it is read from what is being written.
+    /// Whether a response was fetched for this request or during it: it is read from a file in progress.
     pub(super) fn is_fetched(response: &[u8]) -> bool {
         let status =
             split(response).and_then(|(head, _)| field(&head, "x-cache").map(str::to_owned));
         status.is_none_or(|status| matches!(&*status, "MISS" | "EXPIRED" | "BYPASS"))
     }
 
-    /// Whether a client may believe these bytes; `object` are those of the object.
-    pub(super) fn judge(&self, response: &[u8], object: &[u8]) -> Verdict {
-        let Some((head, body)) = split(response) else { return Verdict::Refused };
+    /// Checks received bytes; `object` are those of the object.
+    pub(super) fn judge(&self, response: &[u8], object: &[u8]) -> ResponseCheck {
+        let Some((head, body)) = split(response) else { return ResponseCheck::Refused };
         let status = head.split(' ').nth(1).unwrap_or("");
         let length = field(&head, "content-length").and_then(|text| text.parse::<usize>().ok());
         match (self.method, status) {
-            ("PURGE", _) => return Verdict::Right,
-            (_, "304") if self.field.starts_with("If-None-Match") => return Verdict::Right,
-            (_, "502" | "504") => return Verdict::Refused,
+            ("PURGE", _) => return ResponseCheck::Correct,
+            (_, "304") if self.field.starts_with("If-None-Match") => return ResponseCheck::Correct,
+            (_, "502" | "504") => return ResponseCheck::Refused,
             ("HEAD", "200") => return judge_head(&head, length, object.len()),
             (_, "200" | "206") => {}
-            _ => return Verdict::Wrong(format!("status {status}")),
+            _ => return ResponseCheck::Wrong(format!("status {status}")),
         }
         let is_chunked = field(&head, "transfer-encoding").is_some();
         let body = match (is_chunked, length) {
@@ -115,13 +115,13 @@ impl Ask {
             (false, Some(length)) => (body.len() >= length).then(|| body[..length].to_vec()),
             (false, None) => Some(body.to_vec()),
         };
-        let Some(body) = body else { return Verdict::Refused };
+        let Some(body) = body else { return ResponseCheck::Refused };
         let body = match field(&head, "content-encoding") {
             None => body,
             Some(_) => {
                 let mut plain = Vec::new();
                 if MultiGzDecoder::new(&body[..]).read_to_end(&mut plain).is_err() {
-                    return Verdict::Wrong("no whole gzip".to_owned());
+                    return ResponseCheck::Wrong("no whole gzip".to_owned());
                 }
                 plain
             }
@@ -133,21 +133,21 @@ impl Ask {
     }
 }
 
-fn judge_head(head: &str, length: Option<usize>, right: usize) -> Verdict {
+fn judge_head(head: &str, length: Option<usize>, right: usize) -> ResponseCheck {
     match length {
         Some(length) if length != right && field(head, "content-encoding").is_none() => {
-            Verdict::Wrong(format!("length {length} of {right}"))
+            ResponseCheck::Wrong(format!("length {length} of {right}"))
         }
-        _ => Verdict::Right,
+        _ => ResponseCheck::Correct,
     }
 }
 
-fn compare(right: &[u8], body: &[u8]) -> Verdict {
+fn compare(right: &[u8], body: &[u8]) -> ResponseCheck {
     if right == body {
-        return Verdict::Right;
+        return ResponseCheck::Correct;
     }
     let same = right.iter().zip(body).take_while(|(a, b)| a == b).count();
-    Verdict::Wrong(format!("byte {same} of {}, {} came", right.len(), body.len()))
+    ResponseCheck::Wrong(format!("byte {same} of {}, {} received", right.len(), body.len()))
 }
 
 fn split(response: &[u8]) -> Option<(String, &[u8])> {
@@ -162,7 +162,7 @@ fn field<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     })
 }
 
-/// `None` unless the last chunk is there.
+/// `None` without the last chunk.
 fn dechunked(mut body: &[u8]) -> Option<Vec<u8>> {
     let mut whole = Vec::new();
     loop {

@@ -1,4 +1,4 @@
-//! Another process in the directory of a cache: changes, cuts, replaces and removes files that a server has open.
+//! Another process in the directory of a cache: changes, truncates, replaces and removes files that a server has open.
 
 use std::fs::{self, FileTimes, OpenOptions, Permissions};
 use std::io;

@@ -1,6 +1,6 @@
 //! Objects that follow from their number: size, bytes, and how the origin sends them.
 
-/// Numbers below this are asked for again and again.
+/// Numbers below this are requested repeatedly.
 const POPULAR: u64 = 300;
 
 /// Numbers that are the same for the same seed.
@@ -22,13 +22,13 @@ impl Random {
     }
 }
 
-/// An object that is asked for often; small numbers more than others.
+/// Returns a popular object; small numbers are more frequent.
 pub(crate) fn popular(random: &mut Random) -> u64 {
     let first = random.below(POPULAR);
     random.below(first + 1)
 }
 
-/// Mostly a popular object, else one that nobody has asked for.
+/// Returns mostly a popular object, otherwise a new one.
 pub(crate) fn any(random: &mut Random) -> u64 {
     match random.below(5) {
         0 => POPULAR + random.below(1 << 40),
@@ -36,7 +36,7 @@ pub(crate) fn any(random: &mut Random) -> u64 {
     }
 }
 
-/// Length of an object: many are small, some go beyond what is kept in memory, few are large.
+/// Returns the length of an object: many are small, some exceed the limit for memory, few are large.
 pub(crate) fn length(number: u64) -> u64 {
     let chance = mixed(number ^ 0xA5A5);
     match chance % 20 {
@@ -61,12 +61,12 @@ pub(crate) fn is_chunked(number: u64) -> bool {
     number % 5 == 1
 }
 
-/// Sent slowly, so that it is on its way when the server is killed.
+/// Sent slowly, so that it is in flight when the server is killed.
 pub(crate) fn is_slow(number: u64) -> bool {
     number % 7 == 3
 }
 
-/// Good for a second only, and then asked for by its tag.
+/// Fresh for a second only, and then requested with its tag.
 pub(crate) fn is_short_lived(number: u64) -> bool {
     number % 6 == 2
 }

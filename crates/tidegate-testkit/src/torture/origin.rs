@@ -15,14 +15,14 @@ pub(super) fn start() -> std::io::Result<SocketAddr> {
     let address = listener.local_addr()?;
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A client that leaves, or was killed, is no matter.
+            // A client that leaves, or was killed, is not an error.
             std::thread::spawn(move || drop(serve(&stream)));
         }
     });
     Ok(address)
 }
 
-/// Answers requests until the connection ends.
+/// Responds to requests until the connection ends.
 fn serve(stream: &TcpStream) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream);
     loop {
@@ -45,7 +45,7 @@ fn serve(stream: &TcpStream) -> std::io::Result<()> {
         let number =
             line.split(' ').nth(1).and_then(|target| target.trim_matches('/').parse().ok());
         match number {
-            Some(number) => answer(stream, number, &tag, range)?,
+            Some(number) => respond(stream, number, &tag, range)?,
             None => (&*stream).write_all(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")?,
         }
     }
@@ -57,7 +57,7 @@ fn part(value: &str) -> Option<(u64, Option<u64>)> {
     Some((first.parse().ok()?, last.parse().ok()))
 }
 
-fn answer(
+fn respond(
     mut stream: &TcpStream,
     number: u64,
     tag: &str,

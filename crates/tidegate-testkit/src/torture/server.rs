@@ -25,7 +25,7 @@ impl Server {
     /// Starts a program with a configuration that listens on `front`, and waits until it serves.
     ///
     /// # Errors
-    /// What it printed instead.
+    /// The output of the program instead.
     pub(crate) fn start(
         binary: &Path,
         directory: &Path,
@@ -55,8 +55,8 @@ impl Server {
         Ok(Server { child, front })
     }
 
-    /// Kills all of it and waits for its end: of the worker, too, which is nobody's child then, and
-    /// whose socket takes connections until it is quite gone.
+    /// Kills master and worker and waits for the end of both: the worker is an orphan then, and
+    /// its socket accepts connections until it has ended.
     pub(crate) fn kill(mut self) {
         let _ = process::kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
@@ -67,10 +67,10 @@ impl Server {
         }
     }
 
-    /// Ends it as one should.
+    /// Ends it gracefully.
     ///
     /// # Errors
-    /// What was wrong with that, in words.
+    /// A description of the failure.
     pub(crate) fn quit(mut self) -> Result<(), String> {
         let _ = process::kill_process(Pid::from_child(&self.child), Signal::QUIT);
         let deadline = Instant::now() + PATIENCE;

@@ -1,13 +1,13 @@
-//! The visitors notice what is wrong.
+//! Tests that the visitors detect wrong responses.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use super::judge::{Ask, Verdict};
+use super::judge::{Ask, ResponseCheck};
 use super::object::{self, Random};
 use super::visitor::{Outcome, visit};
 
-/// What a visitor says of a server that answers like this.
+/// Returns a visitor's result for a server with this response.
 fn visited(number: u64, response: Vec<u8>) -> Outcome {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let front = listener.local_addr().expect("address");
@@ -17,7 +17,7 @@ fn visited(number: u64, response: Vec<u8>) -> Outcome {
         let _ = stream.read(&mut request);
         let _ = stream.write_all(&response);
     });
-    // With this seed the visitor wants the whole.
+    // With this seed the visitor requests the whole object.
     let outcome = visit(front, number, &mut Random::new(3), false);
     server.join().expect("server");
     outcome
@@ -97,11 +97,14 @@ fn what_a_client_may_believe_is_judged() {
     for (head, body, expected) in cases {
         let response = [format!("HTTP/1.1 {head}\r\n\r\n").as_bytes(), body].concat();
         let found = match Ask::whole(1).judge(&response, object) {
-            Verdict::Right => "right",
-            Verdict::Refused => "refused",
-            Verdict::Wrong(_) => "wrong",
+            ResponseCheck::Correct => "right",
+            ResponseCheck::Refused => "refused",
+            ResponseCheck::Wrong(_) => "wrong",
         };
         assert_eq!(found, expected, "{head} {:?}", String::from_utf8_lossy(body));
     }
-    assert_eq!(Ask::whole(1).judge(b"HTTP/1.1 200 OK\r\nContent-Le", object), Verdict::Refused);
+    assert_eq!(
+        Ask::whole(1).judge(b"HTTP/1.1 200 OK\r\nContent-Le", object),
+        ResponseCheck::Refused
+    );
 }

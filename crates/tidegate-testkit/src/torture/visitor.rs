@@ -1,4 +1,4 @@
-//! One request, and what came of it, byte by byte.
+//! One request, and the check of its response, byte by byte.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ const SILENCE_MAX: Duration = Duration::from_secs(20);
 
 const READ_BYTES: usize = 32 * 1024;
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
     pub name: String,
@@ -24,7 +24,7 @@ pub(super) struct Outcome {
     pub mistake: Option<String>,
 }
 
-/// What a head says.
+/// The parsed fields of a head.
 struct Head {
     status: u16,
     length: Option<u64>,
@@ -34,7 +34,7 @@ struct Head {
     part: Option<(u64, u64)>,
 }
 
-/// Asks for an object. Some requests want a part; with `leaves` some clients go before the end.
+/// Requests an object. Some requests are for a range; with `leaves` some clients leave before the end.
 pub(super) fn visit(front: SocketAddr, number: u64, random: &mut Random, leaves: bool) -> Outcome {
     let length = object::length(number);
     let wanted = (random.below(6) == 0 && length > 0).then(|| {
@@ -44,7 +44,7 @@ pub(super) fn visit(front: SocketAddr, number: u64, random: &mut Random, leaves:
     let name = format!("/{number} {wanted:?}");
     let mut outcome = Outcome { name, ..Outcome::default() };
     let enough = if leaves && random.below(10) == 0 { random.below(length + 1) } else { u64::MAX };
-    // Errors are cut connections: what was wrong is in the outcome.
+    // Errors are closed connections: wrong bytes are in the outcome.
     let _ = exchange(front, number, wanted, enough, &mut outcome);
     outcome
 }
@@ -85,7 +85,7 @@ fn exchange(
     }
     let ended = body.bytes(&mut reader, (end - first).min(enough));
     let (offset, is_all) = (body.offset, body.offset == end);
-    // A response without framing ends with the connection: there it must be whole.
+    // A response without framing ends with the connection: there it must be complete.
     if head.length.is_none() && ended.is_ok() && !is_all && enough == u64::MAX {
         outcome.mistake = Some(format!("ends at {offset} of {end}"));
     }
@@ -101,7 +101,7 @@ struct Body<'a> {
 }
 
 impl Body<'_> {
-    /// Compares so many bytes; an error when they do not come.
+    /// Compares N bytes; an error when they do not arrive.
     fn bytes(&mut self, reader: &mut impl Read, count: u64) -> std::io::Result<()> {
         let mut left = count;
         let mut buffer = vec![0; READ_BYTES];
