@@ -1,9 +1,9 @@
-//! `docs/directives.md`: which of nginx's directives the server takes, by asking it.
+//! `docs/directives.md`: the directives of nginx that the server accepts, determined by running it.
 //!
 //! For every directive and context of nginx's list a configuration with that one statement is given to
-//! `tidegate -t`. Where it answers "not supported yet" the directive does not work there; any other answer
-//! means that it is known. What is taken and changes nothing cannot be seen from outside: the page itself
-//! says it, in rows that are marked `accepted`, and they stay.
+//! `tidegate -t`. With the output "not supported yet" the directive does not work there; any other output
+//! means that it is known. Directives without effect cannot be detected from outside: they are marked
+//! `accepted` in the page itself, and these rows are kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ const PAGE: &str = "docs/directives.md";
 const REFUSAL: &str = "not supported yet";
 const ACCEPTED: &str = "accepted";
 
-/// Groups of modules as the page counts them, by the beginning of their names; the last takes the rest.
+/// Groups of modules in the counts of the page, by the prefix of their names; the last one has the rest.
 const GROUPS: [(&str, &str); 4] = [
     ("http", "ngx_http_"),
     ("mail", "ngx_mail_"),
@@ -27,13 +27,13 @@ const GROUPS: [(&str, &str); 4] = [
 struct Row {
     module: String,
     name: String,
-    /// As listed.
+    /// Contexts of nginx's list.
     contexts: Vec<String>,
-    /// Those in which the server knows it.
+    /// Contexts in which the server knows the directive.
     known: Vec<String>,
 }
 
-/// What the page says of a directive.
+/// The entry of a directive in the page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Works {
     Yes,
@@ -41,7 +41,7 @@ enum Works {
     No,
 }
 
-/// Writes the page. `arguments` is the program to ask.
+/// Writes the page. `arguments` is the program to run.
 ///
 /// # Errors
 /// No program, or a file that cannot be read or written.
@@ -104,7 +104,7 @@ fn knows(
     Ok(!String::from_utf8_lossy(&answer.stderr).contains(REFUSAL))
 }
 
-/// A configuration with one statement of this name in this context.
+/// Returns a configuration with one statement of this name in this context.
 fn configuration(module: &str, name: &str, context: &str) -> String {
     let statement = format!("{name} asked;");
     let (outer, statement) = match module {
@@ -128,7 +128,7 @@ fn configuration(module: &str, name: &str, context: &str) -> String {
     format!("events {{ }}\n{body}\n")
 }
 
-/// Module and name of all that the page says to be taken without effect.
+/// Returns module and name of all directives that the page marks as accepted without effect.
 pub(crate) fn accepted(page: &str) -> BTreeSet<(String, String)> {
     let mut module = "";
     let mut found = BTreeSet::new();
@@ -152,7 +152,7 @@ fn works(row: &Row, accepted: &BTreeSet<(String, String)>) -> Works {
     }
 }
 
-/// The page: the text above the counts as it was but for its figures, then counts and tables.
+/// Returns the page: the text above the counts unchanged except for its figures, then counts and tables.
 fn written(before: &str, rows: &[Row], accepted: &BTreeSet<(String, String)>) -> String {
     let count = |which: Works, group: &str| {
         rows.iter()

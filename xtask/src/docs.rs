@@ -1,7 +1,7 @@
 //! `docs/reference`: the manual's pages, written by the server itself from its rows.
 //!
-//! First `crates/tidegate/data/manual.tsv` is collected from what people wrote for other ends: examples from the
-//! end-to-end cases, differences from `docs/differences.md`, and which directives have no effect from
+//! First `crates/tidegate/data/manual.tsv` is collected from other documents: examples from the
+//! end-to-end cases, differences from `docs/differences.md`, and directives without effect from
 //! `docs/directives.md`. The program has that file built in, so it must be built again when the file has changed.
 
 mod differences;
@@ -15,11 +15,11 @@ use crate::directives::{self, read};
 
 const NOTES: &str = "crates/tidegate/data/manual.tsv";
 const PAGES: &str = "docs/reference";
-/// Begins a page in what the program prints.
+/// Prefix of a page in the program's output.
 const FILE: &str = "=== ";
 const USAGE: &str = "usage: cargo xtask docs [--check] target/debug/tidegate";
 
-/// The block that a directive belongs to, as far as names are concerned: `stream` has many of `http`'s.
+/// The block of a directive's name: `stream` has many names of `http`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Scope {
     Http,
@@ -35,10 +35,10 @@ impl Scope {
     }
 }
 
-/// A directive's name, and where.
+/// A directive's name and scope.
 type Subject = (String, Scope);
 
-/// Writes the notes and the pages, or with `--check` says which are out of step.
+/// Writes the notes and the pages, or with `--check` reports those that are out of date.
 ///
 /// # Errors
 /// No program, or a file that cannot be read or written.
@@ -79,9 +79,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
 
 fn complain(files: &[String]) -> bool {
     let files = files.join(", ");
-    println!(
-        "out of step with the program, `cargo xtask docs target/debug/tidegate` writes them: {files}"
-    );
+    println!("out of date, `cargo xtask docs target/debug/tidegate` writes them: {files}");
     false
 }
 
@@ -93,7 +91,7 @@ fn write(path: &Path, text: &str) -> Result<(), String> {
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// The lines of the notes: directive, scope, kind, text.
+/// Returns the lines of the notes: directive, scope, kind, text.
 fn notes(root: &Path, pages: &BTreeMap<String, String>) -> Result<String, String> {
     let titles = pages.values().flat_map(|page| page.lines());
     let titles = titles.filter_map(|line| line.strip_prefix("## `")?.strip_suffix('`'));
@@ -118,7 +116,7 @@ fn notes(root: &Path, pages: &BTreeMap<String, String>) -> Result<String, String
     Ok(lines.into_iter().collect())
 }
 
-/// Name and text of each page.
+/// Returns name and text of each page.
 fn pages(program: &Path) -> Result<BTreeMap<String, String>, String> {
     let output = Command::new(program).args(["help", "--pages"]).output();
     let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
@@ -141,7 +139,7 @@ fn pages(program: &Path) -> Result<BTreeMap<String, String>, String> {
     Ok(pages)
 }
 
-/// Pages on disk that the program does not write any more.
+/// Returns the pages on disk that the program does not write any more.
 fn gone(directory: &Path, pages: &BTreeMap<String, String>) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());

@@ -1,9 +1,9 @@
-//! Chores of the project, started as `cargo xtask <chore>`.
+//! Tasks of the project, started as `cargo xtask TASK`.
 //!
 //! - `tidy` checks what the compiler does not: sizes, dependency edges, forbidden calls.
-//! - `directives` writes the table of nginx's directives by asking the server.
+//! - `directives` writes the table of nginx's directives by running the server.
 //! - `docs` writes the reference of directives, which the server prints.
-//! - `mistakes` shows what the server and nginx print of typical mistakes.
+//! - `mistakes` shows the diagnostics of the server and of nginx for typical mistakes.
 //! - `fuzz` replays the kept fuzz seeds and mutates them, on a stable compiler.
 #![forbid(unsafe_code)]
 
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-usage: cargo xtask <chore>
+usage: cargo xtask TASK
 
   tidy [--update-ratchet [--add]]
         check sizes, dependency edges, forbidden calls, headers, tests, changelog;
@@ -37,12 +37,12 @@ usage: cargo xtask <chore>
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match arguments.split_first() {
-        Some((chore, rest)) if chore == "tidy" => tidy::run(&repository_root(), rest),
-        Some((chore, rest)) if chore == "directives" => directives::run(&repository_root(), rest),
-        Some((chore, rest)) if chore == "docs" => docs::run(&repository_root(), rest),
-        Some((chore, rest)) if chore == "mistakes" => mistakes::run(&repository_root(), rest),
-        Some((chore, rest)) if chore == "fuzz" => fuzz::run(&repository_root(), rest),
-        Some((chore, _)) if chore == "help" || chore == "--help" || chore == "-h" => {
+        Some((task, rest)) if task == "tidy" => tidy::run(&repository_root(), rest),
+        Some((task, rest)) if task == "directives" => directives::run(&repository_root(), rest),
+        Some((task, rest)) if task == "docs" => docs::run(&repository_root(), rest),
+        Some((task, rest)) if task == "mistakes" => mistakes::run(&repository_root(), rest),
+        Some((task, rest)) if task == "fuzz" => fuzz::run(&repository_root(), rest),
+        Some((task, _)) if task == "help" || task == "--help" || task == "-h" => {
             println!("{USAGE}");
             Ok(true)
         }

@@ -1,4 +1,4 @@
-//! What Tidegate and a genuine nginx print of the typical mistakes of `tests/mistakes`, side by side.
+//! The diagnostics of Tidegate and a genuine nginx for the typical mistakes of `tests/mistakes`, side by side.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 const LIST: &str = "tests/mistakes/typical.txt";
 const USAGE: &str = "usage: cargo xtask mistakes --nginx PROGRAM --tidegate PROGRAM";
 
-/// Runs both programs on each configuration and prints what they say.
+/// Runs both programs on each configuration and prints their output.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
     let program = |option: &str| {
         let at = arguments.iter().position(|argument| argument == option).ok_or(USAGE)?;

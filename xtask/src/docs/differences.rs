@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Scope, Subject};
 
-/// Directives with what differs.
+/// Returns directives with their differences.
 pub(super) fn collect(page: &str, names: &BTreeSet<String>) -> Vec<(Subject, String)> {
     let mut found = Vec::new();
     let mut scopes: &[Scope] = &[];
@@ -20,7 +20,7 @@ pub(super) fn collect(page: &str, names: &BTreeSet<String>) -> Vec<(Subject, Str
     found
 }
 
-/// Whose directives a section is about.
+/// Returns the scopes of a section's directives.
 fn scopes_of(title: &str) -> &'static [Scope] {
     match title {
         "Sessions (`stream`)" => &[Scope::Stream],
@@ -29,19 +29,19 @@ fn scopes_of(title: &str) -> &'static [Scope] {
     }
 }
 
-/// The subject of a row, and the row in words.
+/// Returns the subject of a row, and the row as text.
 fn row(line: &str) -> Option<(String, String)> {
     let cells: Vec<_> = cells(line);
     let [_, subject, nginx, tidegate, because, _] = &cells[..] else { return None };
     if nginx == "nginx" || subject.starts_with("---") {
         return None;
     }
-    // Links lead from the page itself, not from where this is read.
+    // Links are relative to the page, not to the place of this text.
     let text = format!("{subject}: nginx: {nginx}. Tidegate: {tidegate}. Reason: {because}.");
     Some((subject.clone(), without_links(&text)))
 }
 
-/// Cells of a table's row; `\|` is no border.
+/// Returns the cells of a table's row; `\|` is not a border.
 fn cells(line: &str) -> Vec<String> {
     let line = line.replace("\\|", "\u{1}");
     line.split('|').map(|cell| cell.trim().replace('\u{1}', "|")).collect()
@@ -59,12 +59,12 @@ fn without_links(text: &str) -> String {
     out.replace('[', "")
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 fn codes(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// The directives that a piece of code names: by its first word, or with `*` for the beginning.
+/// Returns the directives that a code span names: by its first word, or with `*` for the beginning.
 fn meant(code: &str, names: &BTreeSet<String>) -> Vec<String> {
     let word = code.split_whitespace().next().unwrap_or_default();
     match word.strip_prefix('*') {

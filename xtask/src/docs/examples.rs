@@ -9,7 +9,7 @@ use super::{Scope, Subject};
 
 /// Longest example.
 const BYTES_MAX: usize = 90;
-/// What stands for a case's placeholders.
+/// Replacements of a case's placeholders.
 const NAMES: [(&str, &str); 8] = [
     ("{front}", "127.0.0.1:8080"),
     ("{front2}", "127.0.0.1:8081"),
@@ -21,7 +21,7 @@ const NAMES: [(&str, &str); 8] = [
     ("{u1}", "127.0.0.1:5353"),
 ];
 
-/// For each directive the statement that stands in most cases; of two the shorter one, then the first by letters.
+/// Returns for each directive the statement of most cases; of two the shorter one, then the first in alphabetical order.
 pub(super) fn collect(directory: &Path) -> Result<BTreeMap<Subject, String>, String> {
     let mut counts: BTreeMap<Subject, BTreeMap<String, usize>> = BTreeMap::new();
     for text in files(directory)? {
@@ -54,8 +54,8 @@ fn files(directory: &Path) -> Result<Vec<String>, String> {
     Ok(texts)
 }
 
-/// The statements of a case's own configuration. Those of further ones are often mistakes on purpose, and so are
-/// those of cases about messages.
+/// Returns the statements of a case's own configuration. Further ones often have mistakes on purpose, and so have
+/// cases about messages.
 fn of_case(case: &str) -> BTreeSet<(Subject, String)> {
     let block = case.split("```nginx\n").nth(1).and_then(|rest| rest.split("```").next());
     let wrong = case.contains("check output") || case.contains("```each");

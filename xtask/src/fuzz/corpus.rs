@@ -1,4 +1,4 @@
-//! What a target starts from: its seeds, and words worth inserting.
+//! The inputs of a target: its seeds, and a dictionary of words to insert.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ pub(super) struct Seed {
     pub bytes: Vec<u8>,
 }
 
-/// The seeds of a directory in order of their names, so that a run repeats on any file system.
+/// Returns the seeds of a directory in order of their names, so that a run repeats on any file system.
 pub(super) fn read_seeds(directory: &Path) -> Result<Vec<Seed>, String> {
     let entries = std::fs::read_dir(directory)
         .map_err(|error| format!("{}: {error}", directory.display()))?;

@@ -1,4 +1,4 @@
-//! Runs one input at a time and keeps the one that panics, hangs or (if asked) aborts.
+//! Runs one input at a time and keeps the one that panics, hangs or (optionally) aborts.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 /// An input of at most 16 KiB that takes longer than this, even unoptimised, is a hang.
 const INPUT_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How often the watchdog looks.
+/// Interval of the watchdog.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The input that runs now and when it began.
+/// The running input and its start time.
 type Running = Arc<Mutex<Option<(Instant, String, Vec<u8>)>>>;
 
 pub(super) struct Guard {
@@ -24,7 +24,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// `failures` is the directory for inputs that broke something; made when the first one appears.
+    /// `failures` is the directory for failing inputs; created with the first one.
     pub(super) fn new(failures: PathBuf, careful: bool) -> Guard {
         let running = Running::default();
         let (alive, ended) = mpsc::channel();
@@ -33,7 +33,7 @@ impl Guard {
         Guard { failures, careful, running, _alive: alive }
     }
 
-    /// `Err` tells where the input that panicked was kept.
+    /// `Err` is the path of the input that panicked.
     pub(super) fn run(&self, target: &str, run: fn(&[u8]), input: &[u8]) -> Result<(), String> {
         if self.careful {
             keep(&self.failures, &format!("{target}-last"), input)?;
@@ -64,7 +64,7 @@ fn watch(ended: &mpsc::Receiver<()>, running: &Running, failures: &Path) {
     }
 }
 
-/// Writes an input; the answer is its path.
+/// Writes an input; returns its path.
 fn keep(directory: &Path, name: &str, input: &[u8]) -> Result<String, String> {
     let file = directory.join(name);
     std::fs::create_dir_all(directory)

@@ -4,8 +4,8 @@
 //! rounds. It finds less than a coverage-guided fuzzer (`make fuzz`), but needs no nightly, takes
 //! a known time, and repeats exactly: the same seed number gives the same inputs.
 //!
-//! The targets need the product's crates, so they sit behind the feature `fuzz`: without it this
-//! chore starts itself again with the feature, and `cargo xtask tidy` works even while a crate
+//! The targets need the product's crates, so they need the feature `fuzz`: without it this
+//! task starts itself again with the feature, and `cargo xtask tidy` works even while a crate
 //! does not compile.
 
 #[cfg(any(feature = "fuzz", test))]
@@ -24,16 +24,16 @@ mod tests;
 use std::path::Path;
 use std::time::Duration;
 
-/// What the command line asked for.
+/// The options of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Options {
     /// Mutated inputs per target.
     pub iterations: u64,
-    /// For all targets together; replaying the seeds is not cut short.
+    /// Time for all targets together; replaying the seeds is not limited.
     pub time: Duration,
-    /// Where the sequence of mutations begins.
+    /// The seed of the sequence of mutations.
     pub seed: u64,
-    /// Only this target.
+    /// The only target, if given.
     pub target: Option<String>,
     /// Write each input to disk before it runs, so that one that aborts the process is kept.
     pub careful: bool,

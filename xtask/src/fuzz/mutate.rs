@@ -1,15 +1,15 @@
 //! Small changes to an input, drawn from a seeded sequence: the same seed, the same inputs.
 
-/// Inputs longer than this are cut: what a parser does wrong it does on short ones.
+/// Inputs longer than this are truncated: defects of parsers show on short ones.
 pub(super) const INPUT_BYTES_MAX: usize = 16 * 1024;
 
-/// How many changes are made to one input at most.
+/// Largest number of changes to one input.
 const CHANGES_MAX: usize = 6;
 
-/// Bytes that mean something in the formats that we parse.
-const TELLING_BYTES: &[u8] = b"\0\t\n\r \"#$%&'()*+,-./09:;<=>?@AZ[\\]^_az{|}~\x7f\x80\xff";
+/// Bytes with a meaning in the parsed formats.
+const MEANINGFUL_BYTES: &[u8] = b"\0\t\n\r \"#$%&'()*+,-./09:;<=>?@AZ[\\]^_az{|}~\x7f\x80\xff";
 
-/// Numbers at the edges of integer types, as people write them.
+/// Decimal numbers at the edges of integer types.
 const TELLING_NUMBERS: &[&str] = &[
     "0",
     "-1",
@@ -45,7 +45,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `limit`; 0 when `limit` is 0.
+    /// Returns a number below `limit`; 0 when `limit` is 0.
     pub(super) fn below(&mut self, limit: usize) -> usize {
         let limit = limit as u64;
         if limit == 0 { 0 } else { (self.next() % limit) as usize }
@@ -74,12 +74,13 @@ fn change(input: &mut Vec<u8>, other: &[u8], dictionary: &[Vec<u8>], random: &mu
         0 => flip_bit(input, random),
         1 => {
             let at = random.below(input.len());
-            if let (Some(byte), Some(telling)) = (input.get_mut(at), random.pick(TELLING_BYTES)) {
+            if let (Some(byte), Some(telling)) = (input.get_mut(at), random.pick(MEANINGFUL_BYTES))
+            {
                 *byte = *telling;
             }
         }
         2 => {
-            let byte = random.pick(TELLING_BYTES).copied().unwrap_or(0);
+            let byte = random.pick(MEANINGFUL_BYTES).copied().unwrap_or(0);
             insert(input, &[byte], random);
         }
         3 => remove(input, random),
@@ -133,7 +134,7 @@ fn part_of<'a>(from: &'a [u8], random: &mut Random) -> &'a [u8] {
     &from[start..start + length]
 }
 
-/// Puts a number of the edge where the input has digits.
+/// Replaces digits of the input by an edge number.
 fn replace_number(input: &mut Vec<u8>, random: &mut Random) {
     let starts: Vec<usize> = (0..input.len())
         .filter(|&at| input[at].is_ascii_digit() && (at == 0 || !input[at - 1].is_ascii_digit()))

@@ -9,7 +9,7 @@ use super::corpus::{Seed, read_dictionary, read_seeds};
 use super::guard::{Guard, fingerprint};
 use super::mutate::{Random, mutate};
 
-/// A function that must neither panic nor hang, whatever the input.
+/// A function that must neither panic nor hang on any input.
 pub(super) struct Target {
     pub name: &'static str,
     pub run: fn(&[u8]),
@@ -30,7 +30,7 @@ pub(super) fn run(root: &Path, targets: &[Target], options: &Options) -> Result<
     let mut whole = true;
     for (index, target) in chosen.iter().enumerate() {
         let began = Instant::now();
-        // What a quick target leaves over, the later ones share.
+        // The later targets share the remaining time of a quick one.
         let share = remaining / (chosen.len() - index) as u32;
         match run_target(root, target, options, share, &guard)? {
             Ok(count) => println!("fuzz: {}: {count} inputs, none broke it", target.name),
@@ -44,7 +44,7 @@ pub(super) fn run(root: &Path, targets: &[Target], options: &Options) -> Result<
     Ok(whole)
 }
 
-/// The outer error is ours (no seeds); the inner one is an input that broke the target.
+/// The outer error is a usage error (no seeds); the inner one is an input that broke the target.
 fn run_target(
     root: &Path,
     target: &Target,

@@ -1,4 +1,4 @@
-//! Tests of the fuzz chore itself: it repeats, it finds what is there, and no list is forgotten.
+//! Tests of the fuzz task itself: repeatability, detection of failures, and agreement of all lists.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ fn sample_repository(name: &str) -> PathBuf {
     root
 }
 
-/// Panics on an input that only a mutation gives: a number beyond what the seed holds.
+/// Panics on an input that only a mutation produces: a larger number than in the seed.
 fn breaks_on_large_number(input: &[u8]) {
     let text = String::from_utf8_lossy(input);
     assert!(!text.contains("18446744073709551616"), "as the test wants it");
@@ -115,7 +115,7 @@ fn fingerprints_tell_inputs_apart() {
     assert_ne!(fingerprint(b"a"), fingerprint(b"b"));
 }
 
-/// The names in `targets.rs`, read as text so that this test needs no product crate.
+/// Returns the names in `targets.rs`, read as text so that this test needs no product crate.
 fn names_in(text: &str, before: &str) -> BTreeSet<String> {
     text.split(before)
         .skip(1)

@@ -1,16 +1,16 @@
-//! Calls that only some crates may make, each with the reason and what to use in its place.
+//! Calls that only some crates may make, each with the reason and its replacement.
 
 use super::Violation;
 use super::source::{Source, word_positions};
 
-/// One row: what must not be written, where it may be written all the same, and why not elsewhere.
+/// One row: a banned call, the crates that may use it, and the reason.
 struct Ban {
     call: &'static str,
     allowed_in: &'static [&'static str],
     reason: &'static str,
 }
 
-/// The door to time, sockets and tasks, and the programs that drive it from outside.
+/// Crates that may use time, sockets and tasks, and programs that drive the server from outside.
 const DOOR: &[&str] = &[
     "tidegate-rt",
     "tidegate-os",
@@ -20,8 +20,8 @@ const DOOR: &[&str] = &[
     "xtask",
     "fuzz",
 ];
-const NOBODY: &[&str] = &[];
-/// The door, and application code: it runs on pool threads, where it may block.
+const NO_CRATE: &[&str] = &[];
+/// The same, and application code: it runs on pool threads, where it may block.
 const BLOCKING: &[&str] = &[
     "tidegate-rt",
     "tidegate-os",
@@ -36,15 +36,15 @@ const BLOCKING: &[&str] = &[
 const CLOCK: &str = "take `now` as an argument, or ask the clock of tidegate-rt: \
                      tests and the simulator set the time";
 const TASKS: &str = "spawn through tidegate-rt, which counts tasks and drains them at shutdown";
-const SOCKETS: &str = "sockets come from tidegate-rt, the only door to tokio";
-const TIMERS: &str = "timers come from tidegate-rt, the only door to tokio";
+const SOCKETS: &str = "sockets come from tidegate-rt, the only crate that uses tokio";
+const TIMERS: &str = "timers come from tidegate-rt, the only crate that uses tokio";
 const UNFINISHED: &str = "unfinished code is not committed";
 
 const BANS: &[Ban] = &[
     Ban {
         call: "thread::sleep",
         allowed_in: BLOCKING,
-        reason: "it stalls the loop; wait for an event, or use a timer of tidegate-rt",
+        reason: "it stalls the event loop; wait for an event, or use a timer of tidegate-rt",
     },
     Ban { call: "tokio::spawn", allowed_in: DOOR, reason: TASKS },
     Ban { call: "tokio::task", allowed_in: DOOR, reason: TASKS },
@@ -56,16 +56,16 @@ const BANS: &[Ban] = &[
     Ban { call: "clock_realtime_coarse", allowed_in: DOOR, reason: CLOCK },
     Ban { call: "clock_monotonic", allowed_in: DOOR, reason: CLOCK },
     Ban { call: "clock_monotonic_coarse", allowed_in: DOOR, reason: CLOCK },
-    Ban { call: "todo!", allowed_in: NOBODY, reason: UNFINISHED },
-    Ban { call: "unimplemented!", allowed_in: NOBODY, reason: UNFINISHED },
-    Ban { call: "dbg!", allowed_in: NOBODY, reason: "a leftover of debugging" },
+    Ban { call: "todo!", allowed_in: NO_CRATE, reason: UNFINISHED },
+    Ban { call: "unimplemented!", allowed_in: NO_CRATE, reason: UNFINISHED },
+    Ban { call: "dbg!", allowed_in: NO_CRATE, reason: "a leftover of debugging" },
 ];
 
-/// Names that must not come out of `use tokio::{…}` either.
+/// Names that must not be imported by `use tokio::{…}` either.
 const TOKIO_PARTS: &[(&str, &str)] =
     &[("net", SOCKETS), ("time", TIMERS), ("task", TASKS), ("spawn", TASKS)];
 
-/// Crates through which a request passes: a panic there ends somebody's request.
+/// Crates on the path of a request: a panic there ends a request.
 const REQUEST_PATH: &[&str] = &[
     "tidegate-conf",
     "tidegate-codec",
@@ -82,7 +82,7 @@ const REQUEST_PATH: &[&str] = &[
     "tidegate",
 ];
 
-/// The comment that lets an `unwrap()` stand, on its line or the one above.
+/// The comment that allows an `unwrap()`, on its line or the one above.
 const CANNOT_FAIL: &str = "// cannot fail: ";
 
 pub(super) fn check(source: &Source) -> Vec<Violation> {
@@ -111,7 +111,7 @@ fn banned_in_line(source: &Source, masked: &str) -> Vec<String> {
         .collect()
 }
 
-/// An entry with a slash is the beginning of a path, any other is the name of a member.
+/// An entry with a slash is a path prefix, any other is the name of a member.
 fn is_allowed(source: &Source, allowed_in: &[&str]) -> bool {
     allowed_in.iter().any(|entry| {
         if entry.contains('/') { source.path.starts_with(entry) } else { source.member() == *entry }
@@ -149,7 +149,7 @@ fn check_tokio_import(source: &Source) -> Vec<Violation> {
     violations
 }
 
-/// `unsafe` has one home; everywhere else the compiler is told to refuse it.
+/// `unsafe` is allowed in one crate; all others must have `#![forbid(unsafe_code)]`.
 fn check_unsafe(source: &Source) -> Vec<Violation> {
     const HOME: &str = "tidegate-os";
     if source.member() == HOME {
@@ -177,7 +177,8 @@ fn check_logic(source: &Source) -> Vec<Violation> {
     word_positions(&source.masked, "tokio")
         .map(|position| {
             let line = super::source::line_of(&source.masked, position);
-            let reason = "`tokio` in a logic.rs: decisions are pure, the glue is next door";
+            let reason =
+                "`tokio` in a logic.rs: decisions are pure, waiting belongs in another file";
             Violation::new(&source.path, line, reason.to_owned())
         })
         .collect()

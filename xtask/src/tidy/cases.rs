@@ -1,12 +1,11 @@
-//! What a test must not do: sleep, use a fixed port, be skipped in silence.
+//! Rules for tests: no sleep, no fixed port, no silently ignored test.
 
 use super::Violation;
 use super::source::{Source, word_positions};
 
 const SLEEP: &str = "a test waits for an event with one deadline, it does not sleep";
-const PORT: &str = "a fixed port makes tests fight each other: bind port 0, or use a placeholder";
-const IGNORED: &str =
-    "an ignored test is a forgotten one: mend it, or list the gap with its reason";
+const PORT: &str = "tests with a fixed port conflict: bind port 0, or use a placeholder";
+const IGNORED: &str = "an ignored test gets forgotten: correct it, or list the gap with its reason";
 
 /// Rust tests.
 pub(super) fn check_rust(source: &Source) -> Vec<Violation> {
@@ -47,7 +46,7 @@ pub(super) fn check_markdown(path: &str, text: &str) -> Vec<Violation> {
     violations
 }
 
-/// A call that takes an address and opens a socket; a parser's test may name any port.
+/// Calls that open a socket at an address; a parser's test may name any port.
 fn opens_socket(masked: &str) -> bool {
     ["bind(", "connect(", "listen(", "connect_timeout("].iter().any(|call| masked.contains(call))
 }

@@ -1,30 +1,30 @@
-//! Which crate of the workspace may depend on which: the one table, checked against cargo's own
-//! view of the manifests. Dependencies point downward only.
+//! The allowed dependencies between the crates of the workspace: one table, checked against cargo's
+//! metadata. Dependencies point downward only.
 
 use serde_json::Value;
 
 use super::Violation;
 
-/// One row: a crate and the crates of this workspace that it may name.
+/// One row: a crate and the crates of this workspace on which it may depend.
 pub(super) struct Row {
     pub name: &'static str,
     pub may_depend_on: &'static [&'static str],
-    /// Libraries from outside that it must not name, by their name or its first word.
+    /// External libraries that it must not name, by their name or its first word.
     pub never: &'static [&'static str],
 }
 
-/// A crate without I/O: what would bring a runtime in. It knows no TLS either.
+/// Libraries that a crate without I/O must not use: runtimes, and TLS.
 const NO_RUNTIME: &[&str] = &["tokio", "mio", "async", "futures", "smol", "hyper", "rustls", "aws"];
 
-/// The library of TLS and what it stands on: `tidegate-tls` alone names them.
+/// The TLS library and its own dependencies: only `tidegate-tls` names them.
 const TLS_LIBRARY: &[&str] = &["tokio-rustls", "rustls", "aws"];
 
-/// From the top of the house down: a row names only rows below it.
+/// From the top down: a row names only rows below it.
 pub(super) const TABLE: &[Row] = &[
-    // What applications are made of: nothing but the server.
+    // Applications depend on the server alone.
     Row { name: "tidegate-faults", may_depend_on: &["tidegate"], never: &["tokio"] },
     Row { name: "tidegate-example", may_depend_on: &["tidegate"], never: &["tokio"] },
-    // Components know the interface of WebAssembly, and no server.
+    // Components use the WebAssembly interface, and no server.
     Row { name: "tidegate-faults-wasm", may_depend_on: &[], never: &["tokio"] },
     Row { name: "tidegate-example-wasm", may_depend_on: &[], never: &["tokio"] },
     Row {
@@ -64,7 +64,7 @@ pub(super) const TABLE: &[Row] = &[
         may_depend_on: &[
             "tidegate-gateway",
             "tidegate-plan",
-            // For its module of TLS, which stands in the list with all others.
+            // For its TLS module, which is in the list of all modules.
             "tidegate-front",
             "tidegate-core",
             "tidegate-upstream",
@@ -79,7 +79,7 @@ pub(super) const TABLE: &[Row] = &[
         ],
         never: TLS_LIBRARY,
     },
-    // What passes requests on, and knows none of the other modules.
+    // Gateways, which use none of the other modules.
     Row {
         name: "tidegate-gateway",
         may_depend_on: &[
@@ -95,13 +95,13 @@ pub(super) const TABLE: &[Row] = &[
         ],
         never: TLS_LIBRARY,
     },
-    // Handlers that are components: it runs them, and knows neither the configuration nor exchanges.
+    // Runs handlers that are components, and uses neither the configuration nor exchanges.
     Row {
         name: "tidegate-wasm",
         may_depend_on: &["tidegate-handler", "tidegate-codec", "tidegate-rt"],
         never: TLS_LIBRARY,
     },
-    // What application code sees; it blocks, and needs no runtime for that.
+    // The types of application code, which blocks and needs no runtime.
     Row { name: "tidegate-handler", may_depend_on: &["tidegate-codec"], never: NO_RUNTIME },
     Row {
         name: "tidegate-front",
@@ -127,13 +127,13 @@ pub(super) const TABLE: &[Row] = &[
         ],
         never: TLS_LIBRARY,
     },
-    // Sockets, bytes and settings as values: it serves whatever stands on TLS.
+    // Sockets, bytes and settings as values: usable for any protocol over TLS.
     Row {
         name: "tidegate-tls",
         may_depend_on: &["tidegate-conf", "tidegate-rt", "tidegate-os"],
         never: &[],
     },
-    // From a configuration to what the engine runs.
+    // From a configuration to a plan.
     Row {
         name: "tidegate-plan",
         may_depend_on: &[

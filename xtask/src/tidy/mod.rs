@@ -1,7 +1,7 @@
-//! `cargo xtask tidy`: the rules of the house that a compiler does not know.
+//! `cargo xtask tidy`: rules of the project that the compiler does not check.
 //!
 //! Each rule is a function from text to violations and has a sample that breaks it in `tests.rs`.
-//! This file reads the repository, calls them all, and prints what they found.
+//! This file reads the repository, calls all rules, and prints the violations.
 
 mod calls;
 mod cases;
@@ -26,7 +26,7 @@ use source::Source;
 pub(crate) struct Violation {
     /// From the repository's root.
     pub path: String,
-    /// From 1; 0 when the whole file is meant.
+    /// From 1; 0 for the whole file.
     pub line: usize,
     pub reason: String,
 }
@@ -61,7 +61,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
         println!("{violation}");
     }
     match violations.len() {
-        0 => println!("tidy: nothing to complain about"),
+        0 => println!("tidy: no violations"),
         count => println!("tidy: {count} broken rules"),
     }
     Ok(violations.is_empty())
@@ -136,11 +136,11 @@ fn read_texts(root: &Path) -> Result<Vec<(String, String)>, String> {
     )?;
     let mut files = Vec::new();
     for path in listing.split('\0').filter(|path| !path.is_empty()) {
-        // Seeds are whatever bytes a fuzzer likes; lock files are cargo's.
+        // Seeds have arbitrary bytes; lock files are cargo's.
         if path.starts_with("fuzz/seeds/") || path.ends_with("Cargo.lock") {
             continue;
         }
-        // A file that is deleted but not yet committed, or that is not text, is nobody's mistake.
+        // A file that is deleted but not yet committed, or that is not text, is skipped.
         if let Ok(text) = std::fs::read_to_string(root.join(path)) {
             files.push((path.to_owned(), text));
         }

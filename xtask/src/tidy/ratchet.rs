@@ -1,14 +1,14 @@
 //! `xtask/ratchet.toml`: files and functions that are longer than the limit, with their size.
 //!
 //! An entry may only shrink. One that grew fails, one that shrank fails until it is lowered, and
-//! one that is no longer needed fails until it is removed: so the list only gets shorter, and
-//! nobody has to remember to make it so.
+//! one that is no longer needed fails until it is removed: so the list only gets shorter
+//! without a reminder.
 
 use std::collections::BTreeMap;
 
 use super::Violation;
 
-/// Where the list lives, from the repository's root.
+/// Path of the list, from the repository's root.
 pub(super) const PATH: &str = "xtask/ratchet.toml";
 
 const HEADER: &str = "\
@@ -16,7 +16,7 @@ const HEADER: &str = "\
 # Entries only shrink: `cargo xtask tidy --update-ratchet` lowers and removes them.
 ";
 
-/// What is measured, and by which key it is listed: a file's path, or `path::function`.
+/// Sizes by key: a file's path, or `path::function`.
 pub(super) type Sizes = BTreeMap<String, usize>;
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) struct Ratchet {
 }
 
 impl Ratchet {
-    /// Reads the small part of TOML that `render` writes.
+    /// Parses the subset of TOML that `render` writes.
     pub(super) fn parse(text: &str) -> Result<Ratchet, String> {
         let mut ratchet = Ratchet::default();
         let mut section = None;
@@ -60,7 +60,7 @@ impl Ratchet {
         text
     }
 
-    /// The list as it should be now. Without `add`, entries are only lowered or removed.
+    /// Returns the updated list. Without `add`, entries are only lowered or removed.
     pub(super) fn updated(&self, now: &Ratchet, add: bool) -> Ratchet {
         Ratchet {
             files: updated(&self.files, &now.files, add),
@@ -69,7 +69,7 @@ impl Ratchet {
     }
 }
 
-/// Compares what is over the limit now with what is listed.
+/// Compares the sizes over the limit with the list.
 pub(super) fn compare(
     what: &str,
     limit: impl Fn(&str) -> usize,

@@ -1,4 +1,4 @@
-//! How long a file and a function may be. A reader should see a function whole, and know a file.
+//! Limits of the length of files and functions, so that a function fits a screen and a file can be read at once.
 
 use super::Violation;
 use super::ratchet::{self, Ratchet};
@@ -8,7 +8,7 @@ pub(super) const PRODUCT_FILE_LINES_MAX: usize = 500;
 pub(super) const TEST_FILE_LINES_MAX: usize = 800;
 pub(super) const FUNCTION_LINES_MAX: usize = 70;
 
-/// Everything that is over its limit now, in the shape of the ratchet file.
+/// Returns all files and functions over the limit, in the form of the ratchet file.
 pub(super) fn oversized(sources: &[Source]) -> Ratchet {
     let mut now = Ratchet::default();
     for source in sources {
@@ -54,7 +54,7 @@ fn file_limit(kind: Kind) -> usize {
     }
 }
 
-/// The line where the function named in a violation begins.
+/// Returns the first line of the function of a violation.
 fn first_line(sources: &[Source], violation: &Violation) -> Option<usize> {
     let source = sources.iter().find(|source| source.path == violation.path)?;
     let name = violation.reason.split("::").nth(1)?.split('`').next()?;

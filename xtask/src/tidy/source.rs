@@ -1,16 +1,16 @@
-//! A Rust source file as the rules see it: with comments and literals blanked, and test code marked.
+//! A Rust source file for the rules: with comments and literals blanked, and test code marked.
 //!
-//! This is no parser. It knows enough of Rust's lexical rules that a brace in a string, a comment
+//! This is not a parser. It implements the lexical rules of Rust by which a brace in a string, a comment
 //! or a character literal is never taken for a brace of the program.
 
-/// What a file is for; the rules differ.
+/// The kind of a file; the rules differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Product,
     Test,
 }
 
-/// One Rust file, read once and handed to every rule.
+/// One Rust file, read once and passed to every rule.
 pub(super) struct Source {
     /// Path from the repository's root, with `/` on every system.
     pub path: String,
@@ -92,7 +92,7 @@ pub(super) fn functions(masked: &str) -> Vec<Function> {
     found
 }
 
-/// Byte offsets at which `word` stands alone, not as a part of a longer name.
+/// Returns the byte offsets of `word` as a whole word, not as a part of a longer name.
 pub(super) fn word_positions<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let is_name = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
     text.match_indices(word).map(|(position, _)| position).filter(move |&position| {

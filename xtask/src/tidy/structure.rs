@@ -9,23 +9,23 @@ use std::collections::BTreeMap;
 use super::Violation;
 use super::source::{Kind, Source};
 
-/// Files that a circle of imports may have.
+/// Largest number of files in a circle of imports.
 const CIRCLE_FILES_MAX: usize = 8;
 
-/// The share of the product's lines that one crate may have, in hundredths.
+/// Largest share of the product's lines in one crate, in percent.
 const SHARE_MAX: usize = 25;
 
-/// Booleans that all parts of an exchange may have together; each says in its comment why it is none of an enum.
+/// Largest number of booleans in all parts of an exchange; the comment of each says why it is not an enum.
 const EXCHANGE_BOOLEANS_MAX: usize = 6;
 
-/// Where the parts of an exchange are.
+/// The directory of the parts of an exchange.
 const EXCHANGE: &str = "crates/tidegate-core/src/exchange";
 
-/// Crates that are tests and tools, and no product.
+/// Crates for tests and tools, which are not part of the product.
 const NO_PRODUCT: [&str; 4] =
     ["tidegate-bench", "tidegate-testkit", "tidegate-faults", "tidegate-faults-wasm"];
 
-/// What is measured of one crate.
+/// The measures of one crate.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Crate {
     /// Lines of product code, and of tests.
@@ -80,7 +80,7 @@ pub(super) fn exchange_booleans(sources: &[Source]) -> usize {
     fields.count()
 }
 
-/// The rules over what was measured.
+/// Checks the measures.
 pub(super) fn check(crates: &BTreeMap<String, Crate>, booleans: usize) -> Vec<Violation> {
     let mut violations = Vec::new();
     let all: usize = crates.values().map(|found| found.lines).sum();
@@ -106,7 +106,7 @@ pub(super) fn check(crates: &BTreeMap<String, Crate>, booleans: usize) -> Vec<Vi
     violations
 }
 
-/// The figures as a table.
+/// Returns the figures as a table.
 pub(super) fn table(crates: &BTreeMap<String, Crate>, booleans: usize) -> String {
     let all = crates.values().map(|found| found.lines).sum::<usize>().max(1);
     let mut rows = vec![format!(

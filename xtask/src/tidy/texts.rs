@@ -1,4 +1,4 @@
-//! Rules about text: each file says what it is for, no file knows whose machine it was written on,
+//! Rules about text: each file states its purpose, no file has a path of a developer's machine,
 //! and the changelog has one form.
 
 use super::Violation;
@@ -21,7 +21,7 @@ const CHANGELOG_AREAS: &[&str] = &[
     "Tests and tools",
 ];
 
-/// The first line of a Rust file tells what the file is for.
+/// Checks that a Rust file begins with a comment about its purpose.
 pub(super) fn check_header(source: &Source) -> Option<Violation> {
     let first = source.text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
     let says = first.strip_prefix("//!").is_some_and(|words| !words.trim().is_empty());
@@ -29,9 +29,9 @@ pub(super) fn check_header(source: &Source) -> Option<Violation> {
     (!says).then(|| Violation::new(&source.path, 1, reason.to_owned()))
 }
 
-/// Absolute paths of a developer's machine: the checkout's own directory, or somebody's home.
+/// Finds absolute paths of a developer's machine: the checkout's own directory, or a home directory.
 pub(super) fn check_machine_paths(path: &str, text: &str, checkout: &str) -> Vec<Violation> {
-    // A checkout directly under the root (`/src`) is too common a word to look for.
+    // A checkout directly under the root (`/src`) is too common a word to search for.
     let checkout = (checkout.matches('/').count() >= 2).then_some(checkout);
     let mut violations = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -138,16 +138,16 @@ fn names_directory(line: &str, directory: &str) -> bool {
 }
 
 fn names_home(line: &str) -> bool {
-    // Joined here, so that this file does not name what it looks for.
+    // Joined here, so that this file does not contain the searched text.
     let homes = [["/ho", "me/"].concat(), ["/Use", "rs/"].concat()];
-    let somebody = homes.iter().any(|home| {
+    let in_home = homes.iter().any(|home| {
         line.match_indices(home.as_str()).any(|(at, _)| {
             begins_path(line, at)
                 && line[at + home.len()..].starts_with(|c: char| c.is_ascii_alphabetic())
         })
     });
     let root_dot = ["/ro", "ot/."].concat();
-    somebody || line.match_indices(root_dot.as_str()).any(|(at, _)| begins_path(line, at))
+    in_home || line.match_indices(root_dot.as_str()).any(|(at, _)| begins_path(line, at))
 }
 
 /// A path on a machine begins after a space, a quotation mark or the like, not within a URL.

@@ -1,9 +1,9 @@
-//! Rules about language: words that a reader of nginx's manual or the RFCs does not know here have a standard one,
-//! and subjects of commits fit into a list.
+//! Rules about language: private words are replaced by those of nginx's manual and the RFCs, and subjects of commits
+//! are short.
 
 use super::Violation;
 
-/// Words that are not used, and the ones that are; see `docs/GLOSSARY.md`. Compared without regard to case, with a
+/// Refused words and their replacements; see `docs/GLOSSARY.md`. Compared without regard to case, with a
 /// plural `s`, in names as well.
 const REPLACED: &[(&str, &str)] = &[
     ("folder", "directory"),
@@ -20,7 +20,7 @@ const SUBJECT_CHARACTERS_MAX: usize = 72;
 /// Subjects of commits from here on are checked.
 pub(super) const SUBJECTS_SINCE: &str = "2026-11-24T21:00:00Z";
 
-/// Each private word of a text. Names of identifiers are taken apart at `_` and capitals.
+/// Finds each refused word of a text. Identifiers are split at `_` and capitals.
 pub(super) fn check(path: &str, text: &str) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (index, line) in text.lines().enumerate() {
@@ -37,7 +37,7 @@ pub(super) fn check(path: &str, text: &str) -> Vec<Violation> {
     violations
 }
 
-/// The words of a line in small letters: `IdleCrowd` and `idle_crowd` have two.
+/// Returns the words of a line in lower case: `IdleCrowd` and `idle_crowd` have two.
 fn words(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut before = ' ';
@@ -56,7 +56,7 @@ fn words(line: &str) -> Vec<String> {
     words
 }
 
-/// Subjects that are too long, of lines of hash and subject.
+/// Finds subjects that are too long, in lines of hash and subject.
 pub(super) fn check_subjects(log: &str) -> Vec<Violation> {
     let long = log.lines().filter_map(|line| line.split_once(' ')).filter(|(_, subject)| {
         subject.chars().count() > SUBJECT_CHARACTERS_MAX && !subject.starts_with("Merge ")

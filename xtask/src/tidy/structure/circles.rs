@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Which file names which others.
+/// The imports of each file.
 pub(super) type Graph = BTreeMap<String, Vec<String>>;
 
 /// The members of the largest circle, sorted; none where no two files reach each other.
@@ -26,10 +26,10 @@ pub(super) fn largest(graph: &Graph) -> Vec<String> {
 
 struct Walk<'a> {
     graph: &'a Graph,
-    /// When a file was met, and the earliest one that it reaches.
+    /// The visiting order of a file, and the earliest file that it reaches.
     order: BTreeMap<&'a str, usize>,
     earliest: BTreeMap<&'a str, usize>,
-    /// Met, and of no circle yet.
+    /// Visited, and not assigned to a circle yet.
     open: Vec<&'a str>,
     largest: Vec<&'a str>,
 }

@@ -1,6 +1,6 @@
-//! Which files of a crate name which others: by `use`, and by paths that begin with `crate`, `super` or `self`.
+//! The imports between the files of a crate: by `use`, and by paths that begin with `crate`, `super` or `self`.
 //!
-//! The root file of a crate is its list of modules and re-exports, and no member of a circle. Test code counts nothing.
+//! The root file of a crate is its list of modules and re-exports, and not a member of a circle. Test code does not count.
 
 use super::super::source::Source;
 use super::circles::Graph;
@@ -32,7 +32,7 @@ fn product_text(source: &Source) -> String {
     lines.flat_map(|(_, masked, _)| [masked, "\n"]).collect()
 }
 
-/// The module that a path means, seen from another one.
+/// Returns the module of a path, relative to another one.
 fn target(graph: &Graph, from: &str, path: &[String]) -> Option<String> {
     let mut at: Vec<&str> = from.split('/').collect();
     let mut rest = path;
@@ -48,7 +48,7 @@ fn target(graph: &Graph, from: &str, path: &[String]) -> Option<String> {
                 rest = &rest[1..];
             }
         }
-        // A module of one's own.
+        // A submodule.
         first if graph.contains_key(&format!("{from}/{first}")) => {}
         _ => return None,
     }
@@ -56,7 +56,7 @@ fn target(graph: &Graph, from: &str, path: &[String]) -> Option<String> {
     (1..=at.len()).rev().map(|words| at[..words].join("/")).find(|name| graph.contains_key(name))
 }
 
-/// All paths of a masked text: those of `use`, its braces spelt out, and those in the code.
+/// Returns all paths of a masked text: those of `use`, with expanded braces, and those in the code.
 pub(super) fn paths(masked: &str) -> Vec<Vec<String>> {
     let mut found = Vec::new();
     let mut code = String::new();
@@ -81,7 +81,7 @@ pub(super) fn paths(masked: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// What stands before the next `use`, its tree, and what is behind it.
+/// Returns the text before the next `use`, its tree, and the text after it.
 fn next_use(text: &str) -> Option<(&str, &str, &str)> {
     let begin = super::super::source::word_positions(text, "use").next()?;
     let end = begin + text[begin..].find(';')?;
