@@ -3,6 +3,7 @@
 //!
 //! [`run_cases`] is the one entry; the binary `tidegate-cases` calls it.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod bell;
 pub mod case;
@@ -46,15 +47,15 @@ use std::str::FromStr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// All waiting of one case ends after this time. A case that holds takes a fraction of a second.
+/// The deadline of all waits of one case. A passing case takes a fraction of a second.
 pub const CASE_TIME: Duration = Duration::from_secs(30);
 
 /// A server that cases run against.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum World {
-    /// Our binary.
+    /// Tidegate's binary.
     Tidegate,
-    /// Our binary for Windows, under Wine.
+    /// Tidegate's binary for Windows, under Wine.
     Windows,
     /// Genuine nginx, the reference for cases.
     Nginx,
