@@ -42,10 +42,13 @@ const REPAIRS_MAX: usize = 16;
 /// The options of a run.
 #[derive(Debug, Clone)]
 pub struct ConfigurationsOptions {
+    /// The list, in tab-separated rows.
     pub list: PathBuf,
     /// The directory with the repositories.
     pub mirrors: PathBuf,
+    /// The reference server.
     pub nginx: Program,
+    /// The server under test.
     pub tidegate: Program,
     /// Only rows whose `repository path` contains this.
     pub filter: String,

@@ -21,6 +21,7 @@ use crate::torture::server::{Server, pause};
 pub struct RestartOptions {
     /// The server's binary, which the group's servers are as well.
     pub binary: PathBuf,
+    /// Length of the run.
     pub time: Duration,
     /// Time between a start and the next kill.
     pub pause: Duration,
@@ -31,7 +32,9 @@ pub struct RestartOptions {
 /// The results of a run.
 #[derive(Debug, Clone, Default)]
 pub struct RestartReport {
+    /// Number of kills.
     pub kills: u32,
+    /// Number of correct responses.
     pub responses: u64,
     /// The first missing or wrong responses.
     pub mistakes: Vec<String>,
