@@ -29,7 +29,7 @@ struct Row {
     name: String,
     /// Contexts of nginx's list.
     contexts: Vec<String>,
-    /// Contexts in which the server knows the directive.
+    /// Contexts in which the server has the directive.
     known: Vec<String>,
 }
 
@@ -87,7 +87,7 @@ fn rows(list: &str) -> Vec<Row> {
     whole.collect()
 }
 
-/// Whether the server knows a directive in a context.
+/// Whether the server has a directive in a context.
 fn knows(
     program: &Path,
     directory: &Path,

@@ -1,6 +1,6 @@
 //! Tasks of the project, started as `cargo xtask TASK`.
 //!
-//! - `tidy` checks what the compiler does not: sizes, dependency edges, forbidden calls.
+//! - `tidy` checks rules beyond the compiler's: sizes, dependency edges, forbidden calls.
 //! - `directives` writes the table of nginx's directives by running the server.
 //! - `docs` writes the reference of directives, which the server prints.
 //! - `mistakes` shows the diagnostics of the server and of nginx for typical mistakes.

@@ -74,7 +74,7 @@ pub(crate) enum Sharing {
 #[derive(Clone, Debug)]
 pub(crate) struct Setup<'a> {
     pub scenario: Scenario,
-    /// The prefix directory; everything that the server writes goes below it.
+    /// The prefix directory; the server writes only below it.
     pub directory: &'a Path,
     pub listen: SocketAddr,
     pub origin: SocketAddr,

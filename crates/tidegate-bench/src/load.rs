@@ -65,7 +65,7 @@ pub(crate) enum LossPolicy {
     /// As an error.
     Count,
     /// It is sent again over a new connection, as clients do (RFC 9112 section 9.3.1), at most
-    /// [`RETRIES_MAX`] times. Its latency goes on from the first time.
+    /// [`RETRIES_MAX`] times. Its latency counts from the first time.
     Retry,
 }
 
@@ -78,7 +78,7 @@ pub(crate) enum Mode {
     Close,
 }
 
-/// The end of a run: whichever comes first.
+/// The end of a run: the first of these bounds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bound {
     pub duration: Duration,

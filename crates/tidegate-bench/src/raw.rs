@@ -224,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    /// A loop that goes on until the tests end.
+    /// A loop that runs until the tests end.
     fn start(reply: Reply) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

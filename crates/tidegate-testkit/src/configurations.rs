@@ -58,7 +58,7 @@ pub struct ConfigurationsOptions {
     pub standard: PathBuf,
     /// User and group of the workers, where the harness is root.
     pub user: Option<String>,
-    /// Leave the scratch directories behind.
+    /// Whether the scratch directories are kept.
     pub keep: bool,
 }
 

@@ -19,7 +19,7 @@ const FIRST_DATAGRAMS: u64 = 1000;
 /// Longest time until a thread detects the end of the flood, where a shutdown does not.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// A flood that goes on until this is dropped.
+/// A flood that runs until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Flood {
     stream: Stream,

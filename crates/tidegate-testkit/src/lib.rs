@@ -102,7 +102,7 @@ pub struct Options {
     pub filter: String,
     /// Directory of nginx's loadable modules.
     pub modules: String,
-    /// Leave the directories of cases behind.
+    /// Whether the directories of cases are kept.
     pub keep: bool,
     /// Whether failed cases run once more after all others, alone.
     pub again: bool,

@@ -167,7 +167,7 @@ impl Origin {
 
 fn accepting(listener: TcpListener, state: Arc<State>) -> JoinHandle<()> {
     std::thread::spawn(move || {
-        // Connections outlive the listener when the origin goes down; they end by shutdown.
+        // Connections outlive the listener when the origin stops listening; they end by shutdown.
         for number in 0_u64.. {
             let Ok((stream, _)) = listener.accept() else { break };
             if state.down.load(Ordering::SeqCst) {

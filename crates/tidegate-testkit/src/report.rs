@@ -10,7 +10,7 @@ use std::time::Duration;
 pub enum Outcome {
     /// All lines held.
     Passed,
-    /// With what was expected, what was found, and the logs.
+    /// With the expected and the actual result, and the logs.
     Failed(String),
     /// With the reason that the case gives.
     Skipped(String),

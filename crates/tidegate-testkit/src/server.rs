@@ -75,7 +75,7 @@ impl Program {
         format!("{drive}{}", path.display())
     }
 
-    /// Starts the server, some of whose calls may fail; its output goes to `output.log`.
+    /// Starts the server, some of whose calls may fail; its output is in `output.log`.
     pub fn start(
         &self,
         directory: &Path,

@@ -284,7 +284,7 @@ pub(crate) struct Message {
     pub trailers: Vec<(String, Vec<u8>)>,
     /// Body so far, without framing.
     pub body: Vec<u8>,
-    /// What is left of the body.
+    /// The remaining part of the body.
     pub framing: Framing,
 }
 

@@ -125,7 +125,7 @@ fn the_ratchet_file_is_read_as_written() {
     }
 }
 
-/// What `cargo metadata` prints, cut down to what the rule reads.
+/// The output of `cargo metadata`, reduced to the fields that the rule reads.
 fn metadata(dependencies: &[(&str, &str, Option<&str>)]) -> String {
     let mut names: Vec<&str> = edges::TABLE.iter().map(|row| row.name).collect();
     names.extend(dependencies.iter().map(|(from, ..)| *from));

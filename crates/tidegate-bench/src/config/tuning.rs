@@ -26,7 +26,7 @@ pub(crate) struct Knobs {
     pub reuseport: bool,
     /// An `upstream` block in place of an address.
     pub upstream: bool,
-    /// `keepalive 32` with 2000 requests, and what the protocol needs for it.
+    /// `keepalive 32` with 2000 requests, and the directives that it needs.
     pub keepalive: bool,
     /// Two servers in the block.
     pub second: bool,

@@ -22,7 +22,7 @@ pub(crate) struct Outcome {
     /// From the first request to the last response.
     pub elapsed: Duration,
     pub latency: Histogram,
-    /// The first error in words.
+    /// A description of the first error.
     pub first_error: Option<String>,
     /// When the first [`LOSSES_MAX`] errors happened, and which they were.
     pub losses: Vec<(Instant, Loss)>,

@@ -216,7 +216,7 @@ impl Serving {
         prepared
     }
 
-    /// Writes what is due of the response in progress.
+    /// Writes the due part of the response in progress.
     fn send(&mut self, index: usize) -> ConnectionAction {
         let Some(Some(connection)) = self.connections.get_mut(index) else {
             return ConnectionAction::Keep;
@@ -272,7 +272,7 @@ impl Serving {
 }
 
 impl Sending {
-    /// Writes what is due; true when the socket took less.
+    /// Writes the due bytes; true when the socket accepted less.
     fn write_due(&mut self, stream: &mut TcpStream) -> io::Result<bool> {
         let now = Instant::now();
         let due = self.due(now);
@@ -295,7 +295,7 @@ impl Sending {
         Ok(self.written < due)
     }
 
-    /// Bytes (head included) that may have left by now. The head goes at once.
+    /// Returns the number of bytes (head included) that are due. The head is due at once.
     fn due(&self, now: Instant) -> usize {
         let ResponseKind::Slow { bytes, chunks, duration, eager, .. } = self.prepared.kind else {
             return self.prepared.bytes.len();

@@ -6,7 +6,7 @@ use super::{HEAD_BYTES_MAX, ResponseError};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Chunked {
     state: State,
-    /// Of the chunk in progress: its size as read so far, then what is left of it.
+    /// The size of the chunk in progress as read so far, then its remaining bytes.
     left: u64,
     digits: u32,
     /// Bytes of extensions and trailers, which are skipped.
@@ -33,7 +33,7 @@ impl Chunked {
     /// Takes the bytes of one read; `data` gets the decoded ones in order.
     ///
     /// # Errors
-    /// What is not the coding, and bytes past its end.
+    /// Invalid framing, and bytes past its end.
     pub(super) fn feed(
         &mut self,
         mut bytes: &[u8],

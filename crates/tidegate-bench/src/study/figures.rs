@@ -52,7 +52,7 @@ pub(crate) struct Figures {
     pub client_megabits_per_second: f64,
     /// Mean over all bytes of the time between the client's request and the byte's arrival.
     pub byte_wait_seconds: f64,
-    /// What it would be straight from the origin: mean over a file's bytes of the time between the
+    /// The same directly from the origin: mean over a file's bytes of the time between the
     /// request to the origin and the sending of the byte.
     pub origin_byte_wait_seconds: f64,
     pub first_byte_seconds: f64,

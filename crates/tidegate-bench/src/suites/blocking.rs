@@ -82,13 +82,13 @@ pub(crate) const CASES: [Case; 7] = [
 
 /// At least twice the rate of nginx with php-fpm, so at most half its cost.
 const DOCUMENT_COST_RATIO: f64 = 0.5;
-/// At least 0.60 of the rate of `return`: its rate by the handler's.
+/// At least 0.60 of the rate of `return`: its rate divided by the handler's.
 const RETURN_BY_DOCUMENT: Limit = Limit::MedianAtMost(1.67);
-/// Processor time of the server for a page of php-fpm, by that of nginx with its defaults.
+/// Processor time of the server for a page of php-fpm, divided by that of nginx with its defaults.
 const GATEWAY_COST_RATIO: f64 = 0.70;
-/// At least 8.6 times the rate of Apache with mod_php: its rate by ours.
+/// At least 8.6 times the rate of Apache with mod_php: its rate divided by Tidegate's.
 const APACHE_BY_DOCUMENT: Limit = Limit::MedianAtMost(0.116);
-/// Static latency with blocking load by that without.
+/// Static latency with blocking load divided by that without.
 const ISOLATION: Limit = Limit::MedianAtMost(1.3);
 
 const LATENCIES: [Measure; 5] = [
@@ -370,7 +370,7 @@ fn gateway(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, Str
     Ok(sample)
 }
 
-/// A small file's latency alone, then while `work` goes on in a separate thread until it is stopped.
+/// Measures a small file's latency alone, then while `work` runs in a separate thread until it is stopped.
 fn beside(
     context: &Context,
     binary: &Binary,

@@ -14,7 +14,7 @@ use crate::config::{FIXED_BODY, Scenario};
 use crate::response::{Progress, ResponseReader};
 use crate::server::{Binary, Server};
 
-/// What the case reports.
+/// The measures of the case.
 pub(super) const MEASURES: [Measure; 3] = [
     Measure::new("memory per connection", "B", 0),
     Measure::new("memory before", "KiB", 0),

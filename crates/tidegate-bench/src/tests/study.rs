@@ -223,7 +223,7 @@ fn an_eager_origin_sends_its_first_part_at_once() {
     let traces = origin.take_traces();
     let [trace] = &traces[..] else { panic!("one request: {traces:?}") };
     let second = trace.sent.iter().find(|(_, bytes)| *bytes > 100).expect("a second part");
-    // One part more than the schedule's, which may have gone on if the origin was held up.
+    // One part more than the schedule's, which may have continued if the origin was delayed.
     let (at, bytes) = trace.sent[0];
     let due = parts_due(at - trace.begun, Duration::from_millis(100), 10);
     assert_eq!(bytes, 100 * (due + 1).min(10));

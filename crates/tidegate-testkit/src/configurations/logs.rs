@@ -32,7 +32,7 @@ impl Logs {
         let mut logs = BTreeMap::new();
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
             let text = std::fs::read(entry.path()).unwrap_or_default();
-            // Line ends within a line are blanks in ours, lest a request writes lines of its own.
+            // Line ends within a line are blanks in Tidegate's log, so that a request cannot write lines of its own.
             let text = String::from_utf8_lossy(&text).replace("\r\n", "  ").replace('\r', " ");
             let lines: Vec<String> =
                 whole_lines(&text).filter_map(|line| common_line(line, ports)).collect();
@@ -47,7 +47,7 @@ impl Logs {
 /// The begin of a line of an error log: time, level, and the numbers of process and connection.
 const ERROR_BEGIN: &str = r"^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[(\w+)\] \d+#\d+: (\*\d+ )?";
 
-/// The lines of a log. In an error log, what does not begin like one of its lines goes on with a message that has line
+/// Returns the lines of a log. In an error log, a line without the usual begin continues a message that has line
 /// ends within (nginx's at the level `debug`).
 fn whole_lines(text: &str) -> impl Iterator<Item = &str> {
     let is_error_log = text.lines().next().is_some_and(|line| found(line, ERROR_BEGIN));

@@ -132,7 +132,7 @@ impl fmt::Display for Outcome {
 /// The result of the list.
 #[derive(Debug)]
 pub struct ConfigurationsReport {
-    /// One for each configuration, in the order of the list.
+    /// One for each configuration, sorted by name.
     pub outcomes: Vec<Outcome>,
 }
 

@@ -4,7 +4,7 @@
 //! assert_eq!(samples("^/a(b|c)$"), ["/ab", "/ac"]);
 //! ```
 
-/// Variants that are tried of one expression: each takes other alternatives, and leaves out or takes what is optional.
+/// Number of tried variants of one expression: each has other alternatives, with or without optional parts.
 const VARIANTS: usize = 4;
 
 /// Repetitions that are written out at most, whatever the expression asks for.

@@ -14,7 +14,7 @@ use crate::probe::{self, Failure, Response};
 use crate::server::{Binary, Death, Server};
 use crate::statistics::Limit;
 
-/// What the case reports. Connections that were open when the worker died are expected to break;
+/// The measures of the case. Connections that were open when the worker died are expected to break;
 /// "unexplained" are failures of any others.
 pub(super) const MEASURES: [Measure; 11] = [
     Measure::new("first correct response", "ms", 1),

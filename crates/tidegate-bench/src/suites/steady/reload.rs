@@ -17,7 +17,7 @@ use crate::probe::{self, Failure};
 use crate::server::{Binary, Job, Server};
 use crate::statistics::{Limit, Spread};
 
-/// What the case reports. Memory is that of the worker processes.
+/// The measures of the case. Memory is that of the worker processes.
 pub(crate) const MEASURES: [Measure; 14] = [
     Measure::new("failed requests", "", 0).required(Limit::Exactly(0.0)),
     Measure::new("reconnects", "", 0).required(Limit::Exactly(0.0)),

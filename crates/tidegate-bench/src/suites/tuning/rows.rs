@@ -64,7 +64,7 @@ const fn target(name: &'static str, about: &'static str, kind: Kind) -> Case {
     case(name, about, Section::Targets, kind)
 }
 
-/// The suite's table. Gains of the study are given where a row of it is one of ours.
+/// The suite's table. Gains of the study are given where it has the same row.
 #[rustfmt::skip]
 pub(crate) const CASES: [Case; 36] = [
     Case { published: Some(673.0), ..case("direct", "no proxy: straight to the backend", Section::Proxy, Kind::Direct) },
