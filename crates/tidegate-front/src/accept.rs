@@ -1,4 +1,4 @@
-//! From a listening socket to connections.
+//! Accepts connections from a listening socket.
 
 use std::cell::Cell;
 use std::io;
@@ -17,13 +17,14 @@ use crate::listener::ListenerRef;
 use crate::session;
 use crate::start::{self, AcceptedConnection};
 
-/// Connections accepted at one turn with `multi_accept`: others must get their turn too.
+/// Connections accepted in one event-loop iteration with `multi_accept`: other tasks must run in between.
 const ACCEPT_BATCH: usize = 64;
-/// Pause after running out of descriptors, as in nginx.
+/// Pause after an accept failed for want of descriptors, as in nginx.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(500);
 
-/// Accepts connections, and begins to serve them on this thread, until it is dropped; those that it has begun go on then.
-/// `address` finds the listener again in each new plan, whether it is one of `http` or of `stream`.
+/// Accepts connections and starts to serve them on this thread until the future is dropped; connections that were
+/// accepted by then continue. `address` finds the listener again in each new plan, whether it belongs to `http` or to
+/// `stream`.
 ///
 /// It waits while `worker_connections` are in use, and takes no more of a batch than `multi_accept` says. Without
 /// descriptors it closes idle connections, or waits for half a second.
@@ -53,10 +54,10 @@ pub async fn accept_connections(front: Rc<Front>, listener: Rc<Listener>, addres
     }
 }
 
-/// Whether a thread that took so many connections in this turn takes another one at once (`multi_accept`).
-/// What it leaves is there for any thread, and for itself in its next turn.
+/// Whether a thread that accepted `taken` connections in this event-loop iteration accepts another one at once
+/// (`multi_accept`). The rest stays in the queue for any thread, and for this one in its next iteration.
 fn takes_more(front: &Front, taken: usize) -> bool {
-    // Not held while waiting: an idle listener must not keep an old generation.
+    // Not held while waiting: an idle listener must not keep an old generation alive.
     let main = &front.plan().main;
     main.multi_accept
         && taken < ACCEPT_BATCH
@@ -64,14 +65,14 @@ fn takes_more(front: &Front, taken: usize) -> bool {
         && !front.is_ahead()
 }
 
-/// Waits while `worker_connections` are in use. Once a client waits for one, idle connections are closed to make room:
-/// not before, since each of them may be about to ask for something.
+/// Waits while `worker_connections` are in use. Once a client waits for a connection, idle connections are closed to
+/// make room: not before, since each of them may be about to send a request.
 ///
 /// Invariant: the wait for room begins before the count is read, so that a connection which ends in between is not
 /// missed. Dropped at an await it leaves nothing behind. Source: `worker_connections`.
 ///
 /// # Errors
-/// The loop is ending.
+/// The event loop is ending.
 async fn wait_for_room(front: &Rc<Front>, listener: &Listener) -> io::Result<()> {
     loop {
         let room = front.room.notified();
@@ -130,8 +131,8 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
     }
 }
 
-/// What a listener on a loopback address says for all its connections is said for each here, when only the
-/// connection tells where it comes from.
+/// Turns off the socket's pacing for a connection from a loopback address to a wildcard listener. A listener on a
+/// loopback address has done that for all of its connections.
 fn spare_pacing(stream: &Stream, listener: &Address, local: &Address, peer: &Address) {
     if let (Address::Inet(listener), Address::Inet(local), Address::Inet(peer)) =
         (listener, local, peer)
@@ -141,7 +142,7 @@ fn spare_pacing(stream: &Stream, listener: &Address, local: &Address, peer: &Add
     }
 }
 
-/// The local address: asked from the system only for sockets that listen on all addresses.
+/// Returns the local address. It is read from the system only for sockets that listen on all addresses.
 fn local_address(stream: &Stream, listener: &Address) -> Address {
     match listener {
         Address::Inet(address) if address.ip().is_unspecified() => match stream.local_addr() {

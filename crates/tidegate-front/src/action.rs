@@ -1,30 +1,30 @@
-//! How a connection goes on, as a protocol's driver tells those who have the connection.
+//! How a connection continues after its requests: the value that a protocol's driver returns to the connection's task.
 
 use std::time::Duration;
 
 use tidegate_core::LocalFuture;
 use tidegate_core::settings::Settings;
 
-/// How the connection goes on after its requests so far.
+/// How a connection continues after its requests so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionAction {
-    /// Wait for the next request without any memory.
+    /// Waits for the next request without any buffer.
     Idle,
     /// The next request has begun to arrive.
     Next,
-    /// Close; what the client may still send was not read.
+    /// Closes; what the client may still send has not been read.
     Linger(Linger),
     Close,
-    /// Close without a word (`reset_timedout_connection`).
+    /// Closes with a reset (`reset_timedout_connection`).
     Reset,
 }
 
-/// How long is read on before a connection is closed, as the request's location says.
+/// How long a connection is read on before it is closed, as the request's location configures it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Linger {
-    /// `lingering_time`: in all.
+    /// `lingering_time`: the total.
     pub time: Duration,
-    /// `lingering_timeout`: for the next bytes.
+    /// `lingering_timeout`: the wait for the next bytes.
     pub wait: Duration,
 }
 
@@ -41,6 +41,6 @@ pub(crate) type Serving = LocalFuture<'static, ConnectionAction>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServeResult {
     Closed,
-    /// It is idle and shall wait without a task.
+    /// The connection is idle and is to wait without a task.
     Parked,
 }

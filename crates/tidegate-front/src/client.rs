@@ -1,5 +1,5 @@
-//! The client of a request whose connection serves one at a time (HTTP/1). Streams of a shared connection are clients
-//! of their own kind.
+//! The client of a request on a connection that serves one request at a time (HTTP/1). The streams of a shared
+//! connection have a client type of their own.
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -13,24 +13,24 @@ use tidegate_core::client::{CancelCode, Client};
 
 use crate::link::Link;
 
-/// What a request has of its connection. Its memory goes from one connection to the next ([`crate::serve::scratch`])
-/// unless somebody keeps it longer than the request.
+/// A request's access to its connection. Its memory is reused by other connections ([`crate::serve::scratch`]) unless a
+/// reference to it outlives the request.
 #[derive(Default)]
 pub(crate) struct ClientStream {
-    /// `None` while it is spare.
+    /// `None` while the memory is spare.
     link: RefCell<Option<Rc<Link>>>,
     /// See [`Client::body_bytes`].
     pub body_bytes: Cell<u64>,
 }
 
 impl ClientStream {
-    /// Makes it that of a request on `link`.
+    /// Attaches it to a request on `link`.
     pub(crate) fn attach(&self, link: Rc<Link>) {
         self.link.replace(Some(link));
         self.body_bytes.set(0);
     }
 
-    /// Lets the connection go: its requests are over.
+    /// Releases the connection: its requests have ended.
     pub(crate) fn detach(&self) {
         self.link.replace(None);
     }

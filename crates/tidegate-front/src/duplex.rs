@@ -17,7 +17,7 @@ pub(crate) struct LinkStream {
 }
 
 impl LinkStream {
-    /// `sent` is told how many bytes the client was sent.
+    /// Wraps a connection; `sent` counts the bytes that were sent to the client.
     pub(crate) fn new(link: Rc<Link>, sent: Rc<Cell<u64>>) -> LinkStream {
         LinkStream { link, sent }
     }

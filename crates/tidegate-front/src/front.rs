@@ -1,4 +1,4 @@
-//! A worker thread's front side: the current plan, its connections, and spare memory for requests.
+//! The state of a worker thread: the current plan, its connections, and spare memory for requests.
 
 #[cfg(test)]
 mod tests;
@@ -19,13 +19,13 @@ use crate::parking::{Parking, reused_of};
 use crate::serve::scratch::{Scratch, Spares};
 use crate::session::running::Sessions;
 
-/// A thread is ahead of the others with so many connections more than the mean, and this share of it.
+/// A thread is ahead of the others when it has `AHEAD` connections and one `AHEAD_SHARE`th more than the mean.
 const AHEAD: u64 = 8;
 const AHEAD_SHARE: u64 = 32;
 
-/// What the threads of a worker share: numbers of connections, and how many threads there are, so that one that has many
-/// more connections than the others leaves new ones to them. One for the process, given to [`crate::open`] by each
-/// thread.
+/// What the threads of a worker share: the numbers of connections, and the number of threads. From these a thread sees
+/// that it has many more connections than the others, and leaves new ones to them. There is one for the process; each
+/// thread passes it to [`crate::open`].
 #[derive(Default)]
 pub struct Shared {
     next_connection: AtomicU64,
@@ -33,22 +33,22 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// How many threads take new connections from now on.
+    /// Sets the number of threads that accept new connections from now on.
     pub fn set_threads(&self, count: usize) {
         self.threads.store(count, Ordering::Relaxed);
     }
 }
 
-/// A worker thread's front side: the plan for what is new, the thread's connections and sessions, and memory for requests.
-/// It belongs to the thread whose loop it was opened on.
+/// The front side of a worker thread: the plan for new requests, the thread's connections and sessions, and memory for
+/// requests. It belongs to the thread whose event loop it was opened on.
 ///
 /// A change of the plan ([`Front::set_plan`]) closes nothing: requests and sessions end with the plan that they began
-/// with, connections stay. To end, [`Front::drain`] keeps no connection longer than its request, and
-/// [`Front::abort_all`] none at all; [`Front::drained`] waits for the last one.
+/// with, connections stay. At the end, [`Front::drain`] keeps no connection longer than its request, and
+/// [`Front::abort_all`] closes all of them; [`Front::drained`] waits for the last one.
 pub struct Front {
     plan: RefCell<PlanRef>,
     shared: Arc<Shared>,
-    /// Its `stream` block.
+    /// The plan if it has a `stream` block.
     session_plan: RefCell<Option<PlanRef>>,
     connections: RefCell<slab::Slab<Weak<Link>>>,
     pub(crate) sessions: Sessions,
@@ -56,14 +56,14 @@ pub struct Front {
     pub(crate) counters: Arc<Counters>,
     spares: Spares,
     draining: Cell<bool>,
-    /// Told when the last connection has gone while draining.
+    /// Notified when the last connection has ended while draining.
     empty: Notify,
-    /// Told when a connection has gone: an acceptor may be waiting for room.
+    /// Notified when a connection has ended: an acceptor may be waiting for room.
     pub(crate) room: Notify,
 }
 
 impl Front {
-    /// See [`crate::open`].
+    /// Makes the front side of a thread; see [`crate::open`].
     pub(crate) fn new(plan: Arc<Plan>, shared: Arc<Shared>) -> Rc<Front> {
         Rc::new(Front {
             session_plan: RefCell::new(session_plan(&plan)),
@@ -80,17 +80,17 @@ impl Front {
         })
     }
 
-    /// The plan for new requests.
+    /// Returns the plan for new requests.
     pub fn plan(&self) -> PlanRef {
         self.plan.borrow().clone()
     }
 
-    /// The plan for new sessions.
+    /// Returns the plan for new sessions.
     pub(crate) fn session_plan(&self) -> Option<PlanRef> {
         self.session_plan.borrow().clone()
     }
 
-    /// Swaps the plan; requests and sessions in progress keep theirs.
+    /// Replaces the plan; requests and sessions in progress keep theirs.
     pub fn set_plan(&self, plan: Arc<Plan>) {
         self.session_plan.replace(session_plan(&plan));
         self.plan.replace(PlanRef::new(plan));
@@ -105,29 +105,29 @@ impl Front {
         self.draining.get()
     }
 
-    /// Connections of this thread.
+    /// Returns the number of connections and sessions of this thread.
     pub fn live(&self) -> usize {
         self.connections.borrow().len() + self.parking.count() + self.sessions.count()
     }
 
-    /// Those that count against `worker_connections`: sessions of UDP, which anybody can begin, have a limit of their
-    /// own and leave no others without room.
+    /// Returns the number of connections that count against `worker_connections`. UDP sessions do not: any sender can
+    /// begin them, so they have a limit of their own and leave room for connections.
     pub(crate) fn connected(&self) -> usize {
         self.live().saturating_sub(self.sessions.datagrams())
     }
 
-    /// Whether this thread has so many more connections than the others that new ones should be theirs.
+    /// Whether this thread has so many more connections than the other threads that these should take new ones.
     pub(crate) fn is_ahead(&self) -> bool {
         let threads = self.shared.threads.load(Ordering::Relaxed) as u64;
         threads >= 2 && is_ahead(self.counters.active(), counters::active(), threads)
     }
 
-    /// Those of them that are parked.
+    /// Returns the number of parked connections of this thread.
     pub fn parked(&self) -> usize {
         self.parking.count()
     }
 
-    /// A connection has a task; the key is for [`Front::leave`].
+    /// Registers a connection that has a task; the returned key is for [`Front::leave`].
     pub(crate) fn enter(&self, link: &Rc<Link>) -> usize {
         self.connections.borrow_mut().insert(Rc::downgrade(link))
     }
@@ -142,7 +142,7 @@ impl Front {
         self.left();
     }
 
-    /// A connection is gone.
+    /// Notifies waiters that a connection has ended.
     pub(crate) fn left(&self) {
         if self.live() == 0 {
             self.empty.notify_waiters();
@@ -177,7 +177,7 @@ impl Front {
         }
     }
 
-    /// Closes everything at once (`worker_shutdown_timeout`, fast stop).
+    /// Closes all connections and sessions at once (`worker_shutdown_timeout`, fast stop).
     pub fn abort_all(&self) {
         self.parking.close_all();
         self.left();
@@ -185,13 +185,13 @@ impl Front {
         self.sessions.abort_older(u64::MAX);
     }
 
-    /// Closes at once what still serves a request of a generation before `generation`.
+    /// Closes at once the connections and sessions that still serve a request of a generation before `generation`.
     pub fn abort_older(&self, generation: u64) {
         self.sessions.abort_older(generation);
         self.parking.close_silent(generation);
         self.left();
         for link in self.all() {
-            // A client that never asked for anything is not kept either, as in nginx.
+            // A client that never sent a request is not kept either, as in nginx.
             let waiting = link.state().idle_since().is_some() && link.info.requests.get() > 0;
             if link.generation() < generation && !waiting {
                 link.give(Order::Abort);
@@ -199,8 +199,8 @@ impl Front {
         }
     }
 
-    /// Closes the connections that have been idle longest, to make room; those that may not be closed `now` stay
-    /// (`keepalive_min_timeout`). `false` when there are none.
+    /// Closes the connections that have been idle longest, to make room; connections that may not be closed at `now`
+    /// stay (`keepalive_min_timeout`). Returns `false` if there are none.
     pub(crate) fn reuse_idle(&self, now: Instant) -> bool {
         if self.parking.close_oldest(now) {
             self.left();
@@ -214,33 +214,34 @@ impl Front {
         !idle.is_empty()
     }
 
-    /// The connections that have tasks.
+    /// Returns the connections that have tasks.
     pub(crate) fn all(&self) -> Vec<Rc<Link>> {
         self.connections.borrow().iter().filter_map(|(_, link)| link.upgrade()).collect()
     }
 
-    /// Memory for requests.
+    /// Takes memory for requests.
     pub(crate) fn scratch(&self) -> Box<Scratch> {
         self.spares.take(|| self.plan())
     }
 
-    /// Takes memory back.
+    /// Gives memory of requests back.
     pub(crate) fn give_back(&self, scratch: Box<Scratch>) {
         self.spares.give_back(scratch, || self.plan());
     }
 
-    /// A buffer for what a client sends.
+    /// Takes a buffer for the bytes of a client.
     pub(crate) fn input(&self) -> Vec<u8> {
         self.spares.input()
     }
 
-    /// Takes a buffer back.
+    /// Gives a buffer back.
     pub(crate) fn give_back_input(&self, input: Vec<u8>) {
         self.spares.give_back_input(input);
     }
 }
 
-/// Whether `own` connections of a thread are that many more than the mean of `all` that `threads` have.
+/// Whether `own` connections of a thread exceed the mean of `all` connections on `threads` threads by more than the
+/// allowance.
 fn is_ahead(own: u64, all: u64, threads: u64) -> bool {
     let mean = all / threads.max(1);
     own > mean + mean / AHEAD_SHARE + AHEAD

@@ -1,8 +1,8 @@
 //! The front side: listeners, TLS and HTTP/1, from a socket to an [`tidegate_core::Exchange`] and back.
 //!
 //! A worker's thread has one [`Front`], made by [`open`]. For each listening socket it runs one of two futures until it
-//! drops them: [`accept_connections`], or [`receive_datagrams`] for UDP. What it shows is that, and nothing of a
-//! connection or a protocol:
+//! drops them: [`accept_connections`], or [`receive_datagrams`] for UDP. The public interface is this and [`Ssl`];
+//! connections and protocols are private:
 //!
 //! ```no_run
 //! # use std::rc::Rc;
@@ -13,16 +13,17 @@
 //! async fn worker(plan: Arc<Plan>, listener: Rc<Listener>, address: Address) {
 //!     let front = tidegate_front::open(plan, Arc::default());
 //!     tidegate_rt::spawn_local(tidegate_front::accept_connections(front.clone(), listener, address));
-//!     // … until the process is told to end:
+//!     // … until the process is to end:
 //!     front.drain(tidegate_rt::clock::now());
 //!     front.drained().await;
 //! }
 //! ```
 //!
-//! Inside, what knows no HTTP: `link` (a connection), `parking` (where idle ones wait), `parked_loop` and `task` (who
-//! serves them), `session` (those of `stream`), `tls`. A protocol is a directory beside `h1` and a row in each function of
-//! `protocol`; what all of them need of a request is in `serve`.
+//! These modules know no HTTP: `link` (a connection), `parking` (where idle connections wait), `parked_loop` and `task`
+//! (which serve connections), `session` (`stream`), `tls`. A protocol is a directory beside `h1` and a row in each
+//! function of `protocol`; the steps of a request that all protocols need are in `serve`.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod accept;
 mod action;

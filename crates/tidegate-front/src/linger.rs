@@ -1,5 +1,4 @@
-//! Reading on before closing, so that a reset does not take the response from the client
-//! (RFC 9112 section 9.6).
+//! Reading on before a close, so that a reset does not take the response from the client (RFC 9112 section 9.6).
 
 use std::future::poll_fn;
 
@@ -11,10 +10,10 @@ use crate::link::Link;
 /// Bytes read and dropped at once.
 const READ_BYTES: usize = 4096;
 
-/// Says that nothing more comes, and reads until the client closes as well.
+/// Shuts down the sending side, and reads until the client closes as well.
 ///
 /// Bounded by `lingering_time` as a whole and `lingering_timeout` for each read. Dropped at its awaits, the socket
-/// closes sooner, and what the client still sends resets the connection.
+/// closes sooner, and further bytes of the client reset the connection.
 pub(crate) async fn close(link: &Link, limits: Linger) {
     link.io.shutdown().await;
     let drain = async {

@@ -1,4 +1,4 @@
-//! The listener that a connection came in by, and where it stands in the plans of one generation and the next.
+//! The listener that a connection was accepted by, and how it is found in the plans of later generations.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use tidegate_core::counters::Open;
 use tidegate_core::listen::{ListenerPlan, VirtualServers};
 use tidegate_core::plan::Plan;
 
-/// A listener of one plan, and the local address's own servers there if it has any.
+/// A listener of one plan, and the servers there of the local address alone, if it has any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListenerRef {
     pub listener: u32,
@@ -20,12 +20,12 @@ pub(crate) struct ListenerRef {
 }
 
 impl ListenerRef {
-    /// Where a connection to `local`, accepted at `address`, belongs in a plan.
+    /// Finds where a connection to `local`, accepted at `address`, belongs in a plan.
     pub(crate) fn find(plan: &Plan, address: &Address, local: &Address) -> Option<ListenerRef> {
         ListenerRef::find_for(plan, address, local, false)
     }
 
-    /// The same for UDP, if `datagram`.
+    /// As [`ListenerRef::find`], for UDP if `datagram`.
     pub(crate) fn find_for(
         plan: &Plan,
         address: &Address,
@@ -42,7 +42,7 @@ impl ListenerRef {
         Some(ListenerRef { listener: index as u32, local: place.map(|place| place as u32) })
     }
 
-    /// Whether TLS and the PROXY protocol are spoken there.
+    /// Returns whether TLS and whether the PROXY protocol are spoken there.
     pub(crate) fn transport(self, plan: &Plan) -> Option<(bool, bool)> {
         let listener = plan.listeners.get(self.listener as usize)?;
         match self.local {
@@ -54,7 +54,7 @@ impl ListenerRef {
         }
     }
 
-    /// The servers that can be meant, in the plan that it belongs to.
+    /// Returns the servers that can be meant, in the plan that it belongs to.
     pub(crate) fn servers(self, plan: &Plan) -> Option<&VirtualServers> {
         let listener = plan.listeners.get(self.listener as usize)?;
         match self.local {
@@ -64,7 +64,7 @@ impl ListenerRef {
     }
 }
 
-/// A connection's listener in whichever plan its requests run under.
+/// A connection's listener in the plan under which its requests run.
 ///
 /// Invariant: `listener_ref` belongs to the plan of `generation`.
 pub(crate) struct Binding {
@@ -75,19 +75,19 @@ pub(crate) struct Binding {
 }
 
 impl Binding {
-    /// A connection accepted at `address`, which is `listener_ref` in `plan`.
+    /// Binds a connection accepted at `address`, which is `listener_ref` in `plan`.
     pub(crate) fn new(address: Rc<Address>, plan: &Plan, listener_ref: ListenerRef) -> Binding {
         let (generation, listener_ref) = (Cell::new(plan.generation), Cell::new(listener_ref));
         Binding { address, generation, listener_ref }
     }
 
-    /// The generation of its last request, or that it was accepted in.
+    /// Returns the generation of its last request; before the first one, the generation in which it was accepted.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.get()
     }
 
-    /// The servers a request to `local` can mean under `plan`, which may be newer than the connection. `None` when
-    /// the plan no longer has the listener.
+    /// Returns the servers that a request to `local` can mean under `plan`, which may be newer than the connection.
+    /// `None` when the plan no longer has the listener.
     #[inline]
     pub(crate) fn servers<'p>(
         &self,
@@ -101,7 +101,7 @@ impl Binding {
         self.listener_ref.get().servers(plan)
     }
 
-    /// Whether TLS is spoken there under `plan`, the one that was last given to [`Binding::servers`].
+    /// Whether TLS is spoken there under `plan`, the plan of the last call of [`Binding::servers`].
     pub(crate) fn expects_tls(&self, plan: &Plan) -> bool {
         self.listener_ref.get().transport(plan).is_some_and(|(tls, _)| tls)
     }

@@ -1,8 +1,8 @@
-//! What is done with parked connections: a request that comes for one of them is served on the spot, from the read to
-//! the write. Only one that has to wait for something on its way (an origin, a disk, a slow client) is given a task.
-//! Where that something is not the client, the connection is checked out for this request only: it stays in the idle
-//! poller, which tells of the client as before, and goes back without a system call. One whose requests follow each
-//! other within a sweep leaves the poller instead, and keeps its task until it has been idle for a sweep.
+//! Serves parked connections. A request on one of them is served on the spot, from the read to the write. Only a
+//! request that has to wait (for an origin, a disk, a slow client) gets a task. Where it does not wait for its client,
+//! the connection is checked out for this request only: it stays in the idle poller, which reports the client's bytes
+//! as before, and goes back without a system call. A connection whose requests follow each other within a sweep leaves
+//! the poller instead, and keeps its task until it has been idle for a sweep.
 
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
@@ -21,16 +21,16 @@ use crate::parking::SWEEP_EVERY;
 use crate::serve::scratch::SPARES_MAX;
 use crate::{protocol, task};
 
-/// The front side of the thread whose loop this runs on, with what serves its parked connections as long as the
-/// thread.
+/// Opens the front side of the thread whose event loop this runs on, with the task that serves its parked connections
+/// as long as the thread runs.
 pub fn open(plan: Arc<Plan>, shared: Arc<Shared>) -> Rc<Front> {
     let front = Front::new(plan, shared);
     tidegate_rt::spawn_local(run_parked_loop(front.clone()));
     front
 }
 
-/// Runs beside the acceptors as long as the thread. Dropped at its awaits it leaves the parked connections where they
-/// are, in the poller and its table.
+/// Runs beside the acceptors as long as the thread. Dropped at its awaits it leaves the parked connections in the
+/// poller and its table.
 async fn run_parked_loop(front: Rc<Front>) {
     let sweep = async {
         loop {
@@ -49,11 +49,11 @@ async fn run_parked_loop(front: Rc<Front>) {
             }
         }
     };
-    // Requests that are served on the spot must not be told to wait because of those before them.
+    // Requests that are served on the spot must not have to wait because of the requests before them.
     tidegate_rt::unconstrained(async { tidegate_rt::sync::join!(sweep, serve) }).await;
 }
 
-/// Closes what has been idle too long, and parks what has been idle since the last sweep.
+/// Closes connections that have been idle too long, and parks those that have been idle since the last sweep.
 fn sweep(front: &Rc<Front>, now: Instant) {
     let before = front.live();
     front.parking.close_expired(now);
@@ -74,9 +74,9 @@ fn sweep(front: &Rc<Front>, now: Instant) {
     }
 }
 
-/// Serves connections. Their requests are read first, as many as there is memory for: what has to be asked
-/// after a request was received, as whether files have changed, is asked once for all of them. `now` is the time of
-/// the whole batch.
+/// Serves connections. Their requests are read first, for as many connections as there is memory. A check that must
+/// follow the receipt of a request, such as whether files have changed, is then made once for all of them. `now` is the
+/// time of the whole batch.
 fn serve_all(front: &Rc<Front>, events: &[ReadyEvent], now: Instant) {
     for some in events.chunks(SPARES_MAX) {
         if some.len() > 1 {
@@ -89,9 +89,9 @@ fn serve_all(front: &Rc<Front>, events: &[ReadyEvent], now: Instant) {
     }
 }
 
-/// Serves a connection to which something has happened, if it is parked.
+/// Serves a connection that the poller reports, if it is parked.
 ///
-/// | polled once with a waker that wakes nobody | then it is |
+/// | polled once with a waker that does nothing | then the connection is |
 /// |---|---|
 /// | idle, and all that has arrived was read | parked as before, without a system call |
 /// | idle, with more to read, or the peer has ended | out of the poller, in a task that waits |
@@ -99,9 +99,9 @@ fn serve_all(front: &Rc<Front>, events: &[ReadyEvent], now: Instant) {
 /// | lingering | out of the poller, in a task that reads on |
 /// | pending | checked out, or out of the poller where it waits for its client or its requests follow each other |
 ///
-/// Invariant: a future that is pending here has woken nobody yet, so it is polled again at once by the task that it is
-/// given ([`task::spawn`]). A connection that is checked out already has a task: that one goes on with what its client
-/// sends, and looks whether it has left.
+/// Invariant: a future that is pending here has no waker yet, so the task that it is given polls it again at once
+/// ([`task::spawn`]). A connection that is checked out already has a task: that task continues with the client's bytes,
+/// and checks whether the client has closed.
 fn serve_ready(front: &Rc<Front>, events: ReadyEvent, now: Instant) {
     let Some(link) = front.parking.member(events.key as usize) else { return };
     if matches!(link.park_state(), ParkState::CheckedOut { .. }) {

@@ -1,6 +1,6 @@
-//! Which connections of a thread wait for their next request without a task and without a watch of the loop: entries
-//! of an idle poller, so that ten thousand idle clients cost little more than their sockets. What is done with one
-//! that has been sent something is in [`crate::parked_loop`]; its states are those of [`ParkState`].
+//! The connections of a thread that wait for their next request without a task and without a watch of the event loop.
+//! They are entries of an idle poller, so that ten thousand idle clients cost little more than their sockets.
+//! [`crate::parked_loop`] serves them when bytes arrive; their states are those of [`ParkState`].
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
@@ -11,10 +11,10 @@ use tidegate_rt::net::IdlePoller;
 
 use crate::link::{Link, ParkState};
 
-/// How often idle connections are looked at. One with a task is parked after one to two sweeps without a
-/// request; idle times end up to one sweep late.
+/// The time between two sweeps over idle connections. A connection with a task is parked after one to two sweeps
+/// without a request; idle times end up to one sweep late.
 pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(1);
-/// Idle connections closed at once when room is needed: most of this many, and the share of all.
+/// Idle connections closed at once when room is needed: at most `REUSE_BATCH`, and one `REUSE_SHARE`th of all.
 const REUSE_BATCH: usize = 32;
 const REUSE_SHARE: usize = 8;
 
@@ -23,12 +23,12 @@ const REUSE_SHARE: usize = 8;
 pub(crate) struct Parking {
     poller: OnceCell<IdlePoller>,
     members: RefCell<Slab<Rc<Link>>>,
-    /// How many of them are checked out.
+    /// The number of checked-out connections.
     checked_out: Cell<usize>,
 }
 
 impl Parking {
-    /// With a poller; without descriptors for one all connections have tasks.
+    /// Opens the poller; without descriptors for it all connections have tasks.
     pub(crate) fn open() -> Parking {
         let parking = Parking::default();
         if let Ok(poller) = IdlePoller::new() {
@@ -37,22 +37,22 @@ impl Parking {
         parking
     }
 
-    /// What reports that something has happened to members.
+    /// Returns the poller, which reports events of its members.
     pub(crate) fn poller(&self) -> Option<&IdlePoller> {
         self.poller.get()
     }
 
-    /// How many are parked.
+    /// Returns the number of parked connections.
     pub(crate) fn count(&self) -> usize {
         self.members.borrow().len() - self.checked_out.get()
     }
 
-    /// The member that the poller knows by this key.
+    /// Returns the member that the poller knows by this key.
     pub(crate) fn member(&self, key: usize) -> Option<Rc<Link>> {
         self.members.borrow().get(key).cloned()
     }
 
-    /// Closes all that are parked.
+    /// Closes all parked connections.
     pub(crate) fn close_all(&self) {
         self.keep_parked(|_| false);
     }
@@ -64,8 +64,8 @@ impl Parking {
         });
     }
 
-    /// Closes those that have been answered, and those that have had time to ask: for shutdown, where a
-    /// request that is on its way is still served.
+    /// Closes connections that have had a response, and those that have had time to send a request: for shutdown, where
+    /// a request that is on its way is still served.
     pub(crate) fn close_idle(&self, now: Instant) {
         self.keep_parked(|link| {
             let age = now.saturating_duration_since(link.accepted);
@@ -73,13 +73,13 @@ impl Parking {
         });
     }
 
-    /// Closes those that came before `generation` and never asked for anything.
+    /// Closes connections that were accepted before `generation` and never sent a request.
     pub(crate) fn close_silent(&self, generation: u64) {
         self.keep_parked(|link| link.info.requests.get() > 0 || link.generation() >= generation);
     }
 
-    /// Closes a part of those idle longest, before them any that has been answered; `false` when there
-    /// are none.
+    /// Closes a part of the connections idle longest, preferring those that have had a response; returns `false` if
+    /// there are none.
     pub(crate) fn close_oldest(&self, now: Instant) -> bool {
         let mut members = self.members.borrow_mut();
         // The clock is coarse: of several that became idle at one time the older connection is closed.
@@ -96,13 +96,13 @@ impl Parking {
         !by_age.is_empty()
     }
 
-    /// Closes those that have been idle too long.
+    /// Closes connections that have been idle too long.
     pub(crate) fn close_expired(&self, now: Instant) {
         self.keep_parked(|link| link.limits().until > now);
     }
 
-    /// Parks a connection that a task had, or brings one back that was checked out; `false` when it has to stay with
-    /// a task.
+    /// Parks a connection that a task owned, or brings back one that was checked out; returns `false` when it has to
+    /// stay with a task.
     pub(crate) fn park(&self, link: &Rc<Link>, now: Instant) -> bool {
         match link.park_state() {
             ParkState::Parked { .. } => true,
@@ -132,8 +132,8 @@ impl Parking {
         true
     }
 
-    /// Whether a connection that has been answered can go back to its place, where [`Parking::park`] brings it;
-    /// else it leaves the poller if it was checked out.
+    /// Whether a connection that has had its response can be parked again by [`Parking::park`]; else it leaves the
+    /// poller if it was checked out.
     pub(crate) fn can_repark(&self, link: &Link, draining: bool) -> bool {
         if !matches!(link.park_state(), ParkState::CheckedOut { .. }) {
             return false;
@@ -146,7 +146,7 @@ impl Parking {
         can
     }
 
-    /// Gives a parked connection to a task: for one request, unless it is to be `whole`.
+    /// Gives a parked connection to a task: for one request, or altogether if `whole`.
     pub(crate) fn check_out(&self, link: &Link, whole: bool) {
         let waits_for_client = link.unread.get() || link.io.stream().is_watched();
         match link.park_state() {
@@ -166,7 +166,7 @@ impl Parking {
         }
     }
 
-    /// The same for one that is about to close, which takes it out.
+    /// As [`Parking::leave`], for a connection that is about to close: the close takes it out of the set.
     pub(crate) fn forget(&self, link: &Link) {
         let key = match link.set_park_state(ParkState::Owned) {
             ParkState::Owned => return,
@@ -180,7 +180,7 @@ impl Parking {
     }
 }
 
-/// How many of so many idle connections are closed when room is needed.
+/// Returns how many of `idle` connections are closed when room is needed.
 pub(crate) fn reused_of(idle: usize) -> usize {
     (idle / REUSE_SHARE).clamp(1, REUSE_BATCH)
 }

@@ -1,4 +1,4 @@
-//! From an accepted connection of `http` to its first request: PROXY protocol, then TLS, then a place to wait.
+//! From an accepted connection of `http` to its first request: PROXY protocol, then TLS, then parking.
 
 use std::fmt;
 use std::rc::Rc;
@@ -22,15 +22,15 @@ use crate::{protocol, task};
 pub(crate) struct AcceptedConnection {
     pub io: Io,
     pub info: Connection,
-    /// Received already.
+    /// Bytes that have already been received.
     pub input: Vec<u8>,
     pub open: Open,
     pub accepted: Instant,
 }
 
-/// Begins to serve a connection at an address of `http`, whose listener is one of the present plan.
+/// Begins to serve a connection at an address of `http`, whose listener belongs to the current plan.
 ///
-/// Without a handshake before it a connection is parked at once. A handshake has a task, within the default server's
+/// Without a handshake a connection is parked at once. A handshake runs in a task, within the default server's
 /// `client_header_timeout`; dropped at its await, the connection closes.
 pub(crate) fn enter(
     front: &Rc<Front>,
@@ -49,7 +49,7 @@ pub(crate) fn enter(
     };
     let stream = match io {
         Io::Plain(stream) if tls || proxy_protocol => stream,
-        // Behind a handshake of its own nothing is left to be done.
+        // The TLS handshake was done before: nothing is left to do.
         io => {
             let is_silent = input.is_empty();
             let protocol = protocol::of(&info);
@@ -70,12 +70,11 @@ pub(crate) fn enter(
     });
 }
 
-/// Brings a new connection to the point where HTTP begins, within the default server's
-/// `client_header_timeout`: its byte stream, what is known of it, and bytes already received, of which
-/// `input` is the first.
+/// Brings a new connection to the start of HTTP, within the default server's `client_header_timeout`. Returns its byte
+/// stream, what is known of it, and the bytes received so far, of which `input` is the first part.
 ///
-/// `None` ends the connection, and is logged where nginx logs it. Dropped at an await, the socket closes without a
-/// word. Sources: `listen … proxy_protocol`, `listen … ssl`, `client_header_timeout`.
+/// `None` ends the connection, and is logged where nginx logs it. Dropped at an await, the socket closes without an
+/// alert. Sources: `listen … proxy_protocol`, `listen … ssl`, `client_header_timeout`.
 async fn start(
     front: &Rc<Front>,
     stream: Rc<Stream>,
@@ -83,7 +82,7 @@ async fn start(
     mut input: Vec<u8>,
     listener_ref: ListenerRef,
 ) -> Option<(Io, Connection, Vec<u8>)> {
-    // The one that `listener_ref` belongs to: nothing has been waited for.
+    // The plan that `listener_ref` belongs to: there was no await since.
     let plan = front.plan();
     let limit = header_timeout(&plan, listener_ref);
     let (tls, with_proxy_protocol) = listener_ref.transport(&plan)?;
@@ -109,7 +108,7 @@ async fn start(
     crate::tls::accept(plan, stream, info, listener_ref, input, limit).await
 }
 
-/// The default server's `client_header_timeout`.
+/// Returns the default server's `client_header_timeout`.
 fn header_timeout(plan: &Plan, listener_ref: ListenerRef) -> Duration {
     let servers = listener_ref.servers(plan);
     servers.map_or(Duration::ZERO, |servers| {
@@ -129,8 +128,8 @@ impl fmt::Display for BrokenHeader {
 
 impl std::error::Error for BrokenHeader {}
 
-/// Reads a header of the PROXY protocol, either version; `input` keeps what came behind it. Bounded by the longest
-/// header there is; dropped at its await, it leaves in `input` what has come.
+/// Reads a header of the PROXY protocol, either version; the bytes behind it stay in `input`. Bounded by the longest
+/// valid header; dropped at its await, it leaves the received bytes in `input`.
 pub(crate) async fn read_proxy_header(
     stream: &Stream,
     input: &mut Vec<u8>,

@@ -15,7 +15,7 @@ use crate::front::Front;
 use crate::link::{Link, Order, TIMED_BELOW};
 use crate::{linger, protocol};
 
-/// Has a connection wait for a request: parked if it can be, else in a task of its own.
+/// Lets a connection wait for a request: parked if possible, else in a task of its own.
 pub(crate) fn park_or_spawn(front: &Rc<Front>, link: Rc<Link>, now: Instant) {
     if !front.parking.park(&link, now) {
         spawn(front, link, None);
@@ -29,8 +29,8 @@ pub(crate) fn spawn(front: &Rc<Front>, link: Rc<Link>, begun: Option<Serving>) {
 
 /// Serves a connection until it ends or is parked, from the middle of a request on if that has begun.
 ///
-/// Invariant: it stands in the thread's list from the first poll to the end, however that comes. Dropped at its await
-/// (the thread ends), it stays in a list that goes with it.
+/// Invariant: it is in the thread's list from the first poll to the end, in whatever way that happens. Dropped at its
+/// await (the thread ends), it stays in a list that is dropped with the thread.
 pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>, begun: Option<Serving>) {
     let key = front.enter(&link);
     let end = guarded(&front, &link, begun).await;
@@ -41,10 +41,9 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>, begun: Option<Servin
     }
 }
 
-/// Runs a connection; a panic ends it alone, and so does an abort.
+/// Runs a connection. A panic ends this connection alone, and so does an abort.
 ///
-/// An abort is looked for at each poll, before the connection is run. Dropped at its await it drops the run: see
-/// [`run`].
+/// An abort is checked at each poll, before the connection is run. Dropped at its await it drops the run: see [`run`].
 async fn guarded(
     front: &Rc<Front>,
     link: &Rc<Link>,
@@ -72,12 +71,12 @@ async fn guarded(
     }
 }
 
-/// Serves a connection until it ends or is to be parked, from what has `begun` on.
+/// Serves a connection until it ends or is to be parked, starting with the request that has `begun`.
 ///
 /// Its states are those of [`crate::link::ConnectionState`]: `Idle` while [`idle`] waits, `Serving` in `serving`,
 /// `Cancelled` on the way to the end. Dropped at the await of `serving`, a request ends unfinished and unlogged and the
-/// connection closes with it: that is what an abort and the end of the thread do. The awaits behind it read on or say
-/// that we close; dropped there, the connection closes sooner.
+/// connection closes with it: this is how an abort and the end of the thread work. The awaits behind it read on or send
+/// a close; dropped there, the connection closes sooner.
 async fn run(front: &Rc<Front>, link: &Rc<Link>, mut begun: Option<Serving>) -> ServeResult {
     loop {
         let serving = match begun.take() {
@@ -95,20 +94,20 @@ async fn run(front: &Rc<Front>, link: &Rc<Link>, mut begun: Option<Serving>) -> 
             }
             ConnectionAction::Idle | ConnectionAction::Next => continue,
             ConnectionAction::Linger(limits) => Box::pin(linger::close(link, limits)).await,
-            // Saying that we end would make it an orderly close.
+            // A shutdown would make it an orderly close.
             ConnectionAction::Reset => return ServeResult::Closed,
             ConnectionAction::Close => {}
         }
         break;
     }
-    // Without TLS the close that follows says all that a shutdown would.
+    // Without TLS the close that follows has the effect of a shutdown.
     if link.io.plain().is_none() {
         Box::pin(link.io.shutdown()).await;
     }
     ServeResult::Closed
 }
 
-/// What became of waiting.
+/// Why the wait for a request ended.
 enum WaitOutcome {
     Bytes,
     End,
@@ -125,7 +124,7 @@ async fn idle(front: &Front, link: &Link) -> WaitOutcome {
     let since = link.state().idle_since().unwrap_or_else(clock::now);
     link.set_idle(since);
     let left = link.limits().until.saturating_duration_since(since);
-    // The sweep closes those that wait long; a timer of their own only have those that do not.
+    // The sweep closes connections that wait long; only short waits have a timer.
     let timed = left < TIMED_BELOW;
     if timed {
         link.waits().deadline.set_after(left);
@@ -149,13 +148,13 @@ async fn idle(front: &Front, link: &Link) -> WaitOutcome {
     .await
 }
 
-/// Logs a panic in the name of the connection that it ends.
+/// Logs a panic with the context of the connection that it ends.
 pub(crate) fn log_panic(front: &Front, link: &Link, panic: &(dyn Any + Send)) {
     let log = front.plan().main.error_log.clone();
     log_panic_of(&log, link.info.number, panic);
 }
 
-/// Logs a panic that ends what connection `number` was for.
+/// Logs a panic that ends the work for connection `number`.
 pub(crate) fn log_panic_of(log: &ErrorLog, number: u64, panic: &(dyn Any + Send)) {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The bench of the engine with what the front side needs: the core modules and that of TLS.
+//! The engine's test bench with what the front side needs: the core modules and the TLS module.
 
 use tidegate_plan::http_core::HttpCore;
 use tidegate_plan::main_core::MainCore;

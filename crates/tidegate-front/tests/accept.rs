@@ -1,5 +1,5 @@
-//! What a thread takes from a listener in one turn. In a program of its own: threads are compared by what all
-//! connections of the process count.
+//! How many connections a thread accepts in one event-loop iteration. This is a program of its own: the counts that
+//! threads are compared by are those of the process.
 
 #[path = "support/plan.rs"]
 mod plan;
@@ -22,8 +22,8 @@ const CLIENTS: usize = 100;
 
 static MODULES: &[&dyn ErasedModule] = &[&Entry::<MainCore>::NEW, &Entry::<HttpCore>::NEW];
 
-/// How many connections one of `threads` threads has taken when another task of it gets its turn, and in how
-/// many turns more it takes the rest.
+/// Returns how many connections one of `threads` threads has accepted when another task of it runs, and in how many
+/// further iterations it accepts the rest.
 fn taken_at_once(threads: usize, events: &str) -> (usize, usize) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("its address");

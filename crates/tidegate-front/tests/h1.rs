@@ -1,4 +1,4 @@
-//! The HTTP/1 driver over real sockets: a plan with one small module answers, raw bytes go in and come out.
+//! The HTTP/1 driver over real sockets: a plan with one small module responds, raw bytes go in and come out.
 
 #[path = "support/plan.rs"]
 mod plan;
@@ -25,11 +25,11 @@ use tidegate_rt::net::Listener;
 use tidegate_rt::sync::oneshot;
 use tidegate_rt::{Task, Worker, spawn_local};
 
-/// `say TEXT;` answers 200 with the text; `echo;` with the request's body; `boom;` panics;
-/// `pieces N;` streams N pieces of unknown total length; `drops N;` the same with a turn of the loop before each,
-/// and for `/gathered` they may wait for each other; `watch;` looks whether the client has left and
-/// answers how many connections are parked; `quit;` gives the request up and answers nevertheless; `hold;` holds requests; `held;` answers how many are
-/// held, and lets them go when it is asked for `/go`.
+/// `say TEXT;` responds 200 with the text; `echo;` with the request's body; `boom;` panics; `pieces N;` streams N
+/// pieces of unknown total length; `drops N;` the same with an event-loop iteration before each, and for `/gathered`
+/// they may wait for each other; `watch;` checks whether the client has closed and responds with the number of parked
+/// connections; `quit;` gives the request up and responds nevertheless; `hold;` holds requests; `held;` responds with
+/// the number of held requests, and releases them for `/go`.
 struct Say;
 
 #[derive(Default)]
@@ -174,7 +174,7 @@ thread_local! {
     static HELD: RefCell<Vec<oneshot::Sender<()>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Waits for a release, and closes the connection if the client leaves before.
+/// Waits for a release, and closes the connection if the client closes before.
 async fn hold(client: Rc<dyn Client>) -> Step<'static> {
     let (held, mut released) = oneshot::channel();
     HELD.with_borrow_mut(|all| all.push(held));
@@ -186,7 +186,7 @@ async fn hold(client: Rc<dyn Client>) -> Step<'static> {
     });
     match is_gone.await {
         true => {
-            // Who held it is no longer waiting.
+            // The task that held the request is no longer waiting.
             drop(released);
             HELD.with_borrow_mut(|all| all.retain(|held| !held.is_closed()));
             Step::Close
@@ -212,7 +212,7 @@ impl tidegate_core::BodyStream for Pieces {
 
 struct Drops {
     left: u64,
-    /// Done when the other tasks have had their turn.
+    /// Done when the other tasks have run.
     others: Option<Task<()>>,
 }
 
@@ -235,7 +235,7 @@ impl tidegate_core::BodyStream for Drops {
 static MODULES: &[&dyn ErasedModule] =
     &[&Entry::<MainCore>::NEW, &Entry::<HttpCore>::NEW, &Entry::<Say>::NEW];
 
-/// A server with `config` inside a `server` block; `listen` is added.
+/// Starts a server with `config` inside a `server` block; `listen` is added.
 fn serve(config: &str) -> (Worker, SocketAddr) {
     let probe = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = probe.local_addr().expect("its address");
@@ -253,7 +253,7 @@ fn serve(config: &str) -> (Worker, SocketAddr) {
     (worker.expect("a worker"), address)
 }
 
-/// Sends `request` and answers everything received until the server closes.
+/// Sends `request` and returns everything received until the server closes.
 fn talk(address: SocketAddr, request: &[u8]) -> String {
     let mut client = TcpStream::connect(address).expect("a connection");
     client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
@@ -305,7 +305,7 @@ fn streams_in_chunks_and_closes_for_old_clients() {
     assert_eq!(answer, "HTTP/1.1 200 OK\nConnection: close\n\npiecepiece");
 }
 
-/// How often a client reads until an answer of twenty drops is there: each that leaves by itself wakes it.
+/// Counts the reads of a client until a response of twenty drops is complete: each drop that leaves by itself wakes it.
 fn reads_of_drops(address: SocketAddr, path: &str) -> usize {
     let mut client = TcpStream::connect(address).expect("a connection");
     client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
@@ -326,7 +326,7 @@ fn reads_of_drops(address: SocketAddr, path: &str) -> usize {
 #[test]
 fn small_pieces_that_follow_soon_leave_together() {
     let (_worker, address) = serve("location / { drops 20; }");
-    // A machine that has other things to do may let a client sleep, or more than a millisecond pass.
+    // A busy machine may let a client sleep, or let more than a millisecond pass.
     let gathered = (0..20).map(|_| reads_of_drops(address, "/gathered")).min();
     let alone = (0..20).map(|_| reads_of_drops(address, "/alone")).max();
     assert!(gathered < Some(3), "{gathered:?} reads");
@@ -390,8 +390,8 @@ fn head_has_no_body_and_a_length() {
     assert_eq!(answer, "HTTP/1.1 200 OK\nContent-Length: 5\nConnection: close\n\n");
 }
 
-/// Goal: a parked connection is answered where it is, also by a handler that watched for the client's
-/// leaving. Method: two such requests on one connection, which stays parked.
+/// Goal: a parked connection is served on the spot, also by a handler that watched for the client's close. Method: two
+/// such requests on one connection, which stays parked.
 #[test]
 fn a_parked_connection_is_answered_without_a_task() {
     let (_worker, address) = serve("location / { watch; }");
@@ -401,8 +401,8 @@ fn a_parked_connection_is_answered_without_a_task() {
     }
 }
 
-/// Goal: a request and the end of the client's sending that come together are both noticed. Method: both
-/// before anything is read; the answer, then the end.
+/// Goal: a request and the end of the client's sending that arrive together are both noticed. Method: both before
+/// anything is read; the response, then the end.
 #[test]
 fn a_client_that_ends_with_its_request_is_answered_and_closed() {
     let (_worker, address) = serve("location / { say ok; }");
@@ -415,9 +415,9 @@ fn a_client_that_ends_with_its_request_is_answered_and_closed() {
     assert!(answer.ends_with("ok"), "{answer}");
 }
 
-/// Goal: a connection whose request had to wait goes back to its place at once; one whose requests follow
-/// each other keeps a task until it has been idle. Method: a handler that waits answers how many connections
-/// are parked; another client asks for the same.
+/// Goal: a connection whose request had to wait is parked again at once; one whose requests follow each other keeps a
+/// task until it has been idle. Method: a handler that waits responds with the number of parked connections; another
+/// client sends the same request.
 #[test]
 fn a_connection_that_was_away_is_parked_again() {
     let (_worker, address) = serve("location / { watch; }");
@@ -433,7 +433,7 @@ fn a_connection_that_was_away_is_parked_again() {
     ask(&mut client, "/", "parked: 0");
 }
 
-/// Goal: what a client does while its connection is away is noticed. Method: a client that leaves while its
+/// Goal: what a client does while its connection is checked out is noticed. Method: a client that closes while its
 /// request is held, then one that sends a second request behind it.
 #[test]
 fn news_of_a_connection_that_is_away_reaches_its_task() {
@@ -469,7 +469,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     client
 }
 
-/// Asks on a connection that is kept, for an answer that ends with `expected`.
+/// Sends a request on a kept connection, and expects a response that ends with `expected`.
 fn ask(client: &mut TcpStream, path: &str, expected: &str) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n");
     client.write_all(request.as_bytes()).expect("written");

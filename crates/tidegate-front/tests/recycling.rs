@@ -1,5 +1,5 @@
-//! Nothing of a request is seen by the one behind it: any request, behind any others in recycled memory, has the log
-//! line and the response that it has as the first one of a fresh server.
+//! No request sees anything of the one before it: any request, behind any others in recycled memory, has the log line
+//! and the response that it has as the first one of a fresh server.
 
 #[path = "support/plan.rs"]
 mod plan;
@@ -30,7 +30,7 @@ use tidegate_plan::{LocationBuilder, Survivors};
 use tidegate_rt::Worker;
 use tidegate_rt::net::Listener;
 
-/// `probe;` answers by the path, see [`respond`]. Every location logs what is known of its requests.
+/// `probe;` responds by the path, see [`respond`]. Every location logs what is known of its requests.
 struct Probe;
 
 #[derive(Default)]
@@ -117,7 +117,7 @@ fn fill(x: &mut Exchange) {
     x.lineage.page_type = Some(Rc::from(&b"text/full"[..]));
 }
 
-/// Those of the request: not of the time, nor of the connection and the port.
+/// The variables of the request: not those of the time, the connection and the port.
 const VARIABLES: &[&str] = &[
     "request",
     "request_method",
@@ -204,7 +204,7 @@ const LOCATIONS: &str = r"
     location @named { probe; }
 ";
 
-/// A server of its own thread.
+/// A server with a thread of its own.
 struct Server {
     _worker: Worker,
     address: SocketAddr,
@@ -242,7 +242,7 @@ impl Server {
         self.log.recv_timeout(LIMIT).expect("a request that has begun is logged")
     }
 
-    /// Sends a request and waits for its log line; whether another may follow.
+    /// Sends a request and waits for its log line; returns it and whether another request may follow.
     fn ask(&self, client: &mut TcpStream, request: &Request) -> (String, bool) {
         client.write_all(&request.bytes).expect("written");
         if !request.whole {
@@ -252,21 +252,21 @@ impl Server {
     }
 }
 
-/// Any wait of this test ends with a failure after it.
+/// Any wait of this test fails after this time.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What else comes on a connection, without the time and the server's name.
+/// Reads the rest of a connection, without the time and the server's name.
 fn rest(mut client: TcpStream) -> Vec<u8> {
     // The server may have closed it.
     let _ = client.shutdown(Shutdown::Write);
     let mut bytes = Vec::new();
-    // A reset behind the response is the next one's affair: what follows a closing response is not read.
+    // A reset behind the response belongs to the next request: bytes behind a closing response are not read.
     let _ = client.read_to_end(&mut bytes);
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     lines.filter(|line| !line.starts_with(b"Date: ")).collect::<Vec<_>>().concat()
 }
 
-/// Line and response of a request that is a fresh server's first.
+/// Returns the line and the response of a request that is the first one of a fresh server.
 fn fresh(request: &Request) -> (String, Vec<u8>) {
     let server = Server::start();
     let mut client = server.connect();
@@ -274,7 +274,7 @@ fn fresh(request: &Request) -> (String, Vec<u8>) {
     (line, rest(client))
 }
 
-/// How a request follows the one before it, where that lets its connection stay; else on a new one.
+/// How a request follows the one before it, where that lets its connection stay; else it is sent on a new one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Follow {
     OtherConnection,
@@ -286,7 +286,7 @@ enum Follow {
 #[derive(Clone, Debug)]
 struct Request {
     bytes: Vec<u8>,
-    /// Its end is there; else the client leaves in the middle.
+    /// The request is complete; else the client closes in the middle.
     whole: bool,
 }
 
@@ -344,14 +344,14 @@ fn long_field() -> String {
     format!("X-Long: {}", "l".repeat(600))
 }
 
-/// Heads and bodies, right ones and others.
+/// Heads and bodies, valid ones and others.
 fn http() -> impl Strategy<Value = Request> {
     let head = (select(METHODS), select(TARGETS), select(VERSIONS));
     let fields = vec(
         prop_oneof![19 => select(FIELDS).prop_map(str::to_owned), 1 => Just(long_field())],
         0..5,
     );
-    // Three of four have the one host that they need.
+    // Three of four have exactly the one host that they need.
     (head, fields, 0..4u8, 0..6u8, "[a-z]{0,120}").prop_map(|(head, fields, host, frame, body)| {
         let (method, target, version) = head;
         let mut text = format!("{method} {target}{version}\r\n");

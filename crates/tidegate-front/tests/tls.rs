@@ -336,7 +336,7 @@ fn what_is_not_available_is_named() {
     }
 }
 
-/// Clients of the system, where they are installed, as a second opinion.
+/// Clients of the system, where they are installed, as a cross-check.
 #[test]
 fn other_clients() {
     let directory = Directory::new(&["a"]);
@@ -358,7 +358,7 @@ fn other_clients() {
 #[test]
 fn answers_of_responders_go_along() {
     let directory = Directory::new(&["a", "b"]);
-    // Status 3, `tryLater`: enough of an answer to be one.
+    // Status 3, `tryLater`: the shortest valid response.
     let answer = [0x30, 3, 0x0a, 1, 3];
     std::fs::write(directory.path("answer.der"), answer).expect("written");
     let stapling = "ssl_stapling on; ssl_stapling_file answer.der;";

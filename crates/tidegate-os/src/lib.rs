@@ -3,6 +3,7 @@
 //! This is the only crate that holds `unsafe` or asks for the target system. Each system has one
 //! directory with the same functions; the types that they share are in `types.rs`. What only one system's
 //! process model needs (passing descriptors, becoming a daemon) is there on that system alone.
+#![warn(missing_docs)]
 
 #[cfg(feature = "mimalloc")]
 pub mod allocator;

@@ -16,6 +16,7 @@
 //! command line and runs any configuration that `tidegate` runs. Handlers block as they like: they run on
 //! the threads of a pool, never on a loop. What they are given and what they may do tells [`Handler`].
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 // Without a master some of what it does with a generation, its files and threads is done by nobody.
 #![cfg_attr(windows, allow(dead_code))]
 

@@ -1,4 +1,4 @@
-//! Who leaves new connections to others, and how many idle ones make room.
+//! Which thread leaves new connections to others, and how many idle connections are closed to make room.
 
 use super::is_ahead;
 use crate::parking::reused_of;

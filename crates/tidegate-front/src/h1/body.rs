@@ -1,4 +1,4 @@
-//! The request body of HTTP/1: by length or in chunks, pulled by whoever needs it.
+//! The request body of HTTP/1, by length or in chunks. It is pulled by the module that needs it.
 
 use std::io::Write as _;
 use std::rc::Rc;
@@ -16,9 +16,9 @@ use crate::action::Linger;
 use crate::client::ClientStream;
 use crate::link::Link;
 
-/// Bytes asked from the socket at once.
+/// Bytes read from the socket at once.
 const READ_BYTES: usize = 16 * 1024;
-/// Most bytes of trailer fields.
+/// Largest trailer section, bytes.
 const TRAILER_BYTES_MAX: usize = 8 * 1024;
 
 enum Framing {
@@ -26,13 +26,13 @@ enum Framing {
     Chunked(Box<ChunkedDecoder>),
 }
 
-/// Reads a body from a connection.
+/// Reads a request body from a connection.
 pub(super) struct H1Body {
     link: Rc<Link>,
     /// Counts the bytes.
     client: Rc<ClientStream>,
     framing: Framing,
-    /// `100 Continue` is still owed.
+    /// `100 Continue` has still to be sent.
     expect_continue: bool,
     timeout: Duration,
     deadline: Deadline,
@@ -71,7 +71,7 @@ impl H1Body {
         H1Body { link, client, framing, expect_continue, timeout, deadline, trailers: None }
     }
 
-    /// Takes what is there of the body; `None` when more must be received first.
+    /// Takes the bytes of the body that have arrived; `None` when more must be received first.
     fn take(&mut self) -> Result<Option<Option<Bytes>>, RequestBodyError> {
         let mut input = self.link.received.borrow_mut();
         match &mut self.framing {
@@ -86,7 +86,7 @@ impl H1Body {
                 let count = decoder
                     .gather(&mut input)
                     .map_err(|_| RequestBodyError::Malformed("client sent invalid chunked body"))?;
-                // Thousands of small chunks are work for which no call is counted.
+                // Thousands of small chunks are work that no system call accounts for.
                 share::is_over();
                 if count > 0 {
                     return Ok(Some(Some(take_front(&mut input, count))));
@@ -122,8 +122,8 @@ impl H1Body {
         }
     }
 
-    /// Sends `100 Continue`: it fits the empty send buffer of a connection whose answer has not begun,
-    /// and when it does not the client's own patience takes over (RFC 9110 section 10.1.1).
+    /// Sends `100 Continue`. It fits into the empty send buffer of a connection whose response has not begun; where it
+    /// does not, the client sends the body after its own timeout (RFC 9110 section 10.1.1).
     fn send_continue(&mut self, context: &mut Context<'_>) {
         self.expect_continue = false;
         if self.link.received.borrow().is_empty() {
@@ -161,8 +161,8 @@ impl BodySource for H1Body {
     }
 }
 
-/// Reads the rest of a body and drops it; `false` when it does not end in time. However large it is: the client has
-/// been told that the connection stays.
+/// Reads the rest of a body and drops it; returns `false` when it does not end in time. The size of the body does not
+/// matter: the response has announced that the connection stays.
 ///
 /// Dropped at its await it leaves the body where it is; the connection closes. Sources: `lingering_time`,
 /// `lingering_timeout`.
@@ -180,8 +180,8 @@ pub(super) async fn discard(body: &mut RequestBody, limits: Linger) -> bool {
     timeout(limits.time, drain).await.unwrap_or(false)
 }
 
-/// Removes the first `count` bytes; without copying when that is all, and most of the buffer: few bytes must not
-/// hold a large one.
+/// Removes the first `count` bytes. It does not copy when they are all of the input and fill at least half of the
+/// buffer: few bytes must not hold a large buffer.
 fn take_front(input: &mut Vec<u8>, count: usize) -> Bytes {
     if count == input.len() && 2 * count >= input.capacity() {
         return Bytes::from(std::mem::take(input));
@@ -191,7 +191,7 @@ fn take_front(input: &mut Vec<u8>, count: usize) -> Bytes {
     bytes
 }
 
-/// The head of a chunk: its length in hexadecimal digits.
+/// Writes the head of a chunk: its length in hexadecimal digits.
 pub(super) fn write_chunk_size(length: u64, out: &mut Vec<u8>) {
     let _ = write!(out, "{length:x}\r\n");
 }

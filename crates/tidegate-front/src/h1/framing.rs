@@ -1,4 +1,4 @@
-//! The answer's head on the wire: how the body ends, whether the connection stays, and the text.
+//! The response's head on the wire: how the body ends, whether the connection stays, and the text.
 
 use std::io::Write as _;
 
@@ -16,11 +16,11 @@ mod tests;
 /// How a body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// There is none: HEAD, 204, 304, HTTP/0.9 aside.
+    /// There is no body: HEAD, 204, 304, HTTP/0.9 aside.
     None,
     Length(u64),
     Chunked,
-    /// With the connection.
+    /// The body ends with the connection.
     Close,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn decide(x: &mut Exchange, body: &Body) -> (Framing, Option<u64>) {
         return (Framing::None, announced);
     }
     let length = x.response.content_length.or_else(|| body.known_length());
-    // Logs show what is announced.
+    // Logs show the announced length.
     x.response.content_length = length;
     if x.request.head.method == Method::Head {
         return (Framing::None, length);

@@ -1,4 +1,4 @@
-//! Receiving a request head of HTTP/1 and making an exchange of it.
+//! Receives a request head of HTTP/1 and makes an exchange of it.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -24,33 +24,33 @@ use crate::link::Link;
 use crate::serve::begin::{self, BodyFraming, Refusal};
 use crate::serve::scratch::READ_BYTES;
 
-/// What came.
+/// The result of waiting for a request head.
 pub(super) enum Received {
-    /// A false alarm: nothing to read after all.
+    /// There was nothing to read after all.
     Nothing,
-    /// The client closed before it asked for anything.
+    /// The client closed before it sent a request.
     End,
-    /// No more will come of a head: the client closed (400), or took longer than `client_header_timeout` (408).
+    /// The head stays incomplete: the client closed (400), or took longer than `client_header_timeout` (408).
     Cut(u16),
-    /// A whole head, ready for the phases.
+    /// A complete head, ready for the phases.
     Request,
-    /// A head that is answered with this status.
+    /// A malformed head; the response has this status.
     Broken(u16),
 }
 
 /// Receives a head.
 ///
 /// Invariant: bytes behind the head stay in `link.received`. Dropped at its only await, for more bytes of a head that
-/// has begun, it leaves what has arrived there; the connection ends. Of a head that has not begun it waits for
-/// nothing: [`Received::Nothing`]. `client_header_timeout` is for the whole head (RFC 9112 section 2.2 for empty
-/// lines before it).
+/// has begun, it leaves the received bytes there; the connection ends. It does not wait for the first byte of a head:
+/// [`Received::Nothing`]. `client_header_timeout` limits the whole head (RFC 9112 section 2.2 for empty lines before
+/// it).
 pub(super) async fn receive(
     front: &Front,
     link: &Rc<Link>,
     x: &mut Exchange,
     client: &Rc<ClientStream>,
 ) -> Received {
-    // Held, so that the servers are looked for once.
+    // Held, so that the servers are looked up once.
     let plan = x.plan.clone();
     let Some(servers) = begin::at_base_server(link, &plan, &mut x.routing) else {
         return Received::End;
@@ -105,7 +105,7 @@ pub(super) async fn receive(
     }
 }
 
-/// The head stays incomplete: what there is of it is logged.
+/// Logs the received part of a head that stays incomplete.
 #[cold]
 fn cut(
     link: &Rc<Link>,
@@ -122,7 +122,7 @@ fn cut(
     Received::Cut(status)
 }
 
-/// What the connection was doing, as the error log says it behind "while".
+/// Returns what the connection was doing, for the error log behind "while".
 fn action(x: &Exchange, in_fields: bool) -> &'static str {
     match (in_fields, x.outcome.pipelined) {
         (true, _) => "reading client request headers",
@@ -131,7 +131,7 @@ fn action(x: &Exchange, in_fields: bool) -> &'static str {
     }
 }
 
-/// How the server that `host` means reads heads.
+/// Returns how the server that `host` names parses heads.
 fn rules_of(
     link: &Link,
     plan: &Plan,
@@ -147,14 +147,15 @@ fn rules_of(
 
 enum More {
     Bytes,
-    /// Readable, yet nothing there (TLS records without data).
+    /// The socket was readable, but gave no bytes (TLS records without data).
     Nothing,
     End,
     Timeout,
 }
 
-/// Waits for more bytes of a head that has begun, within `client_header_timeout` from its first byte on; of one that
-/// has not begun it takes what is there. Dropped at its await it has taken nothing that is not in `link.received`.
+/// Waits for more bytes of a head that has begun, within `client_header_timeout` from its first byte on; of a head that
+/// has not begun it takes the bytes that are there. Dropped at its await, all bytes that it has taken are in
+/// `link.received`.
 async fn more(link: &Rc<Link>, x: &Exchange, begun: bool, options: &ParseOptions) -> More {
     let mut waited = false;
     let read = poll_fn(|context| {
@@ -171,7 +172,7 @@ async fn more(link: &Rc<Link>, x: &Exchange, begun: bool, options: &ParseOptions
         }
         if !waited {
             waited = true;
-            // For the whole head: bytes that come one by one gain no time.
+            // The timeout is for the whole head: bytes that arrive one by one gain no time.
             let end = x.progress.started + x.server().settings.client_header_timeout;
             link.waits().deadline.set(end);
         }

@@ -1,4 +1,4 @@
-//! The HTTP/1 driver: requests of one connection, one after the other.
+//! The HTTP/1 driver: it serves the requests of a connection one after the other.
 
 mod body;
 mod framing;
@@ -33,7 +33,7 @@ use crate::serve::{begin, finish};
 use framing::Framing;
 use send::Sender;
 
-/// Reads what a parked connection has been sent, without serving it yet.
+/// Reads the bytes that have arrived on a parked connection, without serving them yet.
 pub(crate) fn read_ahead(front: &Front, link: &Link) {
     let Some(stream) = link.io.plain() else { return };
     let mut input = link.received.borrow_mut();
@@ -41,15 +41,15 @@ pub(crate) fn read_ahead(front: &Front, link: &Link) {
         *input = front.input();
     }
     let room = input.capacity() - input.len();
-    // The end, and an error, are met again by whoever serves it.
+    // The end of the stream, and an error, are found again when the connection is served.
     let read = stream.read_arrived(&mut input);
     link.unread.set(read.is_ok_and(|count| count == room));
 }
 
-/// Serves requests as long as they are there (pipelining, RFC 9112 section 9.3.2).
+/// Serves requests as long as they have arrived (pipelining, RFC 9112 section 9.3.2).
 ///
-/// Invariant: one exchange's memory serves all of them, reset in between; it goes back to the thread when the last one
-/// has been answered. Dropped at an await, that memory is dropped and the connection stays `Serving`: it closes.
+/// Invariant: one exchange's memory serves all of them, reset in between; it goes back to the thread after the last
+/// response. Dropped at an await, that memory is dropped and the connection stays `Serving`: it closes.
 pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction {
     let (front, link) = (&front, &link);
     link.set_serving();
@@ -68,7 +68,7 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction 
         scratch.exchange.outcome.pipelined = true;
         // A client that sends faster than it is served must not keep others waiting.
         tidegate_rt::share::step().await;
-        // What it asks for may be what the request before it has changed.
+        // The request may be about something that the request before it has changed.
         tidegate_rt::freshness::received();
     };
     front.give_back_input(link.received.take());
@@ -86,7 +86,7 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction 
 /// |---|---|
 /// | nothing, the end | no request: nothing is counted or logged |
 /// | a part of a head | logged with 400 or 408, no response |
-/// | a broken head, or one that may not ask | refused: a response without the phases |
+/// | a malformed head, or a connection that may not send requests | refused: a response without the phases |
 /// | a request | the phases, then the response unless it was given up meanwhile |
 ///
 /// Dropped at an await, the request ends unlogged; its connection closes ([`serve`]).
@@ -114,7 +114,7 @@ async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> Conne
         Answer::Send(body) if link.state() == ConnectionState::Serving => {
             respond(front, link, x, output, client, body).await
         }
-        // Given up by whoever was to make the response.
+        // Given up by the module that was to make the response.
         Answer::Send(_) => ConnectionAction::Close,
         Answer::Close => {
             finish::without_response(x);
@@ -126,7 +126,8 @@ async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> Conne
     action
 }
 
-/// What follows a request, unless it was given up: then the connection ends, which has nothing else that could.
+/// Returns what follows a request. If the request was given up the connection ends, since nothing else on it could
+/// continue.
 fn unless_cancelled(link: &Link, action: ConnectionAction) -> ConnectionAction {
     match link.state() {
         ConnectionState::Cancelled { code: CancelCode::Reset } => {
@@ -142,14 +143,14 @@ fn unless_cancelled(link: &Link, action: ConnectionAction) -> ConnectionAction {
 ///
 /// | sent | then |
 /// |---|---|
-/// | whole, request body read | idle or the next request; closed where `keep_alive` is off ([`after_answer`]) |
+/// | whole, request body read | idle or the next request; closed where `keep_alive` is off ([`after_response`]) |
 /// | whole, request body not read | its rest is read and dropped first, within `lingering_time` |
 /// | not whole | cancelled: closed or reset, so that the client notices (RFC 9112 section 8) |
 /// | taken over (101) | closed behind the tunnel |
 ///
-/// Invariant: what is said about the connection in the head was settled before the head is written. Most responses leave
-/// in the first of its awaits, which is never pending; dropped at a later one, the response is cut off on the wire and
-/// the connection closes. Sources: `keepalive_*`, `tcp_nodelay`, `limit_rate`, `send_timeout`, RFC 9112 section 9.
+/// Invariant: whether the connection stays is settled before the head is written. Most responses leave in the first of
+/// its awaits, which is never pending; dropped at a later one, the response is cut off on the wire and the connection
+/// closes. Sources: `keepalive_*`, `tcp_nodelay`, `limit_rate`, `send_timeout`, RFC 9112 section 9.
 async fn respond(
     front: &Front,
     link: &Rc<Link>,
@@ -206,7 +207,7 @@ async fn respond(
     }
 }
 
-/// Sends what did not leave at once: the bytes sent, and how it ended.
+/// Sends what did not leave at once; returns the bytes sent, and how sending ended.
 ///
 /// Dropped at an await, the response is cut off on the wire; [`respond`] is dropped with it.
 async fn send_rest(
@@ -226,7 +227,7 @@ async fn send_rest(
     (sender.sent, result)
 }
 
-/// Reads what is left of the request's body, then keeps the connection or closes it.
+/// Reads the rest of the request's body, then keeps the connection or closes it.
 async fn discard_request(link: &Link, x: &mut Exchange, client: &ClientStream) -> ConnectionAction {
     let settings = x.settings();
     if x.disposition.keeps_connection() {
@@ -241,7 +242,7 @@ async fn discard_request(link: &Link, x: &mut Exchange, client: &ClientStream) -
     after_answer(link, x, true)
 }
 
-/// Keeps the connection or closes it; `unread` when the body was not asked for to its end.
+/// Keeps the connection or closes it; `unread` when the body was not read to its end.
 fn after_answer(link: &Link, x: &Exchange, unread: bool) -> ConnectionAction {
     match x.disposition.keeps_connection() {
         true => keep(link, x, clock::now()),
@@ -249,10 +250,10 @@ fn after_answer(link: &Link, x: &Exchange, unread: bool) -> ConnectionAction {
     }
 }
 
-/// Closes the connection, at once or behind what the client still sends (`lingering_close`).
+/// Closes the connection, at once or after reading on for what the client still sends (`lingering_close`).
 fn close(link: &Link, x: &Exchange, unread: bool) -> ConnectionAction {
     let settings = x.settings();
-    // What was read last filled its room: more may wait in the socket, and closing now would reset the connection.
+    // The last read filled its buffer: more may wait in the socket, and closing now would reset the connection.
     let more = !link.received.borrow().is_empty() || link.unread.get();
     match lingers(settings.lingering_close, unread || more) {
         true => ConnectionAction::Linger(Linger::of(settings)),
@@ -269,7 +270,7 @@ fn lingers(mode: Lingering, more: bool) -> bool {
     }
 }
 
-/// Keeps the connection, whose response was sent `now`.
+/// Keeps the connection, whose response was sent at `now`.
 fn keep(link: &Link, x: &Exchange, now: Instant) -> ConnectionAction {
     let settings = x.settings();
     let (timeout, min_timeout) = (settings.keepalive_timeout, settings.keepalive_min_timeout);
@@ -281,12 +282,12 @@ fn keep(link: &Link, x: &Exchange, now: Instant) -> ConnectionAction {
     ConnectionAction::Idle
 }
 
-/// Whether the connection can stay, by all that limits it.
+/// Settles whether the connection can stay, by all of its limits.
 fn settle_keep_alive(front: &Front, link: &Link, x: &mut Exchange) {
     if !x.disposition.keeps_connection() {
         return;
     }
-    // A client that still waits for `100 Continue` may or may not send its body after this answer.
+    // A client that still waits for `100 Continue` may or may not send its body after this response.
     let unasked = x.request.expects_continue
         && !x.request.body.is_finished()
         && x.request.body.received() == 0;
@@ -302,15 +303,15 @@ fn settle_keep_alive(front: &Front, link: &Link, x: &mut Exchange) {
     }
 }
 
-/// Whether a connection may have another request behind this one, its `ordinal` one counted from 1, after a `life` since
-/// it was accepted (`keepalive_timeout`, `keepalive_requests`, `keepalive_time`).
+/// Whether a connection may serve another request after request number `ordinal` (from 1), `life` after it was accepted
+/// (`keepalive_timeout`, `keepalive_requests`, `keepalive_time`).
 fn may_stay(settings: &Settings, ordinal: u64, life: Duration) -> bool {
     !settings.keepalive_timeout.is_zero()
         && ordinal < settings.keepalive_requests
         && life < settings.keepalive_time
 }
 
-/// Gives the connection to a tunnel (101, CONNECT) until that ends.
+/// Gives the connection to a tunnel (101, CONNECT) until the tunnel ends.
 ///
 /// Bytes that were received behind the request belong to the tunnel. Dropped at an await, the connection closes.
 async fn take_over(

@@ -1,5 +1,5 @@
-//! Sending an answer: head and body with as few system calls as the body allows, paced by
-//! `limit_rate`, bounded by `send_timeout`.
+//! Sends a response: head and body with as few system calls as the body allows, paced by `limit_rate`, bounded by
+//! `send_timeout`.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -21,17 +21,17 @@ use crate::link::Link;
 use crate::serve::deliver::{Pull, SendError, limited};
 use crate::serve::pace::Pace;
 
-/// Pieces smaller than this are copied behind the head, larger ones are sent from where they are.
+/// Pieces smaller than this are copied behind the head; larger ones are sent from their own memory.
 const COPY_BYTES_MAX: usize = 8 * 1024;
-/// Collected small pieces are sent at this size.
+/// Collected small pieces are sent once they have this size, bytes.
 const COLLECT_BYTES: usize = 32 * 1024;
-/// Sends head and body with as few system calls as can be if the body is here and the socket takes them, without
-/// any of the machinery for bodies that come slowly. A file goes by calls of at most `sendfile_max` bytes. Answers
-/// the bytes sent and how the rest is framed: what was not taken stays in `out` and `body`.
+/// Sends head and body with as few system calls as possible if the body is in memory and the socket takes it, without
+/// the state for slow bodies. A file is sent by calls of at most `sendfile_max` bytes. Returns the bytes sent and the
+/// framing of the rest; bytes that were not taken stay in `out` and `body`.
 ///
-/// Invariant: bytes leave in order. Of a file nothing is sent before the whole head has left, and nothing that is not in
-/// memory: a disk stalls nobody. It waits for nothing; an error of the socket is met again by who sends the rest.
-/// Sources: `sendfile`, `sendfile_max_chunk`, `tcp_nopush`.
+/// Invariant: bytes leave in order. Of a file nothing is sent before the whole head has left, and nothing that is not
+/// in the page cache: no disk stalls the event loop. It waits for nothing; an error of the socket is found again when
+/// the rest is sent. Sources: `sendfile`, `sendfile_max_chunk`, `tcp_nopush`.
 pub(super) fn at_once(
     context: &mut Context<'_>,
     link: &Link,
@@ -77,14 +77,14 @@ pub(super) fn at_once(
     (sent as u64, Framing::None)
 }
 
-/// Gives the socket a head that waits there for a file's first bytes; answers what it took.
+/// Writes a head that waits in the socket for a file's first bytes; returns the number of bytes taken.
 fn send_ahead(stream: &Stream, head: &mut Vec<u8>) -> usize {
     let sent = stream.try_write_more(head).unwrap_or(0);
     drop(head.drain(..sent));
     sent
 }
 
-/// Most bytes of one call to `sendfile`; 0 where it is not to be used.
+/// Returns the largest length of one call to `sendfile`, bytes; 0 if it is not to be used.
 pub(super) fn sendfile_max(settings: &Settings) -> u64 {
     match (settings.sendfile, settings.sendfile_max_chunk) {
         (false, _) => 0,
@@ -93,12 +93,12 @@ pub(super) fn sendfile_max(settings: &Settings) -> u64 {
     }
 }
 
-/// The framing of what is left of a body of known length.
+/// Returns the framing of the rest of a body of known length.
 fn left(length: u64) -> Framing {
     if length == 0 { Framing::None } else { Framing::Length(length) }
 }
 
-/// What a socket took; an error is found again by who sends the rest.
+/// Returns the number of bytes that a socket took; an error is found again when the rest is sent.
 fn taken(write: Poll<io::Result<usize>>) -> usize {
     match write {
         Poll::Ready(Ok(sent)) => sent,
@@ -106,7 +106,7 @@ fn taken(write: Poll<io::Result<usize>>) -> usize {
     }
 }
 
-/// One answer on its way.
+/// A response that is being sent.
 pub(super) struct Sender<'a> {
     link: &'a Link,
     client: Rc<dyn Client>,
@@ -117,9 +117,9 @@ pub(super) struct Sender<'a> {
     pull: Pull,
     pace: Option<Box<Pace>>,
     sendfile_max: u64,
-    /// `output_buffers`: bytes that are read from a file at once.
+    /// `output_buffers`: bytes read from a file at once.
     read_bytes: usize,
-    /// Bytes that left, head included.
+    /// Bytes sent, including the head.
     pub sent: u64,
 }
 
@@ -147,11 +147,11 @@ impl<'a> Sender<'a> {
         }
     }
 
-    /// Sends head and body; what ends the answer is left to [`Sender::finish`].
+    /// Sends head and body; the end of the response is left to [`Sender::finish`].
     ///
-    /// Invariant: what was collected in `out` leaves before a piece that is larger than [`COPY_BYTES_MAX`], so bytes
-    /// keep their order. The head waits for the body's first bytes only where [`Pull::may_flush`] says no. A body that
-    /// breaks off is sent as far as it came. Dropped at an await, what was collected is lost with the response.
+    /// Invariant: bytes collected in `out` leave before a piece that is larger than [`COPY_BYTES_MAX`], so bytes keep
+    /// their order. The head waits for the body's first bytes only where [`Pull::may_flush`] says no. A body that
+    /// breaks off is sent as far as it arrived. Dropped at an await, the collected bytes are lost with the response.
     pub(super) async fn run(&mut self, body: &mut Body) -> Result<(), SendError> {
         if self.framing == Framing::None {
             return self.flush().await;
@@ -255,8 +255,8 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// The head waits in the kernel for the file's first bytes, as `tcp_nopush` promises, at the cost
-    /// of no further system call.
+    /// Keeps the head in the kernel until the file's first bytes, as `tcp_nopush` promises, at the cost of no further
+    /// system call.
     async fn send_head_before_file(&mut self) -> Result<(), SendError> {
         if self.out.is_empty() {
             return Ok(());
@@ -267,12 +267,12 @@ impl<'a> Sender<'a> {
         self.flush().await
     }
 
-    /// Sends a range without copying it. What is to be sent is looked for in the page cache, where it stays for
-    /// the moment, but not while the client takes its time.
+    /// Sends a range without copying it. The range is looked up in the page cache, where it stays for the moment, but
+    /// not while the client is slow.
     ///
-    /// Invariant: `offset <= warm_to <= end`; what is before `warm_to` was in the page cache when it was last looked
-    /// at. A wait for the socket sets it back, as the pages may have gone meanwhile. Dropped at an await, a part of the
-    /// range has left; `sent` has its bytes. Sources: `sendfile`, `sendfile_max_chunk`, `limit_rate`.
+    /// Invariant: `offset <= warm_to <= end`; the bytes before `warm_to` were in the page cache at the last lookup. A
+    /// wait for the socket sets it back, as the pages may have been dropped meanwhile. Dropped at an await, a part of
+    /// the range has left; `sent` has its bytes. Sources: `sendfile`, `sendfile_max_chunk`, `limit_rate`.
     async fn sendfile(&mut self, range: FileRange) -> Result<(), SendError> {
         let Some(stream) = self.link.io.plain() else { return Ok(()) };
         let mut offset = range.offset;
@@ -306,7 +306,7 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Sends what was collected, and what TLS keeps of pieces that it took before.
+    /// Sends the collected bytes, and what TLS buffers of pieces that it took before.
     pub(super) async fn flush(&mut self) -> Result<(), SendError> {
         if !self.out.is_empty() {
             let bytes = std::mem::take(self.out);
@@ -358,14 +358,14 @@ impl<'a> Sender<'a> {
         Ok(())
     }
 
-    /// Waits until at least one byte may be sent and says how many, at most `want`.
+    /// Waits until at least one byte may be sent; returns how many may, at most `want`.
     async fn paced(&self, want: u64) -> Result<u64, SendError> {
         let Some(pace) = &self.pace else { return Ok(want) };
         let allowed = poll_fn(|context| pace.poll_allowance(context, self.sent, want));
         self.pull.unless_left(&*self.client, allowed).await
     }
 
-    /// Sends the end; `Ok` means the answer is whole on the wire.
+    /// Sends the end; `Ok` means that the complete response has left.
     pub(super) async fn finish(&mut self, trailers: Option<&Headers>) -> Result<(), SendError> {
         if self.framing == Framing::Chunked {
             match trailers {

@@ -1,6 +1,6 @@
-//! A client's connection: its socket with or without TLS, what it is doing, and where it is parked.
+//! A client's connection: its socket with or without TLS, its state, and where it is parked.
 //!
-//! A [`Link`] knows no HTTP. What is spoken on it is its [`Protocol`]; a request of it has a client of its own
+//! A [`Link`] knows no HTTP. Its protocol is [`Protocol`]; each of its requests has a client of its own
 //! ([`crate::client::ClientStream`] for HTTP/1), so that streams can share a link.
 
 mod state;
@@ -28,8 +28,8 @@ pub(crate) use waits::Waits;
 /// Idle times below this are kept by a timer, for which a connection needs a task.
 pub(crate) const TIMED_BELOW: Duration = Duration::from_secs(3);
 
-/// What is spoken on a connection, with the state that its driver keeps between requests. Its rows in
-/// [`crate::protocol`] tell who serves it.
+/// The protocol of a connection, with the state that its driver keeps between requests. The rows in [`crate::protocol`]
+/// choose the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     /// Requests one after the other: nothing is kept between them.
@@ -42,9 +42,9 @@ pub(crate) struct Link {
     pub info: Rc<Connection>,
     pub protocol: Protocol,
     binding: Binding,
-    /// Bytes received and not yet used. Without memory of its own while idle.
+    /// Bytes received and not yet used. It has no memory of its own while the connection is idle.
     pub received: RefCell<Vec<u8>>,
-    /// The last read was as large as it could be: more may have come than was read.
+    /// The last read filled its buffer: more bytes may have arrived than were read.
     pub unread: Cell<bool>,
     pub accepted: Instant,
     nodelay: Cell<bool>,
@@ -52,14 +52,14 @@ pub(crate) struct Link {
     limits: Cell<IdleLimits>,
     order: Cell<Order>,
     park_state: Cell<ParkState>,
-    /// What it needs while it waits for more than a request; nothing while it is parked.
+    /// The state for waits other than for a request; `None` while the connection is parked.
     waits: RefCell<Option<Rc<Waits>>>,
-    /// Counts it as open.
+    /// Counts the connection as open.
     _open: Open,
 }
 
 impl Link {
-    /// A connection ready to be served, of which `received` has come already.
+    /// Makes a connection that is ready to be served; `received` has already been read.
     pub(crate) fn new(
         io: Io,
         info: Connection,
@@ -86,18 +86,18 @@ impl Link {
         })
     }
 
-    /// The servers a request can mean under `plan`, which may be newer than the connection. `None` when
+    /// Returns the servers that a request can mean under `plan`, which may be newer than the connection. `None` when
     /// the plan no longer has the listener.
     pub(crate) fn servers<'p>(&self, plan: &'p Plan) -> Option<&'p VirtualServers> {
         self.binding.servers(plan, &self.info.local)
     }
 
-    /// The generation of its last request, or that it was accepted in.
+    /// Returns the generation of its last request; before the first one, the generation in which it was accepted.
     pub(crate) fn generation(&self) -> u64 {
         self.binding.generation()
     }
 
-    /// The client speaks plain HTTP where TLS is expected: its request is answered with 497.
+    /// Whether the client speaks plain HTTP where TLS is expected: its request gets status 497.
     pub(crate) fn lacks_tls(&self, plan: &Plan) -> bool {
         self.info.tls.is_none() && self.binding.expects_tls(plan)
     }
@@ -107,17 +107,17 @@ impl Link {
         self.nodelay.get()
     }
 
-    /// Sets TCP_NODELAY, once.
+    /// Sets TCP_NODELAY, unless it is set.
     pub(crate) fn set_nodelay(&self) {
         if !self.nodelay.replace(true) {
             let _ = self.io.stream().set_nodelay(true);
         }
     }
 
-    /// Writes all bytes, without time limit of its own.
+    /// Writes all bytes, without a time limit of its own.
     ///
     /// # Errors
-    /// The client is gone.
+    /// The client has closed the connection, or it broke.
     pub(crate) async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = poll_fn(|context| self.io.poll_write(context, bytes)).await?;
@@ -127,18 +127,18 @@ impl Link {
     }
 }
 
-/// What it is doing.
+/// The connection's state.
 impl Link {
     pub(crate) fn state(&self) -> ConnectionState {
         self.state.get()
     }
 
-    /// A request begins.
+    /// Enters `Serving`: a request begins.
     pub(crate) fn set_serving(&self) {
         self.state.set(ConnectionState::Serving);
     }
 
-    /// No request is in progress since then.
+    /// Enters `Idle`: no request is in progress since `since`.
     pub(crate) fn set_idle(&self, since: Instant) {
         self.state.set(ConnectionState::Idle { since });
     }
@@ -162,13 +162,13 @@ impl Link {
     }
 }
 
-/// What others want of it.
+/// Orders from outside of its task.
 impl Link {
     pub(crate) fn order(&self) -> Order {
         self.order.get()
     }
 
-    /// Tells its task, unless that has been told more.
+    /// Gives its task an order, unless it has a stronger one.
     pub(crate) fn give(&self, order: Order) {
         self.order.update(|given| given.max(order));
         if let Some(waits) = &*self.waits.borrow() {
@@ -176,7 +176,7 @@ impl Link {
         }
     }
 
-    /// Whether it was asked to park; it is asked once.
+    /// Takes back an order to park; returns whether there was one.
     pub(crate) fn takes_park_order(&self) -> bool {
         let asked = self.order.get() == Order::Park;
         if asked {
@@ -197,15 +197,15 @@ impl Link {
         self.park_state.get()
     }
 
-    /// For [`crate::parking`], which keeps the poller's set in step; answers what it was.
+    /// Sets the park state and returns the old one. For [`crate::parking`], which keeps the poller's set in step.
     pub(crate) fn set_park_state(&self, state: ParkState) -> ParkState {
         self.park_state.replace(state)
     }
 
-    /// Whether nothing but the sweep has to end its waiting: for its protocol, its bytes and its limits.
+    /// Whether the sweep alone has to end its wait, by its protocol, its bytes and its limits.
     pub(crate) fn may_park(&self, now: Instant) -> bool {
         let protocol_may = match self.protocol {
-            // Between requests; what has arrived of the next one is served first.
+            // Between requests; bytes of the next request that have arrived are served first.
             Protocol::Http1 => self.received.borrow().is_empty(),
         };
         protocol_may
@@ -213,23 +213,23 @@ impl Link {
             && self.limits.get().until.saturating_duration_since(now) >= TIMED_BELOW
     }
 
-    /// The same at the moment since which it is idle; `false` while a request is in progress.
+    /// As [`Link::may_park`] at the time since which it is idle; `false` while a request is in progress.
     pub(crate) fn may_park_since_idle(&self) -> bool {
         self.state.get().idle_since().is_some_and(|since| self.may_park(since))
     }
 
-    /// What it needs while it waits, from now on until it forgets.
+    /// Returns the state for its waits, and makes it if there is none; it is kept until [`Link::forget_waits`].
     pub(crate) fn waits(&self) -> Rc<Waits> {
         self.waits.borrow_mut().get_or_insert_default().clone()
     }
 
-    /// Ends all watches that requests have made: timer, the loop's, for the client's leaving.
+    /// Ends all watches that requests have made: the timer, the event loop's, the one for the client's close.
     pub(crate) fn forget_waits(&self) {
         self.waits.take();
         self.io.stream().unwatch();
     }
 
-    /// Has whoever watches for the client's leaving look.
+    /// Wakes the task that watches for the client's close, so that it looks.
     pub(crate) fn wake_close_watcher(&self) {
         if let Some(waits) = &*self.waits.borrow() {
             waits.wake_watcher();
@@ -240,9 +240,9 @@ impl Link {
     pub(crate) fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
         match self.park_state.get() {
             ParkState::Owned => self.waits().poll_gone(context, self.io.stream()),
-            // Who serves it on the spot asks again from a task.
+            // A request that is served on the spot asks again from a task.
             ParkState::Parked { .. } => Poll::Pending,
-            // The poller has told of nothing yet, or the connection would have left it.
+            // The poller has reported nothing yet, or the connection would have left it.
             ParkState::CheckedOut { .. } => {
                 self.waits().watch(context);
                 Poll::Pending

@@ -1,4 +1,5 @@
-//! What a connection is doing, where it is parked, and what others want of it: values that know no socket.
+//! The states of a connection (what it is doing, where it is parked) and the orders it is given: values that know no
+//! socket.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +15,11 @@ use tidegate_core::client::CancelCode;
 ///        nothing more has arrived
 /// ```
 ///
-/// Invariant: `Cancelled` is final, the connection ends behind the request. Who drops the future of a request leaves
-/// `Serving` behind; the connection is dropped with it.
+/// Invariant: `Cancelled` is final, the connection ends behind the request. Where the future of a request is dropped
+/// the state stays `Serving`; the connection is dropped with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConnectionState {
-    /// No request has begun to arrive since then.
+    /// No request has begun to arrive since `since`.
     Idle { since: Instant },
     /// A request is in progress, or several where the protocol has streams.
     Serving,
@@ -27,7 +28,7 @@ pub(crate) enum ConnectionState {
 }
 
 impl ConnectionState {
-    /// Since when it is idle; `None` while requests are in progress.
+    /// Returns since when it is idle; `None` while requests are in progress.
     pub(crate) fn idle_since(self) -> Option<Instant> {
         match self {
             ConnectionState::Idle { since } => Some(since),
@@ -35,7 +36,7 @@ impl ConnectionState {
         }
     }
 
-    /// The state once its request is given up. Of several codes the first one counts; without a request nothing
+    /// Returns the state once its request is given up. Of several codes the first one counts; without a request nothing
     /// changes.
     pub(crate) fn cancelled(self, code: CancelCode) -> ConnectionState {
         match self {
@@ -45,23 +46,23 @@ impl ConnectionState {
     }
 }
 
-/// How long a connection may stay, and must.
+/// How long a connection may stay idle, and how long it must be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct IdleLimits {
-    /// When it has been idle too long (`keepalive_timeout`, `client_header_timeout`); looked at by the sweep of
-    /// [`crate::parked_loop`], so that an idle connection needs no timer.
+    /// The end of its idle time (`keepalive_timeout`, `client_header_timeout`). The sweep of [`crate::parked_loop`]
+    /// compares it, so that an idle connection needs no timer.
     pub until: Instant,
-    /// Until when it is not closed for the sake of others (`keepalive_min_timeout`).
+    /// Until then it is not closed to make room for others (`keepalive_min_timeout`).
     pub kept_until: Instant,
 }
 
 impl IdleLimits {
-    /// Those of a connection that was `accepted` and has `patience` for its first request.
+    /// Returns the limits of a connection that was `accepted` and may wait `patience` for its first request.
     pub(crate) fn new(accepted: Instant, patience: Duration) -> IdleLimits {
         IdleLimits { until: accepted + patience, kept_until: accepted }
     }
 
-    /// The limits behind a response. A `keepalive_min_timeout` of zero leaves that of the request before.
+    /// Returns the limits after a response. A `keepalive_min_timeout` of zero leaves the limit of the request before.
     pub(crate) fn renewed(
         self,
         now: Instant,
@@ -76,37 +77,37 @@ impl IdleLimits {
 /// A connection's relation to the idle poller, the set of sockets that [`crate::parking`] watches without tasks.
 ///
 /// ```text
-///                park                    check out (waits for something else than its client)
+///                park                    check out (waits for something other than its client)
 ///   Owned ──────────────────▶ Parked ─────────────────────▶ CheckedOut
 ///     ▲                        │   ▲                          │   │
 ///     │  leave, forget         │   └──────────────────────────┘   │
-///     ├────────────────────────┘        repark, answered          │
+///     ├────────────────────────┘        repark, responded         │
 ///     └───────────────────────────────────────────────────────────┘
 ///          leave: its client sends or closes, or it ends
 /// ```
 ///
-/// Invariant: the poller's set and its table of members have exactly those that are not `Owned`, under `key`. A task
-/// serves those that are not `Parked`, but for the moment in which a parked one is served on the spot.
+/// Invariant: the poller's set and its table of members have exactly the connections that are not `Owned`, under `key`.
+/// A task serves the connections that are not `Parked`, except while a parked one is served on the spot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParkState {
-    /// A task has it, and watches its socket.
+    /// A task owns it, and watches its socket.
     Owned,
     /// The poller watches its socket; there is no task.
     Parked { key: u32 },
-    /// The poller watches its socket, while a task serves one request of it.
+    /// The poller watches its socket, while a task serves one of its requests.
     CheckedOut { key: u32 },
 }
 
-/// What somebody else wants of a connection that has a task, which sees it when it is polled next. A later one in this
-/// list outweighs those before it.
+/// An order for a connection that has a task, which sees it at its next poll. A later variant outweighs the earlier
+/// ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Order {
     #[default]
     None,
-    /// Give up the task and wait in the idle poller, once it is idle.
+    /// Give up the task and wait in the idle poller, once the connection is idle.
     Park,
     /// Close before the next request: shutdown, or room is needed.
     CloseWhenIdle,
-    /// End at once, whatever it does.
+    /// End at once, in any state.
     Abort,
 }

@@ -51,10 +51,10 @@ fn the_larger_order_counts() {
 
 #[test]
 fn an_idle_connection_is_small() {
-    // A parked connection is this, its facts, its socket, and eight bytes in the table of members.
+    // A parked connection is this, its `Connection`, its socket, and eight bytes in the table of members.
     assert!(size_of::<Link>() <= LINK_BYTES_MAX, "{}", size_of::<Link>());
     assert_eq!(size_of::<ParkState>(), 8);
 }
 
-/// What a connection took before it had states of its own.
+/// The size of a connection before it had separate states, bytes.
 const LINK_BYTES_MAX: usize = 200;

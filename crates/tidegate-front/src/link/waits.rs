@@ -1,4 +1,4 @@
-//! What a connection needs while it waits for more than a request: made when it is first asked for, dropped when the
+//! The state for waits of a connection other than for a request. It is made at the first such wait and dropped when the
 //! connection is parked.
 
 use std::cell::RefCell;
@@ -14,16 +14,16 @@ use tidegate_rt::timer::Deadline;
 pub(crate) struct Waits {
     /// `client_header_timeout`, or a short `keepalive_timeout`.
     pub deadline: Deadline,
-    /// Its task's.
+    /// Wakes the connection's task.
     waker: RefCell<Option<Waker>>,
-    /// Who asked whether the client is gone, and is told when the idle poller reports something.
+    /// Wakes the task that waits for the client's close, when the idle poller reports something.
     watcher: RefCell<Option<Waker>>,
-    /// Watches for the client's leaving once somebody asked.
+    /// Watches for the client's close, from the first call of [`Waits::poll_gone`] on.
     gone: RefCell<Option<LocalFuture<'static, ()>>>,
 }
 
 impl Waits {
-    /// Remembers the task to wake.
+    /// Stores the waker of the connection's task.
     pub(crate) fn remember(&self, context: &Context<'_>) {
         remember(&self.waker, context);
     }
@@ -35,23 +35,23 @@ impl Waits {
         }
     }
 
-    /// Remembers who waits for the client's leaving where the idle poller will tell.
+    /// Stores the waker of a task that waits for the client's close, where the idle poller will report it.
     pub(crate) fn watch(&self, context: &Context<'_>) {
         remember(&self.watcher, context);
     }
 
-    /// Wakes who waits for the client's leaving.
+    /// Wakes the task that waits for the client's close.
     pub(crate) fn wake_watcher(&self) {
         if let Some(watcher) = self.watcher.take() {
             watcher.wake();
         }
     }
 
-    /// Ready once the peer of `stream` has closed. What it watches stays between calls, whoever makes them.
+    /// Ready once the peer of `stream` has closed. The watch stays between calls, and serves all callers.
     pub(crate) fn poll_gone(&self, context: &mut Context<'_>, stream: &Rc<Stream>) -> Poll<()> {
         let mut gone = self.gone.borrow_mut();
-        // As long as nothing has come since the request there is nothing to look at, and no watch of its
-        // own is needed: what comes wakes this task.
+        // As long as nothing has arrived since the request no watch of its own is needed: arriving bytes wake this
+        // task.
         if gone.is_none() && stream.poll_readable(context).is_pending() {
             return Poll::Pending;
         }
@@ -59,7 +59,7 @@ impl Waits {
         let watch = gone.get_or_insert_with(|| Box::pin(async move { stream.peer_closed().await }));
         let left = watch.as_mut().poll(context);
         if left.is_ready() {
-            // Whoever asks next is told the same.
+            // The next caller gets the same result.
             *watch = Box::pin(std::future::ready(()));
         }
         left

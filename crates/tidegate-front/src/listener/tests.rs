@@ -18,7 +18,7 @@ fn address(text: &str) -> Address {
     Address::Inet(text.parse().unwrap())
 }
 
-/// Three servers of one port: of all addresses, of one of them behind the PROXY protocol, of a port of its own.
+/// Three servers of one port: of all addresses, of one address behind the PROXY protocol, and of another port.
 const CONFIG: &str = "
     server { listen 80; client_header_timeout 1s; }
     server { listen 192.0.2.1:80 proxy_protocol; client_header_timeout 2s; }
@@ -72,7 +72,7 @@ fn a_connection_is_found_again_in_a_newer_plan_or_not_at_all() {
     assert_eq!((of(&gone, &binding), binding.generation()), (None, 2));
 }
 
-/// The plan of an `http` block, as that of a generation.
+/// Returns the plan of an `http` block, as the plan of a generation.
 fn plan_of(http: &str, generation: u64) -> Plan {
     let text = format!("error_log stderr emerg; events {{}} http {{ {http} }}");
     let compiled = plan::compile(text, Core::modules(), "/", &Survivors::default());

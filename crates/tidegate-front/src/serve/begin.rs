@@ -19,7 +19,7 @@ use tidegate_core::{Exchange, LocalFuture};
 use crate::front::Front;
 use crate::link::Link;
 
-/// The exchange belongs to the connection's own server until a name is known. `None` when the plan no longer has the
+/// Attaches the exchange to the connection's own server until a name is known. `None` when the plan no longer has the
 /// listener.
 pub(crate) fn at_base_server<'p>(
     link: &Link,
@@ -32,7 +32,7 @@ pub(crate) fn at_base_server<'p>(
     Some(servers)
 }
 
-/// The server of requests whose host no server claims: the one that TLS chose by name, else the default.
+/// Returns the server of requests whose host no server claims: the server that TLS chose by name, else the default.
 #[inline]
 pub(crate) fn base_server(connection: &Connection, servers: &VirtualServers) -> ServerId {
     match servers.is_single() {
@@ -49,7 +49,7 @@ fn server_of_handshake(connection: &Connection, servers: &VirtualServers) -> Ser
     found.map_or(servers.default, |(server, _)| server)
 }
 
-/// The first byte of a request is there: it is counted, and its time begins. `now` is exact
+/// Counts a request whose first byte has arrived, and starts its time. `now` is exact
 /// ([`tidegate_rt::clock::batch_now`]), as most requests take less than a tick of the cheap clock.
 pub(crate) fn first_byte(front: &Front, x: &mut Exchange, now: Instant) {
     front.counters.request();
@@ -58,29 +58,29 @@ pub(crate) fn first_byte(front: &Front, x: &mut Exchange, now: Instant) {
     x.connection.requests.set(x.ordinal);
 }
 
-/// What the head says of the body.
+/// What a head says about its body and the connection.
 pub(crate) struct BodyFraming {
     /// `Content-Length`, bytes.
     pub length: Option<u64>,
-    /// HTTP/1: the body comes in chunks, so that its length is not known.
+    /// HTTP/1: the body is sent in chunks, so its length is not known.
     pub chunked: bool,
-    /// HTTP/1: the client wants to go on with the connection.
+    /// HTTP/1: the client wants to keep the connection.
     pub keep_alive: bool,
 }
 
-/// Why a request is not let in.
+/// Why a request is refused before the phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// Its fields contradict each other or the protocol: not logged yet.
+    /// The fields contradict each other or the protocol. Not logged yet.
     Head(RequestError),
-    /// Its target is none; logged.
+    /// The target is malformed. Logged.
     Target,
-    /// `CONNECT`, which no server takes (RFC 9110 section 9.3.6); logged.
+    /// `CONNECT`, which no server takes (RFC 9110 section 9.3.6). Logged.
     Connect,
 }
 
 impl Refusal {
-    /// The status of the response.
+    /// Returns the status of the response.
     pub(crate) fn status(&self) -> u16 {
         match self {
             Refusal::Head(error) => error.status(),
@@ -124,7 +124,7 @@ pub(crate) fn request(
         chunked: meta.chunked,
         keep_alive: meta.keep_alive,
     };
-    // As in nginx, by the address's own server: the target is read before a name is known.
+    // As in nginx, by the address's own server: the target is parsed before a name is known.
     if decode_target(x).is_err() {
         x.progress.action = "reading client request line";
         x.log(Level::Info, format_args!("client sent invalid request"));
@@ -140,7 +140,7 @@ pub(crate) fn request(
     Ok(framing)
 }
 
-/// Why the connection may not ask for this, if it may not: a status for [`refuse`]. Else the phases are run.
+/// Returns the status for [`refuse`] if the connection may not send this request; else the phases are run.
 pub(crate) fn refusal(link: &Link, x: &mut Exchange) -> Option<u16> {
     if link.lacks_tls(&x.plan) {
         x.log(Level::Info, format_args!("client sent plain HTTP request to HTTPS port"));
@@ -149,23 +149,23 @@ pub(crate) fn refusal(link: &Link, x: &mut Exchange) -> Option<u16> {
     crate::tls::refusal(x)
 }
 
-/// The response to a request that is not let in; none follows it.
+/// Makes the response to a refused request; no request follows it.
 pub(crate) fn refuse(x: &mut Exchange, status: u16) -> LocalFuture<'_, Answer> {
     x.disposition.close_connection();
-    // Nothing is read any more: log lines of an error page do not say so.
+    // Nothing is being read any more: log lines of an error page do not say so.
     x.progress.action = "";
     Box::pin(phases::refuse(x, status))
 }
 
-/// Finds out what is known of a request whose head is not right: where the request line is, the server that it means
-/// answers, and logs what was asked for.
+/// Finds out what is known of a request whose head is malformed (where the request line is, the server that responds),
+/// and logs the target.
 #[cold]
 pub(crate) fn identify(link: &Link, x: &mut Exchange) {
     if x.request.head.target().is_empty() {
         return;
     }
     x.request.method = x.request.head.method;
-    // Where the target is wrong as well, what was found first is told.
+    // Where the target is wrong as well, the error that was found first is reported.
     let _ = decode_target(x);
     if let Some(host) = x.request.head.host() {
         x.request.host = host.as_bytes().to_vec();
@@ -176,7 +176,7 @@ pub(crate) fn identify(link: &Link, x: &mut Exchange) {
     }
 }
 
-/// The request line is wrong: the address's own server answers, and knows of that line alone.
+/// Forgets the fields: the request line is wrong, so the address's own server responds, and knows that line alone.
 #[cold]
 pub(crate) fn forget_fields(link: &Link, x: &mut Exchange) {
     x.request.head.forget_fields();
@@ -184,7 +184,7 @@ pub(crate) fn forget_fields(link: &Link, x: &mut Exchange) {
     at_base_server(link, &x.plan, &mut x.routing);
 }
 
-/// Finds the server that the request's host means.
+/// Finds the server that the request's host names.
 #[inline]
 fn choose_server(connection: &Connection, servers: &VirtualServers, x: &mut Exchange) {
     if !servers.is_single() {
@@ -211,7 +211,7 @@ fn report_ignored(x: &Exchange) {
     }
 }
 
-/// Makes the target the request's: decodes path and arguments. The path is empty after an error.
+/// Decodes the target into the request's path and arguments. The path is empty after an error.
 fn decode_target(x: &mut Exchange) -> Result<(), UriError> {
     let merge = x.plan.server(x.routing.server).settings.merge_slashes;
     let request = &mut x.request;

@@ -1,4 +1,4 @@
-//! A response's body on its way to the client: its pieces are pulled here, and written by the protocol's driver.
+//! The delivery of a response's body to the client: its pieces are pulled here, and written by the protocol's driver.
 
 #[cfg(test)]
 mod tests;
@@ -19,16 +19,16 @@ use tidegate_core::exchange::{ClientAbort, HeadSending, PieceSending};
 use tidegate_core::phases;
 use tidegate_rt::timer::Deadline;
 
-/// The longest that collected pieces wait for more: an application writes its page in a few pieces, and each
-/// that leaves by itself wakes the client for little.
+/// The longest time that collected pieces wait for more: an application writes its page in a few pieces, and each piece
+/// that leaves by itself wakes the client for few bytes.
 const GATHERING_MAX: Duration = Duration::from_millis(1);
 
-/// Why a response did not arrive whole.
+/// Why a response was not sent completely.
 #[derive(Debug)]
 pub(crate) enum SendError {
-    /// The client is gone or does not read: nothing more can be said.
+    /// The client has closed or does not read: nothing more can be sent.
     Client(io::Error),
-    /// The client was seen to leave while there was nothing to send.
+    /// The client closed while there was nothing to send.
     Left,
     /// `send_timeout`.
     Timeout,
@@ -49,17 +49,17 @@ impl fmt::Display for SendError {
 
 impl std::error::Error for SendError {}
 
-/// The pieces of one body, asked for as its source and the response's head want it.
+/// The pieces of one body, pulled as its source and the response's head require it.
 ///
-/// Invariant: no more bytes come out of it than were announced, and with fewer it ends in an error. Every wait may be
-/// cancelled: nothing is taken from the body before it is returned.
+/// Invariant: it gives no more bytes than were announced, and ends in an error with fewer. Every wait may be cancelled:
+/// nothing is taken from the body before it is returned.
 pub(crate) struct Pull {
-    /// `send_timeout`, and how long pieces wait for more; one at a time.
+    /// `send_timeout`, and the time that pieces wait for more; one of them at a time.
     pub deadline: Deadline,
     watch_client: bool,
     /// Nothing leaves before the body's first bytes.
     waits_for_body: bool,
-    /// What was collected waits a moment for more.
+    /// Collected bytes wait a moment for more.
     gathers: bool,
     /// Bytes still to come, where the length was announced.
     left: Option<u64>,
@@ -69,7 +69,7 @@ pub(crate) struct Pull {
 type Next = Option<Result<Chunk, BodyError>>;
 
 impl Pull {
-    /// For the exchange's response, whose body has `length` bytes where that is known.
+    /// Makes the pull of the exchange's response, whose body has `length` bytes where that is known.
     pub(crate) fn new(x: &Exchange, length: Option<u64>) -> Pull {
         Pull {
             deadline: Deadline::new(),
@@ -80,7 +80,8 @@ impl Pull {
         }
     }
 
-    /// The next piece if it is there at once, or soon where what was `collected` may wait for more.
+    /// Returns the next piece if it is there at once; if pieces were `collected` that may wait for more, also if it
+    /// arrives soon.
     pub(crate) async fn soon(&self, body: &mut Body, collected: bool) -> Option<Next> {
         if !(self.gathers && collected) {
             return self.now(body).await;
@@ -98,12 +99,12 @@ impl Pull {
         .await
     }
 
-    /// Whether what was collected leaves before the next piece is waited for: the head, too.
+    /// Whether collected bytes, including the head, leave before the wait for the next piece.
     pub(crate) fn may_flush(&self) -> bool {
         !self.waits_for_body
     }
 
-    /// The piece cut to what was announced, and its bytes; `None` when it has none.
+    /// Cuts a piece to what was announced; returns it with its length in bytes, or `None` when it has no bytes.
     pub(crate) fn clip(&mut self, chunk: Chunk) -> Option<(Chunk, u64)> {
         let mut length = chunk.length();
         let chunk = match (self.left, chunk) {
@@ -123,7 +124,7 @@ impl Pull {
         Some((chunk, length))
     }
 
-    /// Whether all that was announced is there. A source that takes its time to end is not waited for then.
+    /// Whether all announced bytes are there. A source that takes long to end is not waited for then.
     pub(crate) async fn is_whole(&self, body: &mut Body) -> bool {
         if self.left != Some(0) {
             return false;
@@ -132,15 +133,15 @@ impl Pull {
         true
     }
 
-    /// Whether bytes are missing that were announced.
+    /// Whether announced bytes are missing.
     pub(crate) fn lacks(&self) -> bool {
         self.left.is_some_and(|left| left > 0)
     }
 
-    /// Waits for something that is not the client, and gives up when the client leaves meanwhile.
+    /// Waits for something other than the client, and gives up when the client closes meanwhile.
     ///
-    /// The source is asked first: what is there is not lost to a client that has just left. Dropped at its await,
-    /// `wait` is dropped with it. Source: `proxy_ignore_client_abort` and its kin.
+    /// The source is polled first: a piece that is there is not lost to a client that has just closed. Dropped at its
+    /// await, `wait` is dropped with it. Source: `proxy_ignore_client_abort` and its like.
     pub(crate) async fn unless_left<T>(
         &self,
         client: &dyn Client,
@@ -160,7 +161,7 @@ impl Pull {
     }
 }
 
-/// Runs one write under `send_timeout`, without touching a timer when it need not wait.
+/// Runs one write under `send_timeout`; no timer is touched when it need not wait.
 pub(crate) async fn limited(
     deadline: &Deadline,
     timeout: Duration,
@@ -175,8 +176,8 @@ pub(crate) async fn limited(
 
 /// Runs a future until the deadline that is set when it has to wait.
 ///
-/// `set` runs once, at the first poll that has to wait: what is ready at once touches no timer. Dropped at its await it
-/// leaves the deadline set; whoever uses it next sets it anew.
+/// `set` runs once, at the first poll that has to wait: a future that is ready at once touches no timer. Dropped at its
+/// await it leaves the deadline set; the next user sets it anew.
 async fn until<T>(
     deadline: &Deadline,
     set: impl Fn(&Deadline),
@@ -201,7 +202,7 @@ async fn until<T>(
     result
 }
 
-/// The trailer fields of a body that has ended; `None` when they were not promised, or cannot be `carried`.
+/// Returns the trailer fields of a body that has ended; `None` when they were not promised, or cannot be `carried`.
 pub(crate) fn trailers<'x>(
     x: &'x mut Exchange,
     body: &mut Body,
@@ -210,15 +211,15 @@ pub(crate) fn trailers<'x>(
     (carried && x.delivery.expects_trailers).then(|| phases::trailers(x, body))
 }
 
-/// Remembers for the log what was sent: all bytes, those of the head among them.
+/// Stores for the log the bytes sent: all of them, and those of the head.
 pub(crate) fn count(x: &mut Exchange, bytes: u64, head_bytes: u64) {
     x.outcome.bytes_sent = bytes;
     x.outcome.body_bytes_sent = bytes.saturating_sub(head_bytes);
 }
 
-/// Gives the client's bytes to a tunnel (101, CONNECT) until that ends; `sent` is what `io` counts.
+/// Gives the client's bytes to a tunnel (101, CONNECT) until it ends; `sent` is the counter of `io`.
 ///
-/// Dropped at its await, the tunnel ends in the middle of what it carries (RFC 9110 section 7.8), and counts nothing.
+/// Dropped at its await, the tunnel ends in the middle of its bytes (RFC 9110 section 7.8), and counts nothing.
 pub(crate) async fn tunnel(x: &mut Exchange, tunnel: Tunnel, io: ClientIo, sent: Rc<Cell<u64>>) {
     tunnel(io).await;
     x.outcome.bytes_sent += sent.get();

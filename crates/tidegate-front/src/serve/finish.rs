@@ -1,4 +1,4 @@
-//! The end of a request: what is logged of it, `post_action`, and how a response is given up.
+//! The end of a request: its log line, `post_action`, and how a response is given up.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use tidegate_rt::timer::timeout;
 
 use super::deliver::SendError;
 
-/// The longest that a connection is held for its log line: a disk that hangs must not keep connections.
+/// The longest time that a connection is held for its log line: a disk that hangs must not keep connections.
 const LOGGING_MAX: Duration = Duration::from_secs(1);
 
-/// Does what follows a response, whether it arrived or not; `closes` when the client sees an end behind it.
+/// Runs what follows a response, sent completely or not; `closes` when the client sees an end behind it.
 ///
-/// Invariant: a request that was received is logged once. Dropped in `post_action` it is not logged; dropped behind
-/// that it is, and the connection closes without waiting for the line. Sources: `post_action`, `access_log`.
+/// Invariant: a received request is logged once. Dropped in `post_action` it is not logged; dropped behind that it is,
+/// and the connection closes without waiting for the line. Sources: `post_action`, `access_log`.
 pub(crate) async fn request(x: &mut Exchange, closes: bool) {
     if x.settings().post_action.is_some() {
         Box::pin(phases::post_action(x)).await;
@@ -24,7 +24,7 @@ pub(crate) async fn request(x: &mut Exchange, closes: bool) {
     if let Some(logging) = x.outcome.logging.take()
         && closes
     {
-        // Who sees the connection closed finds the line in its log, as with logs that are written at once.
+        // A client that sees the connection closed finds the line in the log, as with logs that are written at once.
         let _ = Box::pin(timeout(LOGGING_MAX, logging)).await;
     }
 }
@@ -35,18 +35,18 @@ pub(crate) fn log(x: &mut Exchange) {
     phases::log(x);
 }
 
-/// Gives up a request that gets no response (444, 408, a client that has left).
+/// Gives up a request that gets no response (444, 408, a client that has closed).
 pub(crate) fn without_response(x: &Exchange) {
     cancel(x, matches!(x.disposition.unanswered(), Some(408 | 444)));
 }
 
-/// Ends what the client has begun, with a reset where it took too long and `reset_timedout_connection` says so.
+/// Ends the client's request, with a reset where the client took too long and `reset_timedout_connection` is on.
 fn cancel(x: &Exchange, timed_out: bool) {
     let reset = timed_out && x.settings().reset_timedout_connection;
     x.client.cancel(if reset { CancelCode::Reset } else { CancelCode::Close });
 }
 
-/// The response did not arrive whole: logs why, and gives it up.
+/// Logs why a response was not sent completely, and gives it up.
 pub(crate) fn broken(x: &mut Exchange, error: &SendError) {
     x.progress.action = "sending response to client";
     match error {
@@ -60,7 +60,7 @@ pub(crate) fn broken(x: &mut Exchange, error: &SendError) {
             x.log(Level::Info, format_args!("client timed out"));
         }
         SendError::Body(BodyError::Io(error)) => {
-            // What an origin or a file holds may be damaged; that a file cannot be read is worse.
+            // What an origin sent or a file holds may be damaged; that a file cannot be read is worse.
             let level = match error.kind() {
                 std::io::ErrorKind::InvalidData => Level::Error,
                 _ => Level::Alert,

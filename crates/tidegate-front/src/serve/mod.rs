@@ -1,4 +1,4 @@
-//! What every protocol needs to serve a request, whatever its bytes look like on the wire.
+//! The steps of serving a request that all protocols share.
 //!
 //! A driver ([`crate::h1`]) parses a head into `x.request.head`, and calls in this order:
 //!
@@ -11,9 +11,9 @@
 //! | `post_action`, loggers, a response that broke off | [`finish`] |
 //!
 //! ```text
-//! begin::first_byte(front, x, now);          // when its first byte is there
-//! begin::request(link, servers, x)?;        // the head is whole
-//! let answer = match begin::refusal(link, x) {
+//! begin::first_byte(front, x, now);          // when its first byte has arrived
+//! begin::request(link, servers, x)?;        // the head is complete
+//! let outcome = match begin::refusal(link, x) {
 //!     Some(status) => begin::refuse(x, status).await,
 //!     None => phases::run(x).await,
 //! };

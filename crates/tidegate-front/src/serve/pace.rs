@@ -1,4 +1,4 @@
-//! `limit_rate` and `limit_rate_after`: how many bytes of a response may leave by now.
+//! `limit_rate` and `limit_rate_after`: how many bytes of a response may have left by now.
 
 #[cfg(test)]
 mod tests;
@@ -8,16 +8,16 @@ use std::task::{Context, Poll, ready};
 use tidegate_core::Exchange;
 use tidegate_core::pace::{Rate, Steps};
 
-/// The limit of one response.
+/// The rate limit of one response.
 pub(crate) struct Pace {
     rate: Rate,
-    /// So many bytes leave without a limit.
+    /// The first bytes, which leave without a limit (`limit_rate_after`).
     after: u64,
 }
 
 impl Pace {
-    /// What the variable, the origin's `X-Accel-Limit-Rate` or the location says; `None` without a limit. Boxed: few
-    /// responses have one, and the future of each response would have its size.
+    /// Returns the limit by the variable, the origin's `X-Accel-Limit-Rate` or the location; `None` without a limit.
+    /// Boxed: few responses have a limit, and the future of each response would have its size.
     #[inline]
     pub(crate) fn of(x: &mut Exchange) -> Option<Box<Pace>> {
         match x.limit_rate.is_none() && x.settings().limit_rate.is_none() {
@@ -38,7 +38,7 @@ impl Pace {
         Some(Box::new(Pace { rate, after }))
     }
 
-    /// How many of `want` bytes may leave behind the `sent` that have; ready once that is one at least.
+    /// Returns how many of `want` bytes may leave after the first `sent` ones; ready once that is at least one.
     pub(crate) fn poll_allowance(
         &self,
         context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! Memory of requests, kept from one to the next: a request that follows another allocates none of its own.
+//! Memory of requests that is reused: a request that follows another allocates none of its own.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,26 +10,26 @@ use tidegate_core::exchange::PlanRef;
 use crate::client::ClientStream;
 use crate::link::Link;
 
-/// Spare request memory kept by a thread: enough for bursts, little when idle.
+/// Spare requests that a thread keeps: enough for bursts, little when idle.
 pub(crate) const SPARES_MAX: usize = 64;
-/// Spare buffers that grew larger than this are given back to the allocator.
+/// Spare buffers that grew larger than this are freed.
 const SPARE_BYTES_MAX: usize = 64 * 1024;
-/// Who has the client of a request that is over: the memory itself, and the exchange in it.
+/// References to the client of a request that has ended: one of the memory itself, one of the exchange in it.
 const IN_SCRATCH: usize = 2;
-/// Bytes asked from a socket for a request head at once.
+/// Bytes read from a socket for a request head at once.
 pub(crate) const READ_BYTES: usize = 4096;
 
 /// Memory for one request in progress.
 pub(crate) struct Scratch {
     pub exchange: Exchange,
-    /// The response's head, and what small pieces of its body are collected behind it.
+    /// The response's head, and small pieces of its body that are collected behind it.
     pub output: Vec<u8>,
     /// The exchange's client, see [`Scratch::attach`].
     pub client: Rc<ClientStream>,
 }
 
 impl Scratch {
-    /// Makes its requests those of a connection that serves one at a time.
+    /// Attaches its requests to a connection that serves one at a time.
     #[inline]
     pub(crate) fn attach(&mut self, link: &Rc<Link>) {
         self.client.attach(link.clone());
@@ -39,7 +39,7 @@ impl Scratch {
 
 /// The spare memory of a thread.
 pub(crate) struct Spares {
-    // Boxed: they go in and out with every request and are large.
+    // Boxed: they are moved with every request and are large.
     #[allow(clippy::vec_box)]
     requests: RefCell<Vec<Box<Scratch>>>,
     inputs: RefCell<Vec<Vec<u8>>>,
@@ -55,7 +55,8 @@ impl Spares {
         }
     }
 
-    /// Memory for requests under `plan`: the present one, for which spare memory has been reset. It has no client yet.
+    /// Takes memory for requests under `plan`: the current one, for which spare memory has been reset. It has no client
+    /// yet.
     #[inline]
     pub(crate) fn take(&self, plan: impl FnOnce() -> PlanRef) -> Box<Scratch> {
         let spare = self.requests.borrow_mut().pop();
@@ -69,7 +70,7 @@ impl Spares {
         })
     }
 
-    /// Takes memory back, for the next request under the present plan.
+    /// Takes memory back, for the next request under the current plan.
     pub(crate) fn give_back(&self, mut scratch: Box<Scratch>, plan: impl FnOnce() -> PlanRef) {
         let mut requests = self.requests.borrow_mut();
         if requests.len() >= SPARES_MAX || scratch.output.capacity() > SPARE_BYTES_MAX {
@@ -80,7 +81,7 @@ impl Spares {
         scratch.output.clear();
         match Rc::strong_count(&scratch.client) {
             IN_SCRATCH => scratch.client.detach(),
-            // Somebody still has the request's client, and keeps it.
+            // The request's client is still referenced elsewhere: it stays there.
             _ => {
                 scratch.client = Rc::default();
                 scratch.exchange.client = scratch.client.clone();
@@ -94,7 +95,7 @@ impl Spares {
         self.requests.borrow_mut().clear();
     }
 
-    /// A buffer for what a client sends.
+    /// Takes a buffer for the bytes of a client.
     pub(crate) fn input(&self) -> Vec<u8> {
         let spare = self.inputs.borrow_mut().pop();
         spare.unwrap_or_else(|| Vec::with_capacity(READ_BYTES))

@@ -1,4 +1,4 @@
-//! Why a session does not get to its content, and why it cannot be passed on.
+//! Why a session ends before its content, and why it cannot be passed on.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use std::fmt;
 pub(crate) enum SessionError {
     /// The TLS handshake failed, or took longer than `ssl_handshake_timeout`.
     Handshake,
-    /// The client's certificate is not what `ssl_verify_client` wants.
+    /// The client's certificate is not what `ssl_verify_client` requires.
     Certificate,
-    /// The plan has no listener at the address that the session came by.
+    /// The plan has no listener at the address where the session was accepted.
     NoListener,
 }
 
 impl SessionError {
-    /// The status for the log.
+    /// Returns the status for the log.
     pub(crate) fn status(self) -> u16 {
         super::INTERNAL_ERROR
     }
@@ -37,7 +37,7 @@ impl std::error::Error for SessionError {}
 pub(crate) enum PassError {
     /// Nothing listens at this address.
     NoListener(String),
-    /// The session is one of UDP.
+    /// The session is a UDP session.
     Datagrams,
 }
 

@@ -5,13 +5,13 @@
 //! | post-accept | `realip` | PostRead |
 //! | pre-access | `set`, `limit_conn` | Preaccess |
 //! | access | `allow`, `deny` | Access |
-//! | SSL | the handshake, where `listen` says `ssl`; a server is chosen by its name | |
-//! | preread | `ssl_preread`; a server is chosen by the name it finds | Precontent |
+//! | SSL | the handshake, where `listen` has `ssl`; a server is chosen by its name | |
+//! | preread | `ssl_preread`; a server is chosen by the name that it finds | Precontent |
 //! | content | `proxy_pass`, `return`, `pass` | the server's own handler |
 //! | log | `access_log` | loggers |
 //!
-//! A session is an [`Exchange`] without a request, with a [`Session`] in its extensions. Like a connection
-//! of `http` it stays with the generation that it began with.
+//! A session is an [`Exchange`] without a request, with a [`Session`] in its extensions. Like a connection of `http` it
+//! stays with the generation that it began with.
 
 mod error;
 mod order;
@@ -34,14 +34,14 @@ use crate::listener::ListenerRef;
 pub(crate) use error::{PassError, SessionError};
 use running::Running;
 
-/// What the log tells of a session that went its way to the end.
+/// The logged status of a session that reached its end.
 pub(crate) const OK: u16 = 200;
 const BAD_REQUEST: u16 = 400;
 pub(super) const INTERNAL_ERROR: u16 = 500;
 
-/// What brings the client's bytes through the SSL phase.
+/// The transport of a session: brings the client's bytes through the SSL phase.
 pub(crate) trait Transport {
-    /// Does the handshake, if there is to be one.
+    /// Does the handshake, if the listener has one.
     ///
     /// # Errors
     /// The handshake did not succeed; the reason has been logged.
@@ -53,11 +53,11 @@ pub(crate) trait Transport {
     /// Why that cannot be done.
     fn pass(&mut self, front: &Rc<Front>, x: &mut Exchange, to: &Address) -> Result<(), PassError>;
 
-    /// Ends the connection, when all that was written is on its way.
+    /// Ends the connection once all written bytes are on their way.
     fn close<'a>(&'a mut self, x: &'a mut Exchange) -> LocalFuture<'a, ()>;
 }
 
-/// A session's exchange at the address's default server.
+/// Makes a session's exchange, at the address's default server.
 pub(crate) fn exchange(
     plan: PlanRef,
     listener_ref: ListenerRef,
@@ -74,7 +74,7 @@ pub(crate) fn exchange(
     Some(x)
 }
 
-/// Runs a session to its end; a panic ends it alone, and so does an abort.
+/// Runs a session to its end. A panic ends this session alone, and so does an abort.
 pub(crate) async fn run(
     front: &Rc<Front>,
     x: Exchange,
@@ -85,11 +85,11 @@ pub(crate) async fn run(
     run_entered(front, running, x, listener_ref, transport).await;
 }
 
-/// The same for a session that has its place already, since before its task runs.
+/// As [`run`], for a session that was registered before its task runs.
 ///
 /// It goes through the phases, then is either passed on to another listener, where it is logged, or logged and closed
-/// here. Invariant: a session is logged once, aborted or not. Dropped while it goes through the phases (the thread ends)
-/// it is not logged; dropped while it closes, what was written last may not arrive. Source: `pass`, `access_log`.
+/// here. Invariant: a session is logged once, aborted or not. Dropped during the phases (the thread ends) it is not
+/// logged; dropped while it closes, the last written bytes may not arrive. Source: `pass`, `access_log`.
 async fn run_entered(
     front: &Rc<Front>,
     running: Running,
@@ -124,7 +124,7 @@ async fn run_entered(
     });
     if let Some(PassTo(address)) = x.modules.extensions.remove::<PassTo>() {
         match transport.pass(front, &mut x, &address) {
-            // It goes on elsewhere, and is logged there.
+            // It continues there, and is logged there.
             Ok(()) => return front.left(),
             Err(error) => {
                 complain(&x, Level::Error, &error.to_string());
@@ -142,11 +142,11 @@ async fn run_entered(
     front.left();
 }
 
-/// The phases up to the content; the status for the log.
+/// Runs the phases up to the content; returns the status for the log.
 ///
-/// The server may change twice, by the name in the TLS hello and by the one that `ssl_preread` finds; its location's
-/// handlers are those that run from there on. A phase ends the walk by a status. Dropped at an await, the session ends
-/// where it is: see [`run_entered`], which alone drops it. Source: nginx's "How nginx processes a TCP/UDP session".
+/// The server may change twice, by the name in the TLS hello and by the one that `ssl_preread` finds; from there on the
+/// handlers of its location run. A phase ends the walk by a status. Dropped at an await, the session ends where it is:
+/// see [`run_entered`], which alone drops it. Source: nginx's "How nginx processes a TCP/UDP session".
 async fn walk(x: &mut Exchange, listener_ref: ListenerRef, transport: &mut impl Transport) -> u16 {
     for phase in [Phase::PostRead, Phase::Preaccess, Phase::Access] {
         if let Some(status) = handlers(x, phase).await {
@@ -174,7 +174,7 @@ async fn walk(x: &mut Exchange, listener_ref: ListenerRef, transport: &mut impl 
     end(step).unwrap_or(OK)
 }
 
-/// Runs the handlers of a phase; the status of one that ends the session.
+/// Runs the handlers of a phase; returns the status of a handler that ends the session.
 async fn handlers(x: &mut Exchange, phase: Phase) -> Option<u16> {
     for handler in x.hold_location().handlers(phase) {
         let step = match handler(x) {
@@ -188,18 +188,18 @@ async fn handlers(x: &mut Exchange, phase: Phase) -> Option<u16> {
     None
 }
 
-/// A step that does not wait, free of its borrow.
+/// Makes a step that does not wait free of its borrow.
 fn settled(step: Step<'_>) -> Step<'static> {
     match step {
         Step::Status(status) => Step::Status(status),
         Step::Decline | Step::Next | Step::Wait(_) => Step::Decline,
         Step::Close => Step::Close,
-        // Sessions have no answers and no paths.
+        // Sessions have no responses and no paths.
         Step::Respond(_) | Step::Jump(_) => Step::Status(INTERNAL_ERROR),
     }
 }
 
-/// The status of a step that ends a session.
+/// Returns the status of a step that ends a session.
 fn end(step: Step<'static>) -> Option<u16> {
     match step {
         Step::Decline | Step::Next | Step::Wait(_) => None,
@@ -209,7 +209,7 @@ fn end(step: Step<'static>) -> Option<u16> {
     }
 }
 
-/// Goes over to the server of the name that TLS told, if one claims it.
+/// Chooses the server by the name in the TLS hello, if a server has that name.
 fn choose_server(x: &mut Exchange, listener_ref: ListenerRef) -> Result<(), SessionError> {
     let Exchange { plan, routing, request, modules, .. } = x;
     let Some(servers) = listener_ref.servers(plan) else { return Err(SessionError::NoListener) };
@@ -225,7 +225,7 @@ fn choose_server(x: &mut Exchange, listener_ref: ListenerRef) -> Result<(), Sess
     Ok(())
 }
 
-/// Logs in the name of a session that cannot go on.
+/// Logs a message with the context of a session that cannot continue.
 pub(crate) fn complain(x: &Exchange, level: Level, message: &str) {
     x.log(level, format_args!("{message}"));
 }

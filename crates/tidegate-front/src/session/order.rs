@@ -1,34 +1,34 @@
-//! Which session of UDP ends when there is no place for another one.
+//! Which UDP session ends when a new one has no room.
 //!
-//! Anybody can begin a session under a false address, and many of them, but cannot go on with it usefully. So the
-//! oldest of those go first from whom one datagram has come; then those who were silent longest.
+//! Any sender can begin many sessions under false addresses, but cannot usefully continue them. So sessions that have
+//! received a single datagram end first, the oldest before others; then those that were silent longest.
 
 use std::collections::VecDeque;
 
 #[cfg(test)]
 mod tests;
 
-/// Entries that are over and still in a queue, beside as many as there are sessions.
+/// Ended entries that are still in a queue, beyond the number of sessions.
 const OVER_MAX: usize = 64;
 
-/// A session.
+/// A session in the order.
 pub(super) trait Member {
-    /// It has ended, or is about to.
+    /// Whether it has ended, or is about to.
     fn is_over(&self) -> bool;
 
-    /// Whether something has come since the last look.
+    /// Whether bytes have arrived since the last call.
     fn has_news(&self) -> bool;
 }
 
 /// Sessions in the order in which they end for want of room.
 pub(super) struct Order<T> {
-    /// Sessions that run, those included that are ending.
+    /// Sessions that run, including those that are ending.
     pub running: usize,
-    /// Those of them that end to make room.
+    /// Running sessions that are ending to make room.
     pub ending: usize,
-    /// Nothing has come from them behind the first datagram, as of the last look; the oldest first.
+    /// Sessions that had received nothing behind the first datagram at the last check; the oldest first.
     young: VecDeque<T>,
-    /// Others, in turn.
+    /// The other sessions, in rotation.
     known: VecDeque<T>,
 }
 
@@ -49,13 +49,13 @@ impl<T: Member> Order<T> {
         }
     }
 
-    /// A session is over; it may have `made_room` for another one.
+    /// Counts a session that has ended; it may have `made_room` for another one.
     pub(super) fn leave(&mut self, made_room: bool) {
         self.running = self.running.saturating_sub(1);
         self.ending = self.ending.saturating_sub(usize::from(made_room));
     }
 
-    /// Takes out the one that is missed least.
+    /// Removes the session that is to end first.
     pub(super) fn take_least(&mut self) -> Option<T> {
         while let Some(member) = self.young.pop_front() {
             match (member.is_over(), member.has_news()) {
@@ -64,7 +64,7 @@ impl<T: Member> Order<T> {
                 (false, false) => return Some(member),
             }
         }
-        // Each gets one more turn.
+        // Each gets one more round.
         for _ in 0..self.known.len() {
             let member = self.known.pop_front()?;
             match (member.is_over(), member.has_news()) {

@@ -1,4 +1,4 @@
-//! The sessions of a thread, for those who end them from outside: shutdown, `worker_shutdown_timeout`.
+//! The sessions of a thread, for ending them from outside: shutdown, `worker_shutdown_timeout`.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,19 +12,19 @@ use tidegate_core::session::Traffic;
 
 use super::order::{Member, Order};
 
-/// What a session of UDP takes of `worker_connections`: as in nginx, a connection to the client and one to an origin.
+/// What a UDP session takes of `worker_connections`: as in nginx, a connection to the client and one to an origin.
 const CONNECTIONS_EACH: u64 = 2;
 
-/// Shortest time between lines about want of room.
+/// Shortest time between log lines about want of room.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
 /// All sessions of a thread.
 #[derive(Default)]
 pub(crate) struct Sessions {
     all: Rc<RefCell<slab::Slab<Rc<Handle>>>>,
-    /// Those of UDP.
+    /// The UDP sessions.
     datagrams: Rc<RefCell<Order<Rc<Handle>>>>,
-    /// When the log was told of want of room, and how many have had none since.
+    /// When want of room was last logged, and how many sessions have been dropped since.
     told: Cell<Option<Instant>>,
     untold: Cell<u64>,
 }
@@ -33,11 +33,11 @@ struct Handle {
     generation: u64,
     datagram: bool,
     traffic: Rc<Traffic>,
-    /// Bytes received at the last look.
+    /// Bytes received at the last check.
     seen: Cell<u64>,
     aborted: Cell<bool>,
     over: Cell<bool>,
-    /// It is ending since another one needs its place.
+    /// It is ending to make room for another session.
     made_room: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
@@ -53,7 +53,7 @@ impl Member for Rc<Handle> {
     }
 }
 
-/// A session's place among them, until it is dropped.
+/// A session's registration, until it is dropped.
 pub(super) struct Running {
     all: Rc<RefCell<slab::Slab<Rc<Handle>>>>,
     handle: Rc<Handle>,
@@ -62,23 +62,23 @@ pub(super) struct Running {
 }
 
 impl Sessions {
-    /// How many run.
+    /// Returns the number of running sessions.
     pub(crate) fn count(&self) -> usize {
         self.all.borrow().len()
     }
 
-    /// How many of them are of UDP, those included that are about to end.
+    /// Returns the number of UDP sessions, including those that are about to end.
     pub(crate) fn datagrams(&self) -> usize {
         self.datagrams.borrow().running
     }
 
-    /// Whether a session of UDP can begin without another one that ends for it.
+    /// Whether a UDP session can begin without ending another one.
     pub(super) fn has_room(&self, main: &MainSettings) -> bool {
         self.datagrams() < limit(main)
     }
 
-    /// Ends a session of UDP for one that is to begin; `false` where that cannot be. The log is told of it at most once
-    /// a second.
+    /// Ends a UDP session to make room for a new one; returns `false` if that is not possible. Logged at most once a
+    /// second.
     pub(super) fn make_room(&self, main: &MainSettings, now: Instant) -> bool {
         let limit = limit(main);
         let has_room = self.end_least(limit);
@@ -94,14 +94,14 @@ impl Sessions {
         has_room
     }
 
-    /// Ends the session of UDP that is missed least, unless so many are ending already that memory would not be
-    /// bounded; `false` then.
+    /// Ends the UDP session that is first in the order. Returns `false` if so many are ending already that memory would
+    /// not be bounded.
     fn end_least(&self, limit: usize) -> bool {
         let mut datagrams = self.datagrams.borrow_mut();
         if datagrams.running >= limit.saturating_mul(2) {
             return false;
         }
-        // Those that end already have made room.
+        // Those that are ending already have made room.
         if datagrams.running - datagrams.ending < limit {
             return true;
         }
@@ -113,12 +113,12 @@ impl Sessions {
         true
     }
 
-    /// Ends those of generations before `generation` at once.
+    /// Ends the sessions of generations before `generation` at once.
     pub(crate) fn abort_older(&self, generation: u64) {
         self.abort(|handle| handle.generation < generation);
     }
 
-    /// Ends those of UDP: their socket is closed, and nothing can come any more.
+    /// Ends the UDP sessions: their socket is closed, and nothing can arrive any more.
     pub(crate) fn end_datagrams(&self) {
         self.abort(|handle| handle.datagram);
     }
@@ -151,7 +151,7 @@ impl Sessions {
     }
 }
 
-/// How many sessions of UDP there may be.
+/// Returns the largest number of UDP sessions.
 fn limit(main: &MainSettings) -> usize {
     let limit = (main.worker_connections / CONNECTIONS_EACH).max(1);
     usize::try_from(limit).unwrap_or(usize::MAX)
@@ -167,7 +167,7 @@ impl Handle {
 }
 
 impl Running {
-    /// Whether the session shall end now; remembers whom to wake otherwise.
+    /// Whether the session is to end now; stores the waker otherwise.
     pub(super) fn is_aborted(&self, context: &Context<'_>) -> bool {
         let mut waker = self.handle.waker.borrow_mut();
         match &*waker {

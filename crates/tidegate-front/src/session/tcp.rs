@@ -28,7 +28,7 @@ use crate::serve::scratch::nobody;
 use crate::start::{self, AcceptedConnection, BrokenHeader, read_proxy_header};
 use crate::tls::session_handshake_timeout;
 
-/// Begins a session at an address of `stream`; nothing where there is none.
+/// Begins a session at an address of `stream`; does nothing if the plan has no such address.
 pub(crate) fn enter(front: &Rc<Front>, connection: AcceptedConnection, address: &Address) {
     let AcceptedConnection { io, info, input, open, .. } = connection;
     let Some(plan) = front.session_plan() else { return };
@@ -49,8 +49,8 @@ pub(crate) fn enter(front: &Rc<Front>, connection: AcceptedConnection, address: 
     tidegate_rt::spawn_local(async move { begin(&front, x, listener_ref, transport).await });
 }
 
-/// A session from its first byte on: the PROXY header where `listen` says so, then the phases. Dropped at its awaits
-/// (the thread ends), the socket closes; nothing is logged.
+/// Runs a session from its first byte on: the PROXY header where `listen` says so, then the phases. Dropped at its
+/// awaits (the thread ends), the socket closes; nothing is logged.
 async fn begin(front: &Rc<Front>, mut x: Exchange, listener_ref: ListenerRef, transport: Tcp) {
     describe(&x);
     if transport.proxy_protocol && !read_header(&mut x, &transport.stream).await {
@@ -59,7 +59,7 @@ async fn begin(front: &Rc<Front>, mut x: Exchange, listener_ref: ListenerRef, tr
     super::run(front, x, listener_ref, transport).await;
 }
 
-/// Tells of a new client, as nginx does.
+/// Logs a new client, as nginx does.
 fn describe(x: &Exchange) {
     let log = &x.settings().error_log;
     if !log.enabled(Level::Info) {
@@ -73,7 +73,7 @@ fn describe(x: &Exchange) {
     log.write(Level::Info, x.connection.number, &format!("client {from} connected to {to}"));
 }
 
-/// Reads the header of the PROXY protocol; `false` when the session is over. It is logged then.
+/// Reads the header of the PROXY protocol; returns `false` when the session has ended, which is logged then.
 ///
 /// A broken header is status 400, a late one 200, as nginx has them. Dropped at its await, the session is not logged.
 /// Source: `proxy_protocol_timeout`.
@@ -121,8 +121,9 @@ struct Tcp {
 }
 
 impl Transport for Tcp {
-    /// The SSL phase. Until the handshake is over the exchange's connection is nobody's; whoever drops the future there
-    /// closes the session. Behind it the session's client speaks through TLS, and received bytes count anew.
+    /// Runs the SSL phase. Until the handshake is done the exchange's connection is a placeholder; where the future is
+    /// dropped there, the session closes. After it the session's client speaks through TLS, and received bytes count
+    /// anew.
     fn secure<'a>(&'a mut self, x: &'a mut Exchange) -> LocalFuture<'a, Result<(), SessionError>> {
         Box::pin(async move {
             if !self.tls {
@@ -139,7 +140,7 @@ impl Transport for Tcp {
             let accepted =
                 crate::tls::accept(plan, stream, info, self.listener_ref, input, limit).await;
             let Some((io @ Io::Tls(..), info, _)) = accepted else {
-                // A client that speaks no TLS is not told so.
+                // A client that does not speak TLS gets no alert.
                 x.connection = Rc::new(kept);
                 if accepted.is_some() {
                     x.progress.action = "SSL handshaking";
@@ -186,10 +187,10 @@ impl Transport for Tcp {
             Some(session) => session.input,
             None => Vec::new(),
         };
-        // Nobody else has it any more.
+        // No other reference is left.
         let client = self.client.take().and_then(|client| Rc::try_unwrap(client).ok());
         let (Some(client), Some(open)) = (client, self.open.take()) else { return Err(missing()) };
-        // It is `http`'s from now on: that is when its `client_header_timeout` begins.
+        // The connection belongs to `http` from now on: its `client_header_timeout` begins here.
         let (info, accepted) = ((*x.connection).clone(), tidegate_rt::clock::now());
         let connection = AcceptedConnection { io: client.io, info, input, open, accepted };
         match (http, sessions) {
@@ -203,7 +204,7 @@ impl Transport for Tcp {
     }
 }
 
-/// The address of the listener that connections to `to` come in by: its own, or a wildcard's.
+/// Returns the address of the listener that accepts connections to `to`: its own, or a wildcard's.
 fn listener(plan: &Plan, to: &Address) -> Option<Address> {
     let tcp = || plan.listeners.iter().filter(|listener| !listener.datagram);
     let own = tcp().find(|listener| listener.address == *to);

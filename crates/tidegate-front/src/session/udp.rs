@@ -1,4 +1,4 @@
-//! Sessions of UDP: datagrams of one client that come to one address, until the content handler is done.
+//! UDP sessions: the datagrams of one client to one address, until the content handler is done.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -21,7 +21,7 @@ use crate::listener::ListenerRef;
 
 /// The largest datagram (RFC 768).
 const DATAGRAM_BYTES_MAX: usize = 65_535;
-/// Datagrams of a session that wait; more are dropped, as a socket's queue does it.
+/// Waiting datagrams of a session; more are dropped, as from a socket's queue.
 const QUEUE_MAX: usize = 256;
 
 /// A socket and its sessions.
@@ -35,8 +35,8 @@ struct Port {
 /// A client's address and, where the socket is bound to all, the local address that it sends to.
 type Ends = (SocketAddr, Option<IpAddr>);
 
-/// Receives datagrams, and begins sessions of `stream` with those of new clients, until it is dropped; sessions that it
-/// has begun go on then. `address` finds the listener again in each new plan. Sessions are at most half of
+/// Receives datagrams, and begins sessions of `stream` for new clients, until the future is dropped; sessions that have
+/// begun by then continue. `address` finds the listener again in each new plan. Sessions are at most half of
 /// `worker_connections`.
 pub async fn receive_datagrams(front: Rc<Front>, socket: Datagram, address: Address) {
     if let Address::Inet(bound) = &address
@@ -65,7 +65,7 @@ pub async fn receive_datagrams(front: Rc<Front>, socket: Datagram, address: Addr
 }
 
 impl Port {
-    /// Gives a datagram to its client's session, or begins one.
+    /// Delivers a datagram to its client's session, or begins a session.
     fn deliver(self: &Rc<Self>, ends: Ends, bytes: Vec<u8>) {
         let known = self.clients.borrow().get(&ends).cloned();
         match known {
@@ -76,8 +76,8 @@ impl Port {
 
     /// Begins a session with its first datagram, where there is room for one (half of `worker_connections`).
     ///
-    /// Invariant: it has its place among the sessions before its task runs, as many more datagrams may come before that.
-    /// The place of its client's address goes with the session ([`Known`]).
+    /// Invariant: it is registered before its task runs, as many more datagrams may arrive before that. The entry of
+    /// its client's address lives as long as the session ([`ClientEntry`]).
     fn begin(self: &Rc<Self>, ends: Ends, first: Vec<u8>) {
         let from = ends.0;
         let front = self.front.clone();
@@ -125,7 +125,7 @@ impl Port {
         }
         self.clients.borrow_mut().insert(ends, client.clone());
         let (place, counted) = (Known(client), front.counters.open());
-        // Now: many more may come before the task runs.
+        // Registered now: many more datagrams may arrive before the task runs.
         let running = front.sessions.enter(&x);
         tidegate_rt::spawn_local(async move {
             let _counted = counted;
@@ -134,7 +134,7 @@ impl Port {
     }
 }
 
-/// A client's place among the sessions, until it is dropped.
+/// A client's entry in the table of sessions, until it is dropped.
 struct Known(Rc<Client>);
 
 impl Drop for Known {
@@ -171,7 +171,7 @@ struct Client {
 }
 
 impl Client {
-    /// Takes a further datagram for the session.
+    /// Queues a further datagram for the session.
     fn take(&self, bytes: Vec<u8>) {
         let mut waiting = self.waiting.borrow_mut();
         if waiting.len() >= QUEUE_MAX {
@@ -201,7 +201,7 @@ impl Datagrams for Client {
 
     fn release(&self) {
         let mut clients = self.port.clients.borrow_mut();
-        // Another session may have taken the place.
+        // Another session may have taken the entry.
         if clients.get(&self.ends).is_some_and(|known| std::ptr::eq(&**known, self)) {
             clients.remove(&self.ends);
         }

@@ -1,5 +1,5 @@
-//! Clients' certificates. As nginx does it, any handshake is brought to its end; then the certificate is
-//! judged, and requests (or the session) are refused where the server that they reach wants a better one.
+//! Clients' certificates. As in nginx, every handshake is completed first; then the certificate is checked, and
+//! requests (or the session) are refused where their server requires a better one.
 
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::Exchange;
@@ -12,14 +12,14 @@ use tidegate_tls::{ClientTrust, ServerSettings, ShownCertificate, key_files};
 use super::conf::{Conf, VerifyClient};
 use super::server::TlsServer;
 
-/// Statuses of nginx's own.
+/// Statuses that only nginx uses.
 const CERTIFICATE_ERROR: u16 = 495;
 const NO_CERTIFICATE: u16 = 496;
 const MISDIRECTED: u16 = 421;
 /// nginx's default.
 const DEPTH_DEFAULT: u64 = 1;
 
-/// Compiles what a server says of its clients' certificates; `None` if it asks for none.
+/// Compiles a server's settings for its clients' certificates; `None` if it requests none.
 ///
 /// # Errors
 /// The first mistake, in nginx's words.
@@ -54,7 +54,8 @@ pub(super) fn compile(
     Ok(Some(ClientTrust::new(&announced, &silent, &lists, depth_max)))
 }
 
-/// What a client has shown in a handshake with these settings, as the request's connection has it.
+/// Returns the certificate that a client has shown in a handshake with these settings, in the form of the request's
+/// connection.
 pub(super) fn shown(
     certificate: ShownCertificate,
     settings: &ServerSettings,
@@ -69,7 +70,7 @@ fn plain(fault: Fault) -> CertificateFault {
     CertificateFault { number, text, is_about_trust: fault.is_about_trust() }
 }
 
-/// Why a request is refused for its connection's certificate; it has been logged.
+/// Returns the status of the refusal of a request for its connection's certificate; it has been logged.
 pub(crate) fn refusal(x: &mut Exchange) -> Option<u16> {
     x.connection.tls.as_deref()?;
     let action = std::mem::replace(&mut x.progress.action, "reading client request headers");
@@ -86,7 +87,7 @@ pub(crate) fn refusal(x: &mut Exchange) -> Option<u16> {
     refused
 }
 
-/// Whether the handshake was with another server than the request is for, where that matters.
+/// Whether the handshake was made with another server than the request is for, where that matters.
 fn is_misdirected(x: &Exchange) -> bool {
     let (Some(tls), Some(server)) =
         (x.connection.tls.as_deref(), x.plan.server(x.routing.server).extensions.of::<TlsServer>())
@@ -99,7 +100,7 @@ fn is_misdirected(x: &Exchange) -> bool {
     let (host, name) = (&x.request.host, tls.server_name.as_deref().unwrap_or_default());
     let other_name =
         tls.server_named && !host.is_empty() && !host.eq_ignore_ascii_case(name.as_bytes());
-    // A certificate was shown to the address's default server, which trusts others than this one.
+    // A certificate was shown to the address's default server, which trusts other authorities than this one.
     let clients = server.settings.as_ref().and_then(ServerSettings::clients);
     let judges = (tls.client.as_deref(), clients);
     let other_judge = matches!(judges, (Some(shown), Some(own)) if shown.judge != own.identity());

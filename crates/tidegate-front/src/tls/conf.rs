@@ -1,26 +1,28 @@
-//! The `ssl_*` directives as written, and what a server takes over from `http`.
+//! The `ssl_*` directives as written, and how servers inherit them from `http`.
 
 use std::time::Duration;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word, once, parse_size};
 use tidegate_tls::openssl_commands::{self, Command};
 
-/// `ssl_protocols`, the versions that exist here.
+/// `ssl_protocols`: the versions that are supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocols {
+    /// TLS 1.2.
     pub tls12: bool,
+    /// TLS 1.3.
     pub tls13: bool,
 }
 
 /// `ssl_session_cache`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionCacheConf {
-    /// `off` and `none`: nothing is kept. (OpenSSL tells clients different things; they cannot resume
-    /// either way.)
+    /// `off` and `none`: nothing is kept. (OpenSSL's messages to clients differ between the two; sessions cannot be
+    /// resumed either way.)
     Off,
-    /// A cache of this server's own; entries.
+    /// A cache of this server alone; its size in entries.
     Builtin(usize),
-    /// A named cache that survives reloads; bytes.
+    /// A named cache that survives reloads; its size in bytes.
     Shared { name: String, bytes: u64 },
 }
 
@@ -31,11 +33,11 @@ pub enum VerifyClient {
     Off,
     On,
     Optional,
-    /// Any certificate, trusted or not.
+    /// Requests any certificate, trusted or not.
     OptionalNoCa,
 }
 
-/// Directives of one block.
+/// The directives of one block.
 #[derive(Clone, Default)]
 pub struct Conf {
     pub certificates: Vec<Word>,
@@ -56,7 +58,7 @@ pub struct Conf {
     pub trusted_certificate: Option<Word>,
     pub crl: Option<Word>,
     pub verify_depth: Option<u64>,
-    /// `ssl_conf_command`, with the words of their values.
+    /// `ssl_conf_command`, with the words of the values.
     pub commands: Vec<(Command, Word)>,
     /// Suites of TLS 1.3 (`ssl_conf_command Ciphersuites`).
     pub suites_tls13: Option<Vec<u16>>,
@@ -70,11 +72,11 @@ pub struct Conf {
     pub handshake_timeout: Option<Duration>,
     /// In `stream` only: protocols for ALPN, the preferred ones first.
     pub alpn: Option<Vec<Word>>,
-    /// Told once, where they were written; not inherited.
+    /// Logged once, where they were written; not inherited.
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Fills what the inner block leaves open.
+/// Fills what the inner block leaves unset.
 pub(super) fn inherit(child: &mut Conf, parent: &Conf) {
     if child.certificates.is_empty() {
         child.certificates.clone_from(&parent.certificates);
@@ -112,7 +114,7 @@ pub(super) fn inherit(child: &mut Conf, parent: &Conf) {
 }
 
 impl Conf {
-    /// What remains to be done when commands have changed what directives say.
+    /// Returns the settings with the changes that commands make to the directives.
     pub fn after_commands(&self) -> Conf {
         let mut conf = self.clone();
         let (mut certificate, mut key) = (None, None);
@@ -163,7 +165,7 @@ pub(super) const fn row(
     Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
 }
 
-/// Those that `http` has alone.
+/// The directives that only `http` has.
 pub(super) const HTTP_ROWS: &[Directive<Conf>] = &[
     Directive {
         contexts: Contexts::HTTP_SERVER,
@@ -200,7 +202,7 @@ pub(super) const HTTP_ROWS: &[Directive<Conf>] = &[
     },
 ];
 
-/// Those that `stream` has alone.
+/// The directives that only `stream` has.
 pub(super) const SESSION_ONLY_ROWS: &[Directive<Conf>] = &[
     Directive {
         contexts: Contexts::STREAM_AND_SERVER,
@@ -387,12 +389,12 @@ fn set_protocols(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         }
     }
     if !protocols.tls12 && !protocols.tls13 {
-        // Whoever wrote this long ago wanted clients to come in; all of today's speak these.
+        // A configuration with these old versions wants to let all clients in; all current clients speak 1.2 or 1.3.
         protocols = Protocols { tls12: true, tls13: true };
         let message = "no available protocol in \"ssl_protocols\", TLSv1.2 and TLSv1.3 are used";
         conf.warnings.push(warning(args, usize::MAX, message.to_owned()));
     }
-    // Several lines add up, as in nginx.
+    // Several directives add up, as in nginx.
     if let Some(before) = conf.protocols {
         protocols.tls12 |= before.tls12;
         protocols.tls13 |= before.tls13;
@@ -401,9 +403,9 @@ fn set_protocols(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Sessions of `builtin` without a number, OpenSSL's default.
+/// Entries of `builtin` without a number, OpenSSL's default.
 const BUILTIN_ENTRIES: usize = 20_480;
-/// nginx's least size: eight pages.
+/// nginx's minimum: eight pages, bytes.
 const SHARED_BYTES_MIN: u64 = 8 * 4096;
 
 fn session_cache(args: &Args<'_>) -> Result<SessionCacheConf, Diagnostic> {

@@ -1,4 +1,4 @@
-//! From an accepted socket to a TLS stream: the server is chosen by name before the handshake goes on.
+//! From an accepted socket to a TLS stream: the server is chosen by name before the handshake continues.
 
 use std::io;
 use std::rc::Rc;
@@ -21,8 +21,8 @@ use super::{client, variables};
 use crate::io::Io;
 use crate::listener::ListenerRef;
 
-/// Takes a connection through the handshake within `limit`, or finds that it speaks plain HTTP.
-/// `input` is what was received already, and what the answer has left of it. Failures are logged here.
+/// Takes a connection through the handshake within `limit`, or finds that it speaks plain HTTP. `input` is what has
+/// already been received; the bytes that the handshake did not use are returned. Failures are logged here.
 pub(crate) async fn accept(
     plan: PlanRef,
     stream: Rc<Stream>,
@@ -32,7 +32,7 @@ pub(crate) async fn accept(
     limit: Duration,
 ) -> Option<(Io, Connection, Vec<u8>)> {
     let servers = entrance.servers(&plan)?;
-    // Boxed: the state of a handshake is large, and idle connections shall not keep its room.
+    // Boxed: the state of a handshake is large, and idle connections must not keep its memory.
     let begun = timeout(limit, Box::pin(begin(&plan, servers, &stream, input))).await;
     let log = &plan.location(plan.server(servers.default).location).settings.error_log;
     match begun.unwrap_or(Err(Failure::Timeout)) {
@@ -50,15 +50,15 @@ pub(crate) async fn accept(
 
 enum Begun {
     Tls(Rc<TlsStream<Server>>, Box<TlsInfo>),
-    /// Plain bytes; the handshake never began.
+    /// Plain bytes; no handshake began.
     Plain(Vec<u8>),
 }
 
 enum Failure {
     Timeout,
-    /// Closed before it said anything.
+    /// The client closed before it sent anything.
     Silent,
-    /// The server asked for rejects handshakes.
+    /// The server that the client named rejects handshakes.
     Rejected,
     NoCertificate,
     Handshake(HandshakeError),
@@ -70,12 +70,11 @@ impl From<HandshakeError> for Failure {
     }
 }
 
-/// The handshake: the first bytes tell TLS from plain text, the hello's name chooses the server, whose settings accept
-/// it (RFC 8446 section 4, RFC 6066 section 3).
+/// Does the handshake. The first bytes tell TLS from plain text, the hello's name chooses the server, and the server's
+/// settings accept the handshake (RFC 8446 section 4, RFC 6066 section 3).
 ///
-/// Invariant: the server is chosen before anything is answered, so that a name which is rejected gets an alert and no
-/// certificate. Dropped at an await (its time is over), the socket closes. Sources: `ssl_reject_handshake`,
-/// `ssl_certificate`.
+/// Invariant: the server is chosen before anything is sent, so that a rejected name gets an alert and no certificate.
+/// Dropped at an await (the time limit), the socket closes. Sources: `ssl_reject_handshake`, `ssl_certificate`.
 async fn begin(
     plan: &Plan,
     servers: &VirtualServers,
@@ -107,7 +106,7 @@ async fn begin(
     Ok(Begun::Tls(tls, Box::new(known)))
 }
 
-/// The settings of the server that the client names.
+/// Returns the settings of the server that the client names.
 fn choose<'p>(
     plan: &'p Plan,
     servers: &VirtualServers,
@@ -123,13 +122,13 @@ fn choose<'p>(
     lender(meant).or_else(|| lender(default)).ok_or(Failure::NoCertificate)
 }
 
-/// The server that has the name.
+/// Returns the server that has the name.
 fn named(servers: &VirtualServers, known: &TlsInfo) -> Option<ServerId> {
     let name = parse_host(known.server_name.as_ref()?.as_bytes())?;
     servers.find_named(name.as_bytes(), &mut Captures::default()).map(|(server, _)| server)
 }
 
-/// What the hello tells; its lists only where variables need them.
+/// Returns what the hello offers; its lists only where variables need them.
 fn offered(plan: &Plan, hello: &Hello) -> TlsInfo {
     let mut known = TlsInfo { server_name: hello.server_name(), ..TlsInfo::default() };
     if plan.variables.find(variables::CIPHERS).is_some() {
@@ -141,7 +140,7 @@ fn offered(plan: &Plan, hello: &Hello) -> TlsInfo {
     known
 }
 
-/// What the handshake came to.
+/// Stores what the handshake negotiated.
 fn keep(negotiated: Negotiated, settings: &ServerSettings, known: &mut TlsInfo) {
     known.protocol = negotiated.protocol;
     known.cipher = negotiated.cipher;
@@ -151,7 +150,7 @@ fn keep(negotiated: Negotiated, settings: &ServerSettings, known: &mut TlsInfo) 
     known.client = negotiated.client.and_then(|shown| client::shown(shown, settings));
 }
 
-/// One line in nginx's words. What clients can cause is `info`.
+/// Logs one line in nginx's words. Failures that clients can cause have level `info`.
 fn report(log: &ErrorLog, info: &Connection, failure: &Failure) {
     let (level, text) = match failure {
         Failure::Silent => return,

@@ -7,14 +7,14 @@ use tidegate_plan::PlanBuilder;
 use tidegate_tls::key_files::{certificates, private_key};
 use tidegate_tls::{KeyError, KeyPair};
 
-/// Pairs that were loaded already in this build: `http` level certificates serve many servers.
+/// Pairs that were already loaded for this plan: certificates at the level of `http` serve many servers.
 #[derive(Default)]
 struct Loaded(HashMap<(Vec<u8>, Vec<u8>), KeyPair>);
 
 /// Loads one pair.
 ///
 /// # Errors
-/// In nginx's words, at the directive.
+/// The file cannot be read, or the pair does not match: in nginx's words, at the directive.
 pub(super) fn load(
     plan: &mut PlanBuilder<'_>,
     certificate: &Word,

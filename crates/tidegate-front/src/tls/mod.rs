@@ -1,13 +1,13 @@
-//! TLS termination: the `ssl` directives, the choice of a certificate by name, handshakes, sessions.
-//! Values go to `tidegate-tls`, which alone names the TLS library.
+//! TLS termination: the `ssl` directives, the choice of a certificate by name, handshakes, sessions. Values go to
+//! `tidegate-tls`, which alone names the TLS library.
 //!
 //! | file | what |
 //! |---|---|
 //! | conf, trust_rows | directives and how they inherit |
 //! | server | from directives to one server's settings |
-//! | client | clients' certificates: asked for, verified, refused |
+//! | client | clients' certificates: requested, verified, refused |
 //! | keys | certificates and private keys from PEM |
-//! | stapling | answers of OCSP responders for our certificates |
+//! | stapling | OCSP responses for our certificates |
 //! | handshake | from a socket to a stream and what is known of it |
 //! | variables | `$ssl_*` |
 
@@ -29,8 +29,8 @@ pub(crate) use client::{refusal, session_refusal};
 pub(crate) use handshake::accept;
 pub(crate) use server::session_handshake_timeout;
 
-/// `ngx_http_ssl_module` and `ngx_stream_ssl_module`: the `ssl_*` directives and variables, and what each server's
-/// handshakes need of them.
+/// `ngx_http_ssl_module` and `ngx_stream_ssl_module`: the `ssl_*` directives and variables, and the settings of each
+/// server's handshakes.
 pub struct Ssl;
 
 impl Module for Ssl {

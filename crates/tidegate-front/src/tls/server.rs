@@ -1,4 +1,4 @@
-//! From directives to what one server's handshakes need, and the checks over all servers.
+//! From directives to the settings of one server's handshakes, and the checks over all servers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,24 +18,24 @@ use tidegate_tls::{
 use super::conf::{Conf, SessionCacheConf, VerifyClient};
 use super::{Ssl, client, keys, stapling};
 
-/// A session's longest handshake (`ssl_handshake_timeout`).
+/// Returns the time limit of a session's handshake (`ssl_handshake_timeout`).
 pub(crate) fn session_handshake_timeout(plan: &Plan, server: ServerId) -> Duration {
     let settings = plan.server(server).extensions.of::<TlsServer>();
     settings.map_or(HANDSHAKE_TIMEOUT_DEFAULT, |settings| settings.handshake_timeout)
 }
 
-/// What a server brings to handshakes.
+/// A server's settings for handshakes.
 pub(super) struct TlsServer {
     /// In `stream` only.
     handshake_timeout: Duration,
     /// `None` without certificates: the address's default server then lends its own.
     pub settings: Option<ServerSettings>,
-    /// What requests that reach this server need, whoever lent the certificate.
+    /// What requests to this server require, whichever server lent the certificate.
     pub verify_client: VerifyClient,
     pub reject: bool,
 }
 
-/// Protocols offered by ALPN, as nginx has them. HTTP/2 is to be put in front.
+/// Protocols offered by ALPN, as nginx has them. HTTP/2 goes in front of them.
 const ALPN: [&[u8]; 3] = [b"http/1.1", b"http/1.0", b"http/0.9"];
 /// nginx's default.
 const CIPHERS_DEFAULT: &str = "HIGH:!aNULL:!MD5";
@@ -50,9 +50,9 @@ const RECORD_BYTES_DEFAULT: u64 = 16 * 1024;
 /// # Errors
 /// The first mistake, in nginx's words.
 ///
-/// Invariant: a server without certificates has no settings of its own; a handshake that means it borrows those of the
-/// default server ([`super::handshake`]). Session caches and ticket keys are kept by name over reloads. Sources: the
-/// `ssl_*` directives; what is missing here stands in `client` (`ssl_verify_client`) and `stapling`.
+/// Invariant: a server without certificates has no settings of its own; a handshake with its name borrows those of the
+/// default server ([`super::handshake`]). Session caches and ticket keys are kept by name across reloads. Sources: the
+/// `ssl_*` directives; the others are in `client` (`ssl_verify_client`) and `stapling`.
 pub(super) fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServer, Diagnostic> {
     let reject = conf.reject_handshake.unwrap_or(false);
     let handshake_timeout = conf.handshake_timeout.unwrap_or(HANDSHAKE_TIMEOUT_DEFAULT);
@@ -119,7 +119,7 @@ fn protocols(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<ServerProtocols,
     let list = conf.ciphers.as_ref().map(|word| word.display());
     let list = list.as_deref().unwrap_or(CIPHERS_DEFAULT);
     let suites = cipher_suites::tls12(list);
-    // Lists do not concern TLS 1.3.
+    // OpenSSL's cipher lists do not concern TLS 1.3.
     if let (true, true, Some(word)) = (suites.is_empty(), versions.tls12, &conf.ciphers) {
         let found = cipher_suites::no_suite(word, versions.tls13)
             .help("available: ECDHE with AES128-GCM, AES256-GCM and CHACHA20, for ECDSA and RSA");
@@ -140,7 +140,7 @@ fn protocols(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<ServerProtocols,
     })
 }
 
-/// Reads `ssl_ecdh_curve`.
+/// Parses `ssl_ecdh_curve`.
 fn curves(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Groups, Diagnostic> {
     let list = word.display();
     let failed = |reason: String| {
@@ -160,7 +160,7 @@ fn curves(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Groups, Diagnostic>
     Ok(groups)
 }
 
-/// Sizes of shared caches that were named in this build.
+/// Sizes of shared caches that were named in this plan, bytes.
 #[derive(Default)]
 struct SharedSizes(Vec<(String, u64)>);
 
@@ -207,8 +207,8 @@ fn ticket_keys(
     Ok(TicketKeys::Files(keys))
 }
 
-/// Each address with `ssl` needs a certificate: of its default server, or, when that one rejects
-/// handshakes, of each server. Costs as much as there are `listen` directives.
+/// Checks that each address with `ssl` has a certificate: of its default server, or, when that one rejects handshakes,
+/// of each server. The cost is linear in the number of `listen` directives.
 pub(super) fn check_listeners(plan: &mut PlanBuilder<'_>) {
     let Some(http) = plan.http_block() else { return };
     let mut places: HashMap<&Address, SharedPlace> = HashMap::new();
@@ -244,11 +244,10 @@ fn listens(server: &Outline) -> &[ListenConf] {
 
 /// What the servers of one address have in common.
 struct SharedPlace {
-    /// Whether its default server has a certificate: of those before, the first one counts until one is
-    /// written as `default_server`.
+    /// Whether its default server has a certificate: the first server counts until one is written as `default_server`.
     lends: bool,
     default_written: bool,
-    /// Whether any of them listens with `ssl`.
+    /// Whether any of the servers listens with `ssl`.
     tls: bool,
 }
 

@@ -1,7 +1,7 @@
-//! `ssl_stapling`: answers of OCSP responders that go along with our certificates (RFC 6066 section 8).
+//! `ssl_stapling`: OCSP responses that are sent along with our certificates (RFC 6066 section 8).
 //!
-//! An answer is fetched when the plan comes into use, by a thread of its own for the time that takes, and
-//! again before it is too old. No handshake waits for it.
+//! A response is fetched when the plan comes into use, by a thread of its own for the time that takes, and again before
+//! it expires. No handshake waits for it.
 
 #[cfg(test)]
 mod tests;
@@ -25,16 +25,16 @@ use tidegate_tls::{Stapled, key_files};
 
 use super::conf::Conf;
 
-/// Answers are asked for again after this time at the latest.
+/// Responses are fetched again after this time at the latest.
 const REFRESH: Duration = Duration::from_secs(3600);
-/// After no answer of use.
+/// The time until the next fetch after a failed one.
 const RETRY: Duration = Duration::from_secs(300);
-/// For name, connection, question and answer together.
+/// Limit for name lookup, connection, request and response together.
 const FETCH_TIME_MAX: Duration = Duration::from_secs(60);
-/// Longer answers are nobody's.
+/// Longer responses are refused, bytes.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
-/// Lets answers go along with a server's certificates, as its directives say.
+/// Sets up stapling for a server's certificates, as its directives say.
 ///
 /// # Errors
 /// A file that cannot be read, or a responder that is no URL.
@@ -93,10 +93,10 @@ fn task(
     Ok(Stapling { asked: Arc::new(asked), next: Arc::default() })
 }
 
-/// The task to keep one certificate's answer new.
+/// The task that keeps one certificate's response fresh.
 struct Stapling {
     asked: Arc<Asked>,
-    /// How long the last answer holds; `None` while it is being fetched.
+    /// How long the last response holds; fetching in between.
     next: Arc<Mutex<Next>>,
 }
 
@@ -114,7 +114,7 @@ struct Asked {
     log: ErrorLog,
 }
 
-/// Where and what to ask.
+/// The responder and the request to it.
 struct Target {
     host: String,
     port: u16,
@@ -126,7 +126,7 @@ impl Service for Stapling {
         "stapling".to_owned()
     }
 
-    /// A thread is begun for each fetch: a slow responder holds up nobody else's step.
+    /// Begins a thread for each fetch: a slow responder delays no other service's step.
     fn step(&self) -> Duration {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         match *next {
@@ -154,7 +154,7 @@ impl Service for Stapling {
 }
 
 impl Asked {
-    /// Fetches an answer; when the next one is due.
+    /// Fetches a response; returns the time until the next fetch.
     fn refresh(&self) -> Duration {
         let fetched = tidegate_rt::block_on(timer::timeout(FETCH_TIME_MAX, self.target.fetch()));
         let now = tidegate_rt::clock::unix_seconds();
@@ -177,7 +177,7 @@ impl Asked {
         }
     }
 
-    /// Takes an answer; how long it holds.
+    /// Takes a response; returns how long it holds.
     fn take(&self, answer: Vec<u8>, now: i64) -> Result<Duration, FetchError> {
         let next = self.check.take(answer, now).map_err(FetchError::Status)?;
         let left = next.map(|next| next.saturating_sub(now).max(1));
@@ -187,7 +187,7 @@ impl Asked {
 }
 
 impl Target {
-    /// A responder and a question to it (RFC 6960 appendix A.1); `None` for what is no URL.
+    /// Makes a target of a responder's URL and a request to it (RFC 6960 appendix A.1); `None` if it is no URL.
     fn new(url: &str, question: &[u8]) -> Option<Target> {
         let rest = url.strip_prefix("http://")?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -208,10 +208,11 @@ impl Target {
         Some(Target { host, port, head })
     }
 
-    /// Asks; the thread is this fetch's own, so the name may be looked up by the system.
+    /// Sends the request and returns the response. The thread belongs to this fetch alone, so the name may be looked up
+    /// by the system.
     ///
-    /// Addresses are tried in the order in which the system gives them; the reason of the last one is told. Dropped at
-    /// an await (its time is over), the connection closes.
+    /// Addresses are tried in the order in which the system gives them; the error of the last one is reported. Dropped
+    /// at an await (the time limit), the connection closes.
     async fn fetch(&self) -> Result<Vec<u8>, FetchError> {
         let addresses = (self.host.as_str(), self.port).to_socket_addrs();
         let addresses = addresses.map_err(|error| FetchError::Host(Some(error)))?;
@@ -242,21 +243,21 @@ impl Target {
     }
 }
 
-/// Why there is no answer of a responder.
+/// Why there is no response of a responder.
 #[derive(Debug)]
 enum FetchError {
-    /// The responder's name leads to no address.
+    /// The responder's name has no address.
     Host(Option<io::Error>),
     Connect(io::Error),
     /// The connection broke.
     Responder(io::Error),
-    /// More than [`ANSWER_BYTES_MAX`].
+    /// More than [`RESPONSE_BYTES_MAX`].
     TooLong,
-    /// No answer with status 200.
+    /// No response with status 200.
     Invalid,
-    /// None within [`FETCH_TIME_MAX`].
+    /// No response within [`FETCH_TIME_MAX`].
     Late,
-    /// The answer is not good for the certificate.
+    /// The response is not valid for the certificate.
     Status(StatusError),
     /// The thread got no event loop.
     Loop(io::Error),
@@ -280,7 +281,7 @@ impl fmt::Display for FetchError {
 
 impl std::error::Error for FetchError {}
 
-/// The body of a successful answer that ends with its connection. Lines may end without a CR.
+/// Returns the body of a successful response that ends with its connection. Lines may end without a CR.
 fn body(bytes: &[u8]) -> Option<Vec<u8>> {
     let fine = bytes.starts_with(b"HTTP/1.") && bytes.get(8..12) == Some(b" 200");
     let mut start = 0;

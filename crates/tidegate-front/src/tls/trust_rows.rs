@@ -1,4 +1,4 @@
-//! The rows of directives about whom to trust: clients' certificates, and responders' answers about ours.
+//! The rows of directives about trust: clients' certificates, and OCSP responses for ours.
 
 use tidegate_conf::{Arity, Directive, once};
 

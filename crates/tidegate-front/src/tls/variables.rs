@@ -48,8 +48,8 @@ pub(super) const VARIABLES: &[Variable] = &[
     Variable::replaceable("ssl_alpn_protocol", "Protocol that ALPN selected.", |x, out| {
         put(x, out, |tls| tls.alpn.as_deref())
     }),
-    // The library does not tell session ids and algorithms of signatures; early data and encrypted hellos are
-    // never taken.
+    // The library does not show session ids and signature algorithms; early data and encrypted hellos are never
+    // accepted.
     Variable::replaceable(
         "ssl_sigalg",
         "Signature algorithm of the server's certificate in the handshake.",
@@ -104,7 +104,7 @@ pub(super) const VARIABLES: &[Variable] = &[
         "Client's certificate in PEM, each line but the first behind a tab; \
             deprecated in nginx.",
         |x, out| {
-            // As a field of a request: lines behind the first begin with a tab.
+            // As a field of a request: lines after the first begin with a tab.
             put_client(x, out, |der| Some(pem(der).trim_end().replace('\n', "\n\t")))
         },
     ),
@@ -189,7 +189,7 @@ pub(super) const CIPHERS: &str = "ssl_ciphers";
 pub(super) const CURVES: &str = "ssl_curves";
 const SECONDS_OF_DAY: i64 = 86_400;
 
-/// Whole days until a certificate ends; zero for one that has ended. Both are seconds since 1970.
+/// Returns the whole days until a certificate ends; zero for one that has ended. Both arguments are seconds since 1970.
 fn days_left(last: i64, now: i64) -> i64 {
     last.saturating_sub(now).max(0) / SECONDS_OF_DAY
 }
@@ -212,7 +212,7 @@ fn put_client(x: &mut Exchange, out: &mut Vec<u8>, text: fn(&[u8]) -> Option<Str
     text.map(|text| out.extend_from_slice(text.as_bytes())).is_some()
 }
 
-/// A certificate as OpenSSL writes it: lines of 64 letters (RFC 7468 section 5.1).
+/// Returns a certificate as OpenSSL writes it: lines of 64 letters (RFC 7468 section 5.1).
 fn pem(der: &[u8]) -> String {
     let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
     for line in padded_base64(der).chunks(64) {
@@ -223,7 +223,7 @@ fn pem(der: &[u8]) -> String {
     text
 }
 
-/// A list as nginx shows it: names where OpenSSL has some, else numbers, with colons between.
+/// Writes a list as nginx shows it: OpenSSL's names where there are any, else numbers, with colons between.
 fn put_list(
     x: &mut Exchange,
     out: &mut Vec<u8>,

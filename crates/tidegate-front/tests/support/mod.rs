@@ -22,7 +22,7 @@ use tidegate_rt::net::Listener;
 use plan::Built;
 use tls::Directory;
 
-/// `show TEXT;` answers with a text with variables; `fill N;` with so many bytes.
+/// `show TEXT;` responds with a text with variables; `fill N;` with `N` bytes.
 struct Show;
 
 #[derive(Default)]
@@ -99,7 +99,7 @@ impl Server {
         Server::start(directory, servers, Arc::default())
     }
 
-    /// A later generation with the same survivors, on a port of its own.
+    /// Starts a later generation with the same survivors, on a port of its own.
     pub(crate) fn next(&self, directory: &Directory, servers: &[&str]) -> Server {
         Server::start(directory, servers, self.survivors.clone())
     }
@@ -118,7 +118,7 @@ impl Server {
     }
 }
 
-/// What a check of one server block says first: an error's start, `warn: ` and a warning's, or `ok`.
+/// Checks the first diagnostic for one server block: an error's start, `warn: ` and a warning's, or `ok`.
 #[track_caller]
 pub(crate) fn check_config(directory: &Directory, server: &str, expected: &str) {
     let address = SocketAddr::from(([127, 0, 0, 1], 1));

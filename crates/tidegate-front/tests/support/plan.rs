@@ -24,7 +24,7 @@ impl Resources for Files {
 
 pub(super) type Built = Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>>;
 
-/// What a text comes to, with relative names below `prefix`, which ends with a slash.
+/// Compiles a text, with relative names below `prefix`, which ends with a slash.
 pub(super) fn compile(
     text: String,
     modules: &[&'static dyn ErasedModule],
@@ -52,7 +52,7 @@ pub(super) fn compile(
     (build(&environment, &statements, Span::NONE), sources)
 }
 
-/// The plan of a text without mistakes.
+/// Returns the plan of a text without mistakes.
 pub(super) fn whole((built, sources): (Built, SourceMap)) -> Arc<Plan> {
     match built {
         Ok((plan, _)) => Arc::new(plan),

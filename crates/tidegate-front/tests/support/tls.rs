@@ -1,4 +1,4 @@
-//! Certificates made for a test, and a client that shows what it was given.
+//! Certificates made for a test, and a client that shows what the server sent.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -45,7 +45,7 @@ impl Directory {
         self.0.join(name)
     }
 
-    /// A certificate with an RSA key.
+    /// Adds a certificate with an RSA key.
     pub(crate) fn rsa(&self, name: &str) {
         self.add(name, KeyPair::generate_for(&rcgen::PKCS_RSA_SHA256).expect("a key"));
     }
@@ -96,24 +96,24 @@ impl Drop for Directory {
     }
 }
 
-/// What came.
+/// What a client received.
 pub(crate) struct Answer {
-    /// Name of the certificate's files; empty in resumed sessions of which it is not known.
+    /// Name of the certificate's files; empty in resumed sessions, where it is not known.
     pub certificate: String,
     pub bytes: Vec<u8>,
     pub body: String,
-    /// The server said close_notify.
+    /// The server sent close_notify.
     pub closed_properly: bool,
 }
 
-/// A client that keeps sessions and trusts everybody.
+/// A client that keeps sessions and trusts every certificate.
 pub(crate) struct Client {
     config: ClientConfig,
     certificates: Vec<(String, Vec<u8>)>,
     stapled: Stapled,
 }
 
-/// The last answer of a responder that came along with a certificate.
+/// The last OCSP response that was sent along with a certificate.
 type Stapled = Arc<Mutex<Vec<u8>>>;
 
 impl Client {
@@ -167,7 +167,7 @@ impl Client {
         self.talk(server, name, request.as_bytes())
     }
 
-    /// What came along with the certificate of a new handshake.
+    /// Returns what was sent along with the certificate of a new handshake.
     pub(crate) fn stapled(&self, server: &Server, name: &str) -> Vec<u8> {
         self.get(server, name, name);
         self.stapled.lock().expect("unbroken").clone()
@@ -177,7 +177,7 @@ impl Client {
         self.get(server, name, name).body
     }
 
-    /// Why there is no handshake.
+    /// Returns why there is no handshake.
     pub(crate) fn failure(&self, server: &Server, name: &str) -> String {
         let mut session = self.connect(server, name);
         let written = session.write_all(b"x").and_then(|()| session.read(&mut [0; 16]));

@@ -7,10 +7,11 @@ use tidegate_core::exchange::FieldOwner;
 use super::{Framing, decide, write_head, write_number};
 use crate::testing::Bench;
 
-/// A request line's beginning and end, a status, the length that the response announces, that of a body in memory.
+/// A request line's beginning and end, a status, the length that the response announces, and the length of a body in
+/// memory.
 type Case = (&'static str, &'static str, u16, Option<u64>, Option<usize>);
 
-/// How the body ends, and the length that the head tells.
+/// How the body ends, and the length in the head.
 type Ending = (Framing, Option<u64>);
 
 #[test]
@@ -106,7 +107,7 @@ fn the_head_has_its_fields_in_order() {
         (x.delivery.server, x.delivery.date) = (FieldOwner::Origin, FieldOwner::Origin);
         x.response.headers.push(b"X-A", b"b");
         x.response.headers.push(b"Content-Type", b"text/plain");
-        // What a handler says of the connection and of the framing is the driver's to say.
+        // A handler's `Connection` and `Transfer-Encoding` are dropped: the driver writes these fields.
         x.response.headers.push(b"Connection", b"x");
         x.response.headers.push(b"Transfer-Encoding", b"x");
         let mut out = Vec::new();

@@ -7,7 +7,7 @@ use tidegate_core::client::{Connection, TlsInfo};
 use super::{Refusal, base_server, choose_server, decode_target};
 use crate::testing::Bench;
 
-/// The path and the arguments of a target; `None` when it is none.
+/// Checks the path and the arguments of a target; `None` when it is malformed.
 fn check(config: &str, method: &str, target: &str, expected: Option<(&str, &str)>) {
     let bench = Bench::new(&format!("server {{ {config} }}"));
     let mut x = bench.exchange();
@@ -65,7 +65,7 @@ fn each_refusal_has_its_status() {
     }
 }
 
-/// The servers of one port, told apart by their `client_header_timeout`.
+/// The servers of one port, distinguished by their `client_header_timeout`.
 const SERVERS: &str = "
     server { listen 80 default_server; client_header_timeout 1s; server_name a.test; }
     server { listen 80; client_header_timeout 2s; server_name b.test *.b.test; }

@@ -1,4 +1,4 @@
-//! What is taken of a body whose length was announced.
+//! How a body whose length was announced is cut.
 
 use bytes::Bytes;
 use tidegate_core::body::Chunk;

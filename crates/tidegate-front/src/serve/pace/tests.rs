@@ -1,4 +1,4 @@
-//! Who has a limit, and what leaves without one.
+//! Which responses have a limit, and how many bytes leave without one.
 
 use std::task::{Context, Poll, Waker};
 
@@ -17,7 +17,7 @@ fn a_limit_is_the_variables_or_the_locations_and_zero_is_none() {
         ("", Some(0), None),
         ("limit_rate 1k; limit_rate_after 3;", Some(100), Some(3)),
         ("limit_rate 1k;", Some(0), None),
-        // A value that is no size counts as none.
+        // A value that is no size counts as no limit.
         ("limit_rate $host;", None, None),
         ("limit_rate 1k; limit_rate_after $host;", None, Some(0)),
     ] {
@@ -39,7 +39,7 @@ fn what_comes_before_the_limit_leaves_whole() {
         (0, 1000, 1000, 1000),
         (999, 1, 1, 1),
         (400, 600, 600, 600),
-        // From the border on with what the rate allows besides: a second's worth at least.
+        // Past the limit, with what the rate allows besides: a second's worth at least.
         (0, 2000, 1010, 2000),
         (1000, 5, 5, 5),
     ] {

@@ -1,4 +1,4 @@
-//! Who ends first.
+//! Which session ends first.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -22,7 +22,8 @@ impl Member for Rc<Fake> {
     }
 }
 
-/// Sessions 0, 1, 2 …; some have heard more than once, some are over. The order in which they end.
+/// Checks the order in which sessions 0, 1, 2 … end, if those in `heard` have received more than one datagram and those
+/// in `over` have ended.
 fn check(count: u32, heard: &[u32], over: &[u32], expected: &[u32]) {
     let mut order = Order::default();
     let all: Vec<_> = (0..count).map(|name| Rc::new(Fake { name, ..Fake::default() })).collect();

@@ -1,4 +1,4 @@
-//! Which listener `pass` means.
+//! Which listener `pass` chooses.
 
 use tidegate_core::client::Address;
 

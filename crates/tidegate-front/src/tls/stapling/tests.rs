@@ -1,4 +1,4 @@
-//! Whom an OCSP question goes to, and what counts as an answer.
+//! Where an OCSP request is sent, and which responses are accepted.
 
 use super::{FetchError, Target, body};
 
