@@ -33,7 +33,7 @@ fn taken_at_once(threads: usize, events: &str) -> (usize, usize) {
     let plan = plan::whole(plan::compile(text, MODULES, "/", &Survivors::default()));
     let connect = |_| TcpStream::connect(address).expect("a connection");
     let _clients: Vec<TcpStream> = (0..CLIENTS).map(connect).collect();
-    let (told, answer) = std::sync::mpsc::channel();
+    let (sender, response) = std::sync::mpsc::channel();
     let worker = Worker::run("test", None, move |_| async move {
         let shared = Arc::new(Shared::default());
         shared.set_threads(threads);
@@ -46,29 +46,29 @@ fn taken_at_once(threads: usize, events: &str) -> (usize, usize) {
         while front.live() == 0 {
             yield_now().await;
         }
-        let (first, mut turns) = (front.live(), 0);
+        let (first, mut iterations) = (front.live(), 0);
         while front.live() < CLIENTS {
-            turns += 1;
+            iterations += 1;
             yield_now().await;
         }
-        let _ = told.send((first, turns));
+        let _ = sender.send((first, iterations));
         front.abort_all();
     })
     .expect("a worker");
-    let taken = answer.recv().expect("all were taken");
+    let taken = response.recv().expect("all were taken");
     // Until then its connections count.
     worker.join().expect("the worker's end");
     taken
 }
 
 #[test]
-fn a_thread_ahead_of_the_others_leaves_them_their_share() {
+fn a_thread_ahead_of_the_others_leaves_connections_to_them() {
     // In one test: the counts are those of the process.
-    let (first, turns) = taken_at_once(2, "multi_accept on;");
+    let (first, iterations) = taken_at_once(2, "multi_accept on;");
     assert!((8..CLIENTS / 2).contains(&first), "{first} at once, though the other has none");
-    assert!(turns > CLIENTS / 4, "the rest one by one, not in {turns} turns");
+    assert!(iterations > CLIENTS / 4, "the rest one by one, not in {iterations} iterations");
     let (first, _) = taken_at_once(2, "");
     assert!(first < CLIENTS / 2, "{first} at once");
     let (first, _) = taken_at_once(1, "multi_accept on;");
-    assert_eq!(first, CLIENTS, "alone there is nobody to wait for");
+    assert_eq!(first, CLIENTS, "alone there is no other thread to wait for");
 }

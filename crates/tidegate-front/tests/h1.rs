@@ -258,9 +258,9 @@ fn talk(address: SocketAddr, request: &[u8]) -> String {
     let mut client = TcpStream::connect(address).expect("a connection");
     client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
     client.write_all(request).expect("written");
-    let mut answer = Vec::new();
-    client.read_to_end(&mut answer).expect("closed by the server");
-    let text = String::from_utf8_lossy(&answer).into_owned();
+    let mut response = Vec::new();
+    client.read_to_end(&mut response).expect("closed by the server");
+    let text = String::from_utf8_lossy(&response).into_owned();
     let lines = text.split("\r\n").filter(|line| !line.starts_with("Date: "));
     lines.filter(|line| !line.starts_with("Server: ")).collect::<Vec<_>>().join("\n")
 }
@@ -270,26 +270,26 @@ fn a_request_that_was_given_up_ends_the_connection() {
     let (_worker, address) = serve("location / { say before; } location /quit { quit; }");
     let requests =
         ["/", "/quit", "/"].map(|path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"));
-    let answer = talk(address, requests.concat().as_bytes());
-    assert_eq!(answer, "HTTP/1.1 200 OK\nContent-Length: 6\nConnection: keep-alive\n\nbefore");
+    let response = talk(address, requests.concat().as_bytes());
+    assert_eq!(response, "HTTP/1.1 200 OK\nContent-Length: 6\nConnection: keep-alive\n\nbefore");
 }
 
 #[test]
-fn answers_one_request() {
+fn serves_one_request() {
     let (_worker, address) = serve("location / { say hello; }");
-    let answer = talk(address, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    assert_eq!(answer, "HTTP/1.1 200 OK\nContent-Length: 5\nConnection: close\n\nhello");
+    let response = talk(address, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert_eq!(response, "HTTP/1.1 200 OK\nContent-Length: 5\nConnection: close\n\nhello");
 }
 
 #[test]
-fn answers_pipelined_requests_in_order() {
+fn serves_pipelined_requests_in_order() {
     let (_worker, address) = serve("location /a { say A; } location /b { say B; }");
-    let answer = talk(
+    let response = talk(
         address,
         b"GET /a HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
     );
     assert_eq!(
-        answer,
+        response,
         "HTTP/1.1 200 OK\nContent-Length: 1\nConnection: keep-alive\n\nA\
          HTTP/1.1 200 OK\nContent-Length: 1\nConnection: close\n\nB"
     );
@@ -298,11 +298,11 @@ fn answers_pipelined_requests_in_order() {
 #[test]
 fn streams_in_chunks_and_closes_for_old_clients() {
     let (_worker, address) = serve("location / { pieces 2; }");
-    let answer = talk(address, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    assert!(answer.ends_with("\n\n5\npiece\n5\npiece\n0\n\n"), "{answer}");
-    assert!(answer.contains("Transfer-Encoding: chunked"), "{answer}");
-    let answer = talk(address, b"GET / HTTP/1.0\r\n\r\n");
-    assert_eq!(answer, "HTTP/1.1 200 OK\nConnection: close\n\npiecepiece");
+    let response = talk(address, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(response.ends_with("\n\n5\npiece\n5\npiece\n0\n\n"), "{response}");
+    assert!(response.contains("Transfer-Encoding: chunked"), "{response}");
+    let response = talk(address, b"GET / HTTP/1.0\r\n\r\n");
+    assert_eq!(response, "HTTP/1.1 200 OK\nConnection: close\n\npiecepiece");
 }
 
 /// Counts the reads of a client until a response of twenty drops is complete: each drop that leaves by itself wakes it.
@@ -310,16 +310,16 @@ fn reads_of_drops(address: SocketAddr, path: &str) -> usize {
     let mut client = TcpStream::connect(address).expect("a connection");
     client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
     client.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).expect("written");
-    let (mut reads, mut answer, mut buffer) = (0, Vec::new(), [0; 4096]);
+    let (mut reads, mut response, mut buffer) = (0, Vec::new(), [0; 4096]);
     loop {
-        let count = client.read(&mut buffer).expect("an answer");
+        let count = client.read(&mut buffer).expect("a response");
         if count == 0 {
             break;
         }
         reads += 1;
-        answer.extend_from_slice(&buffer[..count]);
+        response.extend_from_slice(&buffer[..count]);
     }
-    assert!(answer.ends_with("drop".repeat(20).as_bytes()));
+    assert!(response.ends_with("drop".repeat(20).as_bytes()));
     reads
 }
 
@@ -367,10 +367,10 @@ fn refuses_what_is_no_http() {
         let mut client = TcpStream::connect(address).expect("a connection");
         client.write_all(request.as_bytes()).expect("written");
         let _ = client.shutdown(std::net::Shutdown::Write);
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).expect("closed by the server");
-        assert!(answer.starts_with(start), "{request:?}: {answer}");
-        assert!(answer.contains("Connection: close"), "{request:?}: {answer}");
+        let mut response = String::new();
+        client.read_to_string(&mut response).expect("closed by the server");
+        assert!(response.starts_with(start), "{request:?}: {response}");
+        assert!(response.contains("Connection: close"), "{request:?}: {response}");
     }
 }
 
@@ -379,21 +379,21 @@ fn a_panic_ends_one_connection() {
     let (_worker, address) = serve("location / { say ok; } location /boom { boom; }");
     let broken = talk(address, b"GET /boom HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(broken, "");
-    let answer = talk(address, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    assert!(answer.ends_with("ok"), "{answer}");
+    let response = talk(address, b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert!(response.ends_with("ok"), "{response}");
 }
 
 #[test]
 fn head_has_no_body_and_a_length() {
     let (_worker, address) = serve("location / { say hello; }");
-    let answer = talk(address, b"HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-    assert_eq!(answer, "HTTP/1.1 200 OK\nContent-Length: 5\nConnection: close\n\n");
+    let response = talk(address, b"HEAD / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+    assert_eq!(response, "HTTP/1.1 200 OK\nContent-Length: 5\nConnection: close\n\n");
 }
 
 /// Goal: a parked connection is served on the spot, also by a handler that watched for the client's close. Method: two
 /// such requests on one connection, which stays parked.
 #[test]
-fn a_parked_connection_is_answered_without_a_task() {
+fn a_parked_connection_is_served_without_a_task() {
     let (_worker, address) = serve("location / { watch; }");
     let mut client = connect(address);
     for _ in 0..2 {
@@ -404,22 +404,22 @@ fn a_parked_connection_is_answered_without_a_task() {
 /// Goal: a request and the end of the client's sending that arrive together are both noticed. Method: both before
 /// anything is read; the response, then the end.
 #[test]
-fn a_client_that_ends_with_its_request_is_answered_and_closed() {
+fn a_client_that_ends_with_its_request_gets_a_response_and_a_close() {
     let (_worker, address) = serve("location / { say ok; }");
     let mut client = TcpStream::connect(address).expect("a connection");
     client.set_read_timeout(Some(Duration::from_secs(10))).expect("a limit");
     client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("written");
     client.shutdown(std::net::Shutdown::Write).expect("an end");
-    let mut answer = String::new();
-    client.read_to_string(&mut answer).expect("an answer and its end");
-    assert!(answer.ends_with("ok"), "{answer}");
+    let mut response = String::new();
+    client.read_to_string(&mut response).expect("a response and its end");
+    assert!(response.ends_with("ok"), "{response}");
 }
 
 /// Goal: a connection whose request had to wait is parked again at once; one whose requests follow each other keeps a
 /// task until it has been idle. Method: a handler that waits responds with the number of parked connections; another
 /// client sends the same request.
 #[test]
-fn a_connection_that_was_away_is_parked_again() {
+fn a_checked_out_connection_is_parked_again() {
     let (_worker, address) = serve("location / { watch; }");
     let probe = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let mut client = connect(address);
@@ -436,7 +436,7 @@ fn a_connection_that_was_away_is_parked_again() {
 /// Goal: what a client does while its connection is checked out is noticed. Method: a client that closes while its
 /// request is held, then one that sends a second request behind it.
 #[test]
-fn news_of_a_connection_that_is_away_reaches_its_task() {
+fn events_of_a_checked_out_connection_reach_its_task() {
     let (_worker, address) = serve("location / { held; } location /hold { hold; }");
     let close = "HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
     let until_held = |count: usize| {
@@ -477,11 +477,11 @@ fn ask(client: &mut TcpStream, path: &str, expected: &str) {
 }
 
 fn read_to(client: &mut TcpStream, end: &str) {
-    let mut answer = Vec::new();
+    let mut response = Vec::new();
     let mut byte = [0; 1];
-    while !answer.ends_with(end.as_bytes()) {
+    while !response.ends_with(end.as_bytes()) {
         let read = client.read(&mut byte);
-        assert_eq!(read.ok(), Some(1), "after {}", String::from_utf8_lossy(&answer));
-        answer.push(byte[0]);
+        assert_eq!(read.ok(), Some(1), "after {}", String::from_utf8_lossy(&response));
+        response.push(byte[0]);
     }
 }

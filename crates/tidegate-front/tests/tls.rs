@@ -13,7 +13,7 @@ const SHOW: &str = "location / { show \"$ssl_protocol $ssl_cipher $ssl_curve [$s
                     $ssl_session_reused $ssl_alpn_protocol $scheme $https $server_name\"; }";
 
 #[test]
-fn tells_what_was_negotiated() {
+fn shows_what_was_negotiated() {
     let directory = Directory::new(&["a"]);
     let server =
         Server::tls(&directory, &[&format!("{} server_name a; {SHOW}", directory.pair("a"))]);
@@ -46,15 +46,15 @@ fn chooses_server_and_certificate_by_name() {
     for (name, certificate, by_host) in
         [("a", "a", "a"), ("b", "b", "b"), ("x.b.test", "b", "b"), ("none", "a", "none")]
     {
-        let answer = client.get(&server, name, name);
-        assert_eq!(answer.certificate, certificate, "{name}");
-        assert!(answer.body.ends_with(by_host), "{name}: {}", answer.body);
+        let response = client.get(&server, name, name);
+        assert_eq!(response.certificate, certificate, "{name}");
+        assert!(response.body.ends_with(by_host), "{name}: {}", response.body);
     }
     // A host that no server claims stays with the server of the handshake.
-    let answer = client.get(&server, "b", "unknown");
-    assert!(answer.body.ends_with(" b"), "{}", answer.body);
-    let answer = client.get(&server, "b", "a");
-    assert!(answer.body.ends_with(" a"), "{}", answer.body);
+    let response = client.get(&server, "b", "unknown");
+    assert!(response.body.ends_with(" b"), "{}", response.body);
+    let response = client.get(&server, "b", "a");
+    assert!(response.body.ends_with(" a"), "{}", response.body);
     assert_eq!(client.get(&server, "unknown.test", "x").certificate, "a");
 }
 
@@ -158,26 +158,26 @@ fn rejects_handshakes() {
 }
 
 #[test]
-fn answers_plain_requests_with_497() {
+fn responds_to_plain_requests_with_497() {
     let directory = Directory::new(&["a"]);
     let talk = |server: &Server| {
         let mut client = TcpStream::connect(server.address).expect("a connection");
         let request = b"GET /x HTTP/1.1\r\nHost: a\r\n\r\n";
         client.write_all(request).expect("written");
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).expect("closed by the server");
-        answer
+        let mut response = String::new();
+        client.read_to_string(&mut response).expect("closed by the server");
+        response
     };
     let server = Server::tls(&directory, &[&directory.pair("a")]);
-    let answer = talk(&server);
-    assert!(answer.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{answer}");
-    assert!(answer.contains("Connection: close"), "{answer}");
-    assert!(answer.contains("The plain HTTP request was sent to HTTPS port"), "{answer}");
+    let response = talk(&server);
+    assert!(response.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{response}");
+    assert!(response.contains("Connection: close"), "{response}");
+    assert!(response.contains("The plain HTTP request was sent to HTTPS port"), "{response}");
     let redirect = "error_page 497 https://$host$request_uri;";
     let server = Server::tls(&directory, &[&format!("{} {redirect}", directory.pair("a"))]);
-    let answer = talk(&server);
-    assert!(answer.starts_with("HTTP/1.1 302 "), "{answer}");
-    assert!(answer.contains("Location: https://a/x\r\n"), "{answer}");
+    let response = talk(&server);
+    assert!(response.starts_with("HTTP/1.1 302 "), "{response}");
+    assert!(response.contains("Location: https://a/x\r\n"), "{response}");
 }
 
 #[test]
@@ -188,9 +188,9 @@ fn garbage_gets_an_alert_and_the_next_client_is_served() {
         let mut client = TcpStream::connect(server.address).expect("a connection");
         client.write_all(bytes).expect("written");
         let _ = client.shutdown(std::net::Shutdown::Write);
-        let mut answer = Vec::new();
-        let _ = client.read_to_end(&mut answer);
-        assert!(answer.is_empty() || answer[0] == 0x15, "{answer:?}");
+        let mut response = Vec::new();
+        let _ = client.read_to_end(&mut response);
+        assert!(response.is_empty() || response[0] == 0x15, "{response:?}");
     }
     assert!(Client::new(&directory).body(&server, "a").starts_with("TLSv1.3"));
 }
@@ -203,11 +203,11 @@ fn several_requests_in_one_record_and_large_bodies() {
     let client = Client::new(&directory);
     let one = "GET / HTTP/1.1\r\nHost: a\r\nX-Fill: ".to_owned() + &"x".repeat(3000) + "\r\n\r\n";
     let last = "GET /big HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
-    let answer = client.talk(&server, "a", (one.repeat(5) + last).as_bytes());
-    let text = String::from_utf8_lossy(&answer.bytes);
+    let response = client.talk(&server, "a", (one.repeat(5) + last).as_bytes());
+    let text = String::from_utf8_lossy(&response.bytes);
     assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 6);
-    assert!(answer.bytes.ends_with(&[b'f'; 3_000_000][..]));
-    assert!(answer.closed_properly, "close_notify");
+    assert!(response.bytes.ends_with(&[b'f'; 3_000_000][..]));
+    assert!(response.closed_properly, "close_notify");
 }
 
 #[test]
@@ -356,11 +356,11 @@ fn other_clients() {
 }
 
 #[test]
-fn answers_of_responders_go_along() {
+fn ocsp_responses_are_stapled() {
     let directory = Directory::new(&["a", "b"]);
     // Status 3, `tryLater`: the shortest valid response.
-    let answer = [0x30, 3, 0x0a, 1, 3];
-    std::fs::write(directory.path("answer.der"), answer).expect("written");
+    let response = [0x30, 3, 0x0a, 1, 3];
+    std::fs::write(directory.path("answer.der"), response).expect("written");
     let stapling = "ssl_stapling on; ssl_stapling_file answer.der;";
     let server = Server::tls(
         &directory,
@@ -371,7 +371,7 @@ fn answers_of_responders_go_along() {
     );
     for versions in [V12, V13] {
         let client = Client::new(&directory).versions(versions);
-        assert_eq!(client.stapled(&server, "a"), answer);
+        assert_eq!(client.stapled(&server, "a"), response);
         assert_eq!(client.stapled(&server, "b"), b"");
     }
 }

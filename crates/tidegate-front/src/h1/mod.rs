@@ -95,7 +95,7 @@ async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> Conne
     output.clear();
     let received = head::receive(front, link, x, client).await;
     let _writing = front.counters.writing();
-    let answer = match received {
+    let outcome = match received {
         head::Received::Nothing => return ConnectionAction::Idle,
         head::Received::End => return ConnectionAction::Close,
         head::Received::Cut(status) => {
@@ -110,7 +110,7 @@ async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> Conne
             None => phases::run(x).await,
         },
     };
-    let action = match answer {
+    let action = match outcome {
         Answer::Send(body) if link.state() == ConnectionState::Serving => {
             respond(front, link, x, output, client, body).await
         }
@@ -197,7 +197,7 @@ async fn respond(
             let unread = !x.request.body.is_finished() || x.request.body.is_broken();
             match unread {
                 true => Box::pin(discard_request(link, x, client)).await,
-                false => after_answer(link, x, false),
+                false => after_response(link, x, false),
             }
         }
         Err(error) => {
@@ -239,11 +239,11 @@ async fn discard_request(link: &Link, x: &mut Exchange, client: &ClientStream) -
             return ConnectionAction::Close;
         }
     }
-    after_answer(link, x, true)
+    after_response(link, x, true)
 }
 
 /// Keeps the connection or closes it; `unread` when the body was not read to its end.
-fn after_answer(link: &Link, x: &Exchange, unread: bool) -> ConnectionAction {
+fn after_response(link: &Link, x: &Exchange, unread: bool) -> ConnectionAction {
     match x.disposition.keeps_connection() {
         true => keep(link, x, clock::now()),
         false => close(link, x, unread),

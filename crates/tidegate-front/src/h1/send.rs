@@ -176,7 +176,7 @@ impl<'a> Sender<'a> {
                 }
                 Some(Ok(chunk)) => self.chunk(chunk).await?,
             }
-            if self.pull.is_whole(body).await {
+            if self.pull.is_complete(body).await {
                 break;
             }
         }

@@ -66,7 +66,7 @@ pub(crate) struct Pull {
 }
 
 /// A piece, or how the body ended.
-type Next = Option<Result<Chunk, BodyError>>;
+type NextChunk = Option<Result<Chunk, BodyError>>;
 
 impl Pull {
     /// Makes the pull of the exchange's response, whose body has `length` bytes where that is known.
@@ -82,7 +82,7 @@ impl Pull {
 
     /// Returns the next piece if it is there at once; if pieces were `collected` that may wait for more, also if it
     /// arrives soon.
-    pub(crate) async fn soon(&self, body: &mut Body, collected: bool) -> Option<Next> {
+    pub(crate) async fn soon(&self, body: &mut Body, collected: bool) -> Option<NextChunk> {
         if !(self.gathers && collected) {
             return self.now(body).await;
         }
@@ -91,7 +91,7 @@ impl Pull {
         until(&self.deadline, |deadline| deadline.set(end()), body.next()).await
     }
 
-    async fn now(&self, body: &mut Body) -> Option<Next> {
+    async fn now(&self, body: &mut Body) -> Option<NextChunk> {
         poll_fn(|context| match body.poll_chunk(context) {
             Poll::Ready(next) => Poll::Ready(Some(next)),
             Poll::Pending => Poll::Ready(None),
@@ -125,7 +125,7 @@ impl Pull {
     }
 
     /// Whether all announced bytes are there. A source that takes long to end is not waited for then.
-    pub(crate) async fn is_whole(&self, body: &mut Body) -> bool {
+    pub(crate) async fn is_complete(&self, body: &mut Body) -> bool {
         if self.left != Some(0) {
             return false;
         }

@@ -43,7 +43,7 @@ pub(crate) struct Spares {
     #[allow(clippy::vec_box)]
     requests: RefCell<Vec<Box<Scratch>>>,
     inputs: RefCell<Vec<Vec<u8>>>,
-    nobody: Rc<Connection>,
+    no_connection: Rc<Connection>,
 }
 
 impl Spares {
@@ -51,7 +51,7 @@ impl Spares {
         Spares {
             requests: RefCell::default(),
             inputs: RefCell::default(),
-            nobody: Rc::new(nobody()),
+            no_connection: Rc::new(no_connection()),
         }
     }
 
@@ -63,7 +63,7 @@ impl Spares {
         spare.unwrap_or_else(|| {
             let client = Rc::<ClientStream>::default();
             Box::new(Scratch {
-                exchange: Exchange::new(plan(), self.nobody.clone(), client.clone()),
+                exchange: Exchange::new(plan(), self.no_connection.clone(), client.clone()),
                 output: Vec::with_capacity(READ_BYTES),
                 client,
             })
@@ -77,7 +77,7 @@ impl Spares {
             return;
         }
         scratch.exchange.reset(plan());
-        scratch.exchange.connection = self.nobody.clone();
+        scratch.exchange.connection = self.no_connection.clone();
         scratch.output.clear();
         match Rc::strong_count(&scratch.client) {
             IN_SCRATCH => scratch.client.detach(),
@@ -112,7 +112,7 @@ impl Spares {
 }
 
 /// The connection of exchanges that have none.
-pub(crate) fn nobody() -> Connection {
+pub(crate) fn no_connection() -> Connection {
     Connection {
         number: 0,
         peer: Address::Unix(String::new()),

@@ -127,7 +127,7 @@ async fn run_entered(
             // It continues there, and is logged there.
             Ok(()) => return front.left(),
             Err(error) => {
-                complain(&x, Level::Error, &error.to_string());
+                log_session(&x, Level::Error, &error.to_string());
                 x.disposition.set_status(INTERNAL_ERROR);
             }
         }
@@ -226,7 +226,7 @@ fn choose_server(x: &mut Exchange, listener_ref: ListenerRef) -> Result<(), Sess
 }
 
 /// Logs a message with the context of a session that cannot continue.
-pub(crate) fn complain(x: &Exchange, level: Level, message: &str) {
+pub(crate) fn log_session(x: &Exchange, level: Level, message: &str) {
     x.log(level, format_args!("{message}"));
 }
 

@@ -17,11 +17,11 @@ pub(super) trait Member {
     fn is_over(&self) -> bool;
 
     /// Whether bytes have arrived since the last call.
-    fn has_news(&self) -> bool;
+    fn has_received(&self) -> bool;
 }
 
 /// Sessions in the order in which they end for want of room.
-pub(super) struct Order<T> {
+pub(super) struct EvictionOrder<T> {
     /// Sessions that run, including those that are ending.
     pub running: usize,
     /// Running sessions that are ending to make room.
@@ -32,13 +32,13 @@ pub(super) struct Order<T> {
     known: VecDeque<T>,
 }
 
-impl<T> Default for Order<T> {
-    fn default() -> Order<T> {
-        Order { running: 0, ending: 0, young: VecDeque::new(), known: VecDeque::new() }
+impl<T> Default for EvictionOrder<T> {
+    fn default() -> EvictionOrder<T> {
+        EvictionOrder { running: 0, ending: 0, young: VecDeque::new(), known: VecDeque::new() }
     }
 }
 
-impl<T: Member> Order<T> {
+impl<T: Member> EvictionOrder<T> {
     pub(super) fn enter(&mut self, member: T) {
         self.running += 1;
         self.young.push_back(member);
@@ -56,9 +56,9 @@ impl<T: Member> Order<T> {
     }
 
     /// Removes the session that is to end first.
-    pub(super) fn take_least(&mut self) -> Option<T> {
+    pub(super) fn take_first(&mut self) -> Option<T> {
         while let Some(member) = self.young.pop_front() {
-            match (member.is_over(), member.has_news()) {
+            match (member.is_over(), member.has_received()) {
                 (true, _) => {}
                 (false, true) => self.known.push_back(member),
                 (false, false) => return Some(member),
@@ -67,7 +67,7 @@ impl<T: Member> Order<T> {
         // Each gets one more round.
         for _ in 0..self.known.len() {
             let member = self.known.pop_front()?;
-            match (member.is_over(), member.has_news()) {
+            match (member.is_over(), member.has_received()) {
                 (true, _) => {}
                 (false, true) => self.known.push_back(member),
                 (false, false) => return Some(member),

@@ -10,26 +10,26 @@ use tidegate_core::error_log::Level;
 use tidegate_core::main_settings::MainSettings;
 use tidegate_core::session::Traffic;
 
-use super::order::{Member, Order};
+use super::order::{EvictionOrder, Member};
 
 /// What a UDP session takes of `worker_connections`: as in nginx, a connection to the client and one to an origin.
 const CONNECTIONS_EACH: u64 = 2;
 
 /// Shortest time between log lines about want of room.
-const TELL_EVERY: Duration = Duration::from_secs(1);
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// All sessions of a thread.
 #[derive(Default)]
 pub(crate) struct Sessions {
-    all: Rc<RefCell<slab::Slab<Rc<Handle>>>>,
+    all: Rc<RefCell<slab::Slab<Rc<SessionHandle>>>>,
     /// The UDP sessions.
-    datagrams: Rc<RefCell<Order<Rc<Handle>>>>,
+    datagrams: Rc<RefCell<EvictionOrder<Rc<SessionHandle>>>>,
     /// When want of room was last logged, and how many sessions have been dropped since.
-    told: Cell<Option<Instant>>,
-    untold: Cell<u64>,
+    reported_at: Cell<Option<Instant>>,
+    unreported: Cell<u64>,
 }
 
-struct Handle {
+struct SessionHandle {
     generation: u64,
     datagram: bool,
     traffic: Rc<Traffic>,
@@ -42,12 +42,12 @@ struct Handle {
     waker: RefCell<Option<Waker>>,
 }
 
-impl Member for Rc<Handle> {
+impl Member for Rc<SessionHandle> {
     fn is_over(&self) -> bool {
         self.over.get() || self.aborted.get()
     }
 
-    fn has_news(&self) -> bool {
+    fn has_received(&self) -> bool {
         let received = self.traffic.received.get();
         self.seen.replace(received) != received
     }
@@ -55,9 +55,9 @@ impl Member for Rc<Handle> {
 
 /// A session's registration, until it is dropped.
 pub(super) struct Running {
-    all: Rc<RefCell<slab::Slab<Rc<Handle>>>>,
-    handle: Rc<Handle>,
-    datagrams: Rc<RefCell<Order<Rc<Handle>>>>,
+    all: Rc<RefCell<slab::Slab<Rc<SessionHandle>>>>,
+    handle: Rc<SessionHandle>,
+    datagrams: Rc<RefCell<EvictionOrder<Rc<SessionHandle>>>>,
     key: usize,
 }
 
@@ -81,12 +81,13 @@ impl Sessions {
     /// second.
     pub(super) fn make_room(&self, main: &MainSettings, now: Instant) -> bool {
         let limit = limit(main);
-        let has_room = self.end_least(limit);
-        self.untold.set(self.untold.get() + 1);
-        let is_told = self.told.get().is_some_and(|told| now < told + TELL_EVERY);
-        if !is_told {
-            self.told.set(Some(now));
-            let count = self.untold.take();
+        let has_room = self.end_first(limit);
+        self.unreported.set(self.unreported.get() + 1);
+        let is_recent =
+            self.reported_at.get().is_some_and(|reported_at| now < reported_at + REPORT_EVERY);
+        if !is_recent {
+            self.reported_at.set(Some(now));
+            let count = self.unreported.take();
             let text = "sessions of UDP, half of worker_connections, are not enough";
             let ended = "ended for new ones or did not begin";
             main.error_log.say(Level::Warn, format_args!("{limit} {text}: {count} {ended}"));
@@ -96,7 +97,7 @@ impl Sessions {
 
     /// Ends the UDP session that is first in the order. Returns `false` if so many are ending already that memory would
     /// not be bounded.
-    fn end_least(&self, limit: usize) -> bool {
+    fn end_first(&self, limit: usize) -> bool {
         let mut datagrams = self.datagrams.borrow_mut();
         if datagrams.running >= limit.saturating_mul(2) {
             return false;
@@ -105,7 +106,7 @@ impl Sessions {
         if datagrams.running - datagrams.ending < limit {
             return true;
         }
-        let Some(handle) = datagrams.take_least() else { return false };
+        let Some(handle) = datagrams.take_first() else { return false };
         datagrams.ending += 1;
         drop(datagrams);
         handle.made_room.set(true);
@@ -125,7 +126,7 @@ impl Sessions {
 
     pub(super) fn enter(&self, x: &Exchange) -> Running {
         let traffic = x.session().map(|session| session.traffic.clone()).unwrap_or_default();
-        let handle = Rc::new(Handle {
+        let handle = Rc::new(SessionHandle {
             generation: x.plan.generation,
             datagram: x.session().is_some_and(|session| session.is_datagram()),
             seen: Cell::new(traffic.received.get()),
@@ -142,8 +143,8 @@ impl Sessions {
         Running { all: self.all.clone(), datagrams: self.datagrams.clone(), handle, key }
     }
 
-    fn abort(&self, which: impl Fn(&Handle) -> bool) {
-        let handles: Vec<Rc<Handle>> =
+    fn abort(&self, which: impl Fn(&SessionHandle) -> bool) {
+        let handles: Vec<Rc<SessionHandle>> =
             self.all.borrow().iter().map(|(_, handle)| handle.clone()).collect();
         for handle in handles.into_iter().filter(|handle| which(handle)) {
             handle.abort();
@@ -157,7 +158,7 @@ fn limit(main: &MainSettings) -> usize {
     usize::try_from(limit).unwrap_or(usize::MAX)
 }
 
-impl Handle {
+impl SessionHandle {
     fn abort(&self) {
         self.aborted.set(true);
         if let Some(waker) = &*self.waker.borrow() {

@@ -20,11 +20,11 @@ use tidegate_core::settings::SessionSettings;
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 
-use super::{BROKEN_HEADER, PassError, SessionError, Transport, complain};
+use super::{BROKEN_HEADER, PassError, SessionError, Transport, log_session};
 use crate::front::Front;
 use crate::io::Io;
 use crate::listener::ListenerRef;
-use crate::serve::scratch::nobody;
+use crate::serve::scratch::no_connection;
 use crate::start::{self, AcceptedConnection, BrokenHeader, read_proxy_header};
 use crate::tls::session_handshake_timeout;
 
@@ -96,11 +96,11 @@ async fn read_header(x: &mut Exchange, stream: &Stream) -> bool {
         }
         Ok(Err(BrokenHeader)) => {
             let shown = String::from_utf8_lossy(&input).into_owned();
-            complain(x, Level::Error, &format!("broken header: \"{shown}\""));
+            log_session(x, Level::Error, &format!("broken header: \"{shown}\""));
             BROKEN_HEADER
         }
         Err(_) => {
-            complain(x, Level::Info, "client timed out (110: Connection timed out)");
+            log_session(x, Level::Info, "client timed out (110: Connection timed out)");
             super::OK
         }
     };
@@ -132,7 +132,7 @@ impl Transport for Tcp {
             let limit = session_handshake_timeout(&x.plan, x.routing.server);
             let input = x.modules.extensions.of_mut::<Session>();
             let input = input.map(|session| std::mem::take(&mut session.input));
-            let info = std::mem::replace(&mut x.connection, Rc::new(nobody()));
+            let info = std::mem::replace(&mut x.connection, Rc::new(no_connection()));
             let (stream, plan) = (self.stream.clone(), x.plan.clone());
             let input = input.unwrap_or_default();
             let info = Rc::unwrap_or_clone(info);
@@ -144,7 +144,7 @@ impl Transport for Tcp {
                 x.connection = Rc::new(kept);
                 if accepted.is_some() {
                     x.progress.action = "SSL handshaking";
-                    complain(x, Level::Info, "SSL_do_handshake() failed (SSL: wrong version)");
+                    log_session(x, Level::Info, "SSL_do_handshake() failed (SSL: wrong version)");
                 }
                 return Err(SessionError::Handshake);
             };

@@ -29,11 +29,11 @@ struct Port {
     front: Rc<Front>,
     socket: Datagram,
     address: Address,
-    clients: RefCell<HashMap<Ends, Rc<Client>>>,
+    clients: RefCell<HashMap<Endpoints, Rc<Client>>>,
 }
 
 /// A client's address and, where the socket is bound to all, the local address that it sends to.
-type Ends = (SocketAddr, Option<IpAddr>);
+type Endpoints = (SocketAddr, Option<IpAddr>);
 
 /// Receives datagrams, and begins sessions of `stream` for new clients, until the future is dropped; sessions that have
 /// begun by then continue. `address` finds the listener again in each new plan. Sessions are at most half of
@@ -66,11 +66,11 @@ pub async fn receive_datagrams(front: Rc<Front>, socket: Datagram, address: Addr
 
 impl Port {
     /// Delivers a datagram to its client's session, or begins a session.
-    fn deliver(self: &Rc<Self>, ends: Ends, bytes: Vec<u8>) {
-        let known = self.clients.borrow().get(&ends).cloned();
+    fn deliver(self: &Rc<Self>, endpoints: Endpoints, bytes: Vec<u8>) {
+        let known = self.clients.borrow().get(&endpoints).cloned();
         match known {
             Some(client) => client.take(bytes),
-            None => self.begin(ends, bytes),
+            None => self.begin(endpoints, bytes),
         }
     }
 
@@ -78,15 +78,15 @@ impl Port {
     ///
     /// Invariant: it is registered before its task runs, as many more datagrams may arrive before that. The entry of
     /// its client's address lives as long as the session ([`ClientEntry`]).
-    fn begin(self: &Rc<Self>, ends: Ends, first: Vec<u8>) {
-        let from = ends.0;
+    fn begin(self: &Rc<Self>, endpoints: Endpoints, first: Vec<u8>) {
+        let from = endpoints.0;
         let front = self.front.clone();
         let Some(plan) = front.session_plan().filter(|_| !front.is_draining()) else { return };
         let sessions = &front.sessions;
         if !sessions.has_room(&plan.main) && !sessions.make_room(&plan.main, clock::now()) {
             return;
         }
-        let local = match (&self.address, ends.1) {
+        let local = match (&self.address, endpoints.1) {
             (Address::Inet(bound), Some(ip)) => Address::Inet(SocketAddr::new(ip, bound.port())),
             (bound, _) => bound.clone(),
         };
@@ -108,7 +108,7 @@ impl Port {
         traffic.received.set(first.len() as u64);
         let client = Rc::new(Client {
             port: self.clone(),
-            ends,
+            endpoints,
             waiting: RefCell::default(),
             waker: RefCell::default(),
             traffic: traffic.clone(),
@@ -123,28 +123,28 @@ impl Port {
             let text = format!("udp client {from} connected to {}", self.address.text());
             x.settings().error_log.write(level, x.connection.number, &text);
         }
-        self.clients.borrow_mut().insert(ends, client.clone());
-        let (place, counted) = (Known(client), front.counters.open());
+        self.clients.borrow_mut().insert(endpoints, client.clone());
+        let (entry, counted) = (ClientEntry(client), front.counters.open());
         // Registered now: many more datagrams may arrive before the task runs.
         let running = front.sessions.enter(&x);
         tidegate_rt::spawn_local(async move {
             let _counted = counted;
-            super::run_entered(&front, running, x, listener_ref, Udp { _place: place }).await;
+            super::run_entered(&front, running, x, listener_ref, Udp { _entry: entry }).await;
         });
     }
 }
 
 /// A client's entry in the table of sessions, until it is dropped.
-struct Known(Rc<Client>);
+struct ClientEntry(Rc<Client>);
 
-impl Drop for Known {
+impl Drop for ClientEntry {
     fn drop(&mut self) {
         self.0.release();
     }
 }
 
 struct Udp {
-    _place: Known,
+    _entry: ClientEntry,
 }
 
 impl Transport for Udp {
@@ -164,7 +164,7 @@ impl Transport for Udp {
 /// One client.
 struct Client {
     port: Rc<Port>,
-    ends: Ends,
+    endpoints: Endpoints,
     waiting: RefCell<VecDeque<Vec<u8>>>,
     waker: RefCell<Option<Waker>>,
     traffic: Rc<Traffic>,
@@ -202,16 +202,16 @@ impl Datagrams for Client {
     fn release(&self) {
         let mut clients = self.port.clients.borrow_mut();
         // Another session may have taken the entry.
-        if clients.get(&self.ends).is_some_and(|known| std::ptr::eq(&**known, self)) {
-            clients.remove(&self.ends);
+        if clients.get(&self.endpoints).is_some_and(|known| std::ptr::eq(&**known, self)) {
+            clients.remove(&self.endpoints);
         }
         drop(clients);
         let waiting = std::mem::take(&mut *self.waiting.borrow_mut());
-        waiting.into_iter().for_each(|bytes| self.port.deliver(self.ends, bytes));
+        waiting.into_iter().for_each(|bytes| self.port.deliver(self.endpoints, bytes));
     }
 
     fn send(&self, bytes: &[u8]) -> io::Result<()> {
-        let (to, from) = &self.ends;
+        let (to, from) = &self.endpoints;
         let sent = match from {
             Some(from) => self.port.socket.try_send_from(bytes, to, *from),
             None => self.port.socket.try_send(bytes, Some(to)),

@@ -211,26 +211,27 @@ fn ticket_keys(
 /// of each server. The cost is linear in the number of `listen` directives.
 pub(super) fn check_listeners(plan: &mut PlanBuilder<'_>) {
     let Some(http) = plan.http_block() else { return };
-    let mut places: HashMap<&Address, SharedPlace> = HashMap::new();
+    let mut by_address: HashMap<&Address, AddressServers> = HashMap::new();
     for server in http.blocks("server") {
         for listen in listens(server) {
-            let place = places.entry(&listen.address).or_insert_with(|| SharedPlace {
+            let shared = by_address.entry(&listen.address).or_insert_with(|| AddressServers {
                 lends: lends(server),
                 default_written: false,
                 tls: false,
             });
-            if listen.default_server && !place.default_written {
-                (place.lends, place.default_written) = (lends(server), true);
+            if listen.default_server && !shared.default_written {
+                (shared.lends, shared.default_written) = (lends(server), true);
             }
-            place.tls |= listen.tls;
+            shared.tls |= listen.tls;
         }
     }
     for server in http.blocks("server") {
         if lends(server) || rejects(server) {
             continue;
         }
-        let mut places = listens(server).iter().filter_map(|listen| places.get(&listen.address));
-        if places.any(|place| place.tls && !place.lends) {
+        let mut addresses =
+            listens(server).iter().filter_map(|listen| by_address.get(&listen.address));
+        if addresses.any(|shared| shared.tls && !shared.lends) {
             let message = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
             let diagnostic = Diagnostic::emerg(message).at(server.span);
             plan.diagnostics.push(diagnostic.label("this server has no certificate"));
@@ -243,7 +244,7 @@ fn listens(server: &Outline) -> &[ListenConf] {
 }
 
 /// What the servers of one address have in common.
-struct SharedPlace {
+struct AddressServers {
     /// Whether its default server has a certificate: the first server counts until one is written as `default_server`.
     lends: bool,
     default_written: bool,

@@ -32,7 +32,7 @@ const RETRY: Duration = Duration::from_secs(300);
 /// Limit for name lookup, connection, request and response together.
 const FETCH_TIME_MAX: Duration = Duration::from_secs(60);
 /// Longer responses are refused, bytes.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
+const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 
 /// Sets up stapling for a server's certificates, as its directives say.
 ///
@@ -47,13 +47,13 @@ pub(super) fn begin(
         return Ok(());
     }
     if let Some(word) = &conf.stapling_file {
-        let answer = plan.read_file(word)?;
-        if !tidegate_tls::stapling::is_answer(&answer) {
+        let response = plan.read_file(word)?;
+        if !tidegate_tls::stapling::is_answer(&response) {
             let name = plan.conf_path(&word.display());
             let message = format!("d2i_OCSP_RESPONSE_bio(\"{}\") failed", name.display());
             return Err(Diagnostic::emerg(message).at(word.span));
         }
-        certificates.iter().for_each(|own| own.staple(Some(answer.clone())));
+        certificates.iter().for_each(|own| own.staple(Some(response.clone())));
         return Ok(());
     }
     let mut trusted = Vec::new();
@@ -86,36 +86,36 @@ fn task(
         Some(word) => word.display().into_owned(),
         None => check.responder().ok_or("no OCSP responder URL in the certificate")?,
     };
-    let question = check.question().ok_or(NO_ISSUER)?;
-    let target = Target::new(&url, &question)
+    let request = check.question().ok_or(NO_ISSUER)?;
+    let responder = Responder::new(&url, &request)
         .ok_or("invalid URL of the OCSP responder for the certificate")?;
-    let asked = Asked { check, target, log: log.clone() };
-    Ok(Stapling { asked: Arc::new(asked), next: Arc::default() })
+    let fetch = OcspFetch { check, responder, log: log.clone() };
+    Ok(Stapling { fetch: Arc::new(fetch), next: Arc::default() })
 }
 
 /// The task that keeps one certificate's response fresh.
 struct Stapling {
-    asked: Arc<Asked>,
+    fetch: Arc<OcspFetch>,
     /// How long the last response holds; fetching in between.
-    next: Arc<Mutex<Next>>,
+    next: Arc<Mutex<FetchState>>,
 }
 
 #[derive(Default)]
-enum Next {
+enum FetchState {
     #[default]
     Now,
     Fetching,
     Later(Duration),
 }
 
-struct Asked {
+struct OcspFetch {
     check: StatusCheck,
-    target: Target,
+    responder: Responder,
     log: ErrorLog,
 }
 
 /// The responder and the request to it.
-struct Target {
+struct Responder {
     host: String,
     port: u16,
     head: String,
@@ -130,21 +130,21 @@ impl Service for Stapling {
     fn step(&self) -> Duration {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
         match *next {
-            Next::Fetching => FETCH_TIME_MAX,
-            Next::Later(time) => {
-                *next = Next::Now;
+            FetchState::Fetching => FETCH_TIME_MAX,
+            FetchState::Later(time) => {
+                *next = FetchState::Now;
                 time
             }
-            Next::Now => {
-                *next = Next::Fetching;
-                let (asked, slot) = (self.asked.clone(), self.next.clone());
+            FetchState::Now => {
+                *next = FetchState::Fetching;
+                let (fetch, slot) = (self.fetch.clone(), self.next.clone());
                 let fetch = move || {
-                    let time = asked.refresh();
-                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = Next::Later(time);
+                    let time = fetch.refresh();
+                    *slot.lock().unwrap_or_else(PoisonError::into_inner) = FetchState::Later(time);
                 };
                 let thread = std::thread::Builder::new().name("stapling".to_owned()).spawn(fetch);
                 if thread.is_err() {
-                    *next = Next::Now;
+                    *next = FetchState::Now;
                     return RETRY;
                 }
                 FETCH_TIME_MAX
@@ -153,13 +153,13 @@ impl Service for Stapling {
     }
 }
 
-impl Asked {
+impl OcspFetch {
     /// Fetches a response; returns the time until the next fetch.
     fn refresh(&self) -> Duration {
-        let fetched = tidegate_rt::block_on(timer::timeout(FETCH_TIME_MAX, self.target.fetch()));
+        let fetched = tidegate_rt::block_on(timer::timeout(FETCH_TIME_MAX, self.responder.fetch()));
         let now = tidegate_rt::clock::unix_seconds();
         let result = match fetched {
-            Ok(Ok(answer)) => answer.and_then(|answer| self.take(answer, now)),
+            Ok(Ok(response)) => response.and_then(|response| self.take(response, now)),
             Ok(Err(_)) => Err(FetchError::Late),
             Err(error) => Err(FetchError::Loop(error)),
         };
@@ -168,7 +168,7 @@ impl Asked {
             Err(reason) => {
                 let text = format!(
                     "{reason} while requesting certificate status, responder: {}",
-                    self.target.host
+                    self.responder.host
                 );
                 self.log.write(Level::Error, 0, &text);
                 self.check.clear();
@@ -178,17 +178,17 @@ impl Asked {
     }
 
     /// Takes a response; returns how long it holds.
-    fn take(&self, answer: Vec<u8>, now: i64) -> Result<Duration, FetchError> {
-        let next = self.check.take(answer, now).map_err(FetchError::Status)?;
+    fn take(&self, response: Vec<u8>, now: i64) -> Result<Duration, FetchError> {
+        let next = self.check.take(response, now).map_err(FetchError::Status)?;
         let left = next.map(|next| next.saturating_sub(now).max(1));
         let left = left.and_then(|left| u64::try_from(left).ok()).map(Duration::from_secs);
         Ok(left.map_or(REFRESH, |left| left.min(REFRESH)))
     }
 }
 
-impl Target {
-    /// Makes a target of a responder's URL and a request to it (RFC 6960 appendix A.1); `None` if it is no URL.
-    fn new(url: &str, question: &[u8]) -> Option<Target> {
+impl Responder {
+    /// Makes a fetch target of a responder's URL and an OCSP request (RFC 6960 appendix A.1); `None` if it is no URL.
+    fn new(url: &str, request: &[u8]) -> Option<Responder> {
         let rest = url.strip_prefix("http://")?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (host, port) = match authority.rsplit_once(':') {
@@ -200,12 +200,12 @@ impl Target {
             return None;
         }
         let mut letters = Vec::new();
-        escape(&padded_base64(question), Escape::Component, &mut letters);
-        let question = String::from_utf8_lossy(&letters);
+        escape(&padded_base64(request), Escape::Component, &mut letters);
+        let request = String::from_utf8_lossy(&letters);
         let slash = if path.is_empty() || path.ends_with('/') { "" } else { "/" };
-        let head = format!("GET /{path}{slash}{question} HTTP/1.0\r\nHost: {authority}\r\n\r\n");
+        let head = format!("GET /{path}{slash}{request} HTTP/1.0\r\nHost: {authority}\r\n\r\n");
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        Some(Target { host, port, head })
+        Some(Responder { host, port, head })
     }
 
     /// Sends the request and returns the response. The thread belongs to this fetch alone, so the name may be looked up
@@ -235,7 +235,7 @@ impl Target {
             if stream.read_append(&mut bytes).await.map_err(FetchError::Responder)? == 0 {
                 break;
             }
-            if bytes.len() > ANSWER_BYTES_MAX {
+            if bytes.len() > RESPONSE_BYTES_MAX {
                 return Err(FetchError::TooLong);
             }
         }

@@ -97,7 +97,7 @@ impl Drop for Directory {
 }
 
 /// What a client received.
-pub(crate) struct Answer {
+pub(crate) struct Received {
     /// Name of the certificate's files; empty in resumed sessions, where it is not known.
     pub certificate: String,
     pub bytes: Vec<u8>,
@@ -148,7 +148,7 @@ impl Client {
         StreamOwned::new(connection.expect("a connection"), socket)
     }
 
-    pub(crate) fn talk(&self, server: &Server, name: &str, request: &[u8]) -> Answer {
+    pub(crate) fn talk(&self, server: &Server, name: &str, request: &[u8]) -> Received {
         let mut session = self.connect(server, name);
         session.write_all(request).expect("written");
         let mut bytes = Vec::new();
@@ -159,10 +159,10 @@ impl Client {
             shown.and_then(|shown| known(shown.as_ref())).map(|(name, _)| name.clone());
         let text = String::from_utf8_lossy(&bytes);
         let body = text.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned());
-        Answer { certificate: certificate.unwrap_or_default(), body, bytes, closed_properly }
+        Received { certificate: certificate.unwrap_or_default(), body, bytes, closed_properly }
     }
 
-    pub(crate) fn get(&self, server: &Server, name: &str, host: &str) -> Answer {
+    pub(crate) fn get(&self, server: &Server, name: &str, host: &str) -> Received {
         let request = format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         self.talk(server, name, request.as_bytes())
     }
@@ -195,7 +195,7 @@ fn classical() -> CryptoProvider {
 fn config(provider: CryptoProvider, versions: Versions, stapled: &Stapled) -> ClientConfig {
     let builder = ClientConfig::builder_with_provider(Arc::new(provider));
     let builder = builder.with_protocol_versions(versions).expect("versions");
-    let verifier = Arc::new(Anybody(stapled.clone()));
+    let verifier = Arc::new(AcceptAnyCertificate(stapled.clone()));
     let builder = builder.dangerous().with_custom_certificate_verifier(verifier);
     let mut config = builder.with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -204,9 +204,9 @@ fn config(provider: CryptoProvider, versions: Versions, stapled: &Stapled) -> Cl
 }
 
 #[derive(Debug)]
-struct Anybody(Stapled);
+struct AcceptAnyCertificate(Stapled);
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

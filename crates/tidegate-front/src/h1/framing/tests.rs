@@ -117,7 +117,7 @@ fn the_head_has_its_fields_in_order() {
 }
 
 #[test]
-fn numbers_are_written_as_they_are_said() {
+fn numbers_are_written_in_decimal() {
     for number in [0, 7, 10, 99, 100, 1_234_567_890, u64::MAX] {
         let mut out = Vec::new();
         write_number(number, &mut out);

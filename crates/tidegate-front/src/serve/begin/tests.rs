@@ -72,7 +72,7 @@ const SERVERS: &str = "
     server { listen 80; client_header_timeout 3s; server_name ~^(?<name>.+)\\.c\\.test$; }";
 
 #[test]
-fn the_host_tells_the_server_else_the_handshake_else_the_address() {
+fn the_host_chooses_the_server_else_the_handshake_else_the_address() {
     let bench = Bench::new(SERVERS);
     let servers = &bench.plan.listeners[0].servers;
     for (tls_name, host, base, expected) in [

@@ -30,7 +30,7 @@ fn a_limit_is_the_variables_or_the_locations_and_zero_is_none() {
 }
 
 #[test]
-fn what_comes_before_the_limit_leaves_whole() {
+fn bytes_before_the_limit_leave_at_once() {
     let bench = Bench::new("server { limit_rate 10; limit_rate_after 1000; }");
     let mut x = bench.received("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     let pace = Pace::of(&mut x).unwrap();

@@ -1,9 +1,9 @@
 //! Where an OCSP request is sent, and which responses are accepted.
 
-use super::{FetchError, Target, body};
+use super::{FetchError, Responder, body};
 
 #[test]
-fn a_question_goes_to_the_responders_path() {
+fn a_request_is_sent_to_the_responders_path() {
     for (url, host, port, line) in [
         ("http://ocsp.test", "ocsp.test", 80, "GET /QQ%3D%3D HTTP/1.0\r\nHost: ocsp.test"),
         ("http://ocsp.test/", "ocsp.test", 80, "GET /QQ%3D%3D HTTP/1.0\r\nHost: ocsp.test"),
@@ -12,9 +12,9 @@ fn a_question_goes_to_the_responders_path() {
         ("http://[::1]:81/", "::1", 81, "GET /QQ%3D%3D HTTP/1.0\r\nHost: [::1]:81"),
         ("http://[::1]", "::1", 80, "GET /QQ%3D%3D HTTP/1.0\r\nHost: [::1]"),
     ] {
-        let target = Target::new(url, b"A").unwrap();
-        assert_eq!((&*target.host, target.port), (host, port), "{url}");
-        assert_eq!(target.head, format!("{line}\r\n\r\n"), "{url}");
+        let responder = Responder::new(url, b"A").unwrap();
+        assert_eq!((&*responder.host, responder.port), (host, port), "{url}");
+        assert_eq!(responder.head, format!("{line}\r\n\r\n"), "{url}");
     }
     for url in [
         "",
@@ -26,12 +26,12 @@ fn a_question_goes_to_the_responders_path() {
         "http://a b/",
         "http://a/b c",
     ] {
-        assert!(Target::new(url, b"A").is_none(), "{url}");
+        assert!(Responder::new(url, b"A").is_none(), "{url}");
     }
 }
 
 #[test]
-fn an_answer_has_status_200_and_what_follows_its_head() {
+fn a_response_has_status_200_and_a_body() {
     for (bytes, expected) in [
         ("HTTP/1.1 200 OK\r\nA: b\r\n\r\nxyz", Some("xyz")),
         ("HTTP/1.0 200 OK\n\nxyz", Some("xyz")),
@@ -47,7 +47,7 @@ fn an_answer_has_status_200_and_what_follows_its_head() {
 }
 
 #[test]
-fn the_log_says_why_there_is_no_answer() {
+fn the_log_says_why_there_is_no_response() {
     let broken = || std::io::Error::other("broken");
     for (error, text) in [
         (FetchError::Host(None), "host not found"),
