@@ -1,6 +1,6 @@
-//! Threads for work that would stop the loop: disk, password hashing, blocking handlers.
+//! Threads for work that would block the event loop: disk, password hashing, blocking handlers.
 //!
-//! A pool is a trait, so that a simulated world can run the jobs as tasks of its own.
+//! A pool is a trait, so that a simulation can run the jobs as tasks of its own.
 
 mod threads;
 
@@ -26,10 +26,10 @@ pub use threads::{Figures, ThreadPool};
 /// ```text
 /// queued ─→ running ─→ has replied ─→ ended
 ///   │          └─ a panic before the reply: the handle's error
-///   └─ cancelled (the handle was dropped) when its turn comes: never runs
+///   └─ cancelled (the handle was dropped) before it is taken: never runs
 /// ```
-/// Invariant: a job that runs is not interrupted, whoever has left; it may ask [`Reply::is_abandoned`]. Whoever waits gets
-/// the reply, the panic or [`JobError::Cancelled`]: the sender goes with the job.
+/// Invariant: a job that runs is not interrupted when its caller has left; it may check [`Reply::is_abandoned`]. A
+/// waiting caller gets the reply, the panic or [`JobError::Cancelled`]: the sender is dropped with the job.
 pub struct Job {
     cancelled: Arc<AtomicBool>,
     submitted: Instant,
@@ -40,23 +40,23 @@ pub struct Job {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueFull;
 
-/// Runs jobs somewhere else than on the loop.
+/// Runs jobs outside of the event loop.
 pub trait Pool: Send + Sync {
     /// Accepts a job.
     ///
     /// # Errors
-    /// No more jobs are accepted now.
+    /// The queue is full, or the pool is closed.
     fn submit_job(&self, job: Job) -> Result<(), QueueFull>;
 
-    /// Jobs that wait for a thread.
+    /// Returns the number of jobs that wait for a thread.
     fn queued(&self) -> usize;
 
-    /// Jobs that run.
+    /// Returns the number of jobs that run.
     fn running(&self) -> usize;
 }
 
-/// The result of a job to come. Dropping it cancels the job if it has not begun; one that runs goes on, and its result is
-/// lost.
+/// The future result of a job. Dropping it cancels the job if it has not begun; a running job continues, and its result
+/// is lost.
 #[derive(Debug)]
 pub struct JobHandle<T> {
     result: oneshot::Receiver<Result<T, Panic>>,
@@ -66,25 +66,24 @@ pub struct JobHandle<T> {
 /// A job ended without result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum JobError {
-    /// It panicked; the message.
+    /// It panicked; the panic's message.
     Panicked(String),
-    /// The pool was closed before it began, or it ended without a word.
+    /// The pool was closed before it began, or it ended without a reply.
     Cancelled,
 }
 
-/// The means of a job to give its result before it has ended.
+/// Lets a job give its result before it has ended.
 pub struct Reply<T> {
     sender: Rc<RefCell<Option<ResultSender<T>>>>,
 }
 
 type ResultSender<T> = oneshot::Sender<Result<T, Panic>>;
 
-/// Gives work to a pool. The result wakes the task that awaits the handle; the wake-up of its loop
-/// is a descriptor in the loop's own poll set. A loop takes a bounded number of results before it looks
-/// at its sockets again.
+/// Submits work to a pool. The result wakes the task that awaits the handle; the event loop is woken through a
+/// descriptor in its own poll set. An event loop takes a bounded number of results before it polls its sockets again.
 ///
 /// # Errors
-/// No more jobs are accepted now.
+/// The queue is full, or the pool is closed.
 pub fn submit<T, F>(pool: &dyn Pool, work: F) -> Result<JobHandle<T>, QueueFull>
 where
     F: FnOnce() -> T + Send + 'static,
@@ -93,11 +92,11 @@ where
     submit_replying(pool, |reply: Reply<T>| reply.send(work()))
 }
 
-/// As [`submit`], for work that goes on after it has given its result: a handler whose answer's body
-/// follows the head.
+/// As [`submit`], for work that continues after it has given its result: a handler whose response body follows the
+/// head.
 ///
 /// # Errors
-/// No more jobs are accepted now.
+/// The queue is full, or the pool is closed.
 pub fn submit_replying<T, F>(pool: &dyn Pool, work: F) -> Result<JobHandle<T>, QueueFull>
 where
     F: FnOnce(Reply<T>) + Send + 'static,
@@ -108,11 +107,10 @@ where
     let work = Box::new(move || {
         let sender = Rc::new(RefCell::new(Some(sender)));
         let reply = Reply { sender: sender.clone() };
-        // The panic ends here: it is this job's result, and nothing is shared with the job but
-        // what its author shared.
+        // The panic ends here: it is this job's result, and nothing is shared with the job but what its author shared.
         let outcome = catch_unwind(AssertUnwindSafe(|| work(reply)));
         if let (Err(panic), Some(sender)) = (outcome, sender.take()) {
-            // Fails when the handle was dropped meanwhile: nobody wants the result.
+            // Fails when the handle was dropped meanwhile: the result is not wanted.
             let _ = sender.send(Err(Panic::of(&*panic)));
         }
     });
@@ -121,14 +119,14 @@ where
     Ok(JobHandle { result, cancelled })
 }
 
-/// Runs a future on the calling thread of a pool, which waits for it: for work that is made of futures,
-/// and may wait for timers but not for sockets. The thread keeps its loop for the next one.
+/// Runs a future on the calling thread of a pool, which waits for it: for work that is made of futures, and may wait
+/// for timers but not for sockets. The thread keeps its event loop for the next call.
 ///
 /// # Errors
-/// No loop can be made.
+/// No event loop can be made.
 ///
 /// # Panics
-/// On a thread that runs a loop already, which must not block: a mistake of the program.
+/// On a thread that already runs an event loop and must not block: a mistake of the program.
 pub fn wait<F: Future>(future: F) -> io::Result<F::Output> {
     thread_local! {
         static KEPT: RefCell<Option<Runtime>> = const { RefCell::new(None) };
@@ -150,21 +148,21 @@ impl Job {
         }
     }
 
-    /// Whether nobody waits for the result any more.
+    /// Whether its handle was dropped, so that no result is wanted.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
 }
 
 impl<T> Reply<T> {
-    /// Gives the result. It is lost when nobody waits for it any more.
+    /// Gives the result. It is lost when the handle was dropped.
     pub fn send(self, value: T) {
         if let Some(sender) = self.sender.take() {
             let _ = sender.send(Ok(value));
         }
     }
 
-    /// Whether nobody waits for the result any more.
+    /// Whether the handle was dropped, so that the result is not wanted.
     pub fn is_abandoned(&self) -> bool {
         self.sender.borrow().as_ref().is_none_or(oneshot::Sender::is_closed)
     }
@@ -182,7 +180,7 @@ impl<T> Future for JobHandle<T> {
 }
 
 impl<T> JobHandle<T> {
-    /// Lets the job run although nobody waits for its result.
+    /// Lets the job run although its result is not wanted.
     pub fn detach(mut self) {
         self.cancelled = Arc::default();
     }

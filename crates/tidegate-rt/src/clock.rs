@@ -1,4 +1,4 @@
-//! Time, cheap enough to be asked on every request, and its texts, made once per second and thread.
+//! Time, cheap enough to be read for every request, and its text forms, made once per second and thread.
 
 use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
@@ -8,8 +8,8 @@ use tidegate_os::time;
 
 use crate::{date, freshness};
 
-/// Monotonic time, up to one timer tick (1 to 10 ms, by kernel) behind and never ahead; read
-/// without a system call, and once in a run of a task.
+/// Returns monotonic time, up to one timer tick (1 to 10 ms, by kernel) behind and never ahead. It is read without a
+/// system call, and once in a run of a task.
 #[inline]
 pub fn now() -> Instant {
     match RUN.get() {
@@ -23,7 +23,7 @@ pub fn now() -> Instant {
     }
 }
 
-/// Runs `work`, which ends soon: one reading of the clock does for [`now`] in all of it.
+/// Runs `work`, which is short: [`now`] reads the clock once in it.
 #[inline]
 pub(crate) fn run<R>(work: impl FnOnce() -> R) -> R {
     struct Ended;
@@ -40,13 +40,13 @@ pub(crate) fn run<R>(work: impl FnOnce() -> R) -> R {
 fn read() -> Instant {
     let coarse = time::clock_monotonic_coarse();
     match LAST.get() {
-        // Within a tick, which many requests share.
+        // Within one tick, which many requests share.
         Some((tick, instant)) if tick == coarse => instant,
         _ => new_tick(coarse),
     }
 }
 
-/// Time since a moment that [`now`] told, by the same clock; mostly none, within one tick.
+/// Returns the time since `then`, a result of [`now`], by the same clock; mostly zero, within one tick.
 #[inline]
 pub fn since(then: Instant) -> Duration {
     let now = now();
@@ -64,14 +64,14 @@ fn new_tick(coarse: Duration) -> Instant {
     now
 }
 
-/// Monotonic time, exact: for measuring, where a tick matters.
+/// Returns exact monotonic time: for measurements, where a tick matters.
 #[inline]
 pub fn exact_now() -> Instant {
     Instant::now()
 }
 
-/// Monotonic time of the present batch of events, exact at its beginning: what one batch holds is served
-/// within less than the precision of `$request_time`. Outside of a batch as [`exact_now`].
+/// Returns the monotonic time of the current batch of events, exact at its beginning: a batch is served within less
+/// than the precision of `$request_time`. Outside of a batch it is [`exact_now`].
 #[inline]
 pub fn batch_now() -> Instant {
     BATCH.get().unwrap_or_else(exact_now)
@@ -97,50 +97,50 @@ pub(crate) fn is_in_batch() -> bool {
     BATCH.get().is_some()
 }
 
-/// Milliseconds since 1970, up to one timer tick behind (`$msec`).
+/// Returns milliseconds since 1970, up to one timer tick behind (`$msec`).
 #[inline]
 pub fn unix_millis() -> u64 {
     u64::try_from(time::clock_realtime_coarse().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Seconds since 1970.
+/// Returns seconds since 1970, up to one timer tick behind.
 #[inline]
 pub fn unix_seconds() -> i64 {
     i64::try_from(time::clock_realtime_coarse().as_secs()).unwrap_or(i64::MAX)
 }
 
-/// Lends the current HTTP date (RFC 9110, 5.6.7), as in `Date:`.
+/// Passes the current HTTP date (RFC 9110, 5.6.7) to `use_it`, as in `Date:`.
 #[inline]
 pub fn http_date<R>(use_it: impl FnOnce(&[u8; date::HTTP]) -> R) -> R {
     with_texts(|texts| use_it(&texts.http))
 }
 
-/// Lends the current time in the common log format (`$time_local`).
+/// Passes the current time in the common log format (`$time_local`) to `use_it`.
 #[inline]
 pub fn log_time_local<R>(use_it: impl FnOnce(&[u8; date::LOCAL]) -> R) -> R {
     with_texts(|texts| use_it(&texts.local))
 }
 
-/// Lends the current time as ISO 8601 (`$time_iso8601`).
+/// Passes the current time as ISO 8601 (`$time_iso8601`) to `use_it`.
 #[inline]
 pub fn log_time_iso8601<R>(use_it: impl FnOnce(&[u8; date::ISO8601]) -> R) -> R {
     with_texts(|texts| use_it(&texts.iso8601))
 }
 
-/// Lends the current time as error log lines begin with it (`1970/09/28 12:00:00`).
+/// Passes the current time as at the start of error log lines (`1970/09/28 12:00:00`) to `use_it`.
 #[inline]
 pub fn log_time_error<R>(use_it: impl FnOnce(&[u8; date::ERROR_LOG]) -> R) -> R {
     with_texts(|texts| use_it(&texts.error_log))
 }
 
-/// Seconds east of Greenwich that local clocks show now.
+/// Returns the offset of local time now, in seconds east of Greenwich.
 pub fn local_utc_offset() -> i32 {
     with_texts(|texts| texts.offset)
 }
 
 struct Texts {
     second: i64,
-    /// The quarter of an hour for which `offset` holds: zones change at such borders only.
+    /// The quarter of an hour for which `offset` holds: zones change only at such borders.
     quarter: i64,
     offset: i32,
     http: [u8; date::HTTP],
@@ -149,10 +149,10 @@ struct Texts {
     error_log: [u8; date::ERROR_LOG],
 }
 
-/// What is known of the time in a run of a task.
+/// What a run of a task knows of the time.
 #[derive(Clone, Copy)]
 enum Run {
-    /// Outside of any.
+    /// Outside of any run.
     None,
     Begun,
     At(Instant),
@@ -160,7 +160,7 @@ enum Run {
 
 thread_local! {
     static RUN: Cell<Run> = const { Cell::new(Run::None) };
-    /// The tick that this thread asked for last, on both clocks.
+    /// The last tick that this thread read, on both clocks.
     static LAST: Cell<Option<(Duration, Instant)>> = const { Cell::new(None) };
     static BATCH: Cell<Option<Instant>> = const { Cell::new(None) };
     static TEXTS: RefCell<Texts> = RefCell::new(Texts::at(unix_seconds(), None));
@@ -188,8 +188,8 @@ impl Texts {
 fn with_texts<R>(use_them: impl FnOnce(&Texts) -> R) -> R {
     let second = unix_seconds();
     TEXTS.with(|texts| {
-        // A nested call inside `use_them` in the very moment of a new second finds the texts
-        // borrowed; it then reads those of the second before.
+        // A nested call inside `use_them` in the moment when a new second begins finds the texts borrowed; it then
+        // reads those of the second before.
         if let Ok(mut texts) = texts.try_borrow_mut()
             && texts.second != second
         {
@@ -199,7 +199,7 @@ fn with_texts<R>(use_them: impl FnOnce(&Texts) -> R) -> R {
     })
 }
 
-/// One moment on both clocks. The Instant is taken first, so `now` is never ahead of the truth.
+/// Reads one moment on both clocks. The Instant is read first, so `now` is never ahead.
 fn anchor() -> (Instant, Duration) {
     static ANCHOR: OnceLock<(Instant, Duration)> = OnceLock::new();
     *ANCHOR.get_or_init(|| (Instant::now(), time::clock_monotonic()))

@@ -6,16 +6,16 @@ const MONTHS: [&[u8; 3]; 12] = [
 ];
 const DAY: i64 = 86_400;
 
-/// Length of an HTTP date.
+/// Length of an HTTP date, bytes.
 pub(crate) const HTTP: usize = 29;
-/// Length of `$time_local`.
+/// Length of `$time_local`, bytes.
 pub(crate) const LOCAL: usize = 26;
-/// Length of `$time_iso8601`.
+/// Length of `$time_iso8601`, bytes.
 pub(crate) const ISO8601: usize = 25;
-/// Length of the date of an error log line.
+/// Length of the date of an error log line, bytes.
 pub(crate) const ERROR_LOG: usize = 19;
 
-/// IMF-fixdate (RFC 9110, 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
+/// Formats an IMF-fixdate (RFC 9110, 5.6.7): `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub(crate) fn http_date(unix_seconds: i64) -> [u8; HTTP] {
     let parts = Parts::at(unix_seconds);
     let mut text = *b"Thu, 01 Jan 1970 00:00:00 GMT";
@@ -27,7 +27,7 @@ pub(crate) fn http_date(unix_seconds: i64) -> [u8; HTTP] {
     text
 }
 
-/// nginx's `$time_local`: `28/Sep/1970:12:00:00 +0600`. `offset` is in seconds east of Greenwich.
+/// Formats nginx's `$time_local`: `28/Sep/1970:12:00:00 +0600`. `offset` is in seconds east of Greenwich.
 pub(crate) fn time_local(unix_seconds: i64, offset: i32) -> [u8; LOCAL] {
     let parts = Parts::at(unix_seconds.saturating_add(offset.into()));
     let mut text = *b"01/Jan/1970:00:00:00 +0000";
@@ -42,7 +42,7 @@ pub(crate) fn time_local(unix_seconds: i64, offset: i32) -> [u8; LOCAL] {
     text
 }
 
-/// nginx's `$time_iso8601`: `1970-09-28T12:00:00+06:00`.
+/// Formats nginx's `$time_iso8601`: `1970-09-28T12:00:00+06:00`.
 pub(crate) fn time_iso8601(unix_seconds: i64, offset: i32) -> [u8; ISO8601] {
     let parts = Parts::at(unix_seconds.saturating_add(offset.into()));
     let mut text = *b"1970-01-01T00:00:00+00:00";
@@ -57,7 +57,7 @@ pub(crate) fn time_iso8601(unix_seconds: i64, offset: i32) -> [u8; ISO8601] {
     text
 }
 
-/// The date of an error log line: `1970/09/28 12:00:00`.
+/// Formats the date of an error log line: `1970/09/28 12:00:00`.
 pub(crate) fn time_error_log(unix_seconds: i64, offset: i32) -> [u8; ERROR_LOG] {
     let parts = Parts::at(unix_seconds.saturating_add(offset.into()));
     let mut text = *b"1970/01/01 00:00:00";
@@ -79,7 +79,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// The proleptic Gregorian calendar, held within the years that four digits can show.
+    /// Computes the parts in the proleptic Gregorian calendar, limited to the years that four digits can show.
     fn at(unix_seconds: i64) -> Parts {
         let seconds = unix_seconds.clamp(-62_135_596_800, 253_402_300_799);
         let days = seconds.div_euclid(DAY);

@@ -1,4 +1,4 @@
-//! Finishing gracefully: counting what still runs, and telling it to come to an end.
+//! Draining: counting the work that still runs, and asking it to end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,16 +11,16 @@ pub struct Drain {
     shared: Arc<Shared>,
 }
 
-/// One counted piece of work; it ends when this is dropped.
+/// One counted piece of work; it ends when the guard is dropped.
 #[derive(Debug)]
 pub struct DrainGuard {
     shared: Arc<Shared>,
 }
 
-/// Open → draining, for good ([`Drain::begin`]). Work may be counted in both.
+/// Open → draining, finally ([`Drain::begin`]). Work may be counted in both states.
 ///
-/// Invariant: `live` is the number of guards. It is 0 and draining when [`Drain::drained`] ends, and may grow again after
-/// that: whoever drains has stopped what begins new work.
+/// Invariant: `live` is the number of guards. It is 0 and draining when [`Drain::drained`] ends, and may grow again
+/// after that: the caller has stopped what begins new work.
 #[derive(Debug)]
 struct Shared {
     live: AtomicUsize,
@@ -35,7 +35,7 @@ impl Default for Drain {
 }
 
 impl Drain {
-    /// Nothing counted, not draining.
+    /// Makes a counter with nothing counted, not draining.
     pub fn new() -> Drain {
         let shared = Shared {
             live: AtomicUsize::new(0),
@@ -45,14 +45,14 @@ impl Drain {
         Drain { shared: Arc::new(shared) }
     }
 
-    /// Counts one more piece of work. Allowed while draining: a connection that was accepted
-    /// before may still have to be counted.
+    /// Counts one more piece of work. Allowed while draining: a connection that was accepted before may still have to
+    /// be counted.
     pub fn guard(&self) -> DrainGuard {
         self.shared.live.fetch_add(1, Ordering::Relaxed);
         DrainGuard { shared: Arc::clone(&self.shared) }
     }
 
-    /// Asks everything to come to an end.
+    /// Asks all counted work to end.
     pub fn begin(&self) {
         self.shared.closing.send_replace(true);
         if self.live() == 0 {
@@ -65,7 +65,7 @@ impl Drain {
         *self.shared.closing.borrow()
     }
 
-    /// How many pieces of work run.
+    /// Returns the number of pieces of work that run.
     pub fn live(&self) -> usize {
         self.shared.live.load(Ordering::Acquire)
     }
@@ -77,7 +77,7 @@ impl Drain {
 
     /// Waits until draining has begun and nothing runs any more.
     ///
-    /// Dropped at an await it leaves nothing behind: the work goes on, and another wait may begin.
+    /// Dropped at an await it leaves nothing behind: the work continues, and another wait may begin.
     pub async fn drained(&self) {
         wait_closing(&self.shared).await;
         loop {
@@ -93,12 +93,12 @@ impl Drain {
 }
 
 impl DrainGuard {
-    /// Whether this work should come to an end.
+    /// Whether this work is asked to end.
     pub fn is_draining(&self) -> bool {
         *self.shared.closing.borrow()
     }
 
-    /// Waits until this work should come to an end.
+    /// Waits until this work is asked to end.
     pub async fn closing(&self) {
         wait_closing(&self.shared).await;
     }

@@ -1,7 +1,7 @@
-//! Whether what the system was asked a moment ago may answer a request.
+//! Whether a recent query of the system is still valid for a request.
 //!
-//! A request is answered by what holds when it was received or later. So one question will do for all requests
-//! of a batch of events that were received before it was asked; see [`crate::clock::batch`].
+//! A response must reflect the state at the time when its request was received, or a later one. So one query is enough
+//! for all requests of a batch of events that were received before it; see [`crate::clock::batch`].
 
 use std::cell::Cell;
 
@@ -12,15 +12,15 @@ thread_local! {
     static RECEIPTS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// A client's bytes were received, or a request is begun with what another has done before it: what was asked
-/// until now is too old for it.
+/// Marks the receipt of a client's bytes, or the start of a request that must see what another request has done before
+/// it: earlier queries are no longer valid for it.
 #[inline]
 pub fn received() {
     RECEIPTS.set(RECEIPTS.get().wrapping_add(1));
 }
 
-/// Names the time since bytes were received last, within a batch: what was asked under the same name need not be
-/// asked again. `None` outside of batches, where nothing bounds how long ago that is.
+/// Returns the number of the last receipt, within a batch: a query made under the same number need not be repeated.
+/// `None` outside of batches, where the age of a receipt is not bounded.
 #[inline]
 pub fn moment() -> Option<u64> {
     clock::is_in_batch().then(|| RECEIPTS.get())

@@ -1,19 +1,19 @@
-//! Worker loop, clock, timers, sockets, blocking pools: the only door to tokio.
+//! Event loops, clock, timers, sockets, thread pools: the only access to tokio.
 //!
-//! The other crates never name `tokio::net`, `spawn`, timers, clocks or random sources; so a
-//! simulated world can stand behind this one.
+//! The other crates never name `tokio::net`, `spawn`, timers, clocks or random sources, so a simulation can replace
+//! this crate.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`worker`] | a thread with a loop, its tasks, and errands from other threads |
+//! | [`worker`] | a thread with an event loop, its tasks, and closures from other threads |
 //! | [`net`] | sockets, streams, datagrams, and the poller of idle connections |
-//! | [`timer`], [`clock`] | waiting for a moment; what time it is, and its texts |
-//! | [`blocking`] | pools of threads for what would stop a loop |
+//! | [`timer`], [`clock`] | timers; the time, and its text forms |
+//! | [`blocking`] | thread pools for work that would block an event loop |
 //! | [`mail`], [`sync`] | bounded mail between threads; what may be used of tokio directly |
-//! | [`share`], [`turn`] | what a task may take of a turn of its loop; how long turns are |
-//! | [`drain`] | counts what still runs, and has it come to an end |
-//! | [`freshness`] | whether what the system was asked a moment ago may answer a request |
-//! | [`random`], [`signal`] | random numbers; signals of the system |
+//! | [`share`], [`turn`] | the time share of a task in an event-loop iteration; the lengths of iterations |
+//! | [`drain`] | counts the work that still runs, and asks it to end |
+//! | [`freshness`] | whether a recent query of the system is still valid for a request |
+//! | [`random`], [`signal`] | random numbers; signals to the process |
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! Bounded mail between threads: senders never wait, and a full box is the sender's to handle.
+//! Bounded mail between threads: senders never wait, and handle a full mailbox themselves.
 
 use std::task::{Context, Poll};
 
@@ -10,17 +10,17 @@ pub struct Mailbox<T> {
     receiver: mpsc::Receiver<T>,
 }
 
-/// The sending end; usable from any thread, wakes the loop of the receiver.
+/// The sending end; usable from any thread, wakes the event loop of the receiver.
 pub struct MailSender<T> {
     sender: mpsc::Sender<T>,
 }
 
-/// Why a message was not delivered; it is given back.
+/// Why a message was not delivered; it contains the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MailError<T> {
-    /// The box holds as many messages as it may.
+    /// The mailbox is full.
     Full(T),
-    /// The receiver is gone.
+    /// The receiver was dropped.
     Closed(T),
 }
 
@@ -31,10 +31,10 @@ pub fn mailbox<T>(capacity: usize) -> (MailSender<T>, Mailbox<T>) {
 }
 
 impl<T> MailSender<T> {
-    /// Puts a message into the box.
+    /// Puts a message into the mailbox.
     ///
     /// # Errors
-    /// The box is full, or its owner is gone.
+    /// The mailbox is full, or its receiver was dropped.
     pub fn send(&self, message: T) -> Result<(), MailError<T>> {
         self.sender.try_send(message).map_err(|error| match error {
             TrySendError::Full(message) => MailError::Full(message),
@@ -42,15 +42,15 @@ impl<T> MailSender<T> {
         })
     }
 
-    /// Puts a message into the box, and blocks the thread while it is full: for threads of pools.
+    /// Puts a message into the mailbox, and blocks the thread while it is full: for threads of pools.
     ///
     /// # Errors
-    /// The owner is gone, or goes meanwhile.
+    /// The receiver was dropped, before or meanwhile.
     pub fn send_blocking(&self, message: T) -> Result<(), MailError<T>> {
         self.sender.blocking_send(message).map_err(|error| MailError::Closed(error.0))
     }
 
-    /// Whether the owner is gone.
+    /// Whether the receiver was dropped.
     pub fn is_closed(&self) -> bool {
         self.sender.is_closed()
     }
@@ -63,7 +63,8 @@ impl<T> Clone for MailSender<T> {
 }
 
 impl<T> Mailbox<T> {
-    /// The next message; `None` when the box is empty and all senders are gone. Dropped at its await it has taken none.
+    /// Returns the next message; `None` when the mailbox is empty and all senders were dropped. Dropped at its await it
+    /// has taken none.
     pub async fn receive(&mut self) -> Option<T> {
         self.receiver.recv().await
     }
@@ -73,7 +74,7 @@ impl<T> Mailbox<T> {
         self.receiver.poll_recv(context)
     }
 
-    /// The next message, if one waits already.
+    /// Returns the next message, if there is one.
     pub fn try_receive(&mut self) -> Option<T> {
         self.receiver.try_recv().ok()
     }

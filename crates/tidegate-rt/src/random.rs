@@ -16,8 +16,8 @@ thread_local! {
     static UNPREDICTABLE: RefCell<Pool> = const { RefCell::new(Pool { bytes: [0; POOL], used: POOL }) };
 }
 
-/// A random number, fast and of good distribution, but predictable from earlier ones
-/// (xoroshiro128+ by Blackman and Vigna, whose weak lowest bits are dropped by the functions below).
+/// Returns a random number, fast and of good distribution, but predictable from earlier ones (xoroshiro128+ by Blackman
+/// and Vigna, whose weak lowest bits are dropped by the functions below).
 #[inline]
 pub fn next_u64() -> u64 {
     STATE.with(|state| {
@@ -29,8 +29,7 @@ pub fn next_u64() -> u64 {
     })
 }
 
-/// A random number below `limit`; 0 when the limit is 0. The bias is below 2⁻³² for limits below
-/// 2³².
+/// Returns a random number below `limit`; 0 when the limit is 0. The bias is below 2⁻³² for limits below 2³².
 #[inline]
 pub fn below(limit: u64) -> u64 {
     let product = u128::from(next_u64()) * u128::from(limit);
@@ -48,7 +47,7 @@ pub fn unpredictable(buffer: &mut [u8]) {
     }
 }
 
-/// 16 unpredictable bytes as 32 lowercase hexadecimal digits (`$request_id`).
+/// Returns 16 unpredictable bytes as 32 lowercase hexadecimal digits (`$request_id`).
 pub fn request_id() -> [u8; 32] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let bytes = UNPREDICTABLE.with_borrow_mut(Pool::take);
@@ -68,7 +67,7 @@ impl Pool {
         }
         let mut taken = [0; 16];
         taken.copy_from_slice(&self.bytes[self.used..self.used + 16]);
-        // What was given out must not be found in memory again.
+        // Used bytes must not be found in memory again.
         self.bytes[self.used..self.used + 16].fill(0);
         self.used += 16;
         taken

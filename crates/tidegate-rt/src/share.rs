@@ -1,13 +1,13 @@
-//! Fairness between the connections of a thread: how much of a turn of the event loop one of them gets.
+//! Fairness between the connections of a thread: the time share of each in an event-loop iteration.
 //!
-//! Whoever never has to wait (a pipeline of requests, a busy tunnel, a flood of datagrams, a download by a fast
-//! client) would else keep the loop from all others. So every call that moves bytes of a socket takes from the
-//! share of the task that runs, whatever that does: sockets ask [`poll`] before and say [`spend`] behind. Work
-//! without a socket (files that are compressed, pages of many parts) does the same at its own steps. When the
-//! share is used up, the task waits: it goes on when the loop has looked for events and served them.
+//! A task that never has to wait (a pipeline of requests, a busy tunnel, a flood of datagrams, a download by a fast
+//! client) would keep the event loop from all others. So every call that moves bytes of a socket takes from the share
+//! of the running task, whatever the task does: sockets call [`poll`] before and [`spend`] after it. Work without a
+//! socket (files that are compressed, pages of many parts) does the same at its own steps. When the share is used up,
+//! the task waits: it continues when the event loop has polled for events and served them.
 //!
-//! Elapsed time is what counts. The clock is asked only after some work, so that what a common request needs
-//! costs a look at a counter.
+//! Elapsed time is what counts. The clock is read only after some work, so that a common request costs one look at a
+//! counter.
 //!
 //! ```ignore
 //! ready!(share::poll(context));
@@ -23,48 +23,48 @@ use std::time::{Duration, Instant};
 
 use crate::clock::exact_now;
 
-/// How long one task works in a turn: dozens of small requests or some MB, against which looking for events
-/// costs nothing; with ten that never wait, another client is served within 3 ms.
+/// Time that one task works in an iteration: dozens of small requests or some MB, against which polling for events
+/// costs nothing; with ten tasks that never wait, another client is served within 3 ms.
 const SHARE_MAX: Duration = Duration::from_micros(250);
-/// The length of a turn after which those whose share is still to come get the least: with hundreds that never
-/// wait, each gets a request or a piece.
+/// The length of an iteration after which the tasks that have not run yet get the minimum: with hundreds of tasks that
+/// never wait, each serves a request or a piece.
 const TURN_MAX: Duration = Duration::from_millis(4);
-/// Work of one task for which no clock is asked: more than a common request needs. A unit is a call.
+/// Units of one task before the clock is read: more than a common request needs. A unit is a call.
 const UNITS_UNASKED: usize = 12;
-/// The same in a turn that is long already: a request's read and its write.
+/// The same in an iteration that is already long: a request's read and its write.
 const UNITS_LEAST: usize = 2;
-/// Calls between two looks at the clock.
+/// Units between two readings of the clock.
 const UNITS_BETWEEN: usize = 4;
-/// Bytes that count as much as a call: moving them takes about as long.
+/// Bytes that count as a unit: moving them takes about as long as a call.
 const UNIT_BYTES: usize = 16 * 1024;
 
 /// A share beyond its units.
 ///
 /// ```text
-/// unasked ─ units used up ─→ until: the clock was asked ─ time or turn over ─→ until, with no units: the task waits
+/// unasked ─ units used up ─→ until: the clock was read ─ time or iteration over ─→ until, with no units: the task waits
 /// ```
-/// A share begins unasked in each run of a task ([`run`]) and in each part of it ([`apart`]); what stands outside has its
-/// own back afterwards. Outside of tasks there is no bound.
+/// A share begins unasked in each run of a task ([`run`]) and in each part of it ([`apart`]); the outer share is
+/// restored afterwards. Outside of tasks there is no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
-    /// None: no task of a loop is running.
+    /// No limit: no task of an event loop is running.
     Unbounded,
-    /// The clock was not asked yet.
+    /// The clock was not read yet.
     Unasked,
     Until(Instant),
 }
 
-/// What the thread's running task has left, and the turn as far as somebody asked the clock in it.
+/// What the thread's running task has left, and what is known of the iteration.
 struct Share {
-    /// Work until the clock is asked; none when the share is used up.
+    /// Units until the clock is read; none when the share is used up.
     units: Cell<usize>,
-    /// What tasks begin with in this turn.
+    /// The units that tasks begin with in this iteration.
     units_first: Cell<usize>,
     limit: Cell<Limit>,
     turn_ends: Cell<Option<Instant>>,
-    /// Tells this turn from those before it.
+    /// The number of this iteration, to compare it with others.
     turn: Cell<u32>,
-    /// The running task waits until the loop has looked for events.
+    /// The running task waits until the event loop has polled for events.
     waits: Cell<bool>,
 }
 
@@ -81,14 +81,14 @@ thread_local! {
     };
 }
 
-/// Ready while the running task may go on in this turn. Else it is woken when the loop has looked for events and
-/// those that were ready have run.
+/// Ready while the running task may continue in this iteration. Else it is woken when the event loop has polled for
+/// events and the tasks that were ready have run.
 #[inline]
 pub fn poll(context: &mut Context<'_>) -> Poll<()> {
     if SHARE.with(|share| share.units.get()) > 0 { Poll::Ready(()) } else { later(context) }
 }
 
-/// Waits until the running task may go on; mostly not at all.
+/// Waits until the running task may continue; mostly not at all.
 pub async fn wait() {
     poll_fn(poll).await;
 }
@@ -105,16 +105,16 @@ pub fn spend(bytes: usize) {
     });
 }
 
-/// Waits until the running task may go on, by the clock: before steps that take long without moving bytes, as whole
-/// requests.
+/// Waits until the running task may continue, by the clock: before steps that take long without moving bytes, such as
+/// whole requests.
 pub async fn step() {
     if is_over() {
         wait().await;
     }
 }
 
-/// Whether the share is used up, by the clock: before or behind work that takes long without moving bytes. What asks
-/// [`poll`] next waits.
+/// Whether the share is used up, by the clock: before or after work that takes long without moving bytes. The next call
+/// of [`poll`] waits then.
 pub fn is_over() -> bool {
     SHARE.with(|share| {
         share.ask_clock();
@@ -128,19 +128,19 @@ pub fn apart<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// A task waits until the loop has looked for events, in the turn of this number.
+/// A task waits until the event loop has polled for events, in the iteration of this number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting(u32);
 
 impl Waiting {
-    /// That it runs begins another turn: the loop has looked, and all that were ready then have run. Whoever waited in
-    /// the same turn finds that begun.
+    /// Whether the task's run begins another iteration: the event loop has polled, and all tasks that were ready then
+    /// have run. A second task that waited in the same iteration finds the new one begun.
     pub(crate) fn begins_turn(self) -> bool {
         SHARE.with(|share| share.turn.get()) == self.0
     }
 }
 
-/// Runs a task: its result, and whether it waits.
+/// Runs a task: returns its result, and whether it waits.
 #[inline]
 pub(crate) fn run<R>(work: impl FnOnce() -> R) -> (R, Option<Waiting>) {
     let outer = Outer::of_thread();
@@ -149,7 +149,7 @@ pub(crate) fn run<R>(work: impl FnOnce() -> R) -> (R, Option<Waiting>) {
     (result, SHARE.with(|share| share.waits.take().then(|| Waiting(share.turn.get()))))
 }
 
-/// All tasks that were ready have run, or there were none.
+/// Begins an iteration: all tasks that were ready have run, or there were none.
 pub(crate) fn begin_turn() {
     SHARE.with(|share| {
         share.turn.set(share.turn.get().wrapping_add(1));
@@ -158,16 +158,16 @@ pub(crate) fn begin_turn() {
     });
 }
 
-/// Pending; the task is woken when the loop has looked for events.
+/// Returns pending; the task is woken when the event loop has polled for events.
 #[cold]
 pub fn later(context: &mut Context<'_>) -> Poll<()> {
     SHARE.with(|share| share.waits.set(true));
-    // The first time that this is asked it leaves the waker with the loop.
+    // Its first poll leaves the waker with the event loop.
     let _ = pin!(tokio::task::yield_now()).poll(context);
     Poll::Pending
 }
 
-/// What was left to those outside of a share that has begun; theirs again when that ends.
+/// What was left to the outer share; restored when an inner one ends.
 struct Outer {
     units: usize,
     limit: Limit,
@@ -208,9 +208,9 @@ impl Share {
     }
 }
 
-/// What `left` becomes at `now`: units until the next look at the clock, and the limit. Late in a long turn a share
-/// is over but for the units that it began with, if this is its first look: a step at least, or the same tasks would
-/// be left out each time.
+/// Returns what `left` becomes at `now`: units until the next reading of the clock, and the limit. Late in a long
+/// iteration a share is over except for the units that it began with, if this is its first reading: one step at least,
+/// or the same tasks would be left out each time.
 fn asked(limit: Limit, left: usize, now: Instant, is_late: bool) -> (usize, Limit) {
     match limit {
         Limit::Unbounded => (usize::MAX, limit),

@@ -1,5 +1,4 @@
-//! What other crates may use of tokio directly: primitives that neither start tasks nor touch the
-//! system.
+//! What other crates may use of tokio directly: primitives that neither start tasks nor touch the system.
 
 pub use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 pub use tokio::sync::mpsc::{Receiver, Sender, channel};

@@ -36,7 +36,7 @@ fn a_run_of_a_task_has_one_time_and_the_next_a_later_one() {
     assert!(clock::now() > before);
 }
 
-/// Works for so long, without a chance for others of the loop.
+/// Works for `time`, without a chance for other tasks of the event loop.
 fn pass(time: Duration) {
     let end = clock::exact_now() + time;
     while clock::exact_now() < end {
@@ -197,7 +197,7 @@ fn random_numbers_differ() {
     assert_eq!(seen, [true; 8]);
 }
 
-/// Runs a test on a loop of its own; a mistake ends it with a message instead of hanging.
+/// Runs a test on an event loop of its own; a mistake ends it with a message instead of hanging.
 fn on_loop<F: Future>(test: F) -> F::Output {
     block_on(timer::timeout(Duration::from_secs(30), test)).unwrap().expect("the test hangs")
 }
@@ -210,7 +210,7 @@ fn a_deadline_passes() {
         deadline.set(at);
         deadline.elapsed().await;
         assert!(Instant::now() >= at);
-        // It stays passed until moved.
+        // It stays elapsed until it is moved.
         deadline.elapsed().await;
     });
 }
@@ -221,7 +221,7 @@ fn a_deadline_that_moves_later_waits_longer() {
         let deadline = Deadline::new();
         let mut elapsed = Box::pin(deadline.elapsed());
         deadline.set(Instant::now() + SHORT);
-        // Arms the timer, unless we were held up so long that it has passed.
+        // Arms the timer, unless the test was delayed so long that it has elapsed.
         while poll_once(elapsed.as_mut()).await.is_some() {
             elapsed = Box::pin(deadline.elapsed());
             deadline.set(Instant::now() + SHORT);

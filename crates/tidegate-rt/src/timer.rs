@@ -1,4 +1,4 @@
-//! Timers: a deadline that is cheap to move, sleeping, and a limit for a future.
+//! Timers: a deadline that is cheap to move, sleeping, and a time limit for a future.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -8,36 +8,36 @@ use std::time::{Duration, Instant};
 
 use tokio::time::Sleep;
 
-/// A deadline of a connection that moves with every byte. Setting a later one is a store: the
-/// armed timer fires at the old time, finds the new one, and is armed again. One task waits for it.
+/// A deadline of a connection that moves with every byte. Setting a later one is one store: the armed timer fires at
+/// the old time, finds the new one, and is armed again. One task waits for it.
 ///
 /// | `wanted` | `sleep` | `armed` | state |
 /// |---|---|---|---|
-/// | none | none | none | never waited for, or released; [`Deadline::set`] wakes who waits |
+/// | none | none | none | never waited for, or released; [`Deadline::set`] wakes the waiter |
 /// | none | a timer | none | cleared, the timer has fired; as above |
-/// | none | a timer | t | cleared, the timer still knows who waits |
-/// | w | a timer | t ≤ w | runs: fires at t, and is armed for w then |
+/// | none | a timer | t | cleared, the timer still has the waiter's waker |
+/// | w | a timer | t ≤ w | running: fires at t, and is armed for w then |
 /// | w | none | none | set, and not waited for yet |
 ///
-/// Invariant: an armed timer never fires later than the deadline, as [`Deadline::set`] moves it when that comes nearer;
-/// and whoever waits is known to the armed timer, or to `waiting` where none is armed. ([`Deadline::release`] forgets him:
-/// it is for when nobody waits.) Dropped at an await the deadline stays as it is.
+/// Invariant: an armed timer never fires later than the deadline, as [`Deadline::set`] moves it to an earlier one; the
+/// waiter's waker is in the armed timer, or in `waiting` where none is armed. ([`Deadline::release`] drops it: it is
+/// called when no task waits.) Dropped at an await the deadline stays as it is.
 #[derive(Default)]
 pub struct Deadline {
     wanted: Cell<Option<Instant>>,
     armed: Cell<Option<Instant>>,
     /// Made at the first wait, so connections that never wait have no timer.
     sleep: RefCell<Option<Pin<Box<Sleep>>>>,
-    /// Who waits while no timer is armed.
+    /// The waiting task's waker while no timer is armed.
     waiting: Cell<Option<Waker>>,
 }
 
-/// The time given to a future ran out.
+/// The time limit of a future elapsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elapsed;
 
 impl Deadline {
-    /// No deadline.
+    /// Makes a timer without a deadline.
     pub const fn new() -> Deadline {
         Deadline {
             wanted: Cell::new(None),
@@ -63,13 +63,13 @@ impl Deadline {
         self.set(after(time));
     }
 
-    /// No deadline any more. An armed timer stays and is used again by the next `set`.
+    /// Removes the deadline. An armed timer stays and is used again by the next `set`.
     #[inline]
     pub fn clear(&self) {
         self.wanted.set(None);
     }
 
-    /// The deadline.
+    /// Returns the deadline.
     pub fn at(&self) -> Option<Instant> {
         self.wanted.get()
     }
@@ -81,7 +81,7 @@ impl Deadline {
         self.sleep.replace(None);
     }
 
-    /// Ready when the deadline has passed; without deadline pending until one is set and passes.
+    /// Ready when the deadline has passed; without a deadline pending until one is set and passes.
     pub fn poll_elapsed(&self, context: &mut Context<'_>) -> Poll<()> {
         let Some(wanted) = self.wanted.get() else { return self.poll_without(context) };
         let mut slot = self.sleep.borrow_mut();
@@ -110,8 +110,8 @@ impl Deadline {
         poll_fn(|context| self.poll_elapsed(context)).await;
     }
 
-    /// Runs a future under this deadline, which may move meanwhile. The future goes first: what is ready in the moment
-    /// when the time is over counts. Dropped at its await it drops the future; the deadline stays.
+    /// Runs a future under this deadline, which may move meanwhile. The future is polled first: if it is ready at the
+    /// moment when the time is over, it counts. Dropped at its await it drops the future; the deadline stays.
     ///
     /// # Errors
     /// The deadline passed first.
@@ -126,8 +126,8 @@ impl Deadline {
         .await
     }
 
-    /// Waits for a deadline to be set. A timer still armed must know the waiter, since a later
-    /// deadline relies on it; one that fired is disarmed, so that the next `set` wakes the waiter.
+    /// Waits for a deadline to be set. A timer still armed must have the waiter's waker, since a later deadline relies
+    /// on it; one that fired is disarmed, so that the next `set` wakes the waiter.
     fn poll_without(&self, context: &mut Context<'_>) -> Poll<()> {
         if self.armed.get().is_some() {
             let mut slot = self.sleep.borrow_mut();
@@ -143,7 +143,7 @@ impl Deadline {
 
     #[cold]
     fn arm_earlier(&self, at: Instant) {
-        // Resetting keeps the waker of the last poll, so whoever waits is woken at the new time.
+        // Resetting keeps the waker of the last poll, so the waiter is woken at the new time.
         if let Some(sleep) = self.sleep.borrow_mut().as_mut() {
             sleep.as_mut().reset(at.into());
             self.armed.set(Some(at));
@@ -154,18 +154,18 @@ impl Deadline {
     }
 }
 
-/// Waits for a time.
+/// Waits for `time`.
 pub async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
-/// Holds the calling thread, which must have no event loop, for a time. Without an event loop to wait on, it returns
-/// at once.
+/// Holds the calling thread, which must have no event loop, for `time`. Without an event loop to wait on, it returns at
+/// once.
 pub fn pause(time: Duration) {
     let _ = crate::block_on(sleep(time));
 }
 
-/// Waits until a moment.
+/// Waits until `at`.
 pub async fn sleep_until(at: Instant) {
     tokio::time::sleep_until(at.into()).await;
 }
@@ -173,7 +173,7 @@ pub async fn sleep_until(at: Instant) {
 /// Runs a future for a limited time. Dropped at its await it drops the future.
 ///
 /// # Errors
-/// The time ran out; the future is dropped.
+/// The time elapsed; the future is dropped.
 pub async fn timeout<F: Future>(time: Duration, future: F) -> Result<F::Output, Elapsed> {
     tokio::time::timeout(time, future).await.map_err(|_| Elapsed)
 }
@@ -195,7 +195,7 @@ impl std::fmt::Display for Elapsed {
 
 impl std::error::Error for Elapsed {}
 
-/// A moment from now; times beyond what the system can express are cut to 30 years.
+/// Returns the moment `time` from now; times beyond what the system can express are cut to 30 years.
 fn after(time: Duration) -> Instant {
     const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
     let now = crate::clock::now();

@@ -1,7 +1,8 @@
-//! How long the turns of a loop take: from the moment it has looked for events until it looks again, it
-//! serves what is there and hears nothing new. A turn that takes long is one that every connection of the
-//! thread waits for, so it is reported with what took most of it (`loop_watchdog`). What is better done once for
-//! many events waits for the turn's end ([`at_end`]).
+//! The length of event-loop iterations: from one poll for events to the next, in which the event loop serves what is
+//! ready and sees no new event.
+//!
+//! Every connection of the thread waits for a long iteration, so it is logged with the work that took most of it
+//! (`loop_watchdog`). Work that is better done once for many events waits for the iteration's end ([`at_end`]).
 //!
 //! Off, this costs a look at a flag for each run of a task; on, a reading of the clock.
 
@@ -18,30 +19,30 @@ use pin_project_lite::pin_project;
 use crate::clock::exact_now;
 use crate::share::{self, Waiting};
 
-/// Runs of tasks after which the loop looks for events although there is more to do. Results of thread
-/// pools are such runs: so many at most are taken in a turn.
+/// Runs of tasks after which the event loop polls for events although more tasks are ready. Results of thread pools are
+/// such runs: at most this number is taken in an iteration.
 pub(crate) const RUNS_MAX: u32 = 61;
 
-/// Upper bounds of the buckets in which turns are counted, in microseconds; one more is without bound.
+/// Upper bounds of the buckets in which iterations are counted, in microseconds; one more bucket is unbounded.
 pub const BUCKETS_MICROS: [u64; 9] = [50, 100, 500, 1_000, 5_000, 10_000, 50_000, 100_000, 500_000];
 
-/// A turn that took too long.
+/// An iteration that took longer than the limit.
 #[derive(Debug)]
 pub struct LongTurn<'a> {
-    /// From the moment when the loop had looked for events to the next look.
+    /// From one poll for events to the next.
     pub length: Duration,
     /// Runs of tasks in it.
     pub runs: u32,
     /// The longest uninterrupted piece of work in it.
     pub longest: Duration,
-    /// What that was; see [`mark`].
+    /// The description of that work; see [`mark`].
     pub what: &'a str,
 }
 
-/// Told of long turns, on the thread that they were on.
+/// Called for long iterations, on their thread.
 pub type Reporter = Box<dyn Fn(&LongTurn<'_>)>;
 
-/// Sums of one thread's turns.
+/// The sums of one thread's iterations.
 #[derive(Debug, Default)]
 struct Sums {
     buckets: [AtomicU64; BUCKETS_MICROS.len() + 1],
@@ -50,18 +51,18 @@ struct Sums {
     long: AtomicU64,
 }
 
-/// One thread's turns since it was started, as far as they were watched.
+/// One thread's iterations since it was started, as far as they were watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// The name of the thread.
     pub thread: String,
-    /// Turns by length, each bucket for itself; see [`BUCKETS_MICROS`].
+    /// Iterations by length, each bucket for itself; see [`BUCKETS_MICROS`].
     pub buckets: [u64; BUCKETS_MICROS.len() + 1],
-    /// All turns together.
+    /// The sum of the lengths.
     pub length: Duration,
-    /// The longest turn.
+    /// The longest iteration.
     pub length_max: Duration,
-    /// Turns that were reported.
+    /// Iterations that were reported.
     pub long: u64,
 }
 
@@ -72,11 +73,11 @@ struct Watch {
     report: Reporter,
     sums: Arc<Sums>,
     turn_began: Instant,
-    /// Where the piece of work at hand began.
+    /// When the current piece of work began.
     piece_began: Instant,
     longest: Duration,
     longest_what: Vec<u8>,
-    /// What the piece of work at hand is.
+    /// The description of the current piece of work.
     what: Vec<u8>,
 }
 
@@ -85,14 +86,14 @@ type Endings = Vec<fn()>;
 thread_local! {
     static ON: Cell<bool> = const { Cell::new(false) };
     static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
-    /// What is to be done at the end of the turn; nothing is taken on threads without a worker's loop.
+    /// Work for the end of the iteration; `None` on threads without a worker's event loop.
     static ENDINGS: RefCell<Option<Endings>> = const { RefCell::new(None) };
-    /// Runs of tasks in this turn.
+    /// Runs of tasks in this iteration.
     static RUNS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Has `work` done before this worker's loop looks for events again, and when the loop ends. Answers false on
-/// threads without a worker's loop, where nothing will be done.
+/// Runs `work` before this worker's event loop polls for events again, and when the event loop ends. Returns `false` on
+/// threads without a worker's event loop, where nothing will be run.
 pub fn at_end(work: fn()) -> bool {
     ENDINGS.with_borrow_mut(|endings| {
         let Some(endings) = endings else { return false };
@@ -101,20 +102,20 @@ pub fn at_end(work: fn()) -> bool {
     })
 }
 
-/// This thread runs a worker's loop; [`end`] is called once more behind it.
+/// Declares that this thread runs a worker's event loop; [`end`] is called once more after it.
 pub(crate) fn take_endings() {
     ENDINGS.set(Some(Vec::new()));
 }
 
 fn run_endings() {
-    // What is done may ask for more.
+    // The work may register more.
     while let Some(work) = ENDINGS.with_borrow_mut(|endings| endings.as_mut()?.pop()) {
         work();
     }
 }
 
-/// Watches the turns of this thread's loop from now on: those longer than `limit` are reported. `None`
-/// ends that.
+/// Watches the iterations of this thread's event loop from now on: those longer than `limit` are reported. `None` ends
+/// that.
 pub fn watch(limit: Option<(Duration, Reporter)>) {
     ON.set(limit.is_some());
     RUNS.set(0);
@@ -134,8 +135,8 @@ pub fn watch(limit: Option<(Duration, Reporter)>) {
     WATCH.set(watch);
 }
 
-/// What comes now is another piece of work, which `write` describes; the task goes on with it whenever it
-/// runs, until the next mark. Nothing is done where turns are not watched.
+/// Starts another piece of work, which `write` describes; it is that of the task whenever it runs, until the next mark.
+/// Does nothing where iterations are not watched.
 pub fn mark(write: impl FnOnce(&mut Vec<u8>)) {
     with(|watch| {
         watch.end_piece();
@@ -144,7 +145,7 @@ pub fn mark(write: impl FnOnce(&mut Vec<u8>)) {
     });
 }
 
-/// The turns of all threads that were watched.
+/// Returns the iterations of all threads that were watched.
 pub fn figures() -> Vec<Figures> {
     let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
     let load = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
@@ -158,7 +159,7 @@ pub fn figures() -> Vec<Figures> {
     figures.collect()
 }
 
-/// The loop found events, or none and waited.
+/// Begins an iteration: the event loop has found events, or has waited.
 pub(crate) fn begin() {
     share::begin_turn();
     with(|watch| {
@@ -167,7 +168,7 @@ pub(crate) fn begin() {
     });
 }
 
-/// The loop is going to look for events, or has ended.
+/// Ends an iteration: the event loop is going to poll for events, or has ended.
 pub(crate) fn end() {
     run_endings();
     let runs = RUNS.take();
@@ -178,7 +179,7 @@ pub(crate) fn end() {
     });
 }
 
-/// A task has run. After so many runs the loop looks for events without a word.
+/// Counts a run of a task. After [`RUNS_MAX`] runs the event loop polls for events without a callback.
 fn count_run() {
     RUNS.set(RUNS.get() + 1);
     if RUNS.get() == RUNS_MAX {
@@ -200,7 +201,7 @@ fn with(work: impl FnOnce(&mut Watch)) {
     });
 }
 
-/// A thread that is started again goes on with the sums of its name.
+/// Returns the sums for this thread's name: a thread that is started again continues them.
 fn sums_of_this_thread() -> Arc<Sums> {
     let name = std::thread::current().name().unwrap_or_default().to_owned();
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
@@ -254,18 +255,18 @@ impl Sums {
 }
 
 pin_project! {
-    // Each run of the task: with the mark of its work, a share of the turn and a reading of the clock of its own.
+    // Each run of the task has the mark of its work, a time share and a reading of the clock of its own.
     //
-    // Invariant: what the thread keeps of a run is as before when the run ends; that holds for a panic too as far as
-    // shares and clock go. A run behind `share::later` says that the loop has looked for events, which the runtime does
-    // not: the first such run of a turn ends that turn and begins the next.
+    // Invariant: what the thread keeps of a run is as before when the run ends; that holds for a panic too, for shares
+    // and clock. A run behind `share::later` shows that the event loop has polled for events, which the runtime does
+    // not report: the first such run of an iteration ends it and begins the next.
     /// A task whose runs are watched.
     pub(crate) struct Watched<F> {
         #[pin]
         future: F,
-        // What it works on.
+        // The description of its work.
         what: Vec<u8>,
-        // It goes on when the loop has looked for events; see `share`.
+        // It continues when the event loop has polled for events; see `share`.
         waiting: Option<Waiting>,
     }
 }
@@ -282,7 +283,7 @@ impl<F: Future> Future for Watched<F> {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
         if this.waiting.take().is_some_and(Waiting::begins_turn) {
-            // The runtime says nothing of looks at events between runs; that it runs says there was one.
+            // The runtime does not report polls between runs; that this task runs shows that there was one.
             end();
             begin();
         }

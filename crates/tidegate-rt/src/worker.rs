@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use crate::mail::{MailError, MailSender, Mailbox, mailbox};
 use crate::turn::{self, Watched};
 
-/// Closures that may wait for a worker. They come from reloads and signals, not from requests.
+/// Closures that may wait for a worker. They are sent by reloads and signals, not by requests.
 const REMOTE_QUEUE: usize = 1024;
 
 type Errand = Box<dyn FnOnce() + Send>;
@@ -25,58 +25,57 @@ pub struct Worker {
     remote: Remote,
 }
 
-/// What the worker's own code is given.
+/// The handle that a worker's own code gets.
 #[derive(Clone, Debug)]
 pub struct Handle {
     remote: Remote,
     name: std::rc::Rc<str>,
 }
 
-/// Runs closures on a worker's loop, from any thread.
+/// Runs closures on a worker's event loop, from any thread.
 #[derive(Clone, Debug)]
 pub struct Remote {
     sender: MailSender<Errand>,
 }
 
-/// The worker cannot be reached: its queue is full or its loop has ended.
+/// The worker cannot be reached: its queue is full or its event loop has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RemoteError {
     /// Too many closures wait.
     Full,
-    /// The loop has ended.
+    /// The event loop has ended.
     Ended,
 }
 
-/// A task on this thread's loop. Dropping it lets the task go on; see [`Task::abort`].
+/// A task on this thread's event loop. Dropping it lets the task continue; see [`Task::abort`].
 #[derive(Debug)]
 pub struct Task<T> {
     join: JoinHandle<T>,
 }
 
-/// A task ended without result.
+/// A task ended without a result.
 #[derive(Debug)]
 pub enum TaskError {
-    /// It panicked; the message.
+    /// It panicked; the panic's message.
     Panicked(String),
-    /// It was aborted, or its loop ended.
+    /// It was aborted, or its event loop ended.
     Aborted,
 }
 
-/// A panic that ended a thread or a job: the text that it gave, empty when it was none.
+/// A panic that ended a thread or a job: its message, empty when it was no text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Panic(String);
 
 impl Worker {
-    /// Starts a thread named `name`, bound to the processors of `pin` (see
-    /// `tidegate_os::affinity::pin_thread`), which runs the future that `main` makes until it is
-    /// complete. Tasks that are left then are dropped.
+    /// Starts a thread named `name`, bound to the processors of `pin` (see `tidegate_os::affinity::pin_thread`), which
+    /// runs the future that `main` makes until it is complete. Tasks that are left then are dropped.
     ///
-    /// A processor mask that the system refuses is reported through `main` never running and the
-    /// error being returned from here. Blocks until the thread has begun or failed to.
+    /// A processor mask that the system refuses is reported through `main` never running and the error being returned
+    /// from here. Blocks until the thread has begun or failed to.
     ///
     /// ```text
-    /// starting ─→ running `main`, and errands beside it ─→ `main` is complete: tasks and errands are dropped ─→ ended
-    ///     └─→ failed: no mask, no loop
+    /// starting ─→ running `main`, and closures beside it ─→ `main` is complete: tasks and closures are dropped ─→ ended
+    ///     └─→ failed: no mask, no event loop
     /// ```
     /// Sources: `worker_processes`, `worker_cpu_affinity`.
     ///
@@ -116,7 +115,7 @@ impl Worker {
         Ok(Worker { thread, remote })
     }
 
-    /// A handle to run closures on this worker.
+    /// Returns a handle to run closures on this worker.
     pub fn remote(&self) -> Remote {
         self.remote.clone()
     }
@@ -137,19 +136,19 @@ impl Worker {
 }
 
 impl Handle {
-    /// A handle to run closures on this worker from other threads.
+    /// Returns a handle to run closures on this worker from other threads.
     pub fn remote(&self) -> Remote {
         self.remote.clone()
     }
 
-    /// The worker's name.
+    /// Returns the worker's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 }
 
 impl Remote {
-    /// Has the worker run a closure in its next turn. Tasks can be started from there with
+    /// Runs a closure on the worker in its next event-loop iteration. Tasks can be started from there with
     /// [`spawn_local`]. A panic in it is contained.
     ///
     /// # Errors
@@ -162,7 +161,7 @@ impl Remote {
     }
 }
 
-/// Starts a task on this thread's loop.
+/// Starts a task on this thread's event loop.
 ///
 /// # Panics
 /// Outside of [`Worker::run`] and [`block_on`]: a mistake of the program.
@@ -175,18 +174,18 @@ where
     Task { join: tokio::task::spawn_local(Watched::new(future)) }
 }
 
-/// A future that is not made to yield to other tasks now and then: for one that yields by itself, and
-/// polls others that must not be told to wait for nothing.
+/// Runs a future without the runtime's forced yields: for one that yields by itself, and polls others that must not
+/// have to wait without a reason.
 pub async fn unconstrained<F: Future>(future: F) -> F::Output {
     tokio::task::unconstrained(future).await
 }
 
-/// Lets the other tasks of this loop run first.
+/// Lets the other tasks of this event loop run first.
 pub async fn yield_now() {
     tokio::task::yield_now().await;
 }
 
-/// Runs a future with a loop of its own on the calling thread: for tools, tests and the master.
+/// Runs a future with an event loop of its own on the calling thread: for tools, tests and the master.
 ///
 /// # Errors
 /// No event loop can be made.
@@ -240,13 +239,13 @@ impl std::fmt::Display for TaskError {
 impl std::error::Error for TaskError {}
 
 impl Panic {
-    /// What a thread or `catch_unwind` has caught.
+    /// Makes the value of what a thread or `catch_unwind` has caught.
     pub(crate) fn of(caught: &(dyn Any + Send)) -> Panic {
         let text = caught.downcast_ref::<&str>().map(|text| (*text).to_string());
         Panic(text.or_else(|| caught.downcast_ref::<String>().cloned()).unwrap_or_default())
     }
 
-    /// Its text.
+    /// Returns its message.
     pub fn into_text(self) -> String {
         self.0
     }
@@ -260,12 +259,12 @@ impl std::fmt::Display for Panic {
 
 impl std::error::Error for Panic {}
 
-/// Runs errands one after the other, until all that could send some are gone. It is dropped with the loop, and what waits
-/// then is not run ([`RemoteError::Ended`] from then on).
+/// Runs closures one after the other, until all senders were dropped. It is dropped with the event loop, and closures
+/// that wait then are not run ([`RemoteError::Ended`] from then on).
 async fn run_errands(mut errands: Mailbox<Errand>) {
     while let Some(errand) = errands.receive().await {
-        // One errand's panic must not take the later ones with it; what it shares with others is
-        // behind its own locks and counters.
+        // A panic of one closure must not affect the later ones; what it shares with others is behind its own locks and
+        // counters.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(errand));
     }
 }

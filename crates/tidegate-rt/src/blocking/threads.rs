@@ -1,4 +1,4 @@
-//! A pool of threads.
+//! A thread pool.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use super::{Job, JobHandle, Pool, QueueFull, submit};
 use crate::clock::exact_now;
 
-/// How much less of a busy processor a pool's thread gets than a loop (a third), in steps of nice(1). A loop that
-/// has given out jobs so goes on until it has nothing to do, and one that is told of a result is next: where they
-/// share a processor, 10 kB documents of short jobs took 13.3 µs in place of 15.5, with a fifth of the switches.
+/// Steps of nice(1) by which a pool's thread is below an event loop: it gets a third of a busy processor. So an event
+/// loop that has submitted jobs continues until it has nothing to do, and runs next when a result arrives. Where they
+/// share a processor, 10 kB documents of short jobs took 13.3 µs instead of 15.5, with a fifth of the context switches.
 const NICE: i32 = 5;
 
 /// Named threads with one bounded queue: the `thread_pool` directive.
@@ -21,7 +21,7 @@ pub struct ThreadPool {
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
 }
 
-/// What a pool does and has done since it was made.
+/// The state of a pool, and its sums since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Threads of the pool.
@@ -32,17 +32,17 @@ pub struct Figures {
     pub queued: usize,
     /// Jobs that run.
     pub running: usize,
-    /// Jobs that have ended, well or not.
+    /// Jobs that have ended, including those that panicked.
     pub finished: u64,
     /// Jobs that found the queue full.
     pub refused: u64,
-    /// Jobs that nobody waited for when their turn came, and so never ran.
+    /// Jobs whose handle was dropped before they were taken, and which so never ran.
     pub cancelled: u64,
-    /// How long the jobs that have begun had waited, in all.
+    /// The sum of the waiting times of all jobs that have begun.
     pub waited: Duration,
     /// The longest of these waits.
     pub waited_max: Duration,
-    /// How long the jobs that have ended had run, in all.
+    /// The sum of the running times of all jobs that have ended.
     pub ran: Duration,
     /// The longest of these runs.
     pub ran_max: Duration,
@@ -50,21 +50,21 @@ pub struct Figures {
 
 struct Shared {
     state: Mutex<State>,
-    /// The queue is empty and no job runs.
+    /// Notified when the queue is empty and no job runs.
     quiet: Condvar,
 }
 
-/// Open → closed, for good: new jobs are refused, those in the queue still run, then the threads end.
+/// Open → closed, finally: new jobs are refused, queued jobs still run, then the threads end.
 #[derive(Default)]
 struct State {
     queue: VecDeque<Job>,
     closed: bool,
-    /// Threads that wait for work. The one that came last is woken first: its stack and its part of the
-    /// heap are still warm, and threads that are never needed never touch memory of their own.
+    /// Threads that wait for work. The thread that became idle last is woken first: its stack and its part of the heap
+    /// are still in the caches, and threads that are never needed never touch memory of their own.
     idle: Vec<Thread>,
-    /// One of these has been woken and has not looked at the queue yet. Until it has, no other one is
-    /// woken: a thread that is awake already may take the job, and one that finds more than one job wakes
-    /// the next. So short jobs keep few threads busy, and long ones still get all of them.
+    /// One of these has been woken and has not taken the lock yet. Until then no other one is woken: a thread that is
+    /// already awake may take the job, and one that finds more than one job wakes the next. So short jobs keep few
+    /// threads busy, and long jobs still get all of them.
     waking: bool,
     figures: Figures,
 }
@@ -91,18 +91,18 @@ impl ThreadPool {
         Ok(pool)
     }
 
-    /// The name of the pool, after which its threads are named.
+    /// Returns the name of the pool, after which its threads are named.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What the pool does at this moment, and its sums.
+    /// Returns the pool's current state and its sums.
     pub fn figures(&self) -> Figures {
         let state = self.shared.lock();
         Figures { queued: state.queue.len(), ..state.figures }
     }
 
-    /// Gives work to the pool; see [`submit`].
+    /// Submits work to the pool; see [`submit`].
     ///
     /// # Errors
     /// The queue is full, or the pool is closed.
@@ -114,7 +114,7 @@ impl ThreadPool {
         submit(self, work)
     }
 
-    /// Refuses new jobs, runs those that wait, and ends the threads. Blocks until all are done.
+    /// Refuses new jobs, runs the queued ones, and ends the threads. Blocks until all are done.
     pub fn drain(&self) {
         self.shared.close();
         let threads =
@@ -125,7 +125,7 @@ impl ThreadPool {
         }
     }
 
-    /// As [`ThreadPool::drain`], but blocks until `until` at most. Answers whether all are done.
+    /// As [`ThreadPool::drain`], but blocks until `until` at most. Returns whether all are done.
     pub fn drain_until(&self, until: Instant) -> bool {
         self.shared.close();
         let mut state = self.shared.lock();
@@ -153,7 +153,7 @@ impl Pool for ThreadPool {
         let woken = state.wakes_one();
         drop(state);
         woken.iter().for_each(Thread::unpark);
-        // Outside of the lock: it runs the drops of what the jobs own.
+        // Outside of the lock: this runs the drops of what the jobs own.
         drop(left);
         Ok(())
     }
@@ -167,7 +167,7 @@ impl Pool for ThreadPool {
     }
 }
 
-/// Jobs that wait still run, those excepted whose result nobody waits for; then the threads end.
+/// Queued jobs still run, except those whose handle was dropped; then the threads end.
 impl Drop for ThreadPool {
     fn drop(&mut self) {
         self.shared.close();
@@ -175,7 +175,7 @@ impl Drop for ThreadPool {
 }
 
 impl State {
-    /// Clients that left must not take room from those that wait.
+    /// Removes the jobs whose handle was dropped: they must not take room from others.
     fn remove_cancelled(&mut self) -> Vec<Job> {
         let queue = std::mem::take(&mut self.queue);
         let (cancelled, kept): (Vec<_>, Vec<_>) = queue.into_iter().partition(Job::is_cancelled);
@@ -184,7 +184,7 @@ impl State {
         cancelled
     }
 
-    /// The thread that is to be woken now, if one is; it counts as woken then.
+    /// Returns the thread that is to be woken now, if any; from then on it counts as woken.
     fn wakes_one(&mut self) -> Option<Thread> {
         let woken = if self.waking || self.queue.is_empty() { None } else { self.idle.pop() };
         self.waking |= woken.is_some();
@@ -210,7 +210,7 @@ impl Shared {
     }
 
     fn work_loop(&self) {
-        // Without these the work is done as well.
+        // Without these the pool works as well.
         let _ = tidegate_os::affinity::stand_back();
         let _ = tidegate_os::affinity::lower_priority(NICE);
         let mut ran = None;
@@ -221,15 +221,15 @@ impl Shared {
         }
     }
 
-    /// The next job; `None` when the pool is closed and its queue empty. `ran` is how long the one before took, if there
-    /// was one.
+    /// Returns the next job; `None` when the pool is closed and its queue empty. `ran` is the running time of the job
+    /// before, if there was one.
     ///
-    /// Each turn of the loop takes a job, or passes over a cancelled one, or sleeps until somebody wakes this thread.
+    /// Each round of the loop takes a job, drops a cancelled one, or sleeps until this thread is woken.
     ///
-    /// Invariant: a thread is in `idle` exactly while it sleeps and nobody has woken it, and `waking` is set from the
-    /// wake-up to its look at the queue; whoever wakes it takes it off the list, so that waking up without a reason is
-    /// told apart. A job that is to run is in the queue or counted as running at any moment outside of the lock. The drops of a
-    /// cancelled job run without the lock: they may take other ones. Sources: `thread_pool NAME threads= max_queue=`.
+    /// Invariant: a thread is in `idle` exactly while it sleeps and has not been woken, and `waking` is set from the
+    /// wake-up until it takes the lock. The waking thread takes it off the list, so a spurious wake-up is recognized. A
+    /// job that is to run is in the queue or counted as running at any moment outside of the lock. Cancelled jobs are
+    /// dropped without the lock: their drops may take other locks. Sources: `thread_pool NAME threads= max_queue=`.
     fn next(&self, ran: Option<Duration>) -> Option<Job> {
         let mut state = self.lock();
         if let Some(ran) = ran {
@@ -276,7 +276,7 @@ impl Shared {
                 thread::park();
                 state = self.lock();
             }
-            // Whoever wakes a thread takes it off the list.
+            // The waking thread takes it off the list.
             state.waking = false;
         }
     }

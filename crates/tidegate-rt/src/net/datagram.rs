@@ -1,4 +1,4 @@
-//! A UDP socket on the loop: DNS, syslog, `listen … udp`.
+//! A UDP socket on the event loop: DNS, syslog, `listen … udp`.
 
 use std::future::poll_fn;
 use std::io;
@@ -42,13 +42,13 @@ impl Datagram {
     /// Takes over a socket.
     ///
     /// # Errors
-    /// The loop cannot watch it.
+    /// The event loop cannot watch it.
     pub fn from_fd(fd: OwnedSocket) -> io::Result<Datagram> {
         socket::set_nonblocking(&fd, true)?;
         Ok(Datagram { io: watched(fd, Interest::READABLE | Interest::WRITABLE)? })
     }
 
-    /// This side.
+    /// Returns the local address.
     ///
     /// # Errors
     /// Those of getsockname.
@@ -56,8 +56,8 @@ impl Datagram {
         socket::local_addr(self.socket())
     }
 
-    /// Receives one datagram, cut to the buffer, and its sender where it has a name. Dropped at an await it has taken
-    /// none.
+    /// Receives one datagram, cut to the buffer, and its sender where it has an address. Dropped at an await it has
+    /// taken none.
     ///
     /// # Errors
     /// `ConnectionRefused` when a connected peer's port is closed.
@@ -73,11 +73,11 @@ impl Datagram {
         }
     }
 
-    /// As [`Datagram::receive_from`], with the local address that it was sent to, where
-    /// [`Datagram::set_packet_info`] asked for that.
+    /// As [`Datagram::receive_from`], with the local address that it was sent to, if [`Datagram::set_packet_info`]
+    /// enabled that.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Datagram::receive_from`].
     pub async fn receive_with_local(
         &self,
         buffer: &mut [u8],
@@ -92,7 +92,7 @@ impl Datagram {
         }
     }
 
-    /// Asks for local addresses with datagrams: for sockets that are bound to all of them.
+    /// Enables local addresses with datagrams: for sockets that are bound to all of them.
     ///
     /// # Errors
     /// Those of setsockopt.
@@ -100,7 +100,7 @@ impl Datagram {
         datagram::set_packet_info(self.socket(), is_ipv6)
     }
 
-    /// Sends one datagram from a local address if that can be done at once.
+    /// Sends one datagram from a local address if that is possible at once. Returns the bytes sent.
     ///
     /// # Errors
     /// As [`Datagram::try_send`].
@@ -149,7 +149,7 @@ impl Datagram {
         poll_fn(|context| self.poll_send(context, bytes, to)).await
     }
 
-    /// Sends one datagram if that can be done at once.
+    /// Sends one datagram if that is possible at once.
     ///
     /// # Errors
     /// `WouldBlock` when the send buffer is full; else as [`Datagram::send`].
@@ -169,7 +169,8 @@ impl Datagram {
     ) -> Poll<io::Result<usize>> {
         ready!(share::poll(context));
         loop {
-            // At once: a socket has room for a datagram, but its first event is a look of the loop away.
+            // Tried at once: a socket mostly has room for a datagram, but its first event is one poll of the event loop
+            // away.
             match self.try_send(bytes, to) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     ready!(self.io.poll_write_ready(context))?.clear_ready();
@@ -184,7 +185,7 @@ impl Datagram {
     }
 }
 
-/// A datagram counts as a call, whatever it holds.
+/// Counts a datagram as a call, whatever its size.
 fn spent<T>(result: T) -> T {
     share::spend(0);
     result

@@ -1,4 +1,4 @@
-//! Many idle sockets under one watch of the loop; see `tidegate_os::idle_poller`.
+//! Many idle sockets under one watch of the event loop; see `tidegate_os::idle_poller`.
 
 use std::io;
 
@@ -9,14 +9,14 @@ use tokio::io::Interest;
 use super::Stream;
 use super::watched::{Watched, watched};
 
-/// A set of sockets that wait for their peers. One task asks it.
+/// A set of sockets that wait for their peers. One task polls it.
 #[derive(Debug)]
 pub struct IdlePoller {
     io: Watched,
 }
 
 impl IdlePoller {
-    /// An empty set.
+    /// Makes an empty set.
     ///
     /// # Errors
     /// No descriptors left.
@@ -35,23 +35,22 @@ impl IdlePoller {
     /// Removes a socket.
     ///
     /// # Errors
-    /// It is no member.
+    /// It is not a member.
     pub fn remove(&self, member: &Stream) -> io::Result<()> {
         idle_poller::remove(self.io.get_ref(), member.socket())
     }
 
-    /// Waits until something happened to members, and appends what: once for each time. Whoever is told
-    /// reads until nothing is left, and up to the end where the peer has `ended`. Answers whether there is
-    /// more events than one call brings: then others of the loop are due before the next one. Dropped at its await it has
-    /// taken nothing.
+    /// Waits for events of members, and appends them, each one once. The caller reads until nothing is left, and up to
+    /// the end of the stream where the peer has `ended`. Returns whether there may be more events than one call takes:
+    /// other tasks are due then before the next call. Dropped at its await it has taken nothing.
     ///
     /// # Errors
-    /// The loop is ending.
+    /// The event loop is ending.
     pub async fn ready(&self, events: &mut Vec<ReadyEvent>) -> io::Result<bool> {
         loop {
             let mut guard = self.io.readable().await?;
             let count = idle_poller::ready(self.io.get_ref(), events)?;
-            // What comes after this makes the poller readable again.
+            // Events after this make the poller readable again.
             if count < idle_poller::BATCH {
                 guard.clear_ready();
             }

@@ -1,4 +1,4 @@
-//! A listening socket on the loop.
+//! A listening socket on the event loop.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -21,14 +21,14 @@ use crate::share;
 /// | `paused` | `turn` | state |
 /// |---|---|---|
 /// | no | none | accepts |
-/// | no | some | accepts once ([`Listener::resume_for_turn`]), says so and pauses |
+/// | no | some | accepts once ([`Listener::resume_for_turn`]), notifies and pauses |
 /// | yes | any | connections wait in the kernel's queue; `waiting` is woken by the next resume |
 pub struct Listener {
     io: Watched,
     paused: Cell<bool>,
-    /// Who waits while accepting is paused.
+    /// Woken when accepting is resumed.
     waiting: Cell<Option<Waker>>,
-    /// Who is told when connections have been accepted, which ends the turn.
+    /// Notified when connections have been accepted, which ends the turn of `accept_mutex`.
     turn: Cell<Option<Rc<Notify>>>,
 }
 
@@ -44,7 +44,7 @@ impl Listener {
     /// Takes over a listening socket.
     ///
     /// # Errors
-    /// The loop cannot watch it.
+    /// The event loop cannot watch it.
     pub fn from_fd(fd: OwnedSocket) -> io::Result<Listener> {
         socket::set_nonblocking(&fd, true)?;
         let io = watched(fd, Interest::READABLE)?;
@@ -56,7 +56,7 @@ impl Listener {
         })
     }
 
-    /// The address it listens on.
+    /// Returns the address that it listens on.
     ///
     /// # Errors
     /// Those of getsockname.
@@ -76,13 +76,13 @@ impl Listener {
     /// the next resume too.
     ///
     /// # Errors
-    /// The loop is ending.
+    /// The event loop is ending.
     pub async fn connection_waits(&self) -> io::Result<()> {
         poll_fn(|context| {
             loop {
                 ready!(self.poll_resumed(context));
                 let mut guard = ready!(self.io.poll_read_ready(context))?;
-                // The loop's news may be of a connection that was accepted meanwhile.
+                // The event may be that of a connection which has been accepted meanwhile.
                 if listen::has_waiting(self.socket())? {
                     return Poll::Ready(Ok(()));
                 }
@@ -92,11 +92,11 @@ impl Listener {
         .await
     }
 
-    /// Waits for connections and hands over those that have come (at least one) for as long as `each` says
-    /// that another one may be taken in this turn. Returns how many.
+    /// Waits for connections and passes those in the queue (at least one) to `each`, as long as it returns that another
+    /// one may be accepted in this event-loop iteration. Returns how many were accepted.
     ///
-    /// There is one await, before the first connection: dropped there, no connection is lost. An accepted one is with
-    /// `each` before anything else happens. Sources: `multi_accept`, `accept_mutex`.
+    /// There is one await, before the first connection: dropped there, no connection is lost. An accepted one is passed
+    /// to `each` before anything else happens. Sources: `multi_accept`, `accept_mutex`.
     ///
     /// # Errors
     /// As [`Listener::accept`]; only if there was no connection before the error.
@@ -108,7 +108,7 @@ impl Listener {
         let mut go_on = each(stream, peer);
         let mut count = 1;
         while go_on && !self.paused.get() {
-            // An error comes again at the next call, where it can be reported.
+            // An error occurs again at the next call, where it can be reported.
             let Ok(Some(acceptance)) = listen::accept_nonblocking(self.socket()) else { break };
             let (stream, peer) = Stream::from_accepted(acceptance);
             go_on = each(stream, peer);
@@ -153,14 +153,14 @@ impl Listener {
         self.paused.set(true);
     }
 
-    /// Accepts again until [`Listener::accept_some`] has accepted something; then `done` is told and
-    /// accepting stops (`accept_mutex`: by turn).
+    /// Resumes accepting until [`Listener::accept_some`] has accepted something; then `done` is notified and accepting
+    /// is paused (one turn of `accept_mutex`).
     pub fn resume_for_turn(&self, done: Rc<Notify>) {
         self.turn.set(Some(done));
         self.go_on();
     }
 
-    /// Accepts again.
+    /// Resumes accepting.
     pub fn resume(&self) {
         self.turn.set(None);
         self.go_on();
@@ -177,7 +177,7 @@ impl Listener {
         socket::borrow(self.io.get_ref())
     }
 
-    /// Whether accepting is stopped.
+    /// Whether accepting is paused.
     pub fn is_paused(&self) -> bool {
         self.paused.get()
     }

@@ -1,4 +1,4 @@
-//! Sockets on the loop: connections, listeners and datagrams.
+//! Sockets on the event loop: connections, listeners and datagrams.
 
 mod datagram;
 mod idle_poller;

@@ -1,15 +1,15 @@
 //! A connection, TCP or Unix.
 //!
-//! All calls take `&self`, so that one task can read while another writes; at most one task may
-//! read (through the `poll_` functions and what is built on them) and one may write.
+//! All calls take `&self`, so that one task can read while another writes; at most one task may read (through the
+//! `poll_` functions and what is built on them) and one may write.
 //!
-//! The loop watches a connection from the first time that somebody has to wait for it; before that, reads
-//! and writes ask the kernel directly. So a connection whose reads and writes are told by a `IdlePoller` when
-//! to happen costs the loop nothing.
+//! The event loop watches a connection from the first time that a task has to wait for it; before that, reads and
+//! writes ask the kernel directly. So a connection whose reads and writes follow the reports of an `IdlePoller` costs
+//! the event loop nothing.
 //!
-//! Readiness is edge-triggered. A read or write that moved fewer bytes than it could have means
-//! that the kernel's queue is empty or full now (epoll(7), "Questions and answers", 9), so the
-//! readiness is cleared at once: the next attempt waits without asking the kernel in vain.
+//! Readiness is edge-triggered. A read or write that moved fewer bytes than it could have means that the kernel's queue
+//! is empty or full now (epoll(7), "Questions and answers", 9), so the readiness is cleared at once: the next attempt
+//! waits without asking the kernel in vain.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::future::poll_fn;
@@ -26,29 +26,29 @@ use tokio::io::Interest;
 use super::watched::{self, Watch, WatchGuard};
 use crate::share;
 
-/// Bytes given to one sendfile call: a fast client must not keep the loop from the others
-/// (nginx's default of `sendfile_max_chunk`).
+/// Bytes given to one sendfile call: a fast client must not keep the event loop from the others (nginx's default of
+/// `sendfile_max_chunk`).
 pub const SENDFILE_CHUNK: u64 = 2 * 1024 * 1024;
 
 /// A connection, TCP or Unix.
 ///
 /// | `watch` | `ask_read`, `ask_write` | the next read or write |
 /// |---|---|---|
-/// | none | yes | asks the kernel; where it would wait the watch begins |
+/// | none | yes | asks the kernel; if it would have to wait the watch begins |
 /// | none | no | the kernel has refused, and the watch could not begin: it is tried again |
-/// | some | yes | asks the kernel once: the other direction began the watch, whose first event may still be to come |
-/// | some | no | waits until the loop tells of readiness, which a refusal or a short result ends |
+/// | some | yes | asks the kernel once: the other direction began the watch, whose first event may not have arrived yet |
+/// | some | no | waits until the event loop reports readiness, which a refusal or a short result ends |
 ///
-/// Dropped at an await, `readable`, `writable`, `read`, `read_append` and `peer_closed` have taken nothing; `write_all`,
-/// `write_vectored_all` and `sendfile` may have sent a part, of which `sendfile` keeps count in `offset`.
+/// Dropped at an await, `readable`, `writable`, `read`, `read_append` and `peer_closed` have taken nothing;
+/// `write_all`, `write_vectored_all` and `sendfile` may have sent a part, of which `sendfile` keeps count in `offset`.
 #[derive(Debug)]
 pub struct Stream {
-    /// There once somebody has had to wait. Before `fd`, so that it ends before that closes.
+    /// Exists once a task has had to wait. Before `fd`, so that it is dropped before that closes.
     watch: RefCell<Option<Watch>>,
-    /// The kernel is asked without waiting to be told: nothing is watched yet, or only since then.
+    /// The kernel is asked without waiting for an event: nothing is watched yet, or the watch has just begun.
     ask_read: Cell<bool>,
     ask_write: Cell<bool>,
-    /// A Unix socket, which has no options of TCP.
+    /// A Unix socket, which has no TCP options.
     unix: bool,
     fd: OwnedSocket,
 }
@@ -64,7 +64,7 @@ impl Stream {
         Ok(Stream::of(fd, peer == PeerAddr::Unix))
     }
 
-    /// Takes over a socket from `tidegate_os::listen::accept_nonblocking`: the connection and its peer.
+    /// Takes over a socket from `tidegate_os::listen::accept_nonblocking`: returns the connection and its peer.
     pub fn from_accepted((fd, peer): Acceptance) -> (Stream, PeerAddr) {
         (Stream::of(fd, peer == PeerAddr::Unix), peer)
     }
@@ -74,14 +74,14 @@ impl Stream {
         Stream { watch: RefCell::new(None), ask_read, ask_write, unix, fd }
     }
 
-    /// Connects. Time limits are the caller's: see `timer::timeout`. Dropped at its await it closes the socket.
+    /// Connects. A time limit is the caller's task: see `timer::timeout`. Dropped at its await it closes the socket.
     ///
     /// # Errors
     /// Refused, unreachable, no local address, no descriptors left.
     pub async fn connect(address: &ListenAddr, options: &ConnectOptions) -> io::Result<Stream> {
         let (fd, connected) = connect::connect_nonblocking(address, options)?;
         let stream = Stream::of(fd, matches!(address, ListenAddr::Unix(_)));
-        // Sooner or later its answers are waited for.
+        // The caller will wait for its response sooner or later.
         stream.watch()?;
         stream.ask_read.set(false);
         if !connected {
@@ -93,7 +93,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// A connected pair within this process.
+    /// Makes a connected pair within this process.
     ///
     /// # Errors
     /// No descriptors left.
@@ -102,8 +102,8 @@ impl Stream {
         Ok((Stream::from_fd(left)?, Stream::from_fd(right)?))
     }
 
-    /// Ends the loop's watch; it begins again when somebody has to wait. For connections that go to a
-    /// `IdlePoller`. Nothing while a task of [`Stream::readable`] and its kind waits.
+    /// Ends the event loop's watch; it begins again when a task has to wait. For connections that are added to an
+    /// `IdlePoller`. Does nothing while a task waits in [`Stream::readable`] or a similar call.
     pub fn unwatch(&self) {
         if let Ok(mut watch) = self.watch.try_borrow_mut() {
             *watch = None;
@@ -112,20 +112,20 @@ impl Stream {
         }
     }
 
-    /// Whether somebody has had to wait for it since it was last given up by [`Stream::unwatch`].
+    /// Whether a task has had to wait for it since the last [`Stream::unwatch`].
     pub fn is_watched(&self) -> bool {
         self.watch.borrow().is_some()
     }
 
-    /// The other side.
+    /// Returns the peer's address.
     ///
     /// # Errors
-    /// Those of getpeername: the connection is gone.
+    /// Those of getpeername: the connection has ended.
     pub fn peer_addr(&self) -> io::Result<PeerAddr> {
         socket::peer_addr(self.socket())
     }
 
-    /// This side.
+    /// Returns the local address.
     ///
     /// # Errors
     /// Those of getsockname.
@@ -133,7 +133,7 @@ impl Stream {
         socket::local_addr(self.socket())
     }
 
-    /// Reads what has arrived; 0 is the end of the stream (or an empty buffer).
+    /// Reads the bytes that have arrived; 0 is the end of the stream (or an empty buffer).
     pub fn poll_read(
         &self,
         context: &mut Context<'_>,
@@ -143,8 +143,8 @@ impl Stream {
         self.poll_read_with(context, room, |fd| socket::read(fd, buffer))
     }
 
-    /// Reads into a vector's spare capacity and lengthens it; 0 is the end of the stream (or a
-    /// vector without spare capacity).
+    /// Reads into a vector's spare capacity and lengthens it; 0 is the end of the stream (or a vector without spare
+    /// capacity).
     pub fn poll_read_append(
         &self,
         context: &mut Context<'_>,
@@ -154,8 +154,8 @@ impl Stream {
         self.poll_read_with(context, room, |fd| socket::read_append(fd, buffer))
     }
 
-    /// As [`Stream::poll_read_append`], into a buffer that is made if there is none, and not before bytes
-    /// may have come: who waits needs none. `make` gives one with room for `room` bytes.
+    /// As [`Stream::poll_read_append`], into a buffer that is made if there is none, and not before bytes may have
+    /// arrived: a waiting connection needs none. `make` returns a buffer with room for `room` bytes.
     pub fn poll_read_fresh(
         &self,
         context: &mut Context<'_>,
@@ -168,7 +168,7 @@ impl Stream {
         })
     }
 
-    /// Writes what the send buffer takes.
+    /// Writes as much as the send buffer takes.
     pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_with(context, bytes.len(), |fd| socket::write(fd, bytes))
     }
@@ -205,11 +205,11 @@ impl Stream {
         self.try_io(Interest::READABLE, || socket::read(self.socket(), buffer))
     }
 
-    /// As [`Stream::poll_read_append`], but neither waits nor remembers that nothing was there: for what a
+    /// As [`Stream::poll_read_append`], but neither waits nor remembers that nothing was there: for sockets that an
     /// `IdlePoller` reports.
     ///
     /// # Errors
-    /// `WouldBlock` when nothing has arrived, else the connection's.
+    /// `WouldBlock` when nothing has arrived, else the connection's error.
     pub fn read_arrived(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         socket::read_append(self.socket(), buffer)
     }
@@ -230,22 +230,22 @@ impl Stream {
         self.try_io(Interest::WRITABLE, || socket::write_vectored(self.socket(), pieces))
     }
 
-    /// Waits until a read would not wait. Any number of tasks may.
+    /// Waits until a read would not wait. Any number of tasks may do so.
     ///
     /// # Errors
-    /// The loop is ending.
-    // While somebody waits the watch must stay: `unwatch` leaves one alone that is lent.
+    /// The event loop is ending.
+    // While a task waits the watch must stay: `unwatch` does not end a borrowed one.
     #[allow(clippy::await_holding_refcell_ref)]
     pub async fn readable(&self) -> io::Result<()> {
         share::wait().await;
         self.watch()?.readable().await.map(drop)
     }
 
-    /// Waits until a write would not wait. Any number of tasks may.
+    /// Waits until a write would not wait. Any number of tasks may do so.
     ///
     /// # Errors
-    /// The loop is ending.
-    // While somebody waits the watch must stay: `unwatch` leaves one alone that is lent.
+    /// The event loop is ending.
+    // While a task waits the watch must stay: `unwatch` does not end a borrowed one.
     #[allow(clippy::await_holding_refcell_ref)]
     pub async fn writable(&self) -> io::Result<()> {
         share::wait().await;
@@ -255,7 +255,7 @@ impl Stream {
     /// Reads at least one byte; 0 is the end of the stream.
     ///
     /// # Errors
-    /// The connection's.
+    /// The connection's error.
     pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         poll_fn(|context| self.poll_read(context, buffer)).await
     }
@@ -263,7 +263,7 @@ impl Stream {
     /// Reads at least one byte into a vector's spare capacity; 0 is the end of the stream.
     ///
     /// # Errors
-    /// The connection's.
+    /// The connection's error.
     pub async fn read_append(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
         poll_fn(|context| self.poll_read_append(context, buffer)).await
     }
@@ -271,7 +271,7 @@ impl Stream {
     /// Writes all bytes.
     ///
     /// # Errors
-    /// The connection's; a part may have been written.
+    /// The connection's error; a part may have been written.
     pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = poll_fn(|context| self.poll_write(context, bytes)).await?;
@@ -280,11 +280,10 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes all pieces, with one call as long as the send buffer takes them. The slices are used
-    /// up.
+    /// Writes all pieces, with one call as long as the send buffer takes them. The slices are advanced.
     ///
     /// # Errors
-    /// The connection's; a part may have been written.
+    /// The connection's error; a part may have been written.
     pub async fn write_vectored_all(&self, mut pieces: &mut [IoSlice<'_>]) -> io::Result<()> {
         IoSlice::advance_slices(&mut pieces, 0);
         while !pieces.is_empty() {
@@ -294,11 +293,11 @@ impl Stream {
         Ok(())
     }
 
-    /// Sends `length` bytes of a file from `*offset` on, which moves along. Returns the bytes sent:
-    /// fewer when the file ends early.
+    /// Sends `length` bytes of a file from `*offset` on, and advances it. Returns the bytes sent: fewer when the file
+    /// ends early.
     ///
     /// # Errors
-    /// The connection's or the disk's; `*offset` tells how much was sent.
+    /// The connection's or the disk's error; `*offset` has been advanced by the bytes sent.
     pub async fn sendfile(
         &self,
         file: impl AsFile,
@@ -318,14 +317,14 @@ impl Stream {
         Ok(*offset - start)
     }
 
-    /// Ready when a read would not wait; the task that reads may ask.
+    /// Ready when a read would not wait; for the task that reads.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(share::poll(context));
         self.watch()?.poll_read_ready(context).map_ok(drop)
     }
 
-    /// Writes if room is known to exist, and tells the kernel that more follows at once (MSG_MORE), so
-    /// that a head goes out in one packet with its file.
+    /// Writes if room is known to exist, and announces to the kernel that more follows at once (MSG_MORE), so that a
+    /// head is sent in one packet with its file.
     ///
     /// # Errors
     /// As [`Stream::try_write`].
@@ -333,9 +332,9 @@ impl Stream {
         self.try_io(Interest::WRITABLE, || socket::write_more(self.socket(), bytes))
     }
 
-    /// Waits until the peer closes its sending side or the connection breaks, even behind bytes
-    /// that nobody has read. Costs no system call, and does not disturb readers.
-    // While somebody waits the watch must stay: `unwatch` leaves one alone that is lent.
+    /// Waits until the peer closes its sending side or the connection breaks, even behind bytes that have not been
+    /// read. Costs no system call, and does not disturb readers.
+    // While a task waits the watch must stay: `unwatch` does not end a borrowed one.
     #[allow(clippy::await_holding_refcell_ref)]
     pub async fn peer_closed(&self) {
         if let Ok(watch) = self.watch() {
@@ -343,15 +342,15 @@ impl Stream {
         }
     }
 
-    /// Ends our sending side.
+    /// Closes this side for sending.
     ///
     /// # Errors
-    /// The connection is broken already.
+    /// The connection is broken.
     pub fn shutdown_write(&self) -> io::Result<()> {
         socket::shutdown_write(self.socket())
     }
 
-    /// See `tidegate_os::socket::set_nodelay`; nothing on Unix sockets.
+    /// See `tidegate_os::socket::set_nodelay`; does nothing on Unix sockets.
     ///
     /// # Errors
     /// Those of setsockopt.
@@ -359,12 +358,12 @@ impl Stream {
         if self.unix { Ok(()) } else { socket::set_nodelay(self.socket(), on) }
     }
 
-    /// See `tidegate_os::pacing::spare_if_local`.
+    /// Turns off pacing for a local connection; see `tidegate_os::pacing::spare_if_local`.
     pub fn spare_pacing(&self, peer: IpAddr, local: IpAddr) {
         pacing::spare_if_local(self.socket(), peer, Some(local));
     }
 
-    /// See `tidegate_os::socket::set_keepalive`; nothing on Unix sockets.
+    /// See `tidegate_os::socket::set_keepalive`; does nothing on Unix sockets.
     ///
     /// # Errors
     /// Those of setsockopt.
@@ -372,7 +371,7 @@ impl Stream {
         if self.unix { Ok(()) } else { socket::set_keepalive(self.socket(), keepalive) }
     }
 
-    /// Lets the coming close send RST.
+    /// Makes the following close send RST.
     ///
     /// # Errors
     /// Those of setsockopt.
@@ -385,7 +384,7 @@ impl Stream {
         socket::peek_closed(self.socket())
     }
 
-    /// Figures for `$tcpinfo_*`.
+    /// Returns the figures for `$tcpinfo_*`.
     ///
     /// # Errors
     /// A Unix socket.
@@ -393,12 +392,12 @@ impl Stream {
         socket::tcp_info(self.socket())
     }
 
-    /// The socket, for calls that do not wait.
+    /// Returns the socket, for calls that do not wait.
     pub fn socket(&self) -> BorrowedSocket<'_> {
         socket::borrow(&self.fd)
     }
 
-    /// The loop's watch, from now on.
+    /// Returns the event loop's watch, and begins it if there is none.
     fn watch(&self) -> io::Result<Ref<'_, Watch>> {
         loop {
             if let Ok(watch) = Ref::filter_map(self.watch.borrow(), Option::as_ref) {
@@ -437,8 +436,8 @@ impl Stream {
         self.poll_with(context, &self.ask_write, Watch::poll_write_ready, wanted, write)
     }
 
-    /// One direction's calls, which could move `wanted` bytes: at once where the kernel is to be asked,
-    /// else when the loop has told of readiness.
+    /// Makes one direction's call, which could move `wanted` bytes: at once where the kernel is to be asked, else when
+    /// the event loop has reported readiness.
     #[inline]
     fn poll_with(
         &self,

@@ -1,4 +1,4 @@
-//! A connection as tokio's reader and writer, for libraries that ask for those (TLS, HTTP/2).
+//! A connection as tokio's reader and writer, for libraries that require those (TLS, HTTP/2).
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -46,14 +46,14 @@ impl AsyncWrite for StreamIo {
         true
     }
 
-    /// Nothing is kept back here.
+    /// Does nothing: nothing is buffered here.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.0.shutdown_write() {
-            // The peer was faster.
+            // The peer closed first.
             Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),
             other => Poll::Ready(other),
         }

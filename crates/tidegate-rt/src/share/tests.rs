@@ -1,4 +1,4 @@
-//! Shares of turns: when they end, and that each kind of call ends with them.
+//! Time shares: when they end, and that each kind of call ends with them.
 
 use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -8,14 +8,14 @@ use super::*;
 use crate::net::{Addr, Datagram, ListenOptions, Stream};
 use crate::{block_on, spawn_local};
 
-/// Calls without an end to all purposes: in their time a share ends thousands of times.
+/// Calls that are practically endless: in their time a share ends thousands of times.
 const CALLS_MAX: u32 = 1_000_000;
 
 #[test]
 fn a_share_ends_with_its_time_and_the_turn_with_everyones() {
     let start = exact_now();
     let at = |micros| start + Duration::from_micros(micros);
-    // (limit, units left, now in microseconds, is the turn long) → units
+    // (limit, units left, now in microseconds, whether the iteration is long) → units
     let table = [
         (Limit::Unbounded, 3, 0, false, usize::MAX),
         (Limit::Unbounded, 3, 0, true, usize::MAX),
@@ -51,7 +51,7 @@ fn a_common_request_is_served_without_a_look_at_the_clock() {
     assert_eq!((SHARE.with(|share| share.units.get()), limit()), (usize::MAX, Limit::Unbounded));
 }
 
-/// Runs `step` again and again beside a task that waits for bytes, which come with the first step.
+/// Runs `step` again and again beside a task that waits for bytes, which arrive with the first step.
 async fn beside_a_quiet_one(what: &str, mut step: impl AsyncFnMut() + 'static) {
     let (there, here) = Stream::pair().unwrap();
     let (served, calls) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
@@ -85,8 +85,8 @@ fn datagrams() -> (Datagram, SocketAddr) {
     (socket, address)
 }
 
-/// What the runtime bounds by itself is not asked here: neither sockets that were not waited for yet, nor what
-/// awaits readiness and then calls.
+/// What the runtime bounds by itself is not tested here: neither sockets without a watch, nor what awaits readiness and
+/// then calls.
 #[test]
 fn whoever_never_has_to_wait_lets_others_be_served() {
     let all = block_on(async {
@@ -133,7 +133,7 @@ fn whoever_never_has_to_wait_lets_others_be_served() {
 fn late_in_a_long_turn_one_step_is_left() {
     let is_left = || SHARE.with(|share| share.units.get() > 0);
     SHARE.with(|share| share.turn_ends.set(Some(exact_now())));
-    // The clock is looked at.
+    // The clock is read.
     apart(is_over);
     // Steps with and without a socket, and both.
     apart(|| assert_eq!([is_over(), is_over()], [false, true]));
@@ -150,7 +150,7 @@ fn late_in_a_long_turn_one_step_is_left() {
     begin_turn();
 }
 
-/// More than have a share of their own in a turn, by far.
+/// Far more tasks than have a share of their own in an iteration.
 const MANY: usize = 100;
 
 #[test]
@@ -159,7 +159,7 @@ fn many_that_never_wait_share_a_turn() {
         let tasks: Vec<_> = (0..MANY)
             .map(|_| {
                 spawn_local(async {
-                    // The calls of each run but the first ones, in which turns may have begun with others.
+                    // The calls of each run except the first ones, in which iterations may have begun with other tasks.
                     let mut runs = Vec::new();
                     while runs.len() < 5 {
                         wait().await;

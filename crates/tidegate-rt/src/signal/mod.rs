@@ -1,4 +1,4 @@
-//! Orders that the process receives, as a stream: signals, or named events where there are no signals.
+//! Signals to the process, as a stream: Unix signals, or named events where there are none.
 
 #[cfg(unix)]
 mod unix;

@@ -1,4 +1,4 @@
-//! Signals that the process receives, as a stream.
+//! Unix signals to the process, as a stream.
 
 use std::future::poll_fn;
 use std::io;
@@ -8,7 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::ProcessSignal;
 
-/// Takes over all signals of [`ProcessSignal`], for the rest of the process's life.
+/// Takes over all signals of [`ProcessSignal`] for the rest of the process's life.
 #[derive(Debug)]
 pub struct Signals {
     streams: [(ProcessSignal, Signal); 8],
@@ -35,8 +35,8 @@ impl Signals {
         })
     }
 
-    /// The next signal. Equal ones that arrive before the first is taken count once. Dropped at its await it has taken
-    /// none. Of several the order of `streams` decides.
+    /// Returns the next signal. Equal ones that arrive before the first is taken count once. Dropped at its await it
+    /// has taken none. Of several the order of `streams` decides.
     pub async fn next(&mut self) -> ProcessSignal {
         poll_fn(|context| {
             for (name, stream) in &mut self.streams {

@@ -1,4 +1,4 @@
-//! Orders by named events and by the console.
+//! Signals by named events and by the console.
 
 use std::future::poll_fn;
 use std::io;
@@ -12,10 +12,10 @@ use tokio::signal::windows::{
 use super::ProcessSignal;
 use crate::mail::{Mailbox, mailbox};
 
-/// Orders that may wait: equal ones count once before they come here.
+/// Signals that may wait: equal ones count once before they are queued here.
 const QUEUE: usize = 16;
 
-/// Takes over the events and what the console sends, for the rest of the process's life.
+/// Takes over the events and the console's signals for the rest of the process's life.
 #[derive(Debug)]
 pub struct Signals {
     orders: Mailbox<ProcessSignal>,
@@ -29,7 +29,7 @@ impl Signals {
     /// Makes the events and starts the thread that waits for them.
     ///
     /// # Errors
-    /// The system refuses one, or the thread.
+    /// The system refuses an event, or the thread.
     pub fn new() -> io::Result<Signals> {
         let events = SignalEvents::create()?;
         let (sender, orders) = mailbox(QUEUE);
@@ -41,7 +41,7 @@ impl Signals {
                     Signal::Hangup => ProcessSignal::Hangup,
                     Signal::User1 => ProcessSignal::User1,
                 };
-                // A full queue holds the same order already, or ones that are as urgent.
+                // A full queue holds the same signal already, or ones that are as urgent.
                 let _ = sender.send(order);
             }
         })?;
@@ -54,7 +54,7 @@ impl Signals {
         })
     }
 
-    /// The next order. Dropped at its await it has taken none.
+    /// Returns the next signal. Dropped at its await it has taken none.
     pub async fn next(&mut self) -> ProcessSignal {
         poll_fn(|context| {
             if self.interrupt.poll_recv(context).is_ready()

@@ -85,7 +85,7 @@ fn a_short_read_clears_the_readiness() {
         assert!(poll_once(server.readable()).await.is_none());
         assert!(poll_once(server.read(&mut buffer)).await.is_none());
         client.write_all(b"0123456789abcdef").await.unwrap();
-        // A read that fills its buffer leaves the readiness, for there may be more.
+        // A read that fills its buffer leaves the readiness: there may be more.
         assert_eq!(server.read(&mut buffer[..8]).await.unwrap(), 8);
         assert!(poll_once(server.readable()).await.is_some());
         assert_eq!(server.read(&mut buffer[..8]).await.unwrap(), 8);
@@ -163,7 +163,7 @@ fn trying_never_waits() {
     });
 }
 
-/// A client that leaves is noticed while its bytes lie unread, which a peek could not tell.
+/// A client that closes is noticed while its bytes are unread, which a peek could not see.
 #[test]
 fn a_peer_that_closes_is_noticed() {
     on_loop(async {
@@ -237,7 +237,7 @@ fn options_of_connections() {
     });
 }
 
-/// Accepts at once until there are so many; answers how many came in addition.
+/// Accepts at once until there are `limit` connections; returns how many further ones were accepted.
 async fn accept_up_to(listener: &Listener, limit: usize, servers: &mut Vec<Stream>) -> usize {
     let each = |server, _| {
         servers.push(server);
@@ -301,7 +301,7 @@ fn a_paused_listener_leaves_connections_in_the_queue() {
         listener.pause();
         let client = connect(&listener).await;
         let other = connect(&listener).await;
-        // The other connection stands, so the loop has seen the readiness of the listener.
+        // The other connection is established, so the event loop has seen the readiness of the listener.
         crate::yield_now().await;
         assert!(listener.is_paused() && !task.is_finished());
         listener.resume();
@@ -373,7 +373,7 @@ fn a_poller_tells_of_each_arrival_once_and_of_the_end() {
         let mut events = Vec::new();
         assert!(!poller.ready(&mut events).await.unwrap());
         assert_eq!(events, [ReadyEvent { key: 7, ended: false }]);
-        // Nobody has read it, and it is not told again.
+        // The bytes were not read, and the event is not reported again.
         assert!(poll_once(poller.ready(&mut events)).await.is_none());
         let mut bytes = Vec::with_capacity(64);
         assert_eq!(server.read_append(&mut bytes).await.unwrap(), 6);

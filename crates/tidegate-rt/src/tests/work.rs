@@ -111,7 +111,7 @@ fn jobs_give_results_and_panics_stay_theirs() {
     });
 }
 
-/// A job that runs until told to end.
+/// A job that runs until it is released.
 fn blocker(pool: &ThreadPool) -> (crate::blocking::JobHandle<()>, mpsc::Sender<()>) {
     let (release, wait) = mpsc::channel::<()>();
     let (begun, began) = mpsc::channel();
@@ -219,7 +219,7 @@ fn a_result_may_come_before_the_end() {
 fn all_threads_of_a_pool_work_and_are_counted() {
     on_loop(async {
         let pool = ThreadPool::new("counted", 4, 3).unwrap();
-        // None of them ends before all have begun.
+        // No job ends before all have begun.
         let barrier = Arc::new(Barrier::new(5));
         let begin = || {
             let barrier = barrier.clone();
@@ -368,7 +368,7 @@ fn long_turns_are_reported_with_what_took_them() {
         let (first, short) = (stall("first", 60), stall("short", 0));
         first.await.unwrap();
         short.await.unwrap();
-        // Waiting is no turn.
+        // Waiting does not count.
         crate::timer::sleep(Duration::from_millis(60)).await;
         stall("second", 60).await.unwrap();
         crate::timer::sleep(Duration::from_millis(1)).await;
@@ -377,7 +377,7 @@ fn long_turns_are_reported_with_what_took_them() {
         crate::timer::sleep(Duration::from_millis(1)).await;
     });
     worker.unwrap().join().unwrap();
-    // On a busy machine any turn may be long.
+    // On a busy machine any iteration may be long.
     let ours = |what: &String| ["first", "second", "unwatched"].contains(&&**what);
     let reports: Vec<String> = told.iter().filter(ours).collect();
     assert_eq!(reports, ["first", "second"]);

@@ -1,4 +1,4 @@
-//! Putting a socket under the watch of the loop: by its descriptor where the loop takes those, else as one of
+//! Putting a socket under the watch of the event loop: by its descriptor where the runtime takes those, else as one of
 //! the runtime's own sockets.
 
 #[cfg(unix)]

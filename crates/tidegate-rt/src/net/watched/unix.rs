@@ -9,16 +9,15 @@ use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 /// A descriptor with its watch.
 pub(crate) type Watched = AsyncFd<OwnedSocket>;
-/// The watch of a socket that somebody else owns, and closes after the watch.
+/// The watch of a socket that has another owner, which closes it after the watch.
 pub(crate) type Watch = AsyncFd<Number>;
-/// Readiness that a watch told of.
+/// Readiness that a watch reported.
 pub(crate) type WatchGuard<'a> = AsyncFdReadyGuard<'a, Number>;
 
-/// Has this thread's loop watch a descriptor.
+/// Registers a descriptor with this thread's event loop.
 ///
 /// # Errors
-/// The limit of watched descriptors is reached (`fs.epoll.max_user_watches`), or the descriptor is
-/// a regular file.
+/// The limit of watched descriptors is reached (`fs.epoll.max_user_watches`), or the descriptor is a regular file.
 pub(crate) fn watched<T: AsRawFd>(fd: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     // Tokio deprecated the safe constructor since a type of ours could return a descriptor that it
     // does not own or that changes. `OwnedFd` can do neither; a `Number` is that of a descriptor which
@@ -38,8 +37,8 @@ pub(crate) fn watch(socket: &OwnedSocket) -> io::Result<Watch> {
 
 /// Waits until the peer closes its sending side or the connection breaks.
 pub(crate) async fn closed(watch: &Watch) {
-    // Readiness "priority" includes "read side closed" and nothing else here, since urgent data
-    // is not watched. An error of the loop itself means that it is ending.
+    // Readiness "priority" includes "read side closed" and nothing else here, since urgent data is not watched. An
+    // error of the event loop itself means that it is ending.
     let _ = watch.ready(Interest::PRIORITY | Interest::ERROR).await;
 }
 

@@ -1,5 +1,5 @@
-//! Watches by duplicates: the runtime watches sockets of its own only, and a duplicate of any kind of socket
-//! can stand behind its type for connections.
+//! Watches by duplicates: the runtime watches only sockets of its own, and a duplicate of any kind of socket can be
+//! wrapped in its type for connections.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -15,20 +15,20 @@ pub(crate) struct Watched {
     socket: OwnedSocket,
 }
 
-/// The watch of a socket that somebody else owns.
+/// The watch of a socket that has another owner.
 #[derive(Debug)]
 pub(crate) struct Watch {
     /// A duplicate, which is never read from or written to.
     inner: TcpStream,
 }
 
-/// Readiness that a watch told of.
+/// Readiness that a watch reported.
 pub(crate) struct WatchGuard<'a> {
     watch: &'a Watch,
     interest: Interest,
 }
 
-/// Has this thread's loop watch a socket.
+/// Registers a socket with this thread's event loop.
 ///
 /// # Errors
 /// No sockets left.
@@ -44,8 +44,8 @@ pub(crate) fn watch(socket: &OwnedSocket) -> io::Result<Watch> {
     Ok(Watch { inner: TcpStream::from_std(socket.try_clone()?.into())? })
 }
 
-/// Waits until the peer closes its sending side or the connection breaks; where bytes wait before the end,
-/// it is not seen.
+/// Waits until the peer closes its sending side or the connection breaks; where unread bytes are before the end, it is
+/// not seen.
 pub(crate) async fn closed(watch: &Watch) {
     loop {
         if watch.inner.readable().await.is_err() {
@@ -81,7 +81,7 @@ impl Watch {
     /// Waits until a read may not have to wait.
     ///
     /// # Errors
-    /// The loop is ending.
+    /// The event loop is ending.
     pub(crate) async fn readable(&self) -> io::Result<WatchGuard<'_>> {
         self.inner.readable().await?;
         Ok(WatchGuard { watch: self, interest: Interest::READABLE })
@@ -90,7 +90,7 @@ impl Watch {
     /// Waits until a write may not have to wait.
     ///
     /// # Errors
-    /// The loop is ending.
+    /// The event loop is ending.
     pub(crate) async fn writable(&self) -> io::Result<WatchGuard<'_>> {
         self.inner.writable().await?;
         Ok(WatchGuard { watch: self, interest: Interest::WRITABLE })
@@ -99,16 +99,16 @@ impl Watch {
     /// Waits for one of several kinds of readiness.
     ///
     /// # Errors
-    /// The loop is ending.
+    /// The event loop is ending.
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<WatchGuard<'_>> {
         self.inner.ready(interest).await?;
         Ok(WatchGuard { watch: self, interest })
     }
 
-    /// Calls if readiness is known; a refusal ends it.
+    /// Makes a call if readiness is known; a refusal ends it.
     ///
     /// # Errors
-    /// `WouldBlock` when none is known, else the call's.
+    /// `WouldBlock` when none is known, else the call's error.
     pub(crate) fn try_io<T>(
         &self,
         interest: Interest,
@@ -117,10 +117,10 @@ impl Watch {
         self.inner.try_io(interest, || call(self))
     }
 
-    /// Ends known readiness: the system is asked to tell again, at once if it is there.
+    /// Ends known readiness: the system is to report it again, at once if it holds.
     fn clear(&self, interest: Interest) {
         let refused = || Err::<(), _>(io::ErrorKind::WouldBlock.into());
-        // The runtime passes over several kinds at once.
+        // The runtime ignores several kinds at once.
         for (asked, one) in [
             (interest.is_readable(), Interest::READABLE),
             (interest.is_writable(), Interest::WRITABLE),
@@ -134,14 +134,14 @@ impl Watch {
 }
 
 impl WatchGuard<'_> {
-    /// The system has no more, or takes no more.
+    /// Ends the readiness: the system has no more bytes, or takes no more.
     pub(crate) fn clear_ready(&mut self) {
         self.watch.clear(self.interest);
     }
 }
 
 impl Watched {
-    /// The socket.
+    /// Returns the socket.
     pub(crate) fn get_ref(&self) -> &OwnedSocket {
         &self.socket
     }
@@ -165,7 +165,7 @@ impl Watched {
     /// See [`Watch::readable`].
     ///
     /// # Errors
-    /// The loop is ending.
+    /// The event loop is ending.
     pub(crate) async fn readable(&self) -> io::Result<WatchGuard<'_>> {
         self.watch.readable().await
     }
@@ -173,7 +173,7 @@ impl Watched {
     /// See [`Watch::ready`].
     ///
     /// # Errors
-    /// The loop is ending.
+    /// The event loop is ending.
     pub(crate) async fn ready(&self, interest: Interest) -> io::Result<WatchGuard<'_>> {
         self.watch.ready(interest).await
     }
