@@ -1,8 +1,8 @@
-//! The allocator of the whole program: mimalloc, called the short way.
+//! The allocator of the whole program: mimalloc, called by its shortest paths.
 //!
 //! mimalloc aligns every block to 16 bytes, and one of at most 8 bytes to 8 (its `MI_MAX_ALIGN_SIZE`). Nearly all
-//! memory of a Rust program asks for no more, so its plain calls do. Those that take an alignment look at the address
-//! of the next free block, and leave the short way when there is none: more than a hundred instructions for the only
+//! memory of a Rust program needs no more, so the plain calls are enough. The calls with an alignment check the address
+//! of the next free block, and leave the short path when there is none: more than a hundred instructions for the only
 //! block of its size.
 
 #[cfg(test)]
@@ -12,20 +12,20 @@ use std::alloc::{GlobalAlloc, Layout};
 
 use libmimalloc_sys as mimalloc;
 
-/// Memory by mimalloc, for `#[global_allocator]`.
+/// The allocator for `#[global_allocator]`: mimalloc.
 pub struct Allocator;
 
-/// The alignment that mimalloc gives without being asked, bytes.
+/// The alignment of mimalloc's plain calls, bytes.
 const ALIGNMENT: usize = 16;
 
-/// Whether blocks of this layout are aligned by themselves: one that is no larger than its alignment may be given a
-/// smaller block.
+/// Whether the plain calls align blocks of this layout: a block that is smaller than its alignment may be placed less
+/// aligned.
 #[inline]
 const fn is_plain(layout: Layout) -> bool {
     layout.align() <= ALIGNMENT && layout.align() <= layout.size()
 }
 
-// SAFETY: each call hands the layout's size, and its alignment where mimalloc does not keep that by itself, to the
+// SAFETY: each call passes the layout's size, and its alignment where mimalloc does not keep that by itself, to the
 // function of mimalloc for it. All blocks are mimalloc's, whichever call made them, and may be given to `mi_free` and
 // `mi_realloc`. mimalloc returns null where there is no memory, and never unwinds.
 unsafe impl GlobalAlloc for Allocator {

@@ -1,20 +1,21 @@
-//! Where things are when neither the command line nor the configuration says so: what `configure` decides for
-//! nginx, as one table. The environment variable `TIDEGATE_LAYOUT` chooses a row when the program is built;
-//! without it Linux gets Debian's, so that the program can stand in the place of that package, and Windows
-//! that of nginx for Windows.
+//! Default paths, for what neither the command line nor the configuration sets: what `configure` decides for nginx, as
+//! one table. The environment variable `TIDEGATE_LAYOUT` chooses a row when the program is built; without it Linux gets
+//! Debian's, so that the program can replace that package, and Windows that of nginx for Windows.
 //!
 //! ```text
 //! TIDEGATE_LAYOUT=fedora cargo build --release --package tidegate
 //! ```
 
-/// The places that are built in. Relative ones are below the prefix.
+/// Built-in paths and names. Relative paths are below the prefix.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The value of `TIDEGATE_LAYOUT`.
     pub name: &'static str,
-    /// Without a slash at its end; empty: the current directory.
+    /// The prefix, without a slash at its end; empty: the current directory.
     pub prefix: &'static str,
+    /// The program's file.
     pub program: &'static str,
+    /// The directory of modules.
     pub modules: &'static str,
     /// `-c`
     pub conf: &'static str,
@@ -42,7 +43,7 @@ pub struct Layout {
     pub scgi_temp: &'static str,
 }
 
-/// Debian's and Ubuntu's package.
+/// The package of Debian and Ubuntu.
 pub const DEBIAN: Layout = Layout {
     name: "debian",
     prefix: "/usr/share/nginx",
@@ -82,7 +83,7 @@ pub const NGINX_ORG: Layout = Layout {
     scgi_temp: "/var/cache/nginx/scgi_temp",
 };
 
-/// The package of Fedora, and of what is made of it.
+/// The package of Fedora and its derivatives.
 pub const FEDORA: Layout = Layout {
     name: "fedora",
     prefix: "/usr/share/nginx",
@@ -102,7 +103,7 @@ pub const FEDORA: Layout = Layout {
     scgi_temp: "/var/lib/nginx/tmp/scgi",
 };
 
-/// Alpine's package, whose `logs` below the prefix leads to `/var/log/nginx`.
+/// Alpine's package, whose `logs` below the prefix is a link to `/var/log/nginx`.
 pub const ALPINE: Layout = Layout {
     name: "alpine",
     prefix: "/var/lib/nginx",
@@ -122,7 +123,7 @@ pub const ALPINE: Layout = Layout {
     scgi_temp: "/var/lib/nginx/tmp/scgi",
 };
 
-/// Everything below one directory, as nginx is built where nothing is said.
+/// Everything below one directory: nginx's defaults.
 pub const PREFIX: Layout = Layout {
     name: "prefix",
     prefix: "/usr/local/nginx",
@@ -148,14 +149,14 @@ pub const HERE: Layout = Layout { name: "here", prefix: "", program: "nginx.exe"
 /// All rows.
 pub const ALL: [&Layout; 6] = [&DEBIAN, &NGINX_ORG, &FEDORA, &ALPINE, &PREFIX, &HERE];
 
-/// The row that the program is built with.
+/// The row that the program was built with.
 pub const CHOSEN: &Layout = match option_env!("TIDEGATE_LAYOUT") {
     Some(name) => named(name),
     None if cfg!(windows) => &HERE,
     None => &DEBIAN,
 };
 
-/// The row of a name; any other one stops the build.
+/// Returns the row of a name; an unknown name stops the build.
 const fn named(name: &str) -> &'static Layout {
     let mut index = 0;
     while index < ALL.len() {
@@ -176,7 +177,7 @@ const fn same(one: &[u8], other: &[u8]) -> bool {
 }
 
 impl Layout {
-    /// Names and values as arguments of nginx's `configure`, without `--`, in the order of its packages.
+    /// Returns names and values as arguments of nginx's `configure`, without `--`, in the order of its packages.
     pub fn arguments(&self) -> [(&'static str, &'static str); 15] {
         [
             ("prefix", self.prefix),
@@ -197,7 +198,7 @@ impl Layout {
         ]
     }
 
-    /// The prefix of relative paths, with a slash at its end.
+    /// Returns the prefix of relative paths, with a slash at its end.
     pub fn prefix(&self) -> Vec<u8> {
         let mut prefix = match self.prefix {
             "" => {

@@ -1,8 +1,8 @@
 //! Everything unsafe or particular to an operating system, behind safe calls.
 //!
-//! This is the only crate that holds `unsafe` or asks for the target system. Each system has one
-//! directory with the same functions; the types that they share are in `types.rs`. What only one system's
-//! process model needs (passing descriptors, becoming a daemon) is there on that system alone.
+//! This is the only crate that contains `unsafe` or checks the target system. Each system has one directory with the
+//! same functions; the types that they share are in `types.rs`. What only one system's process model needs (passing
+//! descriptors, becoming a daemon) exists on that system alone.
 #![warn(missing_docs)]
 
 #[cfg(feature = "mimalloc")]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// An error as nginx prints it: number and text, `2: No such file or directory`. Errors that the operating
+/// Formats an error as nginx prints it: number and text, `2: No such file or directory`. Errors that the operating
 /// system did not raise have their text alone.
 pub fn os_error(error: &io::Error) -> String {
     match error.raw_os_error() {

@@ -1,13 +1,13 @@
-//! Which names of files are nobody else's: the rules of Windows, where one file answers to many names.
+//! Which names of files are unambiguous: the rules of Windows, where one file has many names.
 //!
-//! A location decides by the name in the request, so a file may be served only under its own. Two checks keep
-//! to that. Before a file is opened, [`check`] refuses what the system would read as another name or as no
-//! file at all. After that [`is_own`] compares the name that the system gives for the open file with the one
-//! asked for, which finds short names (with a tilde or without), other cases, links, and whatever else may
-//! stand for a name. All is pure, so that it is tested and fuzzed on every system.
+//! A location is chosen by the name in the request, so a file may be served only under its own name. Two checks ensure
+//! that. Before a file is opened, [`check`] refuses names that the system would read as another name or as no file at
+//! all. After that [`is_own`] compares the name that the system reports for the open file with the requested one, which
+//! finds short names (with a tilde or without), other cases, links, and any other alias. All functions are pure, so
+//! they are tested and fuzzed on every system.
 //!
-//! Paths are bytes with `/` between names. `from` is the length of the path's begin that the configuration
-//! wrote: an administrator may spell a directory as he likes.
+//! Paths are bytes with `/` between names. `from` is the length of the path's start that the configuration wrote: an
+//! administrator may spell a directory in any way.
 
 mod fuzz;
 
@@ -16,16 +16,16 @@ pub use fuzz::fuzz_names;
 /// Why a name is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {
-    /// Not of the form `C:/…`: relative to a directory or drive, of another machine (`//server/share`), or past
+    /// Not of the form `C:/…`: relative to a directory or drive, of another machine (`//server/share`), or exempt from
     /// the rules (`//?/C:/…`).
     Prefix,
     /// Not UTF-8.
     Encoding,
-    /// A name longer than a file system holds, or a path longer than the system takes.
+    /// A name longer than a file system allows, or a path longer than the system takes.
     Length,
     /// `.` or `..`.
     Dots,
-    /// Nothing between two slashes.
+    /// An empty name between two slashes.
     Empty,
     /// A stream of a file (`file::$DATA`), or a drive.
     Stream,
@@ -42,7 +42,7 @@ const NAME_UNITS_MAX: usize = 255;
 /// Longest path in bytes. Windows takes 32767 UTF-16 units, of which a prefix may be added.
 pub const PATH_BYTES_MAX: usize = 32_000;
 
-/// Whether the names in a path from byte `from` on can be names of files of their own.
+/// Checks that the names in a path from byte `from` on can be files' own names.
 ///
 /// # Errors
 /// The first reason against it.
@@ -62,8 +62,8 @@ pub fn check(path: &[u8], from: usize) -> Result<(), Refusal> {
     rest.split('/').filter(|name| !name.is_empty()).try_for_each(check_name)
 }
 
-/// The part of a path that was not written by the configuration. It begins with a whole name: where the
-/// configuration ends within one, the whole of it is looked at.
+/// Returns the part of a path that the configuration did not write. It begins with a whole name: where the
+/// configuration ends within a name, that whole name is checked.
 fn asked(path: &[u8], from: usize) -> &[u8] {
     let trusted = path.get(..from).unwrap_or_default();
     let rest = path.get(trusted.len()..).unwrap_or_default();
@@ -76,7 +76,7 @@ fn asked(path: &[u8], from: usize) -> &[u8] {
     }
 }
 
-/// What is behind `C:` in `C:/…`.
+/// Returns the part after `C:` in `C:/…`.
 fn drive_path(path: &[u8]) -> Option<&[u8]> {
     match path {
         [letter, b':', rest @ ..] if letter.is_ascii_alphabetic() && rest.starts_with(b"/") => {
@@ -91,7 +91,7 @@ pub fn is_drive_path(path: &[u8]) -> bool {
     matches!(path, [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic())
 }
 
-/// Whether one name can be a file's own.
+/// Checks that one name can be a file's own.
 ///
 /// # Errors
 /// The first reason against it.
@@ -119,7 +119,7 @@ pub fn check_name(name: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether the system may take a name for a device, in any directory and with any extension.
+/// Whether the system may treat a name as a device, in any directory and with any extension.
 fn is_device(name: &str) -> bool {
     let base = name.split('.').next().unwrap_or(name).trim_end_matches(' ');
     if DEVICES.iter().any(|device| base.eq_ignore_ascii_case(device)) {
@@ -134,9 +134,9 @@ fn is_device(name: &str) -> bool {
 
 const DEVICES: &[&str] = &["con", "prn", "aux", "nul", "conin$", "conout$", "clock$"];
 
-/// Whether the path that was asked for is the own name of what the system says it opened, from byte `from`
-/// on: the same names in the same spelling. `found` is the system's answer (`\\?\C:\www\file`); without a
-/// `from` it must be the whole path, whose drive letter may have any case.
+/// Whether the requested path is the own name of the opened file, from byte `from` on: the same names in the same
+/// spelling. `found` is the name reported by the system (`\\?\C:\www\file`); without a `from` it must be the whole
+/// path, whose drive letter may have any case.
 pub fn is_own(path: &[u8], from: usize, found: &str) -> bool {
     let rest = asked(path, from);
     let mut found = found.trim_end_matches('\\').split('\\').rev();
@@ -155,18 +155,18 @@ pub fn is_own(path: &[u8], from: usize, found: &str) -> bool {
             return false;
         }
     }
-    // What stands before the drive.
+    // The part before the drive.
     found.eq(["?", "", ""])
 }
 
-/// The last name of a path that the system gave.
+/// Returns the last name of a path that the system reported.
 pub fn last_name(found: &str) -> &str {
     found.trim_end_matches('\\').rsplit('\\').next().unwrap_or_default()
 }
 
-/// The ends of all names of a path from byte `from` on: `path[..end]` leads to one after the other.
+/// Returns the ends of all names of a path from byte `from` on: `path[..end]` is one prefix after the other.
 pub fn steps(path: &[u8], from: usize) -> impl Iterator<Item = (&[u8], &[u8])> {
-    // No step leads to a drive: it is where the way begins.
+    // No step ends at a drive: it is the start of the path.
     let drive = if is_drive_path(path) { "C:".len() } else { 0 };
     let mut position = (path.len() - asked(path, from).len()).max(drive);
     std::iter::from_fn(move || {

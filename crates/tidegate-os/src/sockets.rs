@@ -1,4 +1,4 @@
-//! What is the same for the sockets of all systems; each system's `socket.rs` has the rest.
+//! Socket calls that are the same on all systems; each system's `socket.rs` has the rest.
 
 use std::io;
 use std::net::Shutdown;
@@ -17,7 +17,7 @@ pub fn set_nodelay(socket: impl AsSocket, on: bool) -> io::Result<()> {
     SockRef::from(&socket).set_tcp_nodelay(on)
 }
 
-/// Lets the coming close send RST and free the socket at once (`reset_timedout_connection`).
+/// Makes the following close send RST and free the socket at once (`reset_timedout_connection`).
 ///
 /// # Errors
 /// Those of setsockopt.
@@ -73,7 +73,7 @@ pub fn set_nonblocking(socket: impl AsSocket, on: bool) -> io::Result<()> {
     SockRef::from(&socket).set_nonblocking(on)
 }
 
-/// Ends our sending side: the peer reads end of stream.
+/// Closes this side for sending: the peer reads the end of the stream.
 ///
 /// # Errors
 /// The socket is not connected.
@@ -81,7 +81,7 @@ pub fn shutdown_write(socket: impl AsSocket) -> io::Result<()> {
     SockRef::from(&socket).shutdown(Shutdown::Write)
 }
 
-/// The pending error of the socket (SO_ERROR), as after a non-blocking connect.
+/// Takes the pending error of the socket (SO_ERROR), as after a non-blocking connect.
 ///
 /// # Errors
 /// Those of getsockopt.
@@ -97,7 +97,7 @@ pub fn is_datagram(socket: impl AsSocket) -> io::Result<bool> {
     Ok(SockRef::from(&socket).r#type()? == Type::DGRAM)
 }
 
-/// The address of the peer.
+/// Returns the address of the peer.
 ///
 /// # Errors
 /// The socket is not connected.
@@ -106,7 +106,7 @@ pub fn peer_addr(socket: impl AsSocket) -> io::Result<PeerAddr> {
     Ok(address.as_socket().map_or(PeerAddr::Unix, PeerAddr::Inet))
 }
 
-/// The kind of socket.
+/// Returns the type of socket for a transport.
 pub(crate) fn kind(transport: Transport) -> Type {
     match transport {
         Transport::Stream => Type::STREAM,
@@ -114,7 +114,7 @@ pub(crate) fn kind(transport: Transport) -> Type {
     }
 }
 
-/// Options of a connection that has not begun yet.
+/// Sets the options of a connection that has not begun yet.
 pub(crate) fn prepare_connect(socket: &Socket, options: &ConnectOptions) -> io::Result<()> {
     if options.keepalive {
         socket.set_keepalive(true)?;
@@ -122,13 +122,13 @@ pub(crate) fn prepare_connect(socket: &Socket, options: &ConnectOptions) -> io::
     set_buffers(socket, options.rcvbuf, options.sndbuf)
 }
 
-/// Options that every listening socket may have; the queue's length comes last and elsewhere.
+/// Sets the options that every listening socket may have; the queue's length is set last, by [`listen`].
 pub(crate) fn prepare_listen(socket: &Socket, options: &ListenOptions) -> io::Result<()> {
     socket.set_nonblocking(true)?;
     set_buffers(socket, options.rcvbuf, options.sndbuf)
 }
 
-/// Begins to listen, with the queue that was asked for.
+/// Begins to listen, with the requested queue length.
 pub(crate) fn listen(socket: &Socket, options: &ListenOptions) -> io::Result<()> {
     socket.listen(i32::try_from(options.backlog).unwrap_or(i32::MAX))
 }

@@ -21,12 +21,12 @@ impl From<SocketAddr> for ListenAddr {
     }
 }
 
-/// Who connected. Unix domain peers are practically always unnamed, so no name is kept.
+/// The peer of a connection. Unix domain peers are practically always unnamed, so no name is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PeerAddr {
     /// IPv4 or IPv6 address with port.
     Inet(SocketAddr),
-    /// Some process on this machine; nginx writes `unix:`.
+    /// A process on this machine; nginx writes `unix:`.
     Unix,
 }
 
@@ -105,7 +105,7 @@ pub struct ConnectOptions {
     pub transport: Transport,
     /// `proxy_bind`: local address; port 0 lets the system choose at connect time.
     pub local: Option<SocketAddr>,
-    /// `proxy_bind … transparent`: IP_TRANSPARENT, for a local address that is not ours.
+    /// `proxy_bind … transparent`: IP_TRANSPARENT, for a local address that is not the machine's own.
     pub transparent: bool,
     /// `proxy_socket_keepalive`: SO_KEEPALIVE.
     pub keepalive: bool,
@@ -115,7 +115,7 @@ pub struct ConnectOptions {
     pub sndbuf: Option<usize>,
 }
 
-/// What a look at a socket's receive queue shows.
+/// The state of a socket's receive queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peek {
     /// Open, and no byte waits.
@@ -126,7 +126,7 @@ pub enum Peek {
     Closed,
 }
 
-/// Figures behind nginx's `$tcpinfo_*` variables.
+/// The figures of nginx's `$tcpinfo_*` variables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpInfo {
     /// Smoothed round trip time in microseconds.
@@ -152,7 +152,7 @@ pub enum FileKind {
     Other,
 }
 
-/// What is needed of a file's metadata.
+/// The used part of a file's metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// Length in bytes.
@@ -167,9 +167,9 @@ pub struct Stat {
     pub inode: u64,
     /// Device number.
     pub device: u64,
-    /// Kind.
+    /// Kind of the object.
     pub kind: FileKind,
-    /// Owner.
+    /// User id of the owner.
     pub uid: u32,
     /// Permission bits (0o7777).
     pub mode: u32,
@@ -177,22 +177,22 @@ pub struct Stat {
     pub allocated: u64,
 }
 
-/// What a second look at a name shows; see `glance`.
+/// The result of comparing a path with a stamp; see `glance`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
-    /// What was there.
+    /// The same object.
     Same,
-    /// What was there, but directories above it may have got other names since: whether the name is still its own
-    /// has to be asked, and then confirmed with this number.
+    /// The same object, but directories above it may have been renamed since: the caller checks whether the name is
+    /// still its own, and confirms it with this number.
     Renamed(u64),
-    /// Something else, or it cannot be told.
+    /// Another object, or unknown.
     Changed,
 }
 
 /// Result of a read that must not wait for the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nowait {
-    /// So many bytes were read; 0 is the end of the file.
+    /// The number of bytes read; 0 is the end of the file.
     Read(usize),
     /// The data is not in the page cache: read it on a thread that may wait.
     WouldBlock,

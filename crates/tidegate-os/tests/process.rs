@@ -10,13 +10,13 @@ use tidegate_os::{
     ListenAddr, ListenOptions, affinity, daemon, identity, inherit, listen, process, socket, title,
 };
 
-/// The descriptor over which a started process answers.
+/// The descriptor through which a started process reports.
 const ANSWER: i32 = 7;
 
 fn main() {
     match std::env::args().nth(1).as_deref() {
         Some("part") => part(&std::env::args().nth(2).unwrap_or_default()),
-        // Listing is asked for by test runners.
+        // Test runners request the list.
         Some("--list") => {}
         _ => {
             signals_and_exit_codes();
@@ -68,7 +68,7 @@ fn hear(from: &OwnedFd) -> String {
     String::from_utf8_lossy(&text[..length]).into_owned()
 }
 
-/// Waits (in the kernel, over the closing of the answer socket) for the end of a child.
+/// Waits (in the kernel, for the close of the report socket) for the end of a child.
 fn collect(pid: u32, from: OwnedFd) -> ExitStatus {
     while socket::read(&from, &mut [0; 64]).is_ok_and(|length| length > 0) {}
     loop {
@@ -168,7 +168,7 @@ fn daemon_part() {
     let refused =
         std::thread::scope(|scope| scope.spawn(daemon::daemonize).join().unwrap().is_err());
     assert!(refused);
-    // The thread may still be on its way out.
+    // The thread may still be ending.
     while process::thread_count().unwrap() > 1 {
         std::thread::yield_now();
     }
@@ -210,7 +210,7 @@ fn limits_part() {
         assert!(ids.split_ascii_whitespace().skip(1).all(|id| id == nobody.uid.to_string()));
         assert!(!identity::is_root());
         assert!(identity::drop_privileges(&nobody, false).is_err());
-        // What is kept is one capability (CAP_NET_RAW is number 13), of this thread and those that it starts.
+        // One capability is kept (CAP_NET_RAW is number 13), by this thread and those that it starts.
         let rights = |status: &str| {
             let line = status.lines().find(|line| line.starts_with("CapEff:")).unwrap();
             u64::from_str_radix(line[7..].trim(), 16).unwrap()

@@ -1,4 +1,4 @@
-//! Blocks as layouts ask for them.
+//! Blocks of all kinds of layouts.
 
 use super::*;
 
@@ -24,7 +24,7 @@ fn blocks_are_aligned_and_keep_their_bytes() {
     }
 }
 
-/// One block filled with a number; zeroes are asked for now and then.
+/// Makes one block filled with a number, zeroed in some rounds.
 fn block(layout: Layout, turn: u8) -> *mut u8 {
     // SAFETY: the layout has a size, and the bytes written are the block's.
     unsafe {

@@ -1,11 +1,11 @@
-//! Which processors a thread runs on (`worker_cpu_affinity`), and how urgently.
+//! The processors that a thread runs on (`worker_cpu_affinity`), and its priority.
 
 use std::io;
 use std::num::NonZeroUsize;
 
 use rustix::thread::CpuSet;
 
-/// Processors that this process may use at start: what `worker_processes auto` counts.
+/// Returns the number of processors that this process may use at start: the number for `worker_processes auto`.
 pub fn cpu_count_online() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
@@ -22,7 +22,7 @@ pub fn pin_thread(mask: &[u64]) -> io::Result<()> {
     Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
-/// Numbers of the processors that the calling thread may run on.
+/// Returns the numbers of the processors that the calling thread may run on.
 ///
 /// # Errors
 /// More processors than the system's fixed-size set can hold.
@@ -31,8 +31,8 @@ pub fn thread_cpus() -> io::Result<Vec<usize>> {
     Ok((0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
-/// From now on the calling thread takes no processor from others when it wakes (SCHED_BATCH): for work that
-/// can wait some microseconds beside threads that serve.
+/// Sets the calling thread's policy to SCHED_BATCH: when it wakes it preempts no other thread. For work that can wait
+/// some microseconds beside threads that serve.
 ///
 /// # Errors
 /// A sandbox forbids it.
@@ -46,13 +46,13 @@ pub fn stand_back() -> io::Result<()> {
     }
 }
 
-/// From now on the calling thread is so many steps of nice(1) below what it was, 19 at most: it gets a lesser
-/// share of a processor that others want, too. That cannot be taken back without privilege.
+/// Lowers the calling thread's priority by `steps` of nice(1), down to 19: it gets a smaller share of a busy processor.
+/// That cannot be reverted without privilege.
 ///
 /// # Errors
 /// A sandbox forbids it.
 pub fn lower_priority(steps: i32) -> io::Result<()> {
-    // On Linux both are about the calling thread.
+    // On Linux both concern the calling thread.
     let nice = rustix::process::getpriority_process(None)?;
     Ok(rustix::process::setpriority_process(None, nice.saturating_add(steps).min(19))?)
 }

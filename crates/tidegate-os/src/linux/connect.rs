@@ -11,8 +11,8 @@ use super::socket::set_option;
 use crate::sockets;
 use crate::types::{ConnectOptions, ListenAddr, Transport};
 
-/// Begins to connect. The flag tells whether the connection stands already; otherwise wait until
-/// the socket is writable and ask `socket::take_error`.
+/// Begins to connect. The flag is whether the connection is already established; otherwise wait until the socket is
+/// writable and call `socket::take_error`.
 ///
 /// # Errors
 /// Refused at once (typical of Unix sockets and loopback), no route, no local address.
@@ -49,8 +49,8 @@ fn bind_local(socket: &Socket, local: SocketAddr, transparent: bool) -> io::Resu
         }
     }
     if local.port() == 0 {
-        // The port is chosen at connect, so that one port can serve several targets. Kernels
-        // without the option choose at bind, which is correct too.
+        // The port is chosen at connect, so that one port can serve several targets. Kernels without the option choose
+        // at bind, which is correct as well.
         let _ = set_option(socket, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1);
     } else {
         socket.set_reuse_address(true)?;

@@ -1,4 +1,4 @@
-//! Going into the background: `daemon on`.
+//! Becoming a daemon: `daemon on`.
 
 use std::io;
 
@@ -6,13 +6,13 @@ use rustix::fs::{Mode, OFlags};
 
 use super::{check, process};
 
-/// Continues as a child in a session of its own, with standard input, output and error at
-/// /dev/null; the calling process ends with status 0. Returns in the child.
+/// Continues as a child in a session of its own, with standard input, output and error at /dev/null; the calling
+/// process ends with status 0. Returns in the child.
 ///
-/// Standard error is redirected too: messages of the start must have been printed before.
+/// Standard error is redirected too: print messages of the start before.
 ///
 /// # Errors
-/// Refused once the process has more than one thread, for only the calling one would survive.
+/// Refused once the process has more than one thread, since only the calling one would survive.
 pub fn daemonize() -> io::Result<()> {
     let null = rustix::fs::open("/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     if process::thread_count()? != 1 {

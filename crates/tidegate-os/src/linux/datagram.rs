@@ -1,5 +1,5 @@
-//! Datagrams with the local address that they were sent to: a socket that is bound to all addresses of the
-//! machine must answer from the one that was asked (`listen 53 udp`).
+//! Datagrams with the local address that they were sent to: a socket that is bound to all addresses of the machine must
+//! respond from the address that the client used (`listen 53 udp`).
 
 use std::io;
 use std::mem::{MaybeUninit, size_of, zeroed};
@@ -10,13 +10,13 @@ use socket2::SockAddr;
 
 use super::socket::set_option;
 
-/// Room for one control message of either family, aligned as the kernel wants it.
+/// Room for one control message of either family, aligned as the kernel requires.
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
 const CONTROL_BYTES: usize = 64;
 
-/// Asks for local addresses with datagrams, for [`receive_with_local`].
+/// Enables local addresses with datagrams, for [`receive_with_local`].
 ///
 /// # Errors
 /// Those of setsockopt.
@@ -28,11 +28,11 @@ pub fn set_packet_info(fd: impl AsFd, is_ipv6: bool) -> io::Result<()> {
     set_option(fd, level, name, 1)
 }
 
-/// Receives one datagram: its length, its sender, and the local address that it was sent to, where
-/// [`set_packet_info`] asked for that.
+/// Receives one datagram: returns its length, its sender, and the local address that it was sent to, if
+/// [`set_packet_info`] enabled that.
 ///
 /// # Errors
-/// `WouldBlock` when none waits.
+/// `WouldBlock` when no datagram waits.
 pub fn receive_with_local(
     fd: impl AsFd,
     buffer: &mut [u8],
@@ -41,10 +41,10 @@ pub fn receive_with_local(
     let mut part = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
     let mut length = 0;
     let mut local = None;
-    // SAFETY: `try_init` gives room for an address and its length, which the kernel fills by the pointers
-    // in `message`; those to `part`, `buffer` and `control` are valid for the call with the sizes that stand
-    // beside them; the descriptor is open while it is borrowed. The control message is looked at while
-    // `control` lives and within the length that the kernel has set.
+    // SAFETY: `try_init` gives room for an address and its length, which the kernel fills through the pointers in
+    // `message`; those to `part`, `buffer` and `control` are valid for the call with the sizes beside them; the
+    // descriptor is open while it is borrowed. The control message is read while `control` lives and within the length
+    // that the kernel has set.
     let filled = unsafe {
         SockAddr::try_init(|storage, storage_length| {
             let mut message: libc::msghdr = zeroed();
@@ -65,7 +65,7 @@ pub fn receive_with_local(
     Ok((length, sender.as_socket(), local))
 }
 
-/// The local address in a received message's control data.
+/// Returns the local address in a received message's control data.
 ///
 /// # Safety
 /// The control data must be as the kernel has left it.
@@ -147,7 +147,7 @@ unsafe fn put<T>(message: &mut libc::msghdr, level: libc::c_int, kind: libc::c_i
     }
 }
 
-/// The result of a call that moves bytes: -1 and `errno`, or how many.
+/// Converts the result of a call that moves bytes: -1 and `errno`, or the number of bytes.
 fn moved(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }

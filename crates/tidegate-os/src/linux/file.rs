@@ -91,14 +91,14 @@ pub fn pwrite_vectored(fd: impl AsFd, pieces: &[IoSlice<'_>], offset: u64) -> io
     retry(|| rustix::io::pwritev(fd.as_fd(), pieces, offset))
 }
 
-/// Tells the kernel how a part of the file will be used (`Advice::WillNeed` reads ahead,
-/// `Advice::DontNeed` drops pages). Length 0 means to the end. Only a hint: errors are ignored.
+/// Advises the kernel how a part of the file will be used (`Advice::WillNeed` reads ahead, `Advice::DontNeed` drops
+/// pages). Length 0 means to the end. Only a hint: errors are ignored.
 pub fn fadvise(fd: impl AsFd, offset: u64, length: u64, advice: Advice) {
     let _ = rustix::fs::fadvise(fd, offset, std::num::NonZeroU64::new(length), advice);
 }
 
-/// Makes reads of an open file go past the page cache (O_DIRECT): offsets, lengths and addresses must be
-/// aligned from then on.
+/// Makes reads of an open file bypass the page cache (O_DIRECT): offsets, lengths and addresses must be aligned from
+/// then on.
 ///
 /// # Errors
 /// `InvalidInput` on file systems without that ability.
@@ -122,7 +122,7 @@ pub fn fallocate(fd: impl AsFd, offset: u64, length: u64) -> io::Result<()> {
     }
 }
 
-/// Bytes free for unprivileged users in the file system that holds `path` (`min_free=`).
+/// Returns the bytes free for unprivileged users in the file system that holds `path` (`min_free=`).
 ///
 /// # Errors
 /// Those of statvfs.
@@ -131,9 +131,9 @@ pub fn statfs_free(path: &Path) -> io::Result<u64> {
     Ok(system.f_bavail.saturating_mul(system.f_frsize))
 }
 
-/// Whether every change below a directory, or of a file, of this file system is made by this machine's
-/// kernel, so that watches (inotify) tell of it. `false` for network and stacked file systems, for
-/// those of programs (FUSE) and for made-up ones (proc, sysfs).
+/// Whether every change below a directory, or of a file, of this file system is made by this machine's kernel, so that
+/// watches (inotify) report it. `false` for network and stacked file systems, for those of programs (FUSE) and for
+/// virtual ones (proc, sysfs).
 ///
 /// # Errors
 /// Those of statfs.
@@ -175,12 +175,12 @@ pub fn set_path_mode(path: &Path, mode: u32) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(mode))
 }
 
-/// The permission bits (0o7777).
+/// Returns the permission bits (0o7777).
 pub fn mode(metadata: &Metadata) -> u32 {
     metadata.permissions().mode() & 0o7777
 }
 
-/// Makes a directory, and with `all` those above that are missing.
+/// Makes a directory, and with `all` the missing ones above it.
 ///
 /// # Errors
 /// Those of mkdir.
@@ -196,12 +196,12 @@ pub fn set_modified(path: &Path, time: SystemTime) -> io::Result<()> {
     File::open(path)?.set_modified(time)
 }
 
-/// Opens a plain file for reading and writing, with `create` a new one (mode 0600) where there is none. The
-/// directory may be another user's: no link is followed, and a file that has a second name is refused, so that
-/// a privileged process changes nothing but what lies there.
+/// Opens a regular file for reading and writing; with `create` a new one (mode 0600) if there is none. The directory
+/// may belong to another user: no link is followed, and a file that has a second name is refused, so that a privileged
+/// process changes no file elsewhere.
 ///
 /// # Errors
-/// `InvalidInput` for what is no plain file of one name; those of open.
+/// `InvalidInput` for anything but a regular file with one name; those of open.
 pub fn open_plain(path: &Path, create: bool) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
     let flags = i32::try_from(flags).map_err(io::Error::other)?;
@@ -215,12 +215,12 @@ pub fn open_plain(path: &Path, create: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Has these permission bits given to what the options create, before the umask.
+/// Sets the permission bits of files that the options create, before the umask.
 pub fn with_mode(options: &mut OpenOptions, mode: u32) -> &mut OpenOptions {
     options.mode(mode)
 }
 
-/// Copies a symbolic link, not what it leads to.
+/// Copies a symbolic link, not its target.
 ///
 /// # Errors
 /// Those of readlink and symlink.

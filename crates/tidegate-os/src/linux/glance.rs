@@ -1,20 +1,21 @@
-//! A look at a name without opening it, where that costs less: not here, where `statx` does the same.
+//! A stamp of a path, to detect changes without opening it, where that costs less: not on this system, where `statx`
+//! does the same.
 
 use std::path::Path;
 
 use crate::types::{Seen, Stat};
 
-/// Nothing is a value of this.
+/// A stamp; there is none on this system.
 #[derive(Debug)]
 pub enum Glance {}
 
 impl Glance {
-    /// Remembers what is at a path: never here.
+    /// Records the object at a path: never here.
     pub fn begin(_path: &Path, _from: usize) -> Option<Glance> {
         None
     }
 
-    /// Remembers that nothing is at a path: never here.
+    /// Records that nothing is at a path: never here.
     pub fn begin_absent(_path: &Path) -> Option<Glance> {
         None
     }
@@ -34,17 +35,17 @@ impl Glance {
         match *self {}
     }
 
-    /// Whether its last change is older than so many nanoseconds since 1970.
+    /// Whether its last change is older than `nanos` since 1970.
     pub fn is_older(&self, _nanos: i128) -> bool {
         match *self {}
     }
 
-    /// Looks again.
+    /// Compares the path with the stamp.
     pub fn look(&self) -> Seen {
         match *self {}
     }
 
-    /// The name was found to be the file's own.
+    /// Confirms that the name was found to be the file's own.
     pub fn confirm(&self, _names: u64) {
         match *self {}
     }

@@ -1,16 +1,16 @@
-//! Who has an address that is taken: from `/proc`, for an error message.
+//! The process that holds a taken address: from `/proc`, for an error message.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use crate::types::Transport;
 
-/// Entries of `/proc` and of a process's descriptors that are looked at: a machine with more is not
-/// searched for the sake of a message.
+/// Most entries of `/proc` and of a process's descriptors that are read: a machine with more is not searched for an
+/// error message.
 const ENTRIES_MAX: usize = 100_000;
 
-/// The process that listens on `address`, or on all addresses of its port: its number and its
-/// program's name. `None` when nobody does or it may not be seen (`/proc/PID/fd` of other users).
+/// Returns the process that listens on `address`, or on all addresses of its port: its id and its program's name.
+/// `None` when there is none or it may not be read (`/proc/PID/fd` of other users).
 pub fn holder(address: SocketAddr, transport: Transport) -> Option<(u32, String)> {
     let protocol = if transport == Transport::Datagram { "udp" } else { "tcp" };
     let tables = [format!("/proc/net/{protocol}"), format!("/proc/net/{protocol}6")];
@@ -34,13 +34,13 @@ pub fn holder(address: SocketAddr, transport: Transport) -> Option<(u32, String)
     None
 }
 
-/// The inode of a line of `/proc/net/tcp` that is about a socket at `address` (proc(5)).
+/// Returns the inode in a line of `/proc/net/tcp` if it describes a socket at `address` (proc(5)).
 fn inode(line: &str, address: SocketAddr, transport: Transport) -> Option<u64> {
     let mut fields = line.split_ascii_whitespace();
     let (host, port) = fields.nth(1)?.rsplit_once(':')?;
     let state = fields.nth(1)?;
     let inode = fields.nth(5)?.parse().ok()?;
-    // LISTEN for TCP; what is bound for UDP.
+    // LISTEN for TCP; bound sockets for UDP.
     let wanted = if transport == Transport::Datagram { "07" } else { "0A" };
     if u16::from_str_radix(port, 16).ok()? != address.port() || state != wanted || inode == 0 {
         return None;
@@ -49,7 +49,7 @@ fn inode(line: &str, address: SocketAddr, transport: Transport) -> Option<u64> {
     (any || address.ip().is_unspecified() || host == hexadecimal(address.ip())).then_some(inode)
 }
 
-/// An address as in `/proc/net`: words of 32 bits in the order of the machine.
+/// Formats an address as in `/proc/net`: words of 32 bits in the machine's byte order.
 fn hexadecimal(ip: IpAddr) -> String {
     let octets = match ip {
         IpAddr::V4(ip) => ip.octets().to_vec(),

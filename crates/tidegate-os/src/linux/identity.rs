@@ -1,4 +1,4 @@
-//! Users, groups and giving up privileges: the `user` directive.
+//! Users, groups and dropping privileges: the `user` directive.
 
 use std::ffi::CString;
 use std::io;
@@ -9,13 +9,13 @@ use rustix::thread::{CapabilitySet, CapabilitySets, set_capabilities, set_keep_c
 use super::check;
 use crate::types::Credentials;
 
-/// Largest buffer offered for an entry of the user or group database.
+/// Largest buffer offered for an entry of the user or group database, bytes.
 const MAX_ENTRY: usize = 1 << 20;
 
 /// More groups than Linux lets a process be in (`NGROUPS_MAX`).
 const GROUPS_MAX: usize = 1 << 16;
 
-/// Whether this process may do everything.
+/// Whether this process has the superuser's rights.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
@@ -77,8 +77,8 @@ pub fn lookup_group(name: &str) -> io::Result<Option<u32>> {
     })
 }
 
-/// Looks up what `user NAME [GROUP]` names; without a group it is the one named as the user, as
-/// nginx's manual says.
+/// Looks up the user and group of `user NAME [GROUP]`; without a group it is the group with the user's name, as nginx's
+/// manual says.
 ///
 /// # Errors
 /// `NotFound` naming the unknown user or group.
@@ -92,7 +92,7 @@ pub fn lookup_credentials(user: &str, group: Option<&str>) -> io::Result<Credent
     Ok(Credentials { user_name: user.to_string(), uid, gid })
 }
 
-/// The groups that a process of these credentials is in, as [`drop_privileges`] finds them at this moment.
+/// Returns the groups of a process with these credentials, as [`drop_privileges`] finds them at this moment.
 ///
 /// # Errors
 /// A NUL byte in the name; more groups than a process can have.
@@ -118,10 +118,9 @@ pub fn groups(of: &Credentials) -> io::Result<Vec<u32>> {
     }
 }
 
-/// Becomes another user for good, with all threads of the process: supplementary groups, group,
-/// user, in this order since each step needs the privileges of the one before. With `keep_raw` the calling
-/// thread, and threads that it starts later, may still send from addresses that are not the machine's own
-/// (CAP_NET_RAW, capabilities(7)).
+/// Becomes another user irrevocably, with all threads of the process: supplementary groups, group, user, in this order
+/// since each step needs the privileges of the one before. With `keep_raw` the calling thread, and threads that it
+/// starts later, may still send from addresses that are not the machine's own (CAP_NET_RAW, capabilities(7)).
 ///
 /// # Errors
 /// No privilege to do so. The process must then end: it may have changed in part.
@@ -162,12 +161,12 @@ fn with_growing_buffer<T>(
     }
 }
 
-/// The machine's name, as `hostname` shows it.
+/// Returns the machine's name, as `hostname` shows it.
 pub fn host_name() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-/// The kernel's number of the calling thread, as log lines show it.
+/// Returns the kernel's number of the calling thread, as log lines show it.
 pub fn thread_id() -> u64 {
     u64::try_from(rustix::thread::gettid().as_raw_nonzero().get()).unwrap_or(0)
 }

@@ -1,5 +1,5 @@
-//! Watching many descriptors with one: an epoll instance of its own, whose descriptor becomes
-//! readable when one of its members does. A member costs the kernel an entry and this process nothing.
+//! Watching many descriptors with one: an epoll instance of its own, whose descriptor becomes readable when one of its
+//! members does. A member costs the kernel an entry and this process nothing.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,18 +7,19 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
-/// Members reported by one call at most.
+/// Most members reported by one call.
 pub const BATCH: usize = 256;
 
-/// What happened to a member.
+/// An event of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyEvent {
+    /// The key that the member was added with.
     pub key: u64,
-    /// Its peer sends nothing more, or it broke: behind the bytes that it may have there is an end.
+    /// The peer sends nothing more, or the connection broke: the end follows the bytes that may be there.
     pub ended: bool,
 }
 
-/// An empty poller, close-on-exec.
+/// Makes an empty poller, close-on-exec.
 ///
 /// # Errors
 /// No descriptors left.
@@ -26,8 +27,8 @@ pub fn create() -> io::Result<OwnedFd> {
     Ok(epoll::create(CreateFlags::CLOEXEC)?)
 }
 
-/// Adds a member; `key` comes back when bytes arrive (or are there already), when its peer closes, and
-/// when it breaks: once for each time that something happens.
+/// Adds a member; `key` is reported when bytes arrive (or are already there), when its peer closes, and when it breaks:
+/// once for each of these events.
 ///
 /// # Errors
 /// The limit of watched descriptors is reached.
@@ -39,12 +40,12 @@ pub fn add(poller: impl AsFd, member: impl AsFd, key: u64) -> io::Result<()> {
 /// Removes a member. Closing it does the same.
 ///
 /// # Errors
-/// It is no member.
+/// It is not a member.
 pub fn remove(poller: impl AsFd, member: impl AsFd) -> io::Result<()> {
     Ok(epoll::delete(poller, member)?)
 }
 
-/// Appends what happened to members, without waiting: at most [`BATCH`].
+/// Appends the events of members without waiting, at most [`BATCH`]; returns their number.
 ///
 /// # Errors
 /// None in practice.

@@ -7,15 +7,15 @@ use std::sync::Mutex;
 
 use super::check;
 
-/// Numbers that were adopted already; each may have one owner only.
+/// Numbers that were already adopted; each may have one owner only.
 static ADOPTED: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
 
-/// Takes over the open sockets whose numbers an environment variable lists in nginx's form
-/// (`3;4;`). They become close-on-exec. To be called at the start of the process, once: numbers
-/// below 3 and those adopted before are refused, since they have another owner.
+/// Takes over the open sockets whose numbers an environment variable lists in nginx's form (`3;4;`). They become
+/// close-on-exec. Call it once, at the start of the process: numbers below 3 and those adopted before are refused,
+/// since they have another owner.
 ///
 /// # Errors
-/// `InvalidInput` for a malformed list, a number twice or one that is not an open socket.
+/// `InvalidInput` for a malformed list, a repeated number or one that is not an open socket.
 pub fn env_inherited_listeners(variable: &str) -> io::Result<Vec<OwnedFd>> {
     match std::env::var(variable) {
         Ok(list) => parse_list(&list)?.into_iter().map(adopt_socket).collect(),
@@ -41,19 +41,18 @@ pub fn adopt_socket(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: F_GETFD and F_SETFD take and give integers, and change only the flag of this number.
     let flags = check(unsafe { libc::fcntl(number, libc::F_GETFD) })?;
     if flags & libc::FD_CLOEXEC != 0 {
-        // A descriptor that came through exec cannot have the flag: this one was opened by this
-        // process and has an owner.
+        // An inherited descriptor cannot have the flag: this one was opened by this process and has an owner.
         return Err(malformed());
     }
     // SAFETY: as above.
     check(unsafe { libc::fcntl(number, libc::F_SETFD, flags | libc::FD_CLOEXEC) })?;
     adopted.insert(number);
-    // SAFETY: the number is open, it lacked close-on-exec, which everything that this program
-    // opens has, so it was inherited, and the set above says that nobody adopted it before.
+    // SAFETY: the number is open, it lacked close-on-exec, which everything that this program opens has, so it was
+    // inherited, and by the set above it was not adopted before.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// The list in nginx's form for the environment of the next process.
+/// Formats the list in nginx's form for the environment of the next process.
 pub fn format_list(numbers: &[RawFd]) -> String {
     numbers.iter().map(|number| format!("{number};")).collect()
 }

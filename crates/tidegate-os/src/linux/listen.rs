@@ -67,14 +67,14 @@ pub fn apply_listen_options(fd: impl AsFd, options: &ListenOptions) -> io::Resul
         let length = i32::try_from(length).unwrap_or(i32::MAX);
         set_option(fd, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, length)?;
     }
-    // Seconds that the kernel holds a connection without data back; 0 switches it off again.
+    // Seconds for which the kernel holds a connection without data back; 0 turns it off.
     let deferred = i32::from(options.deferred);
     set_option(fd, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, deferred)?;
     sockets::listen(&socket, options)
 }
 
-/// Takes one connection from the queue, non-blocking and close-on-exec; `None` when there is none.
-/// Connections that were given up before they were accepted are skipped.
+/// Accepts one connection, non-blocking and close-on-exec; `None` when the queue is empty. Connections that were given
+/// up before they were accepted are skipped.
 ///
 /// # Errors
 /// EMFILE, ENFILE, ENOBUFS and ENOMEM: the caller should wait before it tries again.
@@ -93,7 +93,7 @@ pub fn accept_nonblocking(fd: impl AsFd) -> io::Result<Option<Acceptance>> {
     }
 }
 
-/// Whether a connection waits in the queue. Takes none and does not wait.
+/// Whether a connection is in the queue. Accepts none and does not wait.
 ///
 /// # Errors
 /// Those of poll.

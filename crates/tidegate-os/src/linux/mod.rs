@@ -29,13 +29,13 @@ mod tests;
 
 use std::io;
 
-/// What is an open file, and what is a socket: one kind of thing here.
+/// The traits of open files and of sockets: one kind of object on this system.
 pub use std::os::fd::{
     AsFd as AsFile, AsFd as AsSocket, BorrowedFd as BorrowedFile, BorrowedFd as BorrowedSocket,
     OwnedFd as OwnedSocket,
 };
 
-/// Turns the result of a C call (`-1` and `errno`) into a `Result`.
+/// Converts the result of a C call (`-1` and `errno`) into a `Result`.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

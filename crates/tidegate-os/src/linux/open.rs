@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::types::Stat;
 
-/// Whether an open file keeps its name from being given to another one.
+/// Whether an open file keeps its name from being given to another file.
 pub const HOLDS_NAME: bool = false;
 
 mod links;
@@ -23,8 +23,8 @@ pub(super) use links::open_checking_links_by;
 /// Set once the kernel (before 5.12) or a sandbox refused RESOLVE_CACHED.
 static NO_CACHED: AtomicBool = AtomicBool::new(false);
 
-/// Opens a file for reading by its whole path, following links to anywhere, without waiting for
-/// the other side of a FIFO: for names that the configuration gives.
+/// Opens a file for reading by its full path, following links to anywhere, without waiting for the other side of a
+/// FIFO: for names in the configuration.
 ///
 /// # Errors
 /// Those of open.
@@ -32,7 +32,7 @@ pub fn open_nonblock(path: &Path) -> io::Result<File> {
     Ok(super::retry(|| rustix::fs::open(path, READ, Mode::empty()))?.into())
 }
 
-/// Opens a file for reading under its own name. Here every name is a file's own.
+/// Opens a file for reading under its own name. On this system every name is a file's own.
 ///
 /// # Errors
 /// As [`open_nonblock`].
@@ -41,30 +41,30 @@ pub fn open_own(path: &Path, _from: usize) -> io::Result<File> {
     open_nonblock(path)
 }
 
-/// Whether the kernel has all names of a path in memory, also one that does not exist, so that asking for it waits
-/// for no disk (RESOLVE_CACHED, Linux 5.12). Where the kernel cannot tell, it is taken to have them.
+/// Whether the kernel has all names of a path in memory, even of one that does not exist, so that a lookup waits for no
+/// disk (RESOLVE_CACHED, Linux 5.12). Where the kernel cannot report that, it is taken to have them.
 pub fn is_remembered(path: &Path) -> bool {
     open_remembered(path).err() != Some(Errno::AGAIN)
 }
 
-/// As [`stat_own`], but nothing where [`is_remembered`] does not hold.
+/// As [`stat_own`], but returns `None` where [`is_remembered`] is false.
 pub fn stat_at_once(path: &Path, from: usize) -> Option<io::Result<Stat>> {
     match open_remembered(path) {
         Ok(found) => Some(super::file::fstat(found)),
         Err(Errno::AGAIN) => None,
         Err(Errno::NOENT) => Some(Err(Errno::NOENT.into())),
-        // It may be a descriptor that there was not.
+        // It may be a failure for want of descriptors.
         Err(_) => Some(stat_own(path, from)),
     }
 }
 
-/// Opens a file for appending, if it is there and the kernel has all names of its path in memory: no disk is waited
-/// for, nor the reader of a FIFO.
+/// Opens an existing file for appending, if the kernel has all names of its path in memory: it waits neither for a disk
+/// nor for the reader of a FIFO.
 pub fn append_at_once(path: &Path) -> Option<File> {
     open_cached(path, APPEND).ok().map(File::from)
 }
 
-/// Opens a path for being described, by names in memory alone: else AGAIN, or NOSYS where the kernel cannot tell.
+/// Opens a path for being described, by names in memory alone: else AGAIN, or NOSYS where the kernel cannot do that.
 fn open_remembered(path: &Path) -> Result<OwnedFd, Errno> {
     open_cached(path, OFlags::PATH | OFlags::CLOEXEC)
 }
@@ -79,7 +79,7 @@ fn open_cached(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     };
     let is_refusal = |error| matches!(error, Errno::NOSYS | Errno::INVAL | Errno::PERM);
     let found = look(path, flags);
-    // It may also be the path that is invalid.
+    // The path may be invalid instead.
     if found.as_ref().is_err_and(|error| is_refusal(*error))
         && look(Path::new("/"), OFlags::PATH).is_err_and(is_refusal)
     {
@@ -88,7 +88,7 @@ fn open_cached(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     found
 }
 
-/// Describes what is at a path, links followed, under its own name.
+/// Describes the object at a path, links followed, under its own name.
 ///
 /// # Errors
 /// Absent, no permission.

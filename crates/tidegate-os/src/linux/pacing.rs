@@ -1,6 +1,7 @@
-//! Connections that do not leave the machine need no pacing. Where the system's congestion control is BBR,
-//! each would be paced by timers, for a path that has no queue: at 100 KiB an answer that costs the sender
-//! 40 % of its CPU time.
+//! Connections within the machine need no pacing.
+//!
+//! Where the system's congestion control is BBR, each would be paced by timers, for a path that has no queue: for
+//! responses of 100 KiB that costs the sender 40 % of its CPU time.
 
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -9,10 +10,10 @@ use std::sync::OnceLock;
 use socket2::SockRef;
 
 const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
-/// What is always there and allowed to everybody, and has no pacing of its own.
+/// A congestion control that always exists, is allowed to every user, and has no pacing.
 const WITHOUT: &[u8] = b"reno";
 
-/// Takes the pacing from a connection that is made or was accepted, if both its ends are on this machine.
+/// Turns pacing off for a connection that is being made or was accepted, if both its ends are on this machine.
 pub fn spare_if_local(socket: impl AsFd, peer: IpAddr, local: Option<IpAddr>) {
     if is_local(peer, local) {
         spare(socket);
@@ -23,7 +24,8 @@ fn is_local(peer: IpAddr, local: Option<IpAddr>) -> bool {
     peer.to_canonical().is_loopback() || local == Some(peer)
 }
 
-/// Takes the pacing from a TCP socket; from a listening one for all that will be accepted from it. A system without pacing is left alone, and so is a socket that refuses.
+/// Turns pacing off for a TCP socket; for a listening one, for all connections accepted from it. A system without
+/// pacing is left alone, and so is a socket that refuses.
 pub fn spare(socket: impl AsFd) {
     if default_paces() {
         let _ = SockRef::from(&socket.as_fd()).set_tcp_congestion(WITHOUT);

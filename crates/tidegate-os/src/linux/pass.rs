@@ -1,10 +1,10 @@
-//! Messages with open descriptors over a Unix stream pair: how the master hands listeners, logs
-//! and configuration to the worker.
+//! Messages with open descriptors over a Unix stream pair: the master passes listeners, logs and configuration to the
+//! worker.
 //!
-//! A message is: length of the text (4 bytes, little endian), number of descriptors (4 bytes), one
-//! filler byte per batch of descriptors, which carries them, then the text. So neither the size of
-//! a datagram nor the kernel's limit of 253 descriptors per call bounds a message. The calls wait
-//! until the message is complete, also on a non-blocking socket.
+//! A message is: length of the text (4 bytes, little endian), number of descriptors (4 bytes), one filler byte per
+//! batch of descriptors, which carries them, then the text. So neither the size of a datagram nor the kernel's limit of
+//! 253 descriptors per call bounds a message. The calls wait until the message is complete, also on a non-blocking
+//! socket.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -26,7 +26,7 @@ const MAX_DESCRIPTORS: usize = 16 * 1024;
 /// Sends one message. The descriptors stay open on this side.
 ///
 /// # Errors
-/// The peer is gone (`BrokenPipe`), or the message exceeds the framing (4 GiB, 16384 descriptors).
+/// The peer has closed (`BrokenPipe`), or the message exceeds the framing (4 GiB, 16384 descriptors).
 pub fn send_with_fds(
     socket: impl AsFd,
     bytes: &[u8],
@@ -107,7 +107,7 @@ fn send_all(
     Ok(())
 }
 
-/// Fills the buffer; `false` when the stream ended before its first byte.
+/// Fills the buffer; returns `false` when the stream ended before its first byte.
 fn receive_all(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],

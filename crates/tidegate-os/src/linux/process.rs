@@ -1,4 +1,4 @@
-//! Starting, watching and signalling processes, and the limits of this one.
+//! Starting, watching and signalling processes, and the limits of this process.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -33,12 +33,12 @@ pub enum Signal {
     Kill,
 }
 
-/// Starts a program with exactly the given environment. Each listed descriptor is open in it under
-/// the given number; all others that this program opened are close-on-exec. Standard input, output
-/// and error are shared. `name` is what the program is told as its own name, `args` are those after it.
+/// Starts a program with exactly the given environment. Each listed descriptor is open in it under the given number;
+/// all others that this program opened are close-on-exec. Standard input, output and error are shared. `name` is the
+/// program's argument 0, `args` are those after it.
 ///
 /// # Errors
-/// The program cannot be executed, a number below 3 or twice, no processes or descriptors left.
+/// The program cannot be executed, a number below 3 or a repeated one, no processes or descriptors left.
 pub fn spawn(
     exe: &OsStr,
     name: &OsStr,
@@ -68,7 +68,7 @@ pub fn spawn(
     Ok(Spawned { pid: child.id() })
 }
 
-/// Collects one child that ended, if any.
+/// Collects one child that has ended, if any.
 pub fn wait_any_nohang() -> Option<(u32, ExitStatus)> {
     loop {
         match rustix::process::wait(WaitOptions::NOHANG) {
@@ -85,7 +85,7 @@ pub fn wait_any_nohang() -> Option<(u32, ExitStatus)> {
 /// Sends a signal to a process.
 ///
 /// # Errors
-/// No such process (ESRCH), or not ours (`PermissionDenied`).
+/// No such process (ESRCH), or no permission (`PermissionDenied`).
 pub fn kill(pid: u32, signal: Signal) -> io::Result<()> {
     let signal = match signal {
         Signal::Hangup => RawSignal::HUP,
@@ -106,7 +106,7 @@ pub fn exists(pid: u32) -> bool {
     !matches!(rustix::process::test_kill_process(pid), Err(Errno::SRCH))
 }
 
-/// Number of threads of this process, from which it follows whether a fork is safe.
+/// Returns the number of threads of this process, which decides whether a fork is safe.
 ///
 /// # Errors
 /// /proc is not mounted.
@@ -114,13 +114,13 @@ pub fn thread_count() -> io::Result<usize> {
     Ok(std::fs::read_dir("/proc/self/task")?.count())
 }
 
-/// Lets writes to closed peers fail with an error instead of ending the process.
+/// Makes writes to closed peers fail with an error instead of ending the process.
 pub fn ignore_sigpipe() {
     // SAFETY: SIG_IGN installs no code of ours; it can fail for invalid signal numbers only.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }
 
-/// Has signals pass that nginx's processes survive, and that would end this one: IO, ALRM, SYS.
+/// Ignores signals that nginx's processes survive, and that would end this one: IO, ALRM, SYS.
 pub fn ignore_stray_signals() {
     for signal in [libc::SIGIO, libc::SIGALRM, libc::SIGSYS] {
         // SAFETY: as in `ignore_sigpipe`.
@@ -136,7 +136,7 @@ pub fn set_nofile_limit(files: u64) -> io::Result<()> {
     set_limit(Resource::Nofile, files)
 }
 
-/// The limit of open files: what may be opened now.
+/// Returns the limit of open files: the soft limit.
 pub fn nofile_limit() -> u64 {
     rustix::process::getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
@@ -149,7 +149,7 @@ pub fn set_core_limit(bytes: u64) -> io::Result<()> {
     set_limit(Resource::Core, bytes)
 }
 
-/// Sets the scheduling priority, -20 (first) to 19 (`worker_priority`).
+/// Sets the scheduling priority, -20 (highest) to 19 (`worker_priority`).
 ///
 /// # Errors
 /// `PermissionDenied` when raising it without privilege.
@@ -166,8 +166,8 @@ pub fn set_dumpable(on: bool) -> io::Result<()> {
     Ok(rustix::process::set_dumpable_behavior(behavior)?)
 }
 
-/// Has this process and its children live on pages of the usual size (`PR_SET_THP_DISABLE`): an allocator
-/// that asks for huge ones would let a few bytes hold two megabytes. Memory that is huge already stays so.
+/// Makes this process and its children use pages of the usual size (`PR_SET_THP_DISABLE`): with huge pages a few bytes
+/// would hold two megabytes. Pages that are already huge stay so.
 ///
 /// # Errors
 /// Those of prctl: a kernel without huge pages.
@@ -175,8 +175,8 @@ pub fn use_small_pages() -> io::Result<()> {
     Ok(rustix::thread::disable_transparent_huge_pages(true)?)
 }
 
-/// Has this process receive TERM when the thread that started it ends, so that no worker survives
-/// a master that was killed. Changing the user clears it: call it afterwards.
+/// Sends TERM to this process when the thread that started it ends, so that no worker survives a master that was
+/// killed. Changing the user clears it: call it afterwards.
 ///
 /// # Errors
 /// Those of prctl.
@@ -184,7 +184,7 @@ pub fn parent_death_signal() -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(RawSignal::TERM))?)
 }
 
-/// Sets the permission bits that new files shall not have, and returns the former ones.
+/// Sets the permission bits that new files do not get, and returns the former ones.
 pub fn umask(mask: u32) -> u32 {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask & 0o777)).as_raw_mode()
 }
@@ -196,9 +196,9 @@ struct Moves {
 }
 
 impl Moves {
-    /// No copy has a target's number, so no move overwrites the source of a later one. Free
-    /// target numbers are occupied until the child stands: otherwise the pipe over which the child
-    /// reports a failed exec could get one of them and be overwritten.
+    /// Prepares the copies. No copy has a target's number, so no move overwrites the source of a later one. Free target
+    /// numbers are occupied until the child has started: otherwise the pipe through which the child reports a failed
+    /// exec could get one of them and be overwritten.
     fn prepare(inherited: &[(BorrowedFd<'_>, RawFd)]) -> io::Result<Moves> {
         let mut targets: Vec<RawFd> = inherited.iter().map(|(_, target)| *target).collect();
         targets.sort_unstable();

@@ -3,7 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
-/// The kernel moves at most this many bytes per call.
+/// The kernel moves at most this number of bytes per call.
 const MAX_LENGTH: usize = 0x7fff_f000;
 
 /// Sends up to `length` bytes of `file` from `offset` on; the file's own position is not used.

@@ -1,4 +1,4 @@
-//! Calls on an open socket: options, looks at its state, reads and writes that do not wait.
+//! Calls on an open socket: options, its state, reads and writes that do not wait.
 
 use std::io::{self, IoSlice};
 use std::mem::{MaybeUninit, size_of};
@@ -18,21 +18,21 @@ use crate::types::{ListenAddr, Peek, TcpInfo};
 /// Whether there are sockets with `unix:` addresses.
 pub const HAS_UNIX: bool = true;
 
-/// Said of `unix:` addresses where there are none.
+/// The error text for `unix:` addresses where there are none.
 pub const NO_UNIX: &str = "the unix domain sockets are not supported on this platform";
 
-/// Lends a socket.
+/// Borrows a socket.
 #[inline]
 pub fn borrow(fd: &OwnedFd) -> BorrowedFd<'_> {
     fd.as_fd()
 }
 
-/// What a socket and its duplicates have in common, as a number; 0 where the system does not tell.
+/// Returns a number that a socket and its duplicates have in common; 0 where the system has none.
 pub fn identity(fd: impl AsFd) -> u64 {
     super::file::fstat(fd).map_or(0, |stat| stat.inode)
 }
 
-/// Looks at the receive queue without taking anything from it and without waiting.
+/// Checks the receive queue without taking anything from it and without waiting.
 pub fn peek(fd: impl AsFd) -> Peek {
     let mut byte = [0_u8; 1];
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
@@ -44,13 +44,12 @@ pub fn peek(fd: impl AsFd) -> Peek {
     }
 }
 
-/// Whether an idle connection must not be used again: the peer closed it, it broke, or bytes came
-/// that nobody asked for.
+/// Whether an idle connection must not be used again: the peer closed it, it broke, or unexpected bytes arrived.
 pub fn peek_closed(fd: impl AsFd) -> bool {
     peek(fd) != Peek::Quiet
 }
 
-/// The address that the socket is bound to.
+/// Returns the address that the socket is bound to.
 ///
 /// # Errors
 /// A family that is neither IPv4, IPv6 nor Unix; an unnamed Unix socket gives an empty path.
@@ -65,7 +64,7 @@ pub fn local_addr(fd: impl AsFd) -> io::Result<ListenAddr> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "socket of an unknown address family"))
 }
 
-/// A connected pair of blocking, close-on-exec Unix stream sockets.
+/// Makes a connected pair of blocking, close-on-exec Unix stream sockets.
 ///
 /// # Errors
 /// No descriptors left.
@@ -152,7 +151,7 @@ pub fn write_vectored(fd: impl AsFd, pieces: &[IoSlice<'_>]) -> io::Result<usize
 /// Receives one datagram from a connected or bound socket, with its sender.
 ///
 /// # Errors
-/// `WouldBlock` when none waits.
+/// `WouldBlock` when no datagram waits.
 pub fn receive_from(
     fd: impl AsFd,
     buffer: &mut [u8],
@@ -186,10 +185,10 @@ pub(super) fn set_option(
     Ok(())
 }
 
-/// Writes what the send buffer takes and announces that more follows at once (MSG_MORE).
+/// Writes as much as the send buffer takes and announces that more follows at once (MSG_MORE).
 ///
 /// # Errors
-/// `WouldBlock` when the buffer is full, else the connection's.
+/// `WouldBlock` when the buffer is full, else the connection's error.
 pub fn write_more(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
     let flags = rustix::net::SendFlags::MORE | rustix::net::SendFlags::NOSIGNAL;
     Ok(rustix::net::send(fd.as_fd(), bytes, flags)?)

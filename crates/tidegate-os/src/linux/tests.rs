@@ -35,7 +35,8 @@ fn a_thread_can_be_pinned_and_stand_back() {
     assert!(affinity::cpu_count_online() >= 1);
 }
 
-/// What such a look tells. The kernel may break one off while others rename or mount, as the test beside this one.
+/// Repeats a lookup until it has a result. The kernel may break one off while others rename or mount, as the test
+/// beside this one does.
 fn undisturbed<T>(look: impl Fn() -> Option<T>) -> T {
     let looks = std::iter::repeat_with(look).inspect(|_| std::thread::yield_now());
     looks.take(10_000).flatten().next().expect("one of so many looks is not disturbed")
@@ -85,7 +86,7 @@ fn clocks_agree() {
     assert!(coarse <= exact);
     let system = std::time::SystemTime::now();
     let since = system.duration_since(std::time::UNIX_EPOCH).unwrap();
-    // Coarse time lies behind by a timer tick at most; a day is far beyond any doubt.
+    // Coarse time is at most a timer tick behind; a day is beyond any doubt.
     assert!(since.abs_diff(time::clock_realtime_coarse()) < Duration::from_secs(86_400));
     assert!(time::local_utc_offset(0).unsigned_abs() <= 15 * 3600);
 }
@@ -133,7 +134,7 @@ fn lists_of_inherited_sockets() {
 #[test]
 fn only_inherited_sockets_are_adopted() {
     use std::os::fd::AsRawFd;
-    // Ours have an owner, which their close-on-exec flag tells.
+    // Descriptors of this process have an owner, which their close-on-exec flag shows.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(inherit::adopt_socket(listener.as_raw_fd()).is_err());
     assert!(inherit::adopt_socket(0).is_err());

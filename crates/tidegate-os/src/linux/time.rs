@@ -6,24 +6,24 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Time since 1970, a few milliseconds behind at most (one timer tick), without a system call.
+/// Returns the time since 1970, at most one timer tick (a few milliseconds) behind, without a system call.
 pub fn clock_realtime_coarse() -> Duration {
     duration(clock_gettime(ClockId::RealtimeCoarse))
 }
 
-/// Time since some start that never jumps, as fresh as [`clock_realtime_coarse`]. The start is the
-/// one of [`clock_monotonic`].
+/// Returns the time since an arbitrary start, which never jumps, as precise as [`clock_realtime_coarse`]. The start is
+/// that of [`clock_monotonic`].
 pub fn clock_monotonic_coarse() -> Duration {
     duration(clock_gettime(ClockId::MonotonicCoarse))
 }
 
-/// Time since some start that never jumps, exact: the clock under `std::time::Instant`.
+/// Returns the exact time since an arbitrary start, which never jumps: the clock under `std::time::Instant`.
 pub fn clock_monotonic() -> Duration {
     duration(clock_gettime(ClockId::Monotonic))
 }
 
-/// Seconds east of Greenwich that local clocks (TZ, /etc/localtime) show at a Unix time; 0 where
-/// that cannot be told.
+/// Returns the offset of local clocks (TZ, /etc/localtime) at a Unix time, in seconds east of Greenwich; 0 where that
+/// is unknown.
 pub fn local_utc_offset(unix_seconds: i64) -> i32 {
     let time: libc::time_t = unix_seconds;
     let mut parts = MaybeUninit::<libc::tm>::zeroed();
@@ -39,7 +39,7 @@ pub fn local_utc_offset(unix_seconds: i64) -> i32 {
     i32::try_from(parts.tm_gmtoff).unwrap_or(0)
 }
 
-/// Name of the local time zone at a Unix time (`CET`); empty where that cannot be told.
+/// Returns the name of the local time zone at a Unix time (`CET`); empty where that is unknown.
 pub fn local_zone_name(unix_seconds: i64) -> String {
     let time: libc::time_t = unix_seconds;
     let mut parts = MaybeUninit::<libc::tm>::zeroed();

@@ -1,9 +1,8 @@
-//! What `ps` shows as the command line of this process: `nginx: master process …`, `nginx: worker process`.
-//! The short name beside it (`comm`: what `pidof`, `pgrep -x` and `start-stop-daemon --name` look for) stays
-//! that of the program.
+//! The command line that `ps` shows for this process: `nginx: master process …`, `nginx: worker process`. The short
+//! name beside it (`comm`: what `pidof`, `pgrep -x` and `start-stop-daemon --name` compare) stays that of the program.
 //!
-//! The kernel reads the command line from the memory that holds the program's arguments. What lies behind them,
-//! the environment, is moved away first, so that a title may be longer than the command line was.
+//! The kernel reads the command line from the memory that holds the program's arguments. The environment, which follows
+//! them, is moved away first, so that a title may be longer than the command line was.
 
 use std::ffi::CString;
 use std::io;
@@ -11,12 +10,12 @@ use std::sync::{Mutex, PoisonError};
 
 use super::process;
 
-/// Where a title may be written once that has been found out: address and length of the arguments and
-/// environment. Who writes holds the lock.
+/// Where a title may be written, once that is known: address and length of the arguments and environment. The writer
+/// holds the lock.
 static AREA: Mutex<Option<(usize, usize)>> = Mutex::new(None);
 
-/// Sets the title as far as possible: for the first time only while the process has a single thread.
-/// Arguments must have been read before: `std::env::args` is meaningless afterwards.
+/// Sets the title as far as possible: the first time only while the process has a single thread. Read the arguments
+/// before: `std::env::args` is meaningless afterwards.
 pub fn set_process_title(title: &str) {
     let mut area = AREA.lock().unwrap_or_else(PoisonError::into_inner);
     if area.is_none() && process::thread_count().is_ok_and(|threads| threads == 1) {
@@ -27,7 +26,7 @@ pub fn set_process_title(title: &str) {
     }
 }
 
-/// The short name of this process, which the kernel takes from the file that was executed (15 bytes).
+/// Returns the short name of this process, which the kernel takes from the executed file (at most 15 bytes).
 ///
 /// # Errors
 /// /proc is not mounted.
@@ -35,7 +34,7 @@ pub fn short_name() -> io::Result<String> {
     Ok(std::fs::read_to_string("/proc/self/comm")?.trim_end_matches('\n').to_owned())
 }
 
-/// Sets the short name; to be called on the first thread, whose name it is.
+/// Sets the short name, at most 15 bytes. Call it on the first thread, whose name it is.
 pub fn set_short_name(name: &str) {
     let end = name.floor_char_boundary(15);
     if let Ok(short) = CString::new(&name[..end]) {
@@ -52,9 +51,9 @@ fn claim_area() -> io::Result<(usize, usize)> {
     if environment_start != arguments_end {
         return Ok((arguments_start, arguments_end - arguments_start));
     }
-    // SAFETY: the caller checked that this is the only thread, so nobody reads or changes
-    // `environ` meanwhile. The array is terminated by a null pointer and its entries are strings
-    // that end with NUL; each is replaced by an equal one that is never freed.
+    // SAFETY: the caller checked that this is the only thread, so no other one reads or changes `environ` meanwhile.
+    // The array is terminated by a null pointer and its entries are strings that end with NUL; each is replaced by an
+    // equal one that is never freed.
     unsafe {
         let mut entry = environ;
         while !entry.is_null() && !(*entry).is_null() {
@@ -92,7 +91,7 @@ pub(super) struct Area {
     pub(super) environment_end: usize,
 }
 
-/// Fields 48 to 51 of proc_pid_stat(5).
+/// Parses fields 48 to 51 of proc_pid_stat(5).
 pub(super) fn parse_area(stat: &str) -> Option<Area> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_ascii_whitespace().skip(45).map(str::parse::<usize>);

@@ -11,10 +11,10 @@ use rustix::event::{Timespec, epoll};
 use rustix::fs::inotify;
 use rustix::io::Errno;
 
-/// What to be told of.
+/// The kinds of events to report.
 pub use rustix::fs::inotify::WatchFlags;
 
-/// What happened.
+/// The kinds of an event.
 pub use rustix::fs::inotify::ReadFlags;
 
 /// A set of watched paths. Its descriptor becomes readable when events wait.
@@ -26,9 +26,9 @@ pub struct Watcher {
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The number that [`Watcher::add`] gave; -1 when the queue overflowed and events were lost.
+    /// The number that [`Watcher::add`] returned; -1 when the queue overflowed and events were lost.
     pub watch: i32,
-    /// What happened.
+    /// The kinds of the event.
     pub what: ReadFlags,
     /// The same number in both halves of a rename.
     pub cookie: u32,
@@ -37,7 +37,7 @@ pub struct Event {
 }
 
 impl Watcher {
-    /// An empty set, non-blocking and close-on-exec.
+    /// Makes an empty set, non-blocking and close-on-exec.
     ///
     /// # Errors
     /// The user's limit of inotify instances is reached (`fs.inotify.max_user_instances`).
@@ -46,7 +46,7 @@ impl Watcher {
         Ok(Watcher { fd: inotify::init(flags)? })
     }
 
-    /// Watches a path; the same object added twice yields the same number.
+    /// Watches a path and returns the watch's number; the same object added twice has one number.
     ///
     /// # Errors
     /// Absent, no permission, or `StorageFull` for the user's limit of watches.
@@ -57,12 +57,12 @@ impl Watcher {
     /// Ends a watch; an event with `ReadFlags::IGNORED` follows.
     ///
     /// # Errors
-    /// The number is no watch.
+    /// There is no watch with this number.
     pub fn remove(&self, watch: i32) -> io::Result<()> {
         Ok(inotify::remove_watch(&self.fd, watch)?)
     }
 
-    /// Takes the waiting events, at most some hundred at a time; none when the list is empty.
+    /// Takes the waiting events, at most some hundred at a time; an empty list means that there are none.
     ///
     /// # Errors
     /// Those of read.
@@ -97,25 +97,24 @@ impl AsFd for Watcher {
     }
 }
 
-/// Tells with one system call, whatever the number of watches, whether something has changed that
-/// nobody has looked at yet: events in a [`Watcher`]'s queue, or the table of mounted file systems.
+/// Detects with one system call, whatever the number of watches, whether there are changes that have not been read yet:
+/// events in a [`Watcher`]'s queue, or a changed table of mounted file systems.
 ///
-/// The kernel puts an event into the queue before the call that caused it returns, so a check made
-/// after somebody's write has ended sees it. Each thread has its own: the news of a mount is told
-/// once to each, that of an event to all until it is read.
+/// The kernel puts an event into the queue before the call that caused it returns, so a check made after a write has
+/// ended sees it. Each thread has its own value: a mount is reported once to each, an event to all until it is read.
 #[derive(Debug)]
 pub struct Pending {
     epoll: OwnedFd,
-    /// Kept open: its state is what tells of mounts. Absent where there is no `/proc`.
+    /// Kept open: its state reports mounts. Absent where there is no `/proc`.
     _mounts: Option<std::fs::File>,
 }
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// The watcher has events to read.
     pub events: bool,
-    /// A file system was mounted, moved or unmounted since this was last told.
+    /// A file system was mounted, moved or unmounted since the last report.
     pub mounts: bool,
 }
 
@@ -123,7 +122,7 @@ const EVENTS: u64 = 1;
 const MOUNTS: u64 = 2;
 
 impl Pending {
-    /// For the events of one watcher.
+    /// Makes the check for one watcher.
     ///
     /// # Errors
     /// No descriptor is left, or no memory.
@@ -139,15 +138,15 @@ impl Pending {
         Ok(Pending { epoll, _mounts: mounts })
     }
 
-    /// Looks without waiting.
+    /// Checks without waiting.
     ///
     /// # Errors
-    /// None that can be met in a working process; take one for "everything may have changed".
+    /// None in a working process; take one as "everything may have changed".
     pub fn check(&self) -> io::Result<Waiting> {
         self.wait_for(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))
     }
 
-    /// Waits until there is something.
+    /// Waits until there are changes.
     ///
     /// # Errors
     /// As [`Pending::check`].

@@ -1,13 +1,13 @@
-//! What must hold of names whatever they are; called by the fuzzers.
+//! Properties that hold for any names; called by the fuzzers.
 
 use super::{check, is_own, steps};
 
 /// A directory as a configuration writes it.
 const ROOT: &str = "C:/www";
 
-/// Takes bytes for what a request appends to a root. A model of the system drops what Windows drops and opens
-/// what then is left: if that has another name than the one asked for, one of the two checks must refuse. What
-/// both let pass must be its own name, and a plain name must pass.
+/// Appends bytes to a root as a request does. A model of the system drops what Windows drops and opens the remaining
+/// name: if that differs from the requested one, one of the two checks must refuse. A name that passes both must be its
+/// own name, and a plain name must pass.
 pub fn fuzz_names(data: &[u8]) {
     for from in [ROOT.len(), ROOT.len() + 1, 0] {
         let path = [ROOT.as_bytes(), b"/", data].concat();
@@ -42,8 +42,8 @@ pub fn fuzz_names(data: &[u8]) {
     let _ = is_own(data, from, &String::from_utf8_lossy(data));
 }
 
-/// The name of what Windows would open: streams are parts of their file, a backslash divides names, dots and
-/// spaces at the end are dropped, `.` and `..` go nowhere and up, cases are one (the stored one is the lower).
+/// Returns the name that Windows would open: streams are parts of their file, a backslash divides names, dots and
+/// spaces at the end are dropped, `.` stays and `..` goes up, cases are equal (the stored one is lower case).
 fn opened_by_model(names: &[u8]) -> String {
     let text = String::from_utf8_lossy(names);
     let mut way: Vec<String> = Vec::new();

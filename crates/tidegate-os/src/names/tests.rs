@@ -1,4 +1,4 @@
-//! Tables of names and what becomes of them.
+//! Tables of names and their verdicts.
 
 use super::*;
 
@@ -142,11 +142,11 @@ fn begins_of_paths() {
     ] {
         assert_eq!(check(path.as_bytes(), 0), Err(Refusal::Prefix), "{path}");
     }
-    // What the configuration writes is the administrator's.
+    // The part that the configuration writes is the administrator's choice.
     for (path, from) in [("//server/share/a", 14), ("C:/PROGRA~1/con/a", 15), ("C:\\www/a", 6)] {
         assert_eq!(check(path.as_bytes(), from), Ok(()), "{path}");
     }
-    // Where it ends within a name, the whole of that is looked at.
+    // Where it ends within a name, that whole name is checked.
     assert_eq!(check(b"C:/www/con", 8), Err(Refusal::Device));
     assert_eq!(check(b"C:/www/file::$DATA", 11), Err(Refusal::Stream));
     assert_eq!(check(b"relative/x", 3), Err(Refusal::Prefix));
@@ -159,7 +159,7 @@ fn own_names() {
         ("C:/www/a/", 6, r"\\?\C:\www\a", true),
         ("C:/www/", 6, r"\\?\C:\www", true),
         ("C:/www", 6, r"\\?\C:\www", true),
-        // Another spelling of the root is the administrator's.
+        // Another spelling of the root is the administrator's choice.
         ("C:/WWW/a", 6, r"\\?\C:\www\a", true),
         ("C:/link/a", 7, r"\\?\D:\data\a", true),
         ("C:/www/A/file.txt", 6, r"\\?\C:\www\a\file.txt", false),

@@ -1,4 +1,4 @@
-//! Which processors a thread runs on: `worker_cpu_affinity`.
+//! The processors that a thread runs on: `worker_cpu_affinity`.
 
 use std::io;
 use std::num::NonZeroUsize;
@@ -7,7 +7,7 @@ use windows_sys::Win32::System::Threading::{
     GetCurrentProcess, GetCurrentThread, GetProcessAffinityMask, SetThreadAffinityMask,
 };
 
-/// Processors that this process may use at start: what `worker_processes auto` counts.
+/// Returns the number of processors that this process may use at start: the number for `worker_processes auto`.
 pub fn cpu_count_online() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
@@ -25,7 +25,7 @@ pub fn pin_thread(mask: &[u64]) -> io::Result<()> {
     if before == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Nothing is to be done here: the system does not let a thread that wakes take a processor from its equals.
+/// Does nothing: a thread that wakes does not preempt its equals on this system.
 ///
 /// # Errors
 /// None.
@@ -33,7 +33,7 @@ pub fn stand_back() -> io::Result<()> {
     Ok(())
 }
 
-/// Nothing is done here: a thread of lower priority would get no processor at all while others are busy.
+/// Does nothing: a thread of lower priority would get no processor at all while others are busy on this system.
 ///
 /// # Errors
 /// None.
@@ -41,10 +41,10 @@ pub fn lower_priority(_steps: i32) -> io::Result<()> {
     Ok(())
 }
 
-/// Numbers of the processors that the process may run on.
+/// Returns the numbers of the processors that the process may run on.
 ///
 /// # Errors
-/// None that can be met.
+/// None in practice.
 pub fn thread_cpus() -> io::Result<Vec<usize>> {
     let (mut process, mut system) = (0_usize, 0_usize);
     // SAFETY: the pseudo handle is always valid, and both pointers are to live integers.

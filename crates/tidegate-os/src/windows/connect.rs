@@ -8,8 +8,8 @@ use super::OwnedSocket;
 use crate::sockets;
 use crate::types::{ConnectOptions, ListenAddr};
 
-/// Begins to connect. The flag tells whether the connection stands already; otherwise wait until
-/// the socket is writable and ask `socket::take_error`.
+/// Begins to connect. The flag is whether the connection is already established; otherwise wait until the socket is
+/// writable and call `socket::take_error`.
 ///
 /// # Errors
 /// No route, no local address, a Unix socket.

@@ -1,5 +1,5 @@
-//! Datagrams with the local address that they were sent to, which this system is not asked for: answers
-//! leave from the address that it chooses.
+//! Datagrams with the local address that they were sent to, which is not supported on this system: responses leave from
+//! the address that the system chooses.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,10 +15,10 @@ pub fn set_packet_info(_socket: impl AsSocket, _is_ipv6: bool) -> io::Result<()>
     Ok(())
 }
 
-/// Receives one datagram: its length and its sender.
+/// Receives one datagram: returns its length and its sender.
 ///
 /// # Errors
-/// `WouldBlock` when none waits.
+/// `WouldBlock` when no datagram waits.
 pub fn receive_with_local(
     socket: impl AsSocket,
     buffer: &mut [u8],

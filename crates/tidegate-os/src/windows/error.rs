@@ -1,18 +1,18 @@
-//! The numbers of the system's errors, as far as somebody outside asks for them.
+//! The system's error numbers that other crates compare with.
 
 use windows_sys::Win32::Foundation as code;
 
-/// A link that must not be followed.
+/// The error of a link that must not be followed.
 pub const LINK_REFUSED: i32 = code::ERROR_STOPPED_ON_SYMLINK.cast_signed();
-/// What a path that cannot be one gives, and a name that is not a file's own.
+/// The error of an invalid path, and of a name that is not a file's own.
 pub const INVALID: i32 = code::ERROR_INVALID_NAME.cast_signed();
 
-/// Errors of open and stat that mean that there is no such name, or no such directory above it.
+/// Whether an error of open or stat means that the name, or a directory above it, does not exist.
 pub fn is_missing(code: i32) -> bool {
     matches!(code.cast_unsigned(), code::ERROR_FILE_NOT_FOUND | code::ERROR_PATH_NOT_FOUND)
 }
 
-/// Errors of open and stat that mean "there is no such file", so that another may be tried.
+/// Whether an error of open or stat means "no such file", so that another file may be tried.
 pub fn is_absent(code: i32) -> bool {
     matches!(
         code.cast_unsigned(),
@@ -30,7 +30,7 @@ pub fn is_absent(code: i32) -> bool {
     )
 }
 
-/// Errors of open and stat that mean "not for you".
+/// Whether an error of open or stat means "access refused".
 pub fn is_refused(code: i32) -> bool {
     matches!(
         code.cast_unsigned(),

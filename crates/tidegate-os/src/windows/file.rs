@@ -20,16 +20,20 @@ use super::time::{EPOCH, TICKS};
 use super::{AsFile, check, open};
 use crate::types::{FileKind, Nowait, Stat};
 
-/// How a part of a file will be used: only hints, and none is taken here.
+/// How a part of a file will be used: hints, which this system ignores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Advice {
+    /// No special pattern.
     Normal,
+    /// Read from front to back.
     Sequential,
+    /// Read soon.
     WillNeed,
+    /// Not read soon.
     DontNeed,
 }
 
-/// Describes an open file. A link is one when it was opened itself.
+/// Describes an open file. A link is described as such when the link itself was opened.
 ///
 /// # Errors
 /// Those of GetFileInformationByHandle.
@@ -44,7 +48,7 @@ pub fn fstat(file: impl AsFile) -> io::Result<Stat> {
     check(unsafe { GetFileInformationByHandle(handle, &raw mut facts) })?;
     let mut times = FILE_BASIC_INFO::default();
     let length = size_of::<FILE_BASIC_INFO>() as u32;
-    // SAFETY: as above; the length is the structure's, which belongs to this class of facts.
+    // SAFETY: as above; the length is the structure's, which belongs to this information class.
     check(unsafe {
         GetFileInformationByHandleEx(handle, FileBasicInfo, (&raw mut times).cast(), length)
     })?;
@@ -75,12 +79,12 @@ fn describe(facts: &BY_HANDLE_FILE_INFORMATION, times: &FILE_BASIC_INFO) -> Stat
     }
 }
 
-/// Nanoseconds since 1970 of a time of the system.
+/// Converts a time of the system to nanoseconds since 1970.
 pub(super) fn nanos(ticks: i64) -> i128 {
     (i128::from(ticks) - i128::from(EPOCH * TICKS)) * 100
 }
 
-/// A pipe or device.
+/// Describes a pipe or device.
 fn other() -> Stat {
     Stat {
         size: 0,
@@ -100,15 +104,14 @@ fn join(high: u32, low: u32) -> u64 {
     u64::from(high) << 32 | u64::from(low)
 }
 
-/// Describes a path of the configuration's, whatever its spelling; links are not followed when `follow` is
-/// false.
+/// Describes a path of the configuration, in any spelling; links are not followed when `follow` is false.
 ///
 /// # Errors
 /// Absent, no permission.
 pub fn stat(path: &Path, follow: bool) -> io::Result<Stat> {
     let mut stat = fstat(open::handle(path, 0, follow)?)?;
     if follow && stat.kind == FileKind::Symlink {
-        // What is followed is a file or directory, though the system may keep it elsewhere.
+        // The target is a file or directory, though the system may store it elsewhere.
         stat.kind = if path.is_dir() { FileKind::Directory } else { FileKind::File };
     }
     Ok(stat)
@@ -134,7 +137,7 @@ pub fn pread(file: impl AsFile, buffer: &mut [u8], offset: u64) -> io::Result<us
     }
 }
 
-/// Reads at an offset. There is no way to ask for what is in memory only: this may wait for the disk.
+/// Reads at an offset. The system has no read of memory alone: this may wait for the disk.
 ///
 /// # Errors
 /// As [`pread`].
@@ -181,10 +184,10 @@ fn place(offset: u64) -> OVERLAPPED {
     place
 }
 
-/// A hint about a part of the file, which is not passed on.
+/// Ignores a hint about a part of the file.
 pub fn fadvise(_file: impl AsFile, _offset: u64, _length: u64, _advice: Advice) {}
 
-/// An open file cannot be made to go past the page cache here.
+/// Fails: reads of an open file cannot bypass the page cache on this system.
 ///
 /// # Errors
 /// Always `InvalidInput`.
@@ -192,7 +195,7 @@ pub fn set_direct(_file: impl AsFile) -> io::Result<()> {
     Err(io::ErrorKind::InvalidInput.into())
 }
 
-/// Bytes free for this user in the file system that holds `path` (`min_free=`).
+/// Returns the bytes free for this user in the file system that holds `path` (`min_free=`).
 ///
 /// # Errors
 /// Those of GetDiskFreeSpaceEx.
@@ -205,7 +208,7 @@ pub fn statfs_free(path: &Path) -> io::Result<u64> {
     Ok(free)
 }
 
-/// Whether watches tell of every change below a path: there are none here.
+/// Whether watches report every change below a path: there are none on this system.
 ///
 /// # Errors
 /// None.
@@ -213,7 +216,7 @@ pub fn reports_changes(_path: &Path, _directory: bool) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Permission bits have no counterpart: nothing happens.
+/// Does nothing: permission bits have no counterpart on this system.
 ///
 /// # Errors
 /// None.
@@ -221,7 +224,7 @@ pub fn set_mode(_file: &File, _mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// As [`set_mode`].
+/// Does nothing, as [`set_mode`].
 ///
 /// # Errors
 /// None.
@@ -229,12 +232,12 @@ pub fn set_path_mode(_path: &Path, _mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Permission bits for the metadata: directories may be entered, nothing is executable.
+/// Returns permission bits for the metadata: directories may be entered, nothing is executable.
 pub fn mode(metadata: &Metadata) -> u32 {
     if metadata.is_dir() { 0o755 } else { 0o644 }
 }
 
-/// Makes a directory, and with `all` those above that are missing. The mode has no counterpart.
+/// Makes a directory, and with `all` the missing ones above it. The mode has no counterpart.
 ///
 /// # Errors
 /// Those of CreateDirectory.
@@ -250,12 +253,12 @@ pub fn set_modified(path: &Path, time: SystemTime) -> io::Result<()> {
     open::handle(path, FILE_WRITE_ATTRIBUTES, true)?.set_modified(time)
 }
 
-/// Permission bits have no counterpart: the options stay.
+/// Returns the options unchanged: permission bits have no counterpart on this system.
 pub fn with_mode(options: &mut OpenOptions, _mode: u32) -> &mut OpenOptions {
     options
 }
 
-/// Copies a symbolic link, not what it leads to.
+/// Copies a symbolic link, not its target.
 ///
 /// # Errors
 /// No right to make links.

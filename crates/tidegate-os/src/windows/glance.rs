@@ -1,12 +1,12 @@
-//! A look at a name without opening it: whether what it led to is there still, and unchanged.
+//! A stamp of a path: detects without opening it whether the object at the path is still there, and unchanged.
 //!
-//! One call by the whole name (`NtQueryFullAttributesFile`) tells kind, size and times, at a cost that hardly
-//! depends on the depth, where to open a file and to ask for its name costs several times as much. It is asked
-//! for each request: it answers for what holds now, while notifications come when they come. What it cannot tell
-//! is that a directory above got another spelling, by which the old one still leads to the same file; that the
-//! directory's tree is watched for ([`super::tree`]).
+//! One call by the full name (`NtQueryFullAttributesFile`) returns kind, size and times, at a cost that hardly depends
+//! on the depth; opening a file and reading its name costs several times as much. It is made for each request, so it
+//! reflects the present state, while notifications arrive late. It does not show that a directory above got another
+//! spelling, under which the old name still leads to the same file; the directory's tree is watched for that
+//! ([`super::tree`]).
 //!
-//! Only for what is on drives of this machine: the client of a network file system keeps such answers for seconds.
+//! Only for objects on drives of this machine: the client of a network file system caches such results for seconds.
 
 use std::path::Path;
 use std::ptr::null_mut;
@@ -29,20 +29,21 @@ use super::tree::{self, Tree};
 use crate::names;
 use crate::types::{FileKind, Seen, Stat};
 
-/// What was seen at a name.
+/// The recorded state of a path.
 #[derive(Debug)]
 pub struct Glance {
     name: Name,
     facts: Facts,
-    /// Where the name has to be the file's own: the tree of its directories, and its number when it was.
+    /// Where the name has to be the file's own: the tree of its directories, and the tree's count of renames when the
+    /// name was checked.
     tree: Option<(Arc<Tree>, AtomicU64)>,
 }
 
-/// A name as the kernel takes it: `\??\C:\www\file`.
+/// A name in the kernel's form: `\??\C:\www\file`.
 #[derive(Debug)]
 struct Name(Vec<u16>);
 
-/// What one call tells. Replaced files differ in at least one time: giving a file another name is a change of it.
+/// The result of one call. Replaced files differ in at least one time: giving a file another name changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Facts {
     attributes: u32,
@@ -53,8 +54,8 @@ struct Facts {
 }
 
 impl Glance {
-    /// Remembers what is at a path, whose name has to be its own from byte `from` on: before it is opened, so
-    /// that what changes meanwhile shows. `None` for links, where nothing is, where the file system keeps no
+    /// Records the object at a path, whose name has to be its own from byte `from` on. Call it before the object is
+    /// opened, so that later changes are seen. `None` for links, where nothing exists, where the file system keeps no
     /// times of changes, and where the directories cannot be watched.
     pub fn begin(path: &Path, from: usize) -> Option<Glance> {
         let bytes = path.as_os_str().as_encoded_bytes();
@@ -65,8 +66,8 @@ impl Glance {
         is_near(path).then_some(Glance { name, facts, tree: Some((tree, names)) })
     }
 
-    /// Remembers that nothing is at a path, by the directory that would hold it: what is made in a directory changes
-    /// the directory. Above a missing directory it is that one's.
+    /// Records that nothing is at a path, by the directory that would hold it: a new entry changes its directory. If
+    /// the directory is missing as well, the one above is used.
     pub fn begin_absent(path: &Path) -> Option<Glance> {
         for directory in path.ancestors().skip(1).take(ANCESTORS_MAX) {
             let name = Name::of(directory)?;
@@ -101,13 +102,13 @@ impl Glance {
         self.tree.is_none()
     }
 
-    /// Whether its last change is older than so many nanoseconds since 1970.
+    /// Whether its last change is older than `limit`, in nanoseconds since 1970.
     pub fn is_older(&self, limit: i128) -> bool {
         let Facts { created, written, changed, .. } = self.facts;
         nanos(created.max(written).max(changed)) < limit
     }
 
-    /// Looks again.
+    /// Compares the path with the stamp.
     pub fn look(&self) -> Seen {
         #[cfg(feature = "name-rules")]
         if let Some(rule) = super::rules::chosen() {
@@ -128,7 +129,7 @@ impl Glance {
         }
     }
 
-    /// The name was found to be the file's own, after [`Seen::Renamed`] gave this number.
+    /// Confirms that the name was found to be the file's own, after [`Seen::Renamed`] returned this number.
     pub fn confirm(&self, names: u64) {
         if let Some((_, confirmed)) = &self.tree {
             confirmed.store(names, Ordering::Release);
@@ -137,7 +138,7 @@ impl Glance {
 }
 
 impl Name {
-    /// The name of a path with a drive.
+    /// Converts a path with a drive.
     fn of(path: &Path) -> Option<Name> {
         let full = full(path.to_str()?)?;
         let has_drive = names::is_drive_path(String::from_utf16_lossy(&full).as_bytes());
@@ -171,7 +172,7 @@ impl Name {
         })
     }
 
-    /// The name without the kernel's prefix, ended by a zero unit.
+    /// Returns the name without the kernel's prefix, ended by a zero unit.
     #[cfg(feature = "name-rules")]
     fn shown(&self) -> Vec<u16> {
         self.0.iter().skip(PREFIX.len()).copied().chain([0]).collect()
@@ -179,7 +180,7 @@ impl Name {
 }
 
 impl Facts {
-    /// Whether they tell of every change. Links are told of themselves, not of what they lead to.
+    /// Whether they show every change. For a link they describe the link, not its target.
     fn is_told(&self) -> bool {
         self.changed != 0 && self.attributes & FILE_ATTRIBUTE_REPARSE_POINT == 0
     }
@@ -189,7 +190,7 @@ impl Facts {
     }
 }
 
-/// Whether what a path leads to, through whatever links, is on a drive of this machine.
+/// Whether the target of a path, through any links, is on a drive of this machine.
 fn is_near(path: &Path) -> bool {
     let Ok(found) = open::handle(path, 0, true).and_then(|opened| open::final_path(&opened)) else {
         return false;
@@ -203,7 +204,7 @@ fn is_near(path: &Path) -> bool {
     })
 }
 
-/// The path from its drive on, with backslashes and without `.` and `..`.
+/// Returns the path from its drive on, with backslashes and without `.` and `..`.
 fn full(path: &str) -> Option<Vec<u16>> {
     let path = super::wide(path);
     let mut buffer = vec![0_u16; path.len() + 512];
@@ -217,5 +218,5 @@ fn full(path: &str) -> Option<Vec<u16>> {
 const PREFIX: &str = r"\??\";
 /// Units of a name: its length in bytes has 16 bits.
 const UNITS_MAX: usize = 32_000;
-/// Directories above a missing one that are asked.
+/// Most directories above a missing one that are checked.
 const ANCESTORS_MAX: usize = 128;

@@ -1,10 +1,10 @@
-//! Who has an address that is taken: not said here.
+//! The process that holds a taken address: unknown on this system.
 
 use std::net::SocketAddr;
 
 use crate::types::Transport;
 
-/// The process that listens on `address`: never known here.
+/// Returns the process that listens on `address`: always `None` on this system.
 pub fn holder(_address: SocketAddr, _transport: Transport) -> Option<(u32, String)> {
     None
 }

@@ -1,21 +1,22 @@
-//! Watching many sockets with one is not to be had here: each connection has a task.
+//! Watching many sockets with one, which is not supported on this system: each connection has a task.
 
 use std::io;
 
 use super::{AsSocket, OwnedSocket};
 
-/// Members reported by one call at most.
+/// Most members reported by one call.
 pub const BATCH: usize = 1;
 
-/// What happened to a member.
+/// An event of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyEvent {
+    /// The key that the member was added with.
     pub key: u64,
-    /// Its peer sends nothing more, or it broke: behind the bytes that it may have there is an end.
+    /// The peer sends nothing more, or the connection broke: the end follows the bytes that may be there.
     pub ended: bool,
 }
 
-/// There are none.
+/// Fails: there are no idle pollers on this system.
 ///
 /// # Errors
 /// Always `Unsupported`.
@@ -23,7 +24,7 @@ pub fn create() -> io::Result<OwnedSocket> {
     Err(super::unsupported("no polling of idle sockets"))
 }
 
-/// As [`create`].
+/// Fails as [`create`].
 ///
 /// # Errors
 /// Always `Unsupported`.
@@ -31,7 +32,7 @@ pub fn add(_poller: impl AsSocket, _member: impl AsSocket, _key: u64) -> io::Res
     create().map(drop)
 }
 
-/// As [`create`].
+/// Fails as [`create`].
 ///
 /// # Errors
 /// Always `Unsupported`.
@@ -39,7 +40,7 @@ pub fn remove(_poller: impl AsSocket, _member: impl AsSocket) -> io::Result<()> 
     create().map(drop)
 }
 
-/// As [`create`].
+/// Fails as [`create`].
 ///
 /// # Errors
 /// Always `Unsupported`.

@@ -12,8 +12,8 @@ use crate::types::{Acceptance, ListenAddr, ListenOptions, PeerAddr, Transport};
 /// Whether several sockets can listen on one address (`reuseport`). Else all threads accept from one.
 pub const HAS_REUSEPORT: bool = false;
 
-/// Opens a non-blocking socket that listens on `address`. No other program can take the address as long as it
-/// is open: SO_REUSEADDR would mean just that here, and is not set.
+/// Opens a non-blocking socket that listens on `address`. No other program can take the address as long as it is open:
+/// SO_REUSEADDR would allow that on this system, and is not set.
 ///
 /// # Errors
 /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and others of bind and setsockopt; `Unsupported` for Unix
@@ -57,8 +57,8 @@ pub fn apply_listen_options(socket: impl AsSocket, options: &ListenOptions) -> i
     sockets::listen(&socket, options)
 }
 
-/// Takes one connection from the queue, non-blocking and not inherited; `None` when there is none.
-/// Connections that were given up before they were accepted are skipped.
+/// Accepts one connection, non-blocking and not inherited; `None` when the queue is empty. Connections that were given
+/// up before they were accepted are skipped.
 ///
 /// # Errors
 /// No sockets or memory left: the caller should wait before it tries again.
@@ -83,7 +83,7 @@ pub fn accept_nonblocking(socket: impl AsSocket) -> io::Result<Option<Acceptance
     }
 }
 
-/// Whether a connection may wait in the queue: always, since nothing asks here without taking one.
+/// Whether a connection may be in the queue: always, since the system has no check without accepting.
 ///
 /// # Errors
 /// None.

@@ -1,7 +1,8 @@
 //! Windows: the same safe functions as on Linux, one file per subject.
 //!
-//! Sockets and files are two kinds of things here. What Linux alone has (passing descriptors, daemons, process
-//! titles) is absent; what has no counterpart but is asked for does nothing, and says so.
+//! Sockets and files are different kinds of objects on this system. Linux's own features (passing descriptors, daemons,
+//! process titles) are absent; a function without a counterpart that is needed does nothing, and its documentation says
+//! so.
 
 pub mod affinity;
 pub mod connect;
@@ -29,17 +30,17 @@ pub mod watch;
 
 use std::io;
 
-/// What is an open file, and what is a socket.
+/// The traits of open files and of sockets.
 pub use std::os::windows::io::{
     AsHandle as AsFile, AsSocket, BorrowedHandle as BorrowedFile, BorrowedSocket, OwnedSocket,
 };
 
-/// Turns the result of a system call (0 and `GetLastError`) into a `Result`.
+/// Converts the result of a system call (0 and `GetLastError`) into a `Result`.
 fn check(result: windows_sys::core::BOOL) -> io::Result<()> {
     if result == 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Text as the system takes it.
+/// Converts a text to the system's form: UTF-16 with a zero unit.
 fn wide(text: &str) -> Vec<u16> {
     text.encode_utf16().chain([0]).collect()
 }

@@ -1,4 +1,4 @@
-//! Opening files under their own names only: what was opened tells its name, and that is compared.
+//! Opening files under their own names only: the name of the opened file is compared with the requested one.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -17,14 +17,13 @@ use super::{error, file, path};
 use crate::names;
 use crate::types::{FileKind, Stat};
 
-/// Whether an open file keeps its name from being given to another one: then nothing is kept open that is
-/// not in use.
+/// Whether an open file keeps its name from being given to another file: then only files in use are kept open.
 pub const HOLDS_NAME: bool = true;
 
-/// Units of the longest answer that is asked for.
+/// Units of the longest name that is requested.
 const UNITS_MAX: u32 = 1 << 16;
 
-/// Opens a file for reading by a path of the configuration's, whatever its spelling.
+/// Opens a file for reading by a path of the configuration, in any spelling.
 ///
 /// # Errors
 /// Those of CreateFile.
@@ -32,7 +31,7 @@ pub fn open_nonblock(path: &Path) -> io::Result<File> {
     handle(path, GENERIC_READ, true)
 }
 
-/// Whether the system has all names of a path in memory: it does not tell.
+/// Whether the system has all names of a path in memory: always `true`, since the system does not report it.
 pub fn is_remembered(_path: &Path) -> bool {
     true
 }
@@ -42,7 +41,7 @@ pub fn stat_at_once(path: &Path, from: usize) -> Option<io::Result<Stat>> {
     Some(stat_own(path, from))
 }
 
-/// Opens a file for appending if no disk has to be waited for: the system does not tell.
+/// Opens a file for appending if no disk has to be waited for: always `None`, since the system does not report that.
 pub fn append_at_once(_path: &Path) -> Option<File> {
     None
 }
@@ -55,7 +54,7 @@ pub fn open_own(path: &Path, from: usize) -> io::Result<File> {
     own(path, from, GENERIC_READ, true)
 }
 
-/// Describes what is at a path, as [`open_own`].
+/// Describes the object at a path, as [`open_own`].
 ///
 /// # Errors
 /// As [`open_own`].
@@ -63,7 +62,7 @@ pub fn stat_own(path: &Path, from: usize) -> io::Result<Stat> {
     followed(own(path, from, 0, true)?)
 }
 
-/// What was reached through links is no link itself, whatever else the file system marks so.
+/// Describes the target of links as no link itself, whatever else the file system marks as one.
 fn followed(opened: File) -> io::Result<Stat> {
     let mut stat = file::fstat(&opened)?;
     if stat.kind == FileKind::Symlink {
@@ -72,8 +71,8 @@ fn followed(opened: File) -> io::Result<Stat> {
     Ok(stat)
 }
 
-/// Opens a path for reading where links below `from` bytes of it are refused. The owners of links are not
-/// compared here: `same_owner` refuses all as well.
+/// Opens a path for reading where links below `from` bytes of it are refused. The owners of links are not compared on
+/// this system: `same_owner` refuses all links as well.
 ///
 /// # Errors
 /// `ERROR_STOPPED_ON_SYMLINK` for a link, else as [`open_own`].
@@ -90,7 +89,7 @@ pub fn open_checking_links(
     if file::fstat(&opened)?.kind == FileKind::Symlink {
         return Err(refused());
     }
-    // The names are the file's own; where the way to them begins, it must end without turning off.
+    // The names are the file's own; where they begin, the path must lead there without a link.
     let found = final_path(&opened)?;
     let mut expected = match names::steps(bytes, from).next() {
         None => return Ok(opened),
@@ -137,8 +136,8 @@ fn check_names(path: &[u8], from: usize) -> io::Result<()> {
     names::check(path, from).map_err(|_| invalid())
 }
 
-/// Compares the name of what was opened with the one asked for. Where a link was on the way, each name is
-/// looked at by itself.
+/// Compares the name of the opened file with the requested one. Where a link was on the way, each name is checked by
+/// itself.
 fn compare(opened: &File, path: &[u8], from: usize) -> io::Result<()> {
     if names::is_own(path, from, &final_path(opened)?) {
         return Ok(());
@@ -156,7 +155,7 @@ fn invalid() -> io::Error {
     io::Error::from_raw_os_error(error::INVALID)
 }
 
-/// Opens a file or directory, which others may read, write, rename and delete meanwhile. Without access it can
+/// Opens a file or directory, which other programs may read, write, rename and delete meanwhile. Without access it can
 /// only be described.
 pub(super) fn handle(path: &Path, access: u32, follow: bool) -> io::Result<File> {
     let link = if follow { 0 } else { FILE_FLAG_OPEN_REPARSE_POINT };
@@ -167,7 +166,7 @@ pub(super) fn handle(path: &Path, access: u32, follow: bool) -> io::Result<File>
         .open(path)
 }
 
-/// The name of what is open, with all links followed and all names in full (`\\?\C:\www\file`).
+/// Returns the name of an open file, with all links followed and all names in full (`\\?\C:\www\file`).
 pub(super) fn final_path(opened: &File) -> io::Result<String> {
     let handle = opened.as_raw_handle();
     let flags = FILE_NAME_NORMALIZED | VOLUME_NAME_DOS;

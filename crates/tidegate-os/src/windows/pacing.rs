@@ -1,8 +1,8 @@
-//! Windows has no congestion control that a connection could choose: nothing to be spared.
+//! Pacing of connections: Windows has no congestion control that a connection could choose.
 
 use std::net::IpAddr;
 
 use super::AsSocket;
 
-/// Nothing.
+/// Does nothing.
 pub fn spare_if_local(_socket: impl AsSocket, _peer: IpAddr, _local: Option<IpAddr>) {}

@@ -1,4 +1,4 @@
-//! Paths and bytes: UTF-8 here.
+//! Paths and bytes: UTF-8 on this system.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,43 +8,43 @@ use windows_sys::Win32::Storage::FileSystem::GetShortPathNameW;
 
 use crate::names;
 
-/// Whether a file may be named in other ways than by its own name, so that the name of what was opened is
-/// compared with the one asked for.
+/// Whether a file may have other names than its own, so that the name of an opened file is compared with the requested
+/// one.
 pub const HAS_ALIASES: bool = true;
 
-/// No file has this name, and the standard library refuses it.
+/// A name that no file has: the standard library refuses it.
 const NOBODY: &str = "\0";
 
-/// Bytes as a path. Those that are not UTF-8 become a path that nothing has.
+/// Converts bytes to a path. Bytes that are not UTF-8 become a path that no file has.
 pub fn of(bytes: &[u8]) -> &Path {
     Path::new(std::str::from_utf8(bytes).unwrap_or(NOBODY))
 }
 
-/// Bytes as a path of its own; see [`of`].
+/// Converts bytes to an owned path; see [`of`].
 pub fn of_vec(bytes: Vec<u8>) -> PathBuf {
     OsString::from(String::from_utf8(bytes).unwrap_or_else(|_| NOBODY.to_owned())).into()
 }
 
-/// Whether a path of the configuration names its place without the prefix: `C:/…`, `/…`, `//server/…`.
+/// Whether a path of the configuration is absolute, so that it does not get the prefix: `C:/…`, `/…`, `//server/…`.
 pub fn is_absolute(path: &[u8]) -> bool {
     path.starts_with(b"/") || path.starts_with(b"\\") || names::is_drive_path(path)
 }
 
-/// A path as a configuration writes it: with slashes.
+/// Returns a path as a configuration writes it: with slashes.
 pub fn as_written(path: &[u8]) -> Vec<u8> {
     path.iter().map(|byte| if *byte == b'\\' { b'/' } else { *byte }).collect()
 }
 
-/// Whether a name may be used for a file to be made, from its byte `from` on: no device or stream, and nothing
-/// on the way that has another name than the one asked for.
+/// Checks whether a name may be used for a new file, from its byte `from` on: no device or stream, and no directory on
+/// the way under another name than its own.
 ///
 /// # Errors
-/// `ERROR_INVALID_NAME` for what may not be used.
+/// `ERROR_INVALID_NAME` if it may not be used.
 pub fn check(path: &Path, from: usize) -> io::Result<()> {
     super::open::check_own(path, from)
 }
 
-/// The path with all links followed.
+/// Returns the path with all links followed.
 ///
 /// # Errors
 /// Absent, no permission.
@@ -55,7 +55,7 @@ pub fn real(path: &Path) -> io::Result<PathBuf> {
     Ok(of_vec(as_written(bare.unwrap_or(&text).as_bytes())))
 }
 
-/// The path with short names (8.3) where there are such: for tests that no file answers to them.
+/// Returns the path with short names (8.3) where they exist: for tests that no file is served under them.
 ///
 /// # Errors
 /// Absent.

@@ -1,8 +1,8 @@
-//! Names that the system gives to things.
+//! Constants of the system.
 
-/// Where nothing is kept.
+/// The null device.
 pub const NULL: &str = "NUL";
 /// Whether the kernel has settings that can be read.
 pub const HAS_KERNEL_SETTINGS: bool = false;
-/// What `events` says of the loop.
+/// The event method, as `events { use …; }` names it.
 pub const EVENT_METHOD: &str = "iocp";

@@ -1,4 +1,4 @@
-//! Orders between processes (`-s`) as named events, and the limits of this process.
+//! Signals between processes (`-s`) as named events, and the limits of this process.
 
 use std::io;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
@@ -22,8 +22,8 @@ pub enum Signal {
     User1,
 }
 
-/// The signals that can be sent, with the names of their events before the process's number; the names are
-/// those of nginx for Windows.
+/// The signals that can be sent, with the names of their events before the process id; the names are those of nginx for
+/// Windows.
 const SIGNALS: [(Signal, &str); 4] = [
     (Signal::Terminate, "Global\\ngx_stop_"),
     (Signal::Quit, "Global\\ngx_quit_"),
@@ -31,15 +31,15 @@ const SIGNALS: [(Signal, &str); 4] = [
     (Signal::User1, "Global\\ngx_reopen_"),
 ];
 
-/// The events by which this process is sent signals. Who may not open them cannot send any: by default that
-/// is everybody but this user and administrators.
+/// The events by which this process receives signals. Only users who may open them can send signals: by default this
+/// user and administrators.
 #[derive(Debug)]
 pub struct SignalEvents {
     events: [OwnedHandle; SIGNALS.len()],
 }
 
 impl SignalEvents {
-    /// Makes them.
+    /// Makes the events.
     ///
     /// # Errors
     /// Another user has made such an event.
@@ -56,10 +56,10 @@ impl SignalEvents {
         Ok(SignalEvents { events: [make(stop)?, make(quit)?, make(reload)?, make(reopen)?] })
     }
 
-    /// Waits for one. Equal ones that come before the first is taken count once.
+    /// Waits for a signal. Equal ones that arrive before the first is taken count once.
     ///
     /// # Errors
-    /// None that can be met.
+    /// None in practice.
     pub fn wait(&self) -> io::Result<Signal> {
         let handles = self.events.each_ref().map(AsRawHandle::as_raw_handle);
         // SAFETY: the handles are open as long as `self`, and their number is given.
@@ -73,10 +73,10 @@ impl SignalEvents {
     }
 }
 
-/// Sends a signal to a process of ours.
+/// Sends a signal to a process of this program.
 ///
 /// # Errors
-/// No such process (`NotFound`), or not ours (`PermissionDenied`).
+/// No such process (`NotFound`), or no permission (`PermissionDenied`).
 pub fn kill(pid: u32, signal: Signal) -> io::Result<()> {
     let name = SIGNALS.iter().find(|(known, _)| *known == signal).map(|(_, name)| *name);
     let name = super::wide(&format!("{}{pid}", name.unwrap_or_default()));
@@ -92,10 +92,10 @@ pub fn exists(pid: u32) -> bool {
     own(unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) }).is_ok()
 }
 
-/// There is no such signal.
+/// Does nothing: there is no such signal on this system.
 pub fn ignore_sigpipe() {}
 
-/// Huge pages have to be asked for here, and nobody does.
+/// Does nothing: huge pages are used only on request, which this program never makes.
 ///
 /// # Errors
 /// None.
@@ -103,7 +103,7 @@ pub fn use_small_pages() -> io::Result<()> {
     Ok(())
 }
 
-/// The limit of open files: memory is the only one.
+/// Returns the limit of open files: memory is the only limit on this system.
 pub fn nofile_limit() -> u64 {
     1 << 24
 }
@@ -112,6 +112,6 @@ fn own(handle: HANDLE) -> io::Result<OwnedHandle> {
     if handle.is_null() {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the call that made the handle has succeeded, and nobody else has it.
+    // SAFETY: the call that made the handle has succeeded, and the handle has no other owner.
     Ok(unsafe { OwnedHandle::from_raw_handle(handle) })
 }

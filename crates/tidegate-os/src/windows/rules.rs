@@ -1,7 +1,7 @@
-//! How names of files were checked elsewhere, for comparison: only in a program built for that (`name-rules`).
+//! Other checks of file names, for comparison: only in a program built with the feature `name-rules`.
 //!
-//! Neither is sound, or neither is cheap. `TIDEGATE_NAMES=long` asks the system for the long name of the whole
-//! path for each request, which asks each directory; `tilde` does so only for paths with a `~` in them.
+//! Neither is both sound and cheap. `TIDEGATE_NAMES=long` requests the long name of the whole path from the system for
+//! each request, which reads each directory; `tilde` does so only for paths with a `~` in them.
 
 use std::fs::File;
 use std::io;
@@ -10,14 +10,16 @@ use std::sync::OnceLock;
 
 use windows_sys::Win32::Storage::FileSystem::GetLongPathNameW;
 
-/// One of the other ways.
+/// One of the other checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
+    /// `long`: the long name of every path is compared.
     Long,
+    /// `tilde`: the long name of paths with a `~` is compared.
     Tilde,
 }
 
-/// What the environment asks for; `None`: the real way.
+/// Returns the check that the environment chooses; `None`: the usual one.
 pub fn chosen() -> Option<Rule> {
     static CHOSEN: OnceLock<Option<Rule>> = OnceLock::new();
     *CHOSEN.get_or_init(|| match std::env::var("TIDEGATE_NAMES").ok()?.as_str() {
@@ -36,7 +38,7 @@ impl Rule {
         }
     }
 
-    /// Opens what the rule lets pass.
+    /// Opens a path that the rule lets pass.
     pub fn open(self, path: &Path, access: u32) -> io::Result<File> {
         let name: Vec<u16> = super::wide(&path.to_string_lossy().replace('/', "\\"));
         match self.allows(&name) {

@@ -12,8 +12,8 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Sends up to `length` bytes of `file` from `offset` on, by way of this process's memory. Returns the bytes
-/// sent: 0 means that the file ends before `offset`.
+/// Sends up to `length` bytes of `file` from `offset` on, through this process's memory. Returns the bytes sent: 0
+/// means that the file ends before `offset`.
 ///
 /// # Errors
 /// `WouldBlock` when the send buffer is full, else the connection's or the disk's error.

@@ -1,4 +1,4 @@
-//! Running as a service: what the service manager is told, and tells.
+//! Running as a service: messages from and to the service manager.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,14 +20,14 @@ use super::{check, wide};
 /// The right to delete (DELETE of the standard rights).
 const DELETE: u32 = 0x0001_0000;
 
-/// What a service does: answers whether it went well.
+/// The work of a service: returns whether it succeeded.
 type Work = Box<dyn FnOnce() -> bool + Send>;
 
 /// The one service of this process, until it is started.
 static SERVICE: Mutex<Option<Service>> = Mutex::new(None);
-/// What is to be called when the service shall stop.
+/// Called when the service is to stop.
 static STOP: Mutex<Option<fn()>> = Mutex::new(None);
-/// The handle by which the manager is told of the state; 0 until there is one.
+/// The handle for reporting the state to the manager; 0 until there is one.
 static STATUS: AtomicUsize = AtomicUsize::new(0);
 
 struct Service {
@@ -35,10 +35,10 @@ struct Service {
     work: Work,
 }
 
-/// Has the service manager start a command line at each start of the system.
+/// Installs a service: the manager runs a command line at each start of the system.
 ///
 /// # Errors
-/// No right to do so, or a service of this name exists.
+/// No permission, or a service of this name exists.
 pub fn install(name: &str, shown: &str, command_line: &str) -> io::Result<()> {
     let manager = Handle::manager(SC_MANAGER_CREATE_SERVICE)?;
     let (name, shown, line) = (wide(name), wide(shown), wide(command_line));
@@ -64,10 +64,10 @@ pub fn install(name: &str, shown: &str, command_line: &str) -> io::Result<()> {
     Handle::of(service).map(drop)
 }
 
-/// Removes a service. One that runs goes when it has ended.
+/// Removes a service; a running one is removed when it has ended.
 ///
 /// # Errors
-/// No right to do so, or no such service.
+/// No permission, or no such service.
 pub fn remove(name: &str) -> io::Result<()> {
     let manager = Handle::manager(0)?;
     let name = wide(name);
@@ -77,8 +77,8 @@ pub fn remove(name: &str) -> io::Result<()> {
     check(unsafe { DeleteService(service.0) })
 }
 
-/// Does the work of a service, which the service manager has started this process for; `stop` is called when
-/// it shall end. Returns when it has ended.
+/// Runs the work of a service, for which the service manager has started this process; `stop` is called when it is to
+/// end. Returns when it has ended.
 ///
 /// # Errors
 /// The process was not started by the service manager.
@@ -95,7 +95,7 @@ pub fn run(name: &str, stop: fn(), work: impl FnOnce() -> bool + Send + 'static)
     check(unsafe { StartServiceCtrlDispatcherW(table.as_ptr()) })
 }
 
-/// Tells the service manager, if it started this process, that the service has started.
+/// Reports to the service manager, if it started this process, that the service has started.
 pub fn serving() {
     if STATUS.load(Ordering::SeqCst) != 0 {
         tell(SERVICE_RUNNING, true);
@@ -133,7 +133,7 @@ fn tell(state: SERVICE_STATUS_CURRENT_STATE, well: bool) {
         dwWin32ExitCode: if well { 0 } else { ERROR_SERVICE_SPECIFIC_ERROR },
         dwServiceSpecificExitCode: u32::from(!well),
         dwCheckPoint: 0,
-        // Longest silence before the manager takes it for hung, in milliseconds.
+        // Longest silence before the manager considers the service hung, milliseconds.
         dwWaitHint: 60_000,
     };
     let handle = std::ptr::without_provenance_mut(STATUS.load(Ordering::SeqCst));
@@ -142,7 +142,7 @@ fn tell(state: SERVICE_STATUS_CURRENT_STATE, well: bool) {
     unsafe { SetServiceStatus(handle, &raw const status) };
 }
 
-/// A handle of the service manager's.
+/// A handle of the service manager.
 struct Handle(SC_HANDLE);
 
 impl Handle {

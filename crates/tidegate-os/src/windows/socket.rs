@@ -1,4 +1,4 @@
-//! Calls on an open socket: options, looks at its state, reads and writes that do not wait.
+//! Calls on an open socket: options, its state, reads and writes that do not wait.
 
 use std::io::{self, IoSlice, Read};
 use std::net::SocketAddr;
@@ -12,13 +12,13 @@ pub use crate::sockets::{
 };
 use crate::types::{ListenAddr, Peek, TcpInfo};
 
-/// Said of `unix:` addresses.
+/// The error text for `unix:` addresses.
 pub const NO_UNIX: &str = "the unix domain sockets are not supported on this platform";
 
 /// Whether there are sockets with `unix:` addresses.
 pub const HAS_UNIX: bool = false;
 
-/// Looks at the receive queue of a non-blocking socket without taking anything from it.
+/// Checks the receive queue of a non-blocking socket without taking anything from it.
 pub fn peek(socket: impl AsSocket) -> Peek {
     let mut byte = [std::mem::MaybeUninit::uninit()];
     match SockRef::from(&socket.as_socket()).peek(&mut byte) {
@@ -29,13 +29,12 @@ pub fn peek(socket: impl AsSocket) -> Peek {
     }
 }
 
-/// Whether an idle connection must not be used again: the peer closed it, it broke, or bytes came
-/// that nobody asked for.
+/// Whether an idle connection must not be used again: the peer closed it, it broke, or unexpected bytes arrived.
 pub fn peek_closed(socket: impl AsSocket) -> bool {
     peek(socket) != Peek::Quiet
 }
 
-/// The address that the socket is bound to.
+/// Returns the address that the socket is bound to.
 ///
 /// # Errors
 /// A family that is neither IPv4 nor IPv6.
@@ -44,17 +43,17 @@ pub fn local_addr(socket: impl AsSocket) -> io::Result<ListenAddr> {
     address.as_socket().map(ListenAddr::Inet).ok_or_else(|| unsupported("unknown address family"))
 }
 
-/// Lends a socket.
+/// Borrows a socket.
 pub fn borrow(socket: &OwnedSocket) -> BorrowedSocket<'_> {
     socket.as_socket()
 }
 
-/// What a socket and its duplicates have in common, as a number; 0 where the system does not tell.
+/// Returns a number that a socket and its duplicates have in common; always 0, the system has none.
 pub fn identity(_socket: impl AsSocket) -> u64 {
     0
 }
 
-/// A connected pair of blocking sockets, over the loopback address.
+/// Makes a connected pair of blocking sockets, over the loopback address.
 ///
 /// # Errors
 /// No sockets left.
@@ -63,14 +62,14 @@ pub fn socketpair() -> io::Result<(OwnedSocket, OwnedSocket)> {
     let near = std::net::TcpStream::connect(listener.local_addr()?)?;
     loop {
         let (far, peer) = listener.accept()?;
-        // Somebody else may have been as quick.
+        // Another program may have connected first.
         if peer == near.local_addr()? {
             return Ok((near.into(), far.into()));
         }
     }
 }
 
-/// The kernel's figures for `$tcpinfo_*` are not to be had here.
+/// Fails: the figures for `$tcpinfo_*` do not exist on this system.
 ///
 /// # Errors
 /// Always `Unsupported`.
@@ -115,7 +114,7 @@ pub fn write_vectored(socket: impl AsSocket, pieces: &[IoSlice<'_>]) -> io::Resu
     SockRef::from(&socket.as_socket()).send_vectored(pieces)
 }
 
-/// Writes what the send buffer takes. That more follows cannot be told here.
+/// Writes as much as the send buffer takes. The system has no way to announce that more follows.
 ///
 /// # Errors
 /// As [`write`].
@@ -126,7 +125,7 @@ pub fn write_more(socket: impl AsSocket, bytes: &[u8]) -> io::Result<usize> {
 /// Receives one datagram from a connected or bound socket, with its sender.
 ///
 /// # Errors
-/// `WouldBlock` when none waits.
+/// `WouldBlock` when no datagram waits.
 pub fn receive_from(
     socket: impl AsSocket,
     buffer: &mut [u8],

@@ -15,26 +15,26 @@ use windows_sys::Win32::System::Time::{
 
 /// Seconds from 1601, where the system's times begin, to 1970.
 pub(super) const EPOCH: i64 = 11_644_473_600;
-/// The system's times count these in a second.
+/// Units of the system's times in a second.
 pub(super) const TICKS: i64 = 10_000_000;
 
-/// Time since 1970, up to one timer tick behind.
+/// Returns the time since 1970, up to one timer tick behind.
 pub fn clock_realtime_coarse() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// Time since some start that never jumps. The start is the one of [`clock_monotonic`].
+/// Returns the time since an arbitrary start, which never jumps. The start is that of [`clock_monotonic`].
 pub fn clock_monotonic_coarse() -> Duration {
     clock_monotonic()
 }
 
-/// Time since some start that never jumps, exact: the clock under `std::time::Instant`.
+/// Returns the exact time since an arbitrary start, which never jumps: the clock under `std::time::Instant`.
 pub fn clock_monotonic() -> Duration {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed()
 }
 
-/// Seconds east of Greenwich that local clocks show at a Unix time; 0 where that cannot be told.
+/// Returns the offset of local clocks at a Unix time, in seconds east of Greenwich; 0 where that is unknown.
 pub fn local_utc_offset(unix_seconds: i64) -> i32 {
     let Some(ticks) = unix_seconds.checked_add(EPOCH).and_then(|time| time.checked_mul(TICKS))
     else {
@@ -62,7 +62,7 @@ pub fn local_utc_offset(unix_seconds: i64) -> i32 {
     i32::try_from((shown - ticks).div_euclid(TICKS)).unwrap_or(0)
 }
 
-/// Name of the local time zone; empty where that cannot be told.
+/// Returns the name of the local time zone; empty where that is unknown.
 pub fn local_zone_name(unix_seconds: i64) -> String {
     let mut zone = TIME_ZONE_INFORMATION::default();
     // SAFETY: the pointer is to a live structure of its type.

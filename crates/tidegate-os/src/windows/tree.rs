@@ -1,8 +1,8 @@
-//! Watches for directories that get other names, one for each tree of directories.
+//! Watches for directories that are renamed, one for each tree of directories.
 //!
-//! The system tells late of what is written (when it reaches the disk) and nothing of what is written through
-//! another link, and it tells from another thread: what a request may rely on cannot come from here. But a
-//! directory's other spelling is told of, and changes no content.
+//! The system reports writes late (when they reach the disk), reports nothing that is written through another link, and
+//! reports from another thread: the freshness of content cannot rely on it. But another spelling of a directory is
+//! reported, and changes no content.
 
 use std::collections::HashMap;
 use std::os::windows::io::{AsRawHandle, FromRawHandle, OwnedHandle};
@@ -21,7 +21,7 @@ use windows_sys::Win32::System::Threading::{
 
 use super::file;
 
-/// Watched trees, and threads: each waits for one.
+/// Most watched trees, and threads: each waits for one.
 const TREES_MAX: usize = 64;
 
 /// A watched tree.
@@ -29,18 +29,18 @@ const TREES_MAX: usize = 64;
 pub(crate) struct Tree {
     renames: AtomicU64,
     watched: AtomicBool,
-    /// Volume and number of its directory: another one may have got its name.
+    /// Volume and number of its directory: another directory may have got its name.
     directory: (u64, u64),
     stop: OwnedHandle,
 }
 
 impl Tree {
-    /// Counts news of directories that were renamed, moved, made or removed.
+    /// Returns the number of reports about directories that were renamed, moved, made or removed.
     pub(crate) fn renames(&self) -> u64 {
         self.renames.load(Ordering::Acquire)
     }
 
-    /// Whether news come.
+    /// Whether reports still arrive.
     pub(crate) fn is_watched(&self) -> bool {
         self.watched.load(Ordering::Acquire)
     }
@@ -52,7 +52,7 @@ impl Tree {
     }
 }
 
-/// The tree below a directory, watched from now on at the latest. `None` where there are too many, and where it
+/// Returns the tree below a directory, watched from now on at the latest. `None` where there are too many, and where it
 /// cannot be watched.
 pub(crate) fn of(directory: &Path) -> Option<Arc<Tree>> {
     static TREES: Mutex<Option<HashMap<PathBuf, Arc<Tree>>>> = Mutex::new(None);
@@ -79,14 +79,14 @@ fn identity(directory: &Path) -> Option<(u64, u64)> {
 }
 
 fn begin(directory: &Path, seen: (u64, u64)) -> Option<Arc<Tree>> {
-    // Another directory may have come in between.
+    // The directory may have been replaced in between.
     let watch = Watch::begin(directory).filter(|_| identity(directory) == Some(seen))?;
     // SAFETY: the security and the name may be null.
     let event = unsafe { CreateEventW(std::ptr::null(), 1, 0, std::ptr::null()) };
     if event.is_null() {
         return None;
     }
-    // SAFETY: the handle was just made, and is nobody else's.
+    // SAFETY: the handle was just made, and has no other owner.
     let stop = unsafe { OwnedHandle::from_raw_handle(event) };
     let (renames, watched) = (AtomicU64::new(0), AtomicBool::new(true));
     let tree = Arc::new(Tree { renames, watched, directory: seen, stop });
@@ -113,14 +113,13 @@ impl Watch {
         (handle != INVALID_HANDLE_VALUE).then_some(Watch { handle })
     }
 
-    /// Counts, until the tree is not wanted any more or the system tells nothing more.
+    /// Counts reports until the tree is dropped or the system reports nothing more.
     fn tell(self, tree: &Tree) {
         let handles = [self.handle, tree.stop.as_raw_handle()];
         loop {
             // SAFETY: both handles are open: one is ours, the other the tree's.
             let which = unsafe { WaitForMultipleObjects(2, handles.as_ptr(), 0, INFINITE) };
-            // What happens from here on is told again, so that no news is counted too early.
-            // SAFETY: the handle is open.
+            // Later changes are reported again, so that no report is counted too early. SAFETY: the handle is open.
             let goes_on =
                 which == WAIT_OBJECT_0 && unsafe { FindNextChangeNotification(self.handle) } != 0;
             tree.renames.fetch_add(1, Ordering::AcqRel);

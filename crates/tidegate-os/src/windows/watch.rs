@@ -1,27 +1,27 @@
-//! Change notifications are not to be had here yet: names are looked at again for each request.
+//! Change notifications, which are not supported on this system yet: names are checked again for each request.
 
 use std::ffi::OsString;
 use std::io;
 use std::ops::{BitOr, BitOrAssign};
 use std::path::Path;
 
-/// Nothing is a value of this.
+/// A type without values.
 #[derive(Clone, Copy, Debug)]
 enum Never {}
 
-/// A set of what to be told of, or of what happened.
+/// A set of kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(u32);
 
-/// What to be told of.
+/// The kinds of events to report.
 pub type WatchFlags = Flags;
-/// What happened.
+/// The kinds of an event.
 pub type ReadFlags = Flags;
 
 macro_rules! flags {
     ($($name:ident = $bit:literal,)*) => {
         impl Flags {
-            $(pub const $name: Flags = Flags(1 << $bit);)*
+            $(#[doc = concat!("See inotify(7), `IN_", stringify!($name), "`.")] pub const $name: Flags = Flags(1 << $bit);)*
         }
     };
 }
@@ -57,21 +57,25 @@ impl BitOrAssign for Flags {
     }
 }
 
-/// A set of watched paths: there is none.
+/// A set of watched paths: there is none on this system.
 #[derive(Debug)]
 pub struct Watcher(Never);
 
 /// One event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
+    /// The number of the watch.
     pub watch: i32,
+    /// The kinds of the event.
     pub what: ReadFlags,
+    /// The same number in both halves of a rename.
     pub cookie: u32,
+    /// The name inside a watched directory.
     pub name: Option<OsString>,
 }
 
 impl Watcher {
-    /// There is none.
+    /// Fails: there is none on this system.
     ///
     /// # Errors
     /// Always `Unsupported`.
@@ -104,21 +108,21 @@ impl Watcher {
     }
 }
 
-/// Tells whether something has changed that nobody has looked at yet.
+/// Detects changes that have not been read yet; see the Linux version.
 #[derive(Debug)]
 pub struct Pending(Never);
 
-/// What a check has found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// The watcher has events to read.
     pub events: bool,
-    /// A file system was mounted, moved or unmounted since this was last told.
+    /// A file system was mounted, moved or unmounted since the last report.
     pub mounts: bool,
 }
 
 impl Pending {
-    /// For the events of one watcher.
+    /// Makes the check for one watcher.
     ///
     /// # Errors
     /// Never called.
@@ -126,7 +130,7 @@ impl Pending {
         match watcher.0 {}
     }
 
-    /// Looks without waiting.
+    /// Checks without waiting.
     ///
     /// # Errors
     /// Never called.
@@ -134,7 +138,7 @@ impl Pending {
         match self.0 {}
     }
 
-    /// Waits until there is something.
+    /// Waits until there are changes.
     ///
     /// # Errors
     /// Never called.

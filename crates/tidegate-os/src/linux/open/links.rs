@@ -1,8 +1,8 @@
-//! Opening a path in which symbolic links are not welcome (`disable_symlinks`).
+//! Opening a path in which symbolic links are restricted (`disable_symlinks`).
 //!
-//! Nothing is looked at first and opened afterwards: what was judged is what is open, whatever is renamed
-//! meanwhile. A path without links costs one system call at any depth; a link that may be followed costs
-//! some more, their number growing with the logarithm of the depth.
+//! Nothing is checked first and opened afterwards: the object that was checked is the one that is open, whatever is
+//! renamed meanwhile. A path without links costs one system call at any depth; a link that may be followed costs some
+//! more, their number growing with the logarithm of the depth.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -23,10 +23,9 @@ const MAX_LINKS: usize = 40;
 /// Set once the kernel (before 5.6) or a sandbox refused openat2.
 static NO_OPENAT2: AtomicBool = AtomicBool::new(false);
 
-/// Opens a path for reading where symbolic links below `from` bytes of it are refused or, with `same_owner`,
-/// must belong to the owner of what they lead to (`disable_symlinks`). With `describe_only` the
-/// descriptor can only be described (fstat), and nothing is really opened: no FIFO's writer and no
-/// device notices.
+/// Opens a path for reading where symbolic links below `from` bytes of it are refused or, with `same_owner`, must
+/// belong to the owner of their targets (`disable_symlinks`). With `describe_only` the descriptor can only be described
+/// (fstat), and nothing is really opened: no FIFO's writer and no device notices.
 ///
 /// # Errors
 /// `FilesystemLoop` (ELOOP) for a link that is not allowed, and those of open.
@@ -40,7 +39,7 @@ pub fn open_checking_links(
     open_checking_links_by(path, from, same_owner, describe_only, by_kernel)
 }
 
-/// The same; without `by_kernel` as on kernels that have no openat2.
+/// As [`open_checking_links`]; without `by_kernel` as on kernels that have no openat2.
 pub(in super::super) fn open_checking_links_by(
     path: &Path,
     from: usize,
@@ -54,7 +53,7 @@ pub(in super::super) fn open_checking_links_by(
         b"" => None,
         start => Some(open_directory(Path::new(OsStr::from_bytes(start)))?),
     };
-    // Below the part that is not looked at the path is relative to it.
+    // Below the part that is not checked the path is relative to it.
     let (at, rest) = match &start {
         Some(start) => (start.as_fd(), relative(rest)),
         None => (CWD, rest),
@@ -70,7 +69,7 @@ pub(in super::super) fn open_checking_links_by(
 
 /// How one path is opened.
 struct Search {
-    /// For its last name.
+    /// Flags for its last name.
     last: OFlags,
     by_kernel: bool,
 }
@@ -92,7 +91,7 @@ impl Search {
         }
     }
 
-    /// Opens a path with links that belong to the owner of what they lead to.
+    /// Opens a path with links that belong to the owner of their targets.
     fn open_owned(&self, at: BorrowedFd<'_>, path: &Path) -> rustix::io::Result<OwnedFd> {
         let bytes = path.as_os_str().as_bytes();
         let parts = bytes.split(|byte| *byte == b'/');
@@ -123,7 +122,7 @@ impl Search {
         Err(Errno::LOOP)
     }
 
-    /// Goes down to the directory that holds the first link among `parts`; how many directories that were.
+    /// Descends to the directory that holds the first link among `parts`; returns the number of directories passed.
     fn enter(&self, here: &mut OwnedFd, parts: &[&[u8]]) -> rustix::io::Result<usize> {
         let (mut done, mut end) = (0, parts.len().saturating_sub(1));
         while done < end {
@@ -149,16 +148,16 @@ fn open_plain(at: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Res
     }
 }
 
-/// Whether openat2 itself is refused (absent, or forbidden by a sandbox), not just this file.
+/// Whether openat2 itself is refused (absent, or forbidden by a sandbox), not only for this file.
 fn refuses_openat2(at: BorrowedFd<'_>) -> bool {
     let probe = rustix::fs::openat2(at, ".", LOOK, Mode::empty(), ResolveFlags::BENEATH);
     matches!(probe, Err(Errno::NOSYS | Errno::PERM))
 }
 
-/// The same as [`open_plain`], one name at a time, for kernels without openat2.
+/// As [`open_plain`], one name at a time, for kernels without openat2.
 fn walk(at: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let bytes = path.as_os_str().as_bytes();
-    // A slash at the end demands a directory, which the name `.` in it does.
+    // A slash at the end requires a directory, which the name `.` in it does as well.
     let ends_as_directory = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
     let mut names =
         bytes.split(|byte| *byte == b'/').filter(|name| !matches!(*name, b"" | b".")).peekable();
@@ -173,7 +172,7 @@ fn walk(at: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<Ow
     open_name(here.as_ref().map_or(at, AsFd::as_fd), b".", flags)
 }
 
-/// Opens what a name is; a link is ELOOP, whatever is wanted.
+/// Opens the object of a name; a link is ELOOP, whatever the flags.
 fn open_name(at: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let open = |flags| loop {
         match rustix::fs::openat(at, name, flags | OFlags::NOFOLLOW, Mode::empty()) {
@@ -182,7 +181,7 @@ fn open_name(at: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> rustix::io::Resu
         }
     };
     let opened = match open(flags) {
-        // A link, a file, or by now a directory after all.
+        // A link, a file, or a directory by now.
         Err(Errno::NOTDIR) if flags.contains(OFlags::DIRECTORY) => open(LOOK)?,
         Ok(opened) if flags.contains(OFlags::PATH) => opened,
         other => return other,
@@ -197,13 +196,13 @@ fn open_name(at: BorrowedFd<'_>, name: &[u8], flags: OFlags) -> rustix::io::Resu
     }
 }
 
-/// Opens what a name is or, if it is a link with the same owner, what it leads to.
+/// Opens the object of a name or, if it is a link with the same owner, its target.
 fn follow_owned(here: &OwnedFd, name: &[u8], flags: OFlags) -> rustix::io::Result<OwnedFd> {
     let name = OsStr::from_bytes(name);
     // Held open: neither owner nor target of this link can become another's.
     let link = rustix::fs::openat(here, name, LINK, Mode::empty())?;
     let Some(owner) = link_owner(&link)? else {
-        // It was replaced since it was met; and if once more, that is refused.
+        // It was replaced since the first lookup; if it is a link once more, that is refused.
         return open_name(here.as_fd(), name.as_bytes(), flags);
     };
     let target = rustix::fs::readlinkat(&link, "", Vec::new())?;
@@ -214,7 +213,7 @@ fn follow_owned(here: &OwnedFd, name: &[u8], flags: OFlags) -> rustix::io::Resul
     }
 }
 
-/// The owner of an open symbolic link; `None` when it is something else.
+/// Returns the owner of an open symbolic link; `None` for any other object.
 fn link_owner(opened: &OwnedFd) -> rustix::io::Result<Option<u32>> {
     let stat = rustix::fs::fstat(opened)?;
     let link = FileType::from_raw_mode(stat.st_mode).is_symlink();
@@ -225,14 +224,14 @@ fn joined(parts: &[&[u8]]) -> PathBuf {
     parts.iter().map(|part| OsStr::from_bytes(part)).collect()
 }
 
-/// The path without slashes at its begin; one at its end stays, as it demands a directory.
+/// Returns the path without slashes at its start; one at its end stays, as it requires a directory.
 fn relative(path: &Path) -> &Path {
     let bytes = path.as_os_str().as_bytes();
     let begin = bytes.iter().position(|byte| *byte != b'/').unwrap_or(bytes.len());
     Path::new(OsStr::from_bytes(bytes.get(begin..).unwrap_or_default()))
 }
 
-/// Opens a directory, links followed; reading it needs no permission but search.
+/// Opens a directory, links followed; that needs no permission but search.
 fn open_directory(path: &Path) -> io::Result<OwnedFd> {
     super::super::retry(|| rustix::fs::open(path, DIRECTORY, Mode::empty()))
 }
@@ -241,7 +240,7 @@ fn open_root() -> rustix::io::Result<OwnedFd> {
     rustix::fs::open("/", DIRECTORY, Mode::empty())
 }
 
-/// For a look at what is there.
+/// Flags for describing an object.
 const LOOK: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 const DIRECTORY: OFlags = LOOK.union(OFlags::DIRECTORY);
 const LINK: OFlags = LOOK.union(OFlags::NOFOLLOW);

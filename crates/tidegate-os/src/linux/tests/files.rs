@@ -34,7 +34,7 @@ fn reads_and_writes_at_offsets() {
     assert_eq!(&buffer[..7], b"6789abc");
     assert_eq!(file::pread(&temp, &mut buffer, 13).unwrap(), 0);
 
-    // Just written, so in the page cache; file systems that never promise it may refuse.
+    // Just written, so in the page cache; file systems that never promise that may refuse.
     match file::pread_nowait(&temp, &mut buffer, 0).unwrap() {
         Nowait::Read(length) => assert_eq!(&buffer[..length], b"01234567"),
         Nowait::WouldBlock => {}
@@ -105,7 +105,7 @@ fn pending_changes_are_seen_at_once() {
 
 #[test]
 fn direct_reads_want_aligned_places() {
-    // In the working directory: what /tmp is on may have no direct reads.
+    // In the working directory: the file system of /tmp may have no direct reads.
     let mut temp = tempfile::tempfile_in(".").unwrap();
     std::io::Write::write_all(&mut temp, &[7; 8192]).unwrap();
     if file::set_direct(&temp).is_err() {

@@ -1,4 +1,4 @@
-//! Paths in which links are not welcome, with openat2 and without.
+//! Paths in which links are restricted, with openat2 and without.
 
 use std::fs::{self, File};
 use std::io;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::super::{file, open};
 use crate::types::FileKind;
 
-/// Opens a path in all ways, which must agree; its text, `/`, or the error's number.
+/// Opens a path in all ways, which must agree; returns its text, `/`, or the error's number.
 #[track_caller]
 fn ask(path: &Path, from: usize, same_owner: bool) -> Result<String, i32> {
     let answers = [true, false].map(|by_kernel| {
@@ -104,7 +104,7 @@ fn links_are_checked_where_asked() {
         check(&site, name, 0, Err(libc::ENOTDIR), Err(libc::ENOTDIR));
     }
     check(&site, "link/file/more", 0, refused, Err(libc::ENOTDIR));
-    // The part that `from=` names is not looked at.
+    // The part that `from=` names is not checked.
     check(&site, "link/file", all + 4, Ok("text"), Ok("text"));
     check(&site, "link/last", all + 4, refused, Ok("text"));
     check(&site, "link", all + 4, Ok("/"), Ok("/"));
@@ -133,7 +133,7 @@ fn deep_paths_hold_several_links() {
     assert_eq!(ask(&missing, 0, true), Err(libc::ENOENT));
 }
 
-/// Whether this process may give files away; where not there is nothing to try with.
+/// Whether this process may give files to other users; else there is nothing to test with.
 fn may_chown() -> bool {
     let may = rustix::process::geteuid().is_root();
     if !may {
@@ -168,7 +168,7 @@ fn owners_are_compared() {
     assert_eq!(ask(&site.at("sub/last"), 0, true).as_deref(), Ok("text"));
 }
 
-/// Somebody exchanges a directory for a link at full speed: what is opened never lies behind the link.
+/// Another thread exchanges a directory for a link at full speed: an opened file is never behind the link.
 #[test]
 fn what_was_judged_is_what_is_open() {
     let site = Site::new();

@@ -32,7 +32,7 @@ fn accept(listener: impl AsFd) -> (OwnedFd, PeerAddr) {
     listen::accept_nonblocking(&listener).unwrap().unwrap()
 }
 
-/// A blocking client and the accepted, non-blocking side.
+/// Makes a blocking client and the accepted, non-blocking side.
 fn connected() -> (TcpStream, OwnedFd) {
     let listener = listen::listen_socket(&loopback(), &ListenOptions::default()).unwrap();
     let client = TcpStream::connect(address_of(&listener)).unwrap();
@@ -131,7 +131,7 @@ fn connecting_does_not_wait() {
     let PeerAddr::Inet(peer) = peer else { panic!("not inet") };
     assert_eq!(peer.ip(), Ipv4Addr::new(127, 0, 0, 9));
     assert_eq!(address_of(&client), peer);
-    // Linux doubles what is asked for.
+    // Linux doubles the requested size.
     let buffers = socket2::SockRef::from(&client);
     assert_eq!(buffers.recv_buffer_size().unwrap(), 65_536);
     assert_eq!(buffers.send_buffer_size().unwrap(), 32_768);
