@@ -1,9 +1,9 @@
-//! Directories that one server alone may use: the master's part of their locks.
+//! Directories that only one server may use: the master's part of their locks.
 //!
-//! The worker locks the directory of a cache as well (`tidegate-cache`), and knows its relatives: the worker that
-//! replaces it, and that of a new binary. Between the end of one and the begin of the other nobody would have the
-//! lock. So each master of a family shares a lock for as long as it lives: the new binary has it before the
-//! old one is told to end, and a worker that dies leaves no gap. Who is no relative gets no share.
+//! The worker locks a cache's directory as well (`tidegate-cache`), and accepts its relatives: the worker that replaces
+//! it, and that of a new binary. Between the end of one worker and the start of the next the lock would be free. So
+//! each master of a family (one server and its new binaries) shares a lock for as long as it lives: the new binary
+//! holds it before the old one is asked to end, and a worker that dies leaves no gap. Other servers get no share.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -14,23 +14,23 @@ use std::time::Duration;
 use tidegate_core::family;
 use tidegate_os::file;
 
-/// The file that masters lock, in the directory itself. It holds the name of the family.
+/// The file that masters lock, in the directory itself. It contains the name of the family.
 pub(crate) const CLAIM: &str = ".family";
 
-/// Another server may be about to end: as long as with a port that is taken.
+/// Attempts to take a lock, and the pause between them: another server may be about to end, as with a taken port.
 const TRIES: usize = 25;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Longest name of a family that is read.
+/// Longest name of a family that is read, bytes.
 const NAME_BYTES_MAX: u64 = 256;
 
 /// Permissions of a directory that is made here.
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// What came of one attempt.
+/// The result of one attempt.
 enum Attempt {
     Shared(File),
-    /// The name of the other family, as far as it is known.
+    /// The name of the other family, as far as it could be read.
     Taken(String),
 }
 
@@ -38,7 +38,7 @@ enum Attempt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimError {
     directory: PathBuf,
-    /// The name of the other family, as far as it is known.
+    /// The name of the other family, as far as it could be read.
     family: String,
 }
 
@@ -51,8 +51,8 @@ impl fmt::Display for ClaimError {
 
 impl std::error::Error for ClaimError {}
 
-/// Takes a share of the lock of each directory. Where the system gives no locks (a disk that is read-only or full,
-/// a file of another user) there is nothing to share; the worker tells what it makes of that.
+/// Takes a share of the lock of each directory. Where the system gives no locks (a disk that is read-only or full, a
+/// file of another user) there is nothing to share; the worker reports the consequences.
 ///
 /// # Errors
 /// Another server uses one of them.
@@ -79,9 +79,8 @@ fn take_patiently(directory: &Path, name: &str) -> Result<Option<File>, ClaimErr
     }
 }
 
-/// The name is written by who has the lock alone, and read by who shares it: as long as somebody does, it does
-/// not change. On the way from one to the other the lock is nobody's for a moment, which is why the name is read
-/// again behind it.
+/// Makes one attempt. The name is written under the exclusive lock, and read under a shared one: as long as it is
+/// shared, the name does not change. Between the two the lock is free for a moment, so the name is read again after it.
 fn attempt(directory: &Path, name: &str) -> io::Result<Attempt> {
     if !directory.exists() {
         file::create_directory(directory, DIRECTORY_MODE, true)?;

@@ -1,4 +1,4 @@
-//! The command line: what is asked for, and the way to it.
+//! The command line: the choice of what to run.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -15,7 +15,7 @@ use crate::{demo, manual, order, start, tune, version};
 
 const DEMO_ARGUMENT: &str = "demo";
 
-/// The whole program.
+/// Runs the whole program.
 pub(crate) fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if let Some(code) = start::other_way(&arguments) {
@@ -30,10 +30,10 @@ pub(crate) fn run() -> ExitCode {
     run_with(arguments)
 }
 
-/// The server, or what else its options ask for. The first argument is the program's name.
+/// Runs the server, or the other action that the options select. The first argument is the program's name.
 ///
-/// In nginx's order: `-v` and `-V` answer even beside `-t`; then `tune`, `-s`, `-t` and `-T`, and else the server. The
-/// configuration is read once: the server begins with the very files that were checked ([`RecordingLoader`]), which may
+/// In nginx's order: `-v` and `-V` print even beside `-t`; then `tune`, `-s`, `-t` and `-T`, and else the server. The
+/// configuration is read once: the server starts with the very files that were checked ([`RecordingLoader`]), which may
 /// change meanwhile.
 pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
     let options = match options::parse(arguments.iter().skip(1).cloned()) {
@@ -86,7 +86,7 @@ fn tell_version(options: &Options) {
     }
 }
 
-/// `-t` and `-T`.
+/// Tests the configuration: `-t` and `-T`.
 fn test(
     options: &Options,
     origin: &Origin,

@@ -1,5 +1,4 @@
-//! From the command line's file to a plan: what master and worker both do, each with its own
-//! sources of files.
+//! From the command line's file to a plan: the steps that master and worker share, each with its own sources of files.
 
 use std::path::{Path, PathBuf};
 
@@ -15,10 +14,10 @@ use tidegate_os::path;
 
 use crate::options::Options;
 
-/// What a configuration is read from.
+/// The sources of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// Ends with `/`.
+    /// The prefix of relative paths; ends with `/`.
     pub prefix: String,
     pub file: PathBuf,
     /// `-e`, or the built-in default.
@@ -47,12 +46,12 @@ impl Origin {
     }
 }
 
-/// A configuration as read, before anything has a meaning.
+/// A parsed configuration, before directives are interpreted.
 pub(crate) struct Parsed {
     statements: Vec<Statement>,
     pub sources: SourceMap,
     pub diagnostics: Vec<Diagnostic>,
-    /// The files as they were read, for whoever builds the plan again from the same bytes.
+    /// The files as they were read, for building the plan again from the same bytes.
     pub bundle: Bundle,
 }
 
@@ -64,7 +63,7 @@ pub(crate) fn read(origin: &Origin) -> Parsed {
     parsed
 }
 
-/// The same from files that were read before: what is on disk may have changed since.
+/// As [`read`], from files that were read before: those on disk may have changed since.
 pub(crate) fn read_again(origin: &Origin, bundle: Bundle) -> Parsed {
     parse(origin, &BundleLoader::new(bundle))
 }
@@ -81,7 +80,7 @@ fn parse(origin: &Origin, loader: &dyn Loader) -> Parsed {
     Parsed { statements, sources, diagnostics, bundle: Bundle::default() }
 }
 
-/// How a plan is made from what was read.
+/// The inputs for building a plan, besides the configuration.
 pub(crate) struct Making<'a> {
     pub resources: &'a dyn Resources,
     pub survivors: &'a Survivors,
@@ -90,7 +89,7 @@ pub(crate) struct Making<'a> {
 }
 
 impl Parsed {
-    /// Whether a directive's name ends so, in any block.
+    /// Whether a directive in any block has a name with this ending.
     pub(crate) fn has_directive_ending(&self, end: &str) -> bool {
         fn any(statements: &[Statement], end: &[u8]) -> bool {
             statements.iter().any(|statement| {
@@ -100,7 +99,7 @@ impl Parsed {
         any(&self.statements, end.as_bytes())
     }
 
-    /// The first line of the first mistake; empty when there is none.
+    /// Returns the first line of the first mistake; empty when there is none.
     pub(crate) fn first_mistake(&self) -> String {
         let first = self.diagnostics.iter().find(|found| found.severity.is_fatal());
         first.map_or_else(String::new, |found| found.first_line(&self.sources))
@@ -110,7 +109,7 @@ impl Parsed {
     /// least one of them is fatal.
     pub(crate) fn plan(&mut self, origin: &Origin, making: &Making<'_>) -> Option<Plan> {
         let mut plan = None;
-        // What does not even parse would only give consequences of the first mistakes.
+        // After a parse error further diagnostics would only be its consequences.
         if !self.diagnostics.iter().any(|diagnostic| diagnostic.severity.is_fatal()) {
             let environment = Environment {
                 modules: tidegate_modules::MODULES,

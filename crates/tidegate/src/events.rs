@@ -1,4 +1,4 @@
-//! What happens to a process besides requests, as one queue for its main thread.
+//! Events of a process other than requests, as one queue for its main thread.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -31,7 +31,7 @@ pub(crate) fn watch_signals<Event: From<ProcessSignal> + Send + 'static>(
     ready.recv().unwrap_or_else(|_| Err(io::Error::other("the signal thread ended")))
 }
 
-/// A queue of events.
+/// Makes a queue of events.
 pub(crate) fn queue<Event>() -> (Sender<Event>, Receiver<Event>) {
     channel()
 }

@@ -1,4 +1,4 @@
-//! One generation as who starts the server has it: checked, with everything open that a worker needs.
+//! One generation before it serves: checked, with all open files and sockets that a worker needs.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ pub(crate) struct Generation {
     pub findings: Findings,
     pub rights: Rights,
     pub directories: Directories,
-    /// Locks of directories that one server alone may use.
+    /// Locks of directories that only one server may use.
     pub claims: Vec<File>,
     pub listening: Vec<Listening>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Built {
 }
 
 impl Generation {
-    /// Builds the plan as a check, and opens its logs. `None` when the diagnostics say why.
+    /// Builds the plan as a check, and opens its logs. `None` when there are fatal diagnostics.
     pub(crate) fn build(origin: &Origin, parsed: &mut Parsed, number: u64) -> Option<Built> {
         let logs = LogFiles::default();
         let resources = Opened::new(&logs);
@@ -77,27 +77,27 @@ impl Generation {
         &self.main.error_log
     }
 
-    /// Makes the directories that the worker writes into, and gives it those that are there.
+    /// Makes the directories that the worker writes into, and gives it the existing ones.
     ///
     /// # Errors
-    /// One cannot be made.
+    /// A directory cannot be made.
     pub(crate) fn give_directories(&self) -> Result<(), Diagnostic> {
         rights::make_directories(&self.directories, self.rights.credentials.as_ref())
     }
 
-    /// Whether the worker process of `running` cannot become what this one's has to be: its user, groups,
-    /// limits, priority, directory and environment are what a process begins with.
+    /// Whether the worker process of `running` cannot serve this generation: its user, groups, limits, priority,
+    /// directory and environment are fixed at the start of a process.
     pub(crate) fn needs_other_process_than(&self, running: &Generation) -> bool {
         self.rights != running.rights || self.main.env != running.main.env
     }
 }
 
 impl Built {
-    /// Makes the directories that are missing, as a check. What is there is left to whom it belongs: the server
-    /// that runs may be another user's.
+    /// Makes the directories that are missing, as a check. Existing ones keep their owner: the running server may have
+    /// another user.
     ///
     /// # Errors
-    /// One cannot be made.
+    /// A directory cannot be made.
     pub(crate) fn make_missing_directories(&self) -> Result<(), Diagnostic> {
         let generation = &self.generation;
         let written = generation.directories.written.iter().filter(|directory| !directory.exists());
@@ -112,7 +112,7 @@ impl Built {
     /// Opens the sockets that are not in `present`.
     ///
     /// # Errors
-    /// The sockets that are new, when something could not be opened.
+    /// The new sockets, when an address could not be opened.
     pub(crate) fn open_sockets(
         mut self,
         present: &mut Vec<Listening>,
@@ -128,8 +128,8 @@ impl Built {
         Err(opening.listening.into_iter().filter(is_new).collect())
     }
 
-    /// Opens and closes what is not open, as a check: ports that are taken are another server's,
-    /// probably the one that this configuration is for.
+    /// Opens and closes the sockets that are not open, as a check: taken ports belong to another server, probably the
+    /// one that runs with this configuration.
     pub(crate) fn try_sockets(&self) -> Vec<BindError> {
         let opening = listening::open(&self.wanted(), &mut Vec::new(), 1);
         for listening in opening.listening.iter().filter(|one| !one.sockets.is_empty()) {

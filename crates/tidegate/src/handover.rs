@@ -1,8 +1,7 @@
-//! What master and worker tell each other over their socket pair.
+//! Messages between master and worker over their socket pair.
 //!
-//! A message is a kind (one byte) and fields: numbers of 64 bits, little endian, and pieces with
-//! their length in front. Open descriptors travel beside it, in the order in which the fields name
-//! them.
+//! A message is a kind (one byte) and fields: numbers of 64 bits, little endian, and byte strings with their length in
+//! front. Open descriptors are passed beside it, in the order in which the fields name them.
 
 use std::fs::File;
 use std::io;
@@ -25,10 +24,10 @@ use crate::report::open_failed;
 use crate::resources::{Contents, Findings, Names};
 use crate::rights::Rights;
 
-/// Longest message: a configuration's files may have 256 MiB, and as much again what they name.
+/// Longest message, bytes: a configuration's files may have 256 MiB, and the files that it names as much again.
 const MESSAGE_BYTES_MAX: usize = 1 << 29;
 
-/// Everything that a worker serves by.
+/// Everything that a worker needs to serve a generation.
 #[derive(Debug)]
 pub(crate) struct Handover {
     pub generation: u64,
@@ -41,22 +40,22 @@ pub(crate) struct Handover {
     pub listening: Vec<Listening>,
 }
 
-/// From the master.
+/// A message from the master.
 #[derive(Debug)]
 pub(crate) enum ToWorker {
     Serve(Box<Handover>),
-    /// Logs that were opened anew.
+    /// Logs that were opened again.
     Reopen(Vec<(PathBuf, File)>),
     Quit,
     Terminate,
 }
 
-/// From the worker.
+/// A message from the worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ToMaster {
-    /// Serves by this generation now.
+    /// It serves this generation now.
     Ready(u64),
-    /// Cannot serve by this generation and goes on as before.
+    /// It cannot serve this generation and continues as before.
     Failed(u64, String),
     /// The last request of this generation has ended.
     Retired(u64),
@@ -71,7 +70,8 @@ const FAILED: u8 = 6;
 const RETIRED: u8 = 7;
 
 impl Generation {
-    /// What a worker is given. A log that cannot be opened is told and lost, the rest goes on.
+    /// Makes the message for a worker. A log that cannot be opened is reported and replaced by the null device; the
+    /// rest continues.
     pub(crate) fn handover(&self, origin: &Origin) -> Handover {
         let mut logs = Vec::new();
         for path in &self.log_paths {
@@ -98,7 +98,7 @@ impl Generation {
         }
     }
 
-    /// Stops listening here; the files of Unix sockets go when the master ends.
+    /// Stops listening in this process; the files of Unix sockets are removed when the master ends.
     pub(crate) fn close_sockets(&mut self) {
         for listening in &mut self.listening {
             listening.sockets.clear();
@@ -107,10 +107,10 @@ impl Generation {
 }
 
 impl ToWorker {
-    /// Sends it; waits while the other side does not take it.
+    /// Sends the message; waits while the socket is full.
     ///
     /// # Errors
-    /// The worker is gone, or the configuration is too large.
+    /// The worker has ended, or the configuration is too large.
     pub(crate) fn send(&self, socket: impl AsFd) -> io::Result<()> {
         let mut writer = Writer::default();
         match self {
@@ -128,10 +128,10 @@ impl ToWorker {
         pass::send_with_fds(socket, &writer.bytes, &writer.descriptors)
     }
 
-    /// Waits for a message; `None` when the master is gone.
+    /// Waits for a message; `None` when the master has ended.
     ///
     /// # Errors
-    /// The message is malformed: both sides are not of one version.
+    /// The message is malformed: the two processes have different versions.
     pub(crate) fn receive(socket: impl AsFd) -> io::Result<Option<ToWorker>> {
         let Some(mut reader) = Reader::receive(socket)? else { return Ok(None) };
         let message = match reader.kind()? {
@@ -146,10 +146,10 @@ impl ToWorker {
 }
 
 impl ToMaster {
-    /// Sends it.
+    /// Sends the message.
     ///
     /// # Errors
-    /// The master is gone.
+    /// The master has ended.
     pub(crate) fn send(&self, socket: impl AsFd) -> io::Result<()> {
         let mut writer = Writer::default();
         let (kind, generation, text) = match self {
@@ -163,7 +163,7 @@ impl ToMaster {
         pass::send_with_fds(socket, &writer.bytes, &[])
     }
 
-    /// Waits for a message; `None` when the worker is gone.
+    /// Waits for a message; `None` when the worker has ended.
     ///
     /// # Errors
     /// The message is malformed.
@@ -201,7 +201,7 @@ impl<'a> Writer<'a> {
         self.piece(path.as_os_str().as_bytes());
     }
 
-    /// One more than the number, 0 for none.
+    /// Writes the number plus one; 0 for `None`.
     fn option(&mut self, number: Option<u64>) {
         self.number(number.map_or(0, |number| number.saturating_add(1)));
     }
@@ -268,7 +268,7 @@ impl<'a> Writer<'a> {
         self.number(rights.sends_from_anywhere.into());
         self.option(rights.files_max);
         self.option(rights.core_bytes_max);
-        // Priorities go from -20 to 20.
+        // Priorities are -20 to 20.
         self.option(rights.priority.map(|priority| u64::from(priority.saturating_add(100) as u32)));
         self.path(rights.directory.as_deref().unwrap_or(Path::new("")));
     }
@@ -398,7 +398,7 @@ impl Reader {
             core_bytes_max,
             priority,
             directory,
-            // The worker's system knows them.
+            // The worker looks them up.
             groups: Vec::new(),
         })
     }

@@ -1,4 +1,4 @@
-//! Tidegate as a library: the whole server with handlers of your own in it.
+//! Tidegate as a library: the whole server, with your own handlers in it.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -12,12 +12,12 @@
 //!     Server::new().handler("hello", hello).run()
 //! }
 //! ```
-//! With `location / { handler hello; }` in its configuration this program answers. It takes nginx's
-//! command line and runs any configuration that `tidegate` runs. Handlers block as they like: they run on
-//! the threads of a pool, never on a loop. What they are given and what they may do tells [`Handler`].
+//! With `location / { handler hello; }` in its configuration this program responds to requests. It takes nginx's
+//! command line and runs any configuration that `tidegate` runs. Handlers may block: they run on the threads of a pool,
+//! never on an event loop. [`Handler`] documents their arguments and limits.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-// Without a master some of what it does with a generation, its files and threads is done by nobody.
+// Without a master some functions of generations, files and threads are not used.
 #![cfg_attr(windows, allow(dead_code))]
 
 #[cfg(unix)]
@@ -66,24 +66,24 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server without handlers, as the program `tidegate` is.
+    /// Makes a server without handlers, like the program `tidegate`.
     pub fn new() -> Server {
         Server::default()
     }
 
-    /// Gives a name to a handler, for `handler NAME;`.
+    /// Registers a handler under a name, for `handler NAME;`.
     pub fn handler(mut self, name: &str, handler: impl Handler) -> Server {
         self.handlers.push((name.to_owned(), Arc::new(handler)));
         self
     }
 
-    /// Runs the program by its command line, to its end. To be called first of all in `main`: a master
-    /// starts its own binary again as the worker, and daemons fork, which threads would not survive.
+    /// Runs the program by its command line, to its end. Call it first in `main`: a master starts its own binary again
+    /// as the worker, and daemons fork, which threads would not survive.
     pub fn run(self) -> ExitCode {
         for (name, handler) in self.handlers {
             tidegate_handler::server::register(&name, handler);
         }
-        // Without this an idle connection costs twice what it holds; where it cannot be had nothing breaks.
+        // Without this an idle connection costs twice its size; where it is not available nothing breaks.
         let _ = tidegate_os::process::use_small_pages();
         cli::run()
     }

@@ -1,4 +1,4 @@
-//! Opening the sockets that a plan listens on, and keeping those that are open already.
+//! Opening the sockets that a plan listens on, and keeping those that are already open.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -11,8 +11,8 @@ use tidegate_os::listen::{HAS_REUSEPORT, apply_listen_options, listen_socket};
 use tidegate_os::os_error;
 use tidegate_os::{Keepalive, ListenAddr, ListenOptions, OwnedSocket, Transport};
 
-/// A port that is taken is tried again so often, with this pause, as nginx does: the one who has it
-/// may be about to end.
+/// Attempts to open a taken port, and the pause between them, as in nginx: the process that holds it may be about to
+/// end.
 const TRIES: usize = 5;
 const PAUSE: Duration = Duration::from_millis(500);
 
@@ -28,12 +28,12 @@ pub(crate) struct Listening {
 pub(crate) struct BindError {
     pub address: Address,
     pub error: io::Error,
-    /// The process that has the address, and its program, where the system says it.
+    /// The process that holds the address, and its program, where the system reports it.
     pub holder: Option<(u32, String)>,
 }
 
 impl BindError {
-    /// The port is taken by another program.
+    /// Whether the port is taken by another program.
     pub(crate) fn is_taken(&self) -> bool {
         self.error.kind() == io::ErrorKind::AddrInUse
     }
@@ -52,7 +52,7 @@ impl std::fmt::Display for BindError {
 
 impl std::error::Error for BindError {}
 
-/// What opening gave.
+/// The result of opening sockets.
 #[derive(Debug, Default)]
 pub(crate) struct Opening {
     /// All addresses of the plan that are open, in its order.
@@ -62,7 +62,7 @@ pub(crate) struct Opening {
     pub failed: Vec<BindError>,
 }
 
-/// Opens what `wanted` needs and `present` does not have; `present` keeps what is wanted no more.
+/// Opens the sockets of `wanted` that `present` does not have; sockets that are not wanted any more stay in `present`.
 /// `threads` is the number of sockets of a `reuseport` address.
 pub(crate) fn open(
     wanted: &[&ListenerPlan],
@@ -102,11 +102,11 @@ pub(crate) fn open(
     opening
 }
 
-/// Opens as [`open`], and tries taken ports again for a while. `tell` is called for each failure.
+/// Opens as [`open`], and tries taken ports again for a while. The callback is called for each failure.
 ///
-/// Invariant: what was opened in one round is kept for the next ([`open`] takes it from `present`), so a socket is
-/// opened once, and `new` has all that were not there before. Only a taken port is worth another round: a server that
-/// ends may have it. As nginx: 5 tries, half a second between them.
+/// Invariant: the sockets opened in one round are kept for the next ([`open`] takes them from `present`), so a socket
+/// is opened once, and `new` has all that were not there before. Only a taken port is worth another round: a server
+/// that ends may hold it. As nginx: 5 tries, half a second between them.
 pub(crate) fn open_patiently(
     wanted: &[&ListenerPlan],
     present: &mut Vec<Listening>,
@@ -130,7 +130,7 @@ pub(crate) fn open_patiently(
     all
 }
 
-/// Copies of all sockets: what a new generation may keep.
+/// Duplicates all sockets, for a new generation that may keep them.
 pub(crate) fn duplicate(listening: &[Listening]) -> io::Result<Vec<Listening>> {
     let copy = |listening: &Listening| {
         let sockets = listening.sockets.iter().map(OwnedSocket::try_clone);
@@ -151,7 +151,7 @@ pub(crate) fn remove_socket_files(of: &[Listening], kept: &[Listening]) {
     }
 }
 
-/// The file of a Unix socket, to be removed with it.
+/// Returns the file of a Unix socket, which is removed with it.
 pub(crate) fn socket_file(address: &Address) -> Option<PathBuf> {
     match address {
         Address::Unix(path) => Some(Path::new(path).to_owned()),
@@ -159,7 +159,7 @@ pub(crate) fn socket_file(address: &Address) -> Option<PathBuf> {
     }
 }
 
-/// Where a socket listens that was inherited.
+/// Returns the address of an inherited socket.
 pub(crate) fn place_of(socket: &OwnedSocket) -> io::Result<Place> {
     let address = match tidegate_os::socket::local_addr(socket)? {
         ListenAddr::Inet(address) => Address::Inet(address),
@@ -168,7 +168,7 @@ pub(crate) fn place_of(socket: &OwnedSocket) -> io::Result<Place> {
     Ok(Place { address, datagram: tidegate_os::socket::is_datagram(socket)? })
 }
 
-/// Takes all sockets, those of one place together.
+/// Takes all sockets, grouped by place.
 fn by_place(present: &mut Vec<Listening>) -> HashMap<Place, Vec<OwnedSocket>> {
     let mut open: HashMap<Place, Vec<OwnedSocket>> = HashMap::new();
     for listening in present.drain(..) {
@@ -185,7 +185,7 @@ fn open_one(address: &Address, options: &ListenOptions) -> io::Result<OwnedSocke
     listen_socket(&address, options)
 }
 
-/// Who has an address that is taken.
+/// Returns the process that holds a taken address.
 fn holder_of(address: &Address, transport: Transport, error: &io::Error) -> Option<(u32, String)> {
     match address {
         Address::Inet(address) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -201,7 +201,7 @@ pub(crate) const BACKLOG_DEFAULT: u32 = 511;
 fn listen_options(socket: &SocketOptions, datagram: bool) -> ListenOptions {
     let backlog = match socket.backlog {
         None => BACKLOG_DEFAULT,
-        // -1 asks for the longest queue that the system allows.
+        // -1 requests the longest queue that the system allows.
         Some(length) => u32::try_from(length).unwrap_or(i32::MAX as u32),
     };
     ListenOptions {

@@ -1,9 +1,9 @@
-//! `tidegate help`: the manual of directives and variables, made of the modules' own rows.
+//! `tidegate help`: the manual of directives and variables, generated from the modules' own rows.
 //!
 //! `tidegate help NAME` prints one directive or variable; the same entries in Markdown are the pages of
 //! `docs/reference`, which `cargo xtask docs` writes. Meaning, contexts, number of arguments and default are those of
-//! the rows that the configuration is checked against. What no row knows, an example and the differences from nginx, is collected
-//! from the end-to-end cases and from `docs/differences.md` into `data/manual.tsv`.
+//! the rows that the configuration is checked against. Examples and differences from nginx, which no row contains, are
+//! collected from the end-to-end cases and from `docs/differences.md` into `data/manual.tsv`.
 
 mod entry;
 mod man;
@@ -20,10 +20,10 @@ use std::process::ExitCode;
 
 /// First word of the command line.
 pub(crate) const ARGUMENT: &str = "help";
-/// Prints all pages of the reference, one behind the other.
+/// The option that prints all pages of the reference, one after the other.
 const PAGES: &str = "--pages";
 
-/// Prints what is asked for on the standard output; `arguments` are the words behind `help`.
+/// Prints the requested entry on the standard output; `arguments` are the words after `help`.
 pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     let words: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
     let (entries, variables) = (entry::all(), variables::all());

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use lexopt::Arg;
 
-/// What a signal sent with `-s` asks the running master for.
+/// The signal to the running master that `-s` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Stop,
@@ -22,7 +22,7 @@ pub(crate) struct Options {
     pub help: bool,
     /// `-v`.
     pub version: bool,
-    /// `-V`: version with the list of what is built in.
+    /// `-V`: version and build arguments.
     pub configure: bool,
     /// `-t`, also set by `-T`.
     pub test: bool,
@@ -44,10 +44,10 @@ pub(crate) struct Options {
     pub tune: bool,
 }
 
-/// Reads the arguments behind the program's name.
+/// Parses the arguments after the program's name.
 ///
 /// # Errors
-/// An option that is none, or lacks its value.
+/// An unknown option, or one without its value.
 pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Options, OptionError> {
     let mut options = Options::default();
     let mut parser = lexopt::Parser::from_args(arguments);
@@ -68,11 +68,11 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Opt
 /// A mistake on the command line; as a text it is nginx's line without its `nginx: `.
 #[derive(Debug)]
 pub(crate) enum OptionError {
-    /// No such option, as it was written, or a value that the option does not take.
+    /// An unknown option, as it was written, or a value that the option does not take.
     Unknown(String),
-    /// What the parser cannot make an option of.
+    /// An error of the argument parser.
     Parser(lexopt::Error),
-    /// An option without its value: what that has to be.
+    /// An option without its value: the description of that value.
     Value { letter: char, what: &'static str },
 }
 
@@ -90,7 +90,7 @@ impl fmt::Display for OptionError {
 
 impl std::error::Error for OptionError {}
 
-/// Takes the option `letter`, with its value where it has one.
+/// Applies the option `letter`, with its value where it has one.
 fn option(
     options: &mut Options,
     letter: char,

@@ -1,4 +1,4 @@
-//! `-s`: a signal to the master that runs by this configuration.
+//! `-s`: sends a signal to the master that runs with this configuration.
 
 use std::io;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::options::Order;
 use crate::pidfile;
 use crate::report::Report;
 
-/// Reads files, but neither opens nor creates logs: who sends a signal may have no right to.
+/// Reads files, but neither opens nor creates logs: the sender of a signal may have no permission for that.
 struct Reading;
 
 impl Resources for Reading {

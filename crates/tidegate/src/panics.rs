@@ -7,7 +7,7 @@ use tidegate_core::error_log::{ErrorLog, Level};
 static LOG: Mutex<Option<ErrorLog>> = Mutex::new(None);
 static HOOK: Once = Once::new();
 
-/// From now on panics are logged there.
+/// Logs panics to this log from now on.
 pub(crate) fn log_to(log: ErrorLog) {
     *LOG.lock().unwrap_or_else(PoisonError::into_inner) = Some(log);
     HOOK.call_once(|| std::panic::set_hook(Box::new(report)));

@@ -8,7 +8,7 @@ use tidegate_os::os_error;
 
 use crate::report::open_failed;
 
-/// What a file is called while a newer binary has the name.
+/// Suffix of the file while a newer binary has its name.
 const OLD: &str = ".oldbin";
 
 /// The file of this process; it stays when this is dropped.
@@ -21,7 +21,7 @@ const OLD: &str = ".oldbin";
 ///             restored (the new binary has ended)
 /// ```
 ///
-/// While it is old its name belongs to the new binary, so a reload that names another file moves nothing.
+/// While it is old its name belongs to the new binary, so a reload with another file name moves nothing.
 pub(crate) struct PidFile {
     path: PathBuf,
     /// Named `….oldbin`, since a new binary runs.
@@ -32,13 +32,13 @@ impl PidFile {
     /// Writes the file.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The file cannot be written.
     pub(crate) fn create(path: &Path) -> Result<PidFile, PidFileError> {
         write(path).map_err(|error| PidFileError::Open(path.to_owned(), error))?;
         Ok(PidFile { path: path.to_owned(), is_old: false })
     }
 
-    /// After a reload that names another file.
+    /// Moves to another file, after a reload that names it.
     ///
     /// # Errors
     /// The new file cannot be written; the old one stays then.
@@ -55,7 +55,7 @@ impl PidFile {
     /// Makes room for the file of a new binary.
     ///
     /// # Errors
-    /// It cannot be renamed.
+    /// The file cannot be renamed.
     pub(crate) fn set_aside(&mut self) -> Result<(), PidFileError> {
         let to = old_name(&self.path);
         if let Err(error) = std::fs::rename(&self.path, &to) {
@@ -65,7 +65,7 @@ impl PidFile {
         Ok(())
     }
 
-    /// Takes the name back from a binary that ended.
+    /// Takes the name back from a new binary that has ended.
     pub(crate) fn restore(&mut self) {
         if self.is_old {
             let _ = std::fs::rename(old_name(&self.path), &self.path);
@@ -81,19 +81,19 @@ impl PidFile {
     }
 }
 
-/// Whether the file can be written, as long as that can be told to who starts the program.
+/// Checks that the file can be written, while an error can still be reported to the user who starts the program.
 ///
 /// # Errors
-/// It cannot.
+/// It cannot be written.
 pub(crate) fn check(path: &Path) -> Result<(), PidFileError> {
     let opened = std::fs::File::options().append(true).create(true).open(path);
     opened.map(drop).map_err(|error| PidFileError::Open(path.to_owned(), error))
 }
 
-/// The process id in a file.
+/// Reads the process id in a file.
 ///
 /// # Errors
-/// There is no such file, or it holds something else.
+/// There is no such file, or it contains something else.
 pub(crate) fn read(path: &Path) -> Result<u32, PidFileError> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| PidFileError::Open(path.to_owned(), error))?;
@@ -102,7 +102,7 @@ pub(crate) fn read(path: &Path) -> Result<u32, PidFileError> {
     pid.ok_or_else(|| PidFileError::Number(text.to_owned(), path.to_owned()))
 }
 
-/// What is wrong with a pid file; as a text it is nginx's line.
+/// An error of a pid file; as a text it is nginx's line.
 #[derive(Debug)]
 pub(crate) enum PidFileError {
     Open(PathBuf, io::Error),

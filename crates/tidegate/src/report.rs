@@ -1,5 +1,4 @@
-//! What is told before the configured error log exists: to standard error as nginx does, and to the
-//! log of `-e`.
+//! Messages before the configured error log exists: to standard error as in nginx, and to the log of `-e`.
 
 use std::io::{IsTerminal, Write};
 use std::path::Path;
@@ -12,15 +11,15 @@ use tidegate_os::os_error;
 
 use crate::configuration::Origin;
 
-/// Where messages of the start go.
+/// The destination of messages of the start.
 pub(crate) struct Report {
     log: ErrorLog,
-    /// `-q`: nothing but errors on standard error.
+    /// `-q`: only errors are printed on standard error.
     quiet: bool,
 }
 
 impl Report {
-    /// Opens the log of `-e`. That it cannot be opened is told and then lived with, as by nginx.
+    /// Opens the log of `-e`. A failure is reported and ignored, as in nginx.
     pub(crate) fn open(origin: &Origin, quiet: bool) -> Report {
         let mut report = Report { log: ErrorLog::default(), quiet };
         if origin.error_log == "stderr" || origin.error_log.starts_with("syslog:") {
@@ -40,7 +39,7 @@ impl Report {
         report
     }
 
-    /// A message of the program itself.
+    /// Reports a message of the program itself.
     pub(crate) fn say(&self, level: Level, message: &str) {
         if !self.quiet || level <= Level::Error {
             print(&format!("nginx: [{}] {message}", level.name()));
@@ -48,19 +47,19 @@ impl Report {
         self.log.write(level, 0, message);
     }
 
-    /// A line for standard error only.
+    /// Prints a line on standard error only.
     pub(crate) fn line(&self, message: &str) {
         if !self.quiet {
             print(&format!("nginx: {message}"));
         }
     }
 
-    /// A line that says that something failed: not even `-q` hides it.
+    /// Prints the line of a failure: even `-q` does not hide it.
     pub(crate) fn failure(&self, message: &str) {
         print(&format!("nginx: {message}"));
     }
 
-    /// All diagnostics with their pictures; their first lines go to the log as well.
+    /// Reports all diagnostics with their excerpts; their first lines are also logged.
     pub(crate) fn diagnostics(&self, diagnostics: &[Diagnostic], sources: &SourceMap) {
         let color = std::io::stderr().is_terminal();
         for diagnostic in diagnostics {
@@ -72,7 +71,7 @@ impl Report {
     }
 }
 
-/// A diagnostic's first line in an error log.
+/// Writes a diagnostic's first line to an error log.
 pub(crate) fn log_diagnostic(log: &ErrorLog, diagnostic: &Diagnostic, sources: &SourceMap) {
     let level = match diagnostic.severity {
         Severity::Emerg => Level::Emerg,

@@ -1,4 +1,4 @@
-//! Files that a plan is built from: opened here by the master, handed over to the worker.
+//! Files that a plan is built from: opened here by the master, passed to the worker.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
@@ -15,10 +15,10 @@ use tidegate_plan::{Machine, Resources, SystemNames};
 /// Contents of files by their paths.
 pub(crate) type Contents = Vec<(PathBuf, Vec<u8>)>;
 
-/// Addresses of host names; none for one that is not known.
+/// Addresses of host names; empty for an unknown name.
 pub(crate) type Names = Vec<(String, Vec<IpAddr>)>;
 
-/// What was found out while a plan was built, for whoever builds the same one again.
+/// Results of queries made while a plan was built, for building the same plan again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Findings {
     pub machine: Machine,
@@ -30,23 +30,23 @@ pub(crate) struct Findings {
 /// Directories that the worker needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Directories {
-    /// Requests write into them.
+    /// Directories that requests write into.
     pub written: Vec<PathBuf>,
-    /// One server alone may use them.
+    /// Directories that only one server may use.
     pub claimed: Vec<PathBuf>,
 }
 
-/// The file system, with a memory of what was read from it.
+/// The file system, with a memory of the files that were read.
 pub(crate) struct Opened<'a> {
     logs: &'a LogFiles,
     /// Logs are kept open as long as this lives, so that each is opened once.
     held: RefCell<HashMap<PathBuf, Arc<LogFile>>>,
-    /// Logs that could not be opened: that is said once, however many servers write to them.
+    /// Logs that could not be opened: reported once, however many servers write to them.
     refused: RefCell<HashSet<PathBuf>>,
-    /// Each file is read once, however many servers name it: all see the same, and the worker gets it once.
+    /// Each file is read once, however many servers name it: all get the same bytes, and the worker gets it once.
     contents: RefCell<HashMap<PathBuf, Vec<u8>>>,
     machine: Machine,
-    /// Each name is asked for once.
+    /// Each name is looked up once.
     names: RefCell<HashMap<String, Vec<IpAddr>>>,
     directories: RefCell<HashSet<PathBuf>>,
     claimed: RefCell<HashSet<PathBuf>>,
@@ -73,7 +73,7 @@ impl<'a> Opened<'a> {
         self.sends_from_anywhere.get()
     }
 
-    /// The logs that were opened, what was found out, the directories that are written into.
+    /// Returns the logs that were opened, the findings, and the directories that the worker needs.
     pub(crate) fn into_parts(self) -> (Vec<Arc<LogFile>>, Findings, Directories) {
         let findings = Findings {
             machine: self.machine,
@@ -100,7 +100,7 @@ impl Resources for Opened<'_> {
 
     fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
         if self.refused.borrow().contains(path) {
-            // The plan has failed by then; this one is never written to.
+            // The plan has failed by then; this log is never written to.
             let nothing = File::options().append(true).open(tidegate_os::places::NULL)?;
             return Ok(Arc::new(LogFile::new(path.to_owned(), nothing)));
         }
@@ -145,7 +145,7 @@ impl Resources for Opened<'_> {
     }
 }
 
-/// An empty list stands for a name that is not known.
+/// An empty list stands for an unknown name.
 fn as_found(known: &[IpAddr]) -> io::Result<Vec<IpAddr>> {
     match known {
         [] => Err(io::ErrorKind::NotFound.into()),
@@ -153,8 +153,8 @@ fn as_found(known: &[IpAddr]) -> io::Result<Vec<IpAddr>> {
     }
 }
 
-/// What the master handed over. Only what it could not know is tried with the worker's own rights: files and
-/// names that what changes while the server runs (`state`) has brought since.
+/// The resources that the master passed on. Only unknown ones are looked up with the worker's own rights: files and
+/// names that have been added while the server runs (`state`).
 pub(crate) struct Received<'a> {
     logs: &'a LogFiles,
     machine: Machine,
@@ -174,7 +174,7 @@ impl<'a> Received<'a> {
         }
     }
 
-    /// Open files that nothing has taken: those of logs that were open before.
+    /// Returns the open files that no log uses: those of logs that were open before.
     pub(crate) fn into_unused(self) -> Vec<(PathBuf, File)> {
         self.files.into_inner().unwrap_or_else(PoisonError::into_inner).into_iter().collect()
     }

@@ -35,16 +35,16 @@ impl From<ProcessSignal> for Event {
     }
 }
 
-/// A process that is all there is.
+/// The only process of the server.
 ///
 /// | `ending` | happens | then |
 /// |---|---|---|
 /// | no | HUP | reloaded; older generations are ended at `abort_at` |
 /// | any | QUIT | listeners close, connections finish: yes |
 /// | any | TERM, INT | listeners and connections close: yes |
-/// | any | a thread has ended | replaced if it was not asked to; the process ends with the last one while ending |
+/// | any | a thread has ended | replaced if it was not asked to end; the process ends with the last one while ending |
 ///
-/// It is master and worker in one: nothing is replaced by another process, so USR2 and WINCH do nothing.
+/// It is master and worker in one: no process replaces another, so USR2 and WINCH do nothing.
 struct Single {
     origin: Origin,
     logs: LogFiles,
@@ -52,14 +52,14 @@ struct Single {
     server: Server,
     listening: Vec<Listening>,
     ending: bool,
-    /// When what still serves requests of older generations is ended (`worker_shutdown_timeout`).
+    /// When requests of older generations are ended (`worker_shutdown_timeout`).
     abort_at: Option<Instant>,
 }
 
-/// Serves until told to end.
+/// Serves until it is asked to end.
 ///
 /// # Errors
-/// What could not be had at the start.
+/// A resource that was not available at the start.
 pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, StartError> {
     let log = first.log().clone();
     let (sender, events) = events::queue();
@@ -94,7 +94,8 @@ pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, StartEr
 }
 
 impl Single {
-    /// Ends with the last thread, once it was told to. See [`Single`] for what each event does.
+    /// Handles events until the last thread has ended, after it was asked to. See [`Single`] for the effect of each
+    /// event.
     fn run_events(&mut self, events: &Receiver<Event>) {
         loop {
             let event = match self.abort_at {
@@ -138,9 +139,9 @@ impl Single {
         }
     }
 
-    /// Invariant: a step that fails is logged and leaves what serves: sockets are copied and only kept where the
-    /// threads have gone over. Sockets that the configuration has no more close with their last thread; files of Unix
-    /// ones are removed.
+    /// Reloads the configuration. Invariant: a step that fails is logged and leaves the serving generation as it is:
+    /// sockets are copied and only kept where the threads have taken over the plan. Sockets that the configuration no
+    /// longer has close with their last thread; files of Unix sockets are removed.
     fn reload(&mut self) {
         self.say(Level::Notice, "reconfiguring");
         let generation = self.server.plan().generation + 1;
@@ -176,7 +177,8 @@ impl Single {
     }
 }
 
-/// The plan of what was checked at the start: its files are not read again, for they may have changed meanwhile.
+/// Builds the plan from the files that were checked at the start: they are not read again, as they may have changed
+/// meanwhile.
 fn first_plan(
     origin: &Origin,
     first: &Generation,
@@ -191,7 +193,7 @@ fn first_plan(
     plan.map(Arc::new).ok_or_else(|| StartError::Configuration(parsed.first_mistake()))
 }
 
-/// The plan of a reload.
+/// Builds the plan of a reload.
 fn plan(
     origin: &Origin,
     logs: &LogFiles,

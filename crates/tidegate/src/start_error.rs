@@ -1,4 +1,4 @@
-//! Why the program does not become a server, or a worker does not come to serve.
+//! Why the program does not become a server, or a worker does not begin to serve.
 
 use std::{fmt, io};
 
@@ -9,16 +9,16 @@ use tidegate_os::os_error;
 use crate::claims::ClaimError;
 use crate::pidfile::PidFileError;
 
-/// What could not be had. As a text it is the line for the error log, and for who starts the program; most of them are
-/// nginx's.
+/// A failed step of the start. As a text it is the line for the error log and for the user who starts the program; most
+/// of them are nginx's.
 #[derive(Debug)]
 pub(crate) enum StartError {
-    /// The variable of the environment that lists the sockets of an older binary does not.
+    /// The environment variable does not list sockets of an older binary.
     Inherited {
         variable: &'static str,
         error: io::Error,
     },
-    /// Not every address is listened on; why not was reported one by one.
+    /// Not every address is listened on; the reasons have been reported one by one.
     Bind,
     /// A directory could not be made, or given to the worker's user.
     Directory(Diagnostic),
@@ -28,14 +28,14 @@ pub(crate) enum StartError {
     PidFile(PidFileError),
     /// The process cannot leave its terminal (`daemon`).
     Daemon(io::Error),
-    /// A call by which a worker becomes what it has to be.
+    /// A call by which a worker gets its rights and limits.
     Right {
         call: String,
         error: io::Error,
     },
-    /// The configuration does not become a plan: the first line of its first mistake.
+    /// The configuration gives no plan: the first line of its first mistake.
     Configuration(String),
-    /// No thread or descriptor could be had.
+    /// No thread or descriptor was available.
     System(io::Error),
 }
 

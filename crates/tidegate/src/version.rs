@@ -2,13 +2,12 @@
 
 use tidegate_os::layout::CHOSEN;
 
-/// The version of nginx whose directives and defaults are followed.
+/// The version of nginx whose directives and defaults are implemented.
 pub(crate) const NGINX: &str = "1.31.5";
-/// Our own.
+/// Tidegate's own version.
 pub(crate) const TIDEGATE: &str = env!("CARGO_PKG_VERSION");
 
-/// Modules of ours and the argument of nginx's `configure` that stands for them. Those that nginx
-/// builds without being asked have none.
+/// Modules and the arguments of nginx's `configure` for them. Modules that nginx builds by default have none.
 const WITH: &[(&str, &str)] = &[
     ("ssl", "--with-http_ssl_module"),
     ("v2", "--with-http_v2_module"),
@@ -35,12 +34,12 @@ const WITH: &[(&str, &str)] = &[
     ("ssl_preread", "--with-stream_ssl_preread_module"),
 ];
 
-/// `nginx version: …`, as `-v` prints it.
+/// Returns `nginx version: …`, as `-v` prints it.
 pub(crate) fn line() -> String {
     format!("nginx version: nginx/{NGINX} (tidegate {TIDEGATE})")
 }
 
-/// What `-V` prints, given the names of the modules.
+/// Returns the text of `-V`, given the names of the modules.
 pub(crate) fn configure(modules: &[&str]) -> String {
     let has = |name: &str| {
         modules.iter().any(|module| {
@@ -64,7 +63,7 @@ pub(crate) fn configure(modules: &[&str]) -> String {
     text
 }
 
-/// What `-h` prints below the version.
+/// Returns the text that `-h` prints below the version.
 pub(crate) fn help() -> String {
     let prefix = String::from_utf8_lossy(&CHOSEN.prefix()).into_owned();
     format!(

@@ -1,5 +1,5 @@
-//! `tidegate demo`: a server with a slow origin behind it, to see what streaming from a cache means.
-//! Needs neither root nor files; all data is below a fresh directory for temporary files.
+//! `tidegate demo`: a server with a slow origin behind it, which shows streaming from a cache. Needs neither root nor
+//! files; all data is below a fresh directory for temporary files.
 
 mod origin;
 mod pages;
@@ -21,7 +21,7 @@ use crate::single;
 use crate::start_error::StartError;
 
 const PORT_DEFAULT: u16 = 8080;
-/// Directories for temporary files that are tried before giving up.
+/// Names for the directory that are tried before giving up.
 const DIRECTORIES_MAX: u32 = 100;
 
 /// Runs the demonstration until it is interrupted.
@@ -81,7 +81,7 @@ fn tell(report: &Report, diagnostics: &[tidegate_conf::Diagnostic], sources: &So
     report.diagnostics(diagnostics, sources);
 }
 
-/// `--port`, or the default; `None` for `--help`.
+/// Returns the port of `--port`, or the default; `None` for `--help`.
 fn port(arguments: &[OsString]) -> Result<Option<u16>, DemoError> {
     let mut port = PORT_DEFAULT;
     let mut parser = lexopt::Parser::from_args(arguments);
@@ -101,7 +101,7 @@ fn port(arguments: &[OsString]) -> Result<Option<u16>, DemoError> {
     Ok(Some(port))
 }
 
-/// Tells of a taken port at once: a demonstration need not be patient.
+/// Reports a taken port at once: a demonstration does not wait for it.
 fn check_port(port: u16) -> Result<(), DemoError> {
     match std::net::TcpListener::bind(("127.0.0.1", port)) {
         Ok(_) => Ok(()),
@@ -110,21 +110,21 @@ fn check_port(port: u16) -> Result<(), DemoError> {
     }
 }
 
-/// Why there is no demonstration.
+/// Why the demonstration does not run.
 #[derive(Debug)]
 enum DemoError {
     Arguments(lexopt::Error),
-    /// The value of `--port` is no port.
+    /// The value of `--port` is not a port.
     Port(String),
     PortTaken(u16),
     Listen(u16, io::Error),
-    /// There is no directory for temporary files.
+    /// No directory for temporary files can be made.
     Directory(io::Error),
     Origin(io::Error),
     File(PathBuf, io::Error),
-    /// The built-in configuration is wrong; its mistakes were reported.
+    /// The built-in configuration is wrong; its mistakes have been reported.
     Configuration,
-    /// No socket; the reason was reported.
+    /// No socket; the reason has been reported.
     Bind,
     Start(StartError),
 }
@@ -159,7 +159,7 @@ impl fmt::Display for DemoError {
 
 impl std::error::Error for DemoError {}
 
-/// A fresh directory that goes with this value.
+/// A fresh directory that is removed when this is dropped.
 struct Directory {
     path: PathBuf,
 }

@@ -13,16 +13,16 @@ use tidegate_rt::{Worker, spawn_local};
 
 const LINES: u32 = 30;
 const PAUSE: Duration = Duration::from_millis(100);
-/// Longest request head, and longest wait for it.
+/// Longest request head (bytes), and longest wait for it.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 const HEAD_TIME: Duration = Duration::from_secs(10);
-/// Connections at once: a demonstration is not a load test.
+/// Most connections at once: a demonstration is not a load test.
 const CONNECTIONS_MAX: u32 = 256;
 
-/// Starts it on a free port of this machine; answers the port.
+/// Starts the origin on a free port of this machine; returns the port.
 ///
 /// # Errors
-/// No thread or socket can be had.
+/// No thread or socket is available.
 pub(super) fn start() -> io::Result<u16> {
     let (sender, receiver) = sync_channel(1);
     // The thread lives as long as the process.
@@ -57,7 +57,7 @@ async fn accept(listener: &Listener) {
         let (requests, live) = (requests.clone(), live.clone());
         live.set(live.get() + 1);
         spawn_local(async move {
-            // A client that leaves ends its connection only.
+            // A client that closes ends only its connection.
             let _ = answer(&stream, &requests).await;
             live.set(live.get() - 1);
         });

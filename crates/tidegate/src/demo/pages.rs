@@ -1,8 +1,8 @@
-//! Texts of the demonstration: configuration, welcome page, what to try.
+//! Texts of the demonstration: configuration, welcome page, instructions.
 
 use std::path::Path;
 
-/// Lines of the configuration, each with a directive that must be known for it to be there.
+/// Lines of the configuration, each with a directive that the build must have for the line to be included.
 const LINES: &[(&str, &str)] = &[
     ("daemon", "daemon off;"),
     ("master_process", "master_process off;"),
@@ -34,7 +34,7 @@ const LINES: &[(&str, &str)] = &[
     ("http", "}"),
 ];
 
-/// The configuration that is served.
+/// Returns the configuration of the demonstration.
 pub(super) fn configuration(directory: &Path, port: u16, origin: u16) -> String {
     let mut text = String::new();
     let rows: Vec<_> = tidegate_modules::MODULES.iter().flat_map(|module| module.rows()).collect();
@@ -49,7 +49,7 @@ pub(super) fn configuration(directory: &Path, port: u16, origin: u16) -> String 
         .replace("{origin}", &origin.to_string())
 }
 
-/// What is printed when it runs.
+/// Returns the text that is printed at the start.
 pub(super) fn instructions(directory: &Path, port: u16) -> String {
     format!(
         "\
@@ -76,7 +76,7 @@ Configuration, logs and cache: {}
     )
 }
 
-/// The page at `/`.
+/// Returns the page at `/`.
 pub(super) fn welcome(port: u16) -> String {
     format!(
         "\

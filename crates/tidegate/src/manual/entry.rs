@@ -1,17 +1,17 @@
-//! One directive of one module, with all that the manual says of it.
+//! One directive of one module, with everything that the manual prints about it.
 
 use tidegate_conf::{Contexts, Kind, KnownDirective, Row, known_directives};
 use tidegate_plan::ErasedModule;
 
 use super::notes::{Notes, notes};
 
-/// Directives that nginx Plus has and nginx lacks, one name in each line.
+/// Directives that nginx Plus has and nginx lacks, one name per line.
 const PLUS: &str = include_str!("../../data/nginx-plus-directives.txt");
 
 /// The blocks of `stream`.
 const STREAM: Contexts = Contexts::STREAM_AND_SERVER.union(Contexts::STREAM_UPSTREAM);
 
-/// Where a directive comes from.
+/// The origin of a directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// This module of nginx has it.
@@ -42,7 +42,7 @@ impl Entry {
         self.row.name
     }
 
-    /// How it ends, where that is not a semicolon.
+    /// Returns how the directive ends, where that is not a semicolon.
     pub(super) fn ending(&self) -> &'static str {
         match self.row.kind {
             Kind::Simple => "",
@@ -55,7 +55,7 @@ impl Entry {
         if self.row.default.is_empty() { "none" } else { self.row.default }
     }
 
-    /// The module of nginx, or whose the directive is.
+    /// Returns the nginx module of the directive, or its other origin.
     pub(super) fn provenance(&self) -> &'static str {
         match self.origin {
             Origin::Nginx(module) => module,
@@ -65,7 +65,7 @@ impl Entry {
     }
 }
 
-/// All directives, by name and then in the order of the modules.
+/// Returns all directives, by name and then in the order of the modules.
 pub(super) fn all() -> Vec<Entry> {
     let of_module = |module: &&'static dyn ErasedModule| {
         let name = module.name();

@@ -6,7 +6,7 @@ use super::entry::{Entry, Origin};
 use super::variables::VariableEntry;
 use crate::version;
 
-/// Both pages, each behind a line with its file's name.
+/// Returns both pages, each after a line with its file's name.
 pub(super) fn all(entries: &[Entry], variables: &[VariableEntry], file: &str) -> String {
     let mut text = format!("{file}tidegate.8\n");
     text.push_str(&command());
@@ -71,7 +71,7 @@ fn configuration(entries: &[Entry], variables: &[VariableEntry]) -> String {
     text
 }
 
-/// Text that roff prints as it stands.
+/// Escapes text so that roff prints it literally.
 fn plain(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-").replace('`', "");
     if text.starts_with(['.', '\'']) { format!("\\&{text}") } else { text }

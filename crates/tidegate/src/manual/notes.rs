@@ -1,4 +1,4 @@
-//! What the rows do not know of a directive: an example, whether it has an effect, how it differs from nginx.
+//! Information about directives beyond the rows: an example, whether it has an effect, how it differs from nginx.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -9,15 +9,15 @@ const TABLE: &str = include_str!("../../data/manual.tsv");
 /// The notes on one directive.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
-    /// A statement as one would write it.
+    /// A statement as in a configuration.
     pub(super) example: Option<&'static str>,
-    /// A valid value is taken and changes nothing.
+    /// A valid value is accepted and changes nothing.
     pub(super) without_effect: bool,
     /// Rows of `docs/differences.md`, in words.
     pub(super) differences: Vec<&'static str>,
 }
 
-/// The notes on a directive of the `stream` block, or of any other.
+/// Returns the notes on a directive of the `stream` block, or of any other.
 pub(super) fn notes(name: &'static str, stream: bool) -> &'static Notes {
     static PARSED: LazyLock<HashMap<(&str, &str), Notes>> = LazyLock::new(parse);
     static NONE: Notes = Notes { example: None, without_effect: false, differences: Vec::new() };

@@ -7,10 +7,10 @@ use super::man;
 use super::variables::VariableEntry;
 use crate::version;
 
-/// Begins a page; the file's name follows.
+/// Marks the start of a page; the file's name follows.
 const FILE: &str = "=== ";
 
-/// All pages, each behind a line with its file's name.
+/// Returns all pages, each after a line with its file's name.
 pub(super) fn all(entries: &[Entry], variables: &[VariableEntry]) -> String {
     let mut text = index(entries);
     variables_page(&mut text, variables);
@@ -95,7 +95,7 @@ fn variables_page(text: &mut String, variables: &[VariableEntry]) {
     }
 }
 
-/// A default as code, and `none` as a word.
+/// Formats a default as code, and `none` as a word.
 fn cell(default: &str) -> String {
     match default {
         "none" => default.to_owned(),
@@ -103,7 +103,7 @@ fn cell(default: &str) -> String {
     }
 }
 
-/// What a heading in code is called in links.
+/// Returns the link anchor of a heading in code.
 fn anchor(name: &str) -> String {
     name.to_lowercase()
 }

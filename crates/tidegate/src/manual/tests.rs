@@ -1,4 +1,4 @@
-//! The manual says something of every directive, and its texts are of use.
+//! The manual has an entry for every directive, and its texts are usable.
 
 use tidegate_conf::{Args, Contexts, FsLoader, Parser, Row};
 use tidegate_plan::ErasedModule;
@@ -74,7 +74,7 @@ fn each_name_of_the_index_has_its_page() {
     assert!(entries.iter().any(|entry| entry.origin == Origin::Plus));
 }
 
-/// A written default that is no value: what happens where the directive is absent.
+/// Written defaults that are no values: they describe what happens without the directive.
 const IN_WORDS: [&str; 4] = ["listen", "types", "map_hash_bucket_size", "userid_service"];
 
 #[test]

@@ -8,7 +8,7 @@ use tidegate_conf::closest;
 use super::entry::{Entry, Origin};
 use super::variables::VariableEntry;
 
-/// No module has the name that was asked for; says so, perhaps with the name that was meant.
+/// No module has the requested name; the message may suggest a similar one.
 #[derive(Debug)]
 pub(super) struct UnknownName(String);
 
@@ -23,7 +23,7 @@ impl error::Error for UnknownName {}
 /// Columns of a terminal's line.
 const WIDTH: usize = 80;
 
-/// `tidegate help`: how to ask, and all names.
+/// Returns the text of `tidegate help`: its usage, and all names.
 pub(super) fn overview(entries: &[Entry], variables: &[VariableEntry]) -> String {
     let mut text = String::from(
         "\
@@ -44,10 +44,10 @@ Prints what directives do, where they may stand, and how they differ from nginx.
     text
 }
 
-/// All entries of a directive.
+/// Returns all entries of a directive.
 ///
 /// # Errors
-/// No module has it; the message suggests one that was perhaps meant.
+/// No module has it; the message may suggest a similar name.
 pub(super) fn directive(name: &str, entries: &[Entry]) -> Result<String, UnknownName> {
     let found: Vec<_> = entries.iter().filter(|entry| entry.name() == name).collect();
     if found.is_empty() {
@@ -56,10 +56,10 @@ pub(super) fn directive(name: &str, entries: &[Entry]) -> Result<String, Unknown
     Ok(found.into_iter().map(entry).collect::<Vec<_>>().join("\n"))
 }
 
-/// The entry of a variable, whose name is given without `$`.
+/// Returns the entry of a variable, whose name is given without `$`.
 ///
 /// # Errors
-/// No module has it; the message suggests one that was perhaps meant.
+/// No module has it; the message may suggest a similar name.
 pub(super) fn variable(name: &str, variables: &[VariableEntry]) -> Result<String, UnknownName> {
     let plain = |entry: &VariableEntry| entry.name.trim_start_matches('$').to_owned();
     let of_prefix = |entry: &&VariableEntry| {
@@ -112,7 +112,7 @@ fn entry(entry: &Entry) -> String {
     text
 }
 
-/// What is said of a name that no module has.
+/// Makes the error for a name that no module has.
 fn unknown<'a>(kind: &str, name: &str, names: impl Iterator<Item = &'a str>) -> UnknownName {
     UnknownName(match closest(name, names) {
         Some(meant) => format!("no {kind} \"{name}\"; did you mean \"{meant}\"?"),
@@ -120,7 +120,7 @@ fn unknown<'a>(kind: &str, name: &str, names: impl Iterator<Item = &'a str>) -> 
     })
 }
 
-/// Text in lines of at most [`WIDTH`] columns, each behind `indent`.
+/// Wraps text into lines of at most [`WIDTH`] columns, each with `indent`.
 fn wrapped(text: &str, indent: &str) -> String {
     let mut lines = String::new();
     let mut line = String::new();

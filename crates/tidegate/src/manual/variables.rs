@@ -2,15 +2,15 @@
 
 use tidegate_core::variables::{Changeable, Value, Variable};
 
-/// Variables that nginx has, one name in each line; prefixes end in `_`.
+/// Variables that nginx has, one name per line; prefixes end in `_`.
 const NGINX: &str = include_str!("../../data/nginx-variables.txt");
 
 /// A variable, of one module or several.
 pub(super) struct VariableEntry {
-    /// With its `$`; `NAME` stands for what follows a prefix.
+    /// With its `$`; `NAME` stands for the rest after a prefix.
     pub(super) name: String,
     pub(super) doc: &'static str,
-    /// Of requests, of sessions.
+    /// Whether requests and whether sessions have it.
     http: bool,
     stream: bool,
     pub(super) is_ours: bool,
@@ -18,7 +18,7 @@ pub(super) struct VariableEntry {
 }
 
 impl VariableEntry {
-    /// The blocks in which it has a value.
+    /// Returns the blocks in which it has a value.
     pub(super) fn contexts(&self) -> &'static str {
         match (self.http, self.stream) {
             (true, true) => "http, stream",
@@ -32,7 +32,7 @@ impl VariableEntry {
     }
 }
 
-/// All variables, by name.
+/// Returns all variables, by name.
 pub(super) fn all() -> Vec<VariableEntry> {
     let mut entries: Vec<VariableEntry> = Vec::new();
     for module in tidegate_modules::MODULES {

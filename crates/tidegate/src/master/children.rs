@@ -1,4 +1,4 @@
-//! Worker processes: starting them, hearing them, replacing them.
+//! Worker processes: starting them, receiving their messages, replacing them.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -26,27 +26,27 @@ use crate::worker::process::SOCKET;
 /// The running binary itself, even when another file has its name by now.
 const SELF: &str = "/proc/self/exe";
 
-/// The program's name where the system does not tell it.
+/// The program's name where the system does not report it.
 const NAME: &str = "tidegate";
 
-/// A worker that lived so long is replaced at once.
+/// A worker that lived at least this long is replaced at once.
 const LIFE_MIN: Duration = Duration::from_secs(2);
-/// Others after this pause, doubled each time up to the longest.
+/// Others are replaced after this pause, doubled each time up to the maximum.
 const RESPAWN_PAUSE: Duration = Duration::from_millis(100);
 const RESPAWN_PAUSE_MAX: Duration = Duration::from_secs(10);
 
 struct Child {
     pid: u32,
-    /// To the thread that writes: a worker that does not read must not hold the master.
+    /// To the writing thread: a worker that does not read must not block the master.
     messages: Sender<ToWorker>,
     started: Instant,
     role: Role,
 }
 
-/// What a worker process is to its master.
+/// The role of a worker process.
 ///
 /// ```text
-///              told that it serves
+///              reported that it serves
 ///   Successor ─────────────────────▶ Serving
 ///       │                               │ the successor serves, or WINCH
 ///       │ the reload is given up        ▼
@@ -56,21 +56,21 @@ struct Child {
 /// Invariant: at most one is `Serving` and one `Successor`. Only a `Serving` one that ends is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Is to be replaced when it ends.
+    /// It is replaced when it ends.
     Serving,
-    /// Shall serve instead of the other one, once it can: a reload asked for another process.
+    /// It is to serve instead of the other worker, once it can: a reload needs another process.
     Successor,
-    /// Was told to end.
+    /// It was asked to end.
     Leaving,
 }
 
-/// The worker processes of a master: one that serves, perhaps its successor, and some that come to their end.
+/// The worker processes of a master: one that serves, perhaps its successor, and some that are ending.
 pub(super) struct Children {
     events: EventSender,
     running: Vec<Child>,
     respawn_at: Option<Instant>,
     respawn_pause: Duration,
-    /// Some worker has served.
+    /// A worker has served.
     ready_once: bool,
     last_successor: Option<u32>,
 }
@@ -87,10 +87,10 @@ impl Children {
         }
     }
 
-    /// Starts a worker and hands it what it serves by.
+    /// Starts a worker and sends it the generation to serve.
     ///
     /// # Errors
-    /// No process or descriptor can be had; another attempt is due later.
+    /// No process or descriptor is available; another attempt is due later.
     pub(super) fn start(&mut self, handover: Handover, main: &MainSettings) -> io::Result<u32> {
         self.respawn_at = None;
         let started = self.try_start(handover, main, Role::Serving);
@@ -100,10 +100,10 @@ impl Children {
         started
     }
 
-    /// Starts a worker that shall take the place of the one that serves, see [`Children::succeed`].
+    /// Starts a worker that is to replace the serving one, see [`Children::succeed`].
     ///
     /// # Errors
-    /// No process or descriptor can be had.
+    /// No process or descriptor is available.
     pub(super) fn start_successor(
         &mut self,
         handover: Handover,
@@ -119,7 +119,8 @@ impl Children {
         self.last_successor == Some(pid)
     }
 
-    /// The successor serves: the worker before it ends gracefully. Nothing happens when `pid` is no successor.
+    /// Makes a successor the serving worker: the worker before it ends gracefully. Does nothing when `pid` is not a
+    /// successor.
     pub(super) fn succeed(&mut self, pid: u32) {
         if !self.running.iter().any(|child| child.pid == pid && child.role == Role::Successor) {
             return;
@@ -135,7 +136,7 @@ impl Children {
         self.respawn_at = None;
     }
 
-    /// Ends a successor that shall not take over after all.
+    /// Ends a successor that is not to take over any more.
     pub(super) fn dismiss_successor(&mut self) {
         for child in self.running.iter_mut().filter(|child| child.role == Role::Successor) {
             child.role = Role::Leaving;
@@ -143,7 +144,7 @@ impl Children {
         }
     }
 
-    /// What fails behind the start leaves the process in `running`: its end is collected as any other's.
+    /// Starts the process. If a later step fails the process stays in `running`: its end is collected as any other's.
     fn try_start(
         &mut self,
         handover: Handover,
@@ -170,7 +171,7 @@ impl Children {
         Ok(pid)
     }
 
-    /// Starts the thread that hears what a worker tells.
+    /// Starts the thread that receives a worker's messages.
     fn listen(&self, pid: u32, socket: Arc<OwnedFd>) -> io::Result<()> {
         let events = self.events.clone();
         std::thread::Builder::new().name(format!("worker {pid}")).spawn(move || {
@@ -183,15 +184,14 @@ impl Children {
         Ok(())
     }
 
-    /// Sends to the worker that serves, if there is one. Whether it arrives is known by its answer
-    /// or by its end.
+    /// Sends to the serving worker, if there is one. Its reply or its end shows whether the message arrived.
     pub(super) fn send(&self, message: ToWorker) {
         if let Some(child) = self.running.iter().find(|child| child.role == Role::Serving) {
             let _ = child.messages.send(message);
         }
     }
 
-    /// Has every worker write on in these files, those that are coming to their end as well.
+    /// Makes every worker log into these files, including those that are ending.
     pub(super) fn reopen(&self, files: &[(PathBuf, File)]) -> io::Result<()> {
         for child in &self.running {
             let copy = |(path, file): &(PathBuf, File)| Ok((path.clone(), file.try_clone()?));
@@ -201,14 +201,14 @@ impl Children {
         Ok(())
     }
 
-    /// Has every worker end gracefully.
+    /// Asks every worker to end gracefully.
     pub(super) fn quit_all(&self) {
         for child in self.running.iter().filter(|child| child.role != Role::Leaving) {
             let _ = child.messages.send(ToWorker::Quit);
         }
     }
 
-    /// A worker has told that it serves.
+    /// Records that a worker has reported that it serves.
     pub(super) fn note_ready(&mut self) {
         self.ready_once = true;
     }
@@ -225,7 +225,7 @@ impl Children {
         self.running.iter().any(|child| child.role == Role::Serving)
     }
 
-    /// All workers were told to end and are not to be replaced.
+    /// Records that all workers were asked to end and are not to be replaced.
     pub(super) fn forget_serving(&mut self) {
         self.running.iter_mut().for_each(|child| child.role = Role::Leaving);
         self.respawn_at = None;
@@ -243,11 +243,11 @@ impl Children {
         }
     }
 
-    /// Takes note of an end. Returns what the worker was; `None` when it was no worker.
+    /// Records the end of a process. Returns the worker's role; `None` when it was not a worker.
     ///
-    /// How soon the next one is started is decided here: at once behind one that lived for [`LIFE_MIN`], else behind a
-    /// pause that doubles from [`RESPAWN_PAUSE`] up to [`RESPAWN_PAUSE_MAX`], so that a worker that cannot live does
-    /// not take the machine.
+    /// How soon the next one is started is decided here: at once after one that lived for [`LIFE_MIN`], else after a
+    /// pause that doubles from [`RESPAWN_PAUSE`] up to [`RESPAWN_PAUSE_MAX`], so that a worker that fails at its start
+    /// does not take the processor.
     pub(super) fn ended(&mut self, pid: u32) -> Option<Role> {
         let place = self.running.iter().position(|child| child.pid == pid)?;
         let child = self.running.swap_remove(place);
@@ -260,7 +260,7 @@ impl Children {
         Some(child.role)
     }
 
-    /// Has the worker replaced: at once, unless the last ones ended right after their start.
+    /// Schedules a new worker: at once, unless the last ones ended right after their start.
     pub(super) fn respawn_soon(&mut self) {
         self.respawn_at = Some(exact_now() + self.respawn_pause);
     }
@@ -282,11 +282,11 @@ fn write_from(pid: u32, messages: Receiver<ToWorker>, socket: Arc<OwnedFd>) -> i
     Ok(())
 }
 
-/// Number of the signal by which a worker is told to end at once.
+/// Number of the signal that asks a worker to end at once.
 const SIGTERM: i32 = 15;
 
-/// What the log says of an ended worker. One that was told to end may not have been there yet to take it
-/// as more than a signal.
+/// Returns the log line for an ended worker. One that was asked to end may have been ended by the signal before it
+/// could handle it.
 pub(super) fn epitaph(pid: u32, status: ExitStatus, told_to_end: bool) -> (Level, String) {
     match (status.signal(), status.code()) {
         (Some(signal), _) => {

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 
 use tidegate_core::family;
 
-/// nginx keeps the time zone without being asked.
+/// nginx keeps the time zone without a directive.
 const KEPT: &str = "TZ";
 
-/// What a worker gets: `TZ`, what the directive names or sets, and the name of the family.
+/// Returns a worker's environment: `TZ`, what the directive names or sets, and the name of the family.
 pub(super) fn of_worker(directives: &[String]) -> Vec<(OsString, OsString)> {
     let mut variables: Vec<(OsString, OsString)> = Vec::new();
     let mut set = |name: &str, value: Option<OsString>| {
@@ -27,7 +27,7 @@ pub(super) fn of_worker(directives: &[String]) -> Vec<(OsString, OsString)> {
     variables
 }
 
-/// What a new binary gets: everything, and the name of the family.
+/// Returns a new binary's environment: everything, and the name of the family.
 pub(super) fn inherited() -> Vec<(OsString, OsString)> {
     let own = (OsString::from(family::VARIABLE), family::name().into());
     std::env::vars_os().filter(|(name, _)| *name != own.0).chain([own.clone()]).collect()

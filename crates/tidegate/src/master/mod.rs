@@ -1,5 +1,5 @@
-//! The master: reads and checks configurations, holds what needs privileges, looks after the worker.
-//! It never reads what comes from a network.
+//! The master: reads and checks configurations, holds what needs privileges, supervises the worker. It never reads data
+//! from a network.
 
 mod children;
 mod environment;
@@ -27,10 +27,10 @@ use crate::{panics, version};
 use children::Children;
 use upgrade::Upgrade;
 
-/// What happens to a master.
+/// An event of a master.
 pub(crate) enum Event {
     Signal(ProcessSignal),
-    /// A worker, by its process id, tells something.
+    /// A message of a worker, with its process id.
     Told(u32, ToMaster),
 }
 
@@ -40,7 +40,7 @@ impl From<ProcessSignal> for Event {
     }
 }
 
-/// How the master comes to its end.
+/// How the master ends.
 ///
 /// ```text
 ///         QUIT                    TERM, INT
@@ -49,8 +49,8 @@ impl From<ProcessSignal> for Event {
 ///                  TERM, INT, no first worker └─┘
 /// ```
 ///
-/// The master ends when no worker is left. Invariant: it is left for nothing but `Fast`; reloads and new workers are
-/// for `No` alone.
+/// The master ends when no worker is left. Invariant: `Graceful` changes to nothing but `Fast`; reloads and new workers
+/// happen in `No` alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     No,
@@ -61,23 +61,24 @@ enum Ending {
 
 /// A running master process.
 ///
-/// A reload, as far as the master goes:
+/// A reload in the master:
 ///
 /// | `pending` | happens | then |
 /// |---|---|---|
-/// | none | HUP | read, checked, sockets opened: handed to the worker, `pending` |
-/// | some | HUP | `reload_again`: begun once this one is over |
-/// | some | the worker serves by it | `commit`: it is `current`, and the pid file and sockets are its |
-/// | some | the worker cannot, or ends | `roll_back`: its sockets and directories are taken back |
+/// | none | HUP | read, checked, sockets opened: sent to the worker, `pending` |
+/// | some | HUP | `reload_again`: begun once this one has ended |
+/// | some | the worker serves it | `commit`: it is `current`, with its pid file and sockets |
+/// | some | the worker cannot, or ends | `roll_back`: its sockets and directories are released |
 ///
-/// Invariant: `current` is what serves, or what the next worker is started with; nothing of it is given up before the
-/// worker has told that it serves by the next. Numbers of generations are not used twice.
+/// Invariant: `current` is the generation that is served, or that the next worker is started with; none of its
+/// resources is released before the worker has reported that it serves the next one. Numbers of generations are not
+/// used twice.
 pub(crate) struct Master {
     origin: Origin,
     current: Generation,
-    /// Sent to the worker, which has not answered yet.
+    /// The generation that was sent to the worker, which has not replied yet.
     pending: Option<Generation>,
-    /// A reload was asked for while another one was under way.
+    /// A reload was requested while another one was in progress.
     reload_again: bool,
     next_generation: u64,
     children: Children,
@@ -124,7 +125,7 @@ pub(crate) fn run(
     Ok(master.exit)
 }
 
-/// What nginx's log begins with.
+/// Writes the lines that nginx's log begins with.
 fn greet(log: &ErrorLog) {
     log.say(
         Level::Notice,
@@ -161,7 +162,7 @@ impl Master {
         }
     }
 
-    /// When something is to be done without an event.
+    /// Returns the time of the next action without an event.
     fn next_moment(&self) -> Option<Instant> {
         let kill = match self.ending {
             Ending::Fast(at) => Some(at),
@@ -206,13 +207,12 @@ impl Master {
                     && !self.children.was_ready()
                     && !self.children.was_successor(pid)
                 {
-                    // The first worker cannot even start: there is nothing to go on with.
+                    // The first worker cannot even start: there is nothing to continue with.
                     self.exit = ExitCode::FAILURE;
                     self.end_fast();
                 }
             }
-            // In nginx an old worker process ends when its last request does, and this is the line
-            // that tools wait for.
+            // In nginx an old worker process ends when its last request does, and tools wait for this line.
             ToMaster::Retired(generation) => {
                 let text =
                     format!("generation {generation} of worker process {pid} exited with code 0");
@@ -221,7 +221,7 @@ impl Master {
         }
     }
 
-    /// The worker serves by the new generation.
+    /// Makes the pending generation current: the worker serves it.
     fn commit(&mut self) {
         let Some(next) = self.pending.take() else { return };
         let before = std::mem::replace(&mut self.current, next);
@@ -240,8 +240,8 @@ impl Master {
         self.reload_if_asked();
     }
 
-    /// What a generation that does not come into use has got: its sockets' files go, and directories that
-    /// were given to its worker are again those of the worker that goes on.
+    /// Releases the resources of a generation that does not come into use: its sockets' files are removed, and
+    /// directories that were given to its worker get back the owner of the continuing worker.
     fn take_back(&self, next: &Generation) {
         remove_socket_files(&next.listening, &self.current.listening);
         if next.rights.credentials != self.current.rights.credentials
@@ -266,5 +266,5 @@ impl Master {
     }
 }
 
-/// A queue end for threads that listen to workers.
+/// The sending end for threads that receive workers' messages.
 pub(crate) type EventSender = Sender<Event>;

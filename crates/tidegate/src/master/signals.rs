@@ -1,4 +1,4 @@
-//! What a master does on signals (nginx's manual, "Controlling nginx").
+//! The master's actions on signals (nginx's manual, "Controlling nginx").
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use crate::report::{log_diagnostic, open_failed};
 use crate::start_error::StartError;
 use crate::{claims, configuration, listening};
 
-/// A worker told to end at once gets so long.
+/// Time that a worker gets to end at once before it is killed.
 pub(super) const KILL_AFTER: Duration = Duration::from_secs(2);
 
 impl Master {
     pub(super) fn signal(&mut self, signal: ProcessSignal) {
-        // A terminal sends it to whatever runs in it when its window changes its size: no order to stop.
+        // A terminal sends it to all of its processes when its window changes its size: no order to stop.
         if signal == ProcessSignal::WindowChange && std::io::stdin().is_terminal() {
             return;
         }
@@ -48,10 +48,10 @@ impl Master {
         }
     }
 
-    /// Reads the configuration again; only a worker that serves by it makes it the current one.
+    /// Reads the configuration again; it becomes the current one when the worker serves it.
     ///
-    /// Without a worker that serves (it died, or WINCH ended it) there is nobody to ask: the generation counts as soon
-    /// as it is checked, and the next worker begins with it. Source: nginx's "Controlling nginx", "Changing
+    /// Without a serving worker (it died, or WINCH ended it) no reply can be awaited: the generation is current as soon
+    /// as it is checked, and the next worker starts with it. Source: nginx's "Controlling nginx", "Changing
     /// Configuration".
     pub(super) fn reload(&mut self) {
         if self.ending != Ending::No {
@@ -67,7 +67,7 @@ impl Master {
         }
         let Some(next) = self.read_next() else { return };
         if !self.children.has_serving_worker() {
-            // Nobody to ask: the next worker begins with it.
+            // No worker to wait for: the next one starts with it.
             self.pending = Some(next);
             self.commit();
             return self.start_worker();
@@ -75,8 +75,8 @@ impl Master {
         self.hand_over(next);
     }
 
-    /// The worker that serves gets the next generation; or another process does, when the worker cannot become
-    /// what it has to be: a user, limits and a priority that a process has given up do not come back.
+    /// Sends the next generation to the serving worker, or to a new process when the worker cannot serve it: a user,
+    /// limits and a priority that a process has given up cannot be restored.
     fn hand_over(&mut self, next: Generation) {
         let handover = next.handover(&self.origin);
         if !next.needs_other_process_than(&self.current) {
@@ -91,11 +91,11 @@ impl Master {
         }
     }
 
-    /// The next generation, checked, with its sockets open.
+    /// Builds the next generation, checked, with its sockets open.
     ///
-    /// Invariant: the sockets of `current` are copied, not moved, so that whatever fails leaves them as they are; files
-    /// of new Unix sockets are removed again. Directories are given to the new worker's user before their locks are
-    /// taken: both are taken back where the second fails. Each failure is logged as it happens, in nginx's words.
+    /// Invariant: the sockets of `current` are copied, not moved, so that any failure leaves them as they are; files of
+    /// new Unix sockets are removed again. Directories are given to the new worker's user before their locks are taken:
+    /// the first is reverted where the second fails. Each failure is logged as it happens, in nginx's words.
     fn read_next(&mut self) -> Option<Generation> {
         let number = self.next_generation;
         self.next_generation += 1;
@@ -154,8 +154,7 @@ impl Master {
         self.children.terminate_all();
     }
 
-    /// WINCH: the worker ends gracefully and is not replaced; the sockets stay open for another
-    /// master, or for HUP.
+    /// WINCH: ends the worker gracefully without a replacement; the sockets stay open for another master, or for HUP.
     fn rest(&mut self) {
         self.resting = true;
         self.children.quit_all();
@@ -164,7 +163,7 @@ impl Master {
 
     fn reopen_logs(&mut self) {
         self.say(Level::Notice, "reopening logs");
-        // What fails is told below, where the worker's are opened.
+        // Failures are reported below, where the worker's files are opened.
         let _ = self.current.logs.reopen(open_append);
         let mut files = Vec::new();
         for path in &self.current.log_paths {
@@ -178,12 +177,12 @@ impl Master {
         }
     }
 
-    /// Signals of the same kind may come as one, so all that have ended are looked for.
+    /// Collects all children that have ended: signals of the same kind may arrive as one.
     ///
     /// | ended | then |
     /// |---|---|
     /// | the new binary | the pid file has its name back; a worker is started where WINCH had ended it |
-    /// | a worker that was to end, or any while the master ends | nothing |
+    /// | a worker that was asked to end, or any while the master ends | nothing |
     /// | the worker that serves, or its successor | a reload in progress is given up; a worker is due if none serves |
     fn collect_children(&mut self) {
         while let Some((pid, status)) = wait_any_nohang() {
@@ -208,8 +207,8 @@ impl Master {
         }
     }
 
-    /// USR2: the new binary inherits the sockets and has the pid file's name, this one's becomes `….oldbin`. Both serve
-    /// until one of them is told to end (nginx's "Upgrading Executable on the Fly").
+    /// USR2: starts the new binary, which inherits the sockets and gets the pid file's name; this one's becomes
+    /// `….oldbin`. Both serve until one of them is asked to end (nginx's "Upgrading Executable on the Fly").
     fn change_binary(&mut self) {
         if self.ending != Ending::No {
             return;

@@ -1,4 +1,4 @@
-//! Changing the binary without closing a socket: the new master inherits them (`USR2`).
+//! Changing the binary without closing a socket: the new master inherits the sockets (`USR2`).
 
 use std::ffi::OsString;
 use std::fmt;
@@ -11,13 +11,13 @@ use tidegate_os::{inherit, process};
 use crate::listening::{Listening, place_of};
 use crate::pidfile::{PidFile, PidFileError};
 
-/// The variable in which nginx lists inherited sockets, and so do we: each can follow the other.
+/// The variable in which nginx lists inherited sockets, used here as well: each program can replace the other.
 pub(crate) const VARIABLE: &str = "NGINX";
 
 /// First number of an inherited socket.
 const FIRST: i32 = 3;
 
-/// The master's older and newer relatives.
+/// The older and newer master of the same server.
 ///
 /// | state | USR2 | the new binary ends | this one ends |
 /// |---|---|---|---|
@@ -31,10 +31,10 @@ pub(crate) struct Upgrade {
     newer: Option<u32>,
 }
 
-/// Sockets that an older master left for this one.
+/// Takes over the sockets that an older master left for this one.
 ///
 /// # Errors
-/// What the environment lists is not what it says.
+/// The environment lists numbers that are not listening sockets.
 pub(crate) fn inherited() -> io::Result<Vec<Listening>> {
     let mut listening: Vec<Listening> = Vec::new();
     for socket in inherit::env_inherited_listeners(VARIABLE)? {
@@ -117,7 +117,7 @@ impl Upgrade {
         }
     }
 
-    /// Takes note of the end of a child; answers whether it was the new binary.
+    /// Records the end of a child; returns whether it was the new binary.
     pub(crate) fn has_ended(&mut self, pid: u32, pid_file: &mut PidFile) -> bool {
         if self.newer != Some(pid) {
             return false;

@@ -10,7 +10,7 @@ fn a_new_binary_has_the_name_until_it_ends() {
     assert_eq!(read(&path).unwrap(), std::process::id());
     file.set_aside().unwrap();
     assert!(!path.exists() && old.exists());
-    // The configuration may name another file meanwhile: the old one stays where it is.
+    // The configuration may name another file meanwhile: the old one stays under its name.
     file.move_to(&directory.path().join("other.pid")).unwrap();
     assert!(old.exists());
     file.restore();

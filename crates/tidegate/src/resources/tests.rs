@@ -1,4 +1,4 @@
-//! What the master reads, and what it hands over.
+//! The files that the master reads, and passes on.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn what_was_found_out_is_not_asked_again() {
     assert!(opened.addresses("no such name").is_err());
     let (_, mut found, _) = opened.into_parts();
     assert_eq!(found.machine, Machine::look());
-    // Meanwhile the system would say something else: another user, another name, other addresses.
+    // Meanwhile the system would give other results: another user, another name, other addresses.
     let machine = Machine { privileged: !found.machine.privileged, host_name: "before".to_owned() };
     let address = IpAddr::from([192, 0, 2, 1]);
     found.machine = machine.clone();

@@ -1,4 +1,4 @@
-//! What a worker may be, from the configuration and from what started it.
+//! The rights of a worker, from the configuration and from the process that started it.
 
 #[cfg(unix)]
 mod unix;
@@ -14,12 +14,12 @@ pub(crate) use unix::{make_directories, of};
 #[cfg(windows)]
 pub(crate) use windows::{make_directories, of};
 
-/// What a worker may and shall be; looked at once, when it starts.
+/// The rights and limits of a worker; computed once, when it starts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rights {
-    /// The user to become; none when the master is no superuser.
+    /// The user to become; `None` when the master is not the superuser.
     pub credentials: Option<Credentials>,
-    /// All groups of that user, sorted: as the master found them; a worker finds them itself.
+    /// All groups of that user, sorted, as the master found them; a worker looks them up itself.
     pub groups: Vec<u32>,
     /// Keep the right to send from addresses that are not the machine's own (`proxy_bind … transparent`).
     pub sends_from_anywhere: bool,

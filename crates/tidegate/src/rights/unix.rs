@@ -14,7 +14,7 @@ use super::Rights;
 use crate::claims::CLAIM;
 use crate::resources::Directories;
 
-/// The worker's rights, and what there is to say about them.
+/// Returns the worker's rights, and diagnostics about them.
 ///
 /// # Errors
 /// The user or group is unknown.
@@ -74,14 +74,14 @@ fn credentials(main: &MainSettings) -> Result<Credentials, Diagnostic> {
 /// The group of `nobody` where it has no namesake: on Debian.
 const OTHER_GROUP: &str = "nogroup";
 
-/// Permissions of a directory that holds what clients sent or are sent: nobody else's affair.
+/// Permissions of a directory with what clients sent or are sent: no other user may read it.
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// Makes directories that the worker writes into, as its own: those that are there become the worker's, and its
-/// to use, as in nginx. Without privileges they are left to who needs them.
+/// Makes the directories that the worker writes into, as its own: existing ones become the worker's as well, as in
+/// nginx. Without privileges the modules that need them make them.
 ///
 /// # Errors
-/// One cannot be made.
+/// A directory cannot be made.
 pub(crate) fn make_directories(
     directories: &Directories,
     owner: Option<&Credentials>,
@@ -93,7 +93,7 @@ pub(crate) fn make_directories(
             Diagnostic::emerg(format!("{call} \"{directory}\" failed ({error})"))
         };
         if !directory.is_dir() {
-            // Those above it are made for everybody: the worker has to get through.
+            // Directories above it get the usual permissions: the worker has to pass through them.
             let above = directory.parent().map_or(Ok(()), std::fs::create_dir_all);
             above
                 .and_then(|()| file::create_directory(directory, DIRECTORY_MODE, false))
@@ -113,9 +113,9 @@ pub(crate) fn make_directories(
     Ok(())
 }
 
-/// Gives a cache's lock and index to the worker, who may have been another user when they were written: without
-/// the lock it could not use the cache. Other files stay whose they are, as in nginx; those that cannot be read
-/// are misses.
+/// Gives a cache's lock and index to the worker's user, which may have been another one when they were written: without
+/// the lock it could not use the cache. Other files keep their owner, as in nginx; those that cannot be read are
+/// misses.
 fn give_books(directory: &Path, uid: u32) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
     for entry in entries.flatten().filter(|entry| entry.file_name().as_bytes().starts_with(b".")) {
@@ -123,7 +123,7 @@ fn give_books(directory: &Path, uid: u32) {
             continue;
         }
         if let Ok(file) = file::open_plain(&entry.path(), false) {
-            // What stays another's is told of by the worker that cannot use it.
+            // The worker reports a file that it cannot use.
             let _ = fchown(&file, Some(uid), None);
         }
     }

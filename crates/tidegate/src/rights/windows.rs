@@ -1,4 +1,4 @@
-//! Rights where there is one process, which stays who it is.
+//! Windows: one process, which drops no privileges.
 
 use tidegate_conf::Diagnostic;
 use tidegate_core::main_settings::MainSettings;
@@ -7,7 +7,7 @@ use tidegate_os::Credentials;
 use super::Rights;
 use crate::resources::Directories;
 
-/// No rights change here. What asks for that is told of.
+/// Changes no rights. Directives that would are reported.
 ///
 /// # Errors
 /// None.
@@ -22,7 +22,7 @@ pub(crate) fn of(
     Ok((Rights::default(), told))
 }
 
-/// Directories are left to who needs them.
+/// Does nothing: the modules that need directories make them.
 ///
 /// # Errors
 /// None.

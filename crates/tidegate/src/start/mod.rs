@@ -1,5 +1,5 @@
-//! From a checked configuration to the running server: by a master and its worker where processes can hand
-//! sockets over, else in this process.
+//! From a checked configuration to the running server: by a master and its worker where processes can pass sockets,
+//! else in this process.
 
 #[cfg(windows)]
 mod service;

@@ -4,8 +4,8 @@
 //! tidegate service install -p C:/tidegate -c conf/nginx.conf
 //! net start tidegate
 //! ```
-//! The manager starts the service with the options that it was installed with; stopping it lets requests
-//! finish, as `-s quit` does. `-s` works on a service as on any other server.
+//! The manager starts the service with the options that it was installed with; stopping it lets requests finish, as `-s
+//! quit` does. `-s` works on a service as on any other server.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -26,7 +26,7 @@ const SHOWN: &str = "Tidegate web server";
 const USAGE: &str =
     "Usage: tidegate service install|remove|run [-p prefix] [-c file] [-e file] [-g directives]";
 
-/// Does what the second argument says; the others are the server's options.
+/// Runs the action of the second argument; the others are the server's options.
 pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     let what = arguments.get(2).and_then(|argument| argument.to_str()).unwrap_or_default();
     let rest = arguments.get(3..).unwrap_or_default();
@@ -45,10 +45,10 @@ pub(crate) fn run(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// Why the program does not become a service, or does not run as one.
+/// Why the program is not installed or run as a service.
 #[derive(Debug)]
 enum ServiceError {
-    /// The second argument is none that there is.
+    /// The second argument is unknown.
     Usage,
     Options(OptionError),
     Path(String, io::Error),
@@ -76,7 +76,7 @@ impl std::error::Error for ServiceError {}
 fn install(rest: &[OsString]) -> Result<(), ServiceError> {
     let options = options::parse(rest.iter().cloned()).map_err(ServiceError::Options)?;
     let program = std::env::current_exe().map_err(ServiceError::System)?;
-    // Services start in a directory of the system's: where things are is written out.
+    // Services start in a directory of the system, so paths are made absolute.
     let origin = Origin::new(&options);
     let mut line = vec![
         program.to_string_lossy().into_owned(),
@@ -103,7 +103,7 @@ fn absolute(path: &str) -> Result<String, ServiceError> {
     Ok(String::from_utf8_lossy(&written).into_owned())
 }
 
-/// A word as programs take it from their command line: in quotation marks, those within it behind a
+/// Quotes a word so that programs parse it from their command line: in quotation marks, those within it escaped by a
 /// backslash, and backslashes before either doubled.
 fn quoted(word: &str) -> String {
     let mut out = String::from("\"");
@@ -130,7 +130,7 @@ fn serve(program: OsString, rest: &[OsString]) -> Result<(), ServiceError> {
     service::run(NAME, stop, work).map_err(ServiceError::Manager)
 }
 
-/// As `-s quit`.
+/// Ends the server gracefully, as `-s quit`.
 fn stop() {
     let _ = process::kill(std::process::id(), Signal::Quit);
 }

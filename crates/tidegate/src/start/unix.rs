@@ -1,4 +1,4 @@
-//! By a master and its worker, or in one process (`master_process off`).
+//! Starting a master and its worker, or one process (`master_process off`).
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ pub(crate) fn other_way(arguments: &[OsString]) -> Option<ExitCode> {
 /// Opens what needs privileges and becomes the server.
 ///
 /// # Errors
-/// What could not be had.
+/// A resource that was not available.
 pub(crate) fn start(
     origin: Origin,
     built: Built,
@@ -48,7 +48,7 @@ pub(crate) fn start(
             return Err(StartError::Bind);
         }
     };
-    // What an older binary listened on and this configuration does not.
+    // Sockets of an older binary that this configuration does not use.
     drop(present);
     if let Err(error) = prepare(&mut first) {
         if !inherited {
@@ -66,7 +66,7 @@ pub(crate) fn start(
     }
 }
 
-/// What is to be had before anybody is told that the server runs.
+/// Makes and takes what must succeed before the server reports that it runs.
 fn prepare(first: &mut Generation) -> Result<(), StartError> {
     first.give_directories().map_err(StartError::Directory)?;
     first.claims = claims::take(&first.directories.claimed)

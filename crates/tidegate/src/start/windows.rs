@@ -1,4 +1,4 @@
-//! In one process, whose orders (`-s`) come by named events.
+//! Starting one process, which receives its signals (`-s`) by named events.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::report::Report;
 use crate::start_error::StartError;
 use crate::{pidfile, single};
 
-/// Runs as a service or changes one, if the first argument says so.
+/// Runs as a service, or installs or removes one, if the first argument says so.
 pub(crate) fn other_way(arguments: &[OsString]) -> Option<ExitCode> {
     let asked = arguments.get(1).is_some_and(|argument| argument == service::ARGUMENT);
     asked.then(|| service::run(arguments))
@@ -22,7 +22,7 @@ pub(crate) fn other_way(arguments: &[OsString]) -> Option<ExitCode> {
 /// Opens the sockets and becomes the server.
 ///
 /// # Errors
-/// What could not be had.
+/// A resource that was not available.
 pub(crate) fn start(
     origin: Origin,
     built: Built,

@@ -1,8 +1,8 @@
-//! The kernel's settings as they are, read from /proc.
+//! The kernel's current settings, read from /proc.
 
 use super::logic::Kernel;
 
-/// What can be read; what cannot is `None`.
+/// Reads the settings; one that cannot be read is `None`.
 pub(super) fn read() -> Kernel {
     let number = |name: &str| file(name)?.trim().parse().ok();
     Kernel {
@@ -27,13 +27,13 @@ fn file(name: &str) -> Option<String> {
     std::fs::read_to_string(format!("/proc/sys/{name}")).ok()
 }
 
-/// Packets dropped because a processor's queue was full: the second column, in hexadecimal.
+/// Returns the packets dropped because a processor's queue was full: the second column, in hexadecimal.
 pub(super) fn dropped(text: &str) -> u64 {
     let column = |line: &str| u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok();
     text.lines().filter_map(column).sum()
 }
 
-/// First and last, both included.
+/// Parses the first and the last number, both included.
 pub(super) fn range(text: &str) -> Option<(u64, u64)> {
     let mut words = text.split_whitespace().map(str::parse);
     match (words.next()?, words.next()?) {
@@ -42,7 +42,7 @@ pub(super) fn range(text: &str) -> Option<(u64, u64)> {
     }
 }
 
-/// The soft and the hard limit of open files; `u64::MAX` for none.
+/// Returns the soft and the hard limit of open files; `u64::MAX` for none.
 pub(super) fn limit(text: &str) -> Option<(u64, u64)> {
     let line = text.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     let number = |word: &str| match word {

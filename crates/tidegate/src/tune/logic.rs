@@ -1,6 +1,6 @@
-//! What of the kernel's settings matters for a configuration: numbers in, plain words out.
+//! Which of the kernel's settings matter for a configuration: numbers in, plain text out.
 
-/// A listening socket as the configuration wants it.
+/// A listening socket of the configuration.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Listener {
     pub text: String,
@@ -13,7 +13,7 @@ pub(super) struct Listener {
     pub sndbuf: Option<u64>,
 }
 
-/// What a configuration wants.
+/// What a configuration requires.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
     pub threads: u64,
@@ -22,7 +22,7 @@ pub(super) struct Wanted {
     /// `worker_rlimit_nofile`.
     pub files: Option<u64>,
     pub listeners: Vec<Listener>,
-    /// Connections to origins are opened.
+    /// Whether connections to origins are opened.
     pub passes: bool,
 }
 
@@ -46,12 +46,12 @@ pub(super) struct Kernel {
     pub files_per_process: Option<u64>,
 }
 
-/// What is said of one setting.
+/// The result for one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Advice {
     pub subject: &'static str,
     pub text: String,
-    /// What changes it; empty where nothing is to be changed.
+    /// Commands that change it; empty where no change is needed.
     pub commands: Vec<String>,
 }
 
@@ -61,12 +61,12 @@ impl Advice {
     }
 }
 
-/// Descriptors beside those of connections: logs, listening sockets, the loops' own, files being served.
+/// Descriptors besides those of connections: logs, listening sockets, the event loops' own, files being served.
 const FILES_BESIDE: u64 = 128;
 /// tcp(7): the bit of servers in tcp_fastopen.
 const FASTOPEN_SERVER: u64 = 2;
 
-/// Looks at each setting in turn.
+/// Checks each setting.
 pub(super) fn advise(wanted: &Wanted, kernel: &Kernel) -> Vec<Advice> {
     let all = [
         accept_queue(wanted, kernel),
@@ -89,7 +89,7 @@ fn change(subject: &'static str, text: String, command: String) -> Option<Advice
     Some(Advice { subject, text, commands: vec![command] })
 }
 
-/// The longest queue that a TCP socket asks for.
+/// Returns the longest queue that a TCP socket requests.
 fn longest_queue(wanted: &Wanted) -> Option<u64> {
     wanted.listeners.iter().filter(|one| !one.datagram).filter_map(|one| one.backlog).max()
 }
@@ -161,7 +161,7 @@ fn local_ports(wanted: &Wanted, kernel: &Kernel) -> Option<Advice> {
     change(subject, text, format!("sysctl -w {subject}=\"1024 {}\"", last.max(65_535)))
 }
 
-/// A port that outgoing connections may take while the server does not listen.
+/// Finds a port that outgoing connections may take while the server does not listen.
 fn reserved_ports(wanted: &Wanted, kernel: &Kernel) -> Option<Advice> {
     let subject = "net.ipv4.ip_local_reserved_ports";
     let (first, last) = kernel.ports?;

@@ -1,5 +1,5 @@
-//! `tidegate tune`: the kernel's settings beside a configuration: what would matter for it, with the command
-//! that changes it, and what would not. It reads, and changes nothing.
+//! `tidegate tune`: compares the kernel's settings with a configuration: which matter for it, with the command that
+//! changes them, and which do not. It reads, and changes nothing.
 
 mod kernel;
 mod logic;
@@ -26,7 +26,7 @@ use logic::{Advice, Listener, Wanted};
 /// The word on the command line.
 pub(crate) const ARGUMENT: &str = "tune";
 
-/// Reads the configuration and the kernel's settings, and prints what follows.
+/// Reads the configuration and the kernel's settings, and prints the advice.
 pub(crate) fn run(origin: &Origin) -> ExitCode {
     if !places::HAS_KERNEL_SETTINGS {
         eprintln!(
@@ -54,10 +54,10 @@ pub(crate) fn run(origin: &Origin) -> ExitCode {
     }
 }
 
-/// Directives that end so open connections to origins: `proxy_pass` and its kin.
+/// Directives with this ending open connections to origins: `proxy_pass` and the like.
 const PASSING: &str = "_pass";
 
-/// Files are read, and none is made or opened for writing.
+/// Reads files; makes none and opens none for writing.
 #[derive(Default)]
 struct Looking(LogFiles);
 
@@ -87,7 +87,7 @@ fn listener(plan: &ListenerPlan) -> Listener {
         text: plan.address.text(),
         port: plan.address.port().filter(|_| matches!(plan.address, Address::Inet(_))),
         datagram: plan.datagram,
-        // -1 takes what the system allows.
+        // -1 requests what the system allows.
         backlog: match socket.backlog {
             None => Some(u64::from(BACKLOG_DEFAULT)),
             Some(length) => u64::try_from(length).ok(),

@@ -1,4 +1,4 @@
-//! What matters for which configuration.
+//! Which settings matter for which configuration.
 
 use super::kernel::{dropped, limit, range};
 use super::logic::{Advice, Kernel, Listener, Wanted, advise};
@@ -39,7 +39,7 @@ fn wanted() -> Wanted {
     }
 }
 
-/// The commands that a configuration is told, by subject.
+/// Checks the commands for a configuration, by subject.
 fn check(wanted: &Wanted, kernel: &Kernel, expected: &[(&str, &str)]) {
     let advice = advise(wanted, kernel);
     let told = advice.iter().filter(|one| one.matters());
@@ -52,7 +52,7 @@ fn check(wanted: &Wanted, kernel: &Kernel, expected: &[(&str, &str)]) {
 #[test]
 fn a_default_configuration_needs_nothing() {
     check(&wanted(), &kernel(), &[]);
-    // Nothing is known: nothing is said.
+    // No setting is known: nothing is printed.
     check(&wanted(), &Kernel::default(), &[]);
     assert_eq!(advise(&wanted(), &Kernel::default()).iter().filter(|one| one.matters()).count(), 0);
 }

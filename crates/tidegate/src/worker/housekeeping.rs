@@ -16,7 +16,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Shortest pause between two steps of a service, so that a mistake in one does not take a processor.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// The running thread; it ends when this is dropped, after the step it is in.
+/// The running thread; it ends when this is dropped, after its current step.
 pub(super) struct Housekeeping {
     plans: Option<Sender<Arc<Plan>>>,
     thread: Option<JoinHandle<()>>,
@@ -26,7 +26,7 @@ impl Housekeeping {
     /// Starts the thread.
     ///
     /// # Errors
-    /// No thread can be had.
+    /// No thread is available.
     pub(super) fn start() -> io::Result<Housekeeping> {
         let (sender, plans) = channel();
         let thread = std::thread::Builder::new()
@@ -35,14 +35,14 @@ impl Housekeeping {
         Ok(Housekeeping { plans: Some(sender), thread: Some(thread) })
     }
 
-    /// Goes over to the services of a plan.
+    /// Changes to the services of a plan.
     pub(super) fn set_plan(&self, plan: Arc<Plan>) {
         if let Some(plans) = &self.plans {
             let _ = plans.send(plan);
         }
     }
 
-    /// Ends the thread and waits for it, at most the step that it is in.
+    /// Ends the thread and waits for it, at most for its current step.
     pub(super) fn finish(&mut self) {
         self.plans = None;
         if let Some(thread) = self.thread.take() {
@@ -71,16 +71,16 @@ impl BackgroundTasks {
 
     fn finish(&self) {
         for (_, service) in &self.due {
-            // One that panics must not keep the others from their last work.
+            // A panic of one must not keep the others from their last work.
             let _ = catch_unwind(AssertUnwindSafe(|| service.finish()));
         }
     }
 
-    /// Runs every service that is due once; how long until the next one is.
+    /// Runs every service that is due once; returns the time until the next one is due.
     ///
     /// Invariant: a service runs on this thread alone, one step at a time, and is next due no sooner than [`PAUSE_MIN`]
-    /// behind its step, so that none takes a processor; one that panics is tried again in [`PAUSE_MAX`]. Steps are
-    /// meant to be short: they hold up each other, and the end of the process.
+    /// after its step, so that none takes a processor; one that panics is tried again in [`PAUSE_MAX`]. Steps are meant
+    /// to be short: they delay each other, and the end of the process.
     fn work(&mut self, now: Instant) -> Duration {
         let mut next = now + PAUSE_MAX;
         for (due, service) in &mut self.due {
@@ -101,7 +101,7 @@ impl BackgroundTasks {
         next.saturating_duration_since(exact_now())
     }
 
-    /// Services that the new plan has as well keep their times.
+    /// Takes over a plan; services that the new plan has as well keep their times.
     fn take_over(&mut self, plan: Arc<Plan>, now: Instant) {
         let before = std::mem::take(&mut self.due);
         for service in &plan.services {

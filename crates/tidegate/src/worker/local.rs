@@ -1,4 +1,4 @@
-//! What one worker thread owns: its front, its acceptors, its way to an end.
+//! The state of one worker thread: its front side, its acceptors, its end.
 
 use std::cell::RefCell;
 use std::io;
@@ -22,19 +22,19 @@ use tidegate_rt::{Task, spawn_local};
 
 use super::threads::Sockets;
 
-/// After connections were told to end at once, so long for them to do it.
+/// Time that connections get to end after they were aborted.
 const ABORT_GRACE: Duration = Duration::from_millis(200);
 
-/// A worker thread's possessions.
+/// The state of a worker thread.
 pub(super) struct Local {
     front: Rc<Front>,
     acceptors: RefCell<Vec<Acceptor>>,
-    /// Takes turns with other threads (`accept_mutex`).
+    /// The task that alternates with other threads (`accept_mutex`).
     turns: RefCell<Option<Running>>,
     end: Notify,
 }
 
-/// A task that ends with this value.
+/// A task that is aborted when this value is dropped.
 struct Running(Task<()>);
 
 impl Drop for Running {
@@ -45,7 +45,7 @@ impl Drop for Running {
 
 struct Acceptor {
     place: Place,
-    /// Which socket it is; it may be replaced by another one for the same address.
+    /// The inode of the socket, which may be replaced by another socket for the same address.
     inode: u64,
     /// `None` for UDP.
     listener: Option<Rc<Listener>>,
@@ -56,7 +56,7 @@ thread_local! {
     static LOCAL: RefCell<Option<Rc<Local>>> = const { RefCell::new(None) };
 }
 
-/// Runs on the loop of this thread, if it is a worker's.
+/// Runs a closure with this thread's state, if it is a worker's.
 pub(super) fn with(errand: impl FnOnce(&Rc<Local>)) {
     let local = LOCAL.with(|local| local.borrow().clone());
     if let Some(local) = local {
@@ -64,10 +64,8 @@ pub(super) fn with(errand: impl FnOnce(&Rc<Local>)) {
     }
 }
 
-/// A worker thread's whole life.
-///
-/// Until it is told to end, then it leaves the connections that are there. Errands of other threads ([`with`]) find it
-/// from the first poll to the end.
+/// Runs a worker thread until it is asked to end; connections that are left then are dropped. Closures of other threads
+/// ([`with`]) find the state from the first poll to the end.
 pub(super) async fn run(
     plan: Arc<Plan>,
     shared: Arc<Shared>,
@@ -88,7 +86,7 @@ pub(super) async fn run(
 }
 
 impl Local {
-    /// Goes over to a plan and its sockets.
+    /// Changes to a plan and its sockets.
     pub(super) fn apply(&self, plan: Arc<Plan>, sockets: Sockets, baton: Option<Arc<Semaphore>>) {
         let baton = baton.filter(|_| plan.main.accept_mutex);
         let delay = plan.main.accept_mutex_delay;
@@ -109,8 +107,8 @@ impl Local {
 
     /// Lets the connections finish, within `limit` if there is one, then ends the thread.
     ///
-    /// Invariant: nothing new is accepted from here on. Connections that are left when `limit` is over are told to end
-    /// at once and get [`ABORT_GRACE`] for it; the thread ends behind that, whatever is left.
+    /// Invariant: nothing new is accepted from here on. Connections that are left when `limit` is over are aborted and
+    /// get [`ABORT_GRACE`] for it; then the thread ends, whatever is left.
     pub(super) fn finish(self: &Rc<Self>, limit: Option<Duration>) {
         self.close_listeners();
         self.front.drain(tidegate_rt::clock::now());
@@ -147,7 +145,7 @@ impl Local {
         self.acceptors.borrow_mut().clear();
     }
 
-    /// Starts acceptors for sockets that are new and ends those whose sockets are gone.
+    /// Starts acceptors for new sockets and ends those whose sockets are gone.
     fn listen(&self, sockets: Sockets) {
         let mut before = std::mem::take(&mut *self.acceptors.borrow_mut());
         for (place, socket) in sockets {
@@ -198,7 +196,7 @@ impl Local {
     }
 }
 
-/// `loop_watchdog`.
+/// Starts or ends the watchdog (`loop_watchdog`).
 fn watch_turns(plan: &Plan) {
     let log = plan.main.error_log.clone();
     let report: turn::Reporter = Box::new(move |long| {
@@ -215,10 +213,10 @@ fn watch_turns(plan: &Plan) {
     turn::watch(plan.main.loop_watchdog.map(|limit| (limit, report)));
 }
 
-/// Accepts for ever; a panic is logged, and accepting goes on.
+/// Accepts for ever; a panic is logged, and accepting continues.
 ///
-/// Never ends by itself; dropped at an await it accepts no more, and connections that it has begun go on. The pause
-/// behind a panic keeps one that comes again and again from taking the thread.
+/// Never ends by itself; dropped at an await it accepts no more, and connections that it has begun continue. The pause
+/// after a panic keeps a repeated one from taking the thread.
 async fn accepting<F: Future<Output = ()>>(
     front: Rc<Front>,
     address: Address,
@@ -237,11 +235,12 @@ async fn accepting<F: Future<Output = ()>>(
     }
 }
 
-/// With `accept_mutex` one thread at a time accepts, until it has accepted something or `delay` is over:
-/// so threads get connections evenly.
+/// With `accept_mutex` one thread at a time accepts, until it has accepted something or `delay` has elapsed: so threads
+/// get connections evenly.
 ///
-/// Invariant: the listeners are open only while the baton is held. Dropped at an await the baton goes back; who dropped
-/// it pauses or resumes the listeners ([`Local::apply`]). Sources: `accept_mutex`, `accept_mutex_delay`.
+/// Invariant: the listeners are open only while the permit is held. Dropped at an await the permit is returned; the
+/// caller that dropped it pauses or resumes the listeners ([`Local::apply`]). Sources: `accept_mutex`,
+/// `accept_mutex_delay`.
 async fn take_turns(listeners: Vec<Rc<Listener>>, baton: Arc<Semaphore>, delay: Duration) {
     while let Ok(_turn) = baton.acquire().await {
         let done = Rc::new(Notify::new());

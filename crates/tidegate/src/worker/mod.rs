@@ -19,7 +19,7 @@ use crate::listening::Listening;
 use housekeeping::Housekeeping;
 pub(crate) use threads::{Ended, Threads};
 
-/// What serves requests in this process.
+/// The serving part of this process.
 pub(crate) struct Server {
     threads: Threads,
     housekeeping: Housekeeping,
@@ -31,7 +31,7 @@ pub(crate) struct Server {
 /// How long the end of the process waits for jobs of thread pools.
 #[derive(Clone, Copy)]
 enum JobsUntil {
-    /// A fast end: not at all.
+    /// A fast end: no wait.
     Now,
     /// A graceful end under `worker_shutdown_timeout`.
     Limit(Instant),
@@ -43,7 +43,7 @@ impl Server {
     /// Starts threads for a plan.
     ///
     /// # Errors
-    /// No thread or descriptor can be had.
+    /// No thread or descriptor is available.
     pub(crate) fn start(
         plan: Arc<Plan>,
         listening: &[Listening],
@@ -57,10 +57,10 @@ impl Server {
         Ok(Server { threads, housekeeping, plan, jobs_until: JobsUntil::Now })
     }
 
-    /// Goes over to another plan; requests in progress keep theirs.
+    /// Changes to another plan; requests in progress keep theirs.
     ///
     /// # Errors
-    /// No thread or descriptor can be had: some threads may have gone over already.
+    /// No thread or descriptor is available: some threads may have the new plan already.
     pub(crate) fn reload(&mut self, plan: Arc<Plan>, listening: &[Listening]) -> io::Result<()> {
         apply_pools(&plan)?;
         self.threads.apply(&plan, listening)?;
@@ -73,7 +73,7 @@ impl Server {
         &self.plan
     }
 
-    /// Graceful end; `worker_shutdown_timeout` bounds it.
+    /// Ends gracefully; `worker_shutdown_timeout` bounds it.
     pub(crate) fn finish(&mut self) {
         let limit = self.plan.main.worker_shutdown_timeout;
         self.jobs_until = match limit {
@@ -83,18 +83,18 @@ impl Server {
         self.threads.finish(limit);
     }
 
-    /// Fast end.
+    /// Ends fast.
     pub(crate) fn stop(&mut self) {
         self.jobs_until = JobsUntil::Now;
         self.threads.stop();
     }
 
-    /// Ends what still serves requests of generations before the current one.
+    /// Ends requests and sessions of generations before the current one.
     pub(crate) fn abort_older(&self) {
         self.threads.abort_older(self.plan.generation);
     }
 
-    /// Takes note of an ended thread; answers whether all have ended. One that ended unasked is
+    /// Records the end of a thread; returns whether all have ended. A thread that ended without being asked to is
     /// logged and replaced.
     pub(crate) fn thread_ended(&mut self, number: usize, listening: &[Listening]) -> bool {
         let (asked, panic) = self.threads.collect(number);
@@ -111,7 +111,7 @@ impl Server {
         self.threads.is_empty()
     }
 
-    /// Last work before the process ends.
+    /// Does the last work before the process ends.
     pub(crate) fn close(mut self) {
         self.housekeeping.finish();
         let done = match self.jobs_until {
@@ -127,7 +127,7 @@ impl Server {
     }
 }
 
-/// Makes the thread pools those of a plan.
+/// Applies a plan's thread pools.
 fn apply_pools(plan: &Plan) -> io::Result<()> {
     tidegate_core::blocking::apply(&plan.main.thread_pools).map_err(|error| {
         let message = format!("cannot start the threads of \"thread_pool\": {error}");

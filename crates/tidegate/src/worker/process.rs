@@ -1,4 +1,4 @@
-//! The worker process: receives what it serves by, gives up privileges, serves.
+//! The worker process: receives the generation to serve, drops privileges, serves.
 
 use std::fs::File;
 use std::io;
@@ -31,7 +31,7 @@ use crate::start_error::StartError;
 /// The descriptor under which a worker finds its socket to the master.
 pub(crate) const SOCKET: i32 = 3;
 
-/// How often to look whether requests of older generations have ended, while there are any.
+/// Interval of the check whether requests of older generations have ended, while there are any.
 const LOOK_PAUSE: Duration = Duration::from_millis(50);
 
 enum Event {
@@ -62,7 +62,7 @@ pub(crate) fn run(name: &str) -> ExitCode {
     process::ignore_stray_signals();
     let handover = match ToWorker::receive(&*socket) {
         Ok(Some(ToWorker::Serve(handover))) => handover,
-        // Told to end before it began, or the master is gone.
+        // Asked to end before it began, or the master has ended.
         _ => return ExitCode::SUCCESS,
     };
     let generation = handover.generation;
@@ -77,14 +77,14 @@ pub(crate) fn run(name: &str) -> ExitCode {
 
 /// | `finishing` | happens | then |
 /// |---|---|---|
-/// | no | a generation from the master | swapped in; the answer is Ready or Failed, and the one before is among `older` |
+/// | no | a generation from the master | swapped in; the reply is Ready or Failed, and the one before is among `older` |
 /// | no | Quit, QUIT | listeners close, connections finish: yes |
-/// | any | Terminate, TERM, the master is gone | listeners and connections close: yes |
-/// | any | a thread has ended | replaced if it was not asked to; the process ends with the last one while finishing |
+/// | any | Terminate, TERM, the master has ended | listeners and connections close: yes |
+/// | any | a thread has ended | replaced if it was not asked to end; the process ends with the last one while finishing |
 ///
-/// Invariant: the process serves by one plan at a time; a request goes on with the one that it began with. A generation
-/// is `older` until nothing holds its plan, which is told to the master once (Retired). `worker_shutdown_timeout`
-/// counts from the last reload.
+/// Invariant: new requests are served with one plan at a time; a request continues with the plan that it began with. A
+/// generation is `older` until nothing holds its plan, which is reported to the master once (Retired).
+/// `worker_shutdown_timeout` counts from the last reload.
 struct Worker {
     socket: Arc<OwnedFd>,
     logs: LogFiles,
@@ -196,9 +196,9 @@ impl Worker {
         self.server.stop();
     }
 
-    /// Invariant: it succeeds as a whole or leaves what serves, but for threads that may have gone over already when
-    /// others could not. Logs that both generations have go on in one file, the one that the master has opened anew.
-    /// The answer is sent last: the master counts on it.
+    /// Changes to a generation. Invariant: it succeeds as a whole or leaves the serving generation as it is, except for
+    /// threads that may have changed already when others could not. Logs that both generations have continue in one
+    /// file, which the master has opened again. The reply is sent last: the master relies on it.
     fn reload(&mut self, handover: Handover) {
         let generation = handover.generation;
         let made = plan(handover, &self.logs, &self.survivors).and_then(|made| {
@@ -209,7 +209,7 @@ impl Worker {
         });
         let answer = match made {
             Ok((before, listening, again)) => {
-                // What the generation before writes to as well goes on in the file opened anew.
+                // Logs that the generation before writes to as well continue in the file that was opened again.
                 self.replace_logs(again);
                 self.listening = listening;
                 let main = &self.server.plan().main;
@@ -236,15 +236,15 @@ impl Worker {
         }
     }
 
-    /// How long to wait for events before looking after older generations.
+    /// Returns how long to wait for events before the next check of older generations.
     fn pause(&self) -> Option<Duration> {
         let look = (!self.older.is_empty()).then_some(LOOK_PAUSE);
         let abort = self.older_until.map(|until| until.saturating_duration_since(exact_now()));
         [look, abort].into_iter().flatten().min()
     }
 
-    /// Polled while there are older generations, every [`LOOK_PAUSE`], as nothing tells when the last holder of a plan
-    /// lets go. It is on no request's way.
+    /// Reports older generations that have ended. Polled every [`LOOK_PAUSE`] while there are any, since the last drop
+    /// of a plan gives no event. It is on no request's path.
     fn look_after_older(&mut self) {
         if self.older_until.is_some_and(|until| until <= exact_now()) {
             self.older_until = None;
@@ -268,7 +268,7 @@ impl Worker {
 /// A plan, its sockets, and files that are left over.
 type Made = (Arc<Plan>, Vec<Listening>, Vec<(PathBuf, File)>);
 
-/// Builds the plan that the master has checked. The files that are left over belong to logs that were open.
+/// Builds the plan that the master has checked. The files that are left over belong to logs that were open before.
 fn plan(handover: Handover, logs: &LogFiles, survivors: &Survivors) -> Result<Made, StartError> {
     let Handover { generation, origin, bundle, findings, logs: files, listening, .. } = handover;
     let resources = Received::new(logs, findings, files);
@@ -280,8 +280,8 @@ fn plan(handover: Handover, logs: &LogFiles, survivors: &Survivors) -> Result<Ma
     }
 }
 
-/// Limits, priority, user, directory: what a process does once, in the order in which each step still
-/// has the privileges it needs. Answers what did not succeed and need not, as in nginx.
+/// Sets limits, priority, user, directory: once in a process, in the order in which each step still has the privileges
+/// it needs. Returns the failures that need not end the process, as in nginx.
 fn take_rights(rights: &Rights) -> Result<Vec<StartError>, StartError> {
     let failed = |what: &str, error| StartError::Right { call: what.to_owned(), error };
     let mut told = Vec::new();
@@ -312,7 +312,7 @@ fn take_rights(rights: &Rights) -> Result<Vec<StartError>, StartError> {
     Ok(told)
 }
 
-/// Starts the thread that receives what the master sends.
+/// Starts the thread that receives the master's messages.
 fn listen_to_master(socket: Arc<OwnedFd>, events: Sender<Event>) -> io::Result<()> {
     std::thread::Builder::new().name("master".to_owned()).spawn(move || {
         while let Ok(Some(message)) = ToWorker::receive(&*socket) {

@@ -1,4 +1,4 @@
-//! The worker threads: how many there are, what they run, how they come to an end.
+//! The worker threads: their number, their work, their end.
 
 use std::io;
 use std::sync::Arc;
@@ -23,16 +23,16 @@ pub(crate) type Ended = Arc<dyn Fn(usize) + Send + Sync>;
 /// One socket for each address, for one thread.
 pub(crate) type Sockets = Vec<(Place, OwnedSocket)>;
 
-/// Longest wait for threads to take over a plan.
+/// Longest wait for running threads to take over a plan.
 const APPLY_TIME: Duration = Duration::from_secs(1);
 
 /// The worker threads of this process.
 pub(crate) struct Threads {
     shared: Arc<Shared>,
-    /// Whose turn it is to accept, with `accept_mutex`.
+    /// The permit to accept, with `accept_mutex`.
     baton: Arc<Semaphore>,
     running: Vec<Thread>,
-    /// What the running threads are bound to.
+    /// The processors that the running threads are bound to.
     affinity: Option<Affinity>,
     next_number: usize,
     ended: Ended,
@@ -41,11 +41,11 @@ pub(crate) struct Threads {
 struct Thread {
     number: usize,
     worker: Worker,
-    /// Told to come to an end.
+    /// It was asked to end.
     ending: bool,
 }
 
-/// How many threads a plan wants.
+/// Returns the number of threads of a plan.
 pub(crate) fn count(main: &MainSettings) -> usize {
     match main.worker_processes {
         Count::Auto => cpu_count_online(),
@@ -65,23 +65,23 @@ impl Threads {
         }
     }
 
-    /// Brings all threads to a plan: running ones swap it, missing ones are started, those too many
-    /// finish what they have. Connections stay where they are. When this returns, running threads
-    /// have taken over, unless one is held up longer than it should be.
+    /// Applies a plan to all threads: running ones swap it, missing ones are started, surplus ones finish their
+    /// connections. Connections stay on their threads. When this returns, running threads have taken over, unless one
+    /// is blocked for longer than [`APPLY_TIME`].
     ///
     /// # Errors
-    /// No thread or descriptor could be had; what runs then still runs.
+    /// No thread or descriptor is available; running threads continue.
     ///
     /// | a thread is | then |
     /// |---|---|
-    /// | one of the first `wanted` | swaps the plan and its sockets on its own loop |
+    /// | one of the first `wanted` | swaps the plan and its sockets on its own event loop |
     /// | beyond them | finishes its connections, within `worker_shutdown_timeout` |
-    /// | missing | started, behind the others |
+    /// | missing | started, after the others |
     ///
     /// Invariant: positions are counted without threads that end, so that each position of `wanted` has one thread,
-    /// with the sockets and processors of that position. The wait for running ones is bounded ([`APPLY_TIME`]): a loop
-    /// that is held up goes over when it comes to it. Sources: `worker_processes`, `worker_cpu_affinity`,
-    /// `accept_mutex`, `reuseport`.
+    /// with the sockets and processors of that position. The wait for running ones is bounded ([`APPLY_TIME`]): a
+    /// blocked event loop takes over later. Sources: `worker_processes`, `worker_cpu_affinity`, `accept_mutex`,
+    /// `reuseport`.
     pub(crate) fn apply(&mut self, plan: &Arc<Plan>, listening: &[Listening]) -> io::Result<()> {
         let wanted = count(&plan.main);
         self.shared.set_threads(wanted);
@@ -127,7 +127,7 @@ impl Threads {
         }
     }
 
-    /// Ends all threads with their connections now.
+    /// Ends all threads and their connections at once.
     pub(crate) fn stop(&mut self) {
         for thread in &mut self.running {
             thread.ending = true;
@@ -142,8 +142,8 @@ impl Threads {
         }
     }
 
-    /// Takes note that a thread has ended: whether that was asked for, and the message of the panic that ended it, if
-    /// one did.
+    /// Records that a thread has ended: returns whether that was requested, and the message of the panic that ended it,
+    /// if any.
     pub(crate) fn collect(&mut self, number: usize) -> (bool, Option<String>) {
         let Some(place) = self.running.iter().position(|thread| thread.number == number) else {
             return (true, None);
@@ -184,7 +184,7 @@ impl Thread {
     }
 }
 
-/// Tells of a thread's end, however it ends.
+/// Reports a thread's end, in whatever way it ends.
 struct Farewell {
     number: usize,
     ended: Ended,
@@ -196,7 +196,7 @@ impl Drop for Farewell {
     }
 }
 
-/// The sockets of the thread at `position`: its own one of a `reuseport` address, else a duplicate.
+/// Returns the sockets of the thread at `position`: its own one of a `reuseport` address, else a duplicate.
 fn sockets(listening: &[Listening], position: usize) -> io::Result<Sockets> {
     let mut sockets = Vec::with_capacity(listening.len());
     for listening in listening.iter().filter(|listening| !listening.sockets.is_empty()) {
@@ -206,13 +206,13 @@ fn sockets(listening: &[Listening], position: usize) -> io::Result<Sockets> {
     Ok(sockets)
 }
 
-/// The processors of a running thread at `position`: those of the process where it is bound no more.
+/// Returns the processors of a running thread at `position`: those of the process where it is no longer bound.
 fn cpus(plan: &Plan, position: usize) -> Option<Vec<u64>> {
     let bound = pin(plan.main.worker_cpu_affinity.as_ref(), position);
     bound.or_else(|| thread_cpus().ok().map(|cpus| mask(&cpus)))
 }
 
-/// The processors of the thread at `position`.
+/// Returns the processors of the thread at `position`.
 fn pin(affinity: Option<&Affinity>, position: usize) -> Option<Vec<u64>> {
     match affinity? {
         Affinity::Masks(masks) => {
@@ -230,7 +230,7 @@ fn pin(affinity: Option<&Affinity>, position: usize) -> Option<Vec<u64>> {
     }
 }
 
-/// Processors by their numbers, as words of 64 bits.
+/// Converts numbers of processors to a mask of 64-bit words.
 fn mask(cpus: &[usize]) -> Vec<u64> {
     let words = cpus.iter().max().map_or(0, |last| last / 64 + 1);
     let mut mask = vec![0; words];

@@ -1,4 +1,4 @@
-//! Caches and processes: who may use a directory, and what survives a kill.
+//! Caches and processes: which server may use a directory, and what survives a kill.
 
 use crate::support::{BINARY, Place};
 use tidegate_testkit::{TortureOptions, torture};

@@ -1,4 +1,4 @@
-//! The command line: what is printed and how the program ends.
+//! The command line: its output and exit codes.
 
 use std::process::Output;
 

@@ -8,7 +8,7 @@ use tidegate_os::process::{Signal, kill};
 
 use crate::support::{BINARY, DEADLINE};
 
-/// Ends it, whatever happens to the test.
+/// Ends the demonstration, whatever the result of the test.
 struct Demo(Child);
 
 impl Drop for Demo {
@@ -26,7 +26,7 @@ fn the_demonstration_serves_its_page_and_streams_from_its_origin() {
     let mut command = Command::new(BINARY);
     command.args(["demo", "--port", &port.to_string()]).stdout(Stdio::piped());
     let mut demo = Demo(command.spawn().unwrap());
-    // What it prints comes when its socket is open, so a client waits for it in the queue.
+    // Its output follows the opening of its socket, so a client waits in the queue.
     let mut lines = BufReader::new(demo.0.stdout.take().unwrap()).lines().map_while(Result::ok);
     let serves = format!("Tidegate serves http://127.0.0.1:{port}/");
     assert!(lines.any(|line| line.starts_with(&serves)));
@@ -40,7 +40,7 @@ fn the_demonstration_serves_its_page_and_streams_from_its_origin() {
     let mut page = String::new();
     ask("/").read_to_string(&mut page).unwrap();
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("/slow/"), "{page}");
-    // The second client joins while the object comes, so the origin is asked once.
+    // The second client joins while the object arrives, so the origin gets one request.
     let mut first = BufReader::new(ask("/slow/a"));
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {

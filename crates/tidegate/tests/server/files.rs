@@ -1,4 +1,4 @@
-//! Files that change while they are asked for.
+//! Files that change while they are requested.
 
 use crate::support::BINARY;
 use tidegate_testkit::{CoherenceOptions, coherence};

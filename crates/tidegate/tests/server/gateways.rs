@@ -1,5 +1,5 @@
-//! Gateways to what people run behind them: php-fpm, uWSGI (by its three protocols) and memcached, as
-//! Debian has them. `scripts/setup.sh test` installs them.
+//! Gateways to common programs: php-fpm, uWSGI (by its three protocols) and memcached, as Debian has them.
+//! `scripts/setup.sh test` installs them.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -14,7 +14,7 @@ use crate::support::{Connection, Place, Server, connect};
 struct Component(Child);
 
 impl Component {
-    /// Starts a program and waits for a text in what it tells.
+    /// Starts a program and waits for a text in its output.
     #[track_caller]
     fn start(command: &mut Command, ready: &str) -> Component {
         let name = command.get_program().to_owned();
@@ -27,7 +27,7 @@ impl Component {
         let mut seen = String::new();
         while let Some(Ok(line)) = lines.next() {
             if line.contains(ready) {
-                // The rest is read and forgotten, so that nobody blocks on a full pipe.
+                // The rest is read and dropped, so that the program does not block on a full pipe.
                 std::thread::spawn(move || lines.for_each(drop));
                 return component;
             }
@@ -40,7 +40,7 @@ impl Component {
 
 impl Drop for Component {
     fn drop(&mut self) {
-        // Both masters take their processes along on TERM.
+        // Both masters end their processes on TERM.
         let _ = tidegate_os::process::kill(self.0.id(), tidegate_os::process::Signal::Terminate);
         let _ = self.0.wait();
     }
@@ -50,7 +50,7 @@ fn is_root() -> bool {
     fs::metadata("/proc/self").unwrap().uid() == 0
 }
 
-/// The program of any version that Debian has.
+/// Returns the program of any version that Debian has.
 fn php_fpm() -> PathBuf {
     let mut found: Vec<PathBuf> = fs::read_dir("/usr/sbin")
         .unwrap()
@@ -75,7 +75,7 @@ fn start_php(place: &Place, children: u32) -> Component {
     Component::start(&mut command, "ready to handle connections")
 }
 
-/// A site as WordPress wants it: whatever is no file goes to one script.
+/// A site as WordPress needs it: everything that is not a file is handled by one script.
 const SITE: &str = r#"
     client_body_temp_path {dir}/body; fastcgi_temp_path {dir}/fastcgi;
     fastcgi_cache_path {dir}/cache keys_zone=z:1m;
@@ -126,7 +126,7 @@ fn start_site(place: &Place, threads: u32) -> Server {
     server
 }
 
-/// A request on a connection of its own: status line and body, whatever its framing.
+/// Sends a request on a connection of its own: returns status line and body, whatever its framing.
 fn ask(port: u16, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
@@ -178,7 +178,7 @@ fn a_site_in_php_works() {
     server.quit();
 }
 
-/// A kept connection holds PHP's only process, so it must not be kept from others for long.
+/// A kept connection occupies PHP's only process, so it must not be held for long.
 #[test]
 fn threads_share_a_single_php_process() {
     let place = Place::new();

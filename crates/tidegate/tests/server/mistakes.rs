@@ -1,4 +1,4 @@
-//! `tests/mistakes`: what `-t` says of typical mistakes. `UPDATE=1` writes the expected texts again.
+//! `tests/mistakes`: the messages of `-t` for typical mistakes. `UPDATE=1` writes the expected texts again.
 
 use std::path::Path;
 use std::process::Command;
@@ -32,7 +32,7 @@ fn typical_mistakes_are_explained() {
     }
 }
 
-/// What the program prints of a configuration; its own directory is shown as `{dir}`.
+/// Returns the program's messages for a configuration; its own directory is shown as `{dir}`.
 fn messages(config: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let path: &Path = dir.path();

@@ -81,7 +81,7 @@ fn quit_lets_a_request_in_progress_finish() {
     assert_eq!(idle.get("/"), "old");
     let mut busy = place.connect();
     busy.send("GET / HTTP/1.1\r\nHo");
-    // Its bytes were there before these requests: they have been read when the last one is answered.
+    // Its bytes arrived before these requests: they have been read when the last response arrives.
     for _ in 0..3 {
         assert_eq!(idle.get("/"), "old");
     }
@@ -133,7 +133,7 @@ fn usr1_opens_logs_anew() {
     let worker = server.wait_number("start worker process ");
     let mut connection = place.connect();
     assert_eq!(connection.get("/first"), "old");
-    // Answered only after the first one was logged.
+    // The response follows the log line of the first request.
     assert_eq!(connection.get("/second"), "old");
     fs::rename(place.path("access.log"), place.path("access.1")).unwrap();
     server.signal(Signal::User1);
@@ -164,14 +164,14 @@ fn the_binary_changes_under_a_connection() {
     assert_eq!(pid_of("nginx.pid.oldbin"), server.pid().to_string());
     assert_eq!(connection.get("/"), "old");
 
-    // Back again: the old one goes on, with its pid file and its Unix socket.
+    // Back again: the old binary continues, with its pid file and its Unix socket.
     kill(newer, Signal::Terminate).unwrap();
     server.wait_log(&format!("new binary process {newer} exited"));
     assert_eq!(pid_of("nginx.pid"), server.pid().to_string());
     assert!(place.path("socket").exists());
     assert_eq!(place.get(place.port), "old");
 
-    // And for good.
+    // And finally.
     server.signal(Signal::User2);
     let newer = server.wait_number("start new binary process ");
     server.also_end(newer);
@@ -226,7 +226,7 @@ fn the_pid_is_told_when_the_configuration_has_been_read() {
     let made = Command::new("mkfifo").arg(&servers).status().unwrap();
     assert!(made.success());
     let server = place.start();
-    // It is read once, from a pipe: nobody writes into that a second time.
+    // It is read once, from a pipe that is written once.
     let mut pipe = opened_to_write(&servers);
     assert!(!place.path("nginx.pid").exists());
     let text = SERVER.replace("{port}", &place.port.to_string());
@@ -239,7 +239,7 @@ fn the_pid_is_told_when_the_configuration_has_been_read() {
     server.quit();
 }
 
-/// A pipe, once its reader has opened it.
+/// Returns a pipe, once its reader has opened it.
 fn opened_to_write(path: &Path) -> fs::File {
     let (sender, opened) = channel();
     let path = path.to_owned();

@@ -1,4 +1,4 @@
-//! Servers of a group that are killed and come back.
+//! Servers of a group that are killed and started again.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A server under test: the binary with its own directory and port. Everything it tells comes through
-//! its standard error, so that tests wait for events instead of time.
+//! A server under test: the binary with its own directory and port. All its messages are on its standard error, so that
+//! tests wait for events instead of time.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tidegate_os::process::{Signal, kill};
 
-/// Far more than anything takes; reached only when something is broken.
+/// Far more than any step takes; reached only when something is broken.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
@@ -40,8 +40,8 @@ impl Place {
         self.directory.path().join(name)
     }
 
-    /// Writes the configuration; `http` is what stands in that block, and `{port}`, `{second}` and
-    /// `{dir}` are replaced.
+    /// Writes the configuration; `http` is the content of that block, and `{port}`, `{second}` and `{dir}` are
+    /// replaced.
     pub(crate) fn configure(&self, main: &str, http: &str) {
         let text = format!(
             "daemon off;\nerror_log stderr notice;\npid {{dir}}/nginx.pid;\n{main}\nevents {{ }}\n\
@@ -86,13 +86,13 @@ impl Place {
         connect(self.port).unwrap()
     }
 
-    /// A whole request on a connection of its own; the response's body.
+    /// Sends a request on a connection of its own; returns the response's body.
     pub(crate) fn get(&self, port: u16) -> String {
         connect(port).unwrap().get("/")
     }
 }
 
-/// Directories for temporary files, those that the configuration does not name itself.
+/// Returns directives with directories for temporary files that the configuration does not name itself.
 fn temporary(http: &str) -> String {
     let names = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
     let lines = names.map(|name| (format!("{name}_temp_path"), name));
@@ -104,7 +104,7 @@ fn temporary(http: &str) -> String {
 pub(crate) struct Server {
     child: Child,
     lines: Receiver<String>,
-    /// Other masters to end, whatever happens.
+    /// Other masters to end, whatever the result of the test.
     more: Vec<u32>,
 }
 
@@ -154,7 +154,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // A worker whose master is gone ends by itself.
+        // A worker ends by itself when its master has ended.
         for pid in &self.more {
             let _ = kill(*pid, Signal::Kill);
         }
@@ -177,7 +177,7 @@ impl Connection {
         self.0.get_mut().write_all(text.as_bytes()).unwrap();
     }
 
-    /// Reads one response with a length; its body.
+    /// Reads one response with a length; returns its body.
     #[track_caller]
     pub(crate) fn body(&mut self) -> String {
         let mut length = 0;

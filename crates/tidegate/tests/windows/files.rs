@@ -1,4 +1,4 @@
-//! Files and directories that change under a running server, which keeps what it has found: no answer is older than
+//! Files and directories that change under a running server, which caches what it has found: no response is older than
 //! the last change.
 
 use std::fs::{self, File};
@@ -17,12 +17,12 @@ http {
 }
 ";
 
-/// What has changed so recently is not kept: a further change might not show in its times.
+/// An object that has changed within this time is not cached: a further change might not show in its times.
 pub(crate) const SETTLED: Duration = Duration::from_millis(3500);
-/// For what is told with a delay.
+/// For changes that are reported with a delay.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A change, a target, and its answer after it.
+/// A change, a target, and its response after the change.
 type Change = (&'static str, fn(&Path), &'static str, u16, &'static str);
 
 const CHANGES: [Change; 10] = [
@@ -127,7 +127,7 @@ fn ask(server: &Server, target: &str) -> (u16, String) {
 fn no_answer_is_older_than_the_last_change() {
     let server = Server::start(CONFIGURATION, prepare);
     let html = server.directory.path().join("html");
-    // Each is asked for until it is kept.
+    // Each is requested until it is cached.
     let begun = Instant::now();
     while begun.elapsed() < SETTLED {
         for (_, _, target, status, _) in CHANGES {
@@ -147,7 +147,7 @@ fn no_answer_is_older_than_the_last_change() {
     server.quit();
 }
 
-/// The spelling of a directory changes no file below it: only the watch tells of that, when it comes to it.
+/// The spelling of a directory changes no file below it: only the watch reports it, with a delay.
 #[test]
 fn a_directory_that_is_spelled_otherwise_is_noticed() {
     let server = Server::start(CONFIGURATION, prepare);

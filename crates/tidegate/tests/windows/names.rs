@@ -1,4 +1,4 @@
-//! Other names than a file's own, over the wire: each with its answer, as a table.
+//! Names other than a file's own, over the wire: each with its response, as a table.
 
 use std::path::Path;
 use std::time::Instant;
@@ -29,7 +29,7 @@ http {
 }
 ";
 
-/// What it is, the request's head without its end, and the answers that are right.
+/// Its description, the request's head without its end, and the right statuses.
 type Attack = (&'static str, String, &'static [u16]);
 
 /// Short names of the files made by `prepare`.
@@ -43,7 +43,7 @@ struct Short {
 
 fn prepare(directory: &Path) {
     let html = directory.join("html");
-    // Short ones: Wine 8 cannot tell the names of files whose path is longer than 268 characters.
+    // Short names: Wine 8 has none for files whose path is longer than 268 characters.
     let deep = "d/".repeat(55);
     for name in ["protected-directory", "pictures", "dav/kept", "directory with spaces", &deep] {
         std::fs::create_dir_all(html.join(name)).unwrap();
@@ -105,7 +105,7 @@ fn files_are_served_under_their_own_names_only() {
         let line: String = head.lines().next().unwrap_or_default().chars().take(70).collect();
         println!("{name:<34} {status}  {line}");
     }
-    // What is kept is no other answer.
+    // Cached objects give the same responses.
     attacks.retain(|(_, head, _)| head.starts_with("GET"));
     let begun = Instant::now();
     while wrong.is_empty() && begun.elapsed() < SETTLED {
@@ -121,7 +121,7 @@ fn files_are_served_under_their_own_names_only() {
     server.quit();
 }
 
-/// The status of the answer, which is noted if it is wrong.
+/// Returns the status of the response, and records it if it is wrong.
 fn answer(server: &Server, attack: &Attack, wrong: &mut Vec<String>) -> u16 {
     let (name, head, expected) = attack;
     let body = if head.starts_with("PUT") { "x" } else { "" };
@@ -255,7 +255,7 @@ fn no_names() -> Vec<Attack> {
     ]
 }
 
-/// What would make or change a file; in this order.
+/// Requests that would make or change a file; in this order.
 fn writes(short: &Short) -> Vec<Attack> {
     let written = &short.written;
     vec![

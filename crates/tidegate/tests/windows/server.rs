@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
-/// Everything ends after this; a server starts in a second.
+/// Limit for every wait; a server starts in a second.
 const LIMIT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Server {
@@ -36,20 +36,21 @@ impl Server {
         server
     }
 
-    /// Sends an order as the command line does.
+    /// Sends a signal by the command line.
     pub(crate) fn order(&self, order: &str) {
         let mut command = Command::new(binary());
         let sent = command.args(arguments(self.directory.path())).args(["-s", order]).status();
         assert!(sent.unwrap().success(), "-s {order} failed");
     }
 
-    /// Ends it by `-s quit`.
+    /// Ends the server by `-s quit`.
     pub(crate) fn quit(mut self) {
         self.order("quit");
         assert!(self.child.wait().unwrap().success());
     }
 
-    /// One request on a connection of its own: status and all bytes of the answer. 0 when there is none.
+    /// Sends one request on a connection of its own: returns status and all bytes of the response; 0 when there is
+    /// none.
     pub(crate) fn request(&self, request: &[u8]) -> (u16, Vec<u8>) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -72,7 +73,7 @@ fn arguments(directory: &Path) -> [PathBuf; 4] {
     ["-p".into(), directory.to_owned(), "-c".into(), "conf/nginx.conf".into()]
 }
 
-/// Beside the directory of this test.
+/// The program beside the directory of this test.
 pub(crate) fn binary() -> PathBuf {
     let here = std::env::current_exe().unwrap();
     here.parent().unwrap().parent().unwrap().join("tidegate.exe")

@@ -1,4 +1,4 @@
-//! Tests of what worker threads are given.
+//! Tests of the resources of worker threads.
 
 use tidegate_core::client::Address;
 
@@ -16,7 +16,7 @@ fn masks_repeat_and_auto_goes_round() {
     let first = pin(Some(&auto), 0).unwrap();
     assert_eq!(pin(Some(&auto), cpus.len()).unwrap(), first);
     assert_eq!(first.iter().map(|word| word.count_ones()).sum::<u32>(), 1);
-    // A mask without any processor of ours pins nothing.
+    // A mask without any processor of this machine pins nothing.
     assert_eq!(pin(Some(&Affinity::Auto(Some(0))), 0), None);
 }
 
