@@ -131,8 +131,8 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
     }
 }
 
-/// Turns off the socket's pacing for a connection from a loopback address to a wildcard listener. A listener on a
-/// loopback address has done that for all of its connections.
+/// Turns pacing off for a connection within this machine, unless the listener is on a loopback address, which turns it
+/// off for all of its connections. On other addresses only the connection shows where it comes from.
 fn spare_pacing(stream: &Stream, listener: &Address, local: &Address, peer: &Address) {
     if let (Address::Inet(listener), Address::Inet(local), Address::Inet(peer)) =
         (listener, local, peer)

@@ -19,7 +19,8 @@ use crate::parking::{Parking, reused_of};
 use crate::serve::scratch::{Scratch, Spares};
 use crate::session::running::Sessions;
 
-/// A thread is ahead of the others when it has `AHEAD` connections and one `AHEAD_SHARE`th more than the mean.
+/// A thread is ahead of the others when it exceeds the mean by more than `AHEAD` connections and one `AHEAD_SHARE`th
+/// of the mean.
 const AHEAD: u64 = 8;
 const AHEAD_SHARE: u64 = 32;
 

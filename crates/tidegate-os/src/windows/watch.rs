@@ -21,7 +21,10 @@ pub type ReadFlags = Flags;
 macro_rules! flags {
     ($($name:ident = $bit:literal,)*) => {
         impl Flags {
-            $(#[doc = concat!("See inotify(7), `IN_", stringify!($name), "`.")] pub const $name: Flags = Flags(1 << $bit);)*
+            $(
+                #[doc = concat!("See inotify(7), `IN_", stringify!($name), "`.")]
+                pub const $name: Flags = Flags(1 << $bit);
+            )*
         }
     };
 }
