@@ -140,7 +140,7 @@ pub fn write(fd: impl AsFd, bytes: &[u8]) -> io::Result<usize> {
 /// Writes several pieces in one call (at most 1024), as much as the send buffer takes.
 ///
 /// # Errors
-/// As [`write`]. The process must ignore SIGPIPE (`process::ignore_sigpipe`).
+/// As [`write()`]. The process must ignore SIGPIPE (`process::ignore_sigpipe`).
 #[inline]
 pub fn write_vectored(fd: impl AsFd, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     // IOV_MAX: more pieces would be refused as a whole.

@@ -108,7 +108,7 @@ pub fn write(socket: impl AsSocket, bytes: &[u8]) -> io::Result<usize> {
 /// Writes several pieces in one call, as much as the send buffer takes.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_vectored(socket: impl AsSocket, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
     let pieces = &pieces[..pieces.len().min(1024)];
     SockRef::from(&socket.as_socket()).send_vectored(pieces)
@@ -117,7 +117,7 @@ pub fn write_vectored(socket: impl AsSocket, pieces: &[IoSlice<'_>]) -> io::Resu
 /// Writes as much as the send buffer takes. The system has no way to announce that more follows.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_more(socket: impl AsSocket, bytes: &[u8]) -> io::Result<usize> {
     write(socket, bytes)
 }
