@@ -105,7 +105,7 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
         PeerAddr::Inet(address) => Address::Inet(address),
         PeerAddr::Unix => Address::Unix(String::new()),
     };
-    spare_pacing(&stream, address, &local, &peer);
+    disable_local_pacing(&stream, address, &local, &peer);
     let listener_ref = ListenerRef::find(&plan, address, &local);
     let info = Connection {
         number: front.next_number(),
@@ -133,12 +133,12 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
 
 /// Turns pacing off for a connection within this machine, unless the listener is on a loopback address, which turns it
 /// off for all of its connections. On other addresses only the connection shows where it comes from.
-fn spare_pacing(stream: &Stream, listener: &Address, local: &Address, peer: &Address) {
+fn disable_local_pacing(stream: &Stream, listener: &Address, local: &Address, peer: &Address) {
     if let (Address::Inet(listener), Address::Inet(local), Address::Inet(peer)) =
         (listener, local, peer)
         && !listener.ip().is_loopback()
     {
-        stream.spare_pacing(peer.ip(), local.ip());
+        stream.disable_local_pacing(peer.ip(), local.ip());
     }
 }
 

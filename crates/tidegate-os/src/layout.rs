@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn packages_name_whole_paths() {
+    fn packages_have_full_paths() {
         for layout in [&DEBIAN, &NGINX_ORG, &FEDORA, &ALPINE] {
             for (name, value) in layout.arguments() {
                 let relative = matches!(name, "user" | "group") || value.starts_with("logs/");

@@ -22,12 +22,12 @@ mod windows;
 pub use linux::{
     AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, daemon,
     datagram, error, file, glance, holder, identity, idle_poller, inherit, listen, open, pacing,
-    pass, path, places, process, sendfile, socket, time, title, watch,
+    pass, path, platform, process, sendfile, socket, time, title, watch,
 };
 #[cfg(windows)]
 pub use windows::{
     AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, datagram,
-    error, file, glance, holder, identity, idle_poller, listen, open, pacing, path, places,
+    error, file, glance, holder, identity, idle_poller, listen, open, pacing, path, platform,
     process, sendfile, service, socket, time, watch,
 };
 

@@ -22,7 +22,7 @@ mod tests {
     use super::os_error;
 
     #[test]
-    fn numbers_stand_before_texts() {
+    fn an_error_has_its_number_first() {
         let missing = io::Error::from_raw_os_error(2);
         let text = os_error(&missing);
         assert!(text.starts_with("2: ") && !text.contains("os error"), "{text}");

@@ -50,7 +50,7 @@ pub fn check(path: &[u8], from: usize) -> Result<(), Refusal> {
     if path.len() > PATH_BYTES_MAX {
         return Err(Refusal::Length);
     }
-    let mut rest = asked(path, from);
+    let mut rest = requested_part(path, from);
     if rest.len() == path.len() {
         rest = drive_path(path).ok_or(Refusal::Prefix)?;
     }
@@ -64,7 +64,7 @@ pub fn check(path: &[u8], from: usize) -> Result<(), Refusal> {
 
 /// Returns the part of a path that the configuration did not write. It begins with a whole name: where the
 /// configuration ends within a name, that whole name is checked.
-fn asked(path: &[u8], from: usize) -> &[u8] {
+fn requested_part(path: &[u8], from: usize) -> &[u8] {
     let trusted = path.get(..from).unwrap_or_default();
     let rest = path.get(trusted.len()..).unwrap_or_default();
     if trusted.is_empty() || rest.is_empty() || rest.starts_with(b"/") {
@@ -138,7 +138,7 @@ const DEVICES: &[&str] = &["con", "prn", "aux", "nul", "conin$", "conout$", "clo
 /// spelling. `found` is the name reported by the system (`\\?\C:\www\file`); without a `from` it must be the whole
 /// path, whose drive letter may have any case.
 pub fn is_own(path: &[u8], from: usize, found: &str) -> bool {
-    let rest = asked(path, from);
+    let rest = requested_part(path, from);
     let mut found = found.trim_end_matches('\\').split('\\').rev();
     let names = rest.split(|byte| *byte == b'/').filter(|name| !name.is_empty());
     if rest.len() < path.len() {
@@ -168,7 +168,7 @@ pub fn last_name(found: &str) -> &str {
 pub fn steps(path: &[u8], from: usize) -> impl Iterator<Item = (&[u8], &[u8])> {
     // No step ends at a drive: it is the start of the path.
     let drive = if is_drive_path(path) { "C:".len() } else { 0 };
-    let mut position = (path.len() - asked(path, from).len()).max(drive);
+    let mut position = (path.len() - requested_part(path, from).len()).max(drive);
     std::iter::from_fn(move || {
         let rest = path.get(position..)?;
         let skipped = rest.iter().position(|byte| *byte != b'/')?;

@@ -11,7 +11,7 @@ use tidegate_os::{
 };
 
 /// The descriptor through which a started process reports.
-const ANSWER: i32 = 7;
+const REPORT: i32 = 7;
 
 fn main() {
     match std::env::args().nth(1).as_deref() {
@@ -33,7 +33,7 @@ fn main() {
 fn part(name: &str) {
     match name {
         "exit" => std::process::exit(7),
-        "wait" => drop(socket::read(answer_socket(), &mut [0; 1])),
+        "wait" => drop(socket::read(report_socket(), &mut [0; 1])),
         "listeners" => inherited_part(),
         "title" => title_part(),
         "daemon" => daemon_part(),
@@ -47,22 +47,22 @@ fn start(part: &str, env: &[(&str, &str)], more: &[(&OwnedFd, i32)]) -> (u32, Ow
     let exe = std::env::current_exe().unwrap();
     let env: Vec<(OsString, OsString)> =
         env.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    let mut fds = vec![(theirs.as_fd(), ANSWER)];
+    let mut fds = vec![(theirs.as_fd(), REPORT)];
     fds.extend(more.iter().map(|(fd, target)| (fd.as_fd(), *target)));
     let args = ["part".into(), part.into()];
     let child = process::spawn(exe.as_os_str(), exe.as_os_str(), &args, &env, &fds).unwrap();
     (child.pid, ours)
 }
 
-fn answer_socket() -> OwnedFd {
-    inherit::adopt_socket(ANSWER).unwrap()
+fn report_socket() -> OwnedFd {
+    inherit::adopt_socket(REPORT).unwrap()
 }
 
-fn answer(text: &str) {
-    socket::write(answer_socket(), text.as_bytes()).unwrap();
+fn report(text: &str) {
+    socket::write(report_socket(), text.as_bytes()).unwrap();
 }
 
-fn hear(from: &OwnedFd) -> String {
+fn read_report(from: &OwnedFd) -> String {
     let mut text = [0; 4096];
     let length = socket::read(from, &mut text).unwrap();
     String::from_utf8_lossy(&text[..length]).into_owned()
@@ -106,7 +106,7 @@ fn listeners_are_inherited() {
         socket::local_addr(&one).unwrap(),
         socket::local_addr(&two).unwrap()
     );
-    assert_eq!(hear(&from), expected);
+    assert_eq!(read_report(&from), expected);
     assert!(collect(pid, from).success());
 }
 
@@ -118,7 +118,7 @@ fn inherited_part() {
         .map(|fd| format!("{:?}", socket::local_addr(fd).unwrap()))
         .chain(std::env::vars().map(|(name, _)| name))
         .collect();
-    answer(&addresses.join(" "));
+    report(&addresses.join(" "));
 }
 
 fn a_failed_start_is_reported() {
@@ -137,7 +137,7 @@ fn a_failed_start_is_reported() {
 fn titles_appear() {
     let (pid, from) = start("title", &[("A", &"long ".repeat(50)), ("B", "kept")], &[]);
     let expected = "worker process is shutting down, which is quite a long title\nkept";
-    assert_eq!(hear(&from), expected);
+    assert_eq!(read_report(&from), expected);
     assert!(collect(pid, from).success());
 }
 
@@ -150,12 +150,12 @@ fn title_part() {
     assert_eq!(title::short_name().unwrap(), before);
     title::set_short_name("a-name-that-is-too-long");
     assert_eq!(title::short_name().unwrap(), "a-name-that-is-");
-    answer(&format!("{}\n{}", line.trim_end_matches('\0'), std::env::var("B").unwrap()));
+    report(&format!("{}\n{}", line.trim_end_matches('\0'), std::env::var("B").unwrap()));
 }
 
 fn daemons_have_their_own_session() {
     let (pid, from) = start("daemon", &[], &[]);
-    let text = hear(&from);
+    let text = read_report(&from);
     let fields: Vec<&str> = text.split(' ').collect();
     let [daemon, session, input] = fields[..] else { panic!("{text}") };
     assert_ne!(daemon, pid.to_string());
@@ -176,12 +176,12 @@ fn daemon_part() {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let session = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(3).unwrap();
     let input = std::fs::read_link("/proc/self/fd/0").unwrap();
-    answer(&format!("{} {session} {}", std::process::id(), input.display()));
+    report(&format!("{} {session} {}", std::process::id(), input.display()));
 }
 
 fn limits_and_privileges() {
     let (pid, from) = start("limits", &[], &[]);
-    assert_eq!(hear(&from), "done");
+    assert_eq!(read_report(&from), "done");
     assert!(collect(pid, from).success());
 }
 
@@ -222,5 +222,5 @@ fn limits_part() {
         process::set_dumpable(true).unwrap();
     }
     process::parent_death_signal().unwrap();
-    answer("done");
+    report("done");
 }

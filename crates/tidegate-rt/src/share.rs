@@ -28,9 +28,9 @@ use crate::clock::exact_now;
 const SHARE_MAX: Duration = Duration::from_micros(250);
 /// The length of an iteration after which the tasks that have not run yet get the minimum: with hundreds of tasks that
 /// never wait, each serves a request or a piece.
-const TURN_MAX: Duration = Duration::from_millis(4);
+const ITERATION_MAX: Duration = Duration::from_millis(4);
 /// Units of one task before the clock is read: more than a common request needs. A unit is a call.
-const UNITS_UNASKED: usize = 12;
+const UNITS_BEFORE_CLOCK: usize = 12;
 /// The same in an iteration that is already long: a request's read and its write.
 const UNITS_LEAST: usize = 2;
 /// Units between two readings of the clock.
@@ -41,16 +41,16 @@ const UNIT_BYTES: usize = 16 * 1024;
 /// A share beyond its units.
 ///
 /// ```text
-/// unasked ─ units used up ─→ until: the clock was read ─ time or iteration over ─→ until, with no units: the task waits
+/// unread ─ units used up ─→ until: the clock was read ─ time or iteration over ─→ until, with no units: the task waits
 /// ```
-/// A share begins unasked in each run of a task ([`run`]) and in each part of it ([`apart`]); the outer share is
+/// A share begins unread in each run of a task ([`run`]) and in each part of it ([`apart`]); the outer share is
 /// restored afterwards. Outside of tasks there is no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Limit {
     /// No limit: no task of an event loop is running.
     Unbounded,
     /// The clock was not read yet.
-    Unasked,
+    ClockUnread,
     Until(Instant),
 }
 
@@ -61,9 +61,9 @@ struct Share {
     /// The units that tasks begin with in this iteration.
     units_first: Cell<usize>,
     limit: Cell<Limit>,
-    turn_ends: Cell<Option<Instant>>,
+    iteration_ends: Cell<Option<Instant>>,
     /// The number of this iteration, to compare it with others.
-    turn: Cell<u32>,
+    iteration: Cell<u32>,
     /// The running task waits until the event loop has polled for events.
     waits: Cell<bool>,
 }
@@ -72,10 +72,10 @@ thread_local! {
     static SHARE: Share = const {
         Share {
             units: Cell::new(usize::MAX),
-            units_first: Cell::new(UNITS_UNASKED),
+            units_first: Cell::new(UNITS_BEFORE_CLOCK),
             limit: Cell::new(Limit::Unbounded),
-            turn_ends: Cell::new(None),
-            turn: Cell::new(0),
+            iteration_ends: Cell::new(None),
+            iteration: Cell::new(0),
             waits: Cell::new(false),
         }
     };
@@ -100,7 +100,7 @@ pub fn spend(bytes: usize) {
         let left = share.units.get().saturating_sub(1 + bytes / UNIT_BYTES);
         share.units.set(left);
         if left == 0 {
-            share.ask_clock();
+            share.read_clock();
         }
     });
 }
@@ -117,7 +117,7 @@ pub async fn step() {
 /// of [`poll`] waits then.
 pub fn is_over() -> bool {
     SHARE.with(|share| {
-        share.ask_clock();
+        share.read_clock();
         share.units.get() == 0
     })
 }
@@ -135,8 +135,8 @@ pub(crate) struct Waiting(u32);
 impl Waiting {
     /// Whether the task's run begins another iteration: the event loop has polled, and all tasks that were ready then
     /// have run. A second task that waited in the same iteration finds the new one begun.
-    pub(crate) fn begins_turn(self) -> bool {
-        SHARE.with(|share| share.turn.get()) == self.0
+    pub(crate) fn begins_iteration(self) -> bool {
+        SHARE.with(|share| share.iteration.get()) == self.0
     }
 }
 
@@ -146,15 +146,15 @@ pub(crate) fn run<R>(work: impl FnOnce() -> R) -> (R, Option<Waiting>) {
     let outer = Outer::of_thread();
     let result = work();
     drop(outer);
-    (result, SHARE.with(|share| share.waits.take().then(|| Waiting(share.turn.get()))))
+    (result, SHARE.with(|share| share.waits.take().then(|| Waiting(share.iteration.get()))))
 }
 
 /// Begins an iteration: all tasks that were ready have run, or there were none.
-pub(crate) fn begin_turn() {
+pub(crate) fn begin_iteration() {
     SHARE.with(|share| {
-        share.turn.set(share.turn.get().wrapping_add(1));
-        share.units_first.set(UNITS_UNASKED);
-        share.turn_ends.set(None);
+        share.iteration.set(share.iteration.get().wrapping_add(1));
+        share.units_first.set(UNITS_BEFORE_CLOCK);
+        share.iteration_ends.set(None);
     });
 }
 
@@ -178,7 +178,7 @@ impl Outer {
     fn of_thread() -> Outer {
         SHARE.with(|share| Outer {
             units: share.units.replace(share.units_first.get()),
-            limit: share.limit.replace(Limit::Unasked),
+            limit: share.limit.replace(Limit::ClockUnread),
         })
     }
 }
@@ -194,15 +194,15 @@ impl Drop for Outer {
 
 impl Share {
     #[cold]
-    fn ask_clock(&self) {
+    fn read_clock(&self) {
         let now = exact_now();
-        let turn_ends = self.turn_ends.get().unwrap_or(now + TURN_MAX);
-        self.turn_ends.set(Some(turn_ends));
-        let is_late = turn_ends <= now;
+        let iteration_ends = self.iteration_ends.get().unwrap_or(now + ITERATION_MAX);
+        self.iteration_ends.set(Some(iteration_ends));
+        let is_late = iteration_ends <= now;
         if is_late {
             self.units_first.set(UNITS_LEAST);
         }
-        let (units, limit) = asked(self.limit.get(), self.units.get(), now, is_late);
+        let (units, limit) = after_reading(self.limit.get(), self.units.get(), now, is_late);
         self.units.set(units);
         self.limit.set(limit);
     }
@@ -211,11 +211,11 @@ impl Share {
 /// Returns what `left` becomes at `now`: units until the next reading of the clock, and the limit. Late in a long
 /// iteration a share is over except for the units that it began with, if this is its first reading: one step at least,
 /// or the same tasks would be left out each time.
-fn asked(limit: Limit, left: usize, now: Instant, is_late: bool) -> (usize, Limit) {
+fn after_reading(limit: Limit, left: usize, now: Instant, is_late: bool) -> (usize, Limit) {
     match limit {
         Limit::Unbounded => (usize::MAX, limit),
-        Limit::Unasked if is_late => (left, Limit::Until(now)),
-        Limit::Unasked => (UNITS_BETWEEN, Limit::Until(now + SHARE_MAX)),
+        Limit::ClockUnread if is_late => (left, Limit::Until(now)),
+        Limit::ClockUnread => (UNITS_BETWEEN, Limit::Until(now + SHARE_MAX)),
         Limit::Until(ends) if is_late || ends <= now => (0, limit),
         Limit::Until(_) => (UNITS_BETWEEN, limit),
     }

@@ -28,7 +28,7 @@ pub const BUCKETS_MICROS: [u64; 9] = [50, 100, 500, 1_000, 5_000, 10_000, 50_000
 
 /// An iteration that took longer than the limit.
 #[derive(Debug)]
-pub struct LongTurn<'a> {
+pub struct LongIteration<'a> {
     /// From one poll for events to the next.
     pub length: Duration,
     /// Runs of tasks in it.
@@ -40,7 +40,7 @@ pub struct LongTurn<'a> {
 }
 
 /// Called for long iterations, on their thread.
-pub type Reporter = Box<dyn Fn(&LongTurn<'_>)>;
+pub type Reporter = Box<dyn Fn(&LongIteration<'_>)>;
 
 /// The sums of one thread's iterations.
 #[derive(Debug, Default)]
@@ -161,7 +161,7 @@ pub fn figures() -> Vec<Figures> {
 
 /// Begins an iteration: the event loop has found events, or has waited.
 pub(crate) fn begin() {
-    share::begin_turn();
+    share::begin_iteration();
     with(|watch| {
         watch.turn_began = exact_now();
         watch.piece_began = watch.turn_began;
@@ -174,7 +174,7 @@ pub(crate) fn end() {
     let runs = RUNS.take();
     with(|watch| {
         if runs > 0 {
-            watch.end_turn(exact_now(), runs);
+            watch.end_iteration(exact_now(), runs);
         }
     });
 }
@@ -226,12 +226,12 @@ impl Watch {
         self.piece_began = now;
     }
 
-    fn end_turn(&mut self, now: Instant, runs: u32) {
+    fn end_iteration(&mut self, now: Instant, runs: u32) {
         let length = now.saturating_duration_since(self.turn_began);
         self.sums.count(length);
         if length > self.limit {
             self.sums.long.fetch_add(1, Ordering::Relaxed);
-            (self.report)(&LongTurn {
+            (self.report)(&LongIteration {
                 length,
                 runs,
                 longest: self.longest,
@@ -282,7 +282,7 @@ impl<F: Future> Future for Watched<F> {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        if this.waiting.take().is_some_and(Waiting::begins_turn) {
+        if this.waiting.take().is_some_and(Waiting::begins_iteration) {
             // The runtime does not report polls between runs; that this task runs shows that there was one.
             end();
             begin();

@@ -16,7 +16,7 @@ use crate::turn::{self, Watched};
 /// Closures that may wait for a worker. They are sent by reloads and signals, not by requests.
 const REMOTE_QUEUE: usize = 1024;
 
-type Errand = Box<dyn FnOnce() + Send>;
+type RemoteClosure = Box<dyn FnOnce() + Send>;
 
 /// A running worker thread.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ pub struct Handle {
 /// Runs closures on a worker's event loop, from any thread.
 #[derive(Clone, Debug)]
 pub struct Remote {
-    sender: MailSender<Errand>,
+    sender: MailSender<RemoteClosure>,
 }
 
 /// The worker cannot be reached: its queue is full or its event loop has ended.
@@ -86,7 +86,7 @@ impl Worker {
         F: FnOnce(Handle) -> Main + Send + 'static,
         Main: Future<Output = ()>,
     {
-        let (sender, errands) = mailbox::<Errand>(REMOTE_QUEUE);
+        let (sender, closures) = mailbox::<RemoteClosure>(REMOTE_QUEUE);
         let remote = Remote { sender };
         let (ready_sender, ready) = std::sync::mpsc::sync_channel(1);
         let inner = remote.clone();
@@ -105,7 +105,7 @@ impl Worker {
             let _ = ready_sender.send(Ok(()));
             turn::take_endings();
             runtime.block_on(async move {
-                spawn_local(run_errands(errands));
+                spawn_local(run_closures(closures));
                 main(Handle { remote: inner, name: own_name.into() }).await;
             });
             drop(runtime);
@@ -153,8 +153,8 @@ impl Remote {
     ///
     /// # Errors
     /// Too many closures wait, or the worker has ended.
-    pub fn run(&self, errand: impl FnOnce() + Send + 'static) -> Result<(), RemoteError> {
-        self.sender.send(Box::new(errand)).map_err(|error| match error {
+    pub fn run(&self, closure: impl FnOnce() + Send + 'static) -> Result<(), RemoteError> {
+        self.sender.send(Box::new(closure)).map_err(|error| match error {
             MailError::Full(_) => RemoteError::Full,
             MailError::Closed(_) => RemoteError::Ended,
         })
@@ -219,7 +219,7 @@ impl<T> Future for Task<T> {
 impl std::fmt::Display for RemoteError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            RemoteError::Full => "too many errands wait for the worker",
+            RemoteError::Full => "too many closures wait for the worker",
             RemoteError::Ended => "the worker has ended",
         })
     }
@@ -261,11 +261,11 @@ impl std::error::Error for Panic {}
 
 /// Runs closures one after the other, until all senders were dropped. It is dropped with the event loop, and closures
 /// that wait then are not run ([`RemoteError::Ended`] from then on).
-async fn run_errands(mut errands: Mailbox<Errand>) {
-    while let Some(errand) = errands.receive().await {
+async fn run_closures(mut closures: Mailbox<RemoteClosure>) {
+    while let Some(closure) = closures.receive().await {
         // A panic of one closure must not affect the later ones; what it shares with others is behind its own locks and
         // counters.
-        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(errand));
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(closure));
     }
 }
 

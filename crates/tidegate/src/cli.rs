@@ -11,14 +11,14 @@ use crate::configuration::{self, Origin, Parsed};
 use crate::generation::{Built, Generation};
 use crate::options::{self, Options};
 use crate::report::Report;
-use crate::{demo, manual, order, start, tune, version};
+use crate::{demo, manual, signal_command, start, tune, version};
 
 const DEMO_ARGUMENT: &str = "demo";
 
 /// Runs the whole program.
 pub(crate) fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    if let Some(code) = start::other_way(&arguments) {
+    if let Some(code) = start::run_other_mode(&arguments) {
         return code;
     }
     if arguments.get(1).is_some_and(|argument| argument == DEMO_ARGUMENT) {
@@ -44,7 +44,7 @@ pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
         }
     };
     if options.version {
-        tell_version(&options);
+        print_version(&options);
         if !options.test {
             return ExitCode::SUCCESS;
         }
@@ -54,8 +54,8 @@ pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
         return tune::run(&origin);
     }
     let report = Report::open(&origin, options.quiet);
-    if let Some(order) = options.order {
-        return order::run(&origin, order, &report);
+    if let Some(command) = options.signal {
+        return signal_command::run(&origin, command, &report);
     }
     let mut parsed = configuration::read(&origin);
     let built = Generation::build(&origin, &mut parsed, 1);
@@ -74,7 +74,7 @@ pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
     }
 }
 
-fn tell_version(options: &Options) {
+fn print_version(options: &Options) {
     if options.configure {
         let names: Vec<_> = tidegate_modules::MODULES.iter().map(|module| module.name()).collect();
         print(&version::configure(&names));

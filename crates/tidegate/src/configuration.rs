@@ -81,7 +81,7 @@ fn parse(origin: &Origin, loader: &dyn Loader) -> Parsed {
 }
 
 /// The inputs for building a plan, besides the configuration.
-pub(crate) struct Making<'a> {
+pub(crate) struct PlanInputs<'a> {
     pub resources: &'a dyn Resources,
     pub survivors: &'a Survivors,
     pub generation: u64,
@@ -107,7 +107,7 @@ impl Parsed {
 
     /// Builds the plan. All diagnostics end up in [`Parsed::diagnostics`], sorted; without a plan at
     /// least one of them is fatal.
-    pub(crate) fn plan(&mut self, origin: &Origin, making: &Making<'_>) -> Option<Plan> {
+    pub(crate) fn plan(&mut self, origin: &Origin, inputs: &PlanInputs<'_>) -> Option<Plan> {
         let mut plan = None;
         // After a parse error further diagnostics would only be its consequences.
         if !self.diagnostics.iter().any(|diagnostic| diagnostic.severity.is_fatal()) {
@@ -117,10 +117,10 @@ impl Parsed {
                 conf_directory: origin.file.parent().unwrap_or(Path::new("/")),
                 error_log: &origin.error_log,
                 layout: CHOSEN,
-                resources: making.resources,
-                survivors: making.survivors,
-                generation: making.generation,
-                for_use: making.for_use,
+                resources: inputs.resources,
+                survivors: inputs.survivors,
+                generation: inputs.generation,
+                for_use: inputs.for_use,
             };
             let found = match build(&environment, &self.statements, Span::NONE) {
                 Ok((built, found)) => {

@@ -11,9 +11,9 @@ use tidegate_core::main_settings::MainSettings;
 use tidegate_core::plan::Plan;
 use tidegate_plan::Survivors;
 
-use crate::configuration::{Making, Origin, Parsed};
+use crate::configuration::{Origin, Parsed, PlanInputs};
 use crate::listening::{self, BindError, Listening, open_patiently, socket_file};
-use crate::resources::{Directories, Findings, Opened};
+use crate::resources::{Directories, Findings, MasterResources};
 use crate::rights::{self, Rights};
 use crate::worker::threads;
 
@@ -42,20 +42,21 @@ impl Generation {
     /// Builds the plan as a check, and opens its logs. `None` when there are fatal diagnostics.
     pub(crate) fn build(origin: &Origin, parsed: &mut Parsed, number: u64) -> Option<Built> {
         let logs = LogFiles::default();
-        let resources = Opened::new(&logs);
+        let resources = MasterResources::new(&logs);
         let survivors = Survivors::default();
-        let making = Making {
+        let inputs = PlanInputs {
             resources: &resources,
             survivors: &survivors,
             generation: number,
             for_use: false,
         };
-        let plan = parsed.plan(origin, &making)?;
+        let plan = parsed.plan(origin, &inputs)?;
         let found = rights::of(&plan.main, resources.sends_from_anywhere());
-        let Ok((rights, told)) = found.map_err(|message| parsed.diagnostics.push(message)) else {
+        let Ok((rights, warning)) = found.map_err(|message| parsed.diagnostics.push(message))
+        else {
             return None;
         };
-        parsed.diagnostics.extend(told);
+        parsed.diagnostics.extend(warning);
         let (held, findings, directories) = resources.into_parts();
         let log_paths = held.iter().map(|log| log.path().to_owned()).collect();
         let generation = Generation {
@@ -116,10 +117,10 @@ impl Built {
     pub(crate) fn open_sockets(
         mut self,
         present: &mut Vec<Listening>,
-        tell: impl FnMut(&BindError),
+        on_failure: impl FnMut(&BindError),
     ) -> Result<Generation, Vec<Listening>> {
         let threads = threads::count(&self.generation.main);
-        let opening = open_patiently(&self.wanted(), present, threads, tell);
+        let opening = open_patiently(&self.wanted(), present, threads, on_failure);
         if opening.failed.is_empty() {
             self.generation.listening = opening.listening;
             return Ok(self.generation);

@@ -77,7 +77,7 @@ impl Generation {
         for path in &self.log_paths {
             let opened = open_append(path).or_else(|error| {
                 self.log().say(Level::Emerg, format_args!("{}", open_failed(path, &error)));
-                File::options().append(true).open(tidegate_os::places::NULL)
+                File::options().append(true).open(tidegate_os::platform::NULL)
             });
             if let Ok(file) = opened {
                 logs.push((path.clone(), file));

@@ -34,12 +34,12 @@ mod manual;
 #[cfg(unix)]
 mod master;
 mod options;
-mod order;
 mod panics;
 mod pidfile;
 mod report;
 mod resources;
 mod rights;
+mod signal_command;
 mod single;
 mod start;
 mod start_error;

@@ -111,7 +111,7 @@ pub(crate) fn open_patiently(
     wanted: &[&ListenerPlan],
     present: &mut Vec<Listening>,
     threads: usize,
-    mut tell: impl FnMut(&BindError),
+    mut on_failure: impl FnMut(&BindError),
 ) -> Opening {
     let mut all = Opening::default();
     for round in 1..=TRIES {
@@ -119,7 +119,7 @@ pub(crate) fn open_patiently(
         all.new.extend(opening.new);
         all.listening = opening.listening;
         all.failed = opening.failed;
-        all.failed.iter().for_each(&mut tell);
+        all.failed.iter().for_each(&mut on_failure);
         let worth_waiting = all.failed.iter().any(BindError::is_taken);
         if !worth_waiting || round == TRIES {
             break;

@@ -8,7 +8,7 @@ use lexopt::Arg;
 
 /// The signal to the running master that `-s` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum SignalCommand {
     Stop,
     Quit,
     Reload,
@@ -31,7 +31,7 @@ pub(crate) struct Options {
     /// `-q`.
     pub quiet: bool,
     /// `-s`.
-    pub order: Option<Order>,
+    pub signal: Option<SignalCommand>,
     /// `-p`.
     pub prefix: Option<String>,
     /// `-c`.
@@ -118,7 +118,7 @@ fn option(
             options.dump = true;
         }
         'q' => options.quiet = true,
-        's' => options.order = Some(order(&value("parameter")?)?),
+        's' => options.signal = Some(signal_command(&value("parameter")?)?),
         'p' => options.prefix = Some(value("directory name")?),
         'c' => options.file = Some(value("file name")?.into()),
         'e' => {
@@ -131,12 +131,12 @@ fn option(
     Ok(())
 }
 
-fn order(name: &str) -> Result<Order, OptionError> {
+fn signal_command(name: &str) -> Result<SignalCommand, OptionError> {
     match name {
-        "stop" => Ok(Order::Stop),
-        "quit" => Ok(Order::Quit),
-        "reload" => Ok(Order::Reload),
-        "reopen" => Ok(Order::Reopen),
+        "stop" => Ok(SignalCommand::Stop),
+        "quit" => Ok(SignalCommand::Quit),
+        "reload" => Ok(SignalCommand::Reload),
+        "reopen" => Ok(SignalCommand::Reopen),
         _ => Err(OptionError::Unknown(format!("-s {name}"))),
     }
 }

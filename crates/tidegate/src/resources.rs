@@ -37,7 +37,7 @@ pub(crate) struct Directories {
 }
 
 /// The file system, with a memory of the files that were read.
-pub(crate) struct Opened<'a> {
+pub(crate) struct MasterResources<'a> {
     logs: &'a LogFiles,
     /// Logs are kept open as long as this lives, so that each is opened once.
     held: RefCell<HashMap<PathBuf, Arc<LogFile>>>,
@@ -53,9 +53,9 @@ pub(crate) struct Opened<'a> {
     sends_from_anywhere: Cell<bool>,
 }
 
-impl<'a> Opened<'a> {
+impl<'a> MasterResources<'a> {
     pub(crate) fn new(logs: &'a LogFiles) -> Self {
-        Opened {
+        MasterResources {
             logs,
             held: RefCell::default(),
             refused: RefCell::default(),
@@ -88,7 +88,7 @@ impl<'a> Opened<'a> {
     }
 }
 
-impl Resources for Opened<'_> {
+impl Resources for MasterResources<'_> {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         if let Some(content) = self.contents.borrow().get(path) {
             return Ok(content.clone());
@@ -101,7 +101,7 @@ impl Resources for Opened<'_> {
     fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
         if self.refused.borrow().contains(path) {
             // The plan has failed by then; this log is never written to.
-            let nothing = File::options().append(true).open(tidegate_os::places::NULL)?;
+            let nothing = File::options().append(true).open(tidegate_os::platform::NULL)?;
             return Ok(Arc::new(LogFile::new(path.to_owned(), nothing)));
         }
         let mut held = self.held.borrow_mut();
@@ -155,7 +155,7 @@ fn as_found(known: &[IpAddr]) -> io::Result<Vec<IpAddr>> {
 
 /// The resources that the master passed on. Only unknown ones are looked up with the worker's own rights: files and
 /// names that have been added while the server runs (`state`).
-pub(crate) struct Received<'a> {
+pub(crate) struct WorkerResources<'a> {
     logs: &'a LogFiles,
     machine: Machine,
     names: HashMap<String, Vec<IpAddr>>,
@@ -163,9 +163,9 @@ pub(crate) struct Received<'a> {
     files: Mutex<HashMap<PathBuf, File>>,
 }
 
-impl<'a> Received<'a> {
+impl<'a> WorkerResources<'a> {
     pub(crate) fn new(logs: &'a LogFiles, findings: Findings, files: Vec<(PathBuf, File)>) -> Self {
-        Received {
+        WorkerResources {
             logs,
             machine: findings.machine,
             names: findings.names.into_iter().collect(),
@@ -180,7 +180,7 @@ impl<'a> Received<'a> {
     }
 }
 
-impl Resources for Received<'_> {
+impl Resources for WorkerResources<'_> {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         match self.contents.get(path) {
             Some(content) => Ok(content.clone()),

@@ -9,17 +9,17 @@ use tidegate_core::error_log::Level;
 use tidegate_core::log_file::{LogFiles, open_append};
 use tidegate_core::plan::Plan;
 use tidegate_modules::flush_logs;
-use tidegate_os::places::EVENT_METHOD;
+use tidegate_os::platform::EVENT_METHOD;
 use tidegate_plan::Survivors;
 use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
 
-use crate::configuration::{self, Making, Origin};
+use crate::configuration::{self, Origin, PlanInputs};
 use crate::generation::Generation;
 use crate::listening::{self, Listening, open_patiently, remove_socket_files};
 use crate::pidfile::PidFile;
 use crate::report::log_diagnostic;
-use crate::resources::{Opened, Received};
+use crate::resources::{MasterResources, WorkerResources};
 use crate::start_error::StartError;
 use crate::worker::{Server, threads};
 use crate::{events, panics};
@@ -146,8 +146,9 @@ impl Single {
         self.say(Level::Notice, "reconfiguring");
         let generation = self.server.plan().generation + 1;
         let log = self.server.plan().main.error_log.clone();
-        let tell = |message: &str| log.say(Level::Emerg, format_args!("{message}"));
-        let Some(plan) = plan(&self.origin, &self.logs, &self.survivors, generation, tell) else {
+        let log_failure = |message: &str| log.say(Level::Emerg, format_args!("{message}"));
+        let Some(plan) = plan(&self.origin, &self.logs, &self.survivors, generation, log_failure)
+        else {
             return;
         };
         let mut present = match listening::duplicate(&self.listening) {
@@ -157,7 +158,7 @@ impl Single {
         let count = threads::count(&plan.main);
         let wanted: Vec<_> = plan.all_listeners().collect();
         let opening =
-            open_patiently(&wanted, &mut present, count, |error| tell(&error.to_string()));
+            open_patiently(&wanted, &mut present, count, |error| log_failure(&error.to_string()));
         if !opening.failed.is_empty() {
             return self.say(Level::Emerg, "still could not bind()");
         }
@@ -185,11 +186,11 @@ fn first_plan(
     logs: &LogFiles,
     survivors: &Survivors,
 ) -> Result<Arc<Plan>, StartError> {
-    let resources = Received::new(logs, first.findings.clone(), Vec::new());
+    let resources = WorkerResources::new(logs, first.findings.clone(), Vec::new());
     let mut parsed = configuration::read_again(origin, first.bundle.clone());
-    let making =
-        Making { resources: &resources, survivors, generation: first.number, for_use: true };
-    let plan = parsed.plan(origin, &making);
+    let inputs =
+        PlanInputs { resources: &resources, survivors, generation: first.number, for_use: true };
+    let plan = parsed.plan(origin, &inputs);
     plan.map(Arc::new).ok_or_else(|| StartError::Configuration(parsed.first_mistake()))
 }
 
@@ -199,16 +200,16 @@ fn plan(
     logs: &LogFiles,
     survivors: &Survivors,
     generation: u64,
-    tell: impl Fn(&str),
+    log_failure: impl Fn(&str),
 ) -> Option<Arc<Plan>> {
     let mut parsed = configuration::read(origin);
-    let resources = Opened::new(logs);
-    let making = Making { resources: &resources, survivors, generation, for_use: true };
-    let plan = parsed.plan(origin, &making);
+    let resources = MasterResources::new(logs);
+    let inputs = PlanInputs { resources: &resources, survivors, generation, for_use: true };
+    let plan = parsed.plan(origin, &inputs);
     match &plan {
         None => {
             for found in parsed.diagnostics.iter().filter(|found| found.severity.is_fatal()) {
-                tell(&found.first_line(&parsed.sources));
+                log_failure(&found.first_line(&parsed.sources));
             }
         }
         Some(plan) => {

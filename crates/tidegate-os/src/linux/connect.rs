@@ -31,7 +31,7 @@ pub fn connect_nonblocking(
         bind_local(&socket, local, options.transparent)?;
     }
     if let (Transport::Stream, ListenAddr::Inet(inet)) = (options.transport, address) {
-        pacing::spare_if_local(&socket, inet.ip(), options.local.map(|local| local.ip()));
+        pacing::disable_if_local(&socket, inet.ip(), options.local.map(|local| local.ip()));
     }
     let connected = match socket.connect(&target) {
         Ok(()) => true,

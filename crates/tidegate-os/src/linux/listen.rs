@@ -58,7 +58,7 @@ pub fn apply_listen_options(fd: impl AsFd, options: &ListenOptions) -> io::Resul
         return sockets::listen(&socket, options);
     };
     if local.ip().is_loopback() {
-        pacing::spare(fd);
+        pacing::disable(fd);
     }
     if let Some(keepalive) = &options.keepalive {
         set_keepalive(fd, keepalive)?;

@@ -16,7 +16,7 @@ pub mod open;
 pub mod pacing;
 pub mod pass;
 pub mod path;
-pub mod places;
+pub mod platform;
 pub mod process;
 pub mod sendfile;
 pub mod socket;

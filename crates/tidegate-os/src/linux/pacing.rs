@@ -14,9 +14,9 @@ const DEFAULT: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 const WITHOUT: &[u8] = b"reno";
 
 /// Turns pacing off for a connection that is being made or was accepted, if both its ends are on this machine.
-pub fn spare_if_local(socket: impl AsFd, peer: IpAddr, local: Option<IpAddr>) {
+pub fn disable_if_local(socket: impl AsFd, peer: IpAddr, local: Option<IpAddr>) {
     if is_local(peer, local) {
-        spare(socket);
+        disable(socket);
     }
 }
 
@@ -26,7 +26,7 @@ fn is_local(peer: IpAddr, local: Option<IpAddr>) -> bool {
 
 /// Turns pacing off for a TCP socket; for a listening one, for all connections accepted from it. A system without
 /// pacing is left alone, and so is a socket that refuses.
-pub fn spare(socket: impl AsFd) {
+pub fn disable(socket: impl AsFd) {
     if default_paces() {
         let _ = SockRef::from(&socket.as_fd()).set_tcp_congestion(WITHOUT);
     }
@@ -64,12 +64,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_accepted_has_what_its_listener_has() {
+    fn an_accepted_connection_has_the_setting_of_its_listener() {
         let of = |socket: &TcpStream| SockRef::from(socket).tcp_congestion().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let usual = of(&client);
-        spare(&listener);
+        disable(&listener);
         let _second = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         listener.accept().unwrap();
         let (accepted, _) = listener.accept().unwrap();

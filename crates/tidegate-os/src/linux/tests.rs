@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::{affinity, identity, inherit, open, process, time, title};
 
 #[test]
-fn a_thread_can_be_pinned_and_stand_back() {
+fn a_thread_can_be_pinned_and_lowered() {
     std::thread::spawn(|| {
         let allowed = affinity::thread_cpus().unwrap();
         let cpu = allowed[0];
@@ -54,7 +54,7 @@ fn names_are_remembered_once_they_were_asked_for() {
 }
 
 #[test]
-fn a_look_that_may_not_wait_is_a_look_or_nothing() {
+fn a_lookup_that_may_not_wait_has_a_result_or_none() {
     let directory = tempfile::tempdir().unwrap();
     let (file, link) = (directory.path().join("file"), directory.path().join("link"));
     std::fs::write(&file, "text").unwrap();

@@ -53,7 +53,7 @@ fn names_that_are_their_own() {
 }
 
 #[test]
-fn names_that_stand_for_others() {
+fn names_that_are_aliases() {
     use Refusal::{Character, Device, Dots, Empty, End, Length, Stream};
     let long = "n".repeat(256);
     for (name, refusal) in [
@@ -120,7 +120,7 @@ fn names_that_stand_for_others() {
 }
 
 #[test]
-fn begins_of_paths() {
+fn starts_of_paths() {
     for path in ["C:/a", "z:/", "C:/www/a.html"] {
         assert_eq!(check(path.as_bytes(), 0), Ok(()), "{path}");
     }

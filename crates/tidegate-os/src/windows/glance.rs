@@ -62,7 +62,7 @@ impl Glance {
         let tree = tree::of(super::path::of(bytes.get(..from)?))?;
         let names = AtomicU64::new(tree.renames());
         let name = Name::of(path)?;
-        let facts = name.facts().filter(Facts::is_told)?;
+        let facts = name.facts().filter(Facts::shows_changes)?;
         is_near(path).then_some(Glance { name, facts, tree: Some((tree, names)) })
     }
 
@@ -72,7 +72,7 @@ impl Glance {
         for directory in path.ancestors().skip(1).take(ANCESTORS_MAX) {
             let name = Name::of(directory)?;
             if let Some(facts) = name.facts() {
-                let holds = facts.is_told() && facts.is_directory() && is_near(directory);
+                let holds = facts.shows_changes() && facts.is_directory() && is_near(directory);
                 return holds.then_some(Glance { name, facts, tree: None });
             }
         }
@@ -159,16 +159,16 @@ impl Name {
             Attributes: OBJ_CASE_INSENSITIVE,
             ..OBJECT_ATTRIBUTES::default()
         };
-        let mut told = FILE_NETWORK_OPEN_INFORMATION::default();
+        let mut found = FILE_NETWORK_OPEN_INFORMATION::default();
         // SAFETY: all pointers are to values that live over the call; the name's buffer, which is only read,
         // has the length that is given.
-        let status = unsafe { NtQueryFullAttributesFile(&raw const object, &raw mut told) };
+        let status = unsafe { NtQueryFullAttributesFile(&raw const object, &raw mut found) };
         (status == 0).then_some(Facts {
-            attributes: told.FileAttributes,
-            size: told.EndOfFile,
-            created: told.CreationTime,
-            written: told.LastWriteTime,
-            changed: told.ChangeTime,
+            attributes: found.FileAttributes,
+            size: found.EndOfFile,
+            created: found.CreationTime,
+            written: found.LastWriteTime,
+            changed: found.ChangeTime,
         })
     }
 
@@ -181,7 +181,7 @@ impl Name {
 
 impl Facts {
     /// Whether they show every change. For a link they describe the link, not its target.
-    fn is_told(&self) -> bool {
+    fn shows_changes(&self) -> bool {
         self.changed != 0 && self.attributes & FILE_ATTRIBUTE_REPARSE_POINT == 0
     }
 

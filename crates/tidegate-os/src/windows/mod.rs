@@ -17,7 +17,7 @@ pub mod listen;
 pub mod open;
 pub mod pacing;
 pub mod path;
-pub mod places;
+pub mod platform;
 pub mod process;
 #[cfg(feature = "name-rules")]
 mod rules;

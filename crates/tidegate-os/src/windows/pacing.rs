@@ -5,4 +5,4 @@ use std::net::IpAddr;
 use super::AsSocket;
 
 /// Does nothing.
-pub fn spare_if_local(_socket: impl AsSocket, _peer: IpAddr, _local: Option<IpAddr>) {}
+pub fn disable_if_local(_socket: impl AsSocket, _peer: IpAddr, _local: Option<IpAddr>) {}

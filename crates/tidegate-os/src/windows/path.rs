@@ -13,16 +13,16 @@ use crate::names;
 pub const HAS_ALIASES: bool = true;
 
 /// A name that no file has: the standard library refuses it.
-const NOBODY: &str = "\0";
+const NO_FILE: &str = "\0";
 
 /// Converts bytes to a path. Bytes that are not UTF-8 become a path that no file has.
 pub fn of(bytes: &[u8]) -> &Path {
-    Path::new(std::str::from_utf8(bytes).unwrap_or(NOBODY))
+    Path::new(std::str::from_utf8(bytes).unwrap_or(NO_FILE))
 }
 
 /// Converts bytes to an owned path; see [`of`].
 pub fn of_vec(bytes: Vec<u8>) -> PathBuf {
-    OsString::from(String::from_utf8(bytes).unwrap_or_else(|_| NOBODY.to_owned())).into()
+    OsString::from(String::from_utf8(bytes).unwrap_or_else(|_| NO_FILE.to_owned())).into()
 }
 
 /// Whether a path of the configuration is absolute, so that it does not get the prefix: `C:/…`, `/…`, `//server/…`.

@@ -98,7 +98,7 @@ pub fn run(name: &str, stop: fn(), work: impl FnOnce() -> bool + Send + 'static)
 /// Reports to the service manager, if it started this process, that the service has started.
 pub fn serving() {
     if STATUS.load(Ordering::SeqCst) != 0 {
-        tell(SERVICE_RUNNING, true);
+        report_state(SERVICE_RUNNING, true);
     }
 }
 
@@ -108,15 +108,15 @@ unsafe extern "system" fn main(_count: u32, _arguments: *mut windows_sys::core::
     // SAFETY: the name ends in a zero unit, and the handler is a function, which lives for ever.
     let status = unsafe { RegisterServiceCtrlHandlerW(service.name.as_ptr(), Some(handle)) };
     STATUS.store(status.addr(), Ordering::SeqCst);
-    tell(SERVICE_START_PENDING, true);
+    report_state(SERVICE_START_PENDING, true);
     let done = catch_unwind(AssertUnwindSafe(service.work)).unwrap_or(false);
-    tell(SERVICE_STOPPED, done);
+    report_state(SERVICE_STOPPED, done);
 }
 
 /// Called by the system when the service is to do something.
 unsafe extern "system" fn handle(control: u32) {
     if matches!(control, SERVICE_CONTROL_STOP | SERVICE_CONTROL_SHUTDOWN) {
-        tell(SERVICE_STOP_PENDING, true);
+        report_state(SERVICE_STOP_PENDING, true);
         let stop = *lock(&STOP);
         if let Some(stop) = stop {
             // Nothing may unwind into the system.
@@ -125,7 +125,7 @@ unsafe extern "system" fn handle(control: u32) {
     }
 }
 
-fn tell(state: SERVICE_STATUS_CURRENT_STATE, well: bool) {
+fn report_state(state: SERVICE_STATUS_CURRENT_STATE, well: bool) {
     let status = SERVICE_STATUS {
         dwServiceType: SERVICE_WIN32_OWN_PROCESS,
         dwCurrentState: state,

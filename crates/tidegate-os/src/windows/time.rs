@@ -48,13 +48,13 @@ pub fn local_utc_offset(unix_seconds: i64) -> i32 {
     let mut shown = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
     // SAFETY: all pointers are to live structures of their types; the null pointer stands for the zone
     // that is in force.
-    let told = unsafe {
+    let converted = unsafe {
         FileTimeToSystemTime(&raw const utc, &raw mut parts) != 0
             && SystemTimeToTzSpecificLocalTime(std::ptr::null(), &raw const parts, &raw mut local)
                 != 0
             && SystemTimeToFileTime(&raw const local, &raw mut shown) != 0
     };
-    if !told {
+    if !converted {
         return 0;
     }
     let shown = i64::from(shown.dwHighDateTime) << 32 | i64::from(shown.dwLowDateTime);

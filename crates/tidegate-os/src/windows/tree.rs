@@ -90,9 +90,9 @@ fn begin(directory: &Path, seen: (u64, u64)) -> Option<Arc<Tree>> {
     let stop = unsafe { OwnedHandle::from_raw_handle(event) };
     let (renames, watched) = (AtomicU64::new(0), AtomicBool::new(true));
     let tree = Arc::new(Tree { renames, watched, directory: seen, stop });
-    let told = tree.clone();
+    let watched_tree = tree.clone();
     let thread = std::thread::Builder::new().name("directory watch".to_owned());
-    thread.spawn(move || watch.tell(&told)).ok()?;
+    thread.spawn(move || watch.count_renames(&watched_tree)).ok()?;
     Some(tree)
 }
 
@@ -114,7 +114,7 @@ impl Watch {
     }
 
     /// Counts reports until the tree is dropped or the system reports nothing more.
-    fn tell(self, tree: &Tree) {
+    fn count_renames(self, tree: &Tree) {
         let handles = [self.handle, tree.stop.as_raw_handle()];
         loop {
             // SAFETY: both handles are open: one is ours, the other the tree's.

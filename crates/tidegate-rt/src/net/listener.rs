@@ -18,10 +18,10 @@ use crate::share;
 
 /// A listening socket, opened here or inherited. One task accepts from it.
 ///
-/// | `paused` | `turn` | state |
+/// | `paused` | `once` | state |
 /// |---|---|---|
 /// | no | none | accepts |
-/// | no | some | accepts once ([`Listener::resume_for_turn`]), notifies and pauses |
+/// | no | some | accepts once ([`Listener::resume_once`]), notifies and pauses |
 /// | yes | any | connections wait in the kernel's queue; `waiting` is woken by the next resume |
 pub struct Listener {
     io: Watched,
@@ -29,7 +29,7 @@ pub struct Listener {
     /// Woken when accepting is resumed.
     waiting: Cell<Option<Waker>>,
     /// Notified when connections have been accepted, which ends the turn of `accept_mutex`.
-    turn: Cell<Option<Rc<Notify>>>,
+    once: Cell<Option<Rc<Notify>>>,
 }
 
 impl Listener {
@@ -52,7 +52,7 @@ impl Listener {
             io,
             paused: Cell::new(false),
             waiting: Cell::new(None),
-            turn: Cell::new(None),
+            once: Cell::new(None),
         })
     }
 
@@ -114,9 +114,9 @@ impl Listener {
             go_on = each(stream, peer);
             count += 1;
         }
-        if let Some(turn) = self.turn.take() {
+        if let Some(done) = self.once.take() {
             self.pause();
-            turn.notify_one();
+            done.notify_one();
         }
         Ok(count)
     }
@@ -155,14 +155,14 @@ impl Listener {
 
     /// Resumes accepting until [`Listener::accept_some`] has accepted something; then `done` is notified and accepting
     /// is paused (one turn of `accept_mutex`).
-    pub fn resume_for_turn(&self, done: Rc<Notify>) {
-        self.turn.set(Some(done));
+    pub fn resume_once(&self, done: Rc<Notify>) {
+        self.once.set(Some(done));
         self.go_on();
     }
 
     /// Resumes accepting.
     pub fn resume(&self) {
-        self.turn.set(None);
+        self.once.set(None);
         self.go_on();
     }
 

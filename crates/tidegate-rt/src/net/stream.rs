@@ -358,9 +358,9 @@ impl Stream {
         if self.unix { Ok(()) } else { socket::set_nodelay(self.socket(), on) }
     }
 
-    /// Turns off pacing for a local connection; see `tidegate_os::pacing::spare_if_local`.
-    pub fn spare_pacing(&self, peer: IpAddr, local: IpAddr) {
-        pacing::spare_if_local(self.socket(), peer, Some(local));
+    /// Turns off pacing for a local connection; see `tidegate_os::pacing::disable_if_local`.
+    pub fn disable_local_pacing(&self, peer: IpAddr, local: IpAddr) {
+        pacing::disable_if_local(self.socket(), peer, Some(local));
     }
 
     /// See `tidegate_os::socket::set_keepalive`; does nothing on Unix sockets.

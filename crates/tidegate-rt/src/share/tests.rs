@@ -12,24 +12,24 @@ use crate::{block_on, spawn_local};
 const CALLS_MAX: u32 = 1_000_000;
 
 #[test]
-fn a_share_ends_with_its_time_and_the_turn_with_everyones() {
+fn a_share_ends_with_its_time_and_all_with_the_iteration() {
     let start = exact_now();
     let at = |micros| start + Duration::from_micros(micros);
     // (limit, units left, now in microseconds, whether the iteration is long) → units
     let table = [
         (Limit::Unbounded, 3, 0, false, usize::MAX),
         (Limit::Unbounded, 3, 0, true, usize::MAX),
-        (Limit::Unasked, 0, 0, false, UNITS_BETWEEN),
-        (Limit::Unasked, UNITS_UNASKED, 0, false, UNITS_BETWEEN),
+        (Limit::ClockUnread, 0, 0, false, UNITS_BETWEEN),
+        (Limit::ClockUnread, UNITS_BEFORE_CLOCK, 0, false, UNITS_BETWEEN),
         (Limit::Until(at(250)), 0, 249, false, UNITS_BETWEEN),
         (Limit::Until(at(250)), 0, 250, false, 0),
         (Limit::Until(at(250)), UNITS_LEAST, 250, false, 0),
         (Limit::Until(at(250)), UNITS_LEAST, 0, true, 0),
-        (Limit::Unasked, 0, 4000, true, 0),
-        (Limit::Unasked, UNITS_LEAST, 4000, true, UNITS_LEAST),
+        (Limit::ClockUnread, 0, 4000, true, 0),
+        (Limit::ClockUnread, UNITS_LEAST, 4000, true, UNITS_LEAST),
     ];
     for (limit, left, now, is_late, units) in table {
-        let (units_then, limit_then) = asked(limit, left, at(now), is_late);
+        let (units_then, limit_then) = after_reading(limit, left, at(now), is_late);
         assert_eq!(units_then, units, "{limit:?} with {left} at {now}, late: {is_late}");
         assert_eq!(limit_then == Limit::Unbounded, limit == Limit::Unbounded);
     }
@@ -41,9 +41,9 @@ fn a_common_request_is_served_without_a_look_at_the_clock() {
     let ((), waiting) = run(|| {
         let read_and_writes = [16 * 1024 - 1, 400, 8 * 1024];
         read_and_writes.into_iter().for_each(spend);
-        assert_eq!(limit(), Limit::Unasked);
+        assert_eq!(limit(), Limit::ClockUnread);
         apart(|| spend(100 << 20));
-        assert_eq!(limit(), Limit::Unasked, "another's share is its own");
+        assert_eq!(limit(), Limit::ClockUnread, "another's share is its own");
         spend(100 << 20);
         assert!(matches!(limit(), Limit::Until(_)));
     });
@@ -88,7 +88,7 @@ fn datagrams() -> (Datagram, SocketAddr) {
 /// What the runtime bounds by itself is not tested here: neither sockets without a watch, nor what awaits readiness and
 /// then calls.
 #[test]
-fn whoever_never_has_to_wait_lets_others_be_served() {
+fn a_task_that_never_waits_lets_others_run() {
     let all = block_on(async {
         let (left, right) = Stream::pair().unwrap();
         beside_a_quiet_one("stream", async move || {
@@ -130,9 +130,9 @@ fn whoever_never_has_to_wait_lets_others_be_served() {
 }
 
 #[test]
-fn late_in_a_long_turn_one_step_is_left() {
+fn late_in_a_long_iteration_one_step_is_left() {
     let is_left = || SHARE.with(|share| share.units.get() > 0);
-    SHARE.with(|share| share.turn_ends.set(Some(exact_now())));
+    SHARE.with(|share| share.iteration_ends.set(Some(exact_now())));
     // The clock is read.
     apart(is_over);
     // Steps with and without a socket, and both.
@@ -145,16 +145,16 @@ fn late_in_a_long_turn_one_step_is_left() {
         spend(0);
         assert_eq!([is_over(), is_over()], [false, true]);
     });
-    begin_turn();
+    begin_iteration();
     apart(|| assert!(!is_over()));
-    begin_turn();
+    begin_iteration();
 }
 
 /// Far more tasks than have a share of their own in an iteration.
 const MANY: usize = 100;
 
 #[test]
-fn many_that_never_wait_share_a_turn() {
+fn many_tasks_that_never_wait_share_an_iteration() {
     let calls = block_on(async {
         let tasks: Vec<_> = (0..MANY)
             .map(|_| {
@@ -181,6 +181,6 @@ fn many_that_never_wait_share_a_turn() {
     });
     let calls = calls.unwrap();
     let late = calls.iter().filter(|calls| **calls == UNITS_LEAST).count();
-    assert!(late > calls.len() / 2, "{late} of {} runs were late in their turn", calls.len());
+    assert!(late > calls.len() / 2, "{late} of {} runs were late in their iteration", calls.len());
     assert!(late < calls.len(), "nobody had a share");
 }

@@ -269,7 +269,7 @@ fn several_connections_are_accepted_at_once() {
 }
 
 #[test]
-fn a_turn_ends_with_what_it_accepted() {
+fn accepting_once_ends_with_a_connection() {
     on_loop(async {
         let listener = listener();
         listener.pause();
@@ -278,16 +278,16 @@ fn a_turn_ends_with_what_it_accepted() {
             clients.push(connect(&listener).await);
         }
         let done = Rc::new(tokio::sync::Notify::new());
-        listener.resume_for_turn(done.clone());
+        listener.resume_once(done.clone());
         let mut servers = Vec::new();
         let count = accept_up_to(&listener, 2, &mut servers).await;
         assert_eq!(count, 2);
         assert!(poll_once(done.notified()).await.is_some());
         assert!(listener.is_paused());
-        assert!(poll_once(listener.accept()).await.is_none(), "the third waits for another turn");
+        assert!(poll_once(listener.accept()).await.is_none(), "the third waits for another resume");
         listener.resume();
         assert!(listener.accept().await.is_ok());
-        assert!(!listener.is_paused(), "without turns nothing ends");
+        assert!(!listener.is_paused(), "without a limit nothing ends");
     });
 }
 
@@ -329,9 +329,9 @@ fn libraries_see_a_reader_and_writer() {
             client.write_all(&much()).await.unwrap();
             client.flush().await.unwrap();
             client.shutdown().await.unwrap();
-            let mut answer = String::new();
-            client.read_to_string(&mut answer).await.unwrap();
-            answer
+            let mut response = String::new();
+            client.read_to_string(&mut response).await.unwrap();
+            response
         });
         let mut received = Vec::new();
         server.read_to_end(&mut received).await.unwrap();
@@ -364,7 +364,7 @@ fn datagrams_are_exchanged() {
 }
 
 #[test]
-fn a_poller_tells_of_each_arrival_once_and_of_the_end() {
+fn a_poller_reports_each_arrival_once_and_the_end() {
     on_loop(async {
         let (client, server) = connected().await;
         let poller = IdlePoller::new().unwrap();

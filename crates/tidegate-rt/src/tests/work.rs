@@ -16,7 +16,7 @@ use crate::worker::{RemoteError, TaskError};
 use crate::{Worker, spawn_local};
 
 #[test]
-fn a_worker_runs_local_tasks_and_errands() {
+fn a_worker_runs_local_tasks_and_closures() {
     let (sender, receiver) = mpsc::channel();
     let stop = Arc::new(Notify::new());
     let inner = Arc::clone(&stop);
@@ -30,7 +30,7 @@ fn a_worker_runs_local_tasks_and_errands() {
     })
     .unwrap();
     let remote = worker.remote();
-    remote.run(|| panic!("this errand fails alone")).unwrap();
+    remote.run(|| panic!("this closure fails alone")).unwrap();
     remote
         .run(move || {
             spawn_local(async move {
@@ -61,7 +61,7 @@ fn a_worker_reports_panics_and_refused_masks() {
 }
 
 #[test]
-fn tasks_tell_how_they_ended() {
+fn tasks_return_how_they_ended() {
     on_loop(async {
         let failed = spawn_local(async { panic!("number {}", 7) });
         let Err(TaskError::Panicked(message)) = failed.await else { panic!("no panic") };
@@ -200,18 +200,18 @@ fn a_result_may_come_before_the_end() {
         drop(release);
         let silent = submit_replying(&pool, |_: Reply<()>| ()).unwrap();
         assert_eq!(silent.await, Err(JobError::Cancelled));
-        let (tell, told) = mpsc::channel();
+        let (report_sender, report_receiver) = mpsc::channel();
         let (begun, began) = mpsc::channel();
         let (release, wait) = mpsc::channel::<()>();
         let left = submit_replying(&pool, move |reply: Reply<()>| {
             begun.send(()).unwrap();
             let _ = wait.recv();
-            tell.send(reply.is_abandoned()).unwrap();
+            report_sender.send(reply.is_abandoned()).unwrap();
         });
         began.recv().unwrap();
         drop(left.unwrap());
         drop(release);
-        assert_eq!(told.recv(), Ok(true));
+        assert_eq!(report_receiver.recv(), Ok(true));
     });
 }
 
@@ -320,13 +320,13 @@ fn signals_arrive() {
 }
 
 #[test]
-fn what_waits_for_the_end_of_a_turn_is_done_once_and_soon() {
+fn work_for_the_end_of_an_iteration_runs_once_and_soon() {
     static DONE: AtomicU32 = AtomicU32::new(0);
     fn work() {
         DONE.fetch_add(1, Ordering::Relaxed);
     }
     assert!(!crate::turn::at_end(work), "no loop here");
-    let worker = Worker::run("turns", None, |_| async {
+    let worker = Worker::run("iterations", None, |_| async {
         assert!(crate::turn::at_end(work) && crate::turn::at_end(work));
         assert_eq!(DONE.load(Ordering::Relaxed), 0);
         let done = spawn_local(async {
@@ -346,13 +346,13 @@ fn what_waits_for_the_end_of_a_turn_is_done_once_and_soon() {
 }
 
 #[test]
-fn long_turns_are_reported_with_what_took_them() {
-    let (tell, told) = mpsc::channel();
-    let worker = Worker::run("turns", None, move |_| async move {
+fn long_iterations_are_reported_with_their_longest_work() {
+    let (report_sender, report_receiver) = mpsc::channel();
+    let worker = Worker::run("iterations", None, move |_| async move {
         let limit = Duration::from_millis(20);
         let report: crate::turn::Reporter = Box::new(move |long| {
             assert!(long.length > limit && long.length >= long.longest && long.runs > 0);
-            tell.send(long.what.to_owned()).unwrap();
+            report_sender.send(long.what.to_owned()).unwrap();
         });
         crate::turn::watch(Some((limit, report)));
         let stall = |name: &'static str, time: u64| {
@@ -379,11 +379,11 @@ fn long_turns_are_reported_with_what_took_them() {
     worker.unwrap().join().unwrap();
     // On a busy machine any iteration may be long.
     let ours = |what: &String| ["first", "second", "unwatched"].contains(&&**what);
-    let reports: Vec<String> = told.iter().filter(ours).collect();
+    let reports: Vec<String> = report_receiver.iter().filter(ours).collect();
     assert_eq!(reports, ["first", "second"]);
     let figures = crate::turn::figures();
-    let turns = figures.iter().find(|figures| figures.thread == "turns").unwrap();
-    assert!(turns.long >= 2);
-    assert!(turns.length_max >= Duration::from_millis(60));
-    assert!(turns.buckets.iter().sum::<u64>() >= turns.long);
+    let iterations = figures.iter().find(|figures| figures.thread == "iterations").unwrap();
+    assert!(iterations.long >= 2);
+    assert!(iterations.length_max >= Duration::from_millis(60));
+    assert!(iterations.buckets.iter().sum::<u64>() >= iterations.long);
 }

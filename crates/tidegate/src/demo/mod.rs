@@ -68,7 +68,7 @@ fn serve(directory: &Path, port: u16) -> Result<ExitCode, DemoError> {
     let report = Report::open(&origin, false);
     let mut parsed = configuration::read(&origin);
     let built = Generation::build(&origin, &mut parsed, 1);
-    tell(&report, &parsed.diagnostics, &parsed.sources);
+    report_diagnostics(&report, &parsed.diagnostics, &parsed.sources);
     let built = built.ok_or(DemoError::Configuration)?;
     let first = built
         .open_sockets(&mut Vec::new(), |error| report.failure(&error.to_string()))
@@ -77,7 +77,11 @@ fn serve(directory: &Path, port: u16) -> Result<ExitCode, DemoError> {
     single::run(origin, first).map_err(DemoError::Start)
 }
 
-fn tell(report: &Report, diagnostics: &[tidegate_conf::Diagnostic], sources: &SourceMap) {
+fn report_diagnostics(
+    report: &Report,
+    diagnostics: &[tidegate_conf::Diagnostic],
+    sources: &SourceMap,
+) {
     report.diagnostics(diagnostics, sources);
 }
 

@@ -58,13 +58,13 @@ async fn accept(listener: &Listener) {
         live.set(live.get() + 1);
         spawn_local(async move {
             // A client that closes ends only its connection.
-            let _ = answer(&stream, &requests).await;
+            let _ = respond(&stream, &requests).await;
             live.set(live.get() - 1);
         });
     }
 }
 
-async fn answer(stream: &Stream, requests: &Cell<u32>) -> io::Result<()> {
+async fn respond(stream: &Stream, requests: &Cell<u32>) -> io::Result<()> {
     let mut head = Vec::new();
     let read = timeout(HEAD_TIME, read_head(stream, &mut head)).await;
     read.map_err(|_| io::ErrorKind::TimedOut)??;

@@ -7,7 +7,7 @@ use tidegate_os::socket::socketpair;
 use super::*;
 
 #[test]
-fn a_handover_arrives_whole() {
+fn a_handover_arrives_complete() {
     let (here, there) = socketpair().unwrap();
     let mut log = tempfile::tempfile().unwrap();
     log.write_all(b"a log").unwrap();
@@ -69,7 +69,7 @@ fn a_handover_arrives_whole() {
 }
 
 #[test]
-fn answers_arrive_and_the_end_is_seen() {
+fn replies_arrive_and_the_end_is_seen() {
     let (here, there) = socketpair().unwrap();
     let messages =
         [ToMaster::Ready(1), ToMaster::Failed(2, "no memory".into()), ToMaster::Retired(1)];

@@ -16,7 +16,7 @@ fn every_directive_has_a_meaning_and_a_context() {
 }
 
 #[test]
-fn an_entry_says_where_a_directive_may_stand_and_whose_it_is() {
+fn an_entry_has_the_contexts_and_the_origin_of_a_directive() {
     let entries = all();
     let found = |name: &str| text::directive(name, &entries).unwrap();
     let lock = found("proxy_cache_lock");

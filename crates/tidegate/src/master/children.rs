@@ -175,8 +175,8 @@ impl Children {
     fn listen(&self, pid: u32, socket: Arc<OwnedFd>) -> io::Result<()> {
         let events = self.events.clone();
         std::thread::Builder::new().name(format!("worker {pid}")).spawn(move || {
-            while let Ok(Some(told)) = ToMaster::receive(&*socket) {
-                if events.send(Event::Told(pid, told)).is_err() {
+            while let Ok(Some(message)) = ToMaster::receive(&*socket) {
+                if events.send(Event::FromWorker(pid, message)).is_err() {
                     return;
                 }
             }
@@ -287,11 +287,11 @@ const SIGTERM: i32 = 15;
 
 /// Returns the log line for an ended worker. One that was asked to end may have been ended by the signal before it
 /// could handle it.
-pub(super) fn epitaph(pid: u32, status: ExitStatus, told_to_end: bool) -> (Level, String) {
+pub(super) fn end_report(pid: u32, status: ExitStatus, asked_to_end: bool) -> (Level, String) {
     match (status.signal(), status.code()) {
         (Some(signal), _) => {
             let core = if status.core_dumped() { " (core dumped)" } else { "" };
-            let expected = told_to_end && signal == SIGTERM;
+            let expected = asked_to_end && signal == SIGTERM;
             let level = if expected { Level::Notice } else { Level::Alert };
             (level, format!("worker process {pid} exited on signal {signal}{core}"))
         }

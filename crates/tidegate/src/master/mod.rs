@@ -31,7 +31,7 @@ use upgrade::Upgrade;
 pub(crate) enum Event {
     Signal(ProcessSignal),
     /// A message of a worker, with its process id.
-    Told(u32, ToMaster),
+    FromWorker(u32, ToMaster),
 }
 
 impl From<ProcessSignal> for Event {
@@ -86,7 +86,7 @@ pub(crate) struct Master {
     upgrade: Upgrade,
     ending: Ending,
     /// The worker was ended by WINCH and is not to be replaced.
-    resting: bool,
+    worker_stopped: bool,
     exit: ExitCode,
 }
 
@@ -116,7 +116,7 @@ pub(crate) fn run(
         pid_file,
         upgrade: Upgrade::new(arguments, inherited),
         ending: Ending::No,
-        resting: false,
+        worker_stopped: false,
         exit: ExitCode::SUCCESS,
     };
     master.start_worker();
@@ -129,7 +129,7 @@ pub(crate) fn run(
 fn greet(log: &ErrorLog) {
     log.say(
         Level::Notice,
-        format_args!("using the \"{}\" event method", tidegate_os::places::EVENT_METHOD),
+        format_args!("using the \"{}\" event method", tidegate_os::platform::EVENT_METHOD),
     );
     log.say(Level::Notice, format_args!("nginx/{}", version::NGINX));
     log.say(Level::Notice, format_args!("tidegate/{}", version::TIDEGATE));
@@ -154,7 +154,7 @@ impl Master {
             };
             match event {
                 Ok(Event::Signal(signal)) => self.signal(signal),
-                Ok(Event::Told(pid, told)) => self.told(pid, told),
+                Ok(Event::FromWorker(pid, message)) => self.receive(pid, message),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -190,8 +190,8 @@ impl Master {
         }
     }
 
-    fn told(&mut self, pid: u32, told: ToMaster) {
-        match told {
+    fn receive(&mut self, pid: u32, message: ToMaster) {
+        match message {
             ToMaster::Ready(generation) => {
                 self.children.note_ready();
                 if self.pending.as_ref().is_some_and(|next| next.number == generation) {

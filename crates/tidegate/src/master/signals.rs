@@ -9,7 +9,7 @@ use tidegate_os::process::wait_any_nohang;
 use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
 
-use super::children::{Role, epitaph};
+use super::children::{Role, end_report};
 use super::{Ending, Master};
 use crate::generation::Generation;
 use crate::handover::ToWorker;
@@ -43,7 +43,7 @@ impl Master {
             ProcessSignal::Terminate | ProcessSignal::Interrupt => self.end_fast(),
             ProcessSignal::User1 => self.reopen_logs(),
             ProcessSignal::User2 => self.change_binary(),
-            ProcessSignal::WindowChange => self.rest(),
+            ProcessSignal::WindowChange => self.stop_worker(),
             ProcessSignal::Child => self.collect_children(),
         }
     }
@@ -62,8 +62,8 @@ impl Master {
             return;
         }
         self.say(Level::Notice, "reconfiguring");
-        if self.resting {
-            self.resting = false;
+        if self.worker_stopped {
+            self.worker_stopped = false;
         }
         let Some(next) = self.read_next() else { return };
         if !self.children.has_serving_worker() {
@@ -113,10 +113,10 @@ impl Master {
             }
         };
         let log = self.log().clone();
-        let tell = |error: &listening::BindError| {
+        let log_failure = |error: &listening::BindError| {
             log.say(Level::Emerg, format_args!("{error}"));
         };
-        let mut next = match built.open_sockets(&mut present, tell) {
+        let mut next = match built.open_sockets(&mut present, log_failure) {
             Ok(next) => next,
             Err(failed) => {
                 listening::remove_socket_files(&failed, &self.current.listening);
@@ -155,8 +155,8 @@ impl Master {
     }
 
     /// WINCH: ends the worker gracefully without a replacement; the sockets stay open for another master, or for HUP.
-    fn rest(&mut self) {
-        self.resting = true;
+    fn stop_worker(&mut self) {
+        self.worker_stopped = true;
         self.children.quit_all();
         self.children.forget_serving();
     }
@@ -188,14 +188,14 @@ impl Master {
         while let Some((pid, status)) = wait_any_nohang() {
             if self.upgrade.has_ended(pid, &mut self.pid_file) {
                 self.say(Level::Notice, &format!("new binary process {pid} exited: {status}"));
-                if self.resting && self.ending == Ending::No {
-                    self.resting = false;
+                if self.worker_stopped && self.ending == Ending::No {
+                    self.worker_stopped = false;
                     self.start_worker();
                 }
                 continue;
             }
             let Some(role) = self.children.ended(pid) else { continue };
-            let (level, text) = epitaph(pid, status, self.ending != Ending::No);
+            let (level, text) = end_report(pid, status, self.ending != Ending::No);
             self.say(level, &text);
             if self.ending != Ending::No || role == Role::Leaving {
                 continue;

@@ -23,8 +23,8 @@ fn options_as_nginx_takes_them() {
     check("-h", Ok(Options { help: true, version: true, ..none.clone() }));
     check("-?", Ok(Options { help: true, version: true, ..none.clone() }));
     check("-V", Ok(Options { version: true, configure: true, ..none.clone() }));
-    check("-s reload", Ok(Options { order: Some(Order::Reload), ..none.clone() }));
-    check("-sstop", Ok(Options { order: Some(Order::Stop), ..none.clone() }));
+    check("-s reload", Ok(Options { signal: Some(SignalCommand::Reload), ..none.clone() }));
+    check("-sstop", Ok(Options { signal: Some(SignalCommand::Stop), ..none.clone() }));
     let all = Options {
         prefix: Some("/p".into()),
         error_log: Some("stderr".into()),

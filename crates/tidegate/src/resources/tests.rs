@@ -9,7 +9,7 @@ fn a_file_is_read_once() {
     let file = directory.join("key.pem");
     std::fs::write(&file, "before").expect("a file");
     let logs = LogFiles::default();
-    let opened = Opened::new(&logs);
+    let opened = MasterResources::new(&logs);
     assert_eq!(opened.read(&file).expect("its content"), b"before");
     std::fs::write(&file, "after").expect("a change");
     assert_eq!(opened.read(&file).expect("what is known"), b"before");
@@ -20,9 +20,9 @@ fn a_file_is_read_once() {
 }
 
 #[test]
-fn what_was_found_out_is_not_asked_again() {
+fn findings_are_not_queried_again() {
     let logs = LogFiles::default();
-    let opened = Opened::new(&logs);
+    let opened = MasterResources::new(&logs);
     assert!(!opened.addresses("localhost").expect("a name that every system has").is_empty());
     assert!(opened.addresses("no such name").is_err());
     let (_, mut found, _) = opened.into_parts();
@@ -34,19 +34,19 @@ fn what_was_found_out_is_not_asked_again() {
     found.names.sort();
     assert_eq!(found.names[1], ("no such name".to_owned(), Vec::new()));
     found.names[0].1 = vec![address];
-    let received = Received::new(&logs, found, Vec::new());
+    let received = WorkerResources::new(&logs, found, Vec::new());
     assert_eq!(received.machine(), machine);
     assert_eq!(received.addresses("localhost").expect("what the master found"), [address]);
     assert!(received.addresses("no such name").is_err());
 }
 
 #[test]
-fn a_log_that_cannot_be_opened_is_told_once() {
+fn a_log_that_cannot_be_opened_is_reported_once() {
     let logs = LogFiles::default();
-    let opened = Opened::new(&logs);
+    let opened = MasterResources::new(&logs);
     let (absent, other) =
         (Path::new("/no/such/directory/a.log"), Path::new("/no/such/directory/b.log"));
-    let told: Vec<bool> =
+    let reported: Vec<bool> =
         [absent, absent, other, absent].iter().map(|path| opened.log_file(path).is_err()).collect();
-    assert_eq!(told, [true, false, true, false]);
+    assert_eq!(reported, [true, false, true, false]);
 }

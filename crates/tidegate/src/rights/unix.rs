@@ -32,13 +32,13 @@ pub(crate) fn of(
         directory: main.working_directory.clone(),
     };
     if !identity::is_root() {
-        let told = main.user.as_ref().map(|_| {
+        let warning = main.user.as_ref().map(|_| {
             Diagnostic::warn(
                 "the \"user\" directive makes sense only if the master process runs with \
                  super-user privileges, ignored",
             )
         });
-        return Ok((rights, told));
+        return Ok((rights, warning));
     }
     let credentials = credentials(main)?;
     rights.groups = identity::groups(&credentials).unwrap_or_default();
@@ -109,14 +109,14 @@ pub(crate) fn make_directories(
                 .map_err(|error| failed("chmod()", &error))?;
         }
     }
-    directories.claimed.iter().for_each(|directory| give_books(directory, owner.uid));
+    directories.claimed.iter().for_each(|directory| give_cache_files(directory, owner.uid));
     Ok(())
 }
 
 /// Gives a cache's lock and index to the worker's user, which may have been another one when they were written: without
 /// the lock it could not use the cache. Other files keep their owner, as in nginx; those that cannot be read are
 /// misses.
-fn give_books(directory: &Path, uid: u32) {
+fn give_cache_files(directory: &Path, uid: u32) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
     for entry in entries.flatten().filter(|entry| entry.file_name().as_bytes().starts_with(b".")) {
         if entry.file_name() == CLAIM || entry.metadata().is_ok_and(|found| found.uid() == uid) {

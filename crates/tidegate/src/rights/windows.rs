@@ -15,11 +15,11 @@ pub(crate) fn of(
     main: &MainSettings,
     _sends_from_anywhere: bool,
 ) -> Result<(Rights, Option<Diagnostic>), Diagnostic> {
-    let told = main
+    let warning = main
         .user
         .as_ref()
         .map(|_| Diagnostic::warn("\"user\" is not supported on this platform, ignored"));
-    Ok((Rights::default(), told))
+    Ok((Rights::default(), warning))
 }
 
 /// Does nothing: the modules that need directories make them.

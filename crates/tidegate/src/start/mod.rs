@@ -9,6 +9,6 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(crate) use unix::{WORKER_ARGUMENT, other_way, start};
+pub(crate) use unix::{WORKER_ARGUMENT, run_other_mode, start};
 #[cfg(windows)]
-pub(crate) use windows::{other_way, start};
+pub(crate) use windows::{run_other_mode, start};

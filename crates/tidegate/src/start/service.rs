@@ -97,9 +97,9 @@ fn install(rest: &[OsString]) -> Result<(), ServiceError> {
 }
 
 fn absolute(path: &str) -> Result<String, ServiceError> {
-    let whole = std::path::absolute(path);
-    let whole = whole.map_err(|error| ServiceError::Path(path.to_owned(), error))?;
-    let written = tidegate_os::path::as_written(whole.as_os_str().as_encoded_bytes());
+    let absolute = std::path::absolute(path);
+    let absolute = absolute.map_err(|error| ServiceError::Path(path.to_owned(), error))?;
+    let written = tidegate_os::path::as_written(absolute.as_os_str().as_encoded_bytes());
     Ok(String::from_utf8_lossy(&written).into_owned())
 }
 

@@ -18,7 +18,7 @@ use crate::{claims, pidfile, single};
 pub(crate) const WORKER_ARGUMENT: &str = "worker-process-of-a-master";
 
 /// Runs as a worker, if the first argument says so.
-pub(crate) fn other_way(arguments: &[OsString]) -> Option<ExitCode> {
+pub(crate) fn run_other_mode(arguments: &[OsString]) -> Option<ExitCode> {
     let name = arguments.first()?.to_string_lossy();
     arguments
         .get(1)
@@ -40,8 +40,8 @@ pub(crate) fn start(
     let mut present = upgrade::inherited()
         .map_err(|error| StartError::Inherited { variable: upgrade::VARIABLE, error })?;
     let inherited = !present.is_empty();
-    let tell = |error: &BindError| report.say(Level::Emerg, &error.to_string());
-    let mut first = match built.open_sockets(&mut present, tell) {
+    let log_failure = |error: &BindError| report.say(Level::Emerg, &error.to_string());
+    let mut first = match built.open_sockets(&mut present, log_failure) {
         Ok(first) => first,
         Err(failed) => {
             listening::remove_socket_files(&failed, &[]);

@@ -14,7 +14,7 @@ use crate::start_error::StartError;
 use crate::{pidfile, single};
 
 /// Runs as a service, or installs or removes one, if the first argument says so.
-pub(crate) fn other_way(arguments: &[OsString]) -> Option<ExitCode> {
+pub(crate) fn run_other_mode(arguments: &[OsString]) -> Option<ExitCode> {
     let asked = arguments.get(1).is_some_and(|argument| argument == service::ARGUMENT);
     asked.then(|| service::run(arguments))
 }
@@ -29,8 +29,8 @@ pub(crate) fn start(
     _arguments: Vec<OsString>,
     report: &Report,
 ) -> Result<ExitCode, StartError> {
-    let tell = |error: &BindError| report.say(Level::Emerg, &error.to_string());
-    let first = built.open_sockets(&mut Vec::new(), tell).map_err(|_| StartError::Bind)?;
+    let log_failure = |error: &BindError| report.say(Level::Emerg, &error.to_string());
+    let first = built.open_sockets(&mut Vec::new(), log_failure).map_err(|_| StartError::Bind)?;
     pidfile::check(&first.main.pid).map_err(StartError::PidFile)?;
     // From here on connections are not refused.
     tidegate_os::service::serving();

@@ -15,10 +15,10 @@ use tidegate_core::client::Address;
 use tidegate_core::listen::ListenerPlan;
 use tidegate_core::log_file::{LogFile, LogFiles};
 use tidegate_core::plan::Plan;
-use tidegate_os::places;
+use tidegate_os::platform;
 use tidegate_plan::{Resources, Survivors};
 
-use crate::configuration::{self, Making, Origin};
+use crate::configuration::{self, Origin, PlanInputs};
 use crate::listening::BACKLOG_DEFAULT;
 use crate::worker::threads;
 use logic::{Advice, Listener, Wanted};
@@ -28,7 +28,7 @@ pub(crate) const ARGUMENT: &str = "tune";
 
 /// Reads the configuration and the kernel's settings, and prints the advice.
 pub(crate) fn run(origin: &Origin) -> ExitCode {
-    if !places::HAS_KERNEL_SETTINGS {
+    if !platform::HAS_KERNEL_SETTINGS {
         eprintln!(
             "nginx: \"{ARGUMENT}\" is about the settings of Linux' kernel, and there are none here"
         );
@@ -36,10 +36,10 @@ pub(crate) fn run(origin: &Origin) -> ExitCode {
     }
     let mut parsed = configuration::read(origin);
     let survivors = Survivors::default();
-    let looking = Looking::default();
-    let making =
-        Making { resources: &looking, survivors: &survivors, generation: 1, for_use: false };
-    let plan = parsed.plan(origin, &making);
+    let resources = ReadOnlyResources::default();
+    let inputs =
+        PlanInputs { resources: &resources, survivors: &survivors, generation: 1, for_use: false };
+    let plan = parsed.plan(origin, &inputs);
     let color = io::stderr().is_terminal();
     for diagnostic in &parsed.diagnostics {
         let _ = io::stderr().write_all(diagnostic.render(&parsed.sources, color).as_bytes());
@@ -59,15 +59,15 @@ const PASSING: &str = "_pass";
 
 /// Reads files; makes none and opens none for writing.
 #[derive(Default)]
-struct Looking(LogFiles);
+struct ReadOnlyResources(LogFiles);
 
-impl Resources for Looking {
+impl Resources for ReadOnlyResources {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         std::fs::read(path)
     }
 
     fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
-        self.0.open(path, |_| std::fs::File::options().append(true).open(places::NULL))
+        self.0.open(path, |_| std::fs::File::options().append(true).open(platform::NULL))
     }
 }
 

@@ -42,11 +42,11 @@ fn wanted() -> Wanted {
 /// Checks the commands for a configuration, by subject.
 fn check(wanted: &Wanted, kernel: &Kernel, expected: &[(&str, &str)]) {
     let advice = advise(wanted, kernel);
-    let told = advice.iter().filter(|one| one.matters());
-    let told: Vec<(&str, &str)> = told
+    let commands = advice.iter().filter(|one| one.matters());
+    let commands: Vec<(&str, &str)> = commands
         .flat_map(|one: &Advice| one.commands.iter().map(|c| (one.subject, c.as_str())))
         .collect();
-    assert_eq!(told, expected);
+    assert_eq!(commands, expected);
 }
 
 #[test]

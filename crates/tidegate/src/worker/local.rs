@@ -17,7 +17,7 @@ use tidegate_os::OwnedSocket;
 use tidegate_rt::net::{Datagram, Listener};
 use tidegate_rt::sync::{Notify, Semaphore};
 use tidegate_rt::timer::{sleep, timeout};
-use tidegate_rt::turn::{self, LongTurn};
+use tidegate_rt::turn::{self, LongIteration};
 use tidegate_rt::{Task, spawn_local};
 
 use super::threads::Sockets;
@@ -30,7 +30,7 @@ pub(super) struct Local {
     front: Rc<Front>,
     acceptors: RefCell<Vec<Acceptor>>,
     /// The task that alternates with other threads (`accept_mutex`).
-    turns: RefCell<Option<Running>>,
+    alternation: RefCell<Option<Running>>,
     end: Notify,
 }
 
@@ -57,10 +57,10 @@ thread_local! {
 }
 
 /// Runs a closure with this thread's state, if it is a worker's.
-pub(super) fn with(errand: impl FnOnce(&Rc<Local>)) {
+pub(super) fn with(closure: impl FnOnce(&Rc<Local>)) {
     let local = LOCAL.with(|local| local.borrow().clone());
     if let Some(local) = local {
-        errand(&local);
+        closure(&local);
     }
 }
 
@@ -70,39 +70,39 @@ pub(super) async fn run(
     plan: Arc<Plan>,
     shared: Arc<Shared>,
     sockets: Sockets,
-    baton: Option<Arc<Semaphore>>,
+    permit: Option<Arc<Semaphore>>,
 ) {
     let front = tidegate_front::open(plan.clone(), shared);
     let local = Rc::new(Local {
         front,
         acceptors: RefCell::default(),
-        turns: RefCell::default(),
+        alternation: RefCell::default(),
         end: Notify::new(),
     });
     LOCAL.with(|place| place.replace(Some(local.clone())));
-    local.apply(plan, sockets, baton);
+    local.apply(plan, sockets, permit);
     local.end.notified().await;
     LOCAL.with(|place| place.replace(None));
 }
 
 impl Local {
     /// Changes to a plan and its sockets.
-    pub(super) fn apply(&self, plan: Arc<Plan>, sockets: Sockets, baton: Option<Arc<Semaphore>>) {
-        let baton = baton.filter(|_| plan.main.accept_mutex);
+    pub(super) fn apply(&self, plan: Arc<Plan>, sockets: Sockets, permit: Option<Arc<Semaphore>>) {
+        let permit = permit.filter(|_| plan.main.accept_mutex);
         let delay = plan.main.accept_mutex_delay;
-        watch_turns(&plan);
+        watch_iterations(&plan);
         self.front.set_plan(plan);
         self.listen(sockets);
         let listeners: Vec<_> =
             self.acceptors.borrow().iter().filter_map(|one| one.listener.clone()).collect();
-        let turns = baton.map(|baton| {
+        let alternation = permit.map(|permit| {
             listeners.iter().for_each(|listener| listener.pause());
-            Running(spawn_local(take_turns(listeners.clone(), baton, delay)))
+            Running(spawn_local(accept_alternately(listeners.clone(), permit, delay)))
         });
-        if turns.is_none() {
+        if alternation.is_none() {
             listeners.iter().for_each(|listener| listener.resume());
         }
-        self.turns.replace(turns);
+        self.alternation.replace(alternation);
     }
 
     /// Lets the connections finish, within `limit` if there is one, then ends the thread.
@@ -141,7 +141,7 @@ impl Local {
     }
 
     fn close_listeners(&self) {
-        self.turns.replace(None);
+        self.alternation.replace(None);
         self.acceptors.borrow_mut().clear();
     }
 
@@ -197,12 +197,12 @@ impl Local {
 }
 
 /// Starts or ends the watchdog (`loop_watchdog`).
-fn watch_turns(plan: &Plan) {
+fn watch_iterations(plan: &Plan) {
     let log = plan.main.error_log.clone();
     let report: turn::Reporter = Box::new(move |long| {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or_default();
-        let LongTurn { length, runs, longest, what } = long;
+        let LongIteration { length, runs, longest, what } = long;
         let (length, longest) = (length.as_millis(), longest.as_millis());
         let what = if what.is_empty() { "no request" } else { what };
         let message = format_args!(
@@ -241,10 +241,10 @@ async fn accepting<F: Future<Output = ()>>(
 /// Invariant: the listeners are open only while the permit is held. Dropped at an await the permit is returned; the
 /// caller that dropped it pauses or resumes the listeners ([`Local::apply`]). Sources: `accept_mutex`,
 /// `accept_mutex_delay`.
-async fn take_turns(listeners: Vec<Rc<Listener>>, baton: Arc<Semaphore>, delay: Duration) {
-    while let Ok(_turn) = baton.acquire().await {
+async fn accept_alternately(listeners: Vec<Rc<Listener>>, permit: Arc<Semaphore>, delay: Duration) {
+    while let Ok(_held) = permit.acquire().await {
         let done = Rc::new(Notify::new());
-        listeners.iter().for_each(|listener| listener.resume_for_turn(done.clone()));
+        listeners.iter().for_each(|listener| listener.resume_once(done.clone()));
         let _ = timeout(delay, done.notified()).await;
         listeners.iter().for_each(|listener| listener.pause());
     }

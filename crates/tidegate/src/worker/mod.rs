@@ -17,7 +17,7 @@ use tidegate_rt::clock::exact_now;
 
 use crate::listening::Listening;
 use housekeeping::Housekeeping;
-pub(crate) use threads::{Ended, Threads};
+pub(crate) use threads::{EndCallback, Threads};
 
 /// The serving part of this process.
 pub(crate) struct Server {
@@ -47,7 +47,7 @@ impl Server {
     pub(crate) fn start(
         plan: Arc<Plan>,
         listening: &[Listening],
-        ended: Ended,
+        ended: EndCallback,
     ) -> io::Result<Server> {
         apply_pools(&plan)?;
         let housekeeping = Housekeeping::start()?;

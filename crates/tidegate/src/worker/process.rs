@@ -19,12 +19,12 @@ use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
 
 use super::Server;
-use crate::configuration::{self, Making};
+use crate::configuration::{self, PlanInputs};
 use crate::events;
 use crate::handover::{Handover, ToMaster, ToWorker};
 use crate::listening::Listening;
 use crate::panics;
-use crate::resources::Received;
+use crate::resources::WorkerResources;
 use crate::rights::Rights;
 use crate::start_error::StartError;
 
@@ -32,7 +32,7 @@ use crate::start_error::StartError;
 pub(crate) const SOCKET: i32 = 3;
 
 /// Interval of the check whether requests of older generations have ended, while there are any.
-const LOOK_PAUSE: Duration = Duration::from_millis(50);
+const CHECK_PAUSE: Duration = Duration::from_millis(50);
 
 enum Event {
     Signal(ProcessSignal),
@@ -103,12 +103,12 @@ impl Worker {
         handover: Handover,
         socket: Arc<OwnedFd>,
     ) -> Result<(Worker, Receiver<Event>), StartError> {
-        let told = take_rights(&handover.rights)?;
+        let failures = take_rights(&handover.rights)?;
         let (logs, survivors) = (LogFiles::default(), Survivors::default());
         let generation = handover.generation;
         let (plan, listening, _) = plan(handover, &logs, &survivors)?;
         panics::log_to(plan.main.error_log.clone());
-        for error in told {
+        for error in failures {
             plan.main.error_log.say(Level::Alert, format_args!("{error}"));
         }
         let (sender, events) = events::queue();
@@ -146,7 +146,7 @@ impl Worker {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            self.look_after_older();
+            self.check_older();
         }
         let log = self.server.plan().main.error_log.clone();
         log.say(Level::Notice, format_args!("exiting"));
@@ -207,7 +207,7 @@ impl Worker {
             self.server.reload(plan, &listening).map_err(StartError::System)?;
             Ok((before, listening, again))
         });
-        let answer = match made {
+        let reply = match made {
             Ok((before, listening, again)) => {
                 // Logs that the generation before writes to as well continue in the file that was opened again.
                 self.replace_logs(again);
@@ -224,7 +224,7 @@ impl Worker {
             }
             Err(error) => ToMaster::Failed(generation, error.to_string()),
         };
-        let _ = answer.send(&*self.socket);
+        let _ = reply.send(&*self.socket);
     }
 
     fn replace_logs(&self, files: Vec<(PathBuf, File)>) {
@@ -238,14 +238,14 @@ impl Worker {
 
     /// Returns how long to wait for events before the next check of older generations.
     fn pause(&self) -> Option<Duration> {
-        let look = (!self.older.is_empty()).then_some(LOOK_PAUSE);
+        let check = (!self.older.is_empty()).then_some(CHECK_PAUSE);
         let abort = self.older_until.map(|until| until.saturating_duration_since(exact_now()));
-        [look, abort].into_iter().flatten().min()
+        [check, abort].into_iter().flatten().min()
     }
 
-    /// Reports older generations that have ended. Polled every [`LOOK_PAUSE`] while there are any, since the last drop
+    /// Reports older generations that have ended. Polled every [`CHECK_PAUSE`] while there are any, since the last drop
     /// of a plan gives no event. It is on no request's path.
-    fn look_after_older(&mut self) {
+    fn check_older(&mut self) {
         if self.older_until.is_some_and(|until| until <= exact_now()) {
             self.older_until = None;
             self.server.abort_older();
@@ -266,15 +266,19 @@ impl Worker {
 }
 
 /// A plan, its sockets, and files that are left over.
-type Made = (Arc<Plan>, Vec<Listening>, Vec<(PathBuf, File)>);
+type WorkerPlan = (Arc<Plan>, Vec<Listening>, Vec<(PathBuf, File)>);
 
 /// Builds the plan that the master has checked. The files that are left over belong to logs that were open before.
-fn plan(handover: Handover, logs: &LogFiles, survivors: &Survivors) -> Result<Made, StartError> {
+fn plan(
+    handover: Handover,
+    logs: &LogFiles,
+    survivors: &Survivors,
+) -> Result<WorkerPlan, StartError> {
     let Handover { generation, origin, bundle, findings, logs: files, listening, .. } = handover;
-    let resources = Received::new(logs, findings, files);
+    let resources = WorkerResources::new(logs, findings, files);
     let mut parsed = configuration::read_again(&origin, bundle);
-    let making = Making { resources: &resources, survivors, generation, for_use: true };
-    match parsed.plan(&origin, &making) {
+    let inputs = PlanInputs { resources: &resources, survivors, generation, for_use: true };
+    match parsed.plan(&origin, &inputs) {
         Some(plan) => Ok((Arc::new(plan), listening, resources.into_unused())),
         None => Err(StartError::Configuration(parsed.first_mistake())),
     }
@@ -284,21 +288,21 @@ fn plan(handover: Handover, logs: &LogFiles, survivors: &Survivors) -> Result<Ma
 /// it needs. Returns the failures that need not end the process, as in nginx.
 fn take_rights(rights: &Rights) -> Result<Vec<StartError>, StartError> {
     let failed = |what: &str, error| StartError::Right { call: what.to_owned(), error };
-    let mut told = Vec::new();
+    let mut failures = Vec::new();
     if let Some(Err(error)) = rights.priority.map(process::set_priority) {
-        told.push(failed("setpriority()", error));
+        failures.push(failed("setpriority()", error));
     }
     if let Some(Err(error)) = rights.files_max.map(process::set_nofile_limit) {
-        told.push(failed("setrlimit(RLIMIT_NOFILE)", error));
+        failures.push(failed("setrlimit(RLIMIT_NOFILE)", error));
     }
     if let Some(Err(error)) = rights.core_bytes_max.map(process::set_core_limit) {
-        told.push(failed("setrlimit(RLIMIT_CORE)", error));
+        failures.push(failed("setrlimit(RLIMIT_CORE)", error));
     }
     if let Some(credentials) = &rights.credentials {
         identity::drop_privileges(credentials, rights.sends_from_anywhere)
             .map_err(|error| failed("setuid()", error))?;
         if let Err(error) = process::set_dumpable(true) {
-            told.push(failed("prctl(PR_SET_DUMPABLE)", error));
+            failures.push(failed("prctl(PR_SET_DUMPABLE)", error));
         }
     }
     if let Some(directory) = &rights.directory {
@@ -307,9 +311,9 @@ fn take_rights(rights: &Rights) -> Result<Vec<StartError>, StartError> {
     }
     // After the change of user, which clears it.
     if let Err(error) = process::parent_death_signal() {
-        told.push(failed("prctl(PR_SET_PDEATHSIG)", error));
+        failures.push(failed("prctl(PR_SET_PDEATHSIG)", error));
     }
-    Ok(told)
+    Ok(failures)
 }
 
 /// Starts the thread that receives the master's messages.

@@ -18,7 +18,7 @@ use super::local::{self, Local};
 use crate::listening::Listening;
 
 /// Called on a worker thread when it ends, with its number.
-pub(crate) type Ended = Arc<dyn Fn(usize) + Send + Sync>;
+pub(crate) type EndCallback = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// One socket for each address, for one thread.
 pub(crate) type Sockets = Vec<(Place, OwnedSocket)>;
@@ -30,12 +30,12 @@ const APPLY_TIME: Duration = Duration::from_secs(1);
 pub(crate) struct Threads {
     shared: Arc<Shared>,
     /// The permit to accept, with `accept_mutex`.
-    baton: Arc<Semaphore>,
+    permit: Arc<Semaphore>,
     running: Vec<Thread>,
     /// The processors that the running threads are bound to.
     affinity: Option<Affinity>,
     next_number: usize,
-    ended: Ended,
+    ended: EndCallback,
 }
 
 struct Thread {
@@ -54,10 +54,10 @@ pub(crate) fn count(main: &MainSettings) -> usize {
 }
 
 impl Threads {
-    pub(crate) fn new(ended: Ended) -> Threads {
+    pub(crate) fn new(ended: EndCallback) -> Threads {
         Threads {
             shared: Arc::default(),
-            baton: Arc::new(Semaphore::new(1)),
+            permit: Arc::new(Semaphore::new(1)),
             running: Vec::new(),
             affinity: None,
             next_number: 0,
@@ -98,13 +98,13 @@ impl Threads {
                 continue;
             }
             let (plan, sockets) = (plan.clone(), sockets(listening, position)?);
-            let turns = (wanted > 1).then(|| self.baton.clone());
+            let permit = (wanted > 1).then(|| self.permit.clone());
             let done = done.clone();
             let cpus = is_bound_anew.then(|| cpus(&plan, position)).flatten();
             thread.run(move |local| {
                 // A mask without any processor of this machine changes nothing, as at the start.
                 let _ = cpus.map(|mask| pin_thread(&mask));
-                local.apply(plan, sockets, turns);
+                local.apply(plan, sockets, permit);
                 drop(done);
             })?;
             position += 1;
@@ -166,11 +166,11 @@ impl Threads {
         let number = self.next_number;
         self.next_number += 1;
         let (plan, shared, ended) = (plan.clone(), self.shared.clone(), self.ended.clone());
-        let turns = (wanted > 1).then(|| self.baton.clone());
+        let permit = (wanted > 1).then(|| self.permit.clone());
         let pin = pin(self.affinity.as_ref(), position);
         let worker = Worker::run(&format!("worker-{number}"), pin, move |_| async move {
-            let _farewell = Farewell { number, ended };
-            local::run(plan, shared, sockets, turns).await;
+            let _notifier = EndNotifier { number, ended };
+            local::run(plan, shared, sockets, permit).await;
         })?;
         self.running.push(Thread { number, worker, ending: false });
         Ok(())
@@ -178,19 +178,19 @@ impl Threads {
 }
 
 impl Thread {
-    fn run(&self, errand: impl FnOnce(&std::rc::Rc<Local>) + Send + 'static) -> io::Result<()> {
-        let errand = move || local::with(errand);
-        self.worker.remote().run(errand).map_err(io::Error::other)
+    fn run(&self, closure: impl FnOnce(&std::rc::Rc<Local>) + Send + 'static) -> io::Result<()> {
+        let closure = move || local::with(closure);
+        self.worker.remote().run(closure).map_err(io::Error::other)
     }
 }
 
 /// Reports a thread's end, in whatever way it ends.
-struct Farewell {
+struct EndNotifier {
     number: usize,
-    ended: Ended,
+    ended: EndCallback,
 }
 
-impl Drop for Farewell {
+impl Drop for EndNotifier {
     fn drop(&mut self) {
         (self.ended)(self.number);
     }

@@ -1,24 +1,24 @@
 //! Caches and processes: which server may use a directory, and what survives a kill.
 
-use crate::support::{BINARY, Place};
+use crate::support::{BINARY, Site};
 use tidegate_testkit::{TortureOptions, torture};
 
 #[test]
 fn a_cache_directory_belongs_to_one_server() {
-    let (place, other) = (Place::new(), Place::new());
-    let cache = place.path("cache");
-    let configure = |place: &Place| {
+    let (site, other) = (Site::new(), Site::new());
+    let cache = site.path("cache");
+    let configure = |site: &Site| {
         let path = format!("proxy_cache_path {} keys_zone=z:1m;", cache.display());
-        place.configure(
+        site.configure(
             "",
             &format!("{path} server {{ listen 127.0.0.1:{{port}}; return 200 ok; }}"),
         );
     };
-    configure(&place);
+    configure(&site);
     configure(&other);
-    let server = place.start();
+    let server = site.start();
     server.wait_log("start worker process ");
-    assert_eq!(place.get(place.port), "ok");
+    assert_eq!(site.get(site.port), "ok");
     let second = other.start();
     let line = second.wait_log("[emerg]");
     assert!(

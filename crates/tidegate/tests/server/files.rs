@@ -7,7 +7,7 @@ use tidegate_testkit::{CoherenceOptions, coherence};
 const CHANGES: u32 = 1000;
 
 #[test]
-fn no_answer_is_old_or_mixed() {
+fn no_response_is_old_or_mixed() {
     let options = CoherenceOptions {
         binary: BINARY.into(),
         changes: CHANGES,

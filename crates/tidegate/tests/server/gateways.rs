@@ -8,7 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use crate::support::{Connection, Place, Server, connect};
+use crate::support::{Connection, Server, Site, connect};
 
 /// A program behind the server; it ends with the test.
 struct Component(Child);
@@ -61,17 +61,17 @@ fn php_fpm() -> PathBuf {
     found.pop().unwrap_or_else(|| PathBuf::from("php-fpm"))
 }
 
-fn start_php(place: &Place, children: u32) -> Component {
+fn start_php(site: &Site, children: u32) -> Component {
     let user = if is_root() { "user = root\ngroup = root\n" } else { "" };
-    let directory = place.path("");
+    let directory = site.path("");
     let directory = directory.display();
     let text = format!(
         "[global]\nerror_log = /dev/stderr\ndaemonize = no\n[www]\n{user}listen = {directory}/php.sock\n\
          pm = static\npm.max_children = {children}\nphp_admin_flag[log_errors] = on\n"
     );
-    fs::write(place.path("php.conf"), text).unwrap();
+    fs::write(site.path("php.conf"), text).unwrap();
     let mut command = Command::new(php_fpm());
-    command.args(["-R", "-n", "-F", "-y"]).arg(place.path("php.conf"));
+    command.args(["-R", "-n", "-F", "-y"]).arg(site.path("php.conf"));
     Component::start(&mut command, "ready to handle connections")
 }
 
@@ -115,13 +115,13 @@ const SCRIPT: &str = r#"<?php
     default: echo $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['REQUEST_URI'];
     }"#;
 
-fn start_site(place: &Place, threads: u32) -> Server {
-    fs::create_dir(place.path("site")).unwrap();
-    fs::write(place.path("site/index.php"), SCRIPT).unwrap();
-    fs::write(place.path("site/plain.txt"), "plain").unwrap();
+fn start_site(site: &Site, threads: u32) -> Server {
+    fs::create_dir(site.path("site")).unwrap();
+    fs::write(site.path("site/index.php"), SCRIPT).unwrap();
+    fs::write(site.path("site/plain.txt"), "plain").unwrap();
     let user = if is_root() { "user root;" } else { "" };
-    place.configure(&format!("{user} worker_processes {threads};"), SITE);
-    let server = place.start();
+    site.configure(&format!("{user} worker_processes {threads};"), SITE);
+    let server = site.start();
     server.wait_log("start worker process ");
     server
 }
@@ -130,9 +130,9 @@ fn start_site(place: &Place, threads: u32) -> Server {
 fn ask(port: u16, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
     stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     (head.lines().next().unwrap().to_owned(), body.to_owned())
 }
 
@@ -142,18 +142,18 @@ fn get(port: u16, target: &str) -> (String, String) {
 
 #[test]
 fn a_site_in_php_works() {
-    let place = Place::new();
-    let _php = start_php(&place, 2);
-    let server = start_site(&place, 1);
+    let site = Site::new();
+    let _php = start_php(&site, 2);
+    let server = start_site(&site, 1);
     let check = |target: &str, status: &str, body: &str| {
-        let (line, got) = get(place.port, target);
+        let (line, got) = get(site.port, target);
         assert_eq!((&line[9..12], got.as_str()), (status, body), "{target}");
     };
     check("/", "200", "/index.php /");
     check("/any/page?a=b", "200", "/index.php /any/page?a=b");
     check("/index.php/path/info", "200", "/index.php /index.php/path/info");
     check("/plain.txt", "200", "plain");
-    check("/none.php", "404", &get(place.port, "/none.php").1);
+    check("/none.php", "404", &get(site.port, "/none.php").1);
     check("/?do=status", "418", "teapot");
     check("/?do=large", "200", &"0123456789abcdef".repeat(65_536));
     check("/?do=complain", "200", "fine");
@@ -165,28 +165,28 @@ fn a_site_in_php_works() {
     for length in [0, 5, 10_000, 100_000, 3_000_000] {
         let body = "b".repeat(length);
         let (_, got) = ask(
-            place.port,
+            site.port,
             &format!(
                 "POST /?do=upload HTTP/1.0\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}"
             ),
         );
         assert_eq!(got, format!("POST {length}"));
     }
-    let first = get(place.port, "/?do=cached").1;
-    assert_eq!(get(place.port, "/?do=cached").1, first, "from the cache");
-    assert_ne!(get(place.port, "/?do=cached&fresh=1").1, first);
+    let first = get(site.port, "/?do=cached").1;
+    assert_eq!(get(site.port, "/?do=cached").1, first, "from the cache");
+    assert_ne!(get(site.port, "/?do=cached&fresh=1").1, first);
     server.quit();
 }
 
 /// A kept connection occupies PHP's only process, so it must not be held for long.
 #[test]
 fn threads_share_a_single_php_process() {
-    let place = Place::new();
-    let _php = start_php(&place, 1);
-    let server = start_site(&place, 2);
+    let site = Site::new();
+    let _php = start_php(&site, 1);
+    let server = start_site(&site, 2);
     let clients: Vec<_> = (0..8)
         .map(|_| {
-            let port = place.port;
+            let port = site.port;
             std::thread::spawn(move || {
                 let mut client: Connection = connect(port).unwrap();
                 (0..20).map(|_| client.get("/?do=pid&fresh=1")).collect::<Vec<String>>()
@@ -207,10 +207,10 @@ def application(env, start_response):
 ";
 
 #[test]
-fn one_application_answers_by_three_protocols() {
-    let place = Place::new();
-    fs::write(place.path("app.py"), APPLICATION).unwrap();
-    let at = |name: &str| place.path(name).display().to_string();
+fn one_application_responds_by_three_protocols() {
+    let site = Site::new();
+    fs::write(site.path("app.py"), APPLICATION).unwrap();
+    let at = |name: &str| site.path(name).display().to_string();
     let mut command = Command::new("uwsgi");
     command.args([
         "--need-app",
@@ -235,17 +235,17 @@ fn one_application_answers_by_three_protocols() {
     let modules = ["uwsgi", "scgi", "fastcgi"];
     let locations: String = modules.into_iter().map(location).collect();
     let user = if is_root() { "user root;" } else { "" };
-    place.configure(user, &format!("server {{ listen 127.0.0.1:{{port}}; {locations} }}"));
-    let server = place.start();
+    site.configure(user, &format!("server {{ listen 127.0.0.1:{{port}}; {locations} }}"));
+    let server = site.start();
     server.wait_log("start worker process ");
     for module in modules {
-        let (line, body) = get(place.port, &format!("/{module}/x"));
+        let (line, body) = get(site.port, &format!("/{module}/x"));
         assert_eq!((line.as_str(), body.as_str()), ("HTTP/1.1 201 Made", "GET "), "{module}");
         for length in [5, 200_000] {
             let body = "b".repeat(length);
             let head =
                 format!("POST /{module} HTTP/1.0\r\nHost: a\r\nContent-Length: {length}\r\n\r\n");
-            let (_, got) = ask(place.port, &format!("{head}{body}"));
+            let (_, got) = ask(site.port, &format!("{head}{body}"));
             assert_eq!(got.len(), 5 + length, "{module}");
         }
     }
@@ -253,26 +253,26 @@ fn one_application_answers_by_three_protocols() {
 }
 
 #[test]
-fn values_of_memcached_are_answers() {
-    let place = Place::new();
+fn values_of_memcached_are_responses() {
+    let site = Site::new();
     let mut command = Command::new("memcached");
-    command.args(["-U", "0", "-vv", "-s"]).arg(place.path("memcached"));
+    command.args(["-U", "0", "-vv", "-s"]).arg(site.path("memcached"));
     if is_root() {
         command.args(["-u", "root"]);
     }
     let _memcached = Component::start(&mut command, "server listening");
-    put(&place.path("memcached"), "/a", "hello");
-    put(&place.path("memcached"), "/large", &"x".repeat(500_000));
+    put(&site.path("memcached"), "/a", "hello");
+    put(&site.path("memcached"), "/large", &"x".repeat(500_000));
     let user = if is_root() { "user root;" } else { "" };
-    place.configure(
+    site.configure(
         user,
         "server { listen 127.0.0.1:{port}; location / { set $memcached_key $uri;
             memcached_pass unix:{dir}/memcached; error_page 404 = @absent; }
             location @absent { return 200 absent; } }",
     );
-    let server = place.start();
+    let server = site.start();
     server.wait_log("start worker process ");
-    let mut client = place.connect();
+    let mut client = site.connect();
     for _ in 0..3 {
         assert_eq!(client.get("/a"), "hello");
         assert_eq!(client.get("/none"), "absent");
@@ -284,7 +284,7 @@ fn values_of_memcached_are_answers() {
 fn put(socket: &Path, key: &str, value: &str) {
     let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
     write!(stream, "set {key} 0 0 {}\r\n{value}\r\n", value.len()).unwrap();
-    let mut answer = String::new();
-    BufReader::new(stream).read_line(&mut answer).unwrap();
-    assert_eq!(answer, "STORED\r\n");
+    let mut response = String::new();
+    BufReader::new(stream).read_line(&mut response).unwrap();
+    assert_eq!(response, "STORED\r\n");
 }

@@ -6,80 +6,80 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::mpsc::channel;
 
-use crate::support::{DEADLINE, Place, connect};
+use crate::support::{DEADLINE, Site, connect};
 use tidegate_os::process::{Signal, exists, kill};
 
 const SERVER: &str = "server { listen 127.0.0.1:{port}; return 200 old; }";
 
 #[test]
 fn reload_keeps_worker_and_connections() {
-    let place = Place::new();
-    place.configure("worker_processes 2;", SERVER);
-    let server = place.start();
+    let site = Site::new();
+    site.configure("worker_processes 2;", SERVER);
+    let server = site.start();
     let worker = server.wait_number("start worker process ");
-    let mut connection = place.connect();
+    let mut connection = site.connect();
     assert_eq!(connection.get("/"), "old");
 
-    place.configure(
+    site.configure(
         "worker_processes 3;",
         "server { listen 127.0.0.1:{port}; return 200 new; }
          server { listen 127.0.0.1:{second}; return 200 second; }",
     );
-    let sent = place.run(&["-s", "reload"]);
+    let sent = site.run(&["-s", "reload"]);
     assert!(sent.status.success());
     server.wait_log(&format!("generation 1 of worker process {worker} exited"));
     assert!(exists(worker));
-    assert_eq!(place.get(place.port), "new");
-    assert_eq!(place.get(place.second_port), "second");
+    assert_eq!(site.get(site.port), "new");
+    assert_eq!(site.get(site.second_port), "second");
     assert_eq!(connection.get("/"), "new", "on the connection from before");
 
-    place.configure("", "server { listen 127.0.0.1:{second}; return 200 second; }");
+    site.configure("", "server { listen 127.0.0.1:{second}; return 200 second; }");
     server.signal(Signal::Hangup);
     server.wait_log("generation 2 of worker process");
-    assert!(connect(place.port).is_err(), "nobody listens there any more");
+    assert!(connect(site.port).is_err(), "nobody listens there any more");
     drop(connection);
     server.quit();
-    assert!(!place.path("nginx.pid").exists());
+    assert!(!site.path("nginx.pid").exists());
 }
 
 #[test]
 fn a_broken_configuration_changes_nothing() {
-    let place = Place::new();
-    place.configure("", SERVER);
-    let server = place.start();
+    let site = Site::new();
+    site.configure("", SERVER);
+    let server = site.start();
     server.wait_log("start worker process ");
-    place.configure("", "server { lisen 80; }");
+    site.configure("", "server { lisen 80; }");
     server.signal(Signal::Hangup);
     let line = server.wait_log("[emerg]");
     assert!(line.contains("unknown directive \"lisen\" in "), "{line}");
-    assert_eq!(place.get(place.port), "old");
+    assert_eq!(site.get(site.port), "old");
     server.quit();
 }
 
 #[test]
 fn a_killed_worker_is_replaced() {
-    let place = Place::new();
-    place.configure("", SERVER);
-    let server = place.start();
+    let site = Site::new();
+    site.configure("", SERVER);
+    let server = site.start();
     let worker = server.wait_number("start worker process ");
-    assert_eq!(place.get(place.port), "old");
+    assert_eq!(site.get(site.port), "old");
     kill(worker, Signal::Kill).unwrap();
     server.wait_log(&format!("worker process {worker} exited on signal 9"));
     let next = server.wait_number("start worker process ");
     assert_ne!(worker, next);
-    assert_eq!(place.get(place.port), "old");
+    assert_eq!(site.get(site.port), "old");
     server.quit();
 }
 
 #[test]
 fn quit_lets_a_request_in_progress_finish() {
-    let place = Place::new();
-    place.configure("", SERVER);
-    let mut server = place.start();
+    let site = Site::new();
+    site.configure("", SERVER);
+    let mut server = site.start();
     server.wait_log("start worker process ");
-    let mut idle = place.connect();
+    let mut idle = site.connect();
     assert_eq!(idle.get("/"), "old");
-    let mut busy = place.connect();
+    let mut busy = site.connect();
     busy.send("GET / HTTP/1.1\r\nHo");
     // Its bytes arrived before these requests: they have been read when the last response arrives.
     for _ in 0..3 {
@@ -96,25 +96,25 @@ fn quit_lets_a_request_in_progress_finish() {
 
 #[test]
 fn term_ends_at_once() {
-    let place = Place::new();
-    place.configure("", SERVER);
-    let mut server = place.start();
+    let site = Site::new();
+    site.configure("", SERVER);
+    let mut server = site.start();
     server.wait_log("start worker process ");
-    let mut busy = place.connect();
+    let mut busy = site.connect();
     busy.send("GET / HTTP/1.1\r\nHo");
     server.signal(Signal::Terminate);
     assert!(server.wait().success());
     assert!(busy.is_closed());
-    assert!(!place.path("nginx.pid").exists());
+    assert!(!site.path("nginx.pid").exists());
 }
 
 #[test]
 fn a_worker_does_not_outlive_its_master() {
-    let place = Place::new();
-    place.configure("", SERVER);
-    let mut server = place.start();
+    let site = Site::new();
+    site.configure("", SERVER);
+    let mut server = site.start();
     let _worker = server.wait_number("start worker process ");
-    let mut connection = place.connect();
+    let mut connection = site.connect();
     assert_eq!(connection.get("/"), "old");
     server.signal(Signal::Kill);
     server.wait();
@@ -123,38 +123,38 @@ fn a_worker_does_not_outlive_its_master() {
 
 #[test]
 fn usr1_opens_logs_anew() {
-    let place = Place::new();
+    let site = Site::new();
     let http = "access_log {dir}/access.log; server { listen 127.0.0.1:{port}; return 200 old; }";
     let text = format!(
         "daemon off; error_log stderr notice; pid {{dir}}/nginx.pid;\nevents {{ }}\nhttp {{ {http} }}"
     );
-    place.write(&text);
-    let server = place.start();
+    site.write(&text);
+    let server = site.start();
     let worker = server.wait_number("start worker process ");
-    let mut connection = place.connect();
+    let mut connection = site.connect();
     assert_eq!(connection.get("/first"), "old");
     // The response follows the log line of the first request.
     assert_eq!(connection.get("/second"), "old");
-    fs::rename(place.path("access.log"), place.path("access.1")).unwrap();
+    fs::rename(site.path("access.log"), site.path("access.1")).unwrap();
     server.signal(Signal::User1);
     server.wait_log(&format!("{worker}#{worker}: reopening logs"));
-    assert!(place.path("access.log").exists());
+    assert!(site.path("access.log").exists());
     drop(connection);
     server.quit();
-    let moved = fs::read_to_string(place.path("access.1")).unwrap();
+    let moved = fs::read_to_string(site.path("access.1")).unwrap();
     assert!(moved.contains("GET /first"), "{moved}");
 }
 
 #[test]
 fn the_binary_changes_under_a_connection() {
-    let place = Place::new();
+    let site = Site::new();
     let unix = "server { listen 127.0.0.1:{port}; listen unix:{dir}/socket; return 200 old; }";
-    place.configure("", unix);
-    let mut server = place.start();
+    site.configure("", unix);
+    let mut server = site.start();
     let old_worker = server.wait_number("start worker process ");
-    let mut connection = place.connect();
+    let mut connection = site.connect();
     assert_eq!(connection.get("/"), "old");
-    let pid_of = |name: &str| fs::read_to_string(place.path(name)).unwrap().trim().to_owned();
+    let pid_of = |name: &str| fs::read_to_string(site.path(name)).unwrap().trim().to_owned();
 
     server.signal(Signal::User2);
     let newer = server.wait_number("start new binary process ");
@@ -168,8 +168,8 @@ fn the_binary_changes_under_a_connection() {
     kill(newer, Signal::Terminate).unwrap();
     server.wait_log(&format!("new binary process {newer} exited"));
     assert_eq!(pid_of("nginx.pid"), server.pid().to_string());
-    assert!(place.path("socket").exists());
-    assert_eq!(place.get(place.port), "old");
+    assert!(site.path("socket").exists());
+    assert_eq!(site.get(site.port), "old");
 
     // And finally.
     server.signal(Signal::User2);
@@ -180,62 +180,62 @@ fn the_binary_changes_under_a_connection() {
     server.signal(Signal::Quit);
     assert!(server.wait().success());
     assert!(!exists(old_worker));
-    assert!(place.path("socket").exists());
-    assert_eq!(place.get(place.port), "old");
+    assert!(site.path("socket").exists());
+    assert_eq!(site.get(site.port), "old");
     kill(newer, Signal::Quit).unwrap();
     server.wait_log(&format!("{newer}#{newer}: exit"));
 }
 
 #[test]
 fn winch_ends_the_worker_only() {
-    let place = Place::new();
-    place.configure("", SERVER);
-    let server = place.start();
+    let site = Site::new();
+    site.configure("", SERVER);
+    let server = site.start();
     let worker = server.wait_number("start worker process ");
-    assert_eq!(place.get(place.port), "old");
+    assert_eq!(site.get(site.port), "old");
     server.signal(Signal::WindowChange);
     server.wait_log(&format!("worker process {worker} exited with code 0"));
     server.signal(Signal::Hangup);
     server.wait_log("start worker process ");
-    assert_eq!(place.get(place.port), "old");
+    assert_eq!(site.get(site.port), "old");
     server.quit();
 }
 
 #[test]
 fn one_process_serves_and_reloads() {
-    let place = Place::new();
-    place.configure("master_process off;", SERVER);
-    let server = place.start();
+    let site = Site::new();
+    site.configure("master_process off;", SERVER);
+    let server = site.start();
     server.wait_log("using the \"epoll\" event method");
-    let mut connection = place.connect();
+    let mut connection = site.connect();
     assert_eq!(connection.get("/"), "old");
-    place.configure("master_process off;", &SERVER.replace("old", "new"));
+    site.configure("master_process off;", &SERVER.replace("old", "new"));
     server.signal(Signal::Hangup);
     server.wait_log("gracefully shutting down generation 1");
     assert_eq!(connection.get("/"), "new");
     drop(connection);
     server.quit();
-    assert!(!place.path("nginx.pid").exists());
+    assert!(!site.path("nginx.pid").exists());
 }
 
 #[test]
-fn the_pid_is_told_when_the_configuration_has_been_read() {
-    let place = Place::new();
-    place.configure("master_process off;", "include {dir}/servers;");
-    let servers = place.path("servers");
+fn the_pid_file_follows_the_configuration() {
+    let site = Site::new();
+    site.configure("master_process off;", "include {dir}/servers;");
+    let servers = site.path("servers");
     let made = Command::new("mkfifo").arg(&servers).status().unwrap();
     assert!(made.success());
-    let server = place.start();
+    let server = site.start();
     // It is read once, from a pipe that is written once.
     let mut pipe = opened_to_write(&servers);
-    assert!(!place.path("nginx.pid").exists());
-    let text = SERVER.replace("{port}", &place.port.to_string());
+    assert!(!site.path("nginx.pid").exists());
+    let text = SERVER.replace("{port}", &site.port.to_string());
     pipe.write_all(text.as_bytes()).unwrap();
     drop(pipe);
     server.wait_log("using the \"epoll\" event method");
-    let pid = fs::read_to_string(place.path("nginx.pid")).unwrap();
+    let pid = fs::read_to_string(site.path("nginx.pid")).unwrap();
     assert_eq!(pid.trim(), server.pid().to_string());
-    assert_eq!(place.get(place.port), "old");
+    assert_eq!(site.get(site.port), "old");
     server.quit();
 }
 
@@ -249,40 +249,40 @@ fn opened_to_write(path: &Path) -> fs::File {
 
 #[test]
 fn reuseport_gives_each_thread_its_socket() {
-    let place = Place::new();
-    place.configure(
+    let site = Site::new();
+    site.configure(
         "worker_processes 3;",
         "server { listen 127.0.0.1:{port} reuseport; return 200 old; }",
     );
-    let server = place.start();
+    let server = site.start();
     server.wait_log("start worker process ");
     for _ in 0..32 {
-        assert_eq!(place.get(place.port), "old");
+        assert_eq!(site.get(site.port), "old");
     }
-    place.configure("worker_processes 1;", SERVER);
+    site.configure("worker_processes 1;", SERVER);
     server.signal(Signal::Hangup);
     server.wait_log("generation 1 of worker process");
     for _ in 0..32 {
-        assert_eq!(place.get(place.port), "old");
+        assert_eq!(site.get(site.port), "old");
     }
     server.quit();
 }
 
 #[test]
 fn old_requests_end_with_the_shutdown_timeout() {
-    let place = Place::new();
+    let site = Site::new();
     let main = "worker_shutdown_timeout 50ms;";
-    place.configure(main, SERVER);
-    let server = place.start();
+    site.configure(main, SERVER);
+    let server = site.start();
     server.wait_log("start worker process ");
-    let mut idle = place.connect();
+    let mut idle = site.connect();
     assert_eq!(idle.get("/"), "old");
-    let mut busy = place.connect();
+    let mut busy = site.connect();
     busy.send("GET / HTTP/1.1\r\nHo");
     for _ in 0..3 {
         assert_eq!(idle.get("/"), "old");
     }
-    place.configure(main, &SERVER.replace("old", "new"));
+    site.configure(main, &SERVER.replace("old", "new"));
     server.signal(Signal::Hangup);
     assert!(busy.is_closed());
     assert_eq!(idle.get("/"), "new", "a connection without a request goes on");

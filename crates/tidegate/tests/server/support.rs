@@ -18,18 +18,18 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
 pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_tidegate");
 
 /// A directory with a configuration.
-pub(crate) struct Place {
+pub(crate) struct Site {
     directory: TempDir,
     pub port: u16,
     pub second_port: u16,
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
+impl Site {
+    pub(crate) fn new() -> Site {
         let ports: Vec<TcpListener> =
             (0..2).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let port = |index: usize| ports[index].local_addr().unwrap().port();
-        Place {
+        Site {
             directory: tempfile::Builder::new().prefix("tidegate-test").tempdir().unwrap(),
             port: port(0),
             second_port: port(1),

@@ -118,13 +118,13 @@ fn file_to_directory(html: &Path) {
 
 fn ask(server: &Server, target: &str) -> (u16, String) {
     let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
-    let (status, answer) = server.request(request.as_bytes());
-    let answer = String::from_utf8_lossy(&answer);
-    (status, answer.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned())
+    let (status, response) = server.request(request.as_bytes());
+    let response = String::from_utf8_lossy(&response);
+    (status, response.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned())
 }
 
 #[test]
-fn no_answer_is_older_than_the_last_change() {
+fn no_response_is_older_than_the_last_change() {
     let server = Server::start(CONFIGURATION, prepare);
     let html = server.directory.path().join("html");
     // Each is requested until it is cached.
@@ -138,9 +138,9 @@ fn no_answer_is_older_than_the_last_change() {
     let mut wrong = Vec::new();
     for (name, change, target, status, body) in CHANGES {
         change(&html);
-        let answer = ask(&server, target);
-        if answer.0 != status || (status == 200 && answer.1 != body) {
-            wrong.push(format!("{name}: {answer:?}"));
+        let response = ask(&server, target);
+        if response.0 != status || (status == 200 && response.1 != body) {
+            wrong.push(format!("{name}: {response:?}"));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -160,13 +160,13 @@ fn a_directory_that_is_spelled_otherwise_is_noticed() {
     fs::rename(html.join("spelled"), html.join("other")).unwrap();
     fs::rename(html.join("other"), html.join("Spelled")).unwrap();
     let renamed = Instant::now();
-    let mut answers = 1;
+    let mut responses = 1;
     while ask(&server, "/spelled/by/case.txt").0 != 404 {
-        answers += 1;
+        responses += 1;
         assert!(renamed.elapsed() < LIMIT, "the old spelling is served");
     }
     println!(
-        "a directory's other spelling was noticed by request {answers}, after {:?}",
+        "a directory's other spelling was noticed by request {responses}, after {:?}",
         renamed.elapsed()
     );
     assert_eq!(ask(&server, "/Spelled/by/case.txt"), (200, "one".to_owned()));

@@ -101,7 +101,7 @@ fn files_are_served_under_their_own_names_only() {
     attacks.extend(writes(&short));
     let mut wrong = Vec::new();
     for attack @ (name, head, _) in &attacks {
-        let status = answer(&server, attack, &mut wrong);
+        let status = status_of(&server, attack, &mut wrong);
         let line: String = head.lines().next().unwrap_or_default().chars().take(70).collect();
         println!("{name:<34} {status}  {line}");
     }
@@ -110,7 +110,7 @@ fn files_are_served_under_their_own_names_only() {
     let begun = Instant::now();
     while wrong.is_empty() && begun.elapsed() < SETTLED {
         for attack in &attacks {
-            answer(&server, attack, &mut wrong);
+            status_of(&server, attack, &mut wrong);
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -122,13 +122,13 @@ fn files_are_served_under_their_own_names_only() {
 }
 
 /// Returns the status of the response, and records it if it is wrong.
-fn answer(server: &Server, attack: &Attack, wrong: &mut Vec<String>) -> u16 {
+fn status_of(server: &Server, attack: &Attack, wrong: &mut Vec<String>) -> u16 {
     let (name, head, expected) = attack;
     let body = if head.starts_with("PUT") { "x" } else { "" };
     let request = format!("{head}Host: localhost\r\nConnection: close\r\n\r\n{body}");
-    let (status, answer) = server.request(request.as_bytes());
-    let told = String::from_utf8_lossy(&answer).contains("content of protected-directory");
-    if !expected.contains(&status) || told {
+    let (status, response) = server.request(request.as_bytes());
+    let leaked = String::from_utf8_lossy(&response).contains("content of protected-directory");
+    if !expected.contains(&status) || leaked {
         wrong.push(format!("{name}: {status}, expected {expected:?}"));
     }
     status

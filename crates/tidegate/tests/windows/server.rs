@@ -30,7 +30,7 @@ impl Server {
         let mut server = Server { directory, address, child };
         let begun = Instant::now();
         while TcpStream::connect(address).is_err() {
-            assert!(begun.elapsed() < LIMIT, "the server does not answer");
+            assert!(begun.elapsed() < LIMIT, "the server does not response");
             assert!(server.child.try_wait().unwrap().is_none(), "the server ended at its start");
         }
         server
@@ -55,10 +55,10 @@ impl Server {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(LIMIT)).unwrap();
         stream.write_all(request).unwrap();
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        let status = answer.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok());
-        (status.and_then(|digits| digits.parse().ok()).unwrap_or(0), answer)
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response);
+        let status = response.get(9..12).and_then(|digits| std::str::from_utf8(digits).ok());
+        (status.and_then(|digits| digits.parse().ok()).unwrap_or(0), response)
     }
 }
 

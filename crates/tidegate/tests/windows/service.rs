@@ -40,9 +40,9 @@ fn a_service_is_installed_started_stopped_and_removed() {
         }
     };
     stream.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    assert!(answer.ends_with("served"), "{answer}");
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    assert!(response.ends_with("served"), "{response}");
     run(Command::new("net").args(["stop", "tidegate"]));
     // Nor for the end of the process, which closes what listens.
     let stopped = Instant::now();

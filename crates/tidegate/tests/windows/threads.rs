@@ -28,9 +28,9 @@ fn every_thread_serves() {
                     use std::io::{Read, Write};
                     let mut stream = std::net::TcpStream::connect(address).unwrap();
                     stream.write_all(b"GET /f/none HTTP/1.0\r\n\r\n").unwrap();
-                    let mut answer = Vec::new();
-                    let _ = stream.read_to_end(&mut answer);
-                    assert!(answer.starts_with(b"HTTP/1.1 404"));
+                    let mut response = Vec::new();
+                    let _ = stream.read_to_end(&mut response);
+                    assert!(response.starts_with(b"HTTP/1.1 404"));
                 })
             })
             .collect();

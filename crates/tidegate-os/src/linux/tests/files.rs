@@ -104,7 +104,7 @@ fn pending_changes_are_seen_at_once() {
 }
 
 #[test]
-fn direct_reads_want_aligned_places() {
+fn direct_reads_need_aligned_buffers() {
     // In the working directory: the file system of /tmp may have no direct reads.
     let mut temp = tempfile::tempfile_in(".").unwrap();
     std::io::Write::write_all(&mut temp, &[7; 8192]).unwrap();

@@ -11,8 +11,8 @@ use crate::types::FileKind;
 
 /// Opens a path in all ways, which must agree; returns its text, `/`, or the error's number.
 #[track_caller]
-fn ask(path: &Path, from: usize, same_owner: bool) -> Result<String, i32> {
-    let answers = [true, false].map(|by_kernel| {
+fn open_in_all_ways(path: &Path, from: usize, same_owner: bool) -> Result<String, i32> {
+    let results = [true, false].map(|by_kernel| {
         let open = |describe| {
             let opened = open::open_checking_links_by(path, from, same_owner, describe, by_kernel);
             opened.map_err(|error| error.raw_os_error().unwrap_or(0))
@@ -27,9 +27,9 @@ fn ask(path: &Path, from: usize, same_owner: bool) -> Result<String, i32> {
         };
         opened.map(text)
     });
-    assert_eq!(answers[0], answers[1], "{path:?}: with openat2, without");
-    let [answer, _] = answers;
-    answer
+    assert_eq!(results[0], results[1], "{path:?}: with openat2, without");
+    let [result, _] = results;
+    result
 }
 
 struct Site(tempfile::TempDir);
@@ -59,7 +59,7 @@ impl Site {
 }
 
 #[test]
-fn links_are_checked_where_asked() {
+fn links_are_checked_as_configured() {
     let site = Site::new();
     let all = site.at("").as_os_str().len();
     #[track_caller]
@@ -71,7 +71,7 @@ fn links_are_checked_where_asked() {
         owner: Result<&str, i32>,
     ) {
         for (same_owner, expected) in [(false, on), (true, owner)] {
-            let got = ask(&site.at(name), from, same_owner);
+            let got = open_in_all_ways(&site.at(name), from, same_owner);
             assert_eq!(got.as_deref().map_err(|errno| *errno), expected, "{name} {same_owner}");
         }
     }
@@ -127,10 +127,10 @@ fn deep_paths_hold_several_links() {
     }
     fs::write(site.at(&path.to_string_lossy()), "deep").unwrap();
     let path = site.at(&path.to_string_lossy());
-    assert_eq!(ask(&path, 0, true).as_deref(), Ok("deep"));
-    assert_eq!(ask(&path, 0, false), Err(libc::ELOOP));
+    assert_eq!(open_in_all_ways(&path, 0, true).as_deref(), Ok("deep"));
+    assert_eq!(open_in_all_ways(&path, 0, false), Err(libc::ELOOP));
     let missing = path.with_file_name("none");
-    assert_eq!(ask(&missing, 0, true), Err(libc::ENOENT));
+    assert_eq!(open_in_all_ways(&missing, 0, true), Err(libc::ENOENT));
 }
 
 /// Whether this process may give files to other users; else there is nothing to test with.
@@ -150,34 +150,34 @@ fn owners_are_compared() {
     let site = Site::new();
     let check = |expected: Result<&str, i32>| {
         for name in ["link/file", "link", "link/deep/file"] {
-            let got = ask(&site.at(name), 0, true);
+            let got = open_in_all_ways(&site.at(name), 0, true);
             let is_same = got.is_ok() == expected.is_ok() && got.err() == expected.err();
             assert!(is_same, "{name}: {expected:?}");
         }
     };
     check(Ok(""));
-    lchown(site.at("link"), Some(STRANGER), None).unwrap();
+    lchown(site.at("link"), Some(OTHER_USER), None).unwrap();
     check(Err(libc::ELOOP));
-    chown(site.at("sub"), Some(STRANGER), None).unwrap();
+    chown(site.at("sub"), Some(OTHER_USER), None).unwrap();
     check(Ok(""));
-    lchown(site.at("link"), Some(STRANGER + 1), None).unwrap();
+    lchown(site.at("link"), Some(OTHER_USER + 1), None).unwrap();
     check(Err(libc::ELOOP));
-    lchown(site.at("sub/last"), Some(STRANGER), None).unwrap();
-    assert_eq!(ask(&site.at("sub/last"), 0, true), Err(libc::ELOOP));
-    chown(site.at("sub/file"), Some(STRANGER), None).unwrap();
-    assert_eq!(ask(&site.at("sub/last"), 0, true).as_deref(), Ok("text"));
+    lchown(site.at("sub/last"), Some(OTHER_USER), None).unwrap();
+    assert_eq!(open_in_all_ways(&site.at("sub/last"), 0, true), Err(libc::ELOOP));
+    chown(site.at("sub/file"), Some(OTHER_USER), None).unwrap();
+    assert_eq!(open_in_all_ways(&site.at("sub/last"), 0, true).as_deref(), Ok("text"));
 }
 
 /// Another thread exchanges a directory for a link at full speed: an opened file is never behind the link.
 #[test]
-fn what_was_judged_is_what_is_open() {
+fn the_checked_object_is_the_open_one() {
     let site = Site::new();
     fs::create_dir_all(site.at("secret/deep")).unwrap();
     fs::write(site.at("secret/deep/file"), "secret").unwrap();
     symlink("secret", site.at("trap")).unwrap();
     let same_owner = may_chown();
     if same_owner {
-        lchown(site.at("trap"), Some(STRANGER), None).unwrap();
+        lchown(site.at("trap"), Some(OTHER_USER), None).unwrap();
     }
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -225,6 +225,6 @@ fn exchange(one: &Path, other: &Path) {
     rustix::fs::renameat_with(cwd, one, cwd, other, flags).unwrap();
 }
 
-const STRANGER: u32 = 4711;
+const OTHER_USER: u32 = 4711;
 const ROUNDS_MIN: usize = 2000;
 const ROUNDS_MAX: usize = 200_000;

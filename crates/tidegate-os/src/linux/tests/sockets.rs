@@ -148,7 +148,7 @@ fn connecting_does_not_wait() {
 }
 
 #[test]
-fn a_peek_tells_quiet_data_and_closed() {
+fn a_peek_shows_quiet_data_and_closed() {
     let (mut client, server) = connected();
     assert_eq!(socket::peek(&server), Peek::Quiet);
     assert!(!socket::peek_closed(&server));
@@ -265,7 +265,7 @@ fn malformed_messages_are_refused() {
 }
 
 #[test]
-fn datagrams_tell_where_they_were_sent_and_leave_from_there() {
+fn datagrams_have_their_local_address_and_leave_from_it() {
     for (bound, asked) in [("0.0.0.0:0", "127.0.0.2"), ("[::]:0", "::1")] {
         let server = std::net::UdpSocket::bind(bound).unwrap();
         let port = server.local_addr().unwrap().port();

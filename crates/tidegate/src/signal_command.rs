@@ -11,42 +11,46 @@ use tidegate_os::os_error;
 use tidegate_os::process::{self, Signal};
 use tidegate_plan::{Resources, Survivors};
 
-use crate::configuration::{self, Making, Origin};
-use crate::options::Order;
+use crate::configuration::{self, Origin, PlanInputs};
+use crate::options::SignalCommand;
 use crate::pidfile;
 use crate::report::Report;
 
 /// Reads files, but neither opens nor creates logs: the sender of a signal may have no permission for that.
-struct Reading;
+struct ReadOnlyResources;
 
-impl Resources for Reading {
+impl Resources for ReadOnlyResources {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         std::fs::read(path)
     }
 
     fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
-        let file = std::fs::File::options().append(true).open(tidegate_os::places::NULL)?;
+        let file = std::fs::File::options().append(true).open(tidegate_os::platform::NULL)?;
         Ok(Arc::new(LogFile::new(path.to_owned(), file)))
     }
 }
 
 /// Sends the signal.
-pub(crate) fn run(origin: &Origin, order: Order, report: &Report) -> ExitCode {
+pub(crate) fn run(origin: &Origin, command: SignalCommand, report: &Report) -> ExitCode {
     let mut parsed = configuration::read(origin);
     let survivors = Survivors::default();
-    let making =
-        Making { resources: &Reading, survivors: &survivors, generation: 1, for_use: false };
-    let plan = parsed.plan(origin, &making);
+    let inputs = PlanInputs {
+        resources: &ReadOnlyResources,
+        survivors: &survivors,
+        generation: 1,
+        for_use: false,
+    };
+    let plan = parsed.plan(origin, &inputs);
     let Some(plan) = plan else {
         report.diagnostics(&parsed.diagnostics, &parsed.sources);
         return ExitCode::FAILURE;
     };
     // Warnings are for the start, for `-t` and for the log of a reload.
-    let (signal, number) = match order {
-        Order::Stop => (Signal::Terminate, 15),
-        Order::Quit => (Signal::Quit, 3),
-        Order::Reload => (Signal::Hangup, 1),
-        Order::Reopen => (Signal::User1, 10),
+    let (signal, number) = match command {
+        SignalCommand::Stop => (Signal::Terminate, 15),
+        SignalCommand::Quit => (Signal::Quit, 3),
+        SignalCommand::Reload => (Signal::Hangup, 1),
+        SignalCommand::Reopen => (Signal::User1, 10),
     };
     let pid = match pidfile::read(&plan.main.pid) {
         Ok(pid) => pid,
