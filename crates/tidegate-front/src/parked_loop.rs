@@ -104,15 +104,17 @@ fn serve_all(front: &Rc<Front>, events: &[ReadyEvent], now: Instant) {
 /// and checks whether the client has closed.
 fn serve_ready(front: &Rc<Front>, events: ReadyEvent, now: Instant) {
     let Some(link) = front.parking.member(events.key as usize) else { return };
+    // Its task waits for something other than the client: from here on it watches the socket itself.
     if matches!(link.park_state(), ParkState::CheckedOut { .. }) {
         front.parking.leave(&link);
         return link.wake_close_watcher();
     }
-    let (answered, idle_since) = (link.info.requests.get() > 0, link.state().idle_since());
+    let (has_served, idle_since) = (link.info.requests.get() > 0, link.state().idle_since());
     let mut serving = protocol::serve(front, &link);
     let mut context = Context::from_waker(Waker::noop());
     let poll = || tidegate_rt::share::apart(|| serving.as_mut().poll(&mut context));
     let polled = std::panic::catch_unwind(AssertUnwindSafe(poll));
+    // An event is reported once: after a read that filled its buffer, or the peer's end, no other would follow.
     let stays = matches!(polled, Ok(Poll::Ready(ConnectionAction::Idle)))
         && !events.ended
         && !link.unread.get()
@@ -130,8 +132,9 @@ fn serve_ready(front: &Rc<Front>, events: ReadyEvent, now: Instant) {
             Box::pin(std::future::ready(action))
         }
         Ok(Poll::Pending) => {
+            // A connection whose requests follow each other within a sweep keeps its task.
             let lately = |since| now.saturating_duration_since(since) < SWEEP_EVERY;
-            let is_busy = answered && idle_since.is_none_or(lately);
+            let is_busy = has_served && idle_since.is_none_or(lately);
             front.parking.check_out(&link, is_busy || events.ended);
             serving
         }

@@ -159,6 +159,7 @@ impl Single {
         let wanted: Vec<_> = plan.all_listeners().collect();
         let opening =
             open_patiently(&wanted, &mut present, count, |error| log_failure(&error.to_string()));
+        // Dropping `opening` closes its copies and new sockets; those that serve stay open.
         if !opening.failed.is_empty() {
             return self.say(Level::Emerg, "still could not bind()");
         }
@@ -166,6 +167,7 @@ impl Single {
             return self.say(Level::Emerg, &error.to_string());
         }
         self.listening = opening.listening;
+        // What is left in `present` is no longer wanted.
         remove_socket_files(&present, &self.listening);
         let limit = self.server.plan().main.worker_shutdown_timeout;
         self.abort_at = limit.map(|limit| exact_now() + limit);

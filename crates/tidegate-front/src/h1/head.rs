@@ -56,6 +56,7 @@ pub(super) async fn receive(
         return Received::End;
     };
     let mut options = plan.server(x.routing.server).settings.parse;
+    // Where servers parse heads differently, the rules are chosen once the `Host` field is read.
     let differing = servers.read_differently.then_some(servers);
     let mut begun = false;
     loop {
@@ -87,6 +88,7 @@ pub(super) async fn receive(
             Err(error) => return refuse(link, x, &error),
             Ok(Parse::Partial) => {}
         }
+        // Counted as `Reading` only while a head that has begun is incomplete (`stub_status`).
         let reading = begun.then(|| front.counters.reading());
         let received = more(link, x, begun, &options).await;
         drop(reading);

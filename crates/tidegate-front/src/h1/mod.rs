@@ -167,11 +167,13 @@ async fn respond(
     if x.request.version() != Version::H09 {
         framing::write_head(x, framing, length, output);
     }
+    // A closing connection needs no option: the close sends its last bytes at once.
     if !link.has_nodelay() && x.disposition.keeps_connection() && x.settings().tcp_nodelay {
         link.set_nodelay();
     }
     let head_bytes = output.len() as u64;
     let pace = Pace::of(x);
+    // A rate limit has to wait between pieces, so nothing is tried at once.
     let (at_once, framing) = match pace {
         None => {
             let most = send::sendfile_max(x.settings());
@@ -183,6 +185,7 @@ async fn respond(
         Some(_) => (0, framing),
     };
     let mut sent = at_once;
+    // Boxed: most responses have left by now, and the future of each would have the size of this one.
     let mut result = Ok(());
     if !(output.is_empty() && framing == Framing::None) {
         let (rest, end) = Box::pin(send_rest(link, x, output, &mut body, framing, pace)).await;

@@ -48,6 +48,7 @@ pub(super) fn at_once(
                 && range.length == length
                 && file_read::was_cached(range) =>
         {
+            // The head is announced as incomplete (MSG_MORE), so that it shares a packet with the file.
             let of_head = send_ahead(stream, out);
             let mut of_file = 0;
             if out.is_empty() {
@@ -58,6 +59,7 @@ pub(super) fn at_once(
             return ((of_head + of_file) as u64, left(range.length));
         }
         (Framing::Length(length), Body::Bytes(bytes)) if bytes.len() as u64 == length => {
+            // Large bodies are sent from their own memory, small ones are copied behind the head.
             if bytes.len() > COPY_BYTES_MAX {
                 let pieces = [IoSlice::new(out), IoSlice::new(bytes)];
                 let sent = taken(stream.poll_write_vectored(context, &pieces));
@@ -293,6 +295,7 @@ impl<'a> Sender<'a> {
                 Poll::Pending => {
                     let writable = async { stream.writable().await.map(|()| 0) };
                     limited(&self.pull.deadline, self.timeout, writable).await?;
+                    // The pages may be dropped while the client is slow.
                     warm_to = offset;
                     continue;
                 }

@@ -61,6 +61,7 @@ pub(super) fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServ
     if conf.certificates.is_empty() {
         return Ok(server);
     }
+    // From here on with the changes of `ssl_conf_command`.
     let conf = &conf.after_commands();
     let certificates = certificates(conf, plan)?;
     let protocols = protocols(conf, plan)?;

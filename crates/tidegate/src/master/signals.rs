@@ -105,6 +105,7 @@ impl Master {
             log_diagnostic(self.log(), diagnostic, &parsed.sources);
         }
         let built = read?;
+        // The new generation gets copies, so that any failure below leaves the current one as it is.
         let mut present = match listening::duplicate(&self.current.listening) {
             Ok(present) => present,
             Err(error) => {

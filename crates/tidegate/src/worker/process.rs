@@ -216,6 +216,8 @@ impl Worker {
                 panics::log_to(main.error_log.clone());
                 let limit = main.worker_shutdown_timeout;
                 self.older_until = limit.map(|limit| exact_now() + limit);
+                // Weak references to every part that a request or session may hold: once none can be upgraded, all have
+                // ended.
                 let parts = std::iter::once(&before).chain(&before.sessions);
                 let parts = parts.map(Arc::downgrade).collect();
                 self.older.push((before.generation, parts));
