@@ -360,8 +360,8 @@ fn ocsp_responses_are_stapled() {
     let directory = Directory::new(&["a", "b"]);
     // Status 3, `tryLater`: the shortest valid response.
     let response = [0x30, 3, 0x0a, 1, 3];
-    std::fs::write(directory.path("answer.der"), response).expect("written");
-    let stapling = "ssl_stapling on; ssl_stapling_file answer.der;";
+    std::fs::write(directory.path("response.der"), response).expect("written");
+    let stapling = "ssl_stapling on; ssl_stapling_file response.der;";
     let server = Server::tls(
         &directory,
         &[

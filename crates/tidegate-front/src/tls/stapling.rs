@@ -272,7 +272,7 @@ impl fmt::Display for FetchError {
             FetchError::Responder(error) => write!(f, "OCSP responder failed ({error})"),
             FetchError::TooLong => f.write_str("OCSP responder sent too much"),
             FetchError::Invalid => f.write_str("OCSP responder sent invalid response"),
-            FetchError::Late => f.write_str("no answer in time"),
+            FetchError::Late => f.write_str("no response in time"),
             FetchError::Status(error) => error.fmt(f),
             FetchError::Loop(error) => error.fmt(f),
         }

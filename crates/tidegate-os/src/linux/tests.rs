@@ -38,19 +38,19 @@ fn a_thread_can_be_pinned_and_lowered() {
 /// Repeats a lookup until it has a result. The kernel may break one off while others rename or mount, as the test
 /// beside this one does.
 fn undisturbed<T>(look: impl Fn() -> Option<T>) -> T {
-    let looks = std::iter::repeat_with(look).inspect(|_| std::thread::yield_now());
-    looks.take(10_000).flatten().next().expect("one of so many looks is not disturbed")
+    let lookups = std::iter::repeat_with(look).inspect(|_| std::thread::yield_now());
+    lookups.take(10_000).flatten().next().expect("one of 10 000 lookups is not disturbed")
 }
 
 #[test]
-fn names_are_remembered_once_they_were_asked_for() {
+fn names_are_remembered_after_a_lookup() {
     let directory = tempfile::tempdir().unwrap();
     let (known, unknown) = (directory.path().join("known"), directory.path().join("unknown"));
     std::fs::write(&known, "").unwrap();
     undisturbed(|| open::is_remembered(&known).then_some(()));
-    assert!(!open::is_remembered(&unknown), "nobody has asked for it yet");
+    assert!(!open::is_remembered(&unknown), "not looked up yet");
     assert!(open::is_remembered(Path::new("not\0a name")));
-    assert!(!open::is_remembered(&directory.path().join("another")), "still told of");
+    assert!(!open::is_remembered(&directory.path().join("another")), "never looked up");
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_lookup_that_may_not_wait_has_a_result_or_none() {
     let find = |path: &Path| open::stat_at_once(path, 0);
     let found = undisturbed(|| find(&link));
     assert_eq!(found.unwrap(), open::stat_own(&file, 0).unwrap());
-    assert!(find(&directory.path().join("nobody has asked for it yet")).is_none());
+    assert!(find(&directory.path().join("never looked up")).is_none());
     let missing = undisturbed(|| find(Path::new(""))).unwrap_err();
     assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
 }

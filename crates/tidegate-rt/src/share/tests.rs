@@ -74,7 +74,7 @@ async fn beside_a_quiet_one(what: &str, mut step: impl AsyncFnMut() + 'static) {
         }
     });
     busy.await.unwrap();
-    assert!(calls.get() < CALLS_MAX, "{what}: nobody else was served");
+    assert!(calls.get() < CALLS_MAX, "{what}: no other task was served");
     quiet.await.unwrap();
 }
 
@@ -182,5 +182,5 @@ fn many_tasks_that_never_wait_share_an_iteration() {
     let calls = calls.unwrap();
     let late = calls.iter().filter(|calls| **calls == UNITS_LEAST).count();
     assert!(late > calls.len() / 2, "{late} of {} runs were late in their iteration", calls.len());
-    assert!(late < calls.len(), "nobody had a share");
+    assert!(late < calls.len(), "no task had a share");
 }

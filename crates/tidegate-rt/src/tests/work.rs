@@ -163,7 +163,7 @@ fn draining_and_dropping_finish_the_queue() {
         let pool = ThreadPool::new("dropped", 1, 8).unwrap();
         let (running, release) = blocker(&pool);
         let queued = pool.submit(|| 5).unwrap();
-        drop(pool.submit(|| panic!("nobody waits for it")).unwrap());
+        drop(pool.submit(|| panic!("its handle was dropped")).unwrap());
         drop(pool);
         drop(release);
         running.await.unwrap();

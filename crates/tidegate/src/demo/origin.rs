@@ -76,7 +76,7 @@ async fn respond(stream: &Stream, requests: &Cell<u32>) -> io::Result<()> {
     let only_head = line.starts_with("HEAD ");
 
     let lines: Vec<String> = (1..=LINES)
-        .map(|index| format!("line {index:2} of {LINES} of the answer to request {number}\n"))
+        .map(|index| format!("line {index:2} of {LINES} of the response to request {number}\n"))
         .collect();
     let length: usize = lines.iter().map(String::len).sum();
     let head = format!(

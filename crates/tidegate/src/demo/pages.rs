@@ -65,10 +65,10 @@ and within three seconds in the second:
   curl -s -o /dev/null -w 'first byte after %{{time_starttransfer}} s, last after %{{time_total}} s\\n' \\
     http://127.0.0.1:{port}/slow/a
 
-Look for two things. Below, the origin tells of each request that reaches it: one, though two
-clients ask. And the second client's first byte comes at once: it gets what is there of the object
-while the rest still arrives. A third request within a minute is answered from the cache; other
-names (/slow/b) begin anew.
+Look for two things. Below, the origin reports each request that it receives: one, for two clients.
+And the second client's first byte arrives at once: it gets the part of the object that is there
+while the rest still arrives. A third request within a minute is served from the cache; other
+names (/slow/b) begin again.
 
 Configuration, logs and cache: {}
 ",
@@ -92,14 +92,14 @@ pre {{ background: #f3f3f3; padding: 1em; overflow: auto; }}
 </head>
 <body>
 <h1>Tidegate runs</h1>
-<p>This page comes from a file, by a configuration in nginx's language.</p>
+<p>This page is a file, served by a configuration in nginx's language.</p>
 <h2>Two clients, one slow object</h2>
-<p>Behind <a href=\"/slow/a\">/slow/</a> is an origin that takes three seconds for each object. Ask for
+<p>Behind <a href=\"/slow/a\">/slow/</a> is an origin that takes three seconds for each object. Request
 the same object from two terminals:</p>
 <pre>curl -N http://127.0.0.1:{port}/slow/a</pre>
-<p>The origin is asked once. Whoever comes second gets at once what has arrived so far, and then the
+<p>The origin gets one request. The second client gets at once what has arrived so far, and then the
 rest together with the first one: <code>proxy_cache_lock on; proxy_cache_tempfile on;</code></p>
-<p>A minute long the object then comes from the cache; the field <code>X-Cache</code> says so:</p>
+<p>For a minute the object is then served from the cache; the field <code>X-Cache</code> shows it:</p>
 <pre>curl -sI http://127.0.0.1:{port}/slow/a</pre>
 <p>How many connections there are: <a href=\"/status\">/status</a></p>
 </body>

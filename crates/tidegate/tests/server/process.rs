@@ -36,7 +36,7 @@ fn reload_keeps_worker_and_connections() {
     site.configure("", "server { listen 127.0.0.1:{second}; return 200 second; }");
     server.signal(Signal::Hangup);
     server.wait_log("generation 2 of worker process");
-    assert!(connect(site.port).is_err(), "nobody listens there any more");
+    assert!(connect(site.port).is_err(), "no socket listens there any more");
     drop(connection);
     server.quit();
     assert!(!site.path("nginx.pid").exists());

@@ -273,14 +273,14 @@ fn datagrams_have_their_local_address_and_leave_from_it() {
         datagram::set_packet_info(&server, asked.is_ipv6()).unwrap();
         let any = if asked.is_ipv6() { "[::1]:0" } else { "127.0.0.1:0" };
         let client = std::net::UdpSocket::bind(any).unwrap();
-        client.send_to(b"question", (asked, port)).unwrap();
+        client.send_to(b"request", (asked, port)).unwrap();
         let mut buffer = [0; 64];
         wait(&server, PollFlags::IN);
         let (length, sender, local) = datagram::receive_with_local(&server, &mut buffer).unwrap();
-        assert_eq!(&buffer[..length], b"question");
+        assert_eq!(&buffer[..length], b"request");
         assert_eq!((sender, local), (client.local_addr().ok(), Some(asked)));
-        datagram::send_from(&server, b"answer", &sender.unwrap(), asked).unwrap();
+        datagram::send_from(&server, b"response", &sender.unwrap(), asked).unwrap();
         let (length, from) = client.recv_from(&mut buffer).unwrap();
-        assert_eq!((&buffer[..length], from), (&b"answer"[..], SocketAddr::new(asked, port)));
+        assert_eq!((&buffer[..length], from), (&b"response"[..], SocketAddr::new(asked, port)));
     }
 }
