@@ -83,7 +83,7 @@ pub(crate) fn log_diagnostic(log: &ErrorLog, diagnostic: &Diagnostic, sources: &
     log.write(level, 0, &diagnostic.first_line(sources));
 }
 
-/// `open() "FILE" failed (2: No such file or directory)`.
+/// Formats nginx's line `open() "FILE" failed (2: No such file or directory)`.
 pub(crate) fn open_failed(path: &Path, error: &std::io::Error) -> String {
     format!("open() \"{}\" failed ({})", path.display(), os_error(error))
 }

@@ -145,7 +145,7 @@ impl Resources for MasterResources<'_> {
     }
 }
 
-/// An empty list stands for an unknown name.
+/// Returns stored addresses; an empty list stands for an unknown name.
 fn as_found(known: &[IpAddr]) -> io::Result<Vec<IpAddr>> {
     match known {
         [] => Err(io::ErrorKind::NotFound.into()),

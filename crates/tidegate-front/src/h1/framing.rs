@@ -123,7 +123,7 @@ fn field_named(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Decimal digits without the formatting machinery.
+/// Writes decimal digits without the formatting machinery.
 fn write_number(mut number: u64, out: &mut Vec<u8>) {
     let mut digits = [0; 20];
     let mut at = digits.len();

@@ -232,7 +232,7 @@ fn prepare(
     Received::Request
 }
 
-/// `keepalive_disable`: old Internet Explorers after POST, and Safari.
+/// Whether `keepalive_disable` applies: to old Internet Explorers after POST, and to Safari.
 pub(super) fn keepalive_disabled(x: &Exchange) -> bool {
     let disable = x.settings().keepalive_disable;
     if disable == 0 {

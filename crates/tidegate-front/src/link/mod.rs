@@ -178,11 +178,11 @@ impl Link {
 
     /// Takes back an order to park; returns whether there was one.
     pub(crate) fn takes_park_order(&self) -> bool {
-        let asked = self.order.get() == Order::Park;
-        if asked {
+        let was_ordered = self.order.get() == Order::Park;
+        if was_ordered {
             self.order.set(Order::None);
         }
-        asked
+        was_ordered
     }
 
     /// Whether it closes before its next request.

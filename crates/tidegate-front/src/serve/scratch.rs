@@ -111,7 +111,7 @@ impl Spares {
     }
 }
 
-/// The connection of exchanges that have none.
+/// Makes the placeholder connection of exchanges that have none.
 pub(crate) fn no_connection() -> Connection {
     Connection {
         number: 0,

@@ -359,7 +359,7 @@ pub(super) const SESSION_ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
-/// A file name without variables.
+/// Returns the argument as a file name, which may have no variables.
 fn constant(args: &Args<'_>) -> Result<Word, Diagnostic> {
     let word = args.word(0);
     if word.bytes.contains(&b'$') {

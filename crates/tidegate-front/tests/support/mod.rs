@@ -94,7 +94,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// `servers` are the insides of `server` blocks, without `listen`.
+    /// Starts a server; `servers` are the contents of `server` blocks, without `listen`.
     pub(crate) fn tls(directory: &Directory, servers: &[&str]) -> Server {
         Server::start(directory, servers, Arc::default())
     }

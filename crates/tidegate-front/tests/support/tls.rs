@@ -58,7 +58,7 @@ impl Directory {
         std::fs::write(self.path(&format!("{name}.key")), key.serialize_pem()).expect("written");
     }
 
-    /// Directives for a pair.
+    /// Returns the directives for a pair.
     pub(crate) fn pair(&self, name: &str) -> String {
         format!("ssl_certificate {name}.crt; ssl_certificate_key {name}.key;")
     }
@@ -185,7 +185,7 @@ impl Client {
     }
 }
 
-/// Classical groups first, as most clients still have them.
+/// Returns a provider with classical groups first, as most clients still have them.
 fn classical() -> CryptoProvider {
     let mut provider = aws_lc_rs::default_provider();
     provider.kx_groups.sort_by_key(|group| format!("{:?}", group.name()).contains("MLKEM"));

@@ -34,7 +34,7 @@ async fn connected() -> (Stream, Stream) {
     (client, listener.accept().await.unwrap())
 }
 
-/// More than the send and receive buffers hold.
+/// Makes more bytes than the send and receive buffers hold.
 fn much() -> Vec<u8> {
     (0..8_000_000_u32).map(|number| number as u8).collect()
 }

@@ -111,7 +111,7 @@ fn jobs_give_results_and_panics_stay_theirs() {
     });
 }
 
-/// A job that runs until it is released.
+/// Submits a job that runs until it is released.
 fn blocker(pool: &ThreadPool) -> (crate::blocking::JobHandle<()>, mpsc::Sender<()>) {
     let (release, wait) = mpsc::channel::<()>();
     let (begun, began) = mpsc::channel();

@@ -155,7 +155,7 @@ impl Master {
         self.children.terminate_all();
     }
 
-    /// WINCH: ends the worker gracefully without a replacement; the sockets stay open for another master, or for HUP.
+    /// Ends the worker gracefully without a replacement (WINCH); the sockets stay open for another master, or for HUP.
     fn stop_worker(&mut self) {
         self.worker_stopped = true;
         self.children.quit_all();
@@ -208,7 +208,7 @@ impl Master {
         }
     }
 
-    /// USR2: starts the new binary, which inherits the sockets and gets the pid file's name; this one's becomes
+    /// Starts the new binary (USR2), which inherits the sockets and gets the pid file's name; this one's becomes
     /// `….oldbin`. Both serve until one of them is asked to end (nginx's "Upgrading Executable on the Fly").
     fn change_binary(&mut self) {
         if self.ending != Ending::No {

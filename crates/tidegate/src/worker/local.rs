@@ -235,8 +235,8 @@ async fn accepting<F: Future<Output = ()>>(
     }
 }
 
-/// With `accept_mutex` one thread at a time accepts, until it has accepted something or `delay` has elapsed: so threads
-/// get connections evenly.
+/// Accepts with `accept_mutex`: one thread at a time accepts, until it has accepted something or `delay` has elapsed:
+/// so threads get connections evenly.
 ///
 /// Invariant: the listeners are open only while the permit is held. Dropped at an await the permit is returned; the
 /// caller that dropped it pauses or resumes the listeners ([`Local::apply`]). Sources: `accept_mutex`,

@@ -86,7 +86,7 @@ fn write(html: &Path, name: &str, text: &str) {
     fs::write(html.join(name), text).unwrap();
 }
 
-/// Another file of the same size and time of modification.
+/// Makes another file of the same size and time of modification.
 fn twin(of: &Path, at: &Path) {
     fs::write(at, "two").unwrap();
     let modified = fs::metadata(of).unwrap().modified().unwrap();

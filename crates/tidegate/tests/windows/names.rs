@@ -66,7 +66,7 @@ fn prepare(directory: &Path) {
     }
 }
 
-/// The 8.3 name of the last part of a path, as the system gives it.
+/// Returns the 8.3 name of the last part of a path, as the system gives it.
 fn short_name(path: &Path) -> String {
     let short = tidegate_os::path::short(path).unwrap();
     short.file_name().unwrap().to_string_lossy().into_owned()
@@ -150,7 +150,7 @@ fn to(method: &str, from: &str, target: &str) -> String {
     format!("{method} {from} HTTP/1.1\r\nDestination: {target}\r\n")
 }
 
-/// Names that lead to their files.
+/// Returns requests for files under their own names.
 fn own_names() -> Vec<Attack> {
     let deep = "d/".repeat(55);
     vec![
@@ -165,7 +165,7 @@ fn own_names() -> Vec<Attack> {
     ]
 }
 
-/// Short names, as the system gives them.
+/// Returns requests for short names, as the system gives them.
 fn aliases(short: &Short) -> Vec<Attack> {
     let Short { directory, secret, file, picture, .. } = short;
     vec![

@@ -73,7 +73,7 @@ fn arguments(directory: &Path) -> [PathBuf; 4] {
     ["-p".into(), directory.to_owned(), "-c".into(), "conf/nginx.conf".into()]
 }
 
-/// The program beside the directory of this test.
+/// Returns the path of the program beside the directory of this test.
 pub(crate) fn binary() -> PathBuf {
     let here = std::env::current_exe().unwrap();
     here.parent().unwrap().parent().unwrap().join("tidegate.exe")
