@@ -8,13 +8,13 @@ use tokio::sync::{Notify, watch};
 /// Counts connections (or other work) of one generation, on any number of threads.
 #[derive(Clone, Debug)]
 pub struct Drain {
-    shared: Arc<Shared>,
+    shared: Arc<DrainShared>,
 }
 
 /// One counted piece of work; it ends when the guard is dropped.
 #[derive(Debug)]
 pub struct DrainGuard {
-    shared: Arc<Shared>,
+    shared: Arc<DrainShared>,
 }
 
 /// Open → draining, finally ([`Drain::begin`]). Work may be counted in both states.
@@ -22,7 +22,7 @@ pub struct DrainGuard {
 /// Invariant: `live` is the number of guards. It is 0 and draining when [`Drain::drained`] ends, and may grow again
 /// after that: the caller has stopped what begins new work.
 #[derive(Debug)]
-struct Shared {
+struct DrainShared {
     live: AtomicUsize,
     closing: watch::Sender<bool>,
     empty: Notify,
@@ -37,7 +37,7 @@ impl Default for Drain {
 impl Drain {
     /// Makes a counter with nothing counted, not draining.
     pub fn new() -> Drain {
-        let shared = Shared {
+        let shared = DrainShared {
             live: AtomicUsize::new(0),
             closing: watch::Sender::new(false),
             empty: Notify::new(),
@@ -112,7 +112,7 @@ impl Drop for DrainGuard {
     }
 }
 
-async fn wait_closing(shared: &Shared) {
+async fn wait_closing(shared: &DrainShared) {
     // Cannot fail: `shared` keeps the sender alive.
     let _ = shared.closing.subscribe().wait_for(|closing| *closing).await;
 }

@@ -6,14 +6,15 @@ use std::hash::{BuildHasher, RandomState};
 /// Bytes fetched from the kernel at a time: ids for 32 requests.
 const POOL: usize = 512;
 
-struct Pool {
+struct RandomPool {
     bytes: [u8; POOL],
     used: usize,
 }
 
 thread_local! {
     static STATE: Cell<[u64; 2]> = Cell::new(seed());
-    static UNPREDICTABLE: RefCell<Pool> = const { RefCell::new(Pool { bytes: [0; POOL], used: POOL }) };
+    static UNPREDICTABLE: RefCell<RandomPool> =
+        const { RefCell::new(RandomPool { bytes: [0; POOL], used: POOL }) };
 }
 
 /// Returns a random number, fast and of good distribution, but predictable from earlier ones (xoroshiro128+ by Blackman
@@ -50,7 +51,7 @@ pub fn unpredictable(buffer: &mut [u8]) {
 /// Returns 16 unpredictable bytes as 32 lowercase hexadecimal digits (`$request_id`).
 pub fn request_id() -> [u8; 32] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let bytes = UNPREDICTABLE.with_borrow_mut(Pool::take);
+    let bytes = UNPREDICTABLE.with_borrow_mut(RandomPool::take);
     let mut text = [0; 32];
     for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {
         pair[0] = DIGITS[usize::from(byte >> 4)];
@@ -59,7 +60,7 @@ pub fn request_id() -> [u8; 32] {
     text
 }
 
-impl Pool {
+impl RandomPool {
     fn take(&mut self) -> [u8; 16] {
         if self.used + 16 > POOL {
             unpredictable(&mut self.bytes);

@@ -68,7 +68,7 @@ pub struct Figures {
 
 static ALL: Mutex<Vec<(String, Arc<Sums>)>> = Mutex::new(Vec::new());
 
-struct Watch {
+struct IterationWatch {
     limit: Duration,
     report: Reporter,
     sums: Arc<Sums>,
@@ -85,7 +85,7 @@ type Endings = Vec<fn()>;
 
 thread_local! {
     static ON: Cell<bool> = const { Cell::new(false) };
-    static WATCH: RefCell<Option<Watch>> = const { RefCell::new(None) };
+    static WATCH: RefCell<Option<IterationWatch>> = const { RefCell::new(None) };
     /// Work for the end of the iteration; `None` on threads without a worker's event loop.
     static ENDINGS: RefCell<Option<Endings>> = const { RefCell::new(None) };
     /// Runs of tasks in this iteration.
@@ -121,7 +121,7 @@ pub fn watch(limit: Option<(Duration, Reporter)>) {
     RUNS.set(0);
     let watch = limit.map(|(limit, report)| {
         let now = exact_now();
-        Watch {
+        IterationWatch {
             limit,
             report,
             sums: sums_of_this_thread(),
@@ -187,7 +187,7 @@ fn count_run() {
     }
 }
 
-fn with(work: impl FnOnce(&mut Watch)) {
+fn with(work: impl FnOnce(&mut IterationWatch)) {
     if !ON.get() {
         return;
     }
@@ -213,7 +213,7 @@ fn sums_of_this_thread() -> Arc<Sums> {
     sums
 }
 
-impl Watch {
+impl IterationWatch {
     fn end_piece(&mut self) {
         let now = exact_now();
         let length = now.saturating_duration_since(self.piece_began);
@@ -261,7 +261,7 @@ pin_project! {
     // and clock. A run behind `share::later` shows that the event loop has polled for events, which the runtime does
     // not report: the first such run of an iteration ends it and begins the next.
     /// A task whose runs are watched.
-    pub(crate) struct Watched<F> {
+    pub(crate) struct WatchedTask<F> {
         #[pin]
         future: F,
         // The description of its work.
@@ -271,13 +271,13 @@ pin_project! {
     }
 }
 
-impl<F> Watched<F> {
-    pub(crate) fn new(future: F) -> Watched<F> {
-        Watched { future, what: Vec::new(), waiting: None }
+impl<F> WatchedTask<F> {
+    pub(crate) fn new(future: F) -> WatchedTask<F> {
+        WatchedTask { future, what: Vec::new(), waiting: None }
     }
 }
 
-impl<F: Future> Future for Watched<F> {
+impl<F: Future> Future for WatchedTask<F> {
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {

@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::task::JoinHandle;
 
 use crate::mail::{MailError, MailSender, Mailbox, mailbox};
-use crate::turn::{self, Watched};
+use crate::turn::{self, WatchedTask};
 
 /// Closures that may wait for a worker. They are sent by reloads and signals, not by requests.
 const REMOTE_QUEUE: usize = 1024;
@@ -171,7 +171,7 @@ where
     F: Future + 'static,
     F::Output: 'static,
 {
-    Task { join: tokio::task::spawn_local(Watched::new(future)) }
+    Task { join: tokio::task::spawn_local(WatchedTask::new(future)) }
 }
 
 /// Runs a future without the runtime's forced yields: for one that yields by itself, and polls others that must not

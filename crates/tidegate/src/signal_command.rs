@@ -17,9 +17,9 @@ use crate::pidfile;
 use crate::report::Report;
 
 /// Reads files, but neither opens nor creates logs: the sender of a signal may have no permission for that.
-struct ReadOnlyResources;
+struct ConfigReader;
 
-impl Resources for ReadOnlyResources {
+impl Resources for ConfigReader {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         std::fs::read(path)
     }
@@ -35,7 +35,7 @@ pub(crate) fn run(origin: &Origin, command: SignalCommand, report: &Report) -> E
     let mut parsed = configuration::read(origin);
     let survivors = Survivors::default();
     let inputs = PlanInputs {
-        resources: &ReadOnlyResources,
+        resources: &ConfigReader,
         survivors: &survivors,
         generation: 1,
         for_use: false,

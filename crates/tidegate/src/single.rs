@@ -21,17 +21,17 @@ use crate::pidfile::PidFile;
 use crate::report::log_diagnostic;
 use crate::resources::{MasterResources, WorkerResources};
 use crate::start_error::StartError;
-use crate::worker::{Server, threads};
+use crate::worker::{WorkerServer, threads};
 use crate::{events, panics};
 
-enum Event {
+enum ProcessEvent {
     Signal(ProcessSignal),
     ThreadEnded(usize),
 }
 
-impl From<ProcessSignal> for Event {
-    fn from(signal: ProcessSignal) -> Event {
-        Event::Signal(signal)
+impl From<ProcessSignal> for ProcessEvent {
+    fn from(signal: ProcessSignal) -> ProcessEvent {
+        ProcessEvent::Signal(signal)
     }
 }
 
@@ -49,7 +49,7 @@ struct Single {
     origin: Origin,
     logs: LogFiles,
     survivors: Survivors,
-    server: Server,
+    server: WorkerServer,
     listening: Vec<Listening>,
     ending: bool,
     /// When requests of older generations are ended (`worker_shutdown_timeout`).
@@ -81,9 +81,9 @@ pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, StartEr
     plan.main
         .error_log
         .say(Level::Notice, format_args!("using the \"{EVENT_METHOD}\" event method"));
-    let ended = Arc::new(move |number| drop(sender.send(Event::ThreadEnded(number))));
+    let ended = Arc::new(move |number| drop(sender.send(ProcessEvent::ThreadEnded(number))));
     let listening = first.listening;
-    let server = Server::start(plan, &listening, ended).map_err(StartError::System)?;
+    let server = WorkerServer::start(plan, &listening, ended).map_err(StartError::System)?;
     let mut single =
         Single { origin, logs, survivors, server, listening, ending: false, abort_at: None };
     single.run_events(&events);
@@ -96,7 +96,7 @@ pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, StartEr
 impl Single {
     /// Handles events until the last thread has ended, after it was asked to. See [`Single`] for the effect of each
     /// event.
-    fn run_events(&mut self, events: &Receiver<Event>) {
+    fn run_events(&mut self, events: &Receiver<ProcessEvent>) {
         loop {
             let event = match self.abort_at {
                 Some(at) => events.recv_timeout(at.saturating_duration_since(exact_now())),
@@ -112,25 +112,25 @@ impl Single {
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             match event {
-                Event::Signal(ProcessSignal::Quit) => {
+                ProcessEvent::Signal(ProcessSignal::Quit) => {
                     self.say(Level::Notice, "gracefully shutting down");
                     self.ending = true;
                     self.server.finish();
                 }
-                Event::Signal(ProcessSignal::Terminate | ProcessSignal::Interrupt) => {
+                ProcessEvent::Signal(ProcessSignal::Terminate | ProcessSignal::Interrupt) => {
                     self.ending = true;
                     self.server.stop();
                 }
-                Event::Signal(ProcessSignal::Hangup) if !self.ending => self.reload(),
-                Event::Signal(ProcessSignal::User1) => {
+                ProcessEvent::Signal(ProcessSignal::Hangup) if !self.ending => self.reload(),
+                ProcessEvent::Signal(ProcessSignal::User1) => {
                     self.say(Level::Notice, "reopening logs");
                     flush_logs();
                     for (path, error) in self.logs.reopen(open_append) {
                         self.say(Level::Emerg, &crate::report::open_failed(&path, &error));
                     }
                 }
-                Event::Signal(_) => {}
-                Event::ThreadEnded(number) => {
+                ProcessEvent::Signal(_) => {}
+                ProcessEvent::ThreadEnded(number) => {
                     if self.server.thread_ended(number, &self.listening) && self.ending {
                         return;
                     }

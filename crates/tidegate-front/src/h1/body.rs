@@ -21,7 +21,8 @@ const READ_BYTES: usize = 16 * 1024;
 /// Largest trailer section, bytes.
 const TRAILER_BYTES_MAX: usize = 8 * 1024;
 
-enum Framing {
+/// What is still to be received of a body: bytes, or chunks.
+enum RemainingBody {
     Length(u64),
     Chunked(Box<ChunkedDecoder>),
 }
@@ -31,7 +32,7 @@ pub(super) struct H1Body {
     link: Rc<Link>,
     /// Counts the bytes.
     client: Rc<ClientStream>,
-    framing: Framing,
+    remaining: RemainingBody,
     /// `100 Continue` has still to be sent.
     expect_continue: bool,
     timeout: Duration,
@@ -47,7 +48,7 @@ impl H1Body {
         expect: bool,
         timeout: Duration,
     ) -> H1Body {
-        H1Body::new(link, client, Framing::Length(length), expect, timeout)
+        H1Body::new(link, client, RemainingBody::Length(length), expect, timeout)
     }
 
     pub(super) fn chunked(
@@ -57,32 +58,32 @@ impl H1Body {
         timeout: Duration,
     ) -> H1Body {
         let decoder = Box::new(ChunkedDecoder::new(TRAILER_BYTES_MAX));
-        H1Body::new(link, client, Framing::Chunked(decoder), expect, timeout)
+        H1Body::new(link, client, RemainingBody::Chunked(decoder), expect, timeout)
     }
 
     fn new(
         link: Rc<Link>,
         client: Rc<ClientStream>,
-        framing: Framing,
+        remaining: RemainingBody,
         expect_continue: bool,
         timeout: Duration,
     ) -> H1Body {
         let deadline = Deadline::new();
-        H1Body { link, client, framing, expect_continue, timeout, deadline, trailers: None }
+        H1Body { link, client, remaining, expect_continue, timeout, deadline, trailers: None }
     }
 
     /// Takes the bytes of the body that have arrived; `None` when more must be received first.
     fn take(&mut self) -> Result<Option<Option<Bytes>>, RequestBodyError> {
         let mut input = self.link.received.borrow_mut();
-        match &mut self.framing {
-            Framing::Length(0) => Ok(Some(None)),
-            Framing::Length(_) if input.is_empty() => Ok(None),
-            Framing::Length(left) => {
+        match &mut self.remaining {
+            RemainingBody::Length(0) => Ok(Some(None)),
+            RemainingBody::Length(_) if input.is_empty() => Ok(None),
+            RemainingBody::Length(left) => {
                 let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
                 *left -= count as u64;
                 Ok(Some(Some(take_front(&mut input, count))))
             }
-            Framing::Chunked(decoder) => {
+            RemainingBody::Chunked(decoder) => {
                 let count = decoder
                     .gather(&mut input)
                     .map_err(|_| RequestBodyError::Malformed("client sent invalid chunked body"))?;

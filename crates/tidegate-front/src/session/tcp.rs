@@ -37,7 +37,7 @@ pub(crate) fn enter(front: &Rc<Front>, connection: AcceptedConnection, address: 
     let stream = io.stream().clone();
     let tls = tls && io.plain().is_some();
     let traffic = Rc::<Traffic>::default();
-    let client = Rc::new(ClientStream { io, traffic: traffic.clone() });
+    let client = Rc::new(TcpClientStream { io, traffic: traffic.clone() });
     let mut session = Session::new(SessionClient::Stream(client.clone()), address.text());
     session.traffic = traffic;
     session.input = input;
@@ -113,7 +113,7 @@ async fn read_header(x: &mut Exchange, stream: &Stream) -> bool {
 struct Tcp {
     stream: Rc<Stream>,
     /// `None` once it is passed on.
-    client: Option<Rc<ClientStream>>,
+    client: Option<Rc<TcpClientStream>>,
     listener_ref: ListenerRef,
     tls: bool,
     proxy_protocol: bool,
@@ -155,7 +155,7 @@ impl Transport for Tcp {
             if let Some(session) = x.modules.extensions.of_mut::<Session>() {
                 session.traffic.received.set(0);
                 let traffic = session.traffic.clone();
-                let client = Rc::new(ClientStream { io, traffic });
+                let client = Rc::new(TcpClientStream { io, traffic });
                 session.client = SessionClient::Stream(client.clone());
                 self.client = Some(client);
             }
@@ -222,12 +222,12 @@ fn listener(plan: &Plan, to: &Address) -> Option<Address> {
 }
 
 /// The client's bytes, counted.
-struct ClientStream {
+struct TcpClientStream {
     io: Io,
     traffic: Rc<Traffic>,
 }
 
-impl ByteStream for ClientStream {
+impl ByteStream for TcpClientStream {
     fn poll_read(
         &self,
         context: &mut Context<'_>,

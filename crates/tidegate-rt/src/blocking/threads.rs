@@ -17,7 +17,7 @@ const NICE: i32 = 5;
 /// Named threads with one bounded queue: the `thread_pool` directive.
 pub struct ThreadPool {
     name: String,
-    shared: Arc<Shared>,
+    shared: Arc<PoolShared>,
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
 }
 
@@ -48,7 +48,7 @@ pub struct Figures {
     pub ran_max: Duration,
 }
 
-struct Shared {
+struct PoolShared {
     state: Mutex<State>,
     /// Notified when the queue is empty and no job runs.
     quiet: Condvar,
@@ -77,7 +77,7 @@ impl ThreadPool {
     pub fn new(name: &str, threads: usize, max_queue: usize) -> io::Result<ThreadPool> {
         let threads = threads.max(1);
         let figures = Figures { threads, max_queue, ..Figures::default() };
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(PoolShared {
             state: Mutex::new(State { figures, ..State::default() }),
             quiet: Condvar::new(),
         });
@@ -196,7 +196,7 @@ impl State {
     }
 }
 
-impl Shared {
+impl PoolShared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,7 +13,7 @@ const STREAM: Contexts = Contexts::STREAM_AND_SERVER.union(Contexts::STREAM_UPST
 
 /// The origin of a directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum DirectiveOrigin {
     /// This module of nginx has it.
     Nginx(&'static str),
     /// nginx Plus has it.
@@ -27,7 +27,7 @@ pub(super) struct Entry {
     /// Tidegate's name of the module.
     pub(super) module: &'static str,
     pub(super) row: Row,
-    pub(super) origin: Origin,
+    pub(super) origin: DirectiveOrigin,
     pub(super) notes: &'static Notes,
 }
 
@@ -58,9 +58,9 @@ impl Entry {
     /// Returns the nginx module of the directive, or its other origin.
     pub(super) fn provenance(&self) -> &'static str {
         match self.origin {
-            Origin::Nginx(module) => module,
-            Origin::Plus => "nginx Plus",
-            Origin::Own => "Tidegate's own",
+            DirectiveOrigin::Nginx(module) => module,
+            DirectiveOrigin::Plus => "nginx Plus",
+            DirectiveOrigin::Own => "Tidegate's own",
         }
     }
 }
@@ -76,11 +76,11 @@ pub(super) fn all() -> Vec<Entry> {
     entries
 }
 
-fn origin(name: &str, contexts: Contexts) -> Origin {
+fn origin(name: &str, contexts: Contexts) -> DirectiveOrigin {
     let same = |known: &&KnownDirective| known.name == name && known.contexts.intersects(contexts);
     match known_directives().find(same) {
-        Some(known) => Origin::Nginx(known.module),
-        None if PLUS.lines().any(|plus| plus == name) => Origin::Plus,
-        None => Origin::Own,
+        Some(known) => DirectiveOrigin::Nginx(known.module),
+        None if PLUS.lines().any(|plus| plus == name) => DirectiveOrigin::Plus,
+        None => DirectiveOrigin::Own,
     }
 }

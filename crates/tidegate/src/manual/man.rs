@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::entry::{Entry, Origin};
+use super::entry::{DirectiveOrigin, Entry};
 use super::variables::VariableEntry;
 use crate::version;
 
@@ -55,8 +55,8 @@ fn configuration(entries: &[Entry], variables: &[VariableEntry]) -> String {
         let row = &entry.row;
         let _ = writeln!(text, ".TP\n.B {}\n{}", plain(row.name), plain(row.doc));
         let of = match entry.origin {
-            Origin::Nginx(_) => "",
-            Origin::Plus | Origin::Own => entry.provenance(),
+            DirectiveOrigin::Nginx(_) => "",
+            DirectiveOrigin::Plus | DirectiveOrigin::Own => entry.provenance(),
         };
         let default = entry.default();
         let contexts = row.contexts.describe();

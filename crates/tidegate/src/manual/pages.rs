@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::entry::{Entry, Origin};
+use super::entry::{DirectiveOrigin, Entry};
 use super::man;
 use super::variables::VariableEntry;
 use crate::version;
@@ -37,10 +37,10 @@ fn index(entries: &[Entry]) -> String {
          prints the same. Variables have a [page](variables.md) of their own.\n\n\
          {} directives are nginx's (version {}), {} are nginx Plus', {} are Tidegate's own.\n\n\
          | directive | contexts | default | from |\n|---|---|---|---|\n",
-        count(|entry| matches!(entry.origin, Origin::Nginx(_))),
+        count(|entry| matches!(entry.origin, DirectiveOrigin::Nginx(_))),
         version::NGINX,
-        count(|entry| entry.origin == Origin::Plus),
-        count(|entry| entry.origin == Origin::Own),
+        count(|entry| entry.origin == DirectiveOrigin::Plus),
+        count(|entry| entry.origin == DirectiveOrigin::Own),
     );
     for entry in entries {
         let (name, module) = (entry.name(), entry.module);

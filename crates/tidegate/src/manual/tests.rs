@@ -3,7 +3,7 @@
 use tidegate_conf::{Args, Contexts, FsLoader, Parser, Row};
 use tidegate_plan::ErasedModule;
 
-use super::entry::{Origin, all};
+use super::entry::{DirectiveOrigin, all};
 use super::{pages, text, variables};
 
 #[test]
@@ -71,7 +71,7 @@ fn each_name_of_the_index_has_its_page() {
         assert!(pages.contains(&format!("=== {}.md\n", entry.module)), "{}", entry.module);
         assert!(pages.contains(&format!("\n## `{}`\n", entry.name())), "{}", entry.name());
     }
-    assert!(entries.iter().any(|entry| entry.origin == Origin::Plus));
+    assert!(entries.iter().any(|entry| entry.origin == DirectiveOrigin::Plus));
 }
 
 /// Written defaults that are no values: they describe what happens without the directive.

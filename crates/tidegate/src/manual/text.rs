@@ -5,7 +5,7 @@ use std::{error, fmt};
 
 use tidegate_conf::closest;
 
-use super::entry::{Entry, Origin};
+use super::entry::{DirectiveOrigin, Entry};
 use super::variables::VariableEntry;
 
 /// No module has the requested name; the message may suggest a similar one.
@@ -94,8 +94,8 @@ fn entry(entry: &Entry) -> String {
     line("takes", &format!("{}{}", row.arity.describe(), entry.ending()));
     line("default", entry.default());
     let of = match entry.origin {
-        Origin::Nginx(_) => format!("nginx ({})", entry.provenance()),
-        Origin::Plus | Origin::Own => entry.provenance().to_owned(),
+        DirectiveOrigin::Nginx(_) => format!("nginx ({})", entry.provenance()),
+        DirectiveOrigin::Plus | DirectiveOrigin::Own => entry.provenance().to_owned(),
     };
     line("from", &of);
     if let Some(example) = entry.notes.example {

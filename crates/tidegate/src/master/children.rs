@@ -18,7 +18,7 @@ use tidegate_os::socket::socketpair;
 use tidegate_os::title;
 use tidegate_rt::clock::exact_now;
 
-use super::{Event, EventSender, environment};
+use super::{EventSender, MasterEvent, environment};
 use crate::handover::{Handover, ToMaster, ToWorker};
 use crate::start::WORKER_ARGUMENT;
 use crate::worker::process::SOCKET;
@@ -176,7 +176,7 @@ impl Children {
         let events = self.events.clone();
         std::thread::Builder::new().name(format!("worker {pid}")).spawn(move || {
             while let Ok(Some(message)) = ToMaster::receive(&*socket) {
-                if events.send(Event::FromWorker(pid, message)).is_err() {
+                if events.send(MasterEvent::FromWorker(pid, message)).is_err() {
                     return;
                 }
             }

@@ -28,15 +28,15 @@ use children::Children;
 use upgrade::Upgrade;
 
 /// An event of a master.
-pub(crate) enum Event {
+pub(crate) enum MasterEvent {
     Signal(ProcessSignal),
     /// A message of a worker, with its process id.
     FromWorker(u32, ToMaster),
 }
 
-impl From<ProcessSignal> for Event {
-    fn from(signal: ProcessSignal) -> Event {
-        Event::Signal(signal)
+impl From<ProcessSignal> for MasterEvent {
+    fn from(signal: ProcessSignal) -> MasterEvent {
+        MasterEvent::Signal(signal)
     }
 }
 
@@ -146,15 +146,15 @@ impl Master {
         self.log().say(level, format_args!("{message}"));
     }
 
-    fn run_events(&mut self, events: &Receiver<Event>) {
+    fn run_events(&mut self, events: &Receiver<MasterEvent>) {
         while self.ending == Ending::No || self.children.has_workers() {
             let event = match self.next_moment() {
                 Some(at) => events.recv_timeout(at.saturating_duration_since(exact_now())),
                 None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match event {
-                Ok(Event::Signal(signal)) => self.signal(signal),
-                Ok(Event::FromWorker(pid, message)) => self.receive(pid, message),
+                Ok(MasterEvent::Signal(signal)) => self.signal(signal),
+                Ok(MasterEvent::FromWorker(pid, message)) => self.receive(pid, message),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
             }
@@ -267,4 +267,4 @@ impl Master {
 }
 
 /// The sending end for threads that receive workers' messages.
-pub(crate) type EventSender = Sender<Event>;
+pub(crate) type EventSender = Sender<MasterEvent>;

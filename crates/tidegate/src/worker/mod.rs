@@ -20,7 +20,7 @@ use housekeeping::Housekeeping;
 pub(crate) use threads::{EndCallback, Threads};
 
 /// The serving part of this process.
-pub(crate) struct Server {
+pub(crate) struct WorkerServer {
     threads: Threads,
     housekeeping: Housekeeping,
     plan: Arc<Plan>,
@@ -39,7 +39,7 @@ enum JobsUntil {
     Done,
 }
 
-impl Server {
+impl WorkerServer {
     /// Starts threads for a plan.
     ///
     /// # Errors
@@ -48,13 +48,13 @@ impl Server {
         plan: Arc<Plan>,
         listening: &[Listening],
         ended: EndCallback,
-    ) -> io::Result<Server> {
+    ) -> io::Result<WorkerServer> {
         apply_pools(&plan)?;
         let housekeeping = Housekeeping::start()?;
         let mut threads = Threads::new(ended);
         threads.apply(&plan, listening)?;
         housekeeping.set_plan(plan.clone());
-        Ok(Server { threads, housekeeping, plan, jobs_until: JobsUntil::Now })
+        Ok(WorkerServer { threads, housekeeping, plan, jobs_until: JobsUntil::Now })
     }
 
     /// Changes to another plan; requests in progress keep theirs.

@@ -18,7 +18,7 @@ use tidegate_plan::Survivors;
 use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
 
-use super::Server;
+use super::WorkerServer;
 use crate::configuration::{self, PlanInputs};
 use crate::events;
 use crate::handover::{Handover, ToMaster, ToWorker};
@@ -34,16 +34,16 @@ pub(crate) const SOCKET: i32 = 3;
 /// Interval of the check whether requests of older generations have ended, while there are any.
 const CHECK_PAUSE: Duration = Duration::from_millis(50);
 
-enum Event {
+enum WorkerEvent {
     Signal(ProcessSignal),
     Message(Box<ToWorker>),
     MasterGone,
     ThreadEnded(usize),
 }
 
-impl From<ProcessSignal> for Event {
-    fn from(signal: ProcessSignal) -> Event {
-        Event::Signal(signal)
+impl From<ProcessSignal> for WorkerEvent {
+    fn from(signal: ProcessSignal) -> WorkerEvent {
+        WorkerEvent::Signal(signal)
     }
 }
 
@@ -89,7 +89,7 @@ struct Worker {
     socket: Arc<OwnedFd>,
     logs: LogFiles,
     survivors: Survivors,
-    server: Server,
+    server: WorkerServer,
     listening: Vec<Listening>,
     /// Generations before the current one whose requests or sessions have not all ended.
     older: Vec<(u64, Vec<Weak<Plan>>)>,
@@ -102,7 +102,7 @@ impl Worker {
     fn start(
         handover: Handover,
         socket: Arc<OwnedFd>,
-    ) -> Result<(Worker, Receiver<Event>), StartError> {
+    ) -> Result<(Worker, Receiver<WorkerEvent>), StartError> {
         let failures = take_rights(&handover.rights)?;
         let (logs, survivors) = (LogFiles::default(), Survivors::default());
         let generation = handover.generation;
@@ -114,8 +114,8 @@ impl Worker {
         let (sender, events) = events::queue();
         events::watch_signals(sender.clone()).map_err(StartError::System)?;
         listen_to_master(socket.clone(), sender.clone()).map_err(StartError::System)?;
-        let ended = Arc::new(move |number| drop(sender.send(Event::ThreadEnded(number))));
-        let server = Server::start(plan, &listening, ended).map_err(StartError::System)?;
+        let ended = Arc::new(move |number| drop(sender.send(WorkerEvent::ThreadEnded(number))));
+        let server = WorkerServer::start(plan, &listening, ended).map_err(StartError::System)?;
         let _ = ToMaster::Ready(generation).send(&*socket);
         let worker = Worker {
             socket,
@@ -130,14 +130,14 @@ impl Worker {
         Ok((worker, events))
     }
 
-    fn run(mut self, events: &Receiver<Event>) -> ExitCode {
+    fn run(mut self, events: &Receiver<WorkerEvent>) -> ExitCode {
         loop {
             let event = match self.pause() {
                 Some(pause) => events.recv_timeout(pause),
                 None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match event {
-                Ok(Event::ThreadEnded(number)) => {
+                Ok(WorkerEvent::ThreadEnded(number)) => {
                     if self.server.thread_ended(number, &self.listening) && self.finishing {
                         break;
                     }
@@ -155,18 +155,18 @@ impl Worker {
         ExitCode::SUCCESS
     }
 
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: WorkerEvent) {
         match event {
-            Event::Signal(ProcessSignal::Quit) => self.finish(),
-            Event::Signal(ProcessSignal::Terminate | ProcessSignal::Interrupt)
-            | Event::MasterGone => self.stop(),
-            Event::Signal(ProcessSignal::User1) => {
+            WorkerEvent::Signal(ProcessSignal::Quit) => self.finish(),
+            WorkerEvent::Signal(ProcessSignal::Terminate | ProcessSignal::Interrupt)
+            | WorkerEvent::MasterGone => self.stop(),
+            WorkerEvent::Signal(ProcessSignal::User1) => {
                 self.say("reopening logs");
                 flush_logs();
                 self.logs.reopen(open_append);
             }
-            Event::Signal(_) | Event::ThreadEnded(_) => {}
-            Event::Message(message) => match *message {
+            WorkerEvent::Signal(_) | WorkerEvent::ThreadEnded(_) => {}
+            WorkerEvent::Message(message) => match *message {
                 ToWorker::Serve(handover) if !self.finishing => self.reload(*handover),
                 ToWorker::Serve(_) => {}
                 ToWorker::Reopen(files) => {
@@ -319,14 +319,14 @@ fn take_rights(rights: &Rights) -> Result<Vec<StartError>, StartError> {
 }
 
 /// Starts the thread that receives the master's messages.
-fn listen_to_master(socket: Arc<OwnedFd>, events: Sender<Event>) -> io::Result<()> {
+fn listen_to_master(socket: Arc<OwnedFd>, events: Sender<WorkerEvent>) -> io::Result<()> {
     std::thread::Builder::new().name("master".to_owned()).spawn(move || {
         while let Ok(Some(message)) = ToWorker::receive(&*socket) {
-            if events.send(Event::Message(Box::new(message))).is_err() {
+            if events.send(WorkerEvent::Message(Box::new(message))).is_err() {
                 return;
             }
         }
-        let _ = events.send(Event::MasterGone);
+        let _ = events.send(WorkerEvent::MasterGone);
     })?;
     Ok(())
 }
