@@ -1,20 +1,19 @@
-//! What passes requests and sessions on to others: the modules proxy, FastCGI, SCGI, uwsgi and memcached, the cache in
-//! front of them, their groups of servers, and `stream`'s proxy.
+//! The gateways, which pass requests and sessions on to other servers: the modules proxy, FastCGI, SCGI, uwsgi and
+//! memcached, the cache in front of them, their groups of servers, and `stream`'s proxy.
 //!
-//! Other crates see modules of nginx, to be put on the list of modules, and three functions. How a request is passed on
-//! and how the cache decides is a matter of this crate:
+//! Other crates see modules of nginx, for the list of modules, and three functions. Passing and caching are internal:
 //!
-//! | room | what |
+//! | module | contents |
 //! |---|---|
-//! | `common` | what all gateways have in common: directives, settings, the way from a request to a response, variables |
-//! | `proxy`, `fastcgi`, `scgi`, `uwsgi`, `memcached` | what is particular to one protocol |
-//! | `cache` | the cache's rules and directives, over `tidegate-cache`, which stores |
+//! | `common` | the common part of all gateways: directives, settings, the steps from a request to a response, variables |
+//! | `proxy`, `fastcgi`, `scgi`, `uwsgi`, `memcached` | the part of one protocol |
+//! | `cache` | the cache's rules and directives; `tidegate-cache` stores |
 //! | `slice` | responses made of several parts of an object |
-//! | `upstream`, `health_check`, `api` | groups of servers: their directives, their checks, their changes while they work |
+//! | `upstream`, `health_check`, `api` | groups of servers: their directives, health checks, changes at run time |
 //! | `stream` | the same for sessions of TCP and UDP |
 //!
-//! Time is read once for an event, by what waited for it or is called first: a handler, a task, a variable, a drop. What
-//! those call gets it as `now`: rules and decisions read no clock.
+//! The clock is read once for an event, by the task that waited for it or by the first function called: a handler, a
+//! task, a variable, a drop. The functions below get the time as `now`: rules and decisions read no clock.
 #![forbid(unsafe_code)]
 
 mod api;

@@ -1,4 +1,4 @@
-//! The bench of the engine with the modules of this crate.
+//! The test bench of the engine with the modules of this crate.
 
 use tidegate_plan::http_core::HttpCore;
 use tidegate_plan::main_core::MainCore;

@@ -44,8 +44,8 @@ use server::ServerConf;
 use sticky::StickyConf;
 
 /// `ngx_http_upstream_module` with its keepalive, zone and balancing companions, and the same of `stream`: the blocks
-/// `upstream`, and the variables `$upstream_*`. It makes the groups before a gateway looks for them, so it stands in
-/// front of them on the list of modules.
+/// `upstream`, and the variables `$upstream_*`. It makes the groups before a gateway looks for them, so it precedes
+/// the gateways on the list of modules.
 pub struct Upstream;
 
 /// One `upstream` block as written.
@@ -57,7 +57,7 @@ pub struct Conf {
     pub keepalive_time: Option<Duration>,
     pub keepalive_timeout: Option<Duration>,
     pub method: Option<Method>,
-    /// Of `hash`.
+    /// The key of `hash`.
     pub key: Option<Word>,
     pub zone: Option<String>,
     zone_size: Option<ZoneSize>,
@@ -66,28 +66,28 @@ pub struct Conf {
     pub state: Option<Word>,
     pub resolver: Option<Vec<String>>,
     pub resolver_timeout: Option<Duration>,
-    /// Of the `http` block: names that are not known now are asked for later.
+    /// Set in the `http` block: names that cannot be resolved now are retried later.
     pub retries_names: Option<bool>,
     pub warnings: Vec<Diagnostic>,
 }
 
-/// The size of a `zone`, which one of the groups that share it has to tell.
+/// The size of a `zone`, which one of the groups that share it has to set.
 #[derive(Clone, Copy)]
 struct ZoneSize {
     bytes: Option<u64>,
     span: Span,
 }
 
-/// All groups by name, those of `upstream` blocks and those that a `proxy_pass` implies.
+/// All groups by name: those of `upstream` blocks and those that a `proxy_pass` implies.
 #[derive(Clone, Default)]
 pub struct Groups(Arc<RwLock<Known>>);
 
 #[derive(Default)]
 struct Known {
     named: HashMap<String, Entry>,
-    /// By scheme, plain and TLS: they differ in the port where none is written.
+    /// By scheme, plain and TLS: they differ in the default port.
     implied: [HashMap<String, Arc<Group>>; 2],
-    /// Where names go that are not known yet, if they may.
+    /// The queue of unresolved names, if they are allowed.
     pending: Option<Pending>,
 }
 
@@ -102,7 +102,7 @@ struct Entry {
 }
 
 impl Groups {
-    /// The group of this name, or the one implied by a directive with the same scheme.
+    /// Returns the group of this name, or the one implied by a directive with the same scheme.
     pub fn find(&self, name: &str, tls: bool) -> Option<Arc<Group>> {
         let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
         match groups.named.get(name) {
@@ -111,7 +111,7 @@ impl Groups {
         }
     }
 
-    /// What the choice in the group of this name depends on.
+    /// Returns the inputs of the choice in the group of this name.
     pub fn key(&self, name: &str) -> Option<GroupKey> {
         let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
         groups.named.get(name).and_then(|entry| entry.key.clone())
@@ -123,12 +123,12 @@ impl Groups {
         groups.implied[usize::from(tls)].entry(name.to_owned()).or_insert(group);
     }
 
-    /// Where names go that are not known yet; `None`: they are mistakes.
+    /// Returns the queue of unresolved names; `None`: they are errors.
     pub fn pending(&self) -> Option<Pending> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).pending.clone()
     }
 
-    /// The groups of `upstream` blocks that can be seen and changed by commands, by name.
+    /// Returns the groups of `upstream` blocks that commands can read and change, by name.
     pub fn changing(&self) -> BTreeMap<String, (Arc<Group>, String)> {
         let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
         let zoned = groups.named.iter().filter_map(|(name, entry)| {
@@ -137,13 +137,13 @@ impl Groups {
         zoned.collect()
     }
 
-    /// Where the servers of the group of this name are kept over restarts.
+    /// Returns the state file of the group of this name.
     pub fn saved(&self, name: &str) -> Option<Arc<Saved>> {
         let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
         groups.named.get(name)?.saved.clone()
     }
 
-    /// Whether there is an `upstream` of this name.
+    /// Returns whether there is an `upstream` of this name.
     pub fn is_named(&self, name: &str) -> bool {
         self.0.read().unwrap_or_else(PoisonError::into_inner).named.contains_key(name)
     }
@@ -202,23 +202,23 @@ impl Module for Upstream {
     }
 }
 
-/// Groups of `http` and of `stream` may have the same name.
+/// Returns the key of the groups: groups of `http` and of `stream` may have the same name.
 fn survivor(plan: &PlanBuilder<'_>) -> &'static str {
     if plan.in_stream() { "stream upstreams" } else { "upstreams" }
 }
 
-/// The groups of the last configuration by name: the next ones begin where they are.
+/// The groups of the last configuration by name: the next ones inherit their state.
 #[derive(Default)]
 struct Latest(Mutex<HashMap<String, Arc<Group>>>);
 
-/// Makes a block's group. One that the configuration before had as well leaves it its state.
+/// Makes a block's group. It inherits the state of the group of that name in the configuration before.
 ///
-/// The order counts: the servers (of the file of `state`, if it is written), their addresses, the name servers, the
-/// group, its state from before, and only then what changes it while it works (names looked up again or for the first
-/// time). From the moment that it is the latest of its name the next configuration inherits from it.
+/// The order matters: the servers (from the file of `state`, if it exists), their addresses, the name servers, the
+/// group, its state from before, and only then the tasks that change it (names resolved again or for the first time).
+/// Once it is the latest of its name, the next configuration inherits from it.
 ///
 /// # Errors
-/// No server, or backups only; an address that is none or is not known; `resolve` without a zone or name servers.
+/// No server, or backups only; an invalid or unknown address; `resolve` without a zone or name servers.
 fn entry(
     outline: &Outline,
     http: &Outline,
@@ -292,7 +292,7 @@ fn entry(
 /// A file and the servers in it.
 type FromFile = (Arc<Saved>, Vec<ServerConf>);
 
-/// The servers that are kept in a file, in place of those of the configuration.
+/// Returns the servers that are kept in a file, in place of those of the configuration.
 fn saved(conf: &Conf, plan: &PlanBuilder<'_>) -> Result<Option<FromFile>, Diagnostic> {
     let Some(word) = &conf.state else { return Ok(None) };
     let error = |what: &str| Diagnostic::emerg(what).at(word.span);
@@ -303,7 +303,7 @@ fn saved(conf: &Conf, plan: &PlanBuilder<'_>) -> Result<Option<FromFile>, Diagno
         return Err(error("\"state\" requires the \"zone\" directive"));
     }
     let path = plan.path(&word.display());
-    // A directory that is there stays whose it is: it may be the configuration's.
+    // An existing directory keeps its owner: it may be the configuration's.
     if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
         plan.environment.resources.directory(directory);
     }
@@ -312,7 +312,7 @@ fn saved(conf: &Conf, plan: &PlanBuilder<'_>) -> Result<Option<FromFile>, Diagno
     Ok(Some((Arc::new(saved), servers)))
 }
 
-/// The name servers of a group: its own, or those of the `http` block.
+/// Returns the name servers of a group: its own, or those of the `http` block.
 fn resolver(
     conf: &Conf,
     servers: &[ServerConf],
@@ -347,7 +347,7 @@ fn resolver(
 
 const RESOLVER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Names are looked up as long as the plan is in use.
+/// Starts resolving names, as long as the plan is in use.
 fn look_up(group: &Arc<Group>, resolver: Resolver, plan: &mut PlanBuilder<'_>) {
     let (group, log) = (group.clone(), plan.main.error_log.clone());
     plan.shared::<BackgroundTasks>().add(Arc::new(NamesTask { group, resolver, log }));

@@ -1,4 +1,4 @@
-//! Commands: a group's servers come, go and change.
+//! Commands: a group's servers are added, removed and changed.
 
 use serde_json::{Map, Value};
 use tidegate_upstream::peers::ServerName;
@@ -9,15 +9,15 @@ use super::error::ApiError;
 use super::view::{self, Now};
 use crate::upstream::server::{PORT, set_option};
 
-/// Parameters of a server as a command gives them.
+/// Parameters of a server in a command.
 struct Wanted {
     server: Option<String>,
     service: Option<String>,
-    /// Name and value as in the configuration; `None` takes a flag away.
+    /// Name and value as in the configuration; `None` removes a flag.
     options: Vec<(&'static str, Option<String>)>,
 }
 
-/// Adds a server: its number and what it is.
+/// Adds a server; returns its id and its view.
 pub(super) fn add(group: &Group, body: &[u8], now: Now) -> Result<(u32, Value), ApiError> {
     let wanted = parse(body)?;
     let Some(server) = &wanted.server else {
@@ -51,7 +51,7 @@ pub(super) fn patch(group: &Group, number: u32, body: &[u8], now: Now) -> Result
         let text = "parameter \"backup\" cannot be changed";
         return Err(ApiError::new(400, "UpstreamConfFormatError", text));
     }
-    // Tried on a copy: either all of it holds or nothing.
+    // Tried on a copy first: either all parameters are valid or none is applied.
     wanted.apply(&mut ServerOptions::default())?;
     let changed = group.change(number, now.monotonic, |options| {
         let _ = wanted.apply(options);
@@ -177,7 +177,7 @@ fn take(
         return Ok(());
     }
     match name {
-        // What an answer tells may be sent back.
+        // The fields of a response may be sent back.
         "id" | "parent" | "host" => {}
         "server" => wanted.server = Some(text().ok_or_else(|| bad_value(name))?),
         "service" => wanted.service = Some(text().ok_or_else(|| bad_value(name))?),

@@ -1,18 +1,18 @@
-//! What is wrong with a command, in the form of the commercial edition.
+//! Errors of a command, in the form of the commercial edition.
 
 use serde_json::{Value, json};
 
-/// An answer other than success.
+/// A response other than success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ApiError {
     pub status: u16,
-    /// For programs.
+    /// Code for programs.
     code: &'static str,
-    /// For people.
+    /// Text for people.
     text: String,
 }
 
-/// Where the commands are described.
+/// The documentation of the commands.
 const MANUAL: &str = "https://nginx.org/en/docs/http/ngx_http_api_module.html";
 
 impl ApiError {

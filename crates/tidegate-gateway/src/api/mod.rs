@@ -1,5 +1,5 @@
-//! `api`: groups of servers seen and changed while they work, by HTTP and JSON, at the paths of nginx's
-//! commercial edition.
+//! `api`: groups of servers read and changed at run time, by HTTP and JSON, at the paths of nginx's commercial
+//! edition.
 //!
 //! ```nginx
 //! location /api { api write=on; allow 127.0.0.1; deny all; }
@@ -29,8 +29,8 @@ use super::upstream::Groups;
 use error::ApiError;
 use view::Now;
 
-/// `ngx_http_api_module`: the directive `api`, whose location answers requests about groups of servers in JSON and,
-/// with `write=on`, changes them while they work.
+/// `ngx_http_api_module`: the directive `api`, whose location responds with the state of groups of servers in JSON
+/// and, with `write=on`, changes them at run time.
 pub struct Api;
 
 #[derive(Default)]
@@ -39,7 +39,7 @@ pub struct Conf {
     write: Option<bool>,
 }
 
-/// What the handler of a location knows.
+/// The settings of a location's handler.
 struct Settings {
     groups: Groups,
     write: bool,
@@ -47,9 +47,9 @@ struct Settings {
     prefix: usize,
 }
 
-/// Versions that are understood; they differ in what we do not have.
+/// Accepted API versions; they differ only in parts that are absent here.
 const VERSIONS: std::ops::RangeInclusive<u32> = 1..=9;
-/// Longest body of a command.
+/// Longest body of a command, in bytes.
 const BODY_BYTES_MAX: u64 = 64 * 1024;
 
 impl Module for Api {
@@ -86,12 +86,12 @@ const ROWS: &[Directive<Conf>] = &[row(
     },
 )];
 
-/// What a command ends with.
+/// The result of a command.
 pub(crate) struct Reply {
     status: u16,
-    /// `None` has no body.
+    /// The body; `None` for none.
     value: Option<Value>,
-    /// Where what was made is to be found, below the version.
+    /// Path of the created object, below the version.
     place: Option<String>,
 }
 
@@ -101,11 +101,11 @@ impl Reply {
     }
 }
 
-/// Answers a command: reads its body, carries it out, and writes the group's state before the client hears of it.
+/// Handles a command: reads its body, carries it out, and writes the group's state before the response is sent.
 ///
-/// Invariant: a command is carried out whole or not at all, between two awaits. Cancelling: dropped while the body is
-/// read it has changed nothing; dropped while the state is written it has changed the group, and the pool writes the
-/// file all the same.
+/// Invariant: a command is carried out completely or not at all, between two awaits. Cancelling: dropped while the
+/// body is read it has changed nothing; dropped while the state is written it has changed the group, and the pool
+/// writes the file all the same.
 async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
     let body = match read(x).await {
         Ok(body) => body,
@@ -152,7 +152,7 @@ async fn save(x: &mut Exchange, settings: &Settings, path: &str) {
     }
 }
 
-/// The body of a command. One that is too long for memory is too long.
+/// Reads the body of a command. One that does not fit into memory is too long.
 async fn read(x: &mut Exchange) -> Result<Vec<u8>, Step<'static>> {
     x.request.body.lower_limit(BODY_BYTES_MAX);
     read_body(x).await?;
@@ -200,7 +200,7 @@ fn route(
         _ => return Err(ApiError::new(404, "PathNotFound", "path not found")),
     };
     match rest {
-        // Fields are those of each group.
+        // `fields` selects fields of each group.
         ["http", "upstreams"] => value
             .as_object_mut()
             .into_iter()
@@ -211,18 +211,18 @@ fn route(
     Ok(Reply::of(value))
 }
 
-/// Commands about one group, by nginx's API (`/http/upstreams/NAME/…`).
+/// Handles commands about one group, by nginx's API (`/http/upstreams/NAME/…`).
 ///
 /// | method | the group | `servers` | `servers/ID` |
 /// |---|---|---|---|
-/// | GET, HEAD | its servers and figures | parameters of all | parameters of one |
+/// | GET, HEAD | its servers and statistics | parameters of all | parameters of one |
 /// | POST | | adds one: 201 with its place | |
 /// | PATCH | | | changes parameters |
-/// | DELETE | sets its figures to zero: 204 | | removes it |
+/// | DELETE | resets its statistics: 204 | | removes it |
 ///
 /// # Errors
-/// In this order: 404 for a group that there is not and 400 for one without a `zone`, 405 for a change without
-/// `write=on`, then those of the command. What is not in the table is 405, a path that there is not 404.
+/// In this order: 404 for an unknown group and 400 for one without a `zone`, 405 for a change without `write=on`,
+/// then those of the command. Methods outside the table are 405, unknown paths 404.
 fn upstream(
     x: &Exchange,
     settings: &Settings,
@@ -287,7 +287,7 @@ fn only_get(x: &Exchange) -> Result<(), ApiError> {
     }
 }
 
-/// Leaves the fields that the argument `fields` names.
+/// Keeps the fields that the argument `fields` names.
 fn choose_fields(x: &Exchange, value: &mut Value) {
     let args = String::from_utf8_lossy(&x.request.args);
     let wanted = args.split('&').find_map(|arg| arg.strip_prefix("fields="));

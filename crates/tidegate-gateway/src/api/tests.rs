@@ -1,4 +1,4 @@
-//! The API: paths, commands, mistakes.
+//! The API: paths, commands, errors.
 
 use serde_json::{Value, json};
 

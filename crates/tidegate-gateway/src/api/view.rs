@@ -1,4 +1,4 @@
-//! What there is to see, as JSON.
+//! The state of groups of servers, as JSON.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -21,7 +21,7 @@ pub(super) struct Now {
     pub(super) unix_millis: u64,
 }
 
-/// The process at `now`.
+/// Returns the process at `now`.
 pub(super) fn process(x: &Exchange, now: Now) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -47,7 +47,7 @@ pub(super) fn requests() -> Value {
     json!({ "total": figures.requests, "current": figures.writing })
 }
 
-/// All groups by name.
+/// Returns all groups by name.
 pub(super) fn upstreams(groups: &Groups, now: Now) -> Value {
     let groups = groups.changing();
     let value = |(name, (group, zone)): (String, (Arc<Group>, String))| {
@@ -56,7 +56,7 @@ pub(super) fn upstreams(groups: &Groups, now: Now) -> Value {
     Value::Object(groups.into_iter().map(value).collect())
 }
 
-/// A group with its servers.
+/// Returns a group with its servers.
 pub(super) fn upstream(group: &Group, zone: &str, now: Now) -> Value {
     let peers: Vec<Value> = group.view(now.monotonic).iter().map(|slot| peer(slot, now)).collect();
     let mut value = json!({
@@ -71,13 +71,13 @@ pub(super) fn upstream(group: &Group, zone: &str, now: Now) -> Value {
     value
 }
 
-/// The servers with their parameters.
+/// Returns the servers with their parameters.
 pub(super) fn servers(group: &Group, now: Now) -> Value {
     let members = group.members();
     group.view(now.monotonic).iter().map(|slot| configured(slot, &members)).collect()
 }
 
-/// One server with its parameters.
+/// Returns one server with its parameters.
 pub(super) fn server(group: &Group, number: u32, now: Now) -> Option<Value> {
     let members = group.members();
     let named = members.iter().find(|member| member.number == Some(number));
@@ -89,7 +89,7 @@ pub(super) fn server(group: &Group, number: u32, now: Now) -> Option<Value> {
     Some(configured(slot, &members))
 }
 
-/// A server with a name whose addresses have numbers of their own.
+/// Returns a server with a name, whose addresses have ids of their own.
 pub(super) fn parent(member: &Member, number: u32) -> Value {
     let mut value = parameters(number, &member.server, &member.options);
     if let Some(service) = member.name.as_ref().and_then(|name| name.service.as_deref()) {
@@ -135,10 +135,10 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A server with what it has done by `now`, as nginx's API shows a peer.
+/// Returns a server with its statistics at `now`, as nginx's API shows a peer.
 ///
-/// The figures are counted without locks by many threads: each is true for itself, and their sums need not agree.
-/// Fields that say nothing yet (no check, no response so far) are left out. Times are milliseconds.
+/// The statistics are counted without locks by many threads: each is exact, and their sums need not agree. Fields
+/// without a value yet (no check, no response so far) are left out. Times are milliseconds.
 fn peer(slot: &SlotView, now: Now) -> Value {
     let (peer, figures) = (&slot.peer, &slot.peer.figures);
     let responses: Vec<u64> = figures.responses.iter().map(|count| count.load(Relaxed)).collect();
@@ -206,7 +206,7 @@ fn state(slot: &SlotView) -> &'static str {
     }
 }
 
-/// ISO 8601 with milliseconds, in UTC.
+/// Returns the time in ISO 8601 with milliseconds, in UTC.
 fn time(millis: u64) -> String {
     let seconds = i64::try_from(millis / 1000).unwrap_or(i64::MAX);
     let text = date::format_iso8601(seconds, 0);

@@ -1,5 +1,5 @@
-//! A request comes to the cache: what is none of its business is given back, a hit whose object is open is answered at
-//! once, without a future; everything else is a [`CacheSession`].
+//! The entry point of the cache. A request that does not use the cache is given back, a fresh hit whose object is
+//! open is served at once, without a future, and everything else becomes a [`CacheSession`].
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use crate::cache::session::CacheSession;
 use crate::cache::status::{CacheNote, CacheStatus};
 use crate::slice;
 
-/// Answers a request by the cache: a purge (`proxy_cache_purge`), an unsafe method that makes what is stored invalid
-/// (RFC 9111 section 4.4), a hit, or whatever a session makes of it. Nothing is awaited here, so a hit takes no future.
+/// Handles a request by the cache: a purge (`proxy_cache_purge`), an unsafe method that invalidates stored responses
+/// (RFC 9111 section 4.4), a hit, or a session. Nothing is awaited here, so a hit takes no future.
 ///
 /// # Errors
-/// The exchange is given back when the cache has nothing to do with it.
+/// Gives the exchange back when the cache does not apply to the request.
 pub(crate) fn handle<'a>(
     x: &'a mut Exchange,
     cache: &Arc<CacheSettings>,
@@ -97,7 +97,7 @@ pub(crate) fn handle<'a>(
     Ok(Step::Wait(Box::pin(session.run(x, lookup, now))))
 }
 
-/// What the decision has to know of a request's terms.
+/// Returns the request's terms that the decision needs.
 fn demands(terms: Option<&RequestTerms>) -> Demands {
     let RequestTerms { only_if_cached, no_store, .. } = terms.copied().unwrap_or_default();
     Demands { only_if_cached, no_store }

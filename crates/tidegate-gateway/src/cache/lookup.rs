@@ -1,10 +1,10 @@
-//! Which object, variant or fill a request is about.
+//! The lookup of the object, the variant or the fill of a request.
 //!
-//! The object under the main key (`proxy_cache_key`) tells by which request fields its variants
-//! differ, and which of them it is itself. Another variant lies under a key of its own: the main key
-//! and what the request says in those fields. So an object is never given to a request of another
-//! variant, whatever lies where. A variant is only good beside the object whose variant set it belongs to,
-//! so removing the object under the main key removes them all.
+//! The object under the main key (`proxy_cache_key`) lists the request fields that tell its variants apart, and is
+//! one of the variants itself. Every other variant is stored under its own key: the main key and the values of those
+//! fields in the request. So an object is never served to a request for another variant, whatever is stored. A
+//! variant is valid only beside a main object of the same variant set, so removing the object under the main key
+//! removes them all.
 
 use std::sync::Arc;
 
@@ -20,42 +20,43 @@ use crate::cache::decide::facts::{FillState, StoredState};
 use crate::cache::decide::policy;
 use crate::cache::meta::{Meta, decoded};
 
-/// What there is for a request: the object, the variant and the running fill found for a key.
+/// The object, the variant and the running fill found for a key.
 pub(super) struct CacheLookup {
     pub key: Key,
     /// The fields by which `key` was chosen; empty for the main key.
     pub names: Vec<Vec<u8>>,
-    /// Of the object under the main key; 0 when there is none.
+    /// Variant set of the object under the main key; 0 when there is none.
     pub variant_set: u64,
     pub entry: Option<OpenEntry>,
-    /// The head of an object of which only parts are there.
+    /// The head of an object of which only parts are stored.
     pub parts: Option<OpenEntry>,
     pub fill: Option<Arc<Fill>>,
-    /// That of the object that the index knows, whether it can be used or not.
+    /// Generation of the object in the index, whether the object can be used or not.
     pub generation: Option<u64>,
     uses: u32,
     uncacheable_until: u64,
 }
 
-/// How often a file is opened that the index knows and nobody finds: the disk may have failed.
+/// Maximum number of attempts to open a file that the index lists and the disk does not have: the disk may have
+/// failed.
 const OPENINGS_MAX: usize = 3;
 
-/// Where to look next.
+/// The result of one lookup step.
 enum Found {
     This,
     Variant(Variants),
-    /// A file has to be opened, or is about to come, before anybody can tell.
+    /// A file has to be opened, or is about to be stored, before the variant is known.
     Unopened,
 }
 
-/// What an object under the main key says of its variants.
+/// The variants that an object under the main key lists.
 pub(super) struct Variants {
-    /// The request fields that tell them apart.
+    /// The request fields that tell the variants apart.
     names: Vec<Vec<u8>>,
     variant_set: u64,
 }
 
-/// Looks without waiting; `None` when a file has to be opened first. Counts a use.
+/// Looks up without waiting; `None` when a file has to be opened first. Counts a use.
 pub(super) fn look_now(
     store: &Store,
     main: &Key,
@@ -77,7 +78,7 @@ pub(super) fn look_now(
     }
 }
 
-/// Looks, opening files as needed. Counts no use: `look_now` was there before.
+/// Looks up, opening files as needed. Counts no use: `look_now` has counted it.
 pub(super) async fn look(store: &Store, main: &Key, request: &Headers, now: u64) -> CacheLookup {
     let lookup = newest(opened(store, main, now).await, request);
     let variants = match found(&lookup, request) {
@@ -87,7 +88,7 @@ pub(super) async fn look(store: &Store, main: &Key, request: &Headers, now: u64)
     let key = variant_key(main, &variants.names, request);
     let mut lookup = opened(store, &key, now).await;
     if lookup.uses == 0 {
-        // `look_now` did not get so far.
+        // `look_now` did not reach the variant's key.
         lookup.uses = store.lookup(&key, now).uses;
     }
     let found = found(&lookup, request);
@@ -99,14 +100,13 @@ fn meta_of(entry: &OpenEntry) -> Option<&Meta> {
 }
 
 impl CacheLookup {
-    /// Whether a fill of this variant belongs to a variant set that has ended.
+    /// Returns whether a fill of this variant belongs to a variant set that has ended.
     pub(super) fn is_foreign(&self, fill: &Fill) -> bool {
         let meta = fill.head_now().and_then(|head| Meta::decode(&head.metadata));
         !self.names.is_empty() && meta.is_some_and(|meta| meta.variant_set != self.variant_set)
     }
 
-    /// The input for the decision about a request that says `terms`; `None`: what it says does not
-    /// matter.
+    /// Returns the input for the decision about a request with these `terms`; `None`: its terms are ignored.
     pub(super) fn input(&self, x: &Exchange, terms: Option<&RequestTerms>, now: u64) -> Input {
         let doubtful = now < self.uncacheable_until;
         let mut filling = self
@@ -115,7 +115,7 @@ impl CacheLookup {
             .map(|fill| FillState { doubtful, ..filling_of(x, fill, terms, now) });
         let entry = self.entry.as_ref().and_then(|entry| Some((entry, meta_of(entry)?)));
         if let Some((entry, meta)) = entry {
-            // Who waits for its renewal would have to renew it again.
+            // A request that waited for the revalidation would have to revalidate again.
             if let Some(filling) = &mut filling
                 && terms.is_some()
                 && policy::is_always_stale(entry.times())
@@ -135,12 +135,12 @@ impl CacheLookup {
     }
 }
 
-/// Whether an object answers a request that says `terms`, as it is now.
+/// Returns whether an object may be served now, as it is, to a request with these `terms`.
 pub(super) fn is_fresh(entry: &OpenEntry, terms: Option<&RequestTerms>, now: u64) -> bool {
     policy::standing(entry.times(), false, terms, now).fresh
 }
 
-/// A fill as the decision about this request sees it, which says `terms`.
+/// Returns the state of a fill for the decision about this request, which has these `terms`.
 pub(super) fn filling_of(
     x: &Exchange,
     fill: &Arc<Fill>,
@@ -166,7 +166,7 @@ pub(super) fn filling_of(
     }
 }
 
-/// What a fill's response says of its variants, when this request asks for another one.
+/// Returns the variants of a fill's response when this request asks for another one.
 pub(super) fn other_variant(fill: &Fill, request: &Headers) -> Option<Variants> {
     let meta = Meta::decode(&fill.head_now()?.metadata)?;
     let variant_set = meta.variant_set;
@@ -198,8 +198,8 @@ fn found(lookup: &Lookup, request: &Headers) -> Found {
     }
 }
 
-/// An object of another variant is out of date when a fill that answers this request is about to take its
-/// place: the origin has changed the fields that tell variants apart.
+/// Discards a stored object of another variant when a fill that suits this request is about to replace it: the origin
+/// has changed the fields that tell variants apart.
 fn newest(lookup: Lookup, request: &Headers) -> Lookup {
     let is_other = |entry: &OpenEntry| {
         meta_of(entry).is_some_and(|meta| !meta.serves(request, &mut Vec::new()))
@@ -218,7 +218,7 @@ async fn opened(store: &Store, key: &Key, now: u64) -> Lookup {
         fill.placed().await;
         lookup = store.peek(key);
     }
-    // A fill may end while the disk is asked: then there is a file, of which that look knew nothing.
+    // A fill may end while the disk is read: then there is a file that the lookup did not include.
     for _ in 0..OPENINGS_MAX {
         if lookup.open.is_some() || lookup.entry.is_none() && !lookup.cold {
             break;
@@ -231,9 +231,9 @@ async fn opened(store: &Store, key: &Key, now: u64) -> Lookup {
 async fn opened_once(store: &Store, key: &Key, now: u64) -> Lookup {
     let (opening, of) = (store.clone(), key.clone());
     let opened = blocking::run(move || opening.open_entry(&of, now)).await;
-    // A disk that fails makes the cache empty, not the server dead: the store counts the errors.
+    // A disk that fails makes the cache empty and does not stop the server: the store counts the errors.
     let opened = opened.ok().flatten();
-    // A fill may have begun, or even ended, while the disk was asked.
+    // A fill may have begun, or even ended, while the disk was read.
     let mut lookup = store.peek(key);
     lookup.open = lookup.open.or(opened);
     if lookup.open.is_none() {
@@ -247,8 +247,8 @@ fn at_main_key(main: &Key, lookup: Lookup) -> CacheLookup {
     assembled(main.clone(), Variants { names: Vec::new(), variant_set }, lookup)
 }
 
-/// What lies under a variant's key may be no answer for this request: its origin has changed the
-/// fields in between, or the variant set has ended. Then it is as if nothing were there.
+/// Returns the lookup under a variant's key. The object there may not suit this request: its origin has changed the
+/// fields in between, or the variant set has ended. Then the lookup is empty.
 fn at_variant_key(key: Key, variants: Variants, found: Found, lookup: Lookup) -> CacheLookup {
     let variant_set = variants.variant_set;
     let is_other = matches!(found, Found::Variant(_));
@@ -272,7 +272,7 @@ fn assembled(key: Key, variants: Variants, lookup: Lookup) -> CacheLookup {
     let Lookup { entry, open, fill, uses, uncacheable_until, .. } = lookup;
     let generation = entry.map(|entry| entry.generation);
     let in_parts = |entry: &OpenEntry| meta_of(entry).is_some_and(|meta| meta.parts.is_some());
-    // Parts are no object: whoever wants the whole has to fetch it.
+    // Parts are no complete object: a request for the whole has to fetch it.
     let (parts, entry) = match open {
         Some(entry) if in_parts(&entry) => (Some(entry), None),
         open => (None, open),

@@ -1,17 +1,17 @@
-//! What is kept of a response beside its body, and its compact form in cache files.
+//! The stored metadata of a response, and its compact form in cache files.
 //!
 //! ```text
 //! version u8 = 3 | flags u8 | status u16 | length of a HEAD response u64 | variant set u64
 //! asked at u64 | tags: u32 length, bytes
-//! with flag 4, of which parts are stored by themselves: size u64, number of the parts u64
+//! with flag 4, for an object stored in parts: size u64, id of the parts u64
 //! reason: u16 length, bytes
 //! variant: u32 length, bytes
 //! names of Vary: u16 count, then each u16 length, bytes
 //! fields: u16 count, then each u16 length of name, u32 length of value, bytes
 //! ```
 //!
-//! Numbers are little-endian. The store guards against torn files; the decoder trusts nothing all
-//! the same: whatever it is given, it answers with a value or with `None`.
+//! Numbers are little-endian. The store guards against torn files; the decoder trusts no input all the same: for any
+//! bytes it returns a value or `None`.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,47 +27,47 @@ const FLAG_MUST_REVALIDATE: u8 = 2;
 const FLAG_PARTS: u8 = 4;
 const FLAGS: u8 = FLAG_HEAD | FLAG_MUST_REVALIDATE | FLAG_PARTS;
 
-/// Most bytes of tags that an answer may bear; the rest is left out.
+/// Most bytes of tags that a response may carry; the rest is left out.
 const TAGS_BYTES_MAX: usize = 16 * 1024;
 
 /// A stored response's head.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Meta {
     pub status: u16,
-    /// As sent by the origin, when it is not empty.
+    /// The reason phrase as sent by the origin; may be empty.
     pub reason: Bytes,
     /// Lower-case names of request fields that tell variants apart, sorted.
     pub vary: Vec<Vec<u8>>,
-    /// What the request that made this response said in those fields.
+    /// The values of those fields in the request that fetched this response.
     pub variant: Vec<u8>,
-    /// The length that the response to a HEAD request told; that response has no body here.
+    /// The announced length of a response to a HEAD request; that response has no body here.
     pub head_length: Option<u64>,
-    /// A number for all variants that were stored since the key was empty: an object under a variant's
-    /// key is only good as long as the one under the main key is of the same variant set.
+    /// A number common to all variants that were stored since the key was empty: an object under a variant's key is
+    /// valid only while the one under the main key is of the same variant set.
     pub variant_set: u64,
-    /// When the origin was asked, for purges ([`tidegate_cache::Fill::started_at`]).
+    /// When the request to the origin began, for purges ([`tidegate_cache::Fill::started_at`]).
     pub asked_at: u64,
     /// Tags by which it can be purged, separated by spaces.
     pub tags: Vec<u8>,
     /// See [`crate::cache::decide::policy::Stored`].
     pub must_revalidate: bool,
-    /// There is no body here, but parts of one.
+    /// This entry has no body; the body is stored in parts.
     pub parts: Option<PartsOf>,
     /// The origin's fields but those that belong to its connection.
     pub headers: Headers,
 }
 
-/// What it takes to find the parts of an object.
+/// The data that locate the parts of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PartsOf {
-    /// Bytes of the whole object.
+    /// Bytes of the complete object.
     pub size: u64,
-    /// Tells this object's parts from those of another one that had its key.
+    /// Tells this object's parts from those of an earlier one under the same key.
     pub id: u64,
 }
 
 impl Meta {
-    /// Of a response's head. `head_length` is for responses to HEAD.
+    /// Makes the metadata of a response's head. `head_length` is for responses to HEAD.
     pub(crate) fn of(
         status: u16,
         reason: &[u8],
@@ -91,9 +91,8 @@ impl Meta {
         }
     }
 
-    /// Makes it fit RFC 9111: without the fields that only a proxy uses for itself (section 3.1), and
-    /// with the `Date` that every stored response has (RFC 9110 section 6.6.1). `now` is in Unix
-    /// milliseconds.
+    /// Makes it conform to RFC 9111: without the fields that only a proxy uses for itself (section 3.1), and with the
+    /// `Date` that every stored response has (RFC 9110 section 6.6.1). `now` is in Unix milliseconds.
     pub(crate) fn make_rfc9111(&mut self, must_revalidate: bool, now: u64) {
         const OF_PROXIES: [&[u8]; 3] =
             [b"Proxy-Authenticate", b"Proxy-Authentication-Info", b"Proxy-Authorization"];
@@ -141,10 +140,10 @@ impl Meta {
         out.into()
     }
 
-    /// `None` for bytes that `encode` did not make.
+    /// Decodes metadata; `None` for bytes that `encode` did not make.
     ///
-    /// Nothing is read beyond the end, no count is believed before its bytes are there, and what is left over makes the
-    /// whole invalid: so what decodes encodes to the same bytes.
+    /// Nothing is read beyond the end, no count is trusted before its bytes are there, and trailing bytes make the
+    /// input invalid. So decoded input encodes to the same bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Meta> {
         let mut input = Input(bytes);
         if input.u8()? != VERSION {
@@ -171,7 +170,7 @@ impl Meta {
         let vary: Option<Vec<Vec<u8>>> =
             (0..names).map(|_| input.short().map(<[u8]>::to_vec)).collect();
         let fields = usize::from(input.u16()?);
-        // A field takes six bytes at least, so the count cannot ask for more than there is.
+        // A field takes six bytes at least, which bounds the count by the bytes left.
         let room = input.0.len();
         let mut headers = Headers::with_capacity(room, fields.min(room / 6));
         for _ in 0..fields {
@@ -200,7 +199,7 @@ impl Meta {
         input.0.is_empty().then_some(meta)
     }
 
-    /// `asked_at` and `tags` alone, of encoded metadata.
+    /// Decodes `asked_at` and `tags` alone.
     pub(crate) fn purge_terms(bytes: &[u8]) -> Option<(u64, &[u8])> {
         let mut input = Input(bytes);
         if input.u8()? != VERSION {
@@ -213,7 +212,7 @@ impl Meta {
         Some((asked_at, input.take(length)?))
     }
 
-    /// Whether a request with this variant text may be given this response.
+    /// Returns whether this response is the variant for a request with these fields.
     pub(crate) fn serves(&self, request: &Headers, scratch: &mut Vec<u8>) -> bool {
         if self.vary.is_empty() {
             return true;
@@ -223,12 +222,12 @@ impl Meta {
         *scratch == self.variant
     }
 
-    /// `Last-Modified` as sent, of those responses for which conditions mean something.
+    /// Returns `Last-Modified` as sent, for responses to which conditions apply.
     pub(crate) fn last_modified(&self) -> Option<&[u8]> {
         self.headers.first(Known::LastModified).filter(|_| self.may_be_revalidated())
     }
 
-    /// `ETag` as sent, likewise.
+    /// Returns `ETag` as sent, for responses to which conditions apply.
     pub(crate) fn etag(&self) -> Option<&[u8]> {
         self.headers.first(Known::Etag).filter(|_| self.may_be_revalidated())
     }
@@ -237,8 +236,8 @@ impl Meta {
         matches!(self.status, 200 | 206)
     }
 
-    /// The head after the origin's 304: its fields replace those of the same name, but for those that
-    /// describe the body which was not sent.
+    /// Returns the head updated by the origin's 304: its fields replace those of the same name, except those that
+    /// describe the body, which was not sent.
     pub(crate) fn refreshed(&self, not_modified: &Headers) -> Meta {
         const KEPT: [Known; 7] = [
             Known::ContentLength,
@@ -247,16 +246,16 @@ impl Meta {
             Known::ContentRange,
             Known::Etag,
             Known::LastModified,
-            // By it this object was filed.
+            // This object is stored under a key made of it.
             Known::Vary,
         ];
         self.updated(not_modified, &KEPT)
     }
 
-    /// The same by RFC 9111 section 3.2, which excepts nothing but the length; or the head after the
-    /// origin's answer to HEAD. `now` is in Unix milliseconds.
+    /// Returns the head updated by RFC 9111 section 3.2, which excepts nothing but the length; also for the origin's
+    /// response to HEAD. `now` is in Unix milliseconds.
     pub(crate) fn refreshed_rfc9111(&self, newer: &Headers, now: u64) -> Meta {
-        // `Content-Range` tells what was asked for, not what is stored.
+        // `Content-Range` describes the range of that request, not the stored body.
         const KEPT: [Known; 3] = [Known::ContentLength, Known::ContentRange, Known::Vary];
         let mut newer = newer.clone();
         if !newer.contains(Known::Date) {
@@ -264,7 +263,7 @@ impl Meta {
         }
         let mut meta = self.updated(&newer, &KEPT);
         if !newer.contains(Known::Age) {
-            // The older answer's.
+            // The age of the older response.
             meta.headers.remove(Known::Age);
         }
         meta
@@ -288,7 +287,7 @@ impl Meta {
     }
 }
 
-/// A number that no variant set had before: the time, or one more than the last one, since the clock may be
+/// Returns a number that no variant set had before: the time, or one more than the last one, since the clock may be
 /// coarser than the time between two of them.
 pub(crate) fn new_variant_set(now: u64) -> u64 {
     static LATEST: AtomicU64 = AtomicU64::new(0);
@@ -302,15 +301,15 @@ fn http_date(now: u64) -> [u8; 29] {
     date::format_http(i64::try_from(now / 1000).unwrap_or(i64::MAX))
 }
 
-/// A stored head as decoded once for all its hits.
+/// A stored head, decoded once for all its hits.
 pub(crate) struct Decoded {
     pub meta: Meta,
-    /// The same in the form of a head that has just been received.
+    /// The same head in the form of a received one.
     pub head: ResponseHead,
 }
 
 impl Decoded {
-    /// `None` for bytes that `Meta::encode` did not make.
+    /// Decodes metadata; `None` for bytes that `Meta::encode` did not make.
     pub(crate) fn of(bytes: &[u8]) -> Option<Decoded> {
         Some(Decoded::of_meta(Meta::decode(bytes)?))
     }
@@ -328,8 +327,8 @@ impl Decoded {
     }
 }
 
-/// The fields without those of one connection (RFC 9110 section 7.6.1) and the length, which the
-/// store knows.
+/// Returns the fields without those of one connection (RFC 9110 section 7.6.1) and without the length, which the
+/// store keeps.
 fn end_to_end(headers: &Headers) -> Headers {
     let mut kept = Headers::with_capacity(headers.text().len(), headers.len());
     let listed: Vec<&[u8]> = headers.all(Known::Connection).flat_map(tokens).collect();
@@ -362,7 +361,7 @@ fn put_u32(number: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&number.to_le_bytes());
 }
 
-/// A text of at most 64 kB; what is longer is cut.
+/// Writes a text of at most 64 kB; the rest of a longer one is cut off.
 fn put_short(text: &[u8], out: &mut Vec<u8>) {
     let text = &text[..text.len().min(usize::from(u16::MAX))];
     put_u16(text.len(), out);
@@ -404,13 +403,13 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The decoded head of an open entry, decoded once for all its hits.
+/// Returns the decoded head of an open entry, decoded once for all its hits.
 pub(crate) fn decoded(entry: &OpenEntry) -> Option<&Decoded> {
     entry.companion(|| Decoded::of(entry.metadata()))?.as_ref()
 }
 
-/// The tags of an answer, separated by spaces: all words of the fields of these names, in which they may
-/// be separated by commas as well.
+/// Returns the tags of a response, separated by spaces: all words of the fields with these names, which commas may
+/// separate as well.
 pub(crate) fn tags_of(headers: &Headers, names: &[Box<[u8]>]) -> Vec<u8> {
     let mut tags = Vec::new();
     for word in names.iter().flat_map(|name| headers.all_named(name)).flat_map(words) {
@@ -425,13 +424,13 @@ pub(crate) fn tags_of(headers: &Headers, names: &[Box<[u8]>]) -> Vec<u8> {
     tags
 }
 
-/// What the store has to know of metadata to hold them against purges.
+/// Returns the properties that the store checks against purges.
 pub(crate) fn bearing(metadata: &[u8]) -> Option<Bearing<'_>> {
     let (asked_at, tags) = Meta::purge_terms(metadata)?;
     Some(Bearing { asked_at, tags })
 }
 
-/// The words of a text in which they are separated by spaces or commas.
+/// Returns the words of a text, which spaces, tabs or commas separate.
 pub(crate) fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     let is_between = |byte: &u8| matches!(byte, b' ' | b',' | b'\t');
     text.split(move |byte| is_between(byte)).filter(|word| !word.is_empty())

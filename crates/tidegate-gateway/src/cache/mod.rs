@@ -1,4 +1,4 @@
-//! `proxy_cache`: the streaming cache of answers from origins.
+//! `proxy_cache`: the streaming cache of responses from origins.
 //!
 //! ```nginx
 //! proxy_cache_path /var/cache/tidegate levels=1:2 keys_zone=one:10m inactive=1h max_size=10g;
@@ -8,23 +8,23 @@
 //!     proxy_cache          one;
 //!     proxy_cache_valid    200 10m;
 //!     proxy_cache_lock     on;
-//!     proxy_cache_tempfile on;   # those who come while it is fetched get its bytes as they arrive
+//!     proxy_cache_tempfile on;   # requests that arrive during the fetch are sent its bytes as they arrive
 //! }
 //! ```
 //!
 //! | file | what |
 //! |---|---|
-//! | `handle` | a request comes to the cache: hits are answered at once |
-//! | `session` | everything else: looks, decides, and does what was decided |
-//! | `decide/` | the rules, without I/O and clocks: what to do, what may be stored, how much of a fill a request needs |
-//! | `lookup` | which object, variant or fill a request is about |
-//! | `meta` | what is kept of a response's head, and its tags |
+//! | `handle` | the entry point: fresh hits are served at once |
+//! | `session` | all other requests: looks up, decides, and carries out the decision |
+//! | `decide/` | the rules, without I/O and clocks: the next step, storability, the bytes of a fill that a request needs |
+//! | `lookup` | the object, variant and fill of a request |
+//! | `meta` | the stored form of a response's head, and its tags |
 //! | `fill/` | the detached task that fetches, stores and feeds all readers |
-//! | `serve/` | heads and bodies out of the cache |
-//! | `ranges/` | ranges that are fetched by themselves |
+//! | `serve/` | heads and bodies sent from the cache |
+//! | `ranges/` | ranges that are fetched separately |
 //! | `purge` | requests that purge |
-//! | `status` | the variables of a request's way through the cache |
-//! | `gateway` | what a gateway (proxy, fastcgi, …) has to offer |
+//! | `status` | the variables that describe what the cache did for a request |
+//! | `gateway` | the interface of a gateway (proxy, fastcgi, …) |
 //! | `config/` | directives, once for all prefixes; compiled settings; the caches and their managers |
 
 pub(crate) mod config;
@@ -59,24 +59,25 @@ pub(crate) use gateway::Gateway;
 pub(crate) use handle::handle;
 pub(crate) use purge::StoredAt;
 
-/// The `*_cache…` directives of a gateway's module, once for all of them. The handler is the gateway's, which takes the
-/// settings of its own cache from here; the caches themselves are shared by name and survive reloads.
+/// The `*_cache…` directives of a gateway's module, implemented once for all of them. The handler belongs to the
+/// gateway, which takes the settings of its own cache from here; the caches themselves are shared by name and survive
+/// reloads.
 pub struct Cache<C>(PhantomData<fn() -> C>);
 
-/// What a gateway's module gives the cache in front of it.
+/// The interface of a gateway's module for the cache in front of it.
 pub trait CacheCaller: 'static {
-    /// The prefix and `cache`.
+    /// The name of the cache module: the prefix and `cache`.
     const NAME: &'static str;
-    /// What the names of its directives begin with: `proxy_`.
+    /// The prefix of its directives, such as `proxy_`.
     const PREFIX: &'static str;
-    /// Where temporary files are unless `*_temp_path` says otherwise.
+    /// The directory of temporary files unless `*_temp_path` sets another.
     const TEMPORARY: fn(&Layout) -> &'static str;
-    /// `cache_rows!` of the prefix.
+    /// The directive rows: `cache_rows!` of the prefix.
     const ROWS: &'static [Directive<CacheConf>];
-    /// The cache's variables belong to one module only.
+    /// The cache's variables; declared by one module only.
     const VARIABLES: &'static [Variable] = &[];
 
-    /// `*_temp_path` of the `http` block.
+    /// Returns the `*_temp_path` setting of the `http` block.
     fn temp_path(http: &Outline) -> Option<&TempPath>;
 }
 
@@ -107,7 +108,7 @@ impl<C: CacheCaller> Module for Cache<C> {
     }
 }
 
-/// Opens the caches of a prefix; `temporary` is where files are written before they are whole.
+/// Opens the caches of a prefix. Files are written in the directory `temporary` until they are complete.
 fn open_zones(
     prefix: &'static str,
     conf: &CacheConf,

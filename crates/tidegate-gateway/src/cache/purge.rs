@@ -6,14 +6,14 @@
 //! location / {
 //!     proxy_pass             http://origin;
 //!     proxy_cache            one;
-//!     proxy_cache_purge      $purge;             # who may is for `allow` and `auth_*` to say
+//!     proxy_cache_purge      $purge;             # `allow` and `auth_*` decide which clients may
 //!     proxy_cache_purge_tag  $http_cache_tag;    # the tags to purge, in place of the request's key
-//!     proxy_cache_purge_soft $http_x_soft;       # stale in place of gone
+//!     proxy_cache_purge_soft $http_x_soft;       # make stale instead of removing
 //! }
 //! ```
-//! A key that ends in `*` stands for all keys that begin so. What is purged is so at once, also for what
-//! is just being fetched, and stays so over a restart; its files go when somebody asks for them, by the
-//! purger (`purger=on`) or by disuse.
+//! A key that ends in `*` selects all keys with that prefix. A purge takes effect at once, also for responses that
+//! are being fetched, and persists over a restart. Files are removed when they are next requested, by the purger
+//! (`purger=on`) or by disuse.
 
 use std::io;
 use std::sync::Arc;
@@ -36,10 +36,10 @@ use crate::cache::decide::policy::variant_prefix;
 use crate::cache::meta::{decoded, words};
 use tidegate_core::Refused;
 
-/// Most tags that one request may purge: each is a rule.
+/// Maximum number of tags that one request may purge: each becomes a rule.
 const PURGED_TAGS_MAX: usize = 100;
 
-/// What a request purges.
+/// The scope of a purge request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum PurgeTarget {
     /// One object with its variants.
@@ -47,21 +47,21 @@ pub(super) enum PurgeTarget {
     All(Vec<Scope>),
 }
 
-/// The object that an answer is, or becomes, for those who find out that it contradicts another one.
+/// The stored object that a response comes from or becomes, for filters that find that it contradicts another one.
 pub(crate) struct StoredAt {
     pub store: Store,
     pub key: Key,
 }
 
 impl StoredAt {
-    /// Removes it: who asks next gets what the origin has now.
+    /// Removes the object: the next request fetches it from the origin.
     pub(crate) async fn forget(self) {
-        // If the disk fails the contradiction is found once more.
+        // If the disk fails, the contradiction is found again by the next request.
         let _ = blocking::run(move || self.store.remove(&self.key)).await;
     }
 }
 
-/// Purges what the request with this key says, and answers it.
+/// Purges as this request asks, and responds to it.
 pub(super) async fn answer(
     x: &mut Exchange,
     store: Store,
@@ -102,7 +102,7 @@ pub(super) async fn answer(
     }
 }
 
-/// Purges and answers with a page that names the key, as the module ngx_cache_purge does.
+/// Purges, and responds with a page that names the key, as the module ngx_cache_purge does.
 async fn answer_with_page(
     x: &mut Exchange,
     store: Store,
@@ -122,17 +122,17 @@ async fn answer_with_page(
     Step::Respond(Body::from(Bytes::from(page)))
 }
 
-/// Purges.
+/// Purges at the current time.
 ///
 /// # Errors
-/// 404 when there was nothing under a key, 503 with too many purges at a time, 500 when the disk fails.
+/// 404 when nothing was stored under a key, 503 with too many purges at a time, 500 when the disk fails.
 async fn carry_out(
     x: &Exchange,
     store: Store,
     what: PurgeTarget,
     soft: bool,
 ) -> Result<(), Refused> {
-    // What is asked of an origin from here on is newer than what is purged.
+    // Requests to an origin from here on return newer responses than those that are purged.
     let now = clock::unix_millis();
     let purged = blocking::run(move || Ok(purge(&store, what, soft, now))).await;
     match purged.unwrap_or_else(|error| Err(PurgeError::Disk(error))) {
@@ -148,10 +148,10 @@ async fn carry_out(
     }
 }
 
-/// Makes a location purge a key of its own (`*_cache_purge ZONE KEY`).
+/// Makes a location purge its own key (`*_cache_purge ZONE KEY`).
 ///
 /// # Errors
-/// A zone that nobody defines, a bad key, a location that is no location or caches as well.
+/// An undefined zone, an invalid key, a block that is no location, or one that also caches.
 pub(super) fn install(
     prefix: &'static str,
     conf: &CacheConf,
@@ -188,7 +188,7 @@ pub(super) fn install(
     Ok(())
 }
 
-/// What a request with this key and these tags purges; `None`: too much at a time.
+/// Returns the scope that a request with this key and these tags purges; `None`: too many tags.
 pub(super) fn what(key: Vec<u8>, tags: &[u8]) -> Option<PurgeTarget> {
     let scopes: Vec<Scope> = words(tags).map(|tag| Scope::Tag(tag.into())).collect();
     if scopes.len() > PURGED_TAGS_MAX {
@@ -203,7 +203,7 @@ pub(super) fn what(key: Vec<u8>, tags: &[u8]) -> Option<PurgeTarget> {
     })
 }
 
-/// Purges; false when there was nothing under a key. Blocks.
+/// Purges; returns false when nothing was stored under a key. Blocks.
 fn purge(store: &Store, what: PurgeTarget, soft: bool, now: u64) -> Result<bool, PurgeError> {
     match what {
         PurgeTarget::All(scopes) => {
@@ -212,7 +212,7 @@ fn purge(store: &Store, what: PurgeTarget, soft: bool, now: u64) -> Result<bool,
             }
             Ok(true)
         }
-        // Without the object under the main key its variants are of no use.
+        // Without the object under the main key its variants are unusable.
         PurgeTarget::Key(key) if !soft => store.remove(&key).map_err(PurgeError::Disk),
         PurgeTarget::Key(key) => {
             if has_variants(store, &key, now).map_err(PurgeError::Disk)? {
@@ -224,7 +224,7 @@ fn purge(store: &Store, what: PurgeTarget, soft: bool, now: u64) -> Result<bool,
     }
 }
 
-/// Whether there may be variants beside the object under a key. What is being fetched may have some.
+/// Returns whether there may be variants beside the object under a key. A running fill may have some.
 fn has_variants(store: &Store, key: &Key, now: u64) -> io::Result<bool> {
     let lookup = store.peek(key);
     if lookup.fill.or(lookup.placing).is_some() {

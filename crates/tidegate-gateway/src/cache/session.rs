@@ -1,19 +1,20 @@
-//! One request with the cache, as far as it takes more than a look into memory: looks, steps its decision and does what
-//! that says, until there is an answer.
+//! One request with the cache that is not a fresh hit in memory: looks up, steps its decision and carries it out,
+//! until there is a response.
 //!
 //! ```text
-//!            ┌── Look ◄──────────────── what was waited for has ended
+//!            ┌── Look ◄──────────────── the wait has ended
 //!            ▼
-//!   lookup ──► decision ──► Wait ──► Join a fill ─────────────► Answer
+//!   lookup ──► decision ──► Wait ──► Join a fill ─────────────► Respond
 //!                 │                                              ▲ ▲ ▲
 //!                 ├──► Serve, Pass, Refuse, Leave ───────────────┘ │ │
 //!                 └──► Ask ──► fill/task ──► Read its fill ────────┘ │
 //!                                   └──► Pass, Serve, Failed ────────┘
 //! ```
-//! Before a fill is joined, read, waited for or begun, a range may be given by itself: [`range`], and nowhere else.
+//! Before a fill is joined, read, waited for or begun, a range may be fetched separately: [`range`], and nowhere
+//! else.
 //!
-//! Cancelling: a session is dropped when its client leaves. It owns no fill: one that has begun goes on in its own task.
-//! Until the task is started the session holds the writer, and dropping that ends the fill for those who wait for it.
+//! Cancelling: a session is dropped when its client leaves. It owns no fill: one that has begun continues in its own
+//! task. Until the task is started the session holds the writer, and dropping that ends the fill for its waiters.
 
 mod range;
 
@@ -42,43 +43,43 @@ use crate::cache::meta::decoded;
 use crate::cache::serve::{entry, fill_body, passed, wait};
 use crate::cache::status::{CacheStatus, note};
 
-/// A request whose answer takes more than a look into memory.
+/// A request that is not a fresh hit in memory.
 pub(super) struct CacheSession {
     pub cache: Arc<CacheSettings>,
     pub gateway: Arc<dyn Gateway>,
     pub store: Store,
-    /// What the key of this location and request makes, without a variant.
+    /// The key of this location and request, without a variant.
     pub main: Key,
     pub decision: CacheDecision,
-    /// With `proxy_cache_rfc9111`.
+    /// The request's terms, with `proxy_cache_rfc9111`.
     pub terms: Option<RequestTerms>,
-    /// `proxy_cache_bypass` holds.
+    /// `proxy_cache_bypass` applies.
     pub bypass: bool,
 }
 
-/// What a session does next.
+/// The next step of a session.
 enum Next {
-    /// Asks the decision about what there is.
+    /// Gives the decision the result of the lookup.
     Decide,
-    /// Tells the decision what has come of what it said.
+    /// Gives the decision the result of its last output.
     Tell(Input),
-    /// What the decision says.
+    /// Carries out an output of the decision.
     Do(Output),
-    /// Reads a fill that somebody else has begun, and that suits this request.
+    /// Reads a fill that another request has begun, and that suits this one.
     Join(Arc<Fill>),
-    /// Asks the origin for the whole, by a fill of its own.
+    /// Fetches the complete object from the origin, by a fill of its own.
     Ask { sharing: Sharing, conditional: bool },
     /// Reads the fill that this request has begun.
     Read(FillReader, CacheStatus),
-    /// That is all.
+    /// Ends the session.
     Answer(Step<'static>),
 }
 
 impl CacheSession {
-    /// Goes on until there is an answer. `first` is the look at `now` that needed no wait, if there was one.
+    /// Runs until there is a response. `first` is the lookup at `now` that needed no wait, if there was one.
     ///
-    /// Invariant: the decision is told the truth of one moment. Each round reads the clock once, and what a round waited
-    /// for is told in the next one. Times are Unix milliseconds.
+    /// Invariant: the inputs of the decision are the state at one moment. Each iteration reads the clock once, and
+    /// the result of its wait is the input of the next one. Times are Unix milliseconds.
     pub(super) async fn run(
         mut self,
         x: &mut Exchange,
@@ -91,7 +92,7 @@ impl CacheSession {
         };
         let is_ranged = x.request.header(Known::Range).is_some();
         let mut next = match self.bypass {
-            // Its answer is newer than what others are fetching.
+            // Its response is newer than any that is being fetched.
             true => Next::Do(Output::Fetch(Sharing::TakeOver)),
             false => Next::Decide,
         };
@@ -151,18 +152,18 @@ impl CacheSession {
         }
     }
 
-    /// Looks, opening files as needed.
+    /// Looks up, opening files as needed.
     async fn look(&self, x: &Exchange, now: u64) -> CacheLookup {
         let lookup = lookup::look(&self.store, &self.main, &x.request.head.headers, now).await;
         self.settled(x, lookup, clock::unix_millis()).await
     }
 
-    /// A fill that is all there but may not answer this request as it is: its object, which will be
-    /// there in a moment, may do so (`max-stale`), or knows its validators.
+    /// Waits for the object of a fill that is complete but may not be served to this request as it is: the object,
+    /// which is stored in a moment, may suit it (`max-stale`), or has validators.
     async fn settled(&self, x: &Exchange, lookup: CacheLookup, now: u64) -> CacheLookup {
         let Some(fill) = lookup.fill.as_ref() else { return lookup };
         let filling = filling_of(x, fill, self.terms.as_ref(), now);
-        // By nginx's rules a response that is stale when it comes is for those who were there by then.
+        // By nginx's rules a response that is stale on arrival is for the requests that waited for it.
         let is_stale = || fill.head_now().is_some_and(|head| head.times.valid_until <= now);
         if !filling.whole || filling.joinable && (self.terms.is_some() || !is_stale()) {
             return lookup;
@@ -187,7 +188,7 @@ impl CacheSession {
         }
     }
 
-    /// Whether the fill that was found is one for this request, now that it has a head.
+    /// Checks whether the fill that was found suits this request, now that it has a head.
     fn suitable(&self, x: &Exchange, lookup: &CacheLookup, now: u64) -> Next {
         let Some(fill) = &lookup.fill else { return Next::Tell(Input::FillEnded) };
         if lookup::other_variant(fill, &x.request.head.headers).is_some()
@@ -200,7 +201,7 @@ impl CacheSession {
         Next::Join(fill.clone())
     }
 
-    /// Reads somebody else's fill.
+    /// Reads another request's fill.
     async fn join(&self, x: &mut Exchange, fill: &Arc<Fill>) -> Next {
         let status = self.decision.status();
         match fill_body::follow(x, &*self.gateway, fill.reader(0), status).await {
@@ -220,7 +221,7 @@ impl CacheSession {
         Next::Tell(input)
     }
 
-    /// What is no matter of a fill is passed on.
+    /// Passes requests that no fill can serve.
     async fn before_asking(
         &self,
         x: &mut Exchange,
@@ -240,7 +241,7 @@ impl CacheSession {
         Next::Ask { sharing, conditional }
     }
 
-    /// Begins a fill, and waits for what it turns out to be.
+    /// Begins a fill, and waits for its outcome.
     async fn ask(
         &mut self,
         x: &mut Exchange,
@@ -248,7 +249,7 @@ impl CacheSession {
         (sharing, conditional): (Sharing, bool),
         now: u64,
     ) -> Next {
-        // What will not be stored must lead nobody, nor take the place of what will.
+        // A response that is not stored must neither be followed nor replace a fill that is.
         let refused = any_holds(&self.cache.no_cache, x);
         let sharing = if refused { Sharing::Alone } else { sharing };
         let writer = match self.begin_fill(lookup, sharing, now) {
@@ -267,7 +268,7 @@ impl CacheSession {
         self.follow_task(x, events).await
     }
 
-    /// The writer of a new fill; else what to do in its place, since somebody was faster.
+    /// Returns the writer of a new fill; else the next step, since another request was faster.
     fn begin_fill(
         &self,
         lookup: &mut CacheLookup,
@@ -278,7 +279,7 @@ impl CacheSession {
             Sharing::Alone => Ok(self.store.begin_fill_beside(&lookup.key, now)),
             Sharing::TakeOver => Ok(self.store.take_over_fill(&lookup.key, now)),
             Sharing::Shared => match self.store.begin_fill(&lookup.key, now) {
-                // Somebody's fill may have ended since we looked.
+                // Another request's fill may have ended since the lookup.
                 Ok(writer) if self.is_outdated(lookup) => {
                     writer.abort("the object is there");
                     Err(Next::Tell(Input::FillEnded))
@@ -295,7 +296,7 @@ impl CacheSession {
         }
     }
 
-    /// What the task of this request's fill tells. A client that leaves meanwhile ends nothing.
+    /// Handles the events of the task of this request's fill. A client that leaves meanwhile does not end the task.
     async fn follow_task(&self, x: &mut Exchange, mut events: mpsc::Receiver<FillEvent>) -> Next {
         loop {
             let Some(event) = next_event(x, &mut events).await else {
@@ -311,7 +312,7 @@ impl CacheSession {
                 FillEvent::Pass(response, status) => {
                     note(x, |note| note.status = status);
                     let step = self.gateway.respond(x, response);
-                    // The origin was not told of the client's conditions, as the response might have been stored.
+                    // The origin did not receive the client's conditions, as the response might have been stored.
                     x.response.conditions = Conditions::Server;
                     step
                 }
@@ -339,7 +340,7 @@ impl CacheSession {
         })
     }
 
-    /// Gives the stale object and has it renewed behind the answer (RFC 5861 section 3).
+    /// Serves the stale object and revalidates it in the background (RFC 5861 section 3).
     async fn refresh(
         &mut self,
         x: &mut Exchange,
@@ -367,7 +368,7 @@ impl CacheSession {
         self.serve(x, lookup.entry.as_ref(), status, clock::unix_millis())
     }
 
-    /// What the origin is to be asked.
+    /// Makes the request to the origin.
     async fn origin_fetch(
         &self,
         x: &mut Exchange,
@@ -379,7 +380,7 @@ impl CacheSession {
         note(x, |note| {
             note.status = self.decision.status();
             if let Some(known) = known {
-                // What is no date says nothing to the origin either.
+                // An invalid date is not sent to the origin either.
                 let modified = known.meta.last_modified().filter(|date| parse_http(date).is_some());
                 note.last_modified = modified.unwrap_or_default().to_vec();
                 note.etag = known.meta.etag().unwrap_or_default().to_vec();
@@ -395,7 +396,7 @@ impl CacheSession {
         })
     }
 
-    /// What a fill has to know of this request. The decision about the origin's response goes with it.
+    /// Returns the task of a new fill for this request. The decision about the origin's response moves into it.
     fn fill_task(
         &mut self,
         x: &Exchange,
@@ -420,12 +421,12 @@ impl CacheSession {
         }
     }
 
-    /// A HEAD request that is to stay one: its response has no body to be stored.
+    /// Returns whether this HEAD request is passed as one: its response has no body to be stored.
     fn passes_head(&self, x: &Exchange) -> bool {
         self.cache.rfc9111 && !self.cache.convert_head && x.request.method == Method::Head
     }
 
-    /// Whether the store has another object now than when it was looked at.
+    /// Returns whether the stored object has changed since the lookup.
     fn is_outdated(&self, lookup: &CacheLookup) -> bool {
         let now = self.store.peek(&lookup.key).entry.map(|entry| entry.generation);
         now.is_some() && lookup.generation != now

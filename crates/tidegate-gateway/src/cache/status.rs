@@ -1,4 +1,4 @@
-//! `$upstream_cache_status` and what else the variables tell of a request's way through the cache.
+//! `$upstream_cache_status` and the other variables that describe what the cache did for a request.
 
 use std::sync::Arc;
 
@@ -37,18 +37,18 @@ impl CacheStatus {
     }
 }
 
-/// What a request has to do with the cache; kept in the exchange's extensions.
+/// The cache's state of a request; kept in the exchange's extensions.
 #[derive(Clone)]
 pub(crate) struct CacheNote {
     pub status: CacheStatus,
     /// The text of the key.
     pub key: Arc<[u8]>,
-    /// When the served object was stored, Unix milliseconds; 0 for an answer of the origin.
+    /// When the served object was stored, in Unix milliseconds; 0 for a response from the origin.
     pub stored_at: u64,
-    /// Validators of a stale object, while the origin is asked by them.
+    /// Validators of a stale object, while it is revalidated.
     pub last_modified: Vec<u8>,
     pub etag: Vec<u8>,
-    /// `proxy_cache_rfc9111`
+    /// `proxy_cache_rfc9111` is on.
     pub rfc9111: bool,
     /// The object that is served, whose head `$upstream_http_*` shows.
     pub entry: Option<OpenEntry>,
@@ -61,24 +61,24 @@ impl CacheNote {
     }
 }
 
-/// Changes what the exchange knows of its way through the cache.
+/// Changes the cache's state of a request.
 pub(crate) fn note(x: &mut Exchange, change: impl FnOnce(&mut CacheNote)) {
     if let Some(note) = x.modules.extensions.of_mut::<CacheNote>() {
         change(note);
     }
 }
 
-/// Whether this request is answered by a cache that follows RFC 9111.
+/// Returns whether this request is served by a cache that follows RFC 9111.
 pub(crate) fn follows_rfc9111(x: &Exchange) -> bool {
     x.modules.extensions.of::<CacheNote>().is_some_and(|note| note.rfc9111)
 }
 
-/// Whether the answer came out of the cache.
+/// Returns whether the response came from the cache.
 pub(crate) fn is_hit(x: &Exchange) -> bool {
     x.modules.extensions.of::<CacheNote>().is_some_and(|note| note.status == CacheStatus::Hit)
 }
 
-/// The origin's head of the object that is served, for `$upstream_http_*`.
+/// Returns the origin's head of the object that is served, for `$upstream_http_*`.
 pub(crate) fn stored_head(x: &Exchange) -> Option<&ResponseHead> {
     let note = x.modules.extensions.of::<CacheNote>()?;
     decoded(note.entry.as_ref()?).map(|decoded| &decoded.head)

@@ -1,4 +1,5 @@
-//! Tests of the pure parts: decision, policy, meta, identity, wakeups, bodies of fills. What they come to over sockets is tested by the cases.
+//! Tests of the pure parts: decision, policy, meta, identity, wakeups, bodies of fills. Their behaviour over sockets
+//! is tested by the end-to-end cases.
 
 mod coverage;
 mod decision;

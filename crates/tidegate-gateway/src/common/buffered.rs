@@ -1,7 +1,7 @@
-//! A streamed answer on its way to the client (`*_buffering`): as long as the client keeps up, its own
-//! polling reads the origin and nothing is in between. A client that does not keep up is noticed by a task
-//! that wakes now and then; the task then reads the origin in its place, into memory up to `*_buffers`, then
-//! into a temporary file up to `*_max_temp_file_size`, then not at all: back-pressure.
+//! A streamed response on its way to the client (`*_buffering`): while the client keeps up, its own polling reads the
+//! origin directly. A task that wakes at intervals notices a client that does not keep up, and reads the origin in
+//! its place: into memory up to `*_buffers`, then into a temporary file up to `*_max_temp_file_size`, then not at
+//! all, which is backpressure.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -24,19 +24,19 @@ use tidegate_rt::timer;
 
 use super::settings::SpoolSettings;
 
-/// Where what a client has not taken goes.
+/// The place for bytes that a client has not taken yet.
 pub(crate) struct Spool {
     pub settings: Arc<SpoolSettings>,
-    /// Of which a thread creates and writes the file.
+    /// The pool whose threads create and write the file.
     pub pool: Option<Arc<ThreadPool>>,
-    /// Told when a file was made, or what the disk failed at.
+    /// Called when a file was made, and with the error when the disk fails.
     pub told: SpillLog,
 }
 
-/// Says in the error log that an answer goes through a file, or why it does not.
+/// Logs that a response goes through a file, or why it does not.
 pub(crate) type SpillLog = Box<dyn Fn(Result<&Path, &io::Error>)>;
 
-/// The body for the client; with `spool` the origin is read whatever the client's speed.
+/// Returns the body for the client; with `spool` the origin is read whatever the client's speed.
 pub(crate) fn body<S: BodyStream + 'static>(
     source: Box<S>,
     spool: Option<Spool>,
@@ -59,51 +59,51 @@ pub(crate) fn body<S: BodyStream + 'static>(
     Body::Stream(Box::new(Buffered { state, trailers, watched: false }))
 }
 
-/// The client's end.
+/// The client's side of the body.
 struct Buffered<S> {
     state: Rc<RefCell<State<S>>>,
     trailers: Rc<RefCell<Headers>>,
-    /// The task that notices a slow client runs.
+    /// The task that notices a slow client is running.
     watched: bool,
 }
 
-/// An answer between origin and client.
+/// A response between origin and client.
 ///
 /// ```text
-///   origin ──► (client asks) ──────────────────────────────► client
+///   origin ──► (client polls) ─────────────────────────────► client
 ///      └─────► (task, in its place) ► memory ► file ► unwritten ┘      oldest first
 /// ```
-/// Invariant: bytes leave in the order in which they came: memory is older than the file, the file older than what is
-/// being written, that older than what the disk refused. One side polls the source at a time: the client's while it
-/// waits, else the task. The source is read only when there is room for a piece (`*_buffers`, then
-/// `*_max_temp_file_size`); without room the origin waits, which is back-pressure. A failed disk is a full one.
+/// Invariant: bytes leave in the order in which they arrived: memory is older than the file, the file older than the
+/// bytes being written, those older than the bytes that the disk refused. One side polls the source at a time: the
+/// client's while it waits, else the task. The source is read only when there is room for a piece (`*_buffers`, then
+/// `*_max_temp_file_size`); without room the origin waits, which is backpressure. A failed disk is treated as full.
 ///
-/// Cancelling: dropping the client's end marks it gone, and the task lets go of the source at its next look. The file
-/// has no name, so it goes with its last handle; a write in progress ends on its pool thread.
+/// Cancelling: dropping the client's side marks it gone, and the task drops the source when it next runs. The file
+/// has no name, so it is removed with its last handle; a write in progress ends on its pool thread.
 struct State<S> {
     source: Box<S>,
     /// `None`: unbuffered.
     spool: Option<Spool>,
-    /// How much of the answer the file may hold; none once the disk has failed: then the client's pace holds the
-    /// origin back.
+    /// Bytes of the response that the file may hold; 0 once the disk has failed: then the client's pace limits the
+    /// origin.
     file_bytes_max: u64,
-    /// Older than what is in the file.
+    /// Bytes older than those in the file.
     memory: Gathered,
     file: Option<Spilled>,
-    /// Bytes on their way into the file, behind all others.
+    /// Bytes being written into the file, behind all others.
     writing: Option<Writing>,
     /// Bytes that the disk has refused, behind all others.
     unwritten: Option<Bytes>,
-    /// The source is over, and how.
+    /// The source has ended, with or without an error.
     ended: Option<Result<(), BodyError>>,
-    /// How often the client asked.
+    /// Number of the client's polls.
     polls: u64,
-    /// The client's task waits for the source: nobody else may poll it.
+    /// The client's task waits for the source: nothing else may poll it.
     client_waits: bool,
     client_gone: bool,
 }
 
-/// The part of the answer in a temporary file, which has no name any more.
+/// The part of the response in a temporary file that has no name any more.
 struct Spilled {
     file: Arc<File>,
     read: u64,
@@ -116,12 +116,12 @@ struct Writing {
     written: LocalFuture<'static, io::Result<Written>>,
 }
 
-/// The file, and how it was called if it was made.
+/// The file, and its former name if it was just made.
 type Written = (Arc<File>, Option<PathBuf>);
 
-/// First look after a client's second piece; later looks come half as often each time.
+/// Delay from a client's second piece to the first check; later checks come half as often each time.
 const WATCH_FIRST: Duration = Duration::from_millis(10);
-/// Longest time between looks: a stuck client holds its origin no longer than this.
+/// Longest time between checks: a stalled client blocks its origin no longer than this.
 const WATCH_LAST: Duration = Duration::from_millis(640);
 
 impl<S: BodyStream + 'static> BodyStream for Buffered<S> {
@@ -138,7 +138,7 @@ impl<S: BodyStream + 'static> BodyStream for Buffered<S> {
             None => state.source.poll_chunk(context),
         };
         state.client_waits = piece.is_pending();
-        // With the last piece the source needs nobody who reads it in the client's place.
+        // Behind the last piece no task is needed to read in the client's place.
         let watch =
             !self.watched && state.polls > 1 && state.spool.is_some() && !state.source.is_over();
         if watch && matches!(piece, Poll::Ready(Some(Ok(_)))) && state.ended.is_none() {
@@ -162,7 +162,7 @@ impl<S> Drop for Buffered<S> {
 }
 
 impl<S: BodyStream> State<S> {
-    /// What was read in the client's place; `None` when the source is to be asked.
+    /// Returns the next buffered piece; `None` when the source is to be polled.
     fn take(&mut self) -> Option<Option<Result<Chunk, BodyError>>> {
         if let Some(bytes) = self.memory.pop() {
             return Some(Some(Ok(Chunk::Bytes(bytes))));
@@ -174,7 +174,7 @@ impl<S: BodyStream> State<S> {
                 spilled.read = spilled.written;
                 return Some(Some(Ok(Chunk::File(range))));
             }
-            // The client asks again, so all of the file has left: it can be written anew.
+            // The client polls again, so all of the file has been sent: it can be overwritten.
             (spilled.read, spilled.written) = (0, 0);
         }
         if let Some(bytes) = self.unwritten.take() {
@@ -189,7 +189,7 @@ impl<S: BodyStream> State<S> {
         }
     }
 
-    /// Keeps a piece: in memory, or behind what is in the file. There is room for it.
+    /// Buffers a piece: in memory, or behind the bytes in the file. The caller has checked that there is room.
     fn keep(&mut self, chunk: Chunk) {
         let Chunk::Bytes(bytes) = chunk else { return };
         match &self.spool {
@@ -201,19 +201,19 @@ impl<S: BodyStream> State<S> {
         }
     }
 
-    /// The file holds bytes that the client has not taken, or is about to, or should.
+    /// Returns whether the file holds, or is about to hold, bytes that the client has not taken.
     fn is_spilling(&self) -> bool {
         self.writing.is_some()
             || self.unwritten.is_some()
             || self.file.as_ref().is_some_and(|file| file.read < file.written)
     }
 
-    /// The client has taken all but what is being written.
+    /// Returns whether the client has taken all bytes but those being written.
     fn is_drained(&self) -> bool {
         self.memory.is_empty() && self.file.as_ref().is_none_or(|file| file.read == file.written)
     }
 
-    /// Ready when nothing is being written.
+    /// Is ready when nothing is being written.
     fn poll_write(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(writing) = &mut self.writing else { return Poll::Ready(()) };
         let written = ready!(writing.written.as_mut().poll(context));
@@ -246,9 +246,9 @@ impl<S: BodyStream> State<S> {
         self.file.as_ref().map_or(0, |file| file.written) < self.file_bytes_max
     }
 
-    /// Reads in the client's place. Ready when there is no more to do for now.
+    /// Reads in the client's place. Is ready when there is no more to do for now.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        // Bounded by the room: each turn keeps at least a byte or ends.
+        // Bounded by the room: each iteration buffers at least a byte or ends.
         loop {
             if self.client_waits || self.client_gone || self.ended.is_some() {
                 return Poll::Ready(());
@@ -267,7 +267,7 @@ impl<S: BodyStream> State<S> {
     }
 }
 
-/// Writes behind what the file holds; makes one when there is none, which has no name from then on.
+/// Writes behind the bytes in the file; creates the file if there is none, and removes its name.
 fn write(
     spool: &Spool,
     known: Option<&Spilled>,
@@ -290,7 +290,7 @@ fn write(
     }))
 }
 
-/// Looks whether the client has asked since the last look, and reads in its place when it has not.
+/// Checks at intervals whether the client has polled since the last check, and reads in its place when it has not.
 async fn watch_client<S: BodyStream>(state: Rc<RefCell<State<S>>>) {
     let mut pause = WATCH_FIRST;
     let mut polls = state.borrow().polls;
@@ -304,7 +304,7 @@ async fn watch_client<S: BodyStream>(state: Rc<RefCell<State<S>>>) {
             return;
         }
         if now == polls && !waits {
-            // The time limit lets go of the source once the client polls it again.
+            // The time limit releases the source once the client polls it again.
             let fill = poll_fn(|context| state.borrow_mut().poll_fill(context));
             let _ = timer::timeout(WATCH_LAST, fill).await;
         }

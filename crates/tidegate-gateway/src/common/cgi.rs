@@ -1,5 +1,5 @@
-//! What FastCGI, SCGI and uwsgi have in common: an application is told parameters and answers with a
-//! head in the form of CGI.
+//! The common part of FastCGI, SCGI and uwsgi: an application receives parameters and responds with a head in the
+//! form of CGI.
 
 use std::sync::Arc;
 
@@ -41,10 +41,10 @@ impl<C: HasCgi> HasGateway for C {
     }
 }
 
-/// What differs between the modules.
+/// The differences between the modules.
 #[derive(Clone, Copy)]
 pub struct Kind {
-    /// In front of its directives.
+    /// Prefix of its directives.
     pub prefix: &'static str,
     /// `*_temp_path`
     pub temp_directory: fn(&Layout) -> &'static str,
@@ -57,13 +57,13 @@ pub struct CgiSettings {
     pub gateway: Arc<GatewaySettings>,
     pub pass: Pass,
     params: Params,
-    /// Those of requests that are to be cached.
+    /// The parameters of requests that fill a cache.
     cached_params: Params,
     location_tag: u64,
     pub tls: Option<GatewayTls>,
 }
 
-/// Fields that clients do not get unless `*_pass_header` says so.
+/// Fields that are not sent to clients unless `*_pass_header` allows them.
 const HIDDEN: &[&str] = &[
     "Status",
     "X-Accel-Expires",
@@ -73,7 +73,7 @@ const HIDDEN: &[&str] = &[
     "X-Accel-Charset",
 ];
 
-/// The rows of the shared directives for a prefix and a module's settings.
+/// Makes the rows of the shared directives for a prefix and a module's settings.
 macro_rules! cgi_rows {
     ($prefix:literal, $conf:ty) => {
         &[
@@ -101,7 +101,7 @@ macro_rules! cgi_rows {
 pub(crate) use cgi_rows;
 
 impl CgiConf {
-    /// http → server → location → `if`.
+    /// Inherits settings: http → server → location → `if`.
     pub fn inherit(&mut self, parent: &CgiConf, block: BlockInfo<'_>) {
         options::inherit(&mut self.gateway, &parent.gateway);
         if self.params.is_none() {
@@ -110,10 +110,10 @@ impl CgiConf {
         self.pass.inherit(&parent.pass, block);
     }
 
-    /// The settings of a block in which requests can be and that passes them on, with its cache.
+    /// Compiles the settings, with the cache, of a block that passes requests.
     ///
     /// # Errors
-    /// An address that is none, a text with variables that is none, cache and store in one block.
+    /// An invalid address, an invalid text with variables, cache and store in one block.
     pub fn compile<C: CacheCaller>(
         &self,
         kind: Kind,
@@ -133,7 +133,7 @@ impl CgiConf {
         let mut gateway =
             settings::settings(&self.gateway, HIDDEN, Some(kind.temp_directory), plan)?;
         gateway.store = self.gateway.store.compile(kind.prefix, zone, plan)?;
-        // An application's `Date` and `Server` are passed on; where it sends none they are ours.
+        // An application's `Date` and `Server` are passed on; missing ones are added.
         gateway.completes_head = true;
         let tls = match &pass.to {
             To::Fixed(target, _) if !target.tls => None,
@@ -155,7 +155,7 @@ impl CgiConf {
     }
 }
 
-/// There is no usual key: all requests would be given the same answer.
+/// Warns that there is no default key: all requests would be served the same response.
 fn warn_of_key(prefix: &str, span: Span, plan: &mut PlanBuilder<'_>) {
     let message = format!("no \"{prefix}cache_key\" for \"{prefix}cache\"");
     plan.diagnostics.push(Diagnostic::warn(message).at(span));
@@ -165,7 +165,7 @@ impl CgiSettings {
     /// Appends the parameters of a request.
     pub fn write_params(&self, x: &mut Exchange, shape: Shape, out: &mut Vec<u8>) {
         let method = x.request.method;
-        // `$request_method` tells what is asked of the application.
+        // `$request_method` is the method sent to the application.
         if shape.get_for_head && method == Method::Head {
             x.request.method = Method::Get;
         }
@@ -176,7 +176,7 @@ impl CgiSettings {
         x.request.method = method;
     }
 
-    /// A request of these bytes.
+    /// Makes the origin request of these bytes.
     pub fn request(
         &self,
         x: &mut Exchange,

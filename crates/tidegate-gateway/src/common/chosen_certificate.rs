@@ -1,7 +1,7 @@
-//! Our own certificate towards origins where variables name its files: `proxy_ssl_certificate $user.pem;`.
+//! The client certificate for origins where variables name its files: `proxy_ssl_certificate $user.pem;`.
 //!
-//! The files are read for each request, on a pool thread, so that a new certificate is in use at once; what
-//! was made of the same bytes before is used again, with its sessions and its idle connections.
+//! The files are read for each request, on a pool thread, so that a new certificate is in use at once; settings made
+//! of the same bytes are used again, with their sessions and idle connections.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,33 +17,33 @@ use tidegate_os::os_error;
 use tidegate_plan::PlanBuilder;
 use tidegate_tls::{SettingsError, TlsOptions, TlsSettings, pem};
 
-/// Certificates of a location that are in use at the same time; with more they begin anew.
+/// Certificates of a location that are cached at the same time; when there are more, the cache is emptied.
 const CERTIFICATES_MAX: usize = 256;
 
-/// Bytes of a file; a chain of certificates has a few thousand.
+/// Most bytes of a file; a chain of certificates has a few thousand.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// By the bytes of both files.
+/// Settings by the bytes of both files.
 type Made = HashMap<(Vec<u8>, Vec<u8>), Arc<TlsSettings>>;
 
-/// Two names made of variables.
+/// The templates of the two file names.
 pub(crate) struct ChosenCertificate {
     certificate: Template,
     key: Template,
     passwords: Vec<Vec<u8>>,
-    /// What the names are relative to.
+    /// The directory of relative names.
     directory: PathBuf,
-    /// All but the certificate.
+    /// All TLS options but the certificate.
     options: TlsOptions,
     made: Mutex<Made>,
 }
 
-/// What was chosen for the request, in the exchange's extensions.
+/// The settings chosen for the request, in the exchange's extensions.
 struct Choice(Arc<TlsSettings>);
 
 impl ChosenCertificate {
     /// # Errors
-    /// A variable that there is not.
+    /// An unknown variable.
     pub(crate) fn compile(
         (certificate, key): (&Word, &Word),
         passwords: Vec<Vec<u8>>,
@@ -85,7 +85,7 @@ impl ChosenCertificate {
         Err(Refused::INTERNAL)
     }
 
-    /// What was chosen for the request.
+    /// Returns the settings chosen for the request.
     pub(crate) fn of(x: &Exchange) -> Option<Arc<TlsSettings>> {
         x.modules.extensions.of::<Choice>().map(|choice| choice.0.clone())
     }
@@ -115,7 +115,7 @@ impl ChosenCertificate {
         Ok(made.entry(place).or_insert(settings).clone())
     }
 
-    /// How messages call a file, and its bytes.
+    /// Reads a file; returns its name for messages, and its bytes.
     fn read(&self, what: What, name: &[u8]) -> Result<(String, Vec<u8>), LoadError> {
         let path = self.directory.join(&*String::from_utf8_lossy(name));
         let name = path.display().to_string();
@@ -132,21 +132,21 @@ impl ChosenCertificate {
     }
 }
 
-/// What a file holds.
+/// The kind of a file.
 #[derive(Clone, Copy, Debug)]
 enum What {
     Certificate,
     Key,
 }
 
-/// Why the certificate of a request cannot be used; in nginx's words.
+/// The reason why the certificate of a request cannot be used; in nginx's words.
 #[derive(Debug)]
 enum LoadError {
-    /// The thread pool takes no more, or has ended.
+    /// The thread pool's queue is full, or it has ended.
     Pool(io::Error),
-    /// A file, by the name that messages have for it.
+    /// A file, by its name for messages.
     File(What, String, pem::Fault),
-    /// Certificate and key are no pair, or of no use; with the name of the key's file.
+    /// Certificate and key do not match, or are unusable; with the name of the key's file.
     Pair(String, SettingsError),
 }
 

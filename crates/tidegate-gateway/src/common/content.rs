@@ -1,5 +1,5 @@
-//! The content handler of all gateways: the request's body, the origin, the answer, with a cache in
-//! front of it or without. What is particular to a protocol is behind [`Protocol`].
+//! The content handler of all gateways: the request's body, the origin, the response, with or without a cache in
+//! front. The differences between protocols are behind [`Protocol`].
 
 use std::sync::Arc;
 
@@ -27,25 +27,25 @@ use crate::cache::gateway::{FillRequestOptions, StoredResponse};
 use crate::cache::{self, Cache, CacheCaller, CacheSettings, Gateway};
 use tidegate_core::Refused;
 
-/// What a protocol makes of a location's settings.
+/// The protocol of a gateway, with the settings of one location.
 pub(crate) trait Protocol: Rewriter + Send + Sync + 'static {
     fn gateway(&self) -> &Arc<GatewaySettings>;
 
     fn pass(&self) -> &Pass;
 
-    /// TLS towards origins, where the protocol has any.
+    /// Returns the TLS settings towards origins, where the protocol has TLS.
     fn tls(&self) -> Option<&GatewayTls> {
         None
     }
 
-    /// Whether a request says how long its body is, so that one of unknown length is read before an origin
-    /// is asked, buffered (`*_request_buffering`) or not.
+    /// Whether a request carries the length of its body, so that a body of unknown length is read before the request
+    /// is sent, buffered (`*_request_buffering`) or not.
     const TELLS_LENGTH: bool = false;
 
     /// Makes the request. The body is taken out of the exchange where it is to be streamed.
     ///
     /// # Errors
-    /// It cannot be made; the reason was logged.
+    /// Fails where the request cannot be made; the reason was logged.
     fn create(
         &self,
         x: &mut Exchange,
@@ -53,21 +53,21 @@ pub(crate) trait Protocol: Rewriter + Send + Sync + 'static {
         shape: Shape,
     ) -> Result<OriginRequest, Refused>;
 
-    /// Writes the cache's key where none is written: what is asked, and of whom. Where there is no usual
-    /// key, `*_cache_key` has to be written.
+    /// Writes the cache's default key: the target and the origin of the request. A protocol without a default key
+    /// requires `*_cache_key`.
     fn write_key(&self, _x: &mut Exchange, _out: &mut Vec<u8>) {}
 }
 
-/// What differs between requests that are passed on as they are and those that fill a cache.
+/// The differences between a passed request and one that fills a cache.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shape {
-    /// The client's conditions and ranges stay behind.
+    /// The client's conditions and ranges are left out.
     pub for_cache: bool,
-    /// GET in place of HEAD.
+    /// Sends GET in place of HEAD.
     pub get_for_head: bool,
 }
 
-/// Makes a location's requests go through a protocol.
+/// Makes a location pass its requests through a protocol.
 pub(crate) fn install_uncached<P: Protocol>(
     protocol: Arc<P>,
     location: &mut LocationBuilder<'_, '_>,
@@ -75,7 +75,7 @@ pub(crate) fn install_uncached<P: Protocol>(
     location.gateway(Box::new(move |x| Step::Wait(Box::pin(serve(x, protocol.clone())))));
 }
 
-/// Makes a location's requests go through a protocol, and through its cache if there is one.
+/// Makes a location pass its requests through a protocol, and through its cache if there is one.
 pub(crate) fn install<P: Protocol, C: CacheCaller>(
     protocol: Arc<P>,
     location: &mut LocationBuilder<'_, '_>,
@@ -108,7 +108,7 @@ pub(crate) fn install<P: Protocol, C: CacheCaller>(
     Ok(())
 }
 
-/// As a cached location's handler, for a request whose body has to be read: the cache's key and conditions may go by
+/// Handles a request in a cached location whose body has to be read: the cache's key and conditions may use
 /// `$request_body`.
 async fn serve_by_body<P: Protocol>(
     x: &mut Exchange,
@@ -126,13 +126,12 @@ async fn serve_by_body<P: Protocol>(
     }
 }
 
-/// Passes a request on and answers it: body (`*_request_buffering`), target (`*_pass`), request, origin, response.
+/// Passes a request and responds to it: body (`*_request_buffering`), target (`*_pass`), request, origin, response.
 ///
-/// Invariant: each step that does not succeed is the end, with its own step for the client; the reason was logged
-/// there.
+/// Invariant: each step that fails is the last, with its own step for the client; the reason was logged there.
 ///
-/// Cancelling: dropped at an await it drops what it waits for: the rest of the client's body stays unread, a query of
-/// the resolver goes, and the origin's connection is closed and not kept.
+/// Cancelling: dropped at an await it drops what it awaits: the rest of the client's body remains unread, a query of
+/// the resolver ends, and the origin's connection is closed and not kept.
 async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static> {
     let reads_first =
         protocol.gateway().request_buffering || (P::TELLS_LENGTH && x.request.body.chunked);
@@ -153,7 +152,7 @@ async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static>
     }
 }
 
-/// Whom a request goes to, with all that is needed to create it.
+/// Returns the target of a request, with all that is needed to create the request.
 async fn target<'p, P: Protocol>(
     x: &mut Exchange,
     protocol: &'p P,
@@ -173,7 +172,7 @@ pub async fn read_body(x: &mut Exchange) -> Result<(), Step<'static>> {
     read_body_by(x, None).await
 }
 
-/// The same where there is one, by other options than the location's, if given.
+/// Reads the client's body, if there is one, with other options than the location's, if given.
 pub async fn read_body_by(
     x: &mut Exchange,
     other: Option<&StoreOptions>,
@@ -199,7 +198,7 @@ pub async fn read_body_by(
     }
 }
 
-/// The client's body as it is passed on; a stream's body is still in the exchange.
+/// Returns the client's body as it is passed on; a streamed body remains in the exchange.
 pub(crate) fn payload(x: &Exchange, gateway: &GatewaySettings, chunks: bool) -> RequestPayload {
     if !gateway.pass_request_body || !x.request.body.is_present() {
         return RequestPayload::None;
@@ -212,7 +211,7 @@ pub(crate) fn payload(x: &Exchange, gateway: &GatewaySettings, chunks: bool) -> 
     RequestPayload::Stream { body: Box::default(), chunked, keep_max }
 }
 
-/// Puts the body of a stream into its place.
+/// Puts a streamed body into the payload.
 pub(crate) fn take_stream(x: &mut Exchange, payload: RequestPayload) -> RequestPayload {
     match payload {
         RequestPayload::Stream { chunked, keep_max, .. } => {
@@ -223,7 +222,7 @@ pub(crate) fn take_stream(x: &mut Exchange, payload: RequestPayload) -> RequestP
     }
 }
 
-/// What the choice of a server depends on.
+/// Returns the inputs of a server's choice.
 pub(crate) fn choice(x: &mut Exchange, target: &TargetRef<'_>) -> Choice {
     match target.key() {
         Some(key) => key.choice(x, &target.target().group, clock::now()),
@@ -231,7 +230,7 @@ pub(crate) fn choice(x: &mut Exchange, target: &TargetRef<'_>) -> Choice {
     }
 }
 
-/// A protocol as the cache sees it.
+/// A protocol as a gateway of the cache.
 struct Cached<P>(Arc<P>);
 
 impl<P: Protocol> Gateway for Cached<P> {
@@ -241,7 +240,7 @@ impl<P: Protocol> Gateway for Cached<P> {
         options: FillRequestOptions,
     ) -> LocalFuture<'a, Result<OriginRequest, Step<'static>>> {
         Box::pin(async move {
-            // A fill outlives the client, so it cannot read from him.
+            // A fill outlives the client, so it cannot read from it.
             read_body(x).await?;
             let target = target(x, &*self.0).await?;
             let shape = Shape { for_cache: true, get_for_head: options.convert_head };
@@ -294,7 +293,7 @@ impl<P: Protocol> Gateway for Cached<P> {
     }
 }
 
-/// The cache's part of `*_ignore_headers`.
+/// Returns the cache's part of `*_ignore_headers`.
 fn ignored(gateway: &GatewaySettings) -> Ignored {
     let bits = gateway.ignore;
     Ignored {

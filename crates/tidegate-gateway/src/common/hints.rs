@@ -1,4 +1,4 @@
-//! Early hints on their way to the client: an interim head has the fields that the final one may have.
+//! Early hints for the client: an interim head has the fields that the final one may have.
 
 use std::io;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use tidegate_core::client::{CancelCode, Client};
 
 use super::settings::GatewaySettings;
 
-/// The client, who gets no interim fields that `*_hide_header` and its defaults hide.
+/// The client, which is sent no interim fields that `*_hide_header` and its defaults hide.
 pub(crate) struct HintedClient {
     pub client: Rc<dyn Client>,
     pub settings: Arc<GatewaySettings>,

@@ -1,7 +1,7 @@
-//! What all modules that ask an origin have in common (`proxy_`, `fastcgi_`, `uwsgi_`, `scgi_`, `memcached_`): directives,
-//! settings, the way to a response, variables.
+//! The common part of all modules that pass requests to an origin (`proxy_`, `fastcgi_`, `uwsgi_`, `scgi_`,
+//! `memcached_`): directives, settings, the steps to a response, variables.
 //!
-//! A request's way: the protocol's module makes an `OriginRequest` → [`run::fetch`] (the client may leave
+//! The steps of a request: the protocol's module makes an `OriginRequest` → [`run::fetch`] (the client may leave
 //! meanwhile) → [`respond::respond`] makes the client's response of the origin's.
 
 pub(crate) mod buffered;

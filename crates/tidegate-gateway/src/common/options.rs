@@ -1,4 +1,4 @@
-//! The shared directives, written once for all prefixes, and how inner blocks inherit them.
+//! The shared directives, written once for all prefixes, and their inheritance.
 
 use std::time::Duration;
 
@@ -90,8 +90,8 @@ const CASES: &[(&str, NextUpstream)] = &[
     ("off", NextUpstream::OFF),
 ];
 
-/// The rows of the shared directives for a prefix and a module's settings: `connection` has what every
-/// module has, the other one what those with whole HTTP answers have.
+/// Makes the rows of the shared directives for a prefix and a module's settings: `connection` has those of every
+/// module, the other one those of modules with HTTP responses.
 macro_rules! gateway_rows {
     (connection $prefix:literal, $conf:ty) => {
         &[
@@ -207,7 +207,7 @@ pub(crate) fn set_next_upstream(conf: &mut GatewayConf, args: &Args<'_>) -> Resu
     set_cases(conf, args, CASES)
 }
 
-/// `*_next_upstream` of a protocol that has these cases. Several lines add up, as in nginx.
+/// Sets `*_next_upstream` for a protocol with these cases. Several directives add up, as in nginx.
 pub(crate) fn set_cases(
     conf: &mut GatewayConf,
     args: &Args<'_>,
@@ -239,7 +239,7 @@ pub(crate) fn set_ignore_headers(
     for index in 0..args.len() {
         bits |= args.choice(index, IGNORABLE)?;
     }
-    // Several lines add up, as in nginx.
+    // Several directives add up, as in nginx.
     conf.ignore_headers = Some(conf.ignore_headers.unwrap_or(0) | bits);
     Ok(())
 }
@@ -277,7 +277,7 @@ macro_rules! inherit {
     };
 }
 
-/// http → server → location.
+/// Inherits settings: http → server → location.
 pub(crate) fn inherit(child: &mut GatewayConf, parent: &GatewayConf) {
     inherit!(child, parent;
         buffering, request_buffering, ignore_client_abort, bind, socket_keepalive, connect_timeout,

@@ -1,4 +1,4 @@
-//! `fastcgi_param` and its kin: what an application is told of a request, and how that is packed.
+//! `fastcgi_param` and its kin: the parameters sent to an application, and their packing.
 
 use tidegate_codec::range::write_number;
 use tidegate_codec::request::parse_authority;
@@ -15,7 +15,7 @@ pub struct ParamConf {
     if_not_empty: bool,
 }
 
-/// How pairs are packed.
+/// The packing of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
     FastCgi,
@@ -38,7 +38,7 @@ impl Packing {
 pub(crate) struct Params {
     packing: Packing,
     items: Vec<Item>,
-    /// Names of client's fields that are not passed on by themselves, as in `HTTP_…` behind the prefix.
+    /// Names of client fields that are not passed on by themselves, in the form `HTTP_…` without the prefix.
     replaced: Vec<Box<[u8]>>,
     pass_headers: bool,
 }
@@ -53,10 +53,10 @@ enum Item {
     },
 }
 
-/// In front of a client's field.
+/// The prefix of a client field.
 const FIELD: &[u8] = b"HTTP_";
 
-/// What requests for the cache do not pass on: the client's ranges and conditions.
+/// Client fields that requests for the cache do not pass on: ranges and conditions.
 const CACHE_DEFAULTS: [(&str, &str); 6] = [
     ("HTTP_IF_MODIFIED_SINCE", "$upstream_cache_last_modified"),
     ("HTTP_IF_NONE_MATCH", "$upstream_cache_etag"),
@@ -121,7 +121,7 @@ impl Params {
             self.items.push(Item::Value { name: name.into(), value, if_not_empty });
             return;
         };
-        // A field without a value is one that is left out, as the manual shows it for the client's.
+        // An empty parameter leaves the client's field out, as documented in the manual.
         if text.is_empty() && (if_not_empty || name.starts_with(FIELD)) {
             return;
         }
@@ -136,7 +136,7 @@ impl Params {
         self.items.push(Item::Packed(packed));
     }
 
-    /// Whether a parameter stands for the client's field of this name.
+    /// Returns whether a parameter replaces the client's field of this name.
     fn replaces(&self, field: &[u8]) -> bool {
         self.replaced.iter().any(|replaced| is_field(replaced, field))
     }
@@ -165,16 +165,16 @@ impl Params {
         }
     }
 
-    /// The client's fields as `HTTP_NAME` (RFC 3875 section 4.1.18); those that came several times as one.
+    /// Writes the client's fields as `HTTP_NAME` (RFC 3875 section 4.1.18); repeated fields are joined.
     ///
-    /// Invariant: a name comes once, where its first field stood. Values are joined as RFC 9110 section 5.3 allows it,
-    /// by `, `, and cookies by `; ` (RFC 6265 section 5.4). A field that a `*_param` replaces is not passed.
-    /// `HTTP_HOST` is the name that the server was found by, whatever the field says.
+    /// Invariant: each name occurs once, at the place of its first field. Values are joined as RFC 9110 section 5.3
+    /// allows it, by `, `, and cookies by `; ` (RFC 6265 section 5.4). A field that a `*_param` replaces is not
+    /// passed. `HTTP_HOST` is the name by which the server was found, whatever the field contains.
     fn write_fields(&self, x: &Exchange, out: &mut Vec<u8>) {
         let headers = &x.request.head.headers;
         let mut parameter = Vec::with_capacity(64);
         let mut seen: u64 = 0;
-        // The host that the server was found by, whatever the field says: `$host$is_request_port$request_port`.
+        // The host by which the server was found, whatever the field contains: `$host$is_request_port$request_port`.
         seen |= 1u64 << Known::Host as u8;
         if !x.host().is_empty() && !self.replaces(b"Host") {
             self.packing.pair(b"HTTP_HOST", out, |out| write_host(x, out));
@@ -215,7 +215,7 @@ impl Params {
     }
 }
 
-/// Host and port of the request: what an application sees is what the server was chosen by.
+/// Writes host and port of the request: the application sees the name by which the server was chosen.
 fn write_host(x: &Exchange, out: &mut Vec<u8>) {
     out.extend_from_slice(x.host());
     let Some(written) = x.request.head.host_text().filter(|text| *text != x.host()) else { return };
@@ -225,7 +225,7 @@ fn write_host(x: &Exchange, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a client's field is the one that a parameter names: `-` is written `_` there.
+/// Returns whether a client's field is the one that a parameter names: `-` is written `_` there.
 fn is_field(parameter: &[u8], field: &[u8]) -> bool {
     parameter.len() == field.len()
         && parameter.iter().zip(field).all(|(wanted, byte)| match byte {

@@ -10,25 +10,25 @@ use super::target::{self, FindError, Scheme, Target, Url, UrlError};
 use crate::upstream::{GroupKey, Groups};
 use tidegate_core::Refused;
 
-/// Where a location's requests go.
+/// The destination of a location's requests.
 pub struct Pass {
     pub to: To,
     schemes: &'static [Scheme],
-    /// `resolver`, for names that are known per request only.
+    /// `resolver`, for names that are known only per request.
     resolver: Option<Resolver>,
 }
 
-/// A server that is known, or a text that names one.
+/// A known server, or a text that names one.
 pub enum To {
     Fixed(Target, Option<GroupKey>),
     Variable(Template, Groups),
 }
 
 impl Pass {
-    /// Compiles the text behind the directive; `fixed_uri` tells whether a fixed one may have a URI.
+    /// Compiles the argument of the directive; `fixed_uri` says whether a fixed one may have a URI.
     ///
     /// # Errors
-    /// It is no URL, its host is not known, a URI stands where none may.
+    /// An invalid URL, an unknown host, a URI where none is allowed.
     pub fn compile(
         word: &Word,
         schemes: &'static [Scheme],
@@ -71,13 +71,13 @@ impl Pass {
         Ok(Pass { to: To::Fixed(target, key), schemes, resolver: None })
     }
 
-    /// The server of this request: a fixed one is borrowed from the settings; a text with variables is read anew, and
-    /// names an `upstream`, an address, or a name that the `resolver` is asked for.
+    /// Returns the server of this request: a fixed one is borrowed from the settings; a text with variables is
+    /// evaluated, and names an `upstream`, an address, or a name for the `resolver`.
     ///
-    /// Cancelling: there is one await, the query; dropping it there gives up this request's part in it.
+    /// Cancelling: there is one await, the query; dropping it there ends this request's part in it.
     ///
     /// # Errors
-    /// 500 for a URL that is none, 502 for a name that cannot be resolved.
+    /// 500 for an invalid URL, 502 for a name that cannot be resolved.
     pub async fn target<'s>(&'s self, x: &mut Exchange) -> Result<TargetRef<'s>, Refused> {
         let (template, groups) = match &self.to {
             To::Fixed(target, key) => return Ok(TargetRef::Fixed(target, key.as_ref())),
@@ -136,7 +136,7 @@ impl TargetRef<'_> {
         }
     }
 
-    /// What the group's choice depends on.
+    /// Returns the inputs of the group's choice.
     pub fn key(&self) -> Option<&GroupKey> {
         match self {
             TargetRef::Fixed(_, key) => *key,
@@ -144,13 +144,13 @@ impl TargetRef<'_> {
         }
     }
 
-    /// The URI was made of variables: it is sent as it is.
+    /// Returns whether the URI was made of variables: it is sent unchanged.
     pub fn is_made(&self) -> bool {
         matches!(self, TargetRef::Made(..))
     }
 }
 
-/// A number for a location that is the same after a reload (FNV-1a of its name).
+/// Returns a number for a location that is the same after a reload (FNV-1a of its name).
 pub(crate) fn location_tag(name: &[u8]) -> u64 {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     name.iter().fold(0xcbf2_9ce4_8422_2325, mix)

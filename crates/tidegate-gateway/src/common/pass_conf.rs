@@ -1,4 +1,4 @@
-//! `*_pass` as written: where it stands, which blocks inherit it, and in which of them requests can be.
+//! `*_pass` as written: its block, the blocks that inherit it, and those of them that handle requests.
 
 use tidegate_conf::{Contexts, Word};
 use tidegate_plan::LocationBuilder;
@@ -8,7 +8,7 @@ use tidegate_plan::module::BlockInfo;
 #[derive(Clone, Default)]
 pub struct PassConf {
     pub word: Option<Word>,
-    /// Where `word` stands.
+    /// The block of `word`.
     pub place: Place,
 }
 
@@ -19,15 +19,15 @@ pub struct Place {
     pub name: Vec<u8>,
     pub is_regex: bool,
     pub is_named: bool,
-    /// `if` or `limit_except`: no URI may be given.
+    /// The block is `if` or `limit_except`: no URI is allowed.
     pub is_nameless: bool,
 }
 
-/// Blocks of a location that have no name of their own: what is passed from the location is from them, too.
+/// Blocks of a location without a name of their own: they pass requests as the location does.
 const NAMELESS: Contexts = Contexts::LOCATION_IF.union(Contexts::LIMIT_EXCEPT);
 
 impl PassConf {
-    /// Notes the block this stands in.
+    /// Records the block of the directive.
     pub fn note_place(&mut self, block: BlockInfo<'_>) {
         if block.context.intersects(NAMELESS) {
             self.place.is_nameless = true;
@@ -45,14 +45,14 @@ impl PassConf {
         self.place.name = last.bytes[usize::from(glued)..].to_vec();
     }
 
-    /// location → `if`, `limit_except`: a location in a location has to say again where it passes to.
+    /// Inherits the directive: location → `if`, `limit_except`. A location in a location has to set its own.
     pub fn inherit(&mut self, parent: &PassConf, block: BlockInfo<'_>) {
         if block.context.intersects(NAMELESS) && self.word.is_none() {
             self.clone_from(parent);
         }
     }
 
-    /// What is passed to, for a block in which requests can be.
+    /// Returns the destination, for a block that handles requests.
     pub fn target(&self, location: &LocationBuilder<'_, '_>) -> Option<&Word> {
         let within = Contexts::LOCATION.union(NAMELESS);
         self.word.as_ref().filter(|_| location.context().intersects(within))

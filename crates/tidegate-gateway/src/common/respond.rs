@@ -1,4 +1,4 @@
-//! The client's answer made of an origin's.
+//! The client's response, made of an origin's.
 
 use bytes::Bytes;
 use tidegate_codec::request::Method;
@@ -20,13 +20,13 @@ use crate::cache::gateway::StoredResponse;
 use crate::upstream::sticky;
 use tidegate_core::pool_choice;
 
-/// What a protocol changes in the client's head: redirects, cookies.
+/// The changes of a protocol to the client's head: redirects, cookies.
 pub(crate) trait Rewriter {
-    /// Works on `x.response` after fields were copied; most protocols change nothing.
+    /// Rewrites `x.response` after fields were copied; most protocols change nothing.
     fn rewrite(&self, _x: &mut Exchange) {}
 }
 
-/// Fields that an internal redirect takes along (`X-Accel-Redirect`).
+/// Fields that an internal redirect preserves (`X-Accel-Redirect`).
 const PRESERVED: [&[u8]; 6] = [
     b"Content-Type",
     b"Set-Cookie",
@@ -36,7 +36,7 @@ const PRESERVED: [&[u8]; 6] = [
     b"Accept-Ranges",
 ];
 
-/// Fields of which an answer has one: later ones are ignored, as nginx does.
+/// Fields that a response has once: later ones are ignored, as nginx does.
 const SINGLE: [Known; 8] = [
     Known::Expires,
     Known::Location,
@@ -48,13 +48,13 @@ const SINGLE: [Known; 8] = [
     Known::Server,
 ];
 
-/// Makes the response: internal redirect (`X-Accel-Redirect`), intercepted error (`*_intercept_errors`), tunnel (101),
-/// or head and body.
+/// Makes the response: internal redirect (`X-Accel-Redirect`), intercepted error (`*_intercept_errors`), tunnel
+/// (101), or head and body.
 ///
-/// Invariant: the origin's head is kept for variables in each of these. `X-Accel-*` fields
-/// count unless `*_ignore_headers` names them, the first one that leads elsewhere ends it. Who is bound to a server
-/// (`sticky`) is told so in the head that the client gets. The body is not touched here: it is pulled later, at the
-/// pace of the client or of `*_buffering`.
+/// Invariant: the origin's head is kept for variables in each of these. `X-Accel-*` fields apply unless
+/// `*_ignore_headers` names them; the first one that redirects ends the processing. The client's head carries the
+/// cookie of `sticky`. The body is not touched here: it is pulled later, at the pace of the client or of
+/// `*_buffering`.
 pub(crate) fn respond(
     x: &mut Exchange,
     response: OriginResponse,
@@ -83,7 +83,7 @@ pub(crate) fn respond(
         x.delivery.client_abort = ClientAbort::Ignored;
     }
     rewriter.rewrite(x);
-    // Behind a switch, asked for or not, nothing is HTTP.
+    // Behind a switch, requested or not, the bytes are not HTTP.
     if head.status == 101 {
         x.disposition.close_connection();
     }
@@ -112,8 +112,8 @@ pub(crate) fn respond(
     Step::Respond(body)
 }
 
-/// The body as it comes in: at the pace of `limit_rate`, gathered where responses are buffered, and copied where they
-/// are stored.
+/// Returns the body as it arrives: at the pace of `limit_rate`, gathered where responses are buffered, and copied
+/// where they are stored.
 fn stream(
     x: &mut Exchange,
     mut reader: Box<tidegate_upstream::BodyReader>,
@@ -139,12 +139,12 @@ fn stream(
     }
 }
 
-/// A response to HEAD that does not say how long the one to GET would be (RFC 9110 section 8.6).
+/// Returns whether this is a response to HEAD without the length of the one to GET (RFC 9110 section 8.6).
 fn is_untold_head(x: &Exchange) -> bool {
     x.request.head.method == Method::Head && x.response.content_length.is_none()
 }
 
-/// For an answer that may not fit into memory.
+/// Returns the spool for a response that may not fit into memory.
 fn spool(x: &mut Exchange, settings: &GatewaySettings) -> Spool {
     let log = LogContext::of(x);
     let directory = settings.spool.clone();
@@ -165,7 +165,7 @@ fn spool(x: &mut Exchange, settings: &GatewaySettings) -> Spool {
     Spool { settings: settings.spool.clone(), pool: pool_choice::pool_of(x), told }
 }
 
-/// Makes the answer of a stored head: internal redirect, intercepted error, or head and body.
+/// Makes the response of a stored head: internal redirect, intercepted error, or head and body.
 pub(crate) fn respond_stored(
     x: &mut Exchange,
     stored: StoredResponse<'_>,
@@ -187,18 +187,18 @@ pub(crate) fn respond_stored(
         return intercept(x, head.clone());
     }
     copy_head(x, head, settings);
-    // What is stored does not change: its ranges may be served unless the origin forbids it.
+    // A stored body does not change: its ranges may be served unless the origin forbids it.
     let accepts = head.headers.first(Known::AcceptRanges);
     if accepts.is_none_or(|units| !units.eq_ignore_ascii_case(b"none")) {
         x.response.ranges = RangeSupport::Many;
     }
     x.response.headers.remove(Known::AcceptRanges);
     rewriter.rewrite(x);
-    // Most stored answers have asked no server: they need no state.
+    // Most stored responses were served without an origin: they need no state.
     if x.modules.extensions.of::<GatewayState>().is_some_and(|state| state.bound.is_some()) {
         sticky::answered(x, true, (clock::now(), clock::unix_seconds()));
     }
-    // What a response to HEAD is stored with says nothing of the one to GET.
+    // The length stored with a response to HEAD is not that of one to GET.
     if body.is_empty() && content_length.unwrap_or(0) == 0 && is_untold_head(x) {
         return Step::Respond(Body::of_unknown_length());
     }
@@ -214,9 +214,8 @@ pub(crate) fn remember(x: &mut Exchange, head: ResponseHead) {
 /// Copies status and fields, without those that are hidden (`*_hide_header`, `*_pass_header`) or belong to the
 /// connection.
 ///
-/// Invariant: of a field that there can be one of, the first counts (RFC 9110 section 5.3 forbids more). What our own
-/// server derives from fields (length, modification, charset) is derived from the
-/// origin's head, hidden or not.
+/// Invariant: of a field that is allowed once, the first counts (RFC 9110 section 5.3 forbids more). The values that
+/// the server derives from fields (length, modification, charset) are derived from the origin's head, hidden or not.
 pub(crate) fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &GatewaySettings) {
     let upgraded = head.status == 101;
     x.clear_response();
@@ -228,7 +227,7 @@ pub(crate) fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &Gatewa
     }
     let headers = &mut x.response.headers;
     headers.clone_from(&head.headers);
-    // An empty type is none: nobody could read it. Of several the first counts, so no other need be looked at.
+    // An empty type is treated as none. Of several the first counts, so the others are ignored.
     if headers.first(Known::ContentType).is_some_and(<[u8]>::is_empty) {
         headers.retain(|known, _, value| known != Known::ContentType || !value.is_empty());
     }
@@ -242,7 +241,7 @@ pub(crate) fn copy_head(x: &mut Exchange, head: &ResponseHead, settings: &Gatewa
         seen |= bit;
         !(again && SINGLE.contains(&known))
     });
-    // That of an earlier origin (`X-Accel-Redirect`) is for responses that know no better.
+    // The type of an earlier origin (`X-Accel-Redirect`) is for responses without one.
     if headers.contains(Known::ContentType) && !x.preserved_headers.is_empty() {
         x.preserved_headers.remove(Known::ContentType);
     }
@@ -272,7 +271,7 @@ fn intercepts(x: &Exchange, status: u16) -> bool {
     status >= 300 && x.settings().error_pages.iter().any(|page| page.code == status)
 }
 
-/// Lets `error_page` answer in the origin's place; a 401 keeps what the client must answer to.
+/// Lets `error_page` respond in the origin's place; a 401 keeps the challenge that the client must respond to.
 fn intercept(x: &mut Exchange, head: ResponseHead) -> Step<'static> {
     let status = head.status;
     x.clear_response();
@@ -286,7 +285,7 @@ fn intercept(x: &mut Exchange, head: ResponseHead) -> Step<'static> {
     Step::Status(status)
 }
 
-/// `X-Accel-Redirect`: another location answers.
+/// Redirects to another location by `X-Accel-Redirect`.
 fn internal_redirect(x: &mut Exchange, head: ResponseHead, place: &[u8]) -> Step<'static> {
     for (_, name, value) in head.headers.iter() {
         if PRESERVED.iter().any(|preserved| preserved.eq_ignore_ascii_case(name)) {
@@ -316,7 +315,7 @@ fn internal_redirect(x: &mut Exchange, head: ResponseHead, place: &[u8]) -> Step
     Step::Jump(Jump::Path { path: decoded, args })
 }
 
-/// A path that leads out of its root, or holds a zero byte.
+/// Returns whether a path leads out of its root, or holds a zero byte.
 fn is_unsafe(path: &[u8]) -> bool {
     path.is_empty()
         || path.contains(&0)

@@ -1,4 +1,4 @@
-//! Waiting for an origin's answer while watching the client.
+//! The wait for an origin's response while watching the client.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tidegate_upstream::{FetchError, LogContext, OriginRequest, OriginResponse, R
 use super::settings::GatewaySettings;
 use super::state::GatewayState;
 
-/// Asks the origins. The error is the step that ends the request.
+/// Fetches from the origins. The error is the step that ends the request.
 pub(crate) fn fetch<'a>(
     x: &'a mut Exchange,
     request: OriginRequest,
@@ -45,7 +45,7 @@ pub(crate) fn fetch<'a>(
     }
 }
 
-/// Takes over what a fetch ended with; `streamed` when it read the client's body as it came.
+/// Records the result of a fetch; `streamed` when it read the client's body as it arrived.
 fn settle(
     x: &mut Exchange,
     result: Result<OriginResponse, FetchError>,
@@ -67,8 +67,9 @@ fn settle(
     }
 }
 
-/// The client's body, if it was `streamed`. One that is lost half read, or still being read by the upload, leaves its
-/// rest on the connection: no request can follow, and the close must wait until the client has read the response.
+/// Puts the client's body back, if it was `streamed`. A body that is lost half read, or still being read by the
+/// upload, leaves its rest on the connection: no request can follow, and the close must wait until the client has
+/// read the response.
 fn give_back(x: &mut Exchange, body: Option<Box<RequestBody>>, streamed: bool) {
     match body {
         Some(body) => x.request.body = *body,
@@ -80,7 +81,7 @@ fn give_back(x: &mut Exchange, body: Option<Box<RequestBody>>, streamed: bool) {
     }
 }
 
-/// The client closed its connection: the log says 499.
+/// Ends a request whose client has closed its connection: 499 in the log.
 pub(crate) fn client_left(x: &mut Exchange) -> Step<'static> {
     if let Some(attempt) = GatewayState::of(x).report.borrow_mut().last() {
         attempt.finished(clock::now());

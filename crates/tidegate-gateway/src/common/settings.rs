@@ -1,4 +1,4 @@
-//! The shared settings as they are at request time.
+//! The compiled shared settings.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -16,14 +16,14 @@ use tidegate_upstream::{FetchSettings, LocalAddress, NextUpstream};
 use super::options::{self, GatewayConf};
 use super::store::StoreSettings;
 
-/// Settings of a location that asks origins.
+/// Settings of a location that passes requests to origins.
 pub struct GatewaySettings {
     pub fetch: Arc<FetchSettings>,
     pub buffering: Buffering,
     pub request_buffering: bool,
     pub ignore_client_abort: bool,
     pub intercept_errors: bool,
-    /// A 404 is ours to answer: the origin has no page for it.
+    /// A 404 is intercepted: the origin has no page for it.
     pub intercepts_absence: bool,
     /// `Date` and `Server` are added where the origin's are passed on and it sends none.
     pub completes_head: bool,
@@ -36,22 +36,22 @@ pub struct GatewaySettings {
     pub limit_rate: Option<Template>,
     pub hidden: HiddenFields,
     pub spool: Arc<SpoolSettings>,
-    /// Set by the module, which knows whether there is a cache in its place.
+    /// Set by the module, which knows whether a cache takes its place.
     pub store: Option<StoreSettings>,
 }
 
-/// Where a buffered answer waits for a slow client.
+/// The place for a buffered response while a slow client reads it.
 #[derive(Clone, Debug)]
 pub struct SpoolSettings {
-    /// `*_buffers`.
+    /// Bytes of `*_buffers`.
     pub memory_bytes_max: u64,
-    /// `*_max_temp_file_size`; 0 for no file.
+    /// Bytes of `*_max_temp_file_size`; 0 for no file.
     pub file_bytes_max: u64,
     pub path: PathBuf,
     pub levels: Vec<usize>,
 }
 
-/// Fields of an origin's answer that the client does not get.
+/// Fields of an origin's response that are not sent to the client.
 #[derive(Clone, Debug, Default)]
 pub struct HiddenFields {
     known: u64,
@@ -73,7 +73,7 @@ impl HiddenFields {
         }
     }
 
-    /// Whether a field is left out.
+    /// Returns whether a field is left out.
     pub fn contains(&self, known: Known, name: &[u8]) -> bool {
         match known {
             Known::Other => self.others.iter().any(|other| other.eq_ignore_ascii_case(name)),
@@ -82,8 +82,8 @@ impl HiddenFields {
     }
 }
 
-/// Fields that belong to a connection, not to an answer (RFC 9110 section 7.6.1), or that the driver
-/// makes itself.
+/// Fields that belong to a connection, not to a response (RFC 9110 section 7.6.1), or that the front side makes
+/// itself.
 const NEVER_PASSED: [Known; 4] =
     [Known::Connection, Known::KeepAlive, Known::TransferEncoding, Known::ContentLength];
 
@@ -91,11 +91,11 @@ const KIB: u64 = 1024;
 
 /// Compiles the shared settings. `hidden` are the names that the protocol leaves out by default.
 ///
-/// Here the defaults of all directives of gateways are filled in, nginx's; a 0 that means "no limit" stays one. What
-/// the protocol decides (`intercepts_absence`, `completes_head`, `store`) is for the caller to set.
+/// Here nginx's defaults of all gateway directives are filled in; a 0 that means "no limit" remains 0. The caller
+/// sets what the protocol decides (`intercepts_absence`, `completes_head`, `store`).
 ///
 /// # Errors
-/// Texts with variables that there are not.
+/// An invalid text with variables.
 pub(crate) fn settings(
     conf: &GatewayConf,
     hidden: &[&str],
@@ -147,7 +147,7 @@ pub(crate) fn settings(
     })
 }
 
-/// The directory of temporary files, which the master makes.
+/// Returns the directory of temporary files, which the master makes.
 fn directory(
     temp: Option<&TempPath>,
     built_in: fn(&Layout) -> &'static str,
@@ -168,21 +168,21 @@ fn hidden_fields(conf: &GatewayConf, defaults: &[&str]) -> HiddenFields {
     hidden
 }
 
-/// Whether answers are buffered: `*_buffering`, unless the origin says otherwise (`X-Accel-Buffering`).
+/// Whether responses are buffered: `*_buffering`, unless the origin overrides it (`X-Accel-Buffering`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Buffering {
     on: bool,
-    /// `*_ignore_headers X-Accel-Buffering`
+    /// `*_ignore_headers X-Accel-Buffering` is set.
     fixed: bool,
 }
 
 impl Buffering {
-    /// `ignore`: bits of `options::IGNORABLE`.
+    /// Makes the setting. `ignore`: bits of `options::IGNORABLE`.
     pub fn of(on: bool, ignore: u16) -> Buffering {
         Buffering { on, fixed: ignore & options::IGNORE_BUFFERING != 0 }
     }
 
-    /// Whether an answer with these fields is buffered. One that is not is neither cached nor stored.
+    /// Returns whether a response with these fields is buffered. Unbuffered ones are neither cached nor stored.
     pub fn applies(self, headers: &Headers) -> bool {
         match headers.first(Known::XAccelBuffering) {
             Some(word) if !self.fixed && word.eq_ignore_ascii_case(b"no") => false,
@@ -193,19 +193,19 @@ impl Buffering {
 }
 
 impl GatewaySettings {
-    /// `*_bind` for this request.
+    /// Returns `*_bind` for this request.
     pub fn local_address(&self, x: &mut Exchange) -> Option<LocalAddress> {
         local_address(self.bind.as_ref(), x)
     }
 
-    /// `*_limit_rate` for this request; 0 for no limit.
+    /// Returns `*_limit_rate` for this request in bytes a second; 0 for no limit.
     pub fn rate(&self, x: &mut Exchange) -> u64 {
         let Some(template) = &self.limit_rate else { return 0 };
         tidegate_conf::parse_size(&template.value(x)).unwrap_or(0)
     }
 }
 
-/// A `*_bind` as written.
+/// Compiles a `*_bind`.
 pub(crate) fn bind(
     conf: &GatewayConf,
     plan: &mut PlanBuilder<'_>,
@@ -217,7 +217,7 @@ pub(crate) fn bind(
     Ok(Some((plan.template(word)?, *transparent)))
 }
 
-/// A `*_bind` for this request or session.
+/// Returns the local address of a `*_bind` for this request or session.
 pub(crate) fn local_address(
     bind: Option<&(Template, bool)>,
     x: &mut Exchange,
@@ -227,7 +227,7 @@ pub(crate) fn local_address(
     Some(LocalAddress { address, transparent: *transparent })
 }
 
-/// A local address with an optional port.
+/// Parses a local address with an optional port.
 pub(crate) fn parse_local(text: &[u8]) -> Option<SocketAddr> {
     let text = std::str::from_utf8(text).ok()?;
     if let Ok(address) = text.parse::<SocketAddr>() {

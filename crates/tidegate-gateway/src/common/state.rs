@@ -1,4 +1,4 @@
-//! What a request remembers of its origins, for variables and logs.
+//! The state of a request towards its origins, for variables and logs.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use tidegate_upstream::{Report, SharedReport};
 
 use crate::upstream::sticky::Bound;
 
-/// Lives in the exchange's extensions from the first fetch to the end of the request.
+/// The state; in the exchange's extensions from the first fetch to the end of the request.
 pub(crate) struct GatewayState {
     pub report: SharedReport,
     /// The last origin's head as received.
@@ -20,12 +20,12 @@ pub(crate) struct GatewayState {
     /// `$proxy_host` and `$proxy_port`.
     pub host: SmallVec<[u8; 32]>,
     pub port: SmallVec<[u8; 8]>,
-    /// The session that the request belongs to (`sticky`).
+    /// The `sticky` session that the request belongs to.
     pub bound: Option<Bound>,
 }
 
 impl GatewayState {
-    /// The request's state, made at its first fetch.
+    /// Returns the request's state, made at its first fetch.
     pub(crate) fn of(x: &mut Exchange) -> &mut GatewayState {
         if x.modules.extensions.of::<GatewayState>().is_none() {
             x.modules.extensions.insert(GatewayState {
@@ -44,7 +44,8 @@ impl GatewayState {
         }
     }
 
-    /// Another location answers in the origin's place: log lines go on to name what the origin was asked.
+    /// Prepares for another location that responds in the origin's place: log lines keep naming the request to the
+    /// origin.
     pub(crate) fn leave(x: &mut Exchange) {
         let asked = std::mem::take(&mut GatewayState::of(x).report.borrow_mut().asked);
         x.progress.upstream = asked;

@@ -1,4 +1,4 @@
-//! Where `proxy_pass` and its kin lead: the text taken apart, and the group of servers found for it.
+//! The destination of `proxy_pass` and its kin: the parsed text, and the group of servers found for it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,29 +10,29 @@ use tidegate_upstream::{Group, GroupOptions, Keepalive, Member, Method, ServerOp
 
 use crate::upstream::Groups;
 
-/// What may stand in front of an address.
+/// A scheme in front of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scheme {
-    /// With its `://`; empty where nothing has to be written.
+    /// The scheme with its `://`; empty where no scheme is written.
     pub prefix: &'static str,
-    /// Port where none is written; `None`: one has to be.
+    /// Default port; `None`: a port is required.
     pub port: Option<u16>,
     pub tls: bool,
     /// A path and arguments may follow.
     pub has_uri: bool,
 }
 
-/// `proxy_pass`.
+/// The schemes of `proxy_pass`.
 pub(crate) const HTTP: &[Scheme] = &[
     Scheme { prefix: "https://", port: Some(443), tls: true, has_uri: true },
     Scheme { prefix: "http://", port: Some(80), tls: false, has_uri: true },
 ];
 
-/// `memcached_pass`: an address and no more.
+/// The syntax of `memcached_pass`: an address and no more.
 pub(crate) const ADDRESS: &[Scheme] =
     &[Scheme { prefix: "", port: None, tls: false, has_uri: false }];
 
-/// A URL without its scheme, taken apart.
+/// A parsed URL without its scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Url {
     /// `host`, `host:port` or `unix:/path` as written.
@@ -42,7 +42,7 @@ pub(crate) struct Url {
     pub scheme: Scheme,
 }
 
-/// A server to ask, with the texts that depend on it.
+/// A group of servers, with the texts that depend on it.
 #[derive(Clone)]
 pub struct Target {
     pub group: Arc<Group>,
@@ -51,11 +51,11 @@ pub struct Target {
     /// `$proxy_port`.
     pub port: Vec<u8>,
     pub uri: Option<Vec<u8>>,
-    /// `https://`.
+    /// The scheme is `https://`.
     pub tls: bool,
 }
 
-/// What is wrong with a `proxy_pass`.
+/// The error of an invalid `proxy_pass`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UrlError {
     Prefix,
@@ -88,7 +88,7 @@ pub(crate) fn split(text: &[u8], schemes: &[Scheme]) -> Result<Url, UrlError> {
 }
 
 impl Url {
-    /// Host and port; an address without a port is one only where there is a usual port.
+    /// Parses host and port; an address without a port is valid only where there is a default port.
     fn host_port(&self) -> Result<HostPort, UrlError> {
         let default = self.scheme.port.unwrap_or_default();
         let host = resolve::parse(&self.authority, default).map_err(UrlError::Invalid)?;
@@ -100,7 +100,7 @@ impl Url {
         }
     }
 
-    /// `$proxy_host` and `$proxy_port`.
+    /// Returns `$proxy_host` and `$proxy_port`.
     fn names(&self) -> Result<(Vec<u8>, Vec<u8>), UrlError> {
         let default = self.scheme.port.unwrap_or_default();
         let host = resolve::parse(&self.authority, default).map_err(UrlError::Invalid)?;
@@ -123,7 +123,7 @@ impl Url {
         Ok(Target { group, host, port, uri: self.uri, tls: self.scheme.tls })
     }
 
-    /// The target of a fixed URL; names are looked up now.
+    /// Returns the target of a fixed URL; names are looked up now.
     pub(crate) fn resolve_now(
         self,
         groups: &Groups,
@@ -163,7 +163,7 @@ impl Url {
         self.target(group)
     }
 
-    /// The group of a name that is not known yet.
+    /// Makes the group of a name without addresses.
     fn unresolved(&self, port: u16, now: Instant) -> Group {
         let host = self.authority.as_str().into();
         let name = ServerName { host, port, service: None };
@@ -172,7 +172,7 @@ impl Url {
         Group::with(&self.authority, manner, vec![member], now)
     }
 
-    /// The target of a URL whose name a resolver knew.
+    /// Returns the target of a URL whose name a resolver has looked up.
     pub(crate) fn with_addresses(
         self,
         addresses: Vec<std::net::IpAddr>,
@@ -189,7 +189,7 @@ impl Url {
         self.target(group)
     }
 
-    /// The target of a URL that was made for one request: a known group or an address.
+    /// Returns the target of a URL that was made for one request: a known group or an address.
     pub(crate) fn find(self, groups: &Groups, now: Instant) -> Result<Target, FindError> {
         let invalid = |wrong| match wrong {
             UrlError::Invalid(what) => FindError::Invalid(what),
@@ -208,11 +208,11 @@ impl Url {
     }
 }
 
-/// Why a request's URL leads nowhere.
+/// The reason why a request's URL has no target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FindError {
-    /// What is wrong with its address.
+    /// Its address is invalid.
     Invalid(&'static str),
-    /// A name that only a resolver could know.
+    /// A name that has to be resolved.
     Name(String),
 }

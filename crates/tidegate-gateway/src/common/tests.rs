@@ -1,4 +1,4 @@
-//! Buffered answers: order, spilling, ends.
+//! Buffered responses: order, spilling, ends.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -14,7 +14,7 @@ use tidegate_core::body::{BodyError, BodyStream, Chunk};
 use super::buffered::{self, SpillLog, Spool};
 use super::settings::SpoolSettings;
 
-/// A source that always has the next of `count` pieces ready, and tells how many were taken.
+/// A source that always has the next of `count` pieces ready, and counts the pieces taken.
 struct Source {
     next: u8,
     count: u8,
@@ -61,7 +61,7 @@ fn spool(memory: u64, file: u64, directory: &Path, told: SpillLog) -> Spool {
     Spool { settings: Arc::new(settings), pool: blocking::pool(blocking::DEFAULT), told }
 }
 
-/// A client takes two pieces and then nothing until `stalled` pieces were read in its place.
+/// Checks a client that takes two pieces and then nothing until `stalled` pieces were read in its place.
 fn check(name: &str, memory: u64, file: u64, stalled: u8) {
     let directory = tempfile::tempdir().expect("a directory");
     check_in(directory.path(), name, memory, file, stalled, Box::new(|_| {}));

@@ -31,21 +31,21 @@ pub struct TlsConf {
     alpn: Option<Vec<Word>>,
     /// `*_ssl_conf_command`, with the words of their values.
     commands: Option<Vec<(Command, Word)>>,
-    /// Suites of TLS 1.3 that they name.
+    /// Suites of TLS 1.3 that these commands name.
     suites_tls13: Vec<u16>,
-    /// Told when the block is used.
+    /// Reported when the block is used.
     warnings: Vec<Diagnostic>,
 }
 
 /// TLS of one location.
 pub struct GatewayTls {
     settings: Arc<TlsSettings>,
-    /// `*_ssl_name`; `None` is the host that is asked.
+    /// `*_ssl_name`; `None` is the requested host.
     name: Option<Template>,
     /// `*_ssl_alpn`.
     alpn: Vec<Template>,
     no_alpn: Protocols,
-    /// Where requests choose our own certificate.
+    /// The client certificate where variables name it.
     chosen: Option<Arc<ChosenCertificate>>,
 }
 
@@ -54,7 +54,7 @@ const CIPHERS_DEFAULT: &str = "DEFAULT";
 /// nginx's default.
 const VERIFY_DEPTH_DEFAULT: u64 = 1;
 
-/// The rows for a prefix and a module's settings.
+/// Makes the rows for a prefix and a module's settings.
 macro_rules! gateway_tls_rows {
     ($prefix:literal, $conf:ty) => {
         $crate::common::tls::gateway_tls_rows!(
@@ -100,7 +100,7 @@ macro_rules! gateway_tls_rows {
 }
 pub(crate) use gateway_tls_rows;
 
-/// A setter of a flag or of a word.
+/// Makes the setter of a flag or of a word.
 macro_rules! setters {
     ($($set:ident $field:ident $value:expr;)*) => {
         $(pub(crate) fn $set<C: HasGateway>(conf: &mut C, args: &Args<'_>) -> Result<(), Diagnostic> {
@@ -152,13 +152,13 @@ pub(crate) fn set_protocols<C: HasGateway>(
         let message = format!("no available protocol in \"{name}\", TLSv1.2 and TLSv1.3 are used");
         conf.warnings.push(args.error_here(message).as_warning());
     }
-    // Several lines add up, as in nginx.
+    // Several directives add up, as in nginx.
     let before = conf.protocols.unwrap_or_default();
     conf.protocols = Some((before.0 || tls12, before.1 || tls13));
     Ok(())
 }
 
-/// A directive that may be given several times.
+/// Sets a directive that may be given several times.
 pub(crate) fn set_conf_command<C: HasGateway>(
     conf: &mut C,
     args: &Args<'_>,
@@ -173,7 +173,7 @@ pub(crate) fn set_conf_command<C: HasGateway>(
 }
 
 impl TlsConf {
-    /// What there is when commands have changed what directives say.
+    /// Returns the settings after commands have changed what directives set.
     fn after_commands(&self) -> TlsConf {
         let mut conf = self.clone();
         for (command, word) in self.commands.iter().flatten() {
@@ -196,7 +196,7 @@ impl TlsConf {
     }
 }
 
-/// http → server → location.
+/// Inherits settings: http → server → location.
 pub(crate) fn inherit(child: &mut TlsConf, parent: &TlsConf) {
     macro_rules! take_over {
         ($($field:ident),*) => {
@@ -224,7 +224,7 @@ pub(crate) fn inherit(child: &mut TlsConf, parent: &TlsConf) {
     );
 }
 
-/// Compiles the directives of a location that asks origins by TLS.
+/// Compiles the directives of a location that connects to origins by TLS.
 pub(crate) fn compile(
     conf: &TlsConf,
     prefix: &str,
@@ -251,13 +251,13 @@ pub(crate) fn compile(
     Ok(GatewayTls { settings, name, alpn, no_alpn: Protocols::default(), chosen })
 }
 
-/// What the directives come to, as plain values, and the certificate of our own where variables name it.
+/// Returns the directives as plain values, and the client certificate where variables name it.
 ///
 /// Invariant: files are read only where they are used (`*_ssl_verify` for trust and revocation), so that a directive
-/// without effect cannot fail; an inherited certificate is taken back by an empty name.
+/// without effect cannot fail; an empty name cancels an inherited certificate.
 ///
 /// # Errors
-/// Verification without trusted certificates, a certificate without a key, files that cannot be read or are none.
+/// Verification without trusted certificates, a certificate without a key, files that cannot be read or are invalid.
 fn options(
     conf: &TlsConf,
     prefix: &str,
@@ -298,7 +298,7 @@ fn options(
         certificate: Vec::new(),
         key: Vec::new(),
     };
-    // An empty name takes back what is inherited.
+    // An empty name cancels an inherited certificate.
     let Some(word) = conf.certificate.as_ref().filter(|word| !word.bytes.is_empty()) else {
         return Ok((options, None));
     };
@@ -323,25 +323,25 @@ fn options(
 }
 
 impl GatewayTls {
-    /// For a request that no client has made: names made of variables count as not written.
+    /// Returns the TLS target of a request without a client: names made of variables count as not written.
     pub fn fixed_target(&self, host: &[u8]) -> TlsTarget {
         let name = self.name.as_ref().and_then(Template::literal).unwrap_or(host);
         TlsTarget::new(self.settings.clone(), without_port(name).into(), self.no_alpn.clone())
     }
 
-    /// Reads our own certificate where variables name it; to be awaited before [`GatewayTls::target`].
+    /// Reads the client certificate where variables name it; to be awaited before [`GatewayTls::target`].
     ///
     /// # Errors
     /// The certificate cannot be used; the reason was logged.
     pub async fn choose_certificate(&self, x: &mut Exchange) -> Result<(), Refused> {
         match &self.chosen {
-            // Boxed: the common request has no room for it.
+            // Boxed: the future of a common request has no room for it.
             Some(chosen) => Box::pin(chosen.choose(x)).await,
             None => Ok(()),
         }
     }
 
-    /// For a request to `host`, which may have a port.
+    /// Returns the TLS target of a request to `host`, which may have a port.
     pub fn target(&self, x: &mut Exchange, host: &[u8]) -> TlsTarget {
         let value = self.name.as_ref().map(|template| template.value(x));
         let name = without_port(value.as_deref().unwrap_or(host));
@@ -359,7 +359,7 @@ impl GatewayTls {
     }
 }
 
-/// A host without its port; an IPv6 address keeps its brackets.
+/// Returns a host without its port; an IPv6 address keeps its brackets.
 fn without_port(host: &[u8]) -> &[u8] {
     let start = match host.first() {
         Some(b'[') => host.iter().position(|byte| *byte == b']').unwrap_or(host.len()),

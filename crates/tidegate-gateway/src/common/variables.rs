@@ -7,7 +7,7 @@ use tidegate_upstream::{Attempt, write_millis};
 
 use super::state::GatewayState;
 
-// What requests and sessions have alike.
+// The variables that requests and sessions share.
 const ADDRESS: Variable = Variable::fixed(
     "upstream_addr",
     "Addresses of the origins that were asked, in order, joined by `, ` and \
@@ -69,7 +69,7 @@ pub(crate) const VARIABLES: &[Variable] = &[
     ),
 ];
 
-/// Those of sessions.
+/// The variables of sessions.
 pub(crate) const SESSION_VARIABLES: &[Variable] = &[
     ADDRESS,
     CONNECT_TIME,
@@ -122,13 +122,13 @@ fn number(number: u64, out: &mut Vec<u8>) {
     tidegate_codec::range::write_number(number, out);
 }
 
-/// The head that the answer was made of: an origin's, or one out of the cache.
+/// Returns the head that the response was made of: an origin's, or one from the cache.
 fn head(x: &Exchange) -> Option<&ResponseHead> {
     let stored = crate::cache::status::stored_head(x);
     stored.or_else(|| x.modules.extensions.of::<GatewayState>()?.head.as_ref())
 }
 
-/// All values of a field whose name is spelled with `_` for `-`, as `$http_*` does.
+/// Writes all values of a field whose name is spelled with `_` for `-`, as `$http_*` does.
 fn header(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
     let Some(head) = head(x) else { return false };
     joined(&head.headers, name, out)
@@ -159,7 +159,7 @@ fn joined(headers: &tidegate_codec::Headers, name: &[u8], out: &mut Vec<u8>) -> 
     found
 }
 
-/// The value of a cookie that the origin sets.
+/// Writes the value of a cookie that the origin sets.
 fn cookie(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
     let Some(head) = head(x) else { return false };
     for field in head.headers.all(tidegate_codec::Known::SetCookie) {
@@ -173,7 +173,7 @@ fn cookie(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
     false
 }
 
-/// Without spaces at both ends; a tab belongs to the text, as nginx reads cookies.
+/// Trims spaces at both ends; a tab belongs to the text, as nginx reads cookies.
 fn spaceless(mut text: &[u8]) -> &[u8] {
     while let [b' ', rest @ ..] | [rest @ .., b' '] = text {
         text = rest;

@@ -10,10 +10,10 @@
 //!     fastcgi_pass  unix:/run/php/php-fpm.sock;
 //! }
 //! ```
-//! Where `fastcgi_keep_conn` is not written, a connection is kept for the next request of a busy moment:
-//! for 10 ms without one, and at most for 32 requests and a second, since each holds a process of the
-//! application that others may wait for. Only requests that may be sent twice use such a connection, and none does
-//! while others are left behind (`upstream/peers/line`).
+//! Without `fastcgi_keep_conn` a connection is kept for the next request of a burst: for 10 ms without one, and at
+//! most for 32 requests and a second, since each holds a process of the application that other requests may wait for.
+//! Only requests that may be sent twice use such a connection, and none does while others wait for the server
+//! (`upstream/peers/line`).
 
 mod request;
 mod rows;
@@ -47,7 +47,7 @@ use tidegate_core::Refused;
 /// the content of a location, and the variables of a script's name.
 pub struct FastCgi;
 
-/// One block.
+/// The directives of one block.
 #[derive(Default)]
 pub struct Conf {
     pub cgi: CgiConf,
@@ -70,7 +70,7 @@ const KIND: Kind = Kind {
     packing: Packing::FastCgi,
 };
 
-/// What the cache takes from this module.
+/// FastCGI's side of its cache.
 pub struct FastCgiCaller;
 
 impl CacheCaller for FastCgiCaller {
@@ -126,7 +126,7 @@ impl Module for FastCgi {
     }
 }
 
-/// A location with `fastcgi_pass`.
+/// The settings of a location with `fastcgi_pass`.
 struct Settings {
     cgi: CgiSettings,
     keeping: Keeping,

@@ -9,18 +9,19 @@ use super::Settings;
 use crate::common::content::{self, Shape};
 use crate::common::pass::TargetRef;
 
-/// Room for common parameters.
+/// Capacity for common parameters.
 const HEAD_BYTES: usize = 2048;
 
-/// A body up to this many bytes leaves with the parameters in one write; copying it is cheaper than
-/// another system call.
+/// A body up to this number of bytes is sent with the parameters in one write; copying it is cheaper than another
+/// system call.
 const SMALL_BODY_BYTES: u64 = 16 * 1024;
 
 /// Makes the request. The body is taken out of the exchange where it is to be streamed.
 ///
-/// Invariant: `head` holds whole records (FastCGI 1.0, sections 3.3 and 5): `FCGI_BEGIN_REQUEST`, `FCGI_PARAMS` and its
-/// empty end. Where no body follows by itself it holds `FCGI_STDIN` to its empty end as well, so that one write sends
-/// the whole request; else the upload frames the body and ends it. `fastcgi_keep_conn` is told in the first record.
+/// Invariant: `head` holds complete records (FastCGI 1.0, sections 3.3 and 5): `FCGI_BEGIN_REQUEST`, `FCGI_PARAMS`
+/// and its empty end. Where no body follows separately it holds `FCGI_STDIN` to its empty end as well, so that one
+/// write sends the complete request; else the upload frames the body and ends it. The first record carries
+/// `fastcgi_keep_conn`.
 pub(super) fn create(
     x: &mut Exchange,
     settings: &Settings,

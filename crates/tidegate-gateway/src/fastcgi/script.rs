@@ -1,4 +1,4 @@
-//! `$fastcgi_script_name` and `$fastcgi_path_info`: which script a path names, and what stands behind it.
+//! `$fastcgi_script_name` and `$fastcgi_path_info`: the script that a path names, and the path behind it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,13 +36,13 @@ pub(super) const VARIABLES: &[Variable] = &[
     ),
 ];
 
-/// What a location says of scripts.
+/// The script settings of a location.
 struct Rule {
     index: Vec<u8>,
     split: Option<Arc<Regex>>,
 }
 
-/// Compiles a block's rule, in all blocks: parameters are not the only place of the variables.
+/// Compiles a block's rule, in all blocks: the variables are not only used in parameters.
 pub(super) fn prepare(
     index: Option<&Word>,
     split: Option<&Word>,
@@ -71,13 +71,13 @@ fn rule(x: &Exchange) -> Option<&Rule> {
     x.plan.location(x.routing.location).extensions.of::<Rule>()
 }
 
-/// The parts of the path: script, and what is behind it.
+/// Splits the path into the script and the path behind it.
 fn split(x: &Exchange) -> (Range<usize>, Range<usize>) {
     let path = &x.request.path;
     let whole = (0..path.len(), 0..0);
     let Some(regex) = rule(x).and_then(|rule| rule.split.as_ref()) else { return whole };
     let mut captures = Captures::default();
-    // One that takes too long counts as one that does not match.
+    // A match that exceeds the limit of steps counts as none.
     if !matches!(regex.capture_into(&mut captures, path), Ok(true)) {
         return whole;
     }

@@ -1,4 +1,4 @@
-//! `fastcgi_pass`: what the application is told, scripts and what is behind them, mistakes.
+//! `fastcgi_pass`: the parameters that the application receives, script names and path infos, configuration errors.
 
 use std::io::{Read, Write};
 
@@ -6,7 +6,7 @@ use tidegate_codec::fastcgi::STDIN_END;
 
 use crate::testing::{Bench, Reply};
 
-/// An application that reads one request and answers with its parameters, one a line.
+/// Runs an application that reads one request and responds with its parameters, one a line.
 fn told(config: &str, request: &str) -> Reply {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -30,7 +30,7 @@ fn told(config: &str, request: &str) -> Reply {
     reply
 }
 
-/// Names and values shorter than 128 bytes, sorted, and the body.
+/// Returns names and values shorter than 128 bytes, sorted, and the body.
 fn parameters(received: &[u8]) -> String {
     let mut lines = Vec::new();
     let mut body = Vec::new();

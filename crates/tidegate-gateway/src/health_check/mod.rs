@@ -1,4 +1,4 @@
-//! `health_check`: servers of a group are asked regularly, and get no requests while they are not well.
+//! `health_check`: the servers of a group are checked regularly, and get no requests while they are unhealthy.
 //!
 //! ```nginx
 //! match welcome { status 200-299; header Content-Type ~ text; body ~ "Welcome"; }
@@ -30,10 +30,10 @@ use rule::Rules;
 use schedule::{Blocks, Schedule};
 
 /// `ngx_http_upstream_hc_module`: the directives `health_check` and `match`. A check of a location becomes a task of
-/// the thread for such; this has nothing on the way of a request.
+/// the background thread; request processing is unaffected.
 pub struct HealthCheck;
 
-/// What is written in one block.
+/// The settings of one block.
 #[derive(Default)]
 pub struct Conf {
     checks: Vec<CheckConf>,
@@ -112,7 +112,7 @@ fn parse(args: &Args<'_>) -> Result<CheckConf, Diagnostic> {
     Ok(CheckConf { schedule, uri: check_uri, keepalive_time })
 }
 
-/// Has the servers of a location's group checked.
+/// Starts the checks of a location's group.
 fn begin(check: &CheckConf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
     let CheckConf { schedule, uri, keepalive_time } = check;
     let settings = location.location.extensions.of::<Arc<ProxySettings>>().cloned();

@@ -25,20 +25,20 @@ use crate::common::pass::To;
 use crate::proxy::conf::Version;
 use crate::proxy::settings::{FieldValue, ProxySettings};
 
-/// Asks by HTTP.
+/// A health check by HTTP.
 pub(super) struct HttpProbe {
     settings: Arc<ProxySettings>,
     uri: String,
     rules: Option<Arc<Rules>>,
     port: Option<u16>,
-    /// How long one connection is used (`keepalive_time`).
+    /// Longest use of one connection (`keepalive_time`).
     keepalive_time: Option<Duration>,
     log: ErrorLog,
-    /// By the server's id: the group of it alone, which keeps its connection.
+    /// By the server's id: a group of this server alone, which keeps its connection.
     targets: Mutex<HashMap<u64, Arc<Group>>>,
 }
 
-/// As much of a body is looked at (directive `match`).
+/// Bytes of a body that are checked (directive `match`).
 const BODY_BYTES_MAX: usize = 256 * 1024;
 
 impl Probe for HttpProbe {
@@ -48,7 +48,7 @@ impl Probe for HttpProbe {
     ) -> Pin<Box<dyn Future<Output = Result<(), CheckFailure>>>> {
         Box::pin(async move {
             let fetch = &self.settings.gateway.fetch;
-            // Each step has its own limit; a body that trickles has none but this.
+            // Each step has its own limit; a body that trickles is bounded by this one alone.
             let limit = fetch.connect_timeout * 2 + fetch.send_timeout + fetch.read_timeout;
             let asked = timer::timeout(limit, self.ask(&peer)).await;
             asked
@@ -71,10 +71,9 @@ impl HttpProbe {
         HttpProbe { settings, uri, rules, port, keepalive_time, log, targets }
     }
 
-    /// Asks, and judges the response: by its `match`, or that the status is 2xx or 3xx (`health_check`).
+    /// Sends the request and judges the response: by its `match`, or that the status is 2xx or 3xx (`health_check`).
     ///
-    /// Cancelling: the limit in `check` and the end of the plan drop this. That closes the connection, at whatever
-    /// await.
+    /// Cancelling: the limit in `check` and the end of the plan drop this at any await, which closes the connection.
     async fn ask(&self, peer: &Peer) -> Result<(), ProbeError> {
         let request = self.request(peer, clock::now());
         let fetch = self.settings.gateway.fetch.clone();
@@ -99,12 +98,13 @@ impl HttpProbe {
         }
     }
 
-    /// The request as `proxy_pass` would make it for a GET of `uri` without fields of its own (RFC 9112 section 3).
+    /// Makes the request as `proxy_pass` would make it for a GET of `uri` without fields of its own (RFC 9112 section
+    /// 3).
     ///
-    /// Invariant: what only a request could tell is left out. A field made of variables is not sent, except that `Host`
-    /// falls back to the one of `proxy_pass`, since HTTP/1.1 has no request without it; lengths and framing of a body
-    /// are not sent, as there is none. Without `keepalive_time` the connection is closed afterwards, and the server is
-    /// told so.
+    /// Invariant: values that only a request has are left out. A field made of variables is not sent, except that
+    /// `Host` falls back to the one of `proxy_pass`, since HTTP/1.1 has no request without it; lengths and framing of
+    /// a body are not sent, as there is none. Without `keepalive_time` the connection is closed afterwards, and the
+    /// request announces it.
     fn request(&self, peer: &Peer, now: Instant) -> OriginRequest {
         let settings = &self.settings;
         let mut head = format!("GET {} ", self.uri).into_bytes();
@@ -122,7 +122,7 @@ impl HttpProbe {
             let is_host = name.eq_ignore_ascii_case(b"Host");
             let value = match value {
                 FieldValue::ProxyHost => &host[..],
-                // Variables are of requests, and there is none.
+                // Variables belong to requests, and there is none.
                 FieldValue::Template(template) | FieldValue::Host(template) => {
                     match template.literal() {
                         Some(text) => text,
@@ -162,7 +162,7 @@ impl HttpProbe {
         }
     }
 
-    /// A group of the one server, made at `now` if there is none yet.
+    /// Returns a group of the one server, made at `now` if there is none yet.
     fn target(&self, peer: &Peer, now: Instant) -> Arc<Group> {
         let mut targets = self.targets.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || {
@@ -206,16 +206,16 @@ async fn read(body: OriginBody) -> Result<Vec<u8>, ProbeError> {
     Ok(text)
 }
 
-/// Why a server has failed its check, in words for the log.
+/// The reason of a failed check, in words for the log.
 #[derive(Debug)]
 enum ProbeError {
-    /// The limits of all steps together are over.
+    /// The total time limit has passed.
     TooSlow,
     NoAnswer,
     TimedOut,
-    /// What came is no HTTP.
+    /// The response is not HTTP.
     Invalid,
-    /// The status is none of those that pass without a `match`.
+    /// The status does not pass without a `match`.
     Status(u16),
     /// The first condition of the `match` that does not hold.
     Mismatch(&'static str),

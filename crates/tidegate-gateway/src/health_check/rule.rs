@@ -1,4 +1,4 @@
-//! `match`: what an answer has to be like.
+//! `match`: the conditions of a response.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tidegate_conf::{Diagnostic, Statement, Word};
 use tidegate_core::regex::Regex;
 use tidegate_plan::PlanBuilder;
 
-/// All conditions of a block; each has to hold.
+/// The conditions of a block; all have to hold.
 #[derive(Default)]
 pub(super) struct Rules {
     conditions: Vec<Condition>,
@@ -19,7 +19,7 @@ enum Condition {
         negated: bool,
         ranges: Vec<(u16, u16)>,
     },
-    /// A field is there, or (`negated`) is not.
+    /// A field is present, or (`negated`) absent.
     Present {
         negated: bool,
         name: Box<[u8]>,
@@ -44,7 +44,7 @@ impl Rules {
     /// Reads the entries of a block.
     ///
     /// # Errors
-    /// What is no condition.
+    /// An invalid condition.
     pub(super) fn compile(
         entries: &[Statement],
         plan: &mut PlanBuilder<'_>,
@@ -53,12 +53,12 @@ impl Rules {
         Ok(Rules { conditions: conditions.collect::<Result<_, _>>()? })
     }
 
-    /// Whether the body has to be read.
+    /// Returns whether the body has to be read.
     pub(super) fn needs_body(&self) -> bool {
         self.conditions.iter().any(|condition| matches!(condition, Condition::Body { .. }))
     }
 
-    /// What is wrong with an answer.
+    /// Checks a response; returns the first condition that does not hold.
     pub(super) fn judge(&self, head: &ResponseHead, body: &[u8]) -> Result<(), &'static str> {
         self.conditions.iter().try_for_each(|condition| match condition.holds(head, body) {
             true => Ok(()),
@@ -99,7 +99,7 @@ impl Condition {
     }
 }
 
-/// A match that takes too long is none.
+/// Returns whether a text matches; a match that exceeds the limit of steps counts as none.
 fn is_match(regex: &Regex, text: &[u8]) -> bool {
     regex.is_match(text).unwrap_or(false)
 }
@@ -147,7 +147,7 @@ fn regex(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Arc<Regex>, Diagnost
     plan.regex(&word.bytes, false, word.span)
 }
 
-/// `200` or `200-399`.
+/// Parses `200` or `200-399`.
 fn range(text: &[u8]) -> Option<(u16, u16)> {
     let text = std::str::from_utf8(text).ok()?;
     let code = |text: &str| text.parse::<u16>().ok().filter(|code| (100..=999).contains(code));

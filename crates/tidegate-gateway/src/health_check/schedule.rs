@@ -1,5 +1,5 @@
-//! What checks by requests and checks by sessions have in common: their parameters, their `match` blocks by
-//! name, and how they begin.
+//! The common part of HTTP checks and session checks: their parameters, their `match` blocks by name, and their
+//! start.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tidegate_upstream::care::BackgroundTasks;
 use tidegate_upstream::care::checks::{CheckPlan, CheckTask, Probe};
 use tidegate_upstream::peers::CheckRule;
 
-/// One `health_check` as written, without what is particular to its kind.
+/// One `health_check` as written, without the parameters of its kind.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
     plan: CheckPlan,
@@ -38,7 +38,7 @@ impl<R> Default for Named<R> {
 }
 
 impl Blocks {
-    /// Takes note of a block.
+    /// Adds a block.
     pub(crate) fn add(&mut self, args: &Args<'_>) -> Result<(), Diagnostic> {
         let (name, span) = (args.text(0)?.to_owned(), args.word(0).span);
         self.0.push((name, span, args.entries()?.to_vec()));
@@ -48,7 +48,7 @@ impl Blocks {
     /// Compiles all blocks, so that checks find them.
     ///
     /// # Errors
-    /// Those of `compile`; two of the same name.
+    /// The errors of `compile`; two blocks of the same name.
     pub(crate) fn compile<R: Send + Sync + 'static>(
         &self,
         plan: &mut PlanBuilder<'_>,
@@ -66,7 +66,7 @@ impl Blocks {
 }
 
 impl Schedule {
-    /// Reads a directive; what is not common to all checks is given to `other`, which may not know it either.
+    /// Parses a directive; parameters that are not common to all checks are given to `other`, which may reject them.
     ///
     /// # Errors
     /// Unknown parameters and values out of bounds.
@@ -93,7 +93,7 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// Reads one parameter; `false`: it is not common to all checks.
+    /// Parses one parameter; `false`: it is not common to all checks.
     fn take(
         &mut self,
         name: &str,
@@ -122,12 +122,12 @@ impl Schedule {
         Ok(true)
     }
 
-    /// A mistake of this directive.
+    /// Makes an error of this directive.
     pub(crate) fn error(&self, message: impl Into<String>) -> Diagnostic {
         Diagnostic::emerg(message).at(self.span)
     }
 
-    /// The rules that `match` names.
+    /// Returns the rules that `match` names.
     ///
     /// # Errors
     /// There are none of that name.
@@ -140,10 +140,10 @@ impl Schedule {
         known.map(Some).ok_or_else(|| self.error(format!("match \"{name}\" not found")))
     }
 
-    /// Has a group's servers checked. `name` tells the check from others of the group, over reloads too.
+    /// Starts the checks of a group's servers. `name` tells the check from others of the group, over reloads too.
     ///
     /// # Errors
-    /// The group cannot change while it works.
+    /// The group cannot be changed at run time.
     pub(crate) fn begin(
         &self,
         name: String,

@@ -1,4 +1,4 @@
-//! `health_check` and `match`: what is read and what is refused. Which answers pass is in the cases.
+//! Parsing of `health_check` and `match`. The responses that pass are tested by the end-to-end cases.
 
 use crate::testing::Bench;
 

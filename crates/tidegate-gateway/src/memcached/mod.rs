@@ -1,4 +1,4 @@
-//! `memcached_pass`: answers that somebody has put into memcached.
+//! `memcached_pass`: responses with values that other programs have stored in memcached.
 //!
 //! ```nginx
 //! location / {
@@ -7,8 +7,7 @@
 //!     error_page     404 502 504 = @application;
 //! }
 //! ```
-//! Connections are kept, as those of other gateways. A value that is not there is a 404, which `error_page`
-//! sees.
+//! Connections are kept, as those of other gateways. A missing value is a 404, which `error_page` handles.
 
 use std::sync::Arc;
 
@@ -32,11 +31,11 @@ use super::common::settings::{self, GatewaySettings};
 use super::common::target;
 use tidegate_core::Refused;
 
-/// `ngx_http_memcached_module`: the `memcached_*` directives, and `memcached_pass` as the content of a location, which
-/// gives values that others have stored. It has no cache of its own.
+/// `ngx_http_memcached_module`: the `memcached_*` directives, and `memcached_pass` as the content of a location,
+/// which serves stored values. It has no cache of its own.
 pub struct Memcached;
 
-/// One block.
+/// The directives of one block.
 #[derive(Default)]
 pub struct Conf {
     gateway: GatewayConf,
@@ -108,10 +107,10 @@ impl Module for Memcached {
         let pass = Pass::compile(word, target::ADDRESS, Ok(()), location)?;
         let key = location.plan.template_text(b"$memcached_key", word.span)?;
         let mut gateway = settings::settings(&conf.gateway, &[], None, location.plan)?;
-        // There is no body to be passed on, and the answer is as large as it says.
+        // No body is passed on, and the response carries its length.
         gateway.request_buffering = false;
         gateway.intercepts_absence = true;
-        // A value comes without fields, and is whole.
+        // A value has no fields, and is complete.
         gateway.completes_head = true;
         gateway.force_ranges = true;
         let protocol = Settings {
@@ -126,7 +125,7 @@ impl Module for Memcached {
     }
 }
 
-/// A location with `memcached_pass`.
+/// The settings of a location with `memcached_pass`.
 struct Settings {
     gateway: Arc<GatewaySettings>,
     pass: Pass,
@@ -186,7 +185,7 @@ impl Protocol for Settings {
 }
 
 impl Rewriter for Settings {
-    /// A value has no media type of its own.
+    /// Sets the default media type: a value has none of its own.
     fn rewrite(&self, x: &mut Exchange) {
         let media_type = x.settings().media_type(&x.request.path);
         if !media_type.is_empty() {

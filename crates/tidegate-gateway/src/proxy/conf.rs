@@ -6,7 +6,7 @@ use tidegate_plan::module::BlockInfo;
 use crate::common::options::{self, GatewayConf, HasGateway};
 use crate::common::pass_conf::PassConf;
 
-/// One block.
+/// The directives of one block.
 #[derive(Default)]
 pub struct Conf {
     pub gateway: GatewayConf,
@@ -43,7 +43,7 @@ impl HasGateway for Conf {
     }
 }
 
-/// http → server → location → `if`.
+/// Inherits settings: http → server → location → `if`.
 pub(crate) fn inherit(child: &mut Conf, parent: &Conf, block: BlockInfo<'_>) {
     options::inherit(&mut child.gateway, &parent.gateway);
     child.pass.inherit(&parent.pass, block);

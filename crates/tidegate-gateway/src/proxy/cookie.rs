@@ -132,7 +132,7 @@ impl Flag {
     }
 }
 
-/// Rewrites the answer's cookies.
+/// Rewrites the cookies of the response.
 pub(super) fn apply(x: &mut Exchange, rules: &CookieRules) {
     if rules.is_empty() || !x.response.headers.contains(Known::SetCookie) {
         return;
@@ -148,11 +148,11 @@ pub(super) fn apply(x: &mut Exchange, rules: &CookieRules) {
     x.response.headers = changed;
 }
 
-/// One field's value with all rules applied (`proxy_cookie_domain`, `proxy_cookie_path`, `proxy_cookie_flags`; the
-/// attributes of RFC 6265 section 4.1).
+/// Returns one field's value with all rules applied (`proxy_cookie_domain`, `proxy_cookie_path`,
+/// `proxy_cookie_flags`; the attributes of RFC 6265 section 4.1).
 ///
-/// Invariant: name and value of the cookie and attributes without a rule stay byte for byte, in their order. An
-/// attribute that a flag speaks of goes where it stood, and comes back once at the end if the flag sets it.
+/// Invariant: name and value of the cookie and attributes without a rule remain byte for byte, in their order. An
+/// attribute with a flag is removed from its place, and added once at the end if the flag sets it.
 fn cookie(x: &mut Exchange, rules: &CookieRules, value: &[u8]) -> Vec<u8> {
     let mut parts = value.split(|byte| *byte == b';');
     let pair = parts.next().unwrap_or_default();
@@ -186,7 +186,7 @@ fn cookie(x: &mut Exchange, rules: &CookieRules, value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A domain equal to the rule's, whatever the case; a dot in front is not compared and stays.
+/// Rewrites a domain equal to the rule's, whatever the case; a leading dot is not compared and remains.
 fn domain(x: &mut Exchange, rules: &[Rule], text: &[u8]) -> Option<Vec<u8>> {
     let (dot, bare) = match text.strip_prefix(b".") {
         Some(bare) => (&b"."[..], bare),
@@ -209,7 +209,7 @@ fn domain(x: &mut Exchange, rules: &[Rule], text: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// A path that begins with the rule's.
+/// Rewrites a path that begins with the rule's.
 fn path(x: &mut Exchange, rules: &[Rule], text: &[u8]) -> Option<Vec<u8>> {
     for rule in rules {
         match &rule.pattern {
@@ -237,7 +237,7 @@ fn by_regex(x: &mut Exchange, regex: &Regex, to: &Template, text: &[u8]) -> Opti
     value
 }
 
-/// The flags of the first rule for this cookie, in nginx's order of appending.
+/// Returns the flags of the first rule for this cookie, in nginx's order of appending.
 fn flags(x: &mut Exchange, rules: &CookieRules, pair: &[u8]) -> Vec<Flag> {
     let name = pair.split(|byte| *byte == b'=').next().map(trim).unwrap_or_default();
     for rule in &rules.flags {

@@ -9,8 +9,8 @@
 //! }
 //! ```
 //!
-//! `conf` holds what is written, `settings` what runs, `request` makes the origin's request, `redirect` and
-//! `cookie` change the answer; everything else is shared with the other gateways.
+//! `conf` holds the written directives, `settings` the compiled ones, `request` makes the origin's request,
+//! `redirect` and `cookie` change the response; everything else is shared with the other gateways.
 
 pub(crate) mod conf;
 mod cookie;
@@ -49,7 +49,7 @@ use tidegate_core::Refused;
 /// content of a location, and the variables `$proxy_*`.
 pub struct Proxy;
 
-/// What the cache takes from this module.
+/// The proxy's side of its cache.
 pub struct ProxyCaller;
 
 impl CacheCaller for ProxyCaller {
@@ -123,7 +123,7 @@ impl Protocol for ProxySettings {
     }
 }
 
-/// `proxy_redirect` and `proxy_cookie_*`.
+/// Applies `proxy_redirect` and `proxy_cookie_*`.
 impl Rewriter for ProxySettings {
     fn rewrite(&self, x: &mut Exchange) {
         redirect::apply(x, &self.redirects);

@@ -1,4 +1,4 @@
-//! `proxy_redirect`: `Location` and `Refresh` fields that name the origin's URL get the client's.
+//! `proxy_redirect`: replaces the origin's URL in `Location` and `Refresh` by the client's.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use tidegate_plan::PlanBuilder;
 use super::conf::{Conf, RedirectConf};
 use crate::common::target;
 
-/// Rules in order; the first that fits decides.
+/// Rules in order; the first match decides.
 #[derive(Default)]
 pub(crate) struct Redirects(Vec<Rule>);
 
@@ -25,7 +25,7 @@ enum Pattern {
     Regex(Arc<Regex>),
 }
 
-/// Compiles the rules of a location with `proxy_pass` `pass`.
+/// Compiles the rules of a location with the argument `pass` of `proxy_pass`.
 pub(super) fn compile(
     conf: &Conf,
     pass: &Word,
@@ -53,7 +53,7 @@ pub(super) fn compile(
     Ok(Redirects(rules))
 }
 
-/// The origin's URL becomes the location's name.
+/// Returns the rule that replaces the origin's URL by the location's name.
 fn default_rule(conf: &Conf, pass: &Word) -> Option<Rule> {
     if pass.bytes.contains(&b'$') {
         return None;
@@ -78,11 +78,11 @@ fn pair(from: &Word, to: &Word, plan: &mut PlanBuilder<'_>) -> Result<Rule, Diag
     Ok(Rule { pattern, replacement: plan.template(to)? })
 }
 
-/// Rewrites the response's `Location` (RFC 9110 section 10.2.2) and `Refresh`, by the first rule that fits each
+/// Rewrites the response's `Location` (RFC 9110 section 10.2.2) and `Refresh`, each by the first matching rule
 /// (`proxy_redirect`).
 ///
-/// Invariant: a field that no rule fits stays as it is, byte for byte; of `Refresh` nothing before the URL changes. A
-/// path that a rule has made becomes a whole URL in `Location` only, as `absolute_redirect` says.
+/// Invariant: a field without a matching rule remains byte for byte; in `Refresh` nothing before the URL changes. A
+/// path made by a rule becomes a complete URL in `Location` only, as `absolute_redirect` says.
 pub(super) fn apply(x: &mut Exchange, redirects: &Redirects) {
     if redirects.0.is_empty() {
         return;
@@ -105,7 +105,8 @@ pub(super) fn apply(x: &mut Exchange, redirects: &Redirects) {
     }
 }
 
-/// The URL by the first rule that fits. Captures are the rule's own: what the request had before it has afterwards.
+/// Returns the URL rewritten by the first matching rule. Captures belong to the rule: the request's own are restored
+/// afterwards.
 fn rewritten(x: &mut Exchange, redirects: &Redirects, url: &[u8]) -> Option<Vec<u8>> {
     for rule in &redirects.0 {
         match &rule.pattern {
@@ -131,7 +132,7 @@ fn rewritten(x: &mut Exchange, redirects: &Redirects, url: &[u8]) -> Option<Vec<
     None
 }
 
-/// A path of our own becomes a whole URL, as `absolute_redirect` says.
+/// Makes a local path a complete URL, as `absolute_redirect` says.
 fn absolute(x: &Exchange, place: Vec<u8>) -> Vec<u8> {
     if place.starts_with(b"/") { error_page::own_url(x, &place) } else { place }
 }

@@ -1,4 +1,4 @@
-//! The request for the origin, made of the client's.
+//! The request to the origin, made of the client's.
 
 use std::rc::Rc;
 
@@ -20,11 +20,11 @@ use crate::common::state::GatewayState;
 
 /// Makes the request. The body is taken out of the exchange where it is to be streamed.
 ///
-/// Invariant: the head is whole when this returns (request line, fields, empty line; RFC 9112 sections 2.1 and 3), its
-/// target lies at `target` in it, and what the client or a variable put there ends neither the line nor a field
-/// (`encode_breaks`, `blank_breaks`). Its framing says of the body what is sent: by `Content-Length`, by chunks
-/// (RFC 9112 section 6.1), or nothing where there is none. The order counts: `$proxy_host` and the like are noted
-/// first, since fields and the body's template may name them; the body is looked at before the fields, which tell its
+/// Invariant: the head is complete when this returns (request line, fields, empty line; RFC 9112 sections 2.1 and 3),
+/// its target is at `target` in it, and no byte from the client or a variable ends the line or a field
+/// (`encode_breaks`, `blank_breaks`). Its framing describes the body that is sent: by `Content-Length`, by chunks
+/// (RFC 9112 section 6.1), or by nothing where there is none. The order matters: `$proxy_host` and the like are set
+/// first, since fields and the body's template may use them; the body comes before the fields, which contain its
 /// length; the server is chosen last.
 ///
 /// `proxy_pass`, `proxy_method`, `proxy_set_body`, `proxy_http_version`.
@@ -85,7 +85,7 @@ pub(crate) fn create(
     }
 }
 
-/// The client, if he is to get early hints. HTTP/1.0 has no interim responses.
+/// Returns the client, if it is to be sent early hints. HTTP/1.0 has no interim responses.
 fn hinted(x: &mut Exchange, settings: &ProxySettings) -> Option<Rc<dyn Client>> {
     if !settings.wants_early_hints(x) || x.request.version() < ClientVersion::H11 {
         return None;
@@ -94,7 +94,7 @@ fn hinted(x: &mut Exchange, settings: &ProxySettings) -> Option<Rc<dyn Client>> 
     Some(Rc::new(HintedClient { client, settings }))
 }
 
-/// Room for a common head.
+/// Capacity for a common head.
 const HEAD_BYTES: usize = 1024;
 
 fn note_target(x: &mut Exchange, target: &TargetRef<'_>) {
@@ -106,7 +106,7 @@ fn note_target(x: &mut Exchange, target: &TargetRef<'_>) {
     state.port.extend_from_slice(&to.port);
 }
 
-/// What is sent behind the head; a stream's body is still in the exchange.
+/// Returns the payload behind the head; a streamed body remains in the exchange.
 fn payload(x: &mut Exchange, settings: &ProxySettings) -> RequestPayload {
     if let Some(template) = &settings.set_body {
         return RequestPayload::Bytes(Bytes::from(template.value(x)));
@@ -138,12 +138,12 @@ fn write_method(
     method
 }
 
-/// The target: the client's as received, or the path with the location's name replaced.
+/// Writes the target: the client's as received, or the path with the location's name replaced.
 ///
-/// | `proxy_pass` | the path | what is sent |
+/// | `proxy_pass` | the path | the target |
 /// |---|---|---|
 /// | with variables and a URI | | the URI of the directive, alone |
-/// | with a URI | still the location's | the URI, what is behind the location's name, encoded anew, and the arguments |
+/// | with a URI | begins with the location's name | the URI, the path behind the location's name, encoded anew, and the arguments |
 /// | without a URI | as the client sent it | the client's bytes (origin form, RFC 9112 section 3.2.1) |
 /// | either | changed by `rewrite` | the changed path, encoded anew, and the arguments |
 pub(super) fn write_uri(
@@ -184,8 +184,8 @@ pub(super) fn write_uri(
     }
 }
 
-/// A target made of decoded variables may hold spaces and line ends, with which a client could write a
-/// request of its own: they are encoded.
+/// Encodes spaces and line ends in a target: decoded variables may contain them, and a client could write a request
+/// of its own with them.
 fn encode_breaks(head: &mut Vec<u8>, start: usize) {
     let breaks = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
     if !head[start..].iter().any(breaks) {
@@ -203,7 +203,8 @@ fn encode_breaks(head: &mut Vec<u8>, start: usize) {
     }
 }
 
-/// Line ends and zero bytes of decoded variables must not end a field (RFC 9110 section 5.5).
+/// Replaces line ends and zero bytes of decoded variables by spaces, so that they do not end a field (RFC 9110
+/// section 5.5).
 fn blank_breaks(value: &mut [u8]) {
     value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | 0)).for_each(|byte| *byte = b' ');
 }
@@ -219,10 +220,10 @@ fn write_escaped(path: &[u8], out: &mut Vec<u8>) {
 /// Writes the fields: first those that `proxy_set_header` and the defaults set, then the client's that none of them
 /// replaces.
 ///
-/// Invariant: a field without a value is not written at all, name and colon are taken back; so `proxy_set_header NAME
-/// ""` removes one. Variables are decoded texts and may hold line ends, which become spaces (RFC 9110 section 5.5). The
-/// client's fields were checked when its request was parsed, and are copied as they are, in their order, where
-/// `proxy_pass_request_headers` allows it. HTTP/0.9 has none.
+/// Invariant: a field without a value is not written at all; name and colon are removed again, so `proxy_set_header
+/// NAME ""` removes a field. Variables are decoded texts and may contain line ends, which become spaces (RFC 9110
+/// section 5.5). The client's fields were checked when its request was parsed, and are copied unchanged, in their
+/// order, where `proxy_pass_request_headers` allows it. HTTP/0.9 has none.
 fn write_fields(
     x: &mut Exchange,
     (settings, fields): (&ProxySettings, &Fields),

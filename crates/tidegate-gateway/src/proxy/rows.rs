@@ -128,7 +128,7 @@ pub(super) const OWN: &[Directive<Conf>] = &[
         "",
         "Passes 103 answers of origins on when a value is neither empty nor `0`.",
         |conf, args| {
-            // Several lines add up, as in nginx.
+            // Several directives add up, as in nginx.
             conf.early_hints.get_or_insert_default().extend_from_slice(args.words());
             Ok(())
         },
@@ -176,7 +176,7 @@ fn set_redirect(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// `off`, which leaves an empty list, stands alone.
+/// Checks that `off`, which leaves an empty list, is the only directive.
 fn alone<T>(before: Option<&[T]>, args: &Args<'_>) -> Result<(), Diagnostic> {
     match before {
         Some(rules) if rules.is_empty() || args.bytes(0) == b"off" => Err(args.duplicate()),

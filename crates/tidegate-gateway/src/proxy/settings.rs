@@ -1,4 +1,4 @@
-//! The settings of a location with `proxy_pass` as they are at request time.
+//! The compiled settings of a location with `proxy_pass`.
 
 use std::sync::Arc;
 
@@ -18,19 +18,19 @@ use crate::common::store::StoreSettings;
 use crate::common::target;
 use crate::common::tls::{self, GatewayTls};
 
-/// Everything a request through `proxy_pass` needs.
+/// The settings of a request through `proxy_pass`.
 pub(crate) struct ProxySettings {
     pub gateway: Arc<GatewaySettings>,
     pub version: Version,
     pub method: Option<Template>,
     pub set_body: Option<Template>,
     pub fields: Fields,
-    /// Fields of requests that are to be cached: the client's conditions and ranges stay behind.
+    /// Fields of requests that fill a cache: without the client's conditions and ranges.
     pub cached_fields: Fields,
     pub redirects: Redirects,
     pub cookies: CookieRules,
     early_hints: Vec<Template>,
-    /// For targets with `https://`.
+    /// TLS for targets with `https://`.
     pub tls: Option<GatewayTls>,
     pub pass: Pass,
     /// Bytes of the path that the URI replaces.
@@ -50,7 +50,7 @@ pub(crate) struct Fields {
 pub(crate) enum FieldValue {
     Template(Template),
     ProxyHost,
-    /// A host that was written, or `$proxy_host` where that is empty.
+    /// The written host, or `$proxy_host` where that is empty.
     Host(Template),
     /// Length of the body, if it has one.
     BodyLength,
@@ -59,7 +59,7 @@ pub(crate) enum FieldValue {
 }
 
 impl Fields {
-    /// Whether the client's field of this name is not passed on.
+    /// Returns whether the client's field of this name is not passed on.
     pub(crate) fn replaces(&self, known: Known, name: &[u8]) -> bool {
         match known {
             Known::Other => self.others.iter().any(|other| other.eq_ignore_ascii_case(name)),
@@ -78,7 +78,7 @@ impl Fields {
     }
 }
 
-/// Fields that clients do not get unless `proxy_pass_header` says so.
+/// Fields that are not sent to clients unless `proxy_pass_header` allows them.
 const HIDDEN: &[&str] = &[
     "Date",
     "Server",
@@ -93,8 +93,7 @@ const HIDDEN: &[&str] = &[
 /// Compiles a block's settings. `keeps_date`: clients get the origin's `Date`.
 ///
 /// # Errors
-/// A URL that is none or has a path where none may be, a text with variables that there are not, files of TLS that
-/// cannot be used.
+/// An invalid URL, a path where none is allowed, an invalid text with variables, unusable TLS files.
 pub(crate) fn settings(
     (word, conf): (&Word, &Conf),
     store: Option<StoreSettings>,
@@ -134,7 +133,7 @@ pub(crate) fn settings(
     })
 }
 
-/// Whether a fixed URL of a `proxy_pass` in this place may have a path.
+/// Checks whether a fixed URL of a `proxy_pass` in this place may have a path.
 fn may_have_uri(place: &Place) -> Result<(), &'static str> {
     match place.is_regex || place.is_named || place.is_nameless {
         false => Ok(()),
@@ -146,16 +145,16 @@ fn may_have_uri(place: &Place) -> Result<(), &'static str> {
     }
 }
 
-/// Fields as written, then the defaults that were not written (`proxy_set_header`). Requests for the cache have
-/// defaults of their own: none of the client's ranges and conditions, but those of the stored object (RFC 9111 section
-/// 4.3.1).
+/// Compiles the written fields, then the defaults that were not written (`proxy_set_header`). Requests that fill a
+/// cache have other defaults: none of the client's ranges and conditions, but those of the stored object (RFC 9111
+/// section 4.3.1).
 ///
-/// Invariant: each name is decided in one place, the first of these: what is written, what every request has, what
-/// fills have. A name with a value is set; one without is known too, so that the client's field does not pass. The
-/// fields of one connection (RFC 9110 section 7.6.1) are among the defaults and never pass by themselves.
+/// Invariant: each name is decided once, by the first of these: the written fields, the defaults of every request,
+/// those of fills. A name with a value is set; a name without one is listed too, so that the client's field does not
+/// pass. The fields of one connection (RFC 9110 section 7.6.1) are among the defaults and never pass by themselves.
 ///
 /// # Errors
-/// A text with variables that there are not.
+/// An invalid text with variables.
 fn fields(
     conf: &Conf,
     version: Version,
@@ -224,12 +223,12 @@ fn fields(
 }
 
 impl ProxySettings {
-    /// Whether this request's client gets 103 answers.
+    /// Returns whether 103 responses are sent to this request's client.
     pub(crate) fn wants_early_hints(&self, x: &mut Exchange) -> bool {
         any_holds(&self.early_hints, x)
     }
 
-    /// Writes what is asked and of whom, the default key of a cache: the URL that is passed to.
+    /// Writes the default key of a cache: the URL that the request is passed to.
     pub(crate) fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) {
         match &self.pass.to {
             To::Fixed(target, key) => {

@@ -1,4 +1,4 @@
-//! `proxy_pass`: targets, requests as origins see them, answers as clients see them, mistakes.
+//! `proxy_pass`: targets, requests as origins see them, responses as clients see them, configuration errors.
 
 use crate::common::target::{HTTP, Scheme, Url, UrlError, split};
 use crate::testing::Bench;
@@ -54,7 +54,7 @@ fn mistakes_are_found_while_loading() {
     check("upstream u { server 127.0.0.1 weight=0; }", "invalid parameter \"weight=0\"");
 }
 
-/// An origin that sends one answer and tells what it received.
+/// Runs an origin that sends one response, and returns the request that it received.
 fn asked(config: &str, target: &str, answer: &'static str) -> (crate::testing::Reply, String) {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

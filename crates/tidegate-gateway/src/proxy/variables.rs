@@ -20,7 +20,7 @@ pub(super) const VARIABLES: &[Variable] = &[
         "`X-Forwarded-For` fields of the request with `$remote_addr` behind them.",
         add_x_forwarded_for,
     ),
-    // nginx's own notes, which have no value outside of it: their names are taken all the same.
+    // nginx's internal variables, without a value here; their names are reserved all the same.
     Variable::fixed(
         "proxy_internal_body_length",
         "Length of the body that is sent to the origin.",
@@ -48,7 +48,7 @@ fn text(x: &mut Exchange, out: &mut Vec<u8>, of: fn(&GatewayState) -> &[u8]) -> 
     }
 }
 
-/// The client's `X-Forwarded-For` values with the client's address behind them.
+/// Writes the client's `X-Forwarded-For` values with the client's address appended.
 fn add_x_forwarded_for(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     for value in x.request.head.headers.all(Known::XForwardedFor) {
         out.extend_from_slice(value);

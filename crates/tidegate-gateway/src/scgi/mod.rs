@@ -6,8 +6,8 @@
 //!     scgi_pass 192.0.2.1:9000;
 //! }
 //! ```
-//! The protocol has one request on a connection. The body's length stands in front of all else, so a body
-//! in chunks is read whole whatever `scgi_request_buffering` says.
+//! The protocol has one request on a connection. The body's length is sent first, so a chunked body is read
+//! completely whatever `scgi_request_buffering` sets.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ use tidegate_core::Refused;
 /// content of a location.
 pub struct Scgi;
 
-/// One block.
+/// The directives of one block.
 #[derive(Default)]
 pub struct Conf {
     pub cgi: CgiConf,
@@ -57,7 +57,7 @@ const KIND: Kind = Kind {
     packing: Packing::Scgi,
 };
 
-/// What the cache takes from this module.
+/// SCGI's side of its cache.
 pub struct ScgiCaller;
 
 impl CacheCaller for ScgiCaller {
@@ -99,10 +99,10 @@ impl Module for Scgi {
     }
 }
 
-/// A location with `scgi_pass`.
+/// The settings of a location with `scgi_pass`.
 struct Settings(CgiSettings);
 
-/// Room for common parameters.
+/// Capacity for common parameters.
 const HEAD_BYTES: usize = 2048;
 
 impl Protocol for Settings {
@@ -116,9 +116,9 @@ impl Protocol for Settings {
         &self.0.pass
     }
 
-    /// The request as the SCGI specification has it: `CONTENT_LENGTH` is the first of the pairs and says what is sent,
-    /// so a body of unknown length was read before (`TELLS_LENGTH`); the netstring around the pairs is closed last,
-    /// when its length is known; the body follows bare.
+    /// Makes the request by the SCGI specification: `CONTENT_LENGTH` is the first of the pairs and describes the body
+    /// sent, so a body of unknown length was read before (`TELLS_LENGTH`); the netstring around the pairs is closed
+    /// last, when its length is known; the body follows unframed.
     fn create(
         &self,
         x: &mut Exchange,

@@ -1,5 +1,4 @@
-//! The parts put together: those that are wanted, one after another, each asked for when the one before
-//! has been taken.
+//! The assembled body: the wanted parts, one after another, each requested when the one before has been read.
 
 use std::task::{Context, Poll};
 
@@ -13,21 +12,21 @@ use crate::cache::StoredAt;
 use crate::cache::status::is_hit;
 use tidegate_core::body::cut;
 
-/// The whole, or the part of it that [`BodyStream::narrow`] is called with.
+/// The complete body, or the range that [`BodyStream::narrow`] is called with.
 pub(super) struct Sliced {
     wanted: ByteRange,
     parts: Option<Parts>,
-    /// Present once somebody reads.
+    /// Set once reading begins.
     body: Body,
 }
 
-/// What it takes to get the parts.
+/// The means to fetch the parts.
 struct Parts {
-    /// The body of the first part, which is at hand.
+    /// The body of the first part, which has arrived.
     body: Body,
     part: Part,
     first: Told,
-    /// Where the first part lies, if there is a cache.
+    /// Where the first part is stored, if there is a cache.
     stored: Option<StoredAt>,
     /// The request, to be repeated for each further part.
     template: Option<Exchange>,
@@ -35,8 +34,8 @@ struct Parts {
 }
 
 impl Sliced {
-    /// `first` is the answer whose body is at hand, `template` a fork of its request unless that is the
-    /// whole. Fewer bytes than `held_bytes_max` are kept until more are there.
+    /// Makes the body. `first` is the response whose body has arrived, `template` a fork of its request unless that
+    /// is the only part. Less than `held_bytes_max` bytes are held back until more have arrived.
     pub(super) fn new(
         body: Body,
         (part, first, stored): (Part, Told, Option<StoredAt>),
@@ -67,18 +66,18 @@ impl BodyStream for Sliced {
 }
 
 impl Parts {
-    /// Gives the wanted bytes, part after part (`slice`).
+    /// Yields the wanted bytes, part after part (`slice`).
     ///
-    /// Invariant: all before `position` has been given, once and in order, and every part is of the same whole as the
-    /// first (entity tag and size). A part is asked for when the one before has been taken, so no more than one is on
-    /// its way, at the pace of the client.
+    /// Invariant: all bytes before `position` have been yielded, once and in order, and every part is of the same
+    /// object as the first (entity tag and size). A part is requested when the one before has been read, so no more
+    /// than one is in progress, at the pace of the client.
     ///
-    /// States: the first part, whose body is at hand, unless the range begins behind it; further parts, each a
+    /// States: the first part, whose body has arrived, unless the range begins behind it; further parts, each a
     /// repetition of the request; the end. A part that does not fit, or ends early, ends the response visibly broken
-    /// (RFC 9112 section 8); as long as less than `postpone_output` was held back, there is none at all.
+    /// (RFC 9112 section 8); while less than `postpone_output` is held back, no response is sent at all.
     ///
-    /// Cancelling: the client's leaving drops this at an await. A repetition in progress ends with it; a cache's fill
-    /// that it has begun goes on by itself.
+    /// Cancelling: when the client leaves, this is dropped at an await. A repetition in progress ends with it; a
+    /// cache fill that it has begun continues.
     async fn give(mut self, wanted: ByteRange, out: Yielder) -> Result<(), BodyError> {
         let mut out = Postponed { out, held: Vec::new(), bytes_left: self.held_bytes_max as u64 };
         let mut position = wanted.start;
@@ -99,7 +98,7 @@ impl Parts {
         Ok(())
     }
 
-    /// Asks for the part that a byte lies in.
+    /// Requests the part that contains a byte.
     async fn next(&mut self, byte: u64) -> Result<(Body, ByteRange), BodyError> {
         let Some(template) = &mut self.template else { return Err(BodyError::Incomplete) };
         let part = self.part.at(byte);
@@ -111,7 +110,7 @@ impl Parts {
             Ok(told) => Ok((reply.into_body(), told.range)),
             Err(problem) => {
                 x.log(Level::Error, format_args!("{problem}"));
-                // The object has changed. What was stored before goes, or nobody would get it any more.
+                // The object has changed. The part stored before is removed, or no request could be served any more.
                 let second = x.modules.extensions.remove::<StoredAt>().filter(|_| is_hit(x));
                 for stored in self.stored.take().into_iter().chain(second) {
                     stored.forget().await;
@@ -122,8 +121,8 @@ impl Parts {
     }
 }
 
-/// Keeps the first bytes back until there are enough for a packet (`postpone_output`), so that parts of
-/// which the second fails make no answer at all.
+/// Holds the first bytes back until there are enough for a packet (`postpone_output`), so that no response is sent if
+/// the second part fails early.
 struct Postponed {
     out: Yielder,
     held: Vec<Chunk>,
@@ -140,7 +139,7 @@ impl Postponed {
     ) -> Result<(), BodyError> {
         let shifted = |byte: u64| byte - range.start;
         let part = ByteRange { start: shifted(wanted.start), end: shifted(wanted.end) };
-        // A body that is wanted whole is read to its end, so that its connection can be kept.
+        // A body that is wanted completely is read to its end, so that its connection can be kept.
         let mut body = if part.len() == range.len() { body } else { cut::single(body, part) };
         let mut left = wanted.len();
         while let Some(chunk) = body.next().await {

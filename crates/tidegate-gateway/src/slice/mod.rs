@@ -1,4 +1,4 @@
-//! `slice`: large answers fetched, and cached, in parts of a fixed size.
+//! `slice`: large responses fetched, and cached, in parts of a fixed size.
 //!
 //! ```nginx
 //! location / {
@@ -10,13 +10,13 @@
 //!     proxy_pass        http://origin;
 //! }
 //! ```
-//! The first part is what the request itself asks for: the one that its `Range` begins in. When the origin
-//! answers with that part and nothing else, the answer becomes one of the whole, whose other parts are asked
-//! for one after another as the client takes them. An origin that answers otherwise is passed through.
-//! Parts that contradict each other end the answer; what was stored of them goes, so that the next request
-//! gets what the origin has now.
+//! The request itself fetches the first part: the one in which its `Range` begins. When the origin responds with
+//! exactly that part, the response becomes one of the complete object, whose other parts are requested one after
+//! another as the client reads them. Any other response of the origin is passed through. Parts that contradict each
+//! other end the response, and the stored ones are removed, so that the next request gets the origin's current
+//! object.
 //!
-//! `part` tells which part is asked for and judges what comes, `body` puts the parts together.
+//! `part` computes the requested part and checks responses, `body` assembles the parts.
 
 mod body;
 mod part;
@@ -37,8 +37,8 @@ use super::cache::StoredAt;
 use body::Sliced;
 use part::Part;
 
-/// `ngx_http_slice_module`: the directive `slice`, the variable `$slice_range`, and the filter that makes one response
-/// of the parts. It works with each gateway and each cache, and knows none of them.
+/// `ngx_http_slice_module`: the directive `slice`, the variable `$slice_range`, and the filter that makes one
+/// response of the parts. It works with each gateway and each cache, and knows none of them.
 pub struct Slice;
 
 #[derive(Default)]
@@ -46,7 +46,7 @@ pub struct Conf {
     size: Option<u64>,
 }
 
-/// Bytes of a part, left at its location for the variable.
+/// Bytes of a part, stored at its location for the variable.
 struct SliceBytes(u64);
 
 impl Module for Slice {
@@ -80,15 +80,15 @@ impl Module for Slice {
     }
 }
 
-/// The part that this request asks for, as `Range` says it.
+/// Writes the part that this request fetches, in the form of a `Range` field.
 fn slice_range(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     let Some(part) = present_part(x) else { return false };
     let _ = write!(out, "bytes={}-{}", part.start, part.last());
     true
 }
 
-/// The part that is asked for, chosen when somebody first wants to know, before there is an answer. Parts
-/// of a page (SSI) are not sliced.
+/// Returns the part that is fetched, chosen at first use, before there is a response. Parts of a page (SSI) are not
+/// sliced.
 fn present_part(x: &mut Exchange) -> Option<Part> {
     let SliceBytes(size) = *x.location().extensions.of::<SliceBytes>()?;
     if let Some(part) = known_part(x) {
@@ -103,23 +103,23 @@ fn present_part(x: &mut Exchange) -> Option<Part> {
     Some(part)
 }
 
-/// Whether this request asks for a part.
+/// Returns whether this request fetches a part.
 pub(crate) fn is_part(x: &Exchange) -> bool {
     known_part(x).is_some()
 }
 
-/// The part chosen in this location: after an internal redirect another location chooses anew.
+/// Returns the part chosen in this location: after an internal redirect another location chooses anew.
 fn known_part(x: &Exchange) -> Option<Part> {
     x.modules.extensions.of::<Part>().copied().filter(|part| part.location == x.routing.location)
 }
 
-/// Makes a response of the whole from the first part.
+/// Makes a response of the complete object from the first part.
 ///
-/// | the response | what becomes of it |
+/// | the response | result |
 /// |---|---|
-/// | is no 206 | passes as it is; the request asks for parts no longer |
-/// | is a 206 of another part than was asked for | none: 444, and the log tells why |
-/// | is the part | 200 with the length of the whole (RFC 9110 section 15.3.1), whose range the client's `Range` is cut from |
+/// | is no 206 | passes unchanged; the request fetches no further parts |
+/// | is a 206 of another part than requested | none: 444, and the reason in the log |
+/// | is the part | 200 with the length of the object (RFC 9110 section 15.3.1), from which the client's `Range` is cut |
 fn filter(x: &mut Exchange, body: Body) -> Body {
     let Some(part) = known_part(x).filter(|_| !x.is_subrequest()) else { return body };
     if x.disposition.status() != 206 {
@@ -144,7 +144,7 @@ fn filter(x: &mut Exchange, body: Body) -> Body {
     response.content_length = Some(size);
     response.headers.remove(Known::ContentRange);
     response.headers.remove(Known::AcceptRanges);
-    // Parts are given in their order, once.
+    // Parts are sent in their order, once.
     response.ranges = RangeSupport::One;
     let held_bytes_max = x.settings().postpone_output;
     Body::Stream(Box::new(Sliced::new(body, (part, first, stored), template, held_bytes_max)))

@@ -1,4 +1,4 @@
-//! One part: which bytes it is, and whether an answer is that part. Pure.
+//! One part: its bytes, and whether a response is that part. Pure.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use tidegate_codec::range::{ByteRange, ContentRange};
 use tidegate_core::exchange::Response;
 use tidegate_core::plan::LocationId;
 
-/// The part that a request asks for.
+/// The part that a request fetches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Where it was chosen.
+    /// The location that chose it.
     pub location: LocationId,
     pub start: u64,
     /// Bytes of a part; the last one has fewer.
@@ -19,33 +19,33 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// The part that a byte lies in.
+    /// Returns the part that contains a byte.
     pub(super) fn of(location: LocationId, byte: u64, size: u64) -> Part {
         let size = size.max(1);
         Part { location, start: byte - byte % size, size }
     }
 
-    /// The part of the same sizes that another byte lies in.
+    /// Returns the part of the same size that contains another byte.
     pub(super) fn at(&self, byte: u64) -> Part {
         Part::of(self.location, byte, self.size)
     }
 
-    /// Its last byte.
+    /// Returns the offset of its last byte.
     pub(super) fn last(&self) -> u64 {
         self.start.saturating_add(self.size - 1)
     }
 }
 
-/// What an answer with the right part tells.
+/// The properties of a response with the right part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Told {
     pub range: ByteRange,
-    /// Size of the whole.
+    /// Size of the complete object in bytes.
     pub size: u64,
     pub etag: Option<Bytes>,
 }
 
-/// Why an answer is not the part that was asked for.
+/// The reason why a response is not the requested part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Problem {
     Status(u16),
@@ -71,8 +71,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The byte that a `Range` field begins at, as far as it decides about the first part: 0 for several
-/// ranges, which are answered with the whole, and for a suffix, whose place is not known.
+/// Returns the byte at which a `Range` field begins, as far as it decides about the first part: 0 for several ranges,
+/// which are served the complete object, and for a suffix, whose start is not known.
 pub(super) fn first_byte(range: &[u8]) -> u64 {
     let Some((unit, rest)) = range.split_at_checked(6) else { return 0 };
     if !unit.eq_ignore_ascii_case(b"bytes=") || rest.contains(&b',') {
@@ -85,11 +85,11 @@ pub(super) fn first_byte(range: &[u8]) -> u64 {
         return 0;
     }
     let step = |sum: u64, digit: &u8| sum.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
-    // A byte that no number names lies behind every end: the origin shall say so of the first.
+    // A byte beyond the largest number is beyond every end: the origin refuses the range of the first part.
     digits.iter().try_fold(0, step).unwrap_or(0)
 }
 
-/// Whether an answer is this part, and what it tells.
+/// Checks whether a response is this part, and returns its properties.
 pub(super) fn judge(status: u16, response: &Response, part: &Part) -> Result<Told, Problem> {
     if status != 206 {
         return Err(Problem::Status(status));
@@ -105,8 +105,8 @@ pub(super) fn judge(status: u16, response: &Response, part: &Part) -> Result<Tol
     Ok(Told { range: told.range, size, etag })
 }
 
-/// The same for a part behind the first, which must be of the same whole. nginx compares entity tags and
-/// nothing else; a size that has changed is another whole, too.
+/// Checks a part behind the first, which must be of the same object. nginx compares entity tags only; a size that has
+/// changed is another object, too.
 pub(super) fn judge_next(
     status: u16,
     response: &Response,

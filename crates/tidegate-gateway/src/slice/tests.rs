@@ -1,4 +1,4 @@
-//! Parts and the body that is put together of them; the way through an origin is a matter of the cases.
+//! Parts and the body assembled from them; the requests to an origin are tested by the end-to-end cases.
 
 use bytes::Bytes;
 use tidegate_codec::Known;
@@ -89,7 +89,7 @@ fn further_parts_are_of_the_same_whole() {
     }
 }
 
-/// What a body gives whose one part is `text`, told to hold `size` bytes.
+/// Reads a body whose one part is `text`, which claims to hold `size` bytes.
 fn read(text: &'static str, size: u64, narrow: Option<(u64, u64)>) -> Result<String, BodyError> {
     let first = Told { range: ByteRange { start: 0, end: size }, size, etag: None };
     let body = Body::from(Bytes::from_static(text.as_bytes()));

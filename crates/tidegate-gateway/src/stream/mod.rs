@@ -1,4 +1,4 @@
-//! Sessions of TCP and UDP that are passed on, and the checks of their servers.
+//! Sessions of TCP and UDP that are passed on, and the health checks of their servers.
 
 pub(crate) mod health_check;
 pub(crate) mod proxy;

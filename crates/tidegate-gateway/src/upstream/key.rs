@@ -1,4 +1,4 @@
-//! What the choice in a group depends on, taken from the request.
+//! The inputs of a choice in a group, taken from the request.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -10,14 +10,14 @@ use tidegate_upstream::peers::Choice;
 
 use super::sticky::{self, Sticky};
 
-/// What a group's choice depends on.
+/// The inputs of a group's choice.
 #[derive(Clone)]
 pub struct GroupKey {
     pub hash: Option<HashKey>,
     pub sticky: Option<Arc<Sticky>>,
 }
 
-/// What is hashed.
+/// The text that is hashed.
 #[derive(Clone)]
 pub enum HashKey {
     /// `hash KEY`.
@@ -27,7 +27,7 @@ pub enum HashKey {
 }
 
 impl GroupKey {
-    /// The beginning of a request's choice in the group, at `now`.
+    /// Begins a request's choice in the group, at `now`.
     pub fn choice(&self, x: &mut Exchange, group: &Arc<Group>, now: Instant) -> Choice {
         let mut choice = match &self.hash {
             Some(hash) => Choice::by_key(hash.value(x)),
@@ -49,7 +49,7 @@ impl HashKey {
                     std::net::IpAddr::V4(ip) => ip.octets()[..3].to_vec(),
                     std::net::IpAddr::V6(ip) => ip.octets().to_vec(),
                 },
-                // All of them are one client.
+                // All Unix clients are one client.
                 Address::Unix(_) => vec![0; 3],
             },
         }

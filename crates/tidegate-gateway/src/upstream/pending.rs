@@ -1,5 +1,5 @@
-//! Names of servers that the system did not know while the configuration was read
-//! (`unresolved_names retry`): they are asked for again until it does.
+//! Names of servers that could not be resolved while the configuration was read (`unresolved_names retry`): they are
+//! retried until they can.
 //!
 //! ```nginx
 //! unresolved_names retry;
@@ -21,7 +21,7 @@ use tidegate_upstream::Group;
 use tidegate_upstream::peers::Place;
 use tidegate_upstream::resolve::{self, HostPort};
 
-/// The names of one configuration that are still wanted.
+/// The unresolved names of one configuration.
 #[derive(Clone, Default)]
 pub struct Pending(Arc<Mutex<Vec<Wanted>>>);
 
@@ -29,27 +29,27 @@ pub struct Pending(Arc<Mutex<Vec<Wanted>>>);
 #[derive(Clone)]
 struct Wanted {
     group: Arc<Group>,
-    /// Of the server in its group.
+    /// Id of the server in its group.
     number: u32,
     host: HostPort,
     port: u16,
-    /// The log has it.
+    /// The failure has been logged.
     is_told: bool,
 }
 
-/// Asks the system, which may take its time, on the thread of housekeeping.
+/// The service that asks the operating system, which may take its time, on the housekeeping thread.
 pub(super) struct Asking {
     pub pending: Pending,
     pub log: ErrorLog,
 }
 
-/// Between two attempts.
+/// Pause between two attempts.
 const RETRY: Duration = Duration::from_secs(2);
-/// Nothing is wanted any more.
+/// Pause when no name is left.
 const PAUSE: Duration = Duration::from_secs(3600);
 
 impl Pending {
-    /// The servers of a group that have a name and no addresses.
+    /// Adds the servers of a group that have a name and no addresses.
     pub fn add(&self, group: &Arc<Group>, port: u16) {
         for member in group.members() {
             let host = resolve::parse(&member.server, port);

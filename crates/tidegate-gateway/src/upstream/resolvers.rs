@@ -1,4 +1,4 @@
-//! `resolver` directives that nothing uses are read as well, so that their mistakes are told.
+//! Checks `resolver` directives that nothing uses, so that their errors are reported.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use tidegate_plan::http_core::HttpCore;
 use tidegate_plan::{Outline, PlanBuilder};
 use tidegate_upstream::resolve::Resolver;
 
-/// Reports what is wrong with the `resolver`s of a block and of those within it.
+/// Reports the errors in the `resolver`s of a block and of those within it.
 pub(super) fn check(block: &Outline, plan: &mut PlanBuilder<'_>) {
     let mut read = Vec::new();
     within(block, plan, &mut read);
 }
 
-/// `read`: what blocks inherit is read once.
+/// Checks a block. `read`: inherited directives are checked once.
 fn within(block: &Outline, plan: &mut PlanBuilder<'_>, read: &mut Vec<Span>) {
     let words = block.conf::<HttpCore>().and_then(|core| core.resolver.as_deref());
     if let Some(words @ [first, ..]) = words

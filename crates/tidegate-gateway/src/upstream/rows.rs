@@ -189,7 +189,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
-/// The last one counts, as in nginx.
+/// Sets `zone`; the last one counts, as in nginx.
 fn set_zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let name = args.text(0)?;
     if name.is_empty() {
@@ -204,10 +204,10 @@ fn set_zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Eight pages, as in nginx.
+/// Smallest zone: eight pages, as in nginx.
 const ZONE_BYTES_MIN: u64 = 8 * 4096;
 
-/// The second argument of a directive that need not have one; an empty one is a mistake.
+/// Returns the optional second argument of a directive; an empty one is an error.
 fn second<'a>(args: &Args<'a>) -> Result<&'a [u8], Diagnostic> {
     match args.bytes(1) {
         b"" if args.len() > 1 => Err(args.invalid_parameter(1)),
@@ -223,7 +223,7 @@ fn balance(conf: &mut Conf, args: &Args<'_>, method: Method) -> Result<(), Diagn
     Ok(())
 }
 
-/// The first byte of a session stands for the head of an answer.
+/// Parses a kind of time. The first byte of a session corresponds to the head of a response.
 fn time_kind(args: &Args<'_>, text: &str, inflight: bool) -> Option<TimeKind> {
     let in_stream = args.context.intersects(Contexts::STREAM_UPSTREAM);
     match (text, in_stream) {

@@ -1,7 +1,7 @@
-//! `state FILE`: a group's servers as commands have left them, kept over restarts.
+//! `state FILE`: a group's servers as commands have changed them, kept over restarts.
 //!
-//! The file holds `server` directives. It is read while the configuration is, and written anew with
-//! every change: a new file takes the place of the old one, so that it is whole at any time.
+//! The file holds `server` directives. It is read with the configuration, and rewritten with every change: a new file
+//! replaces the old one, so that it is complete at any time.
 
 #[cfg(test)]
 mod tests;
@@ -20,10 +20,10 @@ use tidegate_upstream::{Group, Member, ServerOptions};
 use super::Conf;
 use super::server::{ServerConf, set_server};
 
-/// Where a group's servers are kept.
+/// The state file of a group's servers.
 pub struct Saved {
     path: PathBuf,
-    /// One writer at a time: the last one writes what is true then.
+    /// One writer at a time: the last one writes the current state.
     writing: Mutex<()>,
 }
 
@@ -32,10 +32,10 @@ impl Saved {
         Saved { path, writing: Mutex::new(()) }
     }
 
-    /// The servers in the file; none where there is no file yet.
+    /// Reads the servers in the file; none where there is no file yet.
     ///
     /// # Errors
-    /// It cannot be read, or holds something else than servers.
+    /// It cannot be read, or holds anything but servers.
     pub fn read(&self, span: Span) -> Result<Vec<ServerConf>, Diagnostic> {
         let shown = self.path.display();
         let fail = |what: String| Diagnostic::emerg(what).at(span);
@@ -51,7 +51,7 @@ impl Saved {
         }
     }
 
-    /// Writes what the group's servers are now, on a pool thread.
+    /// Writes the group's current servers, on a pool thread.
     pub async fn write(self: Arc<Self>, group: Arc<Group>) -> io::Result<()> {
         blocking::run(move || self.write_now(&group)).await
     }
@@ -69,7 +69,7 @@ impl Saved {
     }
 }
 
-/// Servers as directives, one on each line.
+/// Renders servers as directives, one on each line.
 fn render(members: &[Member]) -> String {
     let mut text = String::new();
     for member in members {
@@ -103,12 +103,12 @@ fn render(members: &[Member]) -> String {
     text
 }
 
-/// A word that may hold what ends words.
+/// Quotes a word that may contain separators.
 fn quoted(word: &str) -> String {
     format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// What is wrong with a state file, in the words of the configuration's own mistakes.
+/// An error in a state file, in the words of configuration errors.
 #[derive(Debug, PartialEq, Eq)]
 struct StateError(String);
 
@@ -138,7 +138,7 @@ fn parse(text: &[u8]) -> Result<Vec<ServerConf>, StateError> {
         set_server(&mut conf, &args)
             .map_err(|diagnostic| StateError(diagnostic.message.clone()))?;
     }
-    // Their places are in another file than the configuration.
+    // Their positions are in another file than the configuration.
     conf.servers.iter_mut().for_each(|server| server.span = Span::NONE);
     Ok(conf.servers)
 }

@@ -1,4 +1,4 @@
-//! `server`: one server of a group, with fixed addresses or a name that is looked up again and again.
+//! `server`: one server of a group, with fixed addresses or a name that is resolved again and again.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,13 +15,13 @@ use super::Conf;
 pub struct ServerConf {
     pub address: String,
     pub options: ServerOptions,
-    /// Its name is looked up while the server runs.
+    /// Its name is resolved at run time.
     pub resolve: bool,
     pub service: Option<String>,
     pub span: Span,
 }
 
-/// Where none is written.
+/// The default port.
 pub(crate) const PORT: u16 = 80;
 
 pub(crate) fn set_server(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
@@ -33,7 +33,7 @@ pub(crate) fn set_server(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnos
         span: args.word(0).span,
     };
     let read = read_parameters(&mut server, conf, args);
-    // Kept even if it is wrong: the group is not reported as empty then.
+    // Kept even if it is invalid: the group is not reported as empty then.
     conf.servers.push(server);
     read
 }
@@ -68,8 +68,8 @@ fn read_parameters(
     Ok(())
 }
 
-/// Sets what is the same for servers of the configuration and those that come later. `None`: there is no
-/// such parameter, or its value is none.
+/// Sets the parameters common to servers of the configuration and those added at run time. `None`: an unknown
+/// parameter, or an invalid value.
 pub(crate) fn set_option(
     options: &mut ServerOptions,
     name: &str,
@@ -94,10 +94,10 @@ pub(crate) fn set_option(
     Some(())
 }
 
-/// Longest route; as documented for commands.
+/// Longest route in bytes; as documented for commands.
 const ROUTE_BYTES_MAX: usize = 32;
 
-/// Methods that choose among all servers alike.
+/// Returns whether a method ignores backups: it chooses among all servers alike.
 fn knows_no_rank(method: Method) -> bool {
     matches!(
         method,
@@ -111,21 +111,21 @@ fn knows_no_rank(method: Method) -> bool {
 }
 
 impl ServerConf {
-    /// Whether its addresses come from name servers: an address that is written needs no looking up, whatever stands
-    /// behind it.
+    /// Returns whether its addresses come from name servers: a numeric address needs no resolution, whatever its
+    /// parameters.
     pub fn is_looked_up(&self) -> bool {
         let host = resolve::parse(&self.address, PORT);
         self.resolve && matches!(host, Ok(HostPort::Inet { literal: None, .. }))
     }
 
-    /// The server while its name is not known.
+    /// Returns the server while its name is not resolved.
     pub fn unresolved(&self) -> Member {
         let name = ServerName { host: self.address.as_str().into(), port: PORT, service: None };
         Member::named(&self.address, name, self.options.clone())
     }
 
-    /// The server with its addresses; those of a name that is not to be looked up later are asked of
-    /// `look_up` now. In `stream` a port must be written.
+    /// Returns the server with its addresses; a name that is not resolved later is resolved by `look_up` now. In
+    /// `stream` a port must be written.
     ///
     /// # Errors
     /// In nginx's words, without the server.

@@ -1,4 +1,4 @@
-//! Sessions that `sticky learn` remembers: which route belongs to which. They live on over reloads.
+//! Sessions of `sticky learn` with their routes. They survive reloads.
 
 #[cfg(test)]
 mod tests;
@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// One zone.
+/// The sessions of one zone.
 pub(super) struct Sessions(Mutex<Kept>);
 
 #[derive(Default)]
 struct Kept {
     sessions: HashMap<Box<[u8]>, Session>,
-    /// In the order in which they expire; a number tells those of one moment apart.
+    /// In the order of expiry; a number tells those of one instant apart.
     order: BTreeMap<(Instant, u64), Box<[u8]>>,
     next: u64,
     count_max: usize,
@@ -24,11 +24,11 @@ struct Session {
     place: (Instant, u64),
 }
 
-/// A megabyte holds about 4000 sessions (directive `sticky`).
+/// Bytes of a session: a megabyte holds about 4000 (directive `sticky`).
 const SESSION_BYTES: u64 = 256;
 
 impl Sessions {
-    /// A zone of so many bytes.
+    /// Makes a zone of this number of bytes.
     pub(super) fn new(bytes: u64) -> Sessions {
         let sessions = Sessions(Mutex::default());
         sessions.resize(bytes);
@@ -39,14 +39,14 @@ impl Sessions {
         self.lock().count_max = usize::try_from(bytes / SESSION_BYTES).unwrap_or(usize::MAX);
     }
 
-    /// The route of a session that has not expired.
+    /// Returns the route of a session that has not expired.
     pub(super) fn find(&self, session: &[u8], now: Instant) -> Option<Vec<u8>> {
         let kept = self.lock();
         let found = kept.sessions.get(session).filter(|session| session.place.0 > now)?;
         Some(found.route.to_vec())
     }
 
-    /// Remembers a session for a time; in a full zone the one that expires next makes room.
+    /// Stores a session for a time; in a full zone the one that expires next is removed.
     pub(super) fn put(&self, session: &[u8], route: &[u8], time: Duration, now: Instant) {
         let Some(until) = now.checked_add(time) else { return };
         let mut kept = self.lock();
@@ -63,7 +63,7 @@ impl Sessions {
         kept.sessions.insert(session.into(), Session { route: route.into(), place });
     }
 
-    /// Lets a session that is in use last longer.
+    /// Prolongs a session that is in use.
     pub(super) fn touch(&self, session: &[u8], time: Duration, now: Instant) {
         if let Some(route) = self.find(session, now) {
             self.put(session, &route, time, now);
@@ -80,7 +80,7 @@ impl Sessions {
     }
 }
 
-/// Sessions forgotten with each new one: more than come, so that the zone empties.
+/// Expired sessions removed with each new one: more than are added, so that the zone empties.
 const EXPIRED_MAX: usize = 4;
 
 impl Kept {

@@ -59,7 +59,7 @@ struct LearnConf {
     header: bool,
 }
 
-/// The directive as it runs.
+/// The compiled directive.
 pub enum Sticky {
     Cookie(Box<CookieRule>),
     /// The first variable with a value names the server.
@@ -78,17 +78,17 @@ pub struct CookieRule {
     same_site: Option<Template>,
 }
 
-/// Sessions that answers begin.
+/// Sessions that responses create.
 pub struct Learn {
     create: Vec<Template>,
     lookup: Vec<Template>,
     sessions: Arc<Sessions>,
     timeout: Duration,
-    /// A session begins with the head of an answer, not with its end.
+    /// A session is created by the head of a response, not by its end.
     header: bool,
 }
 
-/// A request's session, from its choice of a server to the end of its answer.
+/// A request's session, from its choice of a server to the end of its response.
 pub(crate) struct Bound {
     sticky: Arc<Sticky>,
     group: Arc<Group>,
@@ -96,11 +96,11 @@ pub(crate) struct Bound {
     pending: Option<SessionUpdate>,
 }
 
-/// What is learnt at the end of an answer.
+/// The update of a session at the end of a response.
 enum SessionUpdate {
-    /// A session has begun at the server with a route.
+    /// A session was created on the server with this route.
     Begun { session: Vec<u8>, route: Vec<u8> },
-    /// The session that the request came with goes on.
+    /// The session of the request is prolonged.
     GoesOn,
 }
 
@@ -120,14 +120,14 @@ impl Bound {
 
 impl Drop for Bound {
     fn drop(&mut self) {
-        // The request ends, however that came.
+        // The request ends, in whatever way.
         if self.pending.is_some() {
             self.learn(clock::now());
         }
     }
 }
 
-/// Reads the words of the directive.
+/// Parses the arguments of the directive.
 pub(crate) fn parse(args: &Args<'_>) -> Result<StickyConf, Diagnostic> {
     let kind = match args.bytes(0) {
         b"cookie" => KindConf::Cookie(parse_cookie(args)?),
@@ -207,12 +207,12 @@ fn parse_learn(args: &Args<'_>) -> Result<LearnConf, Diagnostic> {
     Ok(conf)
 }
 
-/// As for all zones: eight pages.
+/// Smallest zone: eight pages, as for all zones.
 const ZONE_BYTES_MIN: u64 = 8 * 4096;
 const LEARN_TIMEOUT: Duration = Duration::from_secs(600);
 
 impl StickyConf {
-    /// Makes what runs.
+    /// Compiles the directive.
     pub fn compile(&self, plan: &mut PlanBuilder<'_>) -> Result<Arc<Sticky>, Diagnostic> {
         let span = self.span;
         let mut template = |text: &Vec<u8>| plan.template_text(text, span);
@@ -245,7 +245,7 @@ impl StickyConf {
     }
 }
 
-/// The route that a request asks for; what answers it is remembered in the exchange.
+/// Returns the route that a request asks for; the session is kept in the exchange until the response.
 pub(crate) fn begin(
     x: &mut Exchange,
     sticky: &Arc<Sticky>,
@@ -272,8 +272,8 @@ fn first_value(x: &mut Exchange, templates: &[Template]) -> Option<Vec<u8>> {
     templates.iter().map(|template| template.value(x)).find(|value| !value.is_empty())
 }
 
-/// A server has answered: the client is told, or the session remembered. `whole`: the answer is there
-/// with its body. The time is told by both clocks, monotonic and in Unix seconds.
+/// Handles the response of a server: sets the cookie, or stores the session. `whole`: the response has arrived with
+/// its body. The time is given by both clocks, monotonic and in Unix seconds.
 pub(crate) fn answered(x: &mut Exchange, whole: bool, (now, unix_now): (Instant, i64)) {
     let state = GatewayState::of(x);
     let peer = state.report.borrow().attempts().last().and_then(|attempt| attempt.peer().cloned());
@@ -299,7 +299,7 @@ fn learn_session(
     let created = first_value(x, &learn.create);
     bound.pending = Some(match (created, bound.group.route(peer)) {
         (Some(session), Some(route)) => SessionUpdate::Begun { session, route },
-        // An answer without a session prolongs the one that the request came with.
+        // A response without a session prolongs the request's session.
         _ => SessionUpdate::GoesOn,
     });
     if whole || learn.header {
@@ -308,7 +308,7 @@ fn learn_session(
     bound
 }
 
-/// Tells the client by a cookie which server it is bound to (`sticky cookie`; RFC 6265 section 4.1): the route, and the
+/// Sets the cookie that binds the client to its server (`sticky cookie`; RFC 6265 section 4.1): the route, and the
 /// attributes of the directive in its order. `now` is in Unix seconds. A server without a route gets no cookie.
 fn set_cookie(x: &mut Exchange, rule: &CookieRule, group: &Group, peer: &Peer, now: i64) {
     let Some(route) = group.route(peer) else { return };
@@ -353,5 +353,5 @@ fn set_cookie(x: &mut Exchange, rule: &CookieRule, group: &Group, peer: &Peer, n
     x.response.headers.push(b"Set-Cookie", &value);
 }
 
-/// Ten years, with `expires=max`.
+/// Ten years in seconds, with `expires=max`.
 const MAX_AGE_MAX: u64 = 315_360_000;

@@ -1,4 +1,4 @@
-//! Whether the sizes of `zone`s agree: of several groups in one zone some may leave the size out.
+//! Checks whether the sizes of `zone`s agree: groups that share a zone may leave the size out.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use tidegate_plan::{Outline, PlanBuilder};
 
 use super::{Upstream, ZoneSize};
 
-/// Reports zones of a block (`http`, `stream`) whose size nobody tells, or that have two.
+/// Reports zones of a block (`http`, `stream`) without a size, or with two.
 pub(super) fn check(block: &Outline, plan: &mut PlanBuilder<'_>) {
     let mut zones: BTreeMap<&str, ZoneSize> = BTreeMap::new();
     for conf in block.blocks("upstream").filter_map(Outline::conf::<Upstream>) {

@@ -6,9 +6,9 @@
 //!     uwsgi_pass unix:/run/uwsgi/app.sock;      # suwsgi://… speaks TLS
 //! }
 //! ```
-//! The protocol has one request on a connection, and its length is that of the packet, which must not
-//! exceed 64 kB: larger requests are answered with 500. A body in chunks is read whole whatever
-//! `uwsgi_request_buffering` says.
+//! The protocol has one request on a connection, and its length is that of the packet, which must not exceed 64 kB:
+//! for larger requests the response is 500. A chunked body is read completely whatever `uwsgi_request_buffering`
+//! sets.
 
 #[cfg(test)]
 mod tests;
@@ -42,7 +42,7 @@ use tidegate_core::Refused;
 /// content of a location.
 pub struct Uwsgi;
 
-/// One block.
+/// The directives of one block.
 #[derive(Default)]
 pub struct Conf {
     pub cgi: CgiConf,
@@ -89,7 +89,7 @@ const OWN: &[Directive<Conf>] = &[
     ),
 ];
 
-/// What the cache takes from this module.
+/// The side of uwsgi towards its cache.
 pub struct UwsgiCaller;
 
 impl CacheCaller for UwsgiCaller {
@@ -143,14 +143,14 @@ impl Module for Uwsgi {
     }
 }
 
-/// A location with `uwsgi_pass`.
+/// The settings of a location with `uwsgi_pass`.
 struct Settings {
     cgi: CgiSettings,
     modifiers: (u8, u8),
     string: Vec<u8>,
 }
 
-/// Room for common parameters.
+/// Capacity for common parameters.
 const HEAD_BYTES: usize = 2048;
 
 impl Protocol for Settings {
@@ -168,9 +168,9 @@ impl Protocol for Settings {
         self.cgi.tls.as_ref()
     }
 
-    /// The packet as the uwsgi protocol has it: four bytes (modifier 1, length, modifier 2), which are left open until
-    /// the length is known, then the pairs and `uwsgi_string`; the body follows bare. The length has two bytes: what
-    /// does not fit is an error of the settings, 500, and no byte of it is sent.
+    /// Makes the packet by the uwsgi protocol: four bytes (modifier 1, length, modifier 2), which are left open until
+    /// the length is known, then the pairs and `uwsgi_string`; the body follows unframed. The length has two bytes: a
+    /// longer packet is an error of the settings, 500, and no byte of it is sent.
     fn create(
         &self,
         x: &mut Exchange,

@@ -1,4 +1,4 @@
-//! Mistakes in `uwsgi_*` directives.
+//! Configuration errors of `uwsgi_*` directives.
 
 use crate::testing::Bench;
 

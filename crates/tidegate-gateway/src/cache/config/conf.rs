@@ -1,4 +1,4 @@
-//! The settings of one block as written, and how an inner block takes over what it leaves open.
+//! The settings of one block as written, and their inheritance by inner blocks.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::cache::config::purge::PurgeConf;
 use crate::cache::decide::facts::UseStale;
 use crate::cache::decide::policy::Validity;
 
-/// Statuses that `proxy_cache_valid TIME` means.
+/// Statuses that `proxy_cache_valid TIME` applies to.
 const VALID_DEFAULT: [u16; 3] = [200, 301, 302];
 
-/// Smallest `keys_zone`: nginx asks for two pages of the machine.
+/// Smallest `keys_zone` in bytes: nginx requires two pages of the machine.
 const KEYS_BYTES_MIN: u64 = 8192;
 
 /// `proxy_cache` as written.
@@ -22,7 +22,7 @@ const KEYS_BYTES_MIN: u64 = 8192;
 pub struct ZoneName {
     /// `None` for `off`.
     pub word: Option<Word>,
-    /// How many blocks further out it stands; 0: in this very one.
+    /// Number of blocks between this one and the one that sets it; 0: set in this one.
     pub distance: u16,
 }
 
@@ -39,23 +39,23 @@ pub struct PathConf {
     pub size_max: Option<u64>,
     pub free_min: Option<u64>,
     pub sync: tidegate_cache::Sync,
-    /// `scrub=`: how long one round of the scrubber takes; `None` is off.
+    /// `scrub=`: the duration of one round of the scrubber; `None` is off.
     pub scrub: Option<Duration>,
     pub manager: Pace,
     pub loader: Pace,
-    /// Files of purged entries are looked for and removed.
+    /// `purger=on`: files of purged entries are searched for and removed.
     pub purges: bool,
     pub purger: Pace,
 }
 
-/// How a background task shares the disk with the rest: `manager_*` and `loader_*`.
+/// The disk share of a background task: `manager_*`, `loader_*` and `purger_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// Files in one go.
+    /// Maximum number of files in one run.
     pub files: usize,
-    /// Pause between two goes.
+    /// Pause between two runs.
     pub sleep: Duration,
-    /// Longest go.
+    /// Longest duration of a run.
     pub threshold: Duration,
 }
 
@@ -72,7 +72,7 @@ impl Default for Pace {
     }
 }
 
-/// Everything that a block may say about caching.
+/// The cache settings of a block.
 #[derive(Default)]
 pub struct CacheConf {
     pub paths: Vec<PathConf>,
@@ -105,7 +105,7 @@ pub struct CacheConf {
 }
 
 impl CacheConf {
-    /// Takes over what this block leaves open.
+    /// Takes over the settings that this block leaves open.
     pub fn inherit(&mut self, outer: &CacheConf) {
         if self.zone.is_none() {
             let zone = outer.zone.clone();
@@ -126,7 +126,7 @@ impl CacheConf {
         take(&mut self.background_update, &outer.background_update);
         take(&mut self.revalidate, &outer.revalidate);
         take(&mut self.convert_head, &outer.convert_head);
-        // A location that purges a key of its own does so alone.
+        // A location that purges its own key does not pass that setting on.
         if !matches!(outer.purge, Some(PurgeConf::Separate { .. })) {
             take(&mut self.purge, &outer.purge);
         }
@@ -138,7 +138,7 @@ impl CacheConf {
         take(&mut self.rfc9111, &outer.rfc9111);
     }
 
-    /// Whether answers come out of a cache that follows RFC 9111.
+    /// Returns whether responses come from a cache that follows RFC 9111.
     pub fn follows_rfc9111(&self) -> bool {
         self.rfc9111 == Some(true) && self.zone.as_ref().is_some_and(|zone| zone.word.is_some())
     }
@@ -237,7 +237,7 @@ fn take<T: Clone>(inner: &mut Option<T>, outer: &Option<T>) {
     }
 }
 
-/// Each file is compared with its checksums about once a month, whoever asks for it.
+/// Each file is compared with its checksums about once a month, whether it is requested or not.
 const SCRUB_DEFAULT: Duration = Duration::from_secs(30 * 24 * 3600);
 
 fn read_path(args: &Args<'_>) -> Result<PathConf, Diagnostic> {
@@ -270,10 +270,10 @@ fn read_path(args: &Args<'_>) -> Result<PathConf, Diagnostic> {
     Ok(path)
 }
 
-/// Takes one parameter `name=value` of `*_cache_path`, which stands at `index`.
+/// Takes the parameter `name=value` of `*_cache_path` at `index`.
 ///
 /// # Errors
-/// A name that there is not; a value that is no size, time, number or switch, in nginx's words where nginx has it.
+/// An unknown name; a value that is no size, time, number or switch, in nginx's words where nginx has the parameter.
 fn read_parameter(
     path: &mut PathConf,
     args: &Args<'_>,

@@ -3,7 +3,7 @@
 //! | file | what |
 //! |---|---|
 //! | `conf`, `rows` | directives, once for all prefixes |
-//! | `purge` | `*_cache_purge` in its two dialects |
+//! | `purge` | `*_cache_purge` in its two syntaxes |
 //! | `settings` | the settings of one location, compiled |
 //! | `zones` | the caches of `*_cache_path` and their managers |
 //! | `scrub` | the pace of a cache's scrubber |

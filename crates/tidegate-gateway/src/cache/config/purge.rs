@@ -1,9 +1,9 @@
-//! `*_cache_purge` as written, in either dialect: conditions, as in nginx's commercial edition, or a method and who
-//! may use it, as in the module ngx_cache_purge.
+//! `*_cache_purge` as written, in either syntax: conditions, as in nginx's commercial edition, or a method and the
+//! addresses that may use it, as in the module ngx_cache_purge.
 //!
 //! ```nginx
 //! proxy_cache_purge $purge;                            # conditions
-//! proxy_cache_purge PURGE from 127.0.0.1 10.0.0.0/8;   # a method; `from all`: anybody
+//! proxy_cache_purge PURGE from 127.0.0.1 10.0.0.0/8;   # a method; `from all`: any client
 //! proxy_cache_purge BAN purge_all from 127.0.0.1;      # empties the whole cache
 //! proxy_cache_purge on;                                # PURGE from all
 //! location ~ ^/purge(/.*) { proxy_cache_purge zone $1$is_args$args; }
@@ -16,7 +16,7 @@ use tidegate_core::{Exchange, Template};
 
 use tidegate_conf::network::Network;
 
-/// What a block says about purges.
+/// The purge setting of a block.
 #[derive(Clone)]
 pub enum PurgeConf {
     Off,
@@ -33,14 +33,14 @@ pub enum PurgeConf {
 #[derive(Clone, Debug)]
 pub struct ByMethod {
     method: Vec<u8>,
-    /// All of the cache, whatever the key.
+    /// Purges the complete cache, whatever the key.
     pub everything: bool,
-    /// `None`: from everywhere.
+    /// `None`: from all addresses.
     from: Option<Vec<Network>>,
 }
 
 impl ByMethod {
-    /// Whether a client at this address may purge.
+    /// Returns whether a client at this address may purge.
     pub fn allows(&self, client: &Address) -> bool {
         match (&self.from, client) {
             (None, _) => true,
@@ -52,10 +52,11 @@ impl ByMethod {
     }
 }
 
-/// Takes one directive. Several lists of conditions are one.
+/// Takes one directive. Several lists of conditions are joined.
 ///
 /// # Errors
-/// What neither dialect means: above all a condition without a variable, by which every request would be a purge.
+/// A value that is valid in neither syntax: above all a condition without a variable, by which every request would be
+/// a purge.
 pub(crate) fn set(conf: &mut Option<PurgeConf>, args: &Args<'_>) -> Result<(), Diagnostic> {
     match (conf.as_mut(), read(args)?) {
         (None, read) => *conf = Some(read),
@@ -119,7 +120,7 @@ fn method(
     Ok(PurgeConf::Method(ByMethod { method: name.to_vec(), everything, from: networks }))
 }
 
-/// The error for a text that is no condition and names nobody who may purge.
+/// Returns the error for a text that is no condition and restricts the purge to no addresses.
 fn open_to_all(args: &Args<'_>, index: usize) -> Diagnostic {
     let shown = args.word(index).display();
     let message = format!("\"{}\" does not say from whom: \"{shown}\"", args.name());
@@ -129,7 +130,7 @@ fn open_to_all(args: &Args<'_>, index: usize) -> Diagnostic {
         .help("a condition has a variable: `map $request_method $purge { PURGE 1; default 0; }`")
 }
 
-/// What makes a request a purge.
+/// The condition that makes a request a purge.
 #[derive(Default)]
 pub(crate) enum PurgeTrigger {
     #[default]
@@ -139,7 +140,7 @@ pub(crate) enum PurgeTrigger {
     Method(ByMethod),
 }
 
-/// Purges by a location's settings.
+/// The purge settings of a location.
 #[derive(Default)]
 pub(crate) struct PurgeSettings {
     pub by: PurgeTrigger,
@@ -148,7 +149,7 @@ pub(crate) struct PurgeSettings {
 }
 
 impl PurgeSettings {
-    /// Whether a request is a purge, allowed or not.
+    /// Returns whether a request is a purge, allowed or not.
     pub(crate) fn wants(&self, x: &mut Exchange) -> bool {
         match &self.by {
             PurgeTrigger::Nothing => false,

@@ -1,6 +1,6 @@
 //! The directives, once for all prefixes: `proxy_`, `fastcgi_`, `uwsgi_`, `scgi_`.
 
-/// The table of directives for a prefix, of which names are made while compiling.
+/// Makes the table of directives for a prefix; their names are concatenated at compile time.
 macro_rules! cache_rows {
     ($prefix:literal) => {{
         use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};

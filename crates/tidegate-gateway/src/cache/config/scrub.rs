@@ -1,4 +1,4 @@
-//! The pace of a cache's scrubber (`scrub=`): files are read on the thread of services, a little at a time.
+//! The pace of a cache's scrubber (`scrub=`): files are read on the housekeeping thread in small steps.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tidegate_rt::clock;
 /// Bytes that a step reads: other services wait for it.
 const STEP_BYTES: u64 = 256 * 1024;
 
-/// Most bytes that are read in a second, whatever a round would take: the disk is for others.
+/// Most bytes that are read in a second, whatever a round would take: requests have priority on the disk.
 const SECOND_BYTES_MAX: u64 = 4 << 20;
 
 /// Longest rest, so that changes of the cache's size are noticed.
@@ -22,7 +22,7 @@ pub(super) struct Scrubbing {
     name: String,
     store: Store,
     log: ErrorLog,
-    /// How long a round takes.
+    /// Duration of a round.
     round: Duration,
 }
 
@@ -52,7 +52,7 @@ impl Service for Scrubbing {
     }
 }
 
-/// How long to rest behind a step that has read so many `bytes` of a cache that has so many in `all`.
+/// Returns the pause after a step that has read `bytes` of a cache with `all` bytes.
 fn rest(bytes: u64, all: u64, round: Duration) -> Duration {
     let at_least = Duration::from_secs_f64(bytes as f64 / SECOND_BYTES_MAX as f64);
     let steps = all.div_ceil(STEP_BYTES).max(1);

@@ -1,4 +1,4 @@
-//! The settings of one location, compiled: all that a request's way through the cache needs.
+//! The compiled cache settings of one location.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,13 +16,13 @@ use crate::cache::decide::facts::Rules;
 use crate::cache::decide::policy::{self, Exchanged, Refusal, Stored, Validity};
 use crate::common::settings::Buffering;
 
-/// `proxy_cache_lock_age`, `proxy_cache_lock_timeout` and `proxy_cache_tempfile_timeout`.
+/// Default of `proxy_cache_lock_age`, `proxy_cache_lock_timeout` and `proxy_cache_tempfile_timeout`.
 const PATIENCE_DEFAULT: Duration = Duration::from_secs(5);
 
-/// `proxy_cache_tag_header`.
+/// Default of `proxy_cache_tag_header`.
 const TAG_HEADERS: [&str; 2] = ["Cache-Tag", "Surrogate-Key"];
 
-/// Which cache a request uses.
+/// The cache of a location: fixed, or named by variables.
 enum ZoneChoice {
     Fixed(Arc<Zone>),
     Named { name: Template, zones: ZoneTable },
@@ -31,52 +31,52 @@ enum ZoneChoice {
 /// A location's settings for the cache.
 pub(crate) struct CacheSettings {
     choice: ZoneChoice,
-    /// `None`: the gateway's own text (scheme, origin, path and query as sent to it).
+    /// `None`: the gateway's default text (scheme, origin, path and query as sent to it).
     pub key: Option<Template>,
     pub validity: Validity,
-    /// What the gateway ignores of the origin's fields.
+    /// The gateway's settings that change the cache's rules.
     pub ignored: Ignored,
     pub bypass: Vec<Template>,
     pub no_cache: Vec<Template>,
     methods: u32,
     pub max_range_offset: Option<u64>,
-    /// Ranges are fetched by themselves, and kept.
+    /// Ranges are fetched separately and stored (`proxy_cache_ranges`).
     pub ranges: bool,
     pub convert_head: bool,
-    /// `proxy_cache_rfc9111`
+    /// `proxy_cache_rfc9111` is on.
     pub rfc9111: bool,
     pub rules: Rules,
     pub purge: PurgeSettings,
-    /// Names of the fields that tell an answer's tags.
+    /// Names of the fields that carry a response's tags.
     pub tag_headers: Vec<Box<[u8]>>,
 }
 
-/// What the gateway's settings mean for the cache's rules; most of it is `proxy_ignore_headers`.
+/// The gateway's settings that change the cache's rules; most of it is `proxy_ignore_headers`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ignored {
     pub fields: IgnoredFields,
-    /// `X-Accel-Redirect`: an answer with it is stored like any other.
+    /// `X-Accel-Redirect` is ignored: a response with it is stored like any other.
     pub redirect: bool,
-    /// An answer that passes unbuffered (a stream of events, say) is not stored.
+    /// A response that passes unbuffered (such as an event stream) is not stored.
     pub buffering: Buffering,
 }
 
-/// What the choice of a cache came to.
+/// The cache selected for a request.
 pub(crate) enum ZoneSelection<'a> {
     Zone(&'a Arc<Zone>),
     /// No cache for this request.
     Off,
-    /// The variables name no known cache: 500.
+    /// The variables name an undefined cache: 500.
     Unknown,
 }
 
 impl CacheSettings {
-    /// Compiles a block's settings; `None` when caching is off. Here the defaults of all directives are filled in, and
-    /// `proxy_cache_rfc9111` changes some of them: revalidation and background revalidation are on,
-    /// and `proxy_cache_methods` counts for nothing.
+    /// Compiles a block's settings; `None` when caching is off. The defaults of all directives are filled in here,
+    /// and `proxy_cache_rfc9111` changes some of them: revalidation and background revalidation are on, and
+    /// `proxy_cache_methods` is ignored.
     ///
     /// # Errors
-    /// A zone that nobody defines, a bad text with variables.
+    /// An undefined zone, an invalid text with variables.
     pub(crate) fn compile(
         prefix: &'static str,
         conf: &CacheConf,
@@ -93,7 +93,7 @@ impl CacheSettings {
                 let text = String::from_utf8_lossy(text).into_owned();
                 match plan.shared::<Zones>().find(prefix, &text) {
                     Some(zone) => ZoneChoice::Fixed(zone),
-                    // Told where it was written, see `check_zone`.
+                    // Reported where it was written, see `check_zone`.
                     None => return Ok(None),
                 }
             }
@@ -137,7 +137,7 @@ impl CacheSettings {
                 tempfile_timeout: millis(conf.tempfile_timeout),
                 min_uses: conf.min_uses.unwrap_or(1),
                 use_stale: conf.use_stale.unwrap_or_default(),
-                // Whether to store may depend on the answer, which takes the request to decide.
+                // `proxy_no_cache` may depend on the response, and only a waiting request can evaluate it.
                 background_update: conf.background_update.unwrap_or(false)
                     && conf.no_cache.is_none(),
                 background_revalidate: conf.background_update.unwrap_or(rfc9111)
@@ -160,12 +160,12 @@ impl CacheSettings {
         policy::decide(exchanged.status, exchanged.headers, validity, ignored, now)
     }
 
-    /// Whether responses to requests of this method are kept.
+    /// Returns whether responses to requests of this method are stored.
     pub(crate) fn serves(&self, x: &Exchange) -> bool {
         x.request.method.bit() & self.methods != 0
     }
 
-    /// The cache of this request.
+    /// Returns the cache of this request.
     pub(crate) fn zone(&self, x: &mut Exchange) -> ZoneSelection<'_> {
         let (name, zones) = match &self.choice {
             ZoneChoice::Fixed(zone) => return ZoneSelection::Zone(zone),
@@ -186,7 +186,7 @@ impl CacheSettings {
     }
 }
 
-/// Complains about a cache that nobody defines, once: in the block that names it.
+/// Reports an undefined cache once: in the block that names it.
 pub(crate) fn check_zone(
     prefix: &'static str,
     conf: &CacheConf,
@@ -204,7 +204,7 @@ pub(crate) fn check_zone(
     Err(unknown_zone(prefix, word))
 }
 
-/// The error for the name of a cache that nobody defines.
+/// Returns the error for the name of an undefined cache.
 pub(crate) fn unknown_zone(prefix: &'static str, word: &Word) -> Diagnostic {
     let name = word.display();
     let message = format!("\"{prefix}cache\" zone \"{name}\" is unknown");

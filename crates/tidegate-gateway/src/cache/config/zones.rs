@@ -1,5 +1,4 @@
-//! The caches that `proxy_cache_path` names: opened once for a path, kept over reloads, tended by a
-//! service each.
+//! The caches of `proxy_cache_path`: opened once for a path, kept over reloads, maintained by services.
 
 use std::collections::HashMap;
 use std::io;
@@ -20,18 +19,18 @@ use tidegate_rt::clock;
 use crate::cache::config::conf::{Pace, PathConf};
 use crate::cache::config::scrub::Scrubbing;
 
-/// Files that one call of the store handles, so that `*_threshold` can end a go.
+/// Files that one call of the store handles, so that `*_threshold` can end a run.
 const STEP_FILES: usize = 10;
 
-/// How often a directory that another server uses is asked for, and the pause in between.
+/// Number of attempts to lock a directory that another server uses, and the pause between them.
 const LOCK_TRIES: u32 = 25;
 const LOCK_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long the purger rests when there is nothing to do.
+/// Pause of the purger when there is nothing to do: with `purger=on`, and without.
 const PURGER_REST: Duration = Duration::from_secs(1);
 const PURGER_REST_UNWANTED: Duration = Duration::from_secs(10);
 
-/// Changes of the index wait in memory no longer than this.
+/// Longest time that changes of the index wait in memory.
 const INDEX_PAUSE: Duration = Duration::from_secs(1);
 
 /// A cache in use.
@@ -41,7 +40,7 @@ pub(crate) struct Zone {
 }
 
 impl Zone {
-    /// Where it stores; `None` while a configuration is only tested.
+    /// Returns the store; `None` while a configuration is only tested.
     pub(crate) fn store(&self) -> Option<&Store> {
         self.store.as_ref()
     }
@@ -68,11 +67,11 @@ impl Zones {
     }
 }
 
-/// Opens (or finds again) the cache of one `proxy_cache_path`. `temporary` is where files are
-/// written before they are whole, unless `use_temp_path=off`.
+/// Opens (or finds again) the cache of one `proxy_cache_path`. Files are written in the directory `temporary` until
+/// they are complete, unless `use_temp_path=off`.
 ///
-/// Invariant: a name and a path stand once in a configuration, and a path is opened once in a process, however often
-/// the configuration is loaded. While a configuration is only tested nothing is opened and no service begins.
+/// Invariant: a name and a path occur once in a configuration, and a path is opened once in a process, however often
+/// the configuration is loaded. While a configuration is only tested, nothing is opened and no service begins.
 pub(crate) fn open(
     prefix: &'static str,
     conf: &PathConf,
@@ -131,7 +130,7 @@ fn open_store(
     plan: &PlanBuilder<'_>,
 ) -> Result<Store, Diagnostic> {
     let mut options = Options::new(path);
-    // Without `levels` all files lie in one directory.
+    // Without `levels` all files are in one directory.
     options.levels = Levels::parse(&conf.levels).unwrap_or_default();
     options.keys_bytes = conf.keys_bytes;
     options.size_max = conf.size_max;
@@ -162,8 +161,8 @@ fn open_store(
     Ok(Store::clone(&store))
 }
 
-/// Opens a cache whose directory may be about to be given up: by a server that was told to end, or
-/// whose master was killed. As long as with a port that is taken.
+/// Opens a cache whose directory may still be locked by a server that is ending or whose master was killed. It
+/// retries as long as for a port that is in use.
 fn open_patiently(options: &Options) -> io::Result<Store> {
     let mut tries = LOCK_TRIES;
     loop {
@@ -176,7 +175,8 @@ fn open_patiently(options: &Options) -> io::Result<Store> {
     }
 }
 
-/// When this process first asked: temporary files that are older are leftovers of another one.
+/// Returns when this process first opened a cache, in Unix milliseconds: older temporary files are leftovers of
+/// another process.
 fn started_at() -> u64 {
     static STARTED: OnceLock<u64> = OnceLock::new();
     *STARTED.get_or_init(clock::unix_millis)
@@ -202,14 +202,14 @@ impl Service for Tending {
         let mut manage_at = self.manage_at.lock().unwrap_or_else(PoisonError::into_inner);
         let now = clock::unix_millis();
         let is_due = manage_at.is_none_or(|due| due <= clock::exact_now());
-        // A large cache takes minutes to be walked: the manager does not wait for that.
+        // Loading a large cache takes minutes: the manager does not wait for that.
         let is_restoring = !self.store.stats().loaded && self.load_is_restoring(now);
         if is_due && !is_restoring {
             *manage_at = Some(clock::exact_now() + self.manage(now));
         }
         self.store.keep_index(now);
         self.tell_failures();
-        // The goes have taken their time.
+        // The runs above have taken time.
         let pause = manage_at.map_or(Duration::ZERO, |due| due - clock::exact_now().min(due));
         let pause = pause.min(INDEX_PAUSE);
         match self.store.stats().loaded {
@@ -226,7 +226,7 @@ impl Service for Tending {
 }
 
 impl Tending {
-    /// What the disk has refused since the last time, in one line: it may be every request.
+    /// Logs the disk failures since the last time in one line: every request may fail.
     fn tell_failures(&self) {
         let Some(DiskFailures { count, doing, error }) = self.store.take_failures() else { return };
         let (name, error) = (&self.name, os_error(&error));
@@ -235,7 +235,7 @@ impl Tending {
         self.log.write(Level::Crit, 0, &message);
     }
 
-    /// One go of the loader; whether it takes up the index of before, which is not to wait.
+    /// Runs the loader once; returns whether it restores the index of an earlier process, which must not wait.
     fn load_is_restoring(&self, now: u64) -> bool {
         for budget in Go::new(self.loader) {
             let report = self.store.load_step(now, budget);
@@ -246,7 +246,7 @@ impl Tending {
         false
     }
 
-    /// One go of the manager; when the next one is due.
+    /// Runs the manager once; returns the pause before its next run.
     fn manage(&self, now: u64) -> Duration {
         for budget in Go::new(self.manager) {
             let report = self.store.manage_step(now, budget);
@@ -282,7 +282,7 @@ impl Service for Purging {
     }
 }
 
-/// One go: budgets of a few files each, until there were enough or it took too long. It measures its own time.
+/// One run: budgets of a few files each, until the file count or the time limit is reached. It measures its own time.
 struct Go {
     left: usize,
     until: Instant,

@@ -1,4 +1,4 @@
-//! How the conditions of a request are compared with the response that a cache may have given.
+//! The comparison of a request's conditions with a response that may come from the cache.
 
 use tidegate_codec::conditional::IfModifiedSince;
 use tidegate_core::Exchange;
@@ -6,8 +6,8 @@ use tidegate_core::settings::IfModifiedSince as Setting;
 
 use crate::cache::status::follows_rfc9111;
 
-/// How `If-Modified-Since` is compared: as the directive `if_modified_since` says, but for responses of a cache that
-/// follows RFC 9111, whose conditions are evaluated in the order of RFC 9110 section 13.2.2.
+/// Returns how `If-Modified-Since` is compared: by the directive `if_modified_since`, except for responses of a cache
+/// that follows RFC 9111, whose conditions are evaluated in the order of RFC 9110 section 13.2.2.
 pub fn comparison(x: &Exchange) -> IfModifiedSince {
     match x.settings().if_modified_since {
         Setting::Off => IfModifiedSince::Off,

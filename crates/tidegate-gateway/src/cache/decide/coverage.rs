@@ -1,4 +1,4 @@
-//! How much of a fill a request needs: all of it, a part that has arrived already, or its head alone.
+//! The share of a fill that a request needs: all of it, a part that may have arrived already, or its head alone.
 
 use tidegate_cache::FillHead;
 use tidegate_codec::conditional::{Condition, IfModifiedSince, evaluate};
@@ -10,7 +10,7 @@ use tidegate_core::Exchange;
 use super::conditions;
 use crate::cache::meta::Meta;
 
-/// How many bytes of a fill's body answer a request; `None`: all of them.
+/// Returns how many bytes of a fill's body suffice for a request; `None`: all of them.
 pub(crate) fn needed(x: &Exchange, head: &FillHead) -> Option<u64> {
     if x.is_subrequest() {
         return None;
@@ -22,7 +22,7 @@ pub(crate) fn needed(x: &Exchange, head: &FillHead) -> Option<u64> {
     needed_by(&x.request.head.headers, &meta, head.body_bytes, conditions::comparison(x))
 }
 
-/// The same by the request's fields, for GET.
+/// Returns the same by the request's fields, for GET.
 pub(crate) fn needed_by(
     request: &Headers,
     meta: &Meta,

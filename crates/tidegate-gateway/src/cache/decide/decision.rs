@@ -1,35 +1,35 @@
-//! One request's conversation with the cache, as a state machine: what was found goes in, what to do
-//! comes out. No I/O, no clock: times are arguments, in milliseconds.
+//! The state machine of one request in the cache: lookups and events go in, the next action comes out. No I/O, no
+//! clock: times are arguments, in milliseconds.
 //!
-//! | in | means |
+//! | input | meaning |
 //! |---|---|
-//! | `Found` | there is a whole object, fresh or not, and perhaps a fill that renews it |
-//! | `Filling` | there is no object, but somebody fetches it |
+//! | `Found` | there is a complete object, fresh or not, and perhaps a fill that revalidates it |
+//! | `Filling` | there is no object, but a fill fetches it |
 //! | `Absent` | there is neither |
-//! | `FillEnded` | the fill that `Wait` was for is over: look again, and tell what is found |
-//! | `Released` | the same, since its response is not for sharing: everybody goes his own way |
-//! | `RangeBeyond` | what is asked of the fill lies beyond `proxy_cache_max_range_offset` |
-//! | `FillProgress`, `TimedOut` | the fill has grown; the time that `Wait` named has come |
-//! | `ClientGone` | nobody wants an answer any more |
+//! | `FillEnded` | the fill that `Wait` was for has ended: look up again |
+//! | `Released` | the same, since its response is not shared: each waiter fetches for itself |
+//! | `RangeBeyond` | the requested range of the fill begins beyond `proxy_cache_max_range_offset` |
+//! | `FillProgress`, `TimedOut` | the fill has grown; the time that `Wait` named has passed |
+//! | `ClientGone` | the client has left |
 //!
-//! The rule about waiting: as long as bytes arrive, nobody else fetches the same object. So
-//! `proxy_cache_lock_age` counts from the last byte that came, and a waiter whose
-//! `proxy_cache_lock_timeout` passes while bytes come is given those instead of the origin. A fill that
-//! has been silent for `proxy_cache_lock_age` is replaced.
+//! The rule about waiting: as long as bytes arrive, no other request fetches the same object. So
+//! `proxy_cache_lock_age` counts from the last byte that arrived, and a waiter whose `proxy_cache_lock_timeout`
+//! passes while bytes arrive follows the fill and does not go to the origin. A fill that has been silent for
+//! `proxy_cache_lock_age` is replaced.
 //!
-//! A fetch that [`CacheDecision`] asks for gets one [`OriginDecision`], and whoever fetches owns it: there is one verdict
-//! for a fetch, and nobody else comes to another one. What becomes of the response: it is stored, passed on, or the stale
-//! object is served in its place.
+//! Each fetch that [`CacheDecision`] requests gets one [`OriginDecision`], owned by the fetch: there is one verdict
+//! for a fetch, and it is made in one place. The response is stored or passed on, or the stale object is served in
+//! its place.
 
 use crate::cache::decide::facts::{
     Demands, FOLLOW_FROM_BYTES, FillState, Rules, StoredState, UseStale,
 };
 use crate::cache::status::CacheStatus;
 
-/// How often a request looks again after fills that failed, before it goes its own way.
+/// Most lookups that a request repeats after fills that failed, before it is passed.
 const ROUNDS_MAX: u8 = 8;
 
-/// What happened.
+/// The inputs: results of lookups and waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
     Found(StoredState),
@@ -46,44 +46,44 @@ pub(crate) enum Input {
     ClientGone,
 }
 
-/// How a fetch stands to other requests of the same key.
+/// How a fetch is shared with other requests of the same key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// Others find it and follow or wait; if somebody was faster, he is followed.
+    /// Others find it and follow or wait; if another request was faster, this one follows its fill.
     Shared,
-    /// Nobody else finds it.
+    /// No other request finds it.
     Alone,
-    /// As `Shared`, in the place of one that makes no progress.
+    /// As `Shared`, replacing a fill that makes no progress.
     TakeOver,
 }
 
-/// What to do.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
-    /// The object as it is.
+    /// Serve the object as it is.
     Serve(CacheStatus),
-    /// The fill, from its first byte, as it grows.
+    /// Follow the fill, from its first byte, as it grows.
     Follow,
     /// Wait for the fill until this moment at the latest; wake up when it ends, or has more than
     /// [`FOLLOW_FROM_BYTES`].
     Wait { until: u64 },
-    /// Look again: something has changed.
+    /// Look up again: the state has changed.
     Look,
-    /// Ask the origin for all of it, and store it if it may be.
+    /// Fetch the complete object from the origin, and store it if it is storable.
     Fetch(Sharing),
-    /// Ask the origin whether the object is still good.
+    /// Ask the origin whether the object is still valid.
     Revalidate(Sharing),
-    /// The object as it is, and a fetch that nobody waits for.
+    /// Serve the object as it is, and fetch in the background.
     ServeStaleAndRefresh { conditional: bool },
-    /// The origin's answer, without the cache.
+    /// Pass the request without the cache.
     Pass,
-    /// Nothing: the client has gone.
+    /// Send nothing: the client has left.
     Leave,
-    /// 504: the client wanted what is stored or nothing (`only-if-cached`).
+    /// 504: the client accepts only a stored response (`only-if-cached`).
     Refuse,
 }
 
-/// What the request is doing.
+/// The state of the request.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
     Looking,
@@ -91,24 +91,24 @@ enum State {
     Fetching { stale: Option<StoredState> },
 }
 
-/// One request's state.
+/// The state machine of one request.
 ///
 /// ```text
-///   Looking ──► Fetching ──► (the fetch is given away) ──► Looking
+///   Looking ──► Fetching ──► (the fetch owns its decision) ──► Looking
 ///      │ ▲
 ///      ▼ │ progress, end, timeout
 ///   Waiting
 /// ```
-/// Invariants: a request waits since one moment, whatever fills it waits for, so `proxy_cache_lock_timeout` bounds the
-/// whole; it looks again no more than `ROUNDS_MAX` times; what it demands of the cache (RFC 9111 section 5.2.1) bounds
-/// every output.
+/// Invariants: the waiting time counts from one moment, whatever fills the request waits for, so
+/// `proxy_cache_lock_timeout` bounds the total; it looks up again no more than `ROUNDS_MAX` times; its demands on the
+/// cache (RFC 9111 section 5.2.1) bound every output.
 #[derive(Debug)]
 pub(crate) struct CacheDecision {
     state: State,
-    /// `$upstream_cache_status` of an answer from the origin.
+    /// `$upstream_cache_status` of a response from the origin.
     status: CacheStatus,
     rounds: u8,
-    /// A fill that was waited for proved not to be for sharing.
+    /// A fill that was waited for was released: its response is not shared.
     released: bool,
     demands: Demands,
 }
@@ -125,20 +125,20 @@ impl CacheDecision {
         CacheDecision { state, status, rounds: 0, released: false, demands }
     }
 
-    /// A decision that does not ask the cache (`proxy_cache_bypass`), but stores what the origin says.
+    /// Makes a decision that does not use stored responses (`proxy_cache_bypass`), but stores the origin's response.
     pub(crate) fn bypassing() -> CacheDecision {
         let state = State::Fetching { stale: None };
         CacheDecision { state, status: CacheStatus::Bypass, ..CacheDecision::default() }
     }
 
-    /// `$upstream_cache_status` as far as it is known.
+    /// Returns `$upstream_cache_status` as far as it is known.
     pub(crate) fn status(&self) -> CacheStatus {
         self.status
     }
 
-    /// The decision about the answer to the fetch that [`Output::Fetch`], [`Output::Revalidate`] or
-    /// [`Output::ServeStaleAndRefresh`] asks for. It belongs to whoever fetches; what is left here knows nothing of it,
-    /// and may look again.
+    /// Returns the decision about the response to the fetch that [`Output::Fetch`], [`Output::Revalidate`] or
+    /// [`Output::ServeStaleAndRefresh`] requests. The fetch owns it; this decision does not see the response, and may
+    /// look up again.
     pub(crate) fn begin_fetch(&mut self) -> OriginDecision {
         let stale = match std::mem::replace(&mut self.state, State::Looking) {
             State::Fetching { stale } => stale,
@@ -147,7 +147,7 @@ impl CacheDecision {
         OriginDecision::new(stale, self.status)
     }
 
-    /// Takes what happened, answers what to do.
+    /// Takes an input, returns the next action.
     pub(crate) fn step(&mut self, rules: &Rules, input: Input, now: u64) -> Output {
         let output = self.undemanding(rules, input, now);
         let asks = matches!(output, Output::Fetch(_) | Output::Revalidate(_));
@@ -155,7 +155,7 @@ impl CacheDecision {
             Output::Pass if self.demands.only_if_cached => Output::Refuse,
             _ if asks && self.demands.only_if_cached => Output::Refuse,
             _ if asks && self.demands.no_store => Output::Pass,
-            // What it would fetch would not be kept.
+            // The response of the background fetch would not be stored.
             Output::ServeStaleAndRefresh { .. } if self.demands.no_store => {
                 Output::Serve(CacheStatus::Stale)
             }
@@ -163,7 +163,7 @@ impl CacheDecision {
         }
     }
 
-    /// The answer to a client that demands nothing.
+    /// Returns the action for a client without demands.
     fn undemanding(&mut self, rules: &Rules, input: Input, now: u64) -> Output {
         match input {
             Input::Found(standing) => self.found(rules, standing, now),
@@ -185,7 +185,7 @@ impl CacheDecision {
     }
 
     fn found(&mut self, rules: &Rules, standing: StoredState, now: u64) -> Output {
-        // What is whole is newer than what is stored.
+        // A complete fill is newer than the stored object.
         if standing.filling.is_some_and(|filling| filling.whole && filling.joinable) {
             self.status = CacheStatus::Hit;
             return Output::Follow;
@@ -231,11 +231,12 @@ impl CacheDecision {
         Output::Fetch(Sharing::Shared)
     }
 
-    /// There is a fill: is it followed, waited for, replaced, or does the request ask for itself?
+    /// Decides about a running fill: follow it, wait for it, replace it, or fetch independently.
     ///
-    /// Invariant: while bytes arrive nobody else fetches the same (`proxy_cache_lock`, `proxy_cache_tempfile`). From
-    /// above: a fill that is not for this request; one that is all there; neither directive; what is there is enough;
-    /// silent for `proxy_cache_lock_age`; a head to follow; a response that will not be shared; patience.
+    /// Invariant: while bytes arrive, no other request fetches the same object (`proxy_cache_lock`,
+    /// `proxy_cache_tempfile`). The branches, from above: a fill that is not for this request; a complete one;
+    /// neither directive; the bytes that have arrived suffice; silent for `proxy_cache_lock_age`; a head to follow; a
+    /// response that will not be shared; waiting.
     fn filling(&mut self, rules: &Rules, filling: FillState, now: u64) -> Output {
         if !filling.joinable {
             self.status = CacheStatus::Miss;
@@ -295,7 +296,7 @@ impl CacheDecision {
         }
     }
 
-    /// Waited for as long as the directives allow.
+    /// Handles the end of the time that the directives allow for waiting.
     fn out_of_patience(&mut self, filling: FillState) -> Output {
         if filling.has_head {
             self.status = CacheStatus::Hit;
@@ -315,12 +316,12 @@ impl CacheDecision {
     }
 }
 
-/// How long a request waits for the head of a fill that goes on.
+/// Returns how long a request waits for the head of a running fill, in milliseconds.
 fn patience(rules: &Rules) -> u64 {
     if rules.lock { rules.lock_timeout } else { rules.tempfile_timeout }
 }
 
-/// Why there is no response from the origin.
+/// The reason why there is no response from the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
     Error,
@@ -328,41 +329,41 @@ pub(crate) enum Failure {
     InvalidHeader,
 }
 
-/// What an origin's head is to the cache.
+/// The meaning of an origin's head for the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HeadKind {
     /// To be stored, and so followed.
     Storable,
     NotStorable,
-    /// 304 to our own condition.
+    /// 304 to the cache's own condition.
     NotModified,
 }
 
-/// What became of a fetch.
+/// The result of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OriginResult {
     Head { status: u16, kind: HeadKind },
     Failed(Failure),
 }
 
-/// What to do about it.
+/// The decision about the result of a fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OriginVerdict {
-    /// The response is stored, and the client follows it.
+    /// Store the response; the client follows it.
     Store,
-    /// The response is the answer, and is not stored.
+    /// Send the response to the client without storing it.
     Pass,
-    /// The object that was there is still good.
+    /// The stored object is still valid.
     Renew,
-    /// The object that was there is served although it is stale (`proxy_cache_use_stale`, `stale-if-error`).
+    /// Serve the stored object although it is stale (`proxy_cache_use_stale`, `stale-if-error`).
     ServeStale,
-    /// The origin's failure is the answer.
+    /// Respond with the origin's failure.
     Fail,
 }
 
-/// The decision about one fetch.
+/// The state machine of one fetch.
 ///
-/// Invariant: `stale` is what the request found before it asked, and does not change while the origin is asked.
+/// Invariant: `stale` is the object found before the fetch, and does not change during it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OriginDecision {
     stale: Option<StoredState>,
@@ -374,12 +375,12 @@ impl OriginDecision {
         OriginDecision { stale, status }
     }
 
-    /// `$upstream_cache_status` of a response from the origin.
+    /// Returns `$upstream_cache_status` of a response from the origin.
     pub(crate) fn status(&self) -> CacheStatus {
         self.status
     }
 
-    /// The verdict about the result of the fetch.
+    /// Returns the verdict about the result of the fetch.
     pub(crate) fn verdict(&self, rules: &Rules, result: OriginResult) -> OriginVerdict {
         match result {
             OriginResult::Head { status, kind } => self.about_head(rules, status, kind),

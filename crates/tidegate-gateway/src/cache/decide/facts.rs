@@ -1,11 +1,10 @@
-//! What a decision goes by: the directives, what a request demands, and what is there. Times in milliseconds.
+//! The inputs of a decision: the directives, the request's demands, and the stored objects. Times in milliseconds.
 
-/// Bodies above this are followed while they arrive even with `proxy_cache_lock` alone: to wait for
-/// the whole of a small one costs little and hides a broken fetch, to wait for a large one is what
-/// makes clients give up.
+/// Larger bodies are followed while they arrive even with `proxy_cache_lock` alone. Waiting for a small one costs
+/// little and hides a broken fetch; waiting for a large one makes clients give up.
 pub(crate) const FOLLOW_FROM_BYTES: u64 = 64 * 1024;
 
-/// Longest pause of an origin in which a small body counts as just arriving.
+/// Longest pause of an origin during which a small body counts as still arriving.
 const NEARLY_MILLIS_MAX: u64 = 100;
 
 /// The conditions of `proxy_cache_use_stale` as bits.
@@ -59,22 +58,22 @@ pub(crate) struct Rules {
     pub use_stale: UseStale,
     pub background_update: bool,
     pub revalidate: bool,
-    /// `background_update`, too, but only within `stale-while-revalidate` (RFC 5861 section 3).
+    /// As `background_update`, but only within `stale-while-revalidate` (RFC 5861 section 3).
     pub background_revalidate: bool,
-    /// `stale-if-error` means the origin's 500, 502, 503 and 504, too (RFC 5861 section 4).
+    /// `stale-if-error` also applies to the origin's 500, 502, 503 and 504 (RFC 5861 section 4).
     pub rfc9111: bool,
 }
 
-/// What a request demands (RFC 9111 section 5.2.1); the default demands nothing.
+/// The demands of a request (RFC 9111 section 5.2.1); the default demands nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Demands {
-    /// The origin is not to be asked.
+    /// No request to the origin is allowed.
     pub only_if_cached: bool,
-    /// What the origin answers is not to be stored.
+    /// The origin's response is not to be stored.
     pub no_store: bool,
 }
 
-/// A whole object as it stands now.
+/// The current state of a complete stored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredState {
     pub fresh: bool,
@@ -82,38 +81,39 @@ pub(crate) struct StoredState {
     pub may_serve_while_updating: bool,
     /// Within `stale-if-error`.
     pub may_serve_on_error: bool,
-    /// `proxy_cache_use_stale` applies: nothing said by origin or client forbids it.
+    /// `proxy_cache_use_stale` applies: neither origin nor client forbids it.
     pub operator_decides: bool,
-    /// The client takes it although it is stale (`max-stale`).
+    /// The client accepts it although it is stale (`max-stale`).
     pub is_welcome_stale: bool,
-    /// There is something to ask the origin by: `Last-Modified` or `ETag`.
+    /// It has a validator for a conditional request: `Last-Modified` or `ETag`.
     pub has_validators: bool,
-    /// Somebody renews it.
+    /// The fill that revalidates it.
     pub filling: Option<FillState>,
 }
 
-/// A fill as it stands now.
+/// The current state of a fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FillState {
     pub has_head: bool,
-    /// Bytes of the body that are there.
+    /// Bytes of the body that have arrived.
     pub arrived: u64,
-    /// The length of the body, if the origin told it.
+    /// Length of the body in bytes, if the origin announced it.
     pub promised: Option<u64>,
-    /// All of it is there, though it may not be stored yet.
+    /// The body is complete, though it may not be stored yet.
     pub whole: bool,
-    /// This request may be answered by it.
+    /// The fill may be served to this request.
     pub joinable: bool,
-    /// A response of its key proved not to be storable a short time ago: nobody waits for its head.
+    /// A response of its key proved not to be storable a short time ago: no request waits for its head.
     pub doubtful: bool,
-    /// What is there is all that this request needs: a head for HEAD or 304, the bytes of a range.
+    /// The bytes that have arrived are all that this request needs: a head for HEAD or 304, the bytes of a range.
     pub suffices: bool,
-    /// When the fill began or something last arrived.
+    /// When the fill began or the last byte arrived.
     pub last_progress: u64,
 }
 
 impl FillState {
-    /// A small body that is just arriving: there in less time than another fetch would take.
+    /// Returns whether this is a small body that is still arriving: it is complete in less time than another fetch
+    /// takes.
     pub(crate) fn is_nearly_whole(&self, now: u64) -> bool {
         self.has_head
             && self.promised.is_some_and(|promised| promised <= FOLLOW_FROM_BYTES)

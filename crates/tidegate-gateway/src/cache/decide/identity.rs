@@ -1,25 +1,25 @@
-//! Which bytes belong to one representation: what the parts of a response have in common, and whether a further
-//! response is one of them.
+//! The identity of a representation: the common properties of the parts of a response, and whether a further response
+//! is one of them.
 //!
-//! It takes a strong validator (RFC 9110 section 8.8.1), and every part has to bear the same one: rather a response
-//! that is visibly broken than one that is patched together of two.
+//! It requires a strong validator (RFC 9110 section 8.8.1), and every part must carry the same one: a visibly broken
+//! response is better than one assembled from two representations.
 
 use std::fmt;
 
 use tidegate_codec::range::ContentRange;
 use tidegate_codec::{Headers, Known, date};
 
-/// `Last-Modified` is a strong validator when the response was made so much later (RFC 9110 section
-/// 8.8.2.2): a change within the same second would not show.
+/// Seconds after which `Last-Modified` is a strong validator of the response (RFC 9110 section 8.8.2.2): a change
+/// within the same second would not show.
 const SETTLED_SECONDS: i64 = 60;
 
-/// What the parts of one representation have in common.
+/// The common properties of the parts of one representation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// `ETag` or `Last-Modified`.
+    /// The field of the validator: `ETag` or `Last-Modified`.
     field: Known,
     validator: Vec<u8>,
-    /// Length of the whole, once it is known.
+    /// Length of the complete representation in bytes, once it is known.
     size: Option<u64>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Part {
     pub end: Option<u64>,
 }
 
-/// Why an answer is not the rest.
+/// The reason why a response is not the missing part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unfit {
     Status(u16),
@@ -53,8 +53,8 @@ impl fmt::Display for Unfit {
 }
 
 impl Identity {
-    /// Of a whole response. `None` without a strong validator, for encoded bodies (whose bytes may
-    /// differ each time they are made) and where the origin says that it has no ranges.
+    /// Returns the identity of a complete response. `None` without a strong validator, for encoded bodies (whose
+    /// bytes may differ each time they are made) and where the origin declares that it has no ranges.
     pub(crate) fn of(status: u16, headers: &Headers, size: Option<u64>) -> Option<Identity> {
         let no_ranges = headers
             .first(Known::AcceptRanges)
@@ -66,25 +66,25 @@ impl Identity {
         Some(Identity { field, validator: validator.to_vec(), size })
     }
 
-    /// What `If-Range` names.
+    /// Returns the validator for `If-Range`.
     pub(crate) fn validator(&self) -> &[u8] {
         &self.validator
     }
 
-    /// Length of the whole, if it is known.
+    /// Returns the length of the complete representation in bytes, if it is known.
     pub(crate) fn size(&self) -> Option<u64> {
         self.size
     }
 
-    /// Whether an answer holds what is missing behind `at` bytes. `length` is that of its body as
-    /// announced.
+    /// Checks whether a response holds the bytes that are missing behind `at`. `length` is the announced length of
+    /// its body.
     ///
-    /// A 206 has to begin where the bytes are missing and to name the size (RFC 9110 sections 14.4 and 15.3.7); a 200 is
-    /// the whole once more, since the origin has no ranges, and what is known of it is skipped. Either way the validator
-    /// and the size are those of the first response: the size, once it is known, never changes.
+    /// A 206 must begin at the first missing byte and name the complete size (RFC 9110 sections 14.4 and 15.3.7). A
+    /// 200 is the complete body again, since the origin supports no ranges, and the known bytes are skipped. Either
+    /// way the validator and the size are those of the first response: the size, once it is known, never changes.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The property that does not match.
     pub(crate) fn judge(
         &mut self,
         status: u16,
@@ -118,7 +118,7 @@ impl Identity {
             (Some(known), Some(told)) if known != told => return Err(Unfit::Length),
             (Some(known), _) if range.end > known => return Err(Unfit::Length),
             (Some(size), _) | (None, Some(size)) => size,
-            // Nobody would know when it is whole.
+            // Without a size the end of the body would be unknown.
             (None, None) => return Err(Unfit::Length),
         };
         if length.is_some_and(|length| length != range.len()) {
@@ -133,8 +133,8 @@ fn is_encoded(headers: &Headers) -> bool {
     headers.all(Known::ContentEncoding).any(|coding| !coding.eq_ignore_ascii_case(b"identity"))
 }
 
-/// The field that tells one representation from every other. A date only where there is no entity tag
-/// (RFC 9110 section 13.1.5).
+/// Returns the field that tells one representation from every other: a date only where there is no entity tag (RFC
+/// 9110 section 13.1.5).
 fn strong_validator(headers: &Headers) -> Option<(Known, &[u8])> {
     if let Some(etag) = headers.first(Known::Etag) {
         let is_strong = etag.len() >= 2 && etag.starts_with(b"\"") && etag.ends_with(b"\"");

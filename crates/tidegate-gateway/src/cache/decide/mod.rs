@@ -1,14 +1,14 @@
-//! The rules of the cache: what goes in are facts and times, what comes out is what to do. No I/O, no clock.
+//! The rules of the cache: facts and times go in, decisions come out. No I/O, no clock.
 //!
 //! | file | what |
 //! |---|---|
-//! | `decision` | what a request does until it has an answer or asks the origin, a state machine; what becomes of the origin's response |
-//! | `facts` | what the decisions go by: directives, demands, what is there |
-//! | `policy` | may this response be stored, until when, and as which variant |
-//! | `identity` | which bytes belong to one representation |
-//! | `rfc9111` | ages, responses to HEAD and unsafe methods as RFC 9111 has them |
-//! | `coverage` | how much of a fill a request needs |
-//! | `conditions` | how `If-Modified-Since` is compared |
+//! | `decision` | the state machine of a request until it has a response or fetches one; the decision about the origin's response |
+//! | `facts` | the inputs: directives, demands, stored objects, fills |
+//! | `policy` | whether a response may be stored, until when, and as which variant |
+//! | `identity` | the bytes that belong to one representation |
+//! | `rfc9111` | ages, responses to HEAD and unsafe methods by RFC 9111 |
+//! | `coverage` | the number of bytes of a fill that a request needs |
+//! | `conditions` | the comparison of `If-Modified-Since` |
 
 pub(crate) mod conditions;
 pub(crate) mod coverage;

@@ -1,5 +1,5 @@
-//! The settings of a location and the rules of HTTP caching, put together: may this response be
-//! stored, until when, and as which variant. No I/O, no clock.
+//! The settings of a location combined with the rules of HTTP caching: whether a response may be stored, until when,
+//! and as which variant. No I/O, no clock.
 
 use tidegate_cache::Times;
 use tidegate_codec::Headers;
@@ -9,19 +9,19 @@ use tidegate_codec::caching::{self, IgnoredFields, NotStorable};
 
 use crate::cache::decide::facts::StoredState;
 
-/// `proxy_cache_valid`: seconds by status. The first line that fits counts.
+/// `proxy_cache_valid`: seconds by status. The first matching row applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Validity {
     rows: Vec<(Option<u16>, u32)>,
 }
 
 impl Validity {
-    /// Adds a status, or with `None` any status.
+    /// Adds a row for a status, or with `None` for any status.
     pub fn add(&mut self, status: Option<u16>, seconds: u32) {
         self.rows.push((status, seconds));
     }
 
-    /// Seconds for a status; `Some(0)`: not to be stored.
+    /// Returns the seconds for a status; `Some(0)`: not to be stored.
     pub fn of(&self, status: u16) -> Option<u32> {
         let fits = |row: &&(Option<u16>, u32)| row.0.is_none_or(|code| code == status);
         self.rows.iter().find(fits).map(|(_, seconds)| *seconds)
@@ -32,24 +32,24 @@ impl Validity {
     }
 }
 
-/// What a response's head means for the cache.
+/// The caching properties of a storable response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub times: Times,
-    /// Nothing but `stale-while-revalidate` and `stale-if-error` permits serving it stale.
+    /// Only `stale-while-revalidate` and `stale-if-error` permit serving it stale.
     pub must_revalidate: bool,
     /// Request fields that tell variants apart.
     pub vary: Vec<Vec<u8>>,
 }
 
-/// Why a response is not stored.
+/// The reason why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// By the rules of HTTP and the origin's fields.
     Rules(NotStorable),
-    /// 1xx, 304 and parts that nobody asked for are no whole responses.
+    /// 1xx, 304 and unrequested 206 are no complete responses.
     Status,
-    /// `proxy_no_cache` says so.
+    /// `proxy_no_cache` forbids it.
     Asked,
     /// It passes unbuffered (`proxy_buffering`, `X-Accel-Buffering`).
     Unbuffered,
@@ -67,7 +67,7 @@ pub(crate) fn decide(
     let seconds = seconds(now);
     let storable = caching::storable(headers, ignored, validity.of(status), seconds)
         .map_err(Refusal::Rules)?;
-    // A time that is relative to now keeps now's milliseconds, so that one second is one second.
+    // A time relative to `now` keeps the milliseconds of `now`, so that one second is one second.
     let valid_until = if storable.valid_until > seconds {
         millis(storable.valid_until).saturating_add(now % 1000)
     } else {
@@ -86,7 +86,7 @@ pub(crate) fn decide(
     })
 }
 
-/// A response's head, what it answers, and when that was asked, Unix milliseconds.
+/// A response's head with the request that it belongs to, and when that was sent, in Unix milliseconds.
 #[derive(Clone, Copy)]
 pub(crate) struct Exchanged<'a> {
     pub request: &'a Headers,
@@ -95,7 +95,7 @@ pub(crate) struct Exchanged<'a> {
     pub headers: &'a Headers,
 }
 
-/// The same by the rules of RFC 9111 (`proxy_cache_rfc9111`). `created` is the time since which the
+/// Decides as [`decide`], by the rules of RFC 9111 (`proxy_cache_rfc9111`). `created` is the time from which the
 /// response's age counts.
 pub(crate) fn decide_rfc9111(
     exchanged: Exchanged<'_>,
@@ -127,7 +127,7 @@ pub(crate) fn decide_rfc9111(
 fn check_whole(status: u16, validity: &Validity) -> Result<(), Refusal> {
     let whole = match status {
         0..=199 | 304 => false,
-        // A part is only asked for by a configuration that makes its key of it (`slice`), and that
+        // A part is requested only by a configuration that makes the range a part of its key (`slice`), and that
         // names the status.
         206 => validity.names(206),
         _ => true,
@@ -135,7 +135,7 @@ fn check_whole(status: u16, validity: &Validity) -> Result<(), Refusal> {
     if whole { Ok(()) } else { Err(Refusal::Status) }
 }
 
-/// How an object stands for a request that says `terms`; by nginx's rules (`None`) it says nothing.
+/// Returns the state of an object for a request with these `terms`; by nginx's rules (`None`) it has none.
 pub(crate) fn standing(
     times: Times,
     must_revalidate: bool,
@@ -162,13 +162,13 @@ pub(crate) fn standing(
     }
 }
 
-/// Whether an object is never fresh: it is stored to be revalidated at each use.
+/// Returns whether an object is never fresh: it is stored to be revalidated at each use.
 pub(crate) fn is_always_stale(times: Times) -> bool {
     times.valid_until <= times.created
 }
 
-/// Whether a request that says `terms` may be answered by what another one has asked for at
-/// `asked_at`. `times` are those of the response, when its head is there.
+/// Returns whether a request with these `terms` may be served by the fetch of another one that began at `asked_at`.
+/// `times` are those of the response, once its head has arrived.
 pub(crate) fn is_joinable(
     times: Option<Times>,
     asked_at: u64,
@@ -177,8 +177,8 @@ pub(crate) fn is_joinable(
 ) -> bool {
     let Some(terms) = terms else { return true };
     let Some(times) = times else { return !terms.no_cache };
-    // What is not fresh when it comes is for the request that asked for it. One that grows old while
-    // it comes is shared all the same: whoever asked anew would get it later.
+    // A response that is stale on arrival is for the request that fetched it. One that becomes stale while it arrives
+    // is shared all the same: another fetch would deliver it later.
     let demands = *terms != RequestTerms::default();
     let is_for_all = times.valid_until > asked_at && !is_always_stale(times);
     is_for_all && (!demands || standing(times, true, Some(terms), now).fresh)
@@ -192,8 +192,8 @@ fn millis(seconds: i64) -> u64 {
     u64::try_from(seconds).unwrap_or(0).saturating_mul(1000)
 }
 
-/// What a `Range` field asks for, as far as `proxy_cache_max_range_offset` is concerned: whether the
-/// (first) range begins beyond `max`.
+/// Returns whether the (first) range of a `Range` field begins at or beyond `max` bytes
+/// (`proxy_cache_max_range_offset`).
 pub(crate) fn range_is_beyond(field: &[u8], max: u64) -> bool {
     let Some(set) = field.get(..6).filter(|unit| unit.eq_ignore_ascii_case(b"bytes=")) else {
         return false;
@@ -212,12 +212,12 @@ pub(crate) fn range_is_beyond(field: &[u8], max: u64) -> bool {
     start >= max
 }
 
-/// What the keys of all variants of an object begin with.
+/// Returns the common prefix of the keys of all variants of an object.
 pub(crate) fn variant_prefix(main: &[u8]) -> Vec<u8> {
     variant_key(main, b"")
 }
 
-/// The text of a variant's key: the main key and what tells the variant apart.
+/// Returns the text of a variant's key: the main key and the text that tells the variant apart.
 pub(crate) fn variant_key(main: &[u8], variant: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(main.len() + variant.len() + 1);
     key.extend_from_slice(main);

@@ -1,5 +1,5 @@
-//! What `proxy_cache_rfc9111` decides beside the storing and serving of responses: their age, what a response to HEAD
-//! does to the stored one, and which keys an unsafe method makes invalid. No I/O, no clock.
+//! The decisions of `proxy_cache_rfc9111` beside storing and serving responses: their age, the effect of a response
+//! to HEAD on the stored one, and the keys that an unsafe method invalidates. No I/O, no clock.
 
 use bytes::Bytes;
 use tidegate_cache::{Key, Times};
@@ -10,20 +10,20 @@ use tidegate_codec::{Headers, Known, connection};
 use crate::cache::decide::policy::{Refusal, Stored};
 use crate::cache::meta::{Meta, tags_of};
 
-/// Seconds since the origin generated a response (RFC 9111 section 4.2.3), both in Unix milliseconds; `None` for one
-/// that was not stored (0).
+/// Returns the seconds since the origin generated a response (RFC 9111 section 4.2.3), both times in Unix
+/// milliseconds; `None` for one that was not stored (0).
 pub(crate) fn age(generated_at: u64, now: u64) -> Option<u64> {
     (generated_at != 0).then(|| now.saturating_sub(generated_at) / 1000)
 }
 
-/// What becomes of the stored response to GET when the origin has answered a HEAD request (RFC 9111 section 4.3.5).
+/// The effect of the origin's response to HEAD on the stored response to GET (RFC 9111 section 4.3.5).
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HeadVerdict {
-    /// The response says nothing about it: one of the two is no 200.
+    /// None: one of the two is no 200.
     Keep,
-    /// It is good from now on, with this metadata and these times.
+    /// The stored response becomes fresh, with this metadata and these times.
     Renew(Bytes, Times),
-    /// The origin has another representation, or wants it stored no longer.
+    /// The origin has another representation, or forbids storing it now.
     Remove,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct StoredGet<'a> {
     pub body_bytes: u64,
 }
 
-/// Decides what a response to HEAD with this `head`, asked for at `asked_at`, does to a stored one. `decide` tells
+/// Decides the effect of a response to HEAD with this `head`, requested at `asked_at`, on a stored one. `decide` says
 /// whether a response with these fields may be stored, by the rules of the location.
 pub(crate) fn after_head(
     stored: StoredGet<'_>,
@@ -56,7 +56,8 @@ pub(crate) fn after_head(
     HeadVerdict::Renew(meta.encode(), decided.times)
 }
 
-/// Whether a response to HEAD is about the stored representation: no validator and no length of it says otherwise.
+/// Returns whether a response to HEAD is about the stored representation: neither its validators nor its length
+/// contradict.
 fn is_same(stored: &StoredGet<'_>, headers: &Headers) -> bool {
     let own = &stored.meta.headers;
     let same = |known: Known| headers.first(known).is_none_or(|one| own.first(known) == Some(one));
@@ -66,9 +67,9 @@ fn is_same(stored: &StoredGet<'_>, headers: &Headers) -> bool {
         && length.is_none_or(|length| length == stored.body_bytes)
 }
 
-/// The keys of what `Location` and `Content-Location` name (RFC 9111 section 4.4): the request's key with their path in
-/// place of its own, as far as it is there byte for byte. `response` has the fields as the client sees them, behind
-/// `proxy_redirect`.
+/// Returns the keys of the targets that `Location` and `Content-Location` name (RFC 9111 section 4.4): the request's
+/// key with their path in place of its own, provided its own path occurs there byte for byte. `response` has the
+/// fields as the client sees them, behind `proxy_redirect`.
 pub(crate) fn other_keys(request: Place<'_>, response: &Headers, main: &Key) -> Vec<Key> {
     let (text, target) = (main.text(), request.target);
     let Some(at) = text.windows(target.len().max(1)).rposition(|part| part == target) else {

@@ -1,4 +1,4 @@
-//! Who may work on a cache's files at a time.
+//! The limit of concurrent work on a cache's files.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,14 +10,14 @@ use tidegate_cache::{Store, Sync};
 use tidegate_core::blocking;
 use tidegate_rt::sync::Semaphore;
 
-/// Fills of one cache that sync at a time (`fsync`): a disk does many of these at once.
+/// Fills of one cache that sync at a time (`fsync`): a disk handles many of these at once.
 const SYNCING_MAX: usize = 16;
 
 static CACHES: OnceLock<Mutex<HashMap<PathBuf, Arc<Semaphore>>>> = OnceLock::new();
 
-/// The places of one cache at its disk. There are as many as processors (but two), since what is done there
-/// is mostly copying, beside the loops: many fills that end together shall not hold up those who are served.
-/// Each cache has its own, so that one slow disk does not slow down the rest.
+/// The slots of one cache at its disk: as many as processors (at least two), since the work is mostly copying beside
+/// the event loops. Many fills that end together must not delay the clients that are being served. Each cache has its
+/// own, so that one slow disk does not slow down the rest.
 #[derive(Clone)]
 pub(crate) struct DiskSlots(Arc<Semaphore>);
 
@@ -36,7 +36,7 @@ impl DiskSlots {
         DiskSlots(slots)
     }
 
-    /// Does a fill's work on its file, on a pool thread. A full queue is an error at once.
+    /// Runs a fill's work on its file on a pool thread. A full queue is an error at once.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> io::Result<T> + Send + 'static,

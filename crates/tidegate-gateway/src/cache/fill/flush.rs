@@ -1,4 +1,4 @@
-//! From a fill's memory into its file, one job at a time, beside the loop.
+//! Writing from a fill's memory into its file, one job at a time, on pool threads.
 
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -12,23 +12,23 @@ use tidegate_rt::{clock, timer};
 use crate::cache::fill::disk_slots::DiskSlots;
 use crate::cache::fill::wakeups::{MANY_READERS, WakeupBatcher};
 
-/// More than this is written as soon as the origin pauses, and before readers get it: then they get it as a
+/// Bytes from which a flush begins as soon as the origin pauses, and before readers get them: then they get them as a
 /// range of the file, which costs each of them no copy.
 const WRITTEN_FROM_BYTES: u64 = 64 * 1024;
 
-/// The same when there are [`MANY_READERS`].
+/// The same limit with [`MANY_READERS`].
 const WRITTEN_FOR_MANY_FROM_BYTES: u64 = 16 * 1024;
 
-/// The longest that readers wait for bytes that are being written; then they get them out of memory, since a
-/// slow disk sets nobody's pace. Writing takes less than a millisecond, but the loop may be busy.
+/// The longest that readers wait for bytes that are being written; then they get them from memory, so that a slow
+/// disk does not slow readers down. Writing takes less than a millisecond, but the event loop may be busy.
 const WRITTEN_MAX: Duration = Duration::from_millis(20);
 
-/// How many bytes are worth to be written for so many readers.
+/// Returns the bytes from which a flush is worthwhile for this number of readers.
 pub(crate) fn written_from(readers: usize) -> u64 {
     if readers < MANY_READERS { WRITTEN_FROM_BYTES } else { WRITTEN_FOR_MANY_FROM_BYTES }
 }
 
-/// Flushing in the background, one job at a time.
+/// The background flush of a fill, one job at a time.
 pub(crate) struct Flush {
     pub slots: DiskSlots,
     pub wakeups: Rc<WakeupBatcher>,
@@ -53,7 +53,7 @@ impl Flush {
         self.running.as_ref().is_some_and(|task| !task.is_finished())
     }
 
-    /// Ready when nothing is being written.
+    /// Is ready when no job is running.
     pub(crate) fn poll_end(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if let Some(running) = &mut self.running {
             let _ = ready!(Pin::new(running).poll(context));
@@ -62,17 +62,17 @@ impl Flush {
         Poll::Ready(())
     }
 
-    /// Writes all that is there.
+    /// Writes all bytes that have arrived.
     pub(crate) async fn finish(&mut self, writer: &FillWriter) {
         if let Some(running) = self.running.take() {
             let _ = running.await;
         }
-        // What came after the last look of that job.
+        // Writes the bytes that arrived after that job's last step.
         flush(self.slots.clone(), writer.flusher(), self.wakeups.clone(), 0).await;
     }
 }
 
-/// Writes until no more than `enough` is left, and gives it to the readers as their wakeups come.
+/// Writes until no more than `enough` bytes are left, and shows them to the readers as their wakeups are due.
 async fn flush(slots: DiskSlots, flusher: FillFlusher, wakeups: Rc<WakeupBatcher>, enough: u64) {
     loop {
         let work = flusher.clone();

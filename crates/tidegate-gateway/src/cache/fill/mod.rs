@@ -2,13 +2,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `task` | the detached task of a fill: asks, judges the head, stores |
-//! | `origin` | what the origin is asked, the first time and again for the rest of a body |
-//! | `pump` | the body's way into the cache |
-//! | `flush` | from memory into the file |
-//! | `successor` | the fill that has taken the place of another one |
+//! | `task` | the detached task of a fill: fetches, decides about the head, stores |
+//! | `origin` | the requests to the origin: the first one, and those for the rest of a body |
+//! | `pump` | copies the body into the cache |
+//! | `flush` | writes from memory into the file |
+//! | `successor` | the fill that has replaced another one |
 //! | `wakeups` | how often the readers of a fill are woken |
-//! | `disk_slots` | who may work on a cache's files at a time |
+//! | `disk_slots` | the limit of concurrent work on a cache's files |
 
 pub(super) mod disk_slots;
 pub(super) mod flush;

@@ -1,9 +1,9 @@
-//! What the origin is asked, the first time and again for the rest.
+//! The requests to the origin: the first one, and those for the rest of a body.
 //!
-//! When an origin breaks off in the middle of a body the rest is asked for by `Range` and `If-Range`, of the same or
-//! another server, and goes on where the first part ended. Readers notice nothing. It needs a strong validator (RFC 9110
-//! section 8.8.1), and every part has to bear the same one: rather a response that is visibly broken than one that is
-//! patched together of two.
+//! When an origin breaks off in the middle of a body, the rest is requested by `Range` and `If-Range` from the same
+//! or another server, and appended to the first part. Readers notice nothing. This requires a strong validator (RFC
+//! 9110 section 8.8.1), and every part must carry the same one: a visibly broken response is better than one
+//! assembled from two representations.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use tidegate_upstream::{
 use crate::cache::decide::identity::{Identity, Part, Unfit};
 use crate::cache::meta::Meta;
 
-/// Most requests for the rest of one response; `proxy_next_upstream_tries` may allow fewer. An origin
-/// that breaks off more often has more to be asked of than a cache can mend.
+/// Most requests for the rest of one response; `proxy_next_upstream_tries` may allow fewer. An origin that breaks off
+/// more often is broken beyond what a cache can mend.
 const RESUMES_MAX: u32 = 5;
 
 const READING: &str = "reading upstream";
 
-/// What is asked of the origin; owns all that it needs.
+/// A request to the origin; owns all that it needs.
 pub(crate) struct OriginFetch {
     pub request: OriginRequest,
     pub settings: Arc<FetchSettings>,
@@ -33,7 +33,7 @@ pub(crate) struct OriginFetch {
     pub log: LogContext,
 }
 
-/// What it takes to ask the origin once more.
+/// The means to send further requests to the origin.
 #[derive(Clone)]
 pub(crate) struct Origin {
     request: PartRequest,
@@ -43,7 +43,7 @@ pub(crate) struct Origin {
 }
 
 impl Origin {
-    /// `None` where the request cannot be made again, or `proxy_next_upstream` forbids it.
+    /// Makes one; `None` where the request cannot be repeated, or `proxy_next_upstream` forbids it.
     pub(crate) fn of(origin_fetch: &OriginFetch) -> Option<Origin> {
         let next = origin_fetch.settings.next_upstream;
         if !next.has(NextUpstream::ERROR) && !next.has(NextUpstream::TIMEOUT) {
@@ -58,27 +58,28 @@ impl Origin {
     }
 }
 
-/// How the rest of a fill is asked for, by a reader on whatever thread. Attached to the fill.
+/// The request for the rest of a fill, for readers on any thread. Attached to the fill.
 struct AskedOfOrigin {
     request: PartRequest,
     settings: Arc<FetchSettings>,
 }
 
 impl Origin {
-    /// Lets the readers of a fill ask as it does itself.
+    /// Lets the readers of a fill send the same requests as the fill itself.
     pub(crate) fn attach(&self, fill: &Fill) {
         let (request, settings) = (self.request.clone(), self.settings.clone());
         fill.attach(AskedOfOrigin { request, settings });
     }
 
-    /// For a reader of a fill, whose attempts are listed for nobody. `None` where nothing was attached.
+    /// Makes one for a reader of a fill; its attempts are not listed in any request's variables. `None` where nothing
+    /// was attached.
     pub(crate) fn of_fill(fill: &Fill, log: LogContext) -> Option<Origin> {
         let AskedOfOrigin { request, settings } = fill.attached()?;
         let (request, settings) = (request.clone(), settings.clone());
         Some(Origin { request, settings, report: Report::shared(), log })
     }
 
-    /// Asks for the bytes from `at` to `last`.
+    /// Requests the bytes from `at` to `last`.
     pub(crate) async fn ask(
         &self,
         at: u64,
@@ -105,25 +106,25 @@ pub(crate) struct Resume {
 /// The rest of a body.
 pub(crate) struct Rest {
     pub body: Body,
-    /// So many bytes at its start have arrived already.
+    /// Number of bytes at its start that have arrived already.
     pub skip: u64,
-    /// Where in the whole body it ends, if that is known.
+    /// Offset of its end in the complete body, if known.
     pub end: Option<u64>,
 }
 
-/// How far a body is.
+/// The progress of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
     /// Its length is not known.
     Open,
     Whole,
     Unfinished,
-    /// There is more of it than there can be.
+    /// It has more bytes than announced.
     TooLong,
 }
 
 impl Resume {
-    /// `None` when nothing would tell that a part belongs to this response.
+    /// Makes one for this response; `None` when nothing would prove that a part belongs to it.
     pub(crate) fn of(origin: Origin, head: &ResponseHead, length: Option<u64>) -> Option<Resume> {
         let identity = Identity::of(head.status, &head.headers, length)?;
         let left = match origin.settings.next_upstream_tries {
@@ -134,7 +135,7 @@ impl Resume {
         Some(Resume { origin, identity, left, refusals: 0, changed: false })
     }
 
-    /// Whether this fill's head is one of the same representation.
+    /// Returns whether this fill's head is of the same representation.
     pub(crate) fn is_same(&self, head: &FillHead) -> bool {
         let size = self.identity.size();
         let Some(meta) = Meta::decode(&head.metadata) else { return false };
@@ -142,7 +143,7 @@ impl Resume {
         size.is_some() && other.is_some_and(|other| other == self.identity)
     }
 
-    /// How far a body of `at` bytes is.
+    /// Returns the progress of a body of `at` bytes.
     pub(crate) fn progress(&self, at: u64) -> Progress {
         match self.identity.size().map(|size| at.cmp(&size)) {
             None => Progress::Open,
@@ -152,27 +153,27 @@ impl Resume {
         }
     }
 
-    /// One of which nothing but parts will be asked for.
+    /// Makes one that only requests parts.
     pub(crate) fn in_parts(origin: Origin, identity: Identity) -> Resume {
         Resume { origin, identity, left: RESUMES_MAX, refusals: 0, changed: false }
     }
 
-    /// Whether an origin had another representation when it was asked.
+    /// Returns whether an origin had another representation.
     pub(crate) fn has_changed(&self) -> bool {
         self.changed
     }
 
-    /// Where the rest is asked for.
+    /// Returns the origin of further requests.
     pub(crate) fn origin(&self) -> &Origin {
         &self.origin
     }
 
-    /// What the parts have in common.
+    /// Returns the identity of the representation.
     pub(crate) fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Asks for what is missing behind `at` bytes, since an origin broke off; `None` when nobody has it.
+    /// Requests the bytes behind `at`, since an origin broke off; `None` when no server has them.
     pub(crate) async fn rest(&mut self, at: u64) -> Option<Rest> {
         if self.left > 0 {
             let text = format!("upstream broke off after {at} bytes, asking for the rest");
@@ -181,13 +182,13 @@ impl Resume {
         self.ask(at, None, true).await
     }
 
-    /// Asks for what is behind `at` bytes, since those before it came from elsewhere.
+    /// Requests the bytes behind `at`, since those before it were read from stored parts.
     pub(crate) async fn behind(&mut self, at: u64) -> Option<Rest> {
         self.left += 1;
         self.ask(at, None, true).await
     }
 
-    /// Asks for what is behind `at` bytes, since those who had it have it no longer.
+    /// Requests the bytes behind `at`, since the fill no longer has them.
     pub(crate) async fn instead(&mut self, at: u64) -> Option<Rest> {
         if self.left > 0 {
             let text = format!(
@@ -198,7 +199,7 @@ impl Resume {
         self.ask(at, None, true).await
     }
 
-    /// Asks for a part, which no whole answer will do for.
+    /// Requests a part, for which a 200 is no substitute.
     pub(crate) async fn part(&mut self, start: u64, end: u64) -> Option<Rest> {
         self.ask(start, Some(end.checked_sub(1)?), false).await
     }
@@ -206,7 +207,7 @@ impl Resume {
     async fn ask(&mut self, at: u64, last: Option<u64>, or_whole: bool) -> Option<Rest> {
         while self.left > 0 && self.refusals < self.origin.request.servers() {
             self.left -= 1;
-            // Whatever failed was logged, and all servers were asked.
+            // All servers were tried, and the failures logged.
             let response = self.origin.ask(at, last, Some(&self.identity)).await?;
             let (length, headers) = (length_of(&response), &response.head.headers);
             let unfit = match self.identity.judge(response.head.status, headers, length, at) {
@@ -240,12 +241,12 @@ impl Resume {
     }
 }
 
-/// Whether a fill of this length may go on without its readers, for want of a file: less than that stays in memory.
+/// Returns whether a fill of this length may leave readers behind when it has no file: smaller ones stay in memory.
 pub(crate) fn may_leave_readers_behind(body_bytes: Option<u64>) -> bool {
     body_bytes.is_none_or(|bytes| bytes > TAIL_BYTES_MAX_DEFAULT as u64)
 }
 
-/// The length of an answer's body, where it was announced.
+/// Returns the announced length of a response's body in bytes.
 pub(crate) fn length_of(response: &OriginResponse) -> Option<u64> {
     match &response.body {
         OriginBody::Whole(bytes) => Some(bytes.len() as u64),

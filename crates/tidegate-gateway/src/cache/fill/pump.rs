@@ -1,4 +1,4 @@
-//! From the origin's body into the cache, at the pace of origin and disk, never of a client.
+//! The copying of the origin's body into the cache, at the pace of origin and disk, never of a client.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,44 +17,43 @@ use crate::cache::fill::successor::Successor;
 use crate::cache::ranges::part_reader::PartReader;
 use crate::cache::ranges::plan::{self, BLOCK_BYTES};
 
-/// The longest that readers wait for less than is worth to be written ([`written_from`]): it is often soon followed by
-/// more.
+/// The longest that readers wait for less than is worth a flush ([`written_from`]): more often follows soon.
 const HELD_MAX: Duration = Duration::from_millis(2);
 
 /// How the copying of a body ended.
 enum Ended {
     AsFramed,
-    /// The fetch has told the error log why.
+    /// The fetch has logged the reason.
     Broken,
     TooLong,
-    /// Neither file nor reader is left: nobody wants the rest.
+    /// Neither file nor reader is left.
     Unwanted,
-    /// Another fill brings the same.
+    /// Another fill fetches the same.
     Replaced(Arc<Fill>),
-    /// What comes next is there already, since somebody has fetched it out of turn.
+    /// The next bytes are stored already, as a part that was fetched out of order.
     AtPart,
 }
 
-/// Takes a body to its end and stores it; readers follow meanwhile.
+/// Copies a body to its end and stores it; readers follow meanwhile.
 ///
-/// Invariant: the fill's watermark is where the next byte of the body belongs, whoever sends it: the first response, a
-/// further one that was asked for the rest, or a part that is stored already. Each round of the loop copies one of
-/// them, and what comes next depends on how that ended and on how long the body is by its length:
+/// Invariant: the fill's watermark is the offset of the body's next byte, whatever its source: the first response, a
+/// further one for the rest, or a stored part. Each iteration of the loop copies one of them, and the next step
+/// depends on how that ended and on the length of the body:
 ///
-/// | copied | whole | short | length unknown | too long |
+/// | copied | complete | short | length unknown | too long |
 /// |---|---|---|---|---|
-/// | to its end as framed | stored | the rest is asked for | stored | broken off |
-/// | broken | stored | the rest is asked for | the rest is asked for | broken off |
-/// | up to a part that is there | stored | what is behind the part is asked for | – | broken off |
-/// | it was longer than it may be | stored | broken off | broken off | broken off |
-/// | nobody wants more | stored | broken off | broken off | broken off |
-/// | a successor brings the same | its readers go there, whatever has come |||
+/// | to its end as framed | stored | the rest is requested | stored | broken off |
+/// | broken | stored | the rest is requested | the rest is requested | broken off |
+/// | up to a stored part | stored | the bytes behind the part are requested | – | broken off |
+/// | more than announced | stored | broken off | broken off | broken off |
+/// | without a file or a reader | stored | broken off | broken off | broken off |
+/// | until a successor fetches the same | its readers move there, whatever has arrived |||
 ///
-/// Broken off means that the readers' responses end visibly incomplete (RFC 9112 section 8) and that nothing is stored
-/// (RFC 9111 section 3.3). The rest is asked for only with `resume`, by `Range` and `If-Range` (RFC 9110 section
-/// 13.1.5).
+/// Broken off means that the readers' responses end visibly incomplete (RFC 9112 section 8) and that nothing is
+/// stored (RFC 9111 section 3.3). The rest is requested only with `resume`, by `Range` and `If-Range` (RFC 9110
+/// section 13.1.5).
 ///
-/// Cancelling: it runs in a task that belongs to no client. Only the end of the thread drops it, at whatever await:
+/// Cancelling: it runs in a task that belongs to no client. It is dropped only when the thread ends, at any await:
 /// then the writer is dropped, and the fill breaks off.
 pub(crate) async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store: Store) {
     let mut pump = Pump {
@@ -88,7 +87,7 @@ pub(crate) async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>,
             }
             (Ended::Broken | Ended::AtPart, Progress::Open) | (_, Progress::Unfinished) => {}
         }
-        // What is there goes to the disk meanwhile, and to the readers.
+        // Meanwhile the bytes that have arrived go to the disk and to the readers.
         flush.wakeups.reset();
         flush.begin(writer);
         if let (Some(resume), false) = (&*resume, by_plan)
@@ -109,7 +108,7 @@ pub(crate) async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>,
     pump.finish().await;
     let Pump { writer, store, taken, flush, .. } = pump;
     let now = clock::unix_millis();
-    // Whatever became of it, readers have what arrived; disk errors are counted by the store.
+    // In every case the readers have the bytes that arrived; disk errors are counted by the store.
     let committed = move || {
         let committed = writer.commit(now);
         taken.iter().for_each(|key| drop(store.remove(key)));
@@ -123,12 +122,12 @@ struct Pump {
     resume: Option<Resume>,
     store: Store,
     flush: Flush,
-    /// When readers get what is too little to be written.
+    /// When readers get bytes that are too few for a flush.
     held: Deadline,
     successor: Successor,
-    /// Parts that are in the whole now.
+    /// Parts that the complete object contains now.
     taken: Vec<Key>,
-    /// Where a part begins that is there, and cannot be read all the same.
+    /// Start of a stored part that cannot be read.
     unreadable: Option<u64>,
 }
 
@@ -144,7 +143,7 @@ impl Pump {
                 Next::Piece(Some(Err(_))) => return Ended::Broken,
                 Next::Successor(successor) => return Ended::Replaced(successor),
             };
-            // What is known already counts as progress, but not as content.
+            // Known bytes count as progress, but not as content.
             let known = usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len());
             skip -= known as u64;
             bytes.advance(known);
@@ -165,7 +164,8 @@ impl Pump {
         }
     }
 
-    /// Appends what came at `now`, in Unix milliseconds, and waits for room; false when nobody wants more.
+    /// Appends bytes that arrived at `now`, in Unix milliseconds, and waits for room; false when neither file nor
+    /// reader is left.
     async fn append(&mut self, bytes: Bytes, now: u64) -> bool {
         let writer = &self.writer;
         let appended = writer.hold(bytes, now);
@@ -182,7 +182,7 @@ impl Pump {
         true
     }
 
-    /// Where within the next `count` bytes, or right behind them, a part begins that is there already.
+    /// Returns the start of a stored part within the next `count` bytes, or directly behind them.
     fn next_part(&self, at: u64, count: usize) -> Option<u64> {
         let resume = self.resume.as_ref()?;
         let id = self.writer.fill().parts_id()?;
@@ -195,7 +195,7 @@ impl Pump {
         (lookup.entry.is_some() || lookup.fill.is_some()).then_some(start)
     }
 
-    /// Takes up the parts that are there, as far as they join.
+    /// Takes up the stored parts that follow.
     async fn take_parts(&mut self) {
         loop {
             let at = self.writer.fill().watermark();
@@ -224,8 +224,8 @@ impl Pump {
         }
     }
 
-    /// The next piece of a body. An origin that lets us wait leaves time for writing what is there,
-    /// unless that is so little that it goes out with the end, and may be replaced.
+    /// Returns the next piece of a body. While the origin pauses, the bytes that have arrived are written, unless
+    /// they are so few that they are written at the end, or the fill is replaced.
     async fn next(&mut self, body: &mut Body) -> Next {
         poll_fn(|context| {
             let piece = body.poll_chunk(context);
@@ -239,8 +239,8 @@ impl Pump {
         .await
     }
 
-    /// The origin lets us wait: what has come goes to the file if it is worth it, and readers get the
-    /// rest out of memory.
+    /// Handles a pause of the origin: the bytes that have arrived are written to the file if that is worthwhile, and
+    /// readers get the rest from memory.
     fn pause(&mut self, context: &mut Context<'_>, now: Instant) {
         let Pending { unflushed, held } = self.writer.pending();
         let readers = self.writer.fill().readers();
@@ -250,10 +250,10 @@ impl Pump {
             self.flush.begin(&self.writer);
         }
         if self.flush.poll_end(context).is_pending() {
-            // Then there is another look.
+            // The end of the flush calls this function again.
             return self.held.clear();
         }
-        // One reader's bytes are copied once, one way or the other.
+        // The bytes of a single reader are copied once in either case.
         let at_once = readers < 2 || held == self.writer.fill().watermark();
         if held > 0 && !at_once {
             if self.held.at().is_none() {
@@ -269,7 +269,7 @@ impl Pump {
         if is_much {
             self.flush.wakeups.reset();
             self.flush.begin(&self.writer);
-            // Whoever is told of its end looks again.
+            // Registers the waker for the end of the flush.
             let _ = self.flush.poll_end(context);
         } else if held > 0 {
             self.flush.wakeups.begin(now);
@@ -277,20 +277,20 @@ impl Pump {
         }
     }
 
-    /// The body has ended: readers get the rest of it, and time to be served before the work on the
-    /// object begins that nobody waits for.
+    /// Ends the body: readers get the rest of it, and time to be served before the background work on the object
+    /// begins.
     async fn finish(&mut self) {
         if self.writer.pending().held > written_from(self.writer.fill().readers()) {
             self.flush.finish(&self.writer).await;
         }
         self.writer.offer();
-        // The commit tells of a body that is not as long as was promised.
+        // The commit reports a body whose length is not the announced one.
         let _ = self.writer.finish();
         yield_now().await;
     }
 }
 
-/// What comes next.
+/// The next event of the copying.
 enum Next {
     Piece(Option<Result<Chunk, BodyError>>),
     Successor(Arc<Fill>),

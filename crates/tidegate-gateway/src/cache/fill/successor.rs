@@ -1,4 +1,5 @@
-//! The fill that has taken the place of another one, whose origin is silent: it gets the readers if it brings the same.
+//! The fill that has replaced another one, whose origin is silent: it takes over the readers if it fetches the same
+//! representation.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -7,17 +8,17 @@ use tidegate_cache::{Fill, FillReader, FillWriter, Head};
 
 use crate::cache::fill::origin::Resume;
 
-/// What is known of a fill's successor.
+/// The state of a fill's successor.
 pub(crate) enum Successor {
     Unknown,
-    /// Its head has not come yet.
+    /// Its head has not arrived yet.
     Pending(FillReader),
-    /// It brings something else.
+    /// It has another representation.
     Mismatch,
 }
 
 impl Successor {
-    /// Ready with a fill that brings what is missing in this one.
+    /// Is ready with a fill that has the bytes missing in this one.
     pub(crate) fn poll(
         &mut self,
         context: &mut Context<'_>,
@@ -38,7 +39,8 @@ impl Successor {
         }
     }
 
-    /// The successor that brings the same, as soon as its head tells. One that nobody has noticed yet is not waited for.
+    /// Waits for the successor's head and returns the successor if it has the same representation. A successor that
+    /// has not been noticed yet is not waited for.
     pub(crate) async fn with_the_same(&mut self, resume: &Resume) -> Option<Arc<Fill>> {
         let Successor::Pending(reader) = self else { return None };
         let Head::Ready(head) = reader.head().await else { return None };

@@ -1,16 +1,17 @@
-//! The detached task of a fill: asks the origin, decides about the head, stores the body and feeds all who read it. It
-//! belongs to no client: whoever leaves, it goes on.
+//! The detached task of a fill: sends the request, decides about the head, stores the body and feeds all readers. It
+//! belongs to no client: it continues when clients leave.
 //!
 //! ```text
 //!   start ──► fetch ──► failed ──────────────► the stale object, or the failure
 //!               │
-//!               └─────► answered ──► Renew ──► the object that was there, renewed (RFC 9111 section 4.3.4)
-//!                           ├──────► ServeStale ► the object that was there
+//!               └─────► answered ──► Renew ──► the stored object, fresh again (RFC 9111 section 4.3.4)
+//!                           ├──────► ServeStale ► the stored object
 //!                           ├──────► Pass ──► the response, not stored
-//!                           └──────► Store ─► head published, `pump` takes the body to its end
+//!                           └──────► Store ─► head published, `pump` copies the body to its end
 //! ```
-//! It owns the decision about the response ([`OriginDecision`]); the request learns of it by one [`FillEvent`]. The
-//! head goes to the request once, and before it is published, where `proxy_no_cache` has to be evaluated with it.
+//! It owns the decision about the response ([`OriginDecision`]); the request gets the result as one [`FillEvent`].
+//! The head is sent to the request once, and before it is published, where `proxy_no_cache` has to be evaluated with
+//! it.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -42,12 +43,13 @@ use crate::cache::meta::{Meta, decoded, new_variant_set, tags_of};
 use crate::cache::ranges::object::PartialObject;
 use crate::cache::status::CacheStatus;
 
-/// How long requests of a key do not queue after a response of it proved not to be storable.
+/// Milliseconds during which requests of a key do not queue after a response proved not to be storable
+/// (hit-for-miss).
 const UNCACHEABLE_FOR_MILLIS: u64 = 10_000;
-/// The same after an error of the origin: the next answer may be a good one.
+/// The same after an error of the origin: the next response may be a good one.
 const UNCACHEABLE_ERROR_FOR_MILLIS: u64 = 1_000;
 
-/// What a fill knows of the request that began it; nothing of it is an exchange's.
+/// The parameters of a fill, copied from the request that began it; they refer to no exchange.
 pub(crate) struct FillTask {
     pub store: Store,
     pub main: Key,
@@ -55,42 +57,42 @@ pub(crate) struct FillTask {
     pub names: Vec<Vec<u8>>,
     /// See [`Meta`]; 0 when the main key had no object.
     pub variant_set: u64,
-    /// Unix milliseconds.
+    /// When the request was sent, in Unix milliseconds.
     pub asked_at: u64,
     pub cache: Arc<CacheSettings>,
-    /// The only one about this fetch: the request that began the fill has given it away.
+    /// The only decision about this fetch; the request that began the fill has none.
     pub decision: OriginDecision,
     /// The client's fields, by which variants are told apart.
     pub client_fields: Headers,
     /// The request to the origin is conditional, by the validators of `stale`.
     pub conditional: bool,
-    /// The request itself says that its answer is not for the cache (`proxy_no_cache`).
+    /// `proxy_no_cache` applies by the request alone: its response is not stored.
     pub refused: bool,
     pub stale: Option<OpenEntry>,
-    /// That of `stale`.
+    /// Generation of `stale`.
     pub generation: Option<u64>,
-    /// The head of an object of which only parts are there.
+    /// The head of an object of which only parts are stored.
     pub parts: Option<OpenEntry>,
 }
 
-/// What a fill tells whoever began it.
+/// The events of a fill for the request that began it.
 pub(crate) enum FillEvent {
-    /// The origin's head is there, and `proxy_no_cache` has conditions that only the request can evaluate: may the
-    /// response be stored? The task goes on when it knows; a request that has gone stores nothing.
+    /// The origin's head has arrived, and `proxy_no_cache` has conditions that only the request can evaluate: may the
+    /// response be stored? The task waits for the reply; a request that has gone stores nothing.
     Head(ResponseHead, oneshot::Sender<bool>),
-    /// It is being stored: read it.
+    /// The response is being stored: read it.
     Follow(FillReader, CacheStatus),
-    /// It is not for the cache.
+    /// The response is not stored.
     Pass(OriginResponse, CacheStatus),
-    /// The object that was there, perhaps renewed.
+    /// The stored object, perhaps fresh again.
     Serve(OpenEntry, CacheStatus),
     Failed(FetchError, CacheStatus),
 }
 
-/// The way back to whoever began a fill.
+/// The channel to the request that began a fill.
 pub(crate) type FillEvents = mpsc::Sender<FillEvent>;
 
-/// What the task of a fill tells next; `None` when the client has left.
+/// Returns the next event of a fill's task; `None` when the client has left.
 pub(crate) async fn next_event(
     x: &Exchange,
     events: &mut mpsc::Receiver<FillEvent>,
@@ -109,7 +111,7 @@ pub(crate) async fn next_event(
     .await
 }
 
-/// Starts a fill on this thread. `to` is `None` when nobody waits for it.
+/// Starts a fill on this thread. `to` is `None` for a background fill.
 pub(crate) fn start(
     origin_fetch: OriginFetch,
     task: FillTask,
@@ -138,25 +140,25 @@ async fn run(
     }
 }
 
-/// An origin's answer.
+/// An origin's response.
 struct OriginReply {
     response: OriginResponse,
-    /// It is one to HEAD.
+    /// The request was HEAD.
     is_head: bool,
-    /// Where its rest can be asked for.
+    /// The means to request the rest of it.
     origin: Option<Origin>,
-    /// When it came, Unix milliseconds.
+    /// When it arrived, in Unix milliseconds.
     at: u64,
 }
 
-/// Tells whoever began the fill, if he is still there.
+/// Sends an event to the request that began the fill, if it still exists.
 async fn tell(to: Option<&FillEvents>, answer: FillEvent) {
     if let Some(to) = to {
         let _ = to.send(answer).await;
     }
 }
 
-/// Whether the request that began the fill has a response with this head stored; `None` when it has gone.
+/// Asks the request that began the fill whether a response with this head may be stored; `None` when it has gone.
 async fn may_store(head: &ResponseHead, to: Option<&FillEvents>) -> Option<bool> {
     let (verdict, decided) = oneshot::channel();
     to?.send(FillEvent::Head(head.clone(), verdict)).await.ok()?;
@@ -179,12 +181,12 @@ impl FillTask {
         tell(to.as_ref(), answer).await;
     }
 
-    /// The origin has answered: comes to the verdict, once, and carries it out.
+    /// Handles the origin's response: makes the verdict, once, and carries it out.
     ///
-    /// Invariant: whatever the verdict, the writer is used up (stored, aborted or released), so that nobody waits for
-    /// this fill in vain; and whoever began it is told one thing, the answer.
+    /// Invariant: whatever the verdict, the writer is consumed (stored, aborted or released), so that no waiter of
+    /// this fill waits in vain; and the request that began it gets one final event.
     ///
-    /// Cancelling: nobody cancels it. A request that leaves while it is asked about `proxy_no_cache` stores nothing; at
+    /// Cancelling: no client cancels it. A request that leaves while it evaluates `proxy_no_cache` stores nothing; at
     /// every other await its leaving changes nothing.
     async fn answered(
         &mut self,
@@ -199,7 +201,7 @@ impl FillTask {
             match may_store(&response.head, to.as_ref()).await {
                 Some(true) => {}
                 Some(false) => stored = Err(Refusal::Asked),
-                // Nobody can say, and nobody waits for it.
+                // The conditions cannot be evaluated, and no client waits.
                 None => return writer.release(),
             }
         }
@@ -253,7 +255,7 @@ impl FillTask {
         self.cache.decide(Exchanged { request, asked_at, status, headers }, now)
     }
 
-    /// Whether others would be refused as well; one request's refusal says nothing about them.
+    /// Returns whether the response is not storable for any request, as opposed to this one.
     fn is_about_all(&self, refusal: Refusal) -> bool {
         match refusal {
             Refusal::Asked => !self.refused,
@@ -270,7 +272,7 @@ impl FillTask {
         self.store.mark_uncacheable(writer.fill().key(), now.saturating_add(time));
     }
 
-    /// Takes up what the origin's 304 says; the renewed entry, or the old one when that fails.
+    /// Updates the stored entry from the origin's 304; returns the updated entry, or the old one when that fails.
     async fn renew(
         &self,
         stale: &OpenEntry,
@@ -291,13 +293,13 @@ impl FillTask {
         let stored = match self.decide(meta.status, &meta.headers, now) {
             Ok(stored) => stored,
             Err(Refusal::Rules(reason)) if rfc9111 && !reason.is_about_request() => {
-                // The origin wants it stored no longer. If the disk fails, it stays stale.
+                // The origin forbids storing it now. If the disk fails, it stays stale.
                 let _ = blocking::run(move || store.remove(&key)).await;
                 return stale.clone();
             }
             Err(_) => return stale.clone(),
         };
-        // Nor does the answer renew what has been renewed or made stale since it was asked for.
+        // The response does not update an entry that was updated or made stale since the request.
         let Some(generation) = self.generation else { return stale.clone() };
         meta.must_revalidate = stored.must_revalidate;
         meta.asked_at = writer.fill().started_at();
@@ -310,10 +312,10 @@ impl FillTask {
         renewed.await.ok().flatten().unwrap_or_else(|| stale.clone())
     }
 
-    /// Publishes the head and takes the body to its end.
+    /// Publishes the head and copies the body to its end.
     ///
-    /// The order counts: the object's key, its parts and what readers need to go on without the fill are known before
-    /// there is a head, since with the head come the readers.
+    /// The order matters: the object's key, its parts and the readers' means to continue without the fill are set
+    /// before the head is published, since readers start with the head.
     async fn store(
         &self,
         received: OriginReply,
@@ -354,7 +356,7 @@ impl FillTask {
         pump(writer, body.into_body(), resume, self.store.clone()).await;
     }
 
-    /// Where parts of the same object are stored already, the fill will take them up.
+    /// Sets the id of the stored parts of the same object, so that the fill takes them up.
     fn know_parts(&self, writer: &FillWriter, resume: Option<&Resume>) {
         let key = writer.fill().key();
         let object = self.parts.as_ref().and_then(|entry| PartialObject::stored(key, entry));
@@ -365,8 +367,8 @@ impl FillTask {
         }
     }
 
-    /// A variant whose origin has changed the fields that tell variants apart becomes the object
-    /// under the main key, where the next request learns of it.
+    /// Moves a variant whose origin has changed the fields that tell variants apart to the main key, where the next
+    /// request finds them.
     async fn at_its_key(&self, vary: &[Vec<u8>], writer: FillWriter, now: u64) -> FillWriter {
         if self.names.is_empty() || self.names == vary {
             return writer;
@@ -377,8 +379,8 @@ impl FillTask {
     }
 }
 
-/// Begins to fill a key whose object another request may be about to bring: one that has come whole is in its
-/// place in a moment, and then the next request finds this fill. Beside one that still arrives nobody does.
+/// Begins to fill a key that may have a running fill. If a complete fill of this key is being stored, waits up to
+/// [`PLACING_MAX`] for it, so that later requests find the new fill; otherwise starts an unshared one.
 pub(crate) async fn begin_behind(store: &Store, key: &Key, now: u64) -> FillWriter {
     let mut begun = store.begin_fill(key, now);
     if let Some(placing) = begun.as_ref().err().filter(|fill| fill.has_all()) {
@@ -388,11 +390,11 @@ pub(crate) async fn begin_behind(store: &Store, key: &Key, now: u64) -> FillWrit
     begun.unwrap_or_else(|_| store.begin_fill_beside(key, now))
 }
 
-/// The longest that a head waits for another object's place: a slow disk sets nobody's pace.
+/// The longest that a head waits while another object is stored: a slow disk must not delay it.
 const PLACING_MAX: Duration = Duration::from_millis(20);
 
-/// Whether a 304 names another representation than the stored one: by a strong entity tag, which tells
-/// for sure (RFC 9111 section 4.3.4).
+/// Returns whether a 304 names another representation than the stored one, by a strong entity tag (RFC 9111 section
+/// 4.3.4).
 fn is_of_another(stored: &Meta, not_modified: &Headers) -> bool {
     let named = not_modified.first(Known::Etag).filter(|etag| !etag.starts_with(b"W/"));
     named.is_some_and(|etag| stored.headers.first(Known::Etag).is_some_and(|own| own != etag))

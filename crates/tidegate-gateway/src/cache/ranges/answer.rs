@@ -1,4 +1,4 @@
-//! The answer to a request for a range of an object in parts.
+//! The response to a request for a range of an object in parts.
 
 use tidegate_cache::Fill;
 use tidegate_codec::Known;
@@ -11,15 +11,16 @@ use crate::cache::ranges::assemble::{AssembledBody, RangeAssembler};
 use crate::cache::ranges::plan::{FAR_BYTES, RequestedRange};
 use crate::cache::status::{CacheStatus, note};
 
-/// Whether a request's range begins so far ahead of what has arrived that it is not to be waited for.
+/// Returns whether a request's range begins so far ahead of the bytes that have arrived that it is fetched
+/// separately.
 pub(crate) fn is_far(x: &Exchange, fill: &Fill) -> bool {
     let wanted = x.request.header(Known::Range).and_then(RequestedRange::parse);
     let near = fill.watermark().saturating_add(FAR_BYTES);
     wanted.is_some_and(|wanted| wanted.start >= near) && !fill.is_whole()
 }
 
-/// Answers with an object in parts, once the range's first byte is there; `None` when it does not come.
-/// What is cut out is the range filter's affair.
+/// Responds with an object in parts, once the range's first byte has arrived; `None` when it does not arrive. The
+/// range filter cuts the range out.
 pub(crate) async fn answer(
     x: &mut Exchange,
     gateway: &dyn Gateway,

@@ -1,5 +1,5 @@
-//! Out of parts to a client: each comes from its file, from whoever is fetching it, from the fill of the
-//! whole if that has come so far, or else from the origin.
+//! Assembly of a range from parts: each is read from its file, from the fill of the part, from the fill of the
+//! complete object if that has come far enough, or else fetched from the origin.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -22,31 +22,31 @@ use crate::cache::ranges::part_reader::{is_sound, open};
 use crate::cache::ranges::plan::{self, FAR_BYTES};
 use crate::cache::serve::fill_body::{PIECE_BYTES_MAX, chunk_of};
 
-/// How often a place is tried at which nothing comes, before the answer is broken off.
+/// Most attempts at an offset without a byte, before the response is broken off.
 const TRIES_MAX: u32 = 3;
 
-/// The whole, or the part of it that [`BodyStream::narrow`] is called with.
+/// The complete body, or the range that [`BodyStream::narrow`] is called with.
 pub(crate) struct AssembledBody {
     wanted: ByteRange,
-    /// Gone once somebody reads.
+    /// `None` once reading has begun.
     assembler: Option<RangeAssembler>,
     body: Body,
 }
 
-/// Where the bytes of an object are gathered.
+/// The sources of an object's bytes.
 pub(crate) struct RangeAssembler {
     pub object: PartialObject,
     store: Store,
     origin: Origin,
-    /// The fill of the whole.
+    /// The fill of the complete object.
     fill: Option<Arc<Fill>>,
-    /// As long as this lives, what is asked for is wanted.
+    /// Fetches of parts end when this is dropped.
     alive: Rc<()>,
 }
 
-/// Where a part comes from.
+/// The source of a part.
 enum Source {
-    /// With the place in the object of its first byte.
+    /// With the offset in the object of its first byte.
     Stored(OpenEntry, u64),
     Coming(FillReader),
 }
@@ -85,14 +85,14 @@ impl RangeAssembler {
         RangeAssembler { object, store, origin, fill, alive: Rc::new(()) }
     }
 
-    /// Whether the part with this byte is stored.
+    /// Returns whether the part with this byte is stored.
     pub(crate) fn has(&self, byte: u64) -> bool {
         let part = plan::block_of(byte, self.object.size);
         self.store.peek(&self.object.part_key(part.start)).entry.is_some()
     }
 
-    /// Waits until the first byte of a range is there; false when it does not come. It comes before the head is sent,
-    /// since then there can still be another response.
+    /// Waits until the first byte of a range has arrived; false when it does not arrive. It is awaited before the
+    /// head is sent, while another response is still possible.
     pub(crate) async fn prepare(&self, wanted: ByteRange) -> bool {
         let part = plan::block_of(wanted.start, self.object.size);
         match self.source(part, wanted.end).await {
@@ -105,10 +105,11 @@ impl RangeAssembler {
         }
     }
 
-    /// Gives a range piece by piece, from wherever the next byte is to be had.
+    /// Yields a range piece by piece, from the source of each next byte.
     ///
-    /// Invariant: all before `at` has been given, once. A place at which nothing comes is tried [`TRIES_MAX`] times. A
-    /// client that leaves drops this at an await; what was asked for then ends with the part that is being fetched.
+    /// Invariant: all bytes before `at` have been yielded, once. An offset at which no byte arrives is tried
+    /// [`TRIES_MAX`] times. When the client leaves, this is dropped at an await; the fetch then ends with its current
+    /// part.
     async fn give(self, wanted: ByteRange, out: Yielder) -> Result<(), BodyError> {
         let (mut at, mut tries) = (wanted.start, 0);
         while at < wanted.end {
@@ -122,7 +123,7 @@ impl RangeAssembler {
             match fill {
                 Some(fill) => at = copy(fill.reader(at), (at, wanted.end), &out).await,
                 None => match self.source(part, wanted.end).await {
-                    // A damaged one has gone, and is asked for anew.
+                    // A damaged one has been removed, and is fetched again.
                     Some(Source::Stored(entry, start)) => {
                         let now = clock::unix_millis();
                         at = put(&entry, (start, at, end), &out, now).await?;
@@ -142,13 +143,14 @@ impl RangeAssembler {
         Ok(())
     }
 
-    /// Where a part comes from; it is asked for if need be, with those behind it.
+    /// Returns the source of a part; fetches it if need be, with those behind it.
     ///
-    /// In this order: its file, whoever is fetching it, the whole if that has been stored since, the origin. Somebody
-    /// else may be faster between the look and the asking: then there is another look, [`TRIES_MAX`] times.
+    /// In this order: its file, its running fill, the complete object if that has been stored since, the origin.
+    /// Another request may be faster between the lookup and the fetch: then the lookup is repeated, [`TRIES_MAX`]
+    /// times.
     ///
-    /// Cancelling: dropping it while the disk is asked changes nothing. What was asked of the origin is done by a task,
-    /// which ends with its part once nobody wants the body.
+    /// Cancelling: dropping it while the disk is read changes nothing. The fetch runs in a task, which ends with its
+    /// current part once the body is dropped.
     async fn source(&self, part: ByteRange, end: u64) -> Option<Source> {
         let key = self.object.part_key(part.start);
         for _ in 0..TRIES_MAX {
@@ -168,17 +170,17 @@ impl RangeAssembler {
             if let Some(whole) = self.whole(now).await {
                 return Some(Source::Stored(whole, 0));
             }
-            // The disk may have taken its time.
+            // Reading the disk may have taken time.
             let now = clock::unix_millis();
             if let Some(writer) = begin_part(&self.store, &self.object, part.start, now) {
                 return Some(Source::Coming(self.ask(writer, part.start, end)));
             }
-            // It has come, or somebody asks for it, since we looked.
+            // It has been stored, or another fill has begun, since the lookup.
         }
         None
     }
 
-    /// Has the origin asked for a part, and for those behind it up to `end`.
+    /// Starts a fetch of a part, and of those behind it up to `end`.
     fn ask(&self, part: FillWriter, start: u64, end: u64) -> FillReader {
         let reader = part.fill().reader(0);
         let end = end.checked_next_multiple_of(plan::BLOCK_BYTES).unwrap_or(u64::MAX);
@@ -191,7 +193,7 @@ impl RangeAssembler {
 }
 
 impl RangeAssembler {
-    /// The whole object, which may have been stored since: its parts are gone then.
+    /// Returns the complete object, which may have been stored since: its parts are gone then.
     async fn whole(&self, now: u64) -> Option<OpenEntry> {
         let entry = open(&self.store, &self.object.key, now).await.0?;
         let meta = Meta::decode(entry.metadata()).filter(|meta| meta.parts.is_none())?;
@@ -201,12 +203,12 @@ impl RangeAssembler {
     }
 }
 
-/// Whether more than what is there may come of a fill.
+/// Returns whether more bytes may arrive in a fill.
 fn is_alive(fill: &Fill) -> bool {
     !fill.has_ended() || fill.is_whole()
 }
 
-/// Gives the bytes from `at` to `end` of an entry that begins at `start`; how far it came.
+/// Yields the bytes from `at` to `end` of an entry that begins at `start`; returns the offset reached.
 async fn put(
     entry: &OpenEntry,
     (start, at, end): (u64, u64, u64),
@@ -220,7 +222,7 @@ async fn put(
     Ok(end)
 }
 
-/// A part of a stored part.
+/// Returns a range of a stored part as a chunk.
 fn cut(entry: &OpenEntry, start: u64, length: u64) -> Result<Chunk, BodyError> {
     if let Some(bytes) = entry.body_in_memory() {
         let range = usize::try_from(start).ok().zip(usize::try_from(start + length).ok());
@@ -233,7 +235,7 @@ fn cut(entry: &OpenEntry, start: u64, length: u64) -> Result<Chunk, BodyError> {
     Ok(Chunk::File(FileRange::new(file.clone(), offset, length)))
 }
 
-/// Gives what a reader reads, until there is enough or no more; how far it came.
+/// Yields the bytes of a reader up to `end` or the reader's end; returns the offset reached.
 async fn copy(mut reader: FillReader, (mut at, end): (u64, u64), out: &Yielder) -> u64 {
     while at < end {
         let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIECE_BYTES_MAX);

@@ -1,4 +1,4 @@
-//! An object of which parts can be had: its size, its validator, and the number by which its parts are found.
+//! An object whose parts can be fetched: its size, its validator, and the id in the keys of its parts.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::cache::meta::{Meta, PartsOf};
 use crate::cache::ranges::part_reader::open;
 use crate::cache::ranges::plan::{self, RequestedRange};
 
-/// An object of which parts can be had.
+/// An object whose parts can be fetched.
 #[derive(Clone)]
 pub(crate) struct PartialObject {
     pub key: Key,
@@ -24,18 +24,18 @@ pub(crate) struct PartialObject {
 }
 
 impl PartialObject {
-    /// Of a stored head; `None` when it is no head of parts.
+    /// Makes it from a stored head; `None` when that is no head of parts.
     pub(crate) fn stored(key: &Key, entry: &OpenEntry) -> Option<PartialObject> {
         let meta = Meta::decode(entry.metadata())?;
         PartialObject::of(key, meta, entry.times())
     }
 
-    /// Of a head that has just come for a first part.
+    /// Makes it from the head that a probe has published.
     pub(crate) fn published(key: &Key, head: &FillHead) -> Option<PartialObject> {
         PartialObject::of(key, Meta::decode(&head.metadata)?, head.times)
     }
 
-    /// Of the whole, while it is being fetched. `None` without a length and a strong validator.
+    /// Makes it from the fill of the complete object. `None` without a length and a strong validator.
     pub(crate) fn filling(key: &Key, fill: &Fill) -> Option<PartialObject> {
         let head = fill.head_now()?;
         let mut meta = Meta::decode(&head.metadata)?;
@@ -52,8 +52,8 @@ impl PartialObject {
         Some(PartialObject { key: key.clone(), id, size, times, identity, meta: Arc::new(meta) })
     }
 
-    /// Whether this object has what a request wants: the range's first byte, of the version that
-    /// `If-Range` names, in the variant that the request's fields ask for.
+    /// Returns whether this object suits a request: it has the range's first byte, is the version that `If-Range`
+    /// names, and the variant that the request's fields select.
     pub(crate) fn has(&self, x: &Exchange, wanted: RequestedRange) -> bool {
         let fields = &x.request.head.headers;
         let modified = self.meta.last_modified().and_then(date::parse_http);
@@ -72,13 +72,13 @@ impl PartialObject {
         }
     }
 
-    /// The key of the part that begins at `start`.
+    /// Returns the key of the part that begins at `start`.
     pub(crate) fn part_key(&self, start: u64) -> Key {
         plan::key(&self.key, self.id, start)
     }
 }
 
-/// A number that nobody can guess.
+/// Returns an unpredictable id.
 pub(crate) fn random_id() -> u64 {
     let mut bytes = [0; 8];
     tidegate_rt::random::unpredictable(&mut bytes);

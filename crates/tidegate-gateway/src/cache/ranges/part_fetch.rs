@@ -1,4 +1,4 @@
-//! From an origin into parts, one after another, at the pace of origin and disk.
+//! Fetches of parts from an origin, one after another, at the pace of origin and disk.
 
 use std::rc::Weak;
 
@@ -19,11 +19,11 @@ pub(crate) struct PartFetch {
     object: PartialObject,
     resume: Resume,
     at: u64,
-    /// Where it ends: at a part's end.
+    /// End of the fetch in bytes: the end of a part.
     end: u64,
 }
 
-/// Begins to fill the part at `start`; `None` when it is there or somebody else fills it.
+/// Begins to fill the part at `start`; `None` when it is stored or being filled.
 pub(crate) fn begin_part(
     store: &Store,
     object: &PartialObject,
@@ -41,7 +41,7 @@ pub(crate) fn begin_part(
 }
 
 impl PartFetch {
-    /// Of the parts from `start` to `end`.
+    /// Makes a fetch of the parts from `start` to `end`.
     pub(crate) fn new(
         store: Store,
         origin: Origin,
@@ -52,16 +52,16 @@ impl PartFetch {
         PartFetch { store, object, resume, at: start, end }
     }
 
-    /// Fills part after part, beginning with `part`; `rest` is the response where it is at hand. It stops at the end,
-    /// at a part that is there, and at the end of a part when whom it is for has gone (`wanted`).
+    /// Fills part after part, beginning with `part`; `rest` is the response where one has arrived. It stops at the
+    /// end, at a part that is stored, and at the end of a part when its reader has gone (`wanted`).
     ///
-    /// Invariant: at most one writer is open, that of the part in which `at` lies. Each round copies one response; if
-    /// that broke off, the rest of the part is asked for from `at` on (`Range`, RFC 9110 section 14.2), as often as
-    /// `Resume` allows. Each of them bears the object's validator; when the origin has another one, the object's head
-    /// goes and all parts with it.
+    /// Invariant: at most one writer is open, that of the part that contains `at`. Each iteration copies one
+    /// response; if that broke off, the rest of the part is requested from `at` on (`Range`, RFC 9110 section 14.2),
+    /// as often as `Resume` allows. Every response carries the object's validator; when the origin has another one,
+    /// the object's head is removed and all parts with it.
     ///
-    /// Cancelling: it runs in a task of its own. The end of the thread drops it: then the open writer is dropped, and
-    /// its part breaks off for those who read it. Parts that were finished stay.
+    /// Cancelling: it runs in a task of its own. When the thread ends it is dropped: the open writer is dropped, and
+    /// its part breaks off for its readers. Finished parts remain.
     pub(crate) async fn go(
         mut self,
         part: FillWriter,
@@ -78,7 +78,7 @@ impl PartFetch {
             match found {
                 Some(found) => part = self.copy(found, writer, wanted.as_ref()).await,
                 None => {
-                    // Whoever looks again then must not find it.
+                    // A later lookup must not find it.
                     if self.resume.has_changed() {
                         self.object.forget(&self.store, clock::unix_millis()).await;
                     }
@@ -88,7 +88,7 @@ impl PartFetch {
         }
     }
 
-    /// Copies an answer; the part that is left unfinished if it broke off.
+    /// Copies a response; returns the part that is left unfinished if it broke off.
     async fn copy(
         &mut self,
         rest: Rest,

@@ -1,4 +1,4 @@
-//! A part's bytes, for the fill of the whole.
+//! The bytes of a part, for the fill of the complete object.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use bytes::Bytes;
 use tidegate_cache::{FileHandle, Fill, FillReader, Key, OpenEntry, Piece, Store, read_full_at};
 use tidegate_core::blocking;
 
-/// Read from a file at once.
+/// Bytes read from a file at a time.
 const READ_BYTES: u64 = 256 * 1024;
 
-/// Reads a part that is stored or on its way.
+/// A reader of a part that is stored or being filled.
 pub(crate) struct PartReader {
     source: Source,
-    /// Bytes that are still to come.
+    /// Bytes that have not been read yet.
     left: u64,
 }
 
@@ -23,7 +23,7 @@ enum Source {
 }
 
 impl PartReader {
-    /// `None` when there is no such part of this length. `now` is in Unix milliseconds.
+    /// Opens a part; `None` when there is none of this length. `now` is in Unix milliseconds.
     pub(crate) async fn open(
         store: &Store,
         key: &Key,
@@ -46,7 +46,7 @@ impl PartReader {
         Some(PartReader { source, left: length })
     }
 
-    /// The next bytes; `None` when there are no more, for whatever reason.
+    /// Returns the next bytes; `None` at the end and after any failure.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
         if self.left == 0 {
             return None;
@@ -69,7 +69,7 @@ impl PartReader {
     }
 }
 
-/// Reads exactly so many bytes of a file, on a thread that may wait.
+/// Reads exactly `length` bytes of a file, on a pool thread.
 async fn read(handle: FileHandle, offset: u64, length: u64) -> Option<Bytes> {
     let length = usize::try_from(length).ok()?;
     let work = move || {
@@ -80,7 +80,7 @@ async fn read(handle: FileHandle, offset: u64, length: u64) -> Option<Bytes> {
     blocking::run(work).await.ok().flatten()
 }
 
-/// Opens what is stored under a key, and tells what is on its way there. By one look: between two of them
+/// Opens the entry stored under a key, and returns its running fill. Both are from one lookup: between two of them
 /// the fill may become the file. `now` is in Unix milliseconds.
 pub(crate) async fn open(
     store: &Store,
@@ -96,7 +96,8 @@ pub(crate) async fn open(
     (opened.ok().flatten(), lookup.fill)
 }
 
-/// Whether a part of a stored body is as it was written; else its file has gone. `now` is in Unix milliseconds.
+/// Returns whether a part of a stored body matches its checksums; otherwise its file has been removed. `now` is in
+/// Unix milliseconds.
 pub(crate) async fn is_sound(entry: &OpenEntry, start: u64, length: u64, now: u64) -> bool {
     if entry.verified_to(start, now) >= start.saturating_add(length) {
         return true;

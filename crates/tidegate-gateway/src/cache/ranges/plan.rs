@@ -1,26 +1,26 @@
-//! Where the bytes of an object lie that is stored in parts: numbers and keys, no I/O.
+//! The layout of an object that is stored in parts: numbers and keys, no I/O.
 
 use tidegate_cache::Key;
 use tidegate_codec::range::ByteRange;
 
-/// Parts begin at multiples of this. Large enough that a part is worth a file of its own, small enough
-/// that a player that jumps about does not fetch much in vain.
+/// Size of a part in bytes; parts begin at multiples of it. Large enough for a file of its own, small enough that a
+/// player that seeks does not fetch much in vain.
 pub(crate) const BLOCK_BYTES: u64 = 1 << 20;
 
-/// A fill that is so many bytes short of a range is waited for rather than the origin asked once more:
-/// less than that comes in the time of a request.
+/// A range that begins less than this number of bytes ahead of a fill waits for the fill: these bytes arrive in less
+/// time than another request to the origin takes.
 pub(crate) const FAR_BYTES: u64 = BLOCK_BYTES;
 
-/// A range as it is asked for, before the size is known.
+/// A requested range, before the size is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestedRange {
     pub start: u64,
-    /// The first byte that is not wanted; `None`: all to the end.
+    /// Offset behind the last byte; `None`: to the end.
     pub end: Option<u64>,
 }
 
 impl RequestedRange {
-    /// `None` for several ranges, those that count from the end, and what cannot be read.
+    /// Parses a `Range` field; `None` for several ranges, for suffix ranges, and for invalid ones.
     pub(crate) fn parse(field: &[u8]) -> Option<RequestedRange> {
         let unit = field.get(..6)?;
         if !unit.eq_ignore_ascii_case(b"bytes=") {
@@ -35,7 +35,7 @@ impl RequestedRange {
         end.is_none_or(|end| end > start).then_some(RequestedRange { start, end })
     }
 
-    /// The same, widened to whole parts.
+    /// Returns the range widened to whole parts.
     pub(crate) fn widened(self) -> RequestedRange {
         let start = self.start - self.start % BLOCK_BYTES;
         let end = self.end.and_then(|end| end.checked_next_multiple_of(BLOCK_BYTES));
@@ -43,14 +43,14 @@ impl RequestedRange {
     }
 }
 
-/// The part that a byte lies in.
+/// Returns the part that contains a byte.
 pub(crate) fn block_of(byte: u64, size: u64) -> ByteRange {
     let start = byte - byte % BLOCK_BYTES;
     ByteRange { start, end: start.saturating_add(BLOCK_BYTES).min(size) }
 }
 
-/// The key of the part that begins at `start`. The number is unguessable, so that no request can make a
-/// key of its own that is a part's.
+/// Returns the key of the part that begins at `start`. The id is unpredictable, so that no request can make the key
+/// of a part.
 pub(crate) fn key(object: &Key, id: u64, start: u64) -> Key {
     let mut text = Vec::with_capacity(object.text().len() + 40);
     text.extend_from_slice(object.text());
@@ -59,7 +59,7 @@ pub(crate) fn key(object: &Key, id: u64, start: u64) -> Key {
     Key::new(text)
 }
 
-/// The key under which those meet who want a part of an object of which nothing is known.
+/// Returns the key that coalesces the first range requests of an unknown object.
 pub(crate) fn probe_key(object: &Key) -> Key {
     let mut text = Vec::with_capacity(object.text().len() + 10);
     text.extend_from_slice(object.text());

@@ -1,5 +1,5 @@
-//! The first part of an object of which nothing is known: whoever wants one meets under one key, one of
-//! them asks, and all learn from the answer's head what object it is.
+//! Coalesces the first range requests of an unknown object on a probe key: one of them is sent to the origin, and the
+//! head of its response tells all of them what the object is.
 
 use std::sync::Arc;
 
@@ -22,33 +22,32 @@ use crate::cache::ranges::object::{PartialObject, random_id};
 use crate::cache::ranges::part_fetch::{PartFetch, begin_part};
 use crate::cache::ranges::plan::{self, RequestedRange};
 
-/// How long an object whose origin gives no parts of it is not asked for any.
+/// Milliseconds without another probe after an origin has sent no part of an object.
 const UNFIT_FOR_MILLIS: u64 = 10_000;
 
-/// Most bytes of a first request: enough for a start, and not more than may be fetched for nobody.
+/// Most bytes of a probe: enough for a start, and little enough to be fetched in vain.
 const FIRST_BYTES_MAX: u64 = 8 * plan::BLOCK_BYTES;
 
-/// What asking for a first part takes.
+/// The parameters of a probe.
 pub(crate) struct RangeProbe {
     pub store: Store,
     pub cache: Arc<CacheSettings>,
-    /// The object's.
+    /// Key of the object.
     pub key: Key,
-    /// That of what lay there when it was looked for.
+    /// Generation of the entry found by the lookup; `None` if absent.
     pub generation: Option<u64>,
-    /// The fields by which `key` was chosen.
+    /// The request fields by which `key` was chosen.
     pub names: Vec<Vec<u8>>,
-    /// That of the object under the main key; 0 when there is none.
+    /// Variant set of the object under the main key; 0 when there is none.
     pub variant_set: u64,
     pub client_fields: Headers,
-    /// When the client asked, Unix milliseconds.
+    /// When the client's request arrived, in Unix milliseconds.
     pub asked_at: u64,
     pub wanted: RequestedRange,
 }
 
-/// Joins those who want a part of this object, or begins; the reader learns of the object's head, or that
-/// there are no parts to be had. `None`: that was tried a short time ago. The origin is given back to who
-/// has not begun.
+/// Joins the running probe of this object, or starts one. The reader gets the object's head, or the failure of the
+/// probe. `None` when a probe failed a short time ago.
 pub(crate) fn join_or_start_probe(
     probe: RangeProbe,
     origin: Origin,
@@ -69,23 +68,23 @@ pub(crate) fn join_or_start_probe(
 }
 
 impl RangeProbe {
-    /// Asks, and stores what comes; tells those who wait as soon as there is a head.
+    /// Sends the request and stores the response; the head is published to the waiters as soon as it arrives.
     ///
     /// ```text
-    ///   ask ──► no response ──────────────────────► released: all ask for themselves
-    ///    ├────► no part of it to be had ──────────► released, and not tried for a while
+    ///   ask ──► no response ──────────────────────► released: each waiter fetches for itself
+    ///    ├────► no usable part ───────────────────► released, and not tried for a while
     ///    └────► a part ──► its writer ──► the head is stored ──► published ──► PartFetch goes on
-    ///                                          └──► something else lies there: released
+    ///                                          └──► another object is stored there: released
     /// ```
-    /// Invariant: whoever waits for the probe is woken, whatever came: it is published and aborted, or released. The
-    /// part's writer is there before the head is, since with the head come readers who look for the part and would ask
-    /// for it. A part is kept only where the whole would be stored (RFC 9111 section 3.4).
+    /// Invariant: the waiters of the probe are woken in every case: it is published and aborted, or released. The
+    /// part's writer exists before the head is published, since readers of the head look for the part and would fetch
+    /// it. A part is stored only where the complete object would be (RFC 9111 section 3.4).
     ///
-    /// Cancelling: it runs in a task of its own, which no client ends. The end of the thread drops it, at whatever
-    /// await; then the writers go, and with them all who wait are woken.
+    /// Cancelling: it runs in a task of its own, which no client ends. When the thread ends it is dropped at any
+    /// await; then the writers are dropped, and all waiters are woken.
     async fn begin(self, origin: Origin, probe: FillWriter) {
         let RequestedRange { start, end } = self.wanted.widened();
-        // The rest of a longer one is asked for by whoever still wants it then.
+        // The rest of a longer range is fetched by the readers that still want it then.
         let most = start.saturating_add(FIRST_BYTES_MAX);
         let end = end.map_or(most, |end| end.min(most));
         let response = origin.ask(start, Some(end - 1), None).await;
@@ -96,7 +95,7 @@ impl RangeProbe {
             self.store.mark_uncacheable(probe.fill().key(), now + UNFIT_FOR_MILLIS);
             return probe.release();
         };
-        // Before anybody can know of the object: who does looks for the part, and asks if nobody has.
+        // Before the object is known to readers: they look for the part, and fetch it if no fill has begun.
         let part = begin_part(&self.store, &object, start, now);
         if !self.keep_head(&object, now).await {
             return probe.release();
@@ -107,13 +106,13 @@ impl RangeProbe {
             let body = response.body.into_body();
             let rest = Rest { body, skip: 0, end: Some(end) };
             let fetch = PartFetch::new(self.store, origin, object, (start, end));
-            // Those who have just learned of it begin to read meanwhile.
+            // The waiters begin to read meanwhile.
             drop(spawn_local(fetch.go(part, Some(rest), None)));
         }
         probe.abort("everybody knows");
     }
 
-    /// What object this is a part of, and where the part ends.
+    /// Returns the object that the response is a part of, and the end of the part.
     fn judge(
         &self,
         response: &OriginResponse,
@@ -129,7 +128,7 @@ impl RangeProbe {
             && length_of(response).is_none_or(|length| length == field.range.len())
             && !headers.contains(Known::XAccelRedirect);
         let identity = Identity::of(200, headers, Some(size)).filter(|_| fits)?;
-        // As the whole would be.
+        // By the rules for the complete object.
         let (request, asked_at) = (&self.client_fields, self.asked_at);
         let exchanged = Exchanged { request, asked_at, status: 200, headers };
         let Stored { times, must_revalidate, vary } = self.cache.decide(exchanged, now).ok()?;
@@ -153,7 +152,7 @@ impl RangeProbe {
         Some((PartialObject { key, id, size, times, identity, meta }, field.range.end))
     }
 
-    /// Stores the object's head, unless something else has come meanwhile.
+    /// Stores the object's head; false if another object has been stored meanwhile.
     async fn keep_head(&self, object: &PartialObject, now: u64) -> bool {
         let there = self.store.peek(&object.key).entry.map(|entry| entry.generation);
         if there != self.generation {
@@ -161,7 +160,7 @@ impl RangeProbe {
         }
         let writer = self.store.begin_fill_beside(&object.key, now);
         writer.publish_head(object.meta.encode(), object.times, Some(0), now);
-        // Without it the parts can still be given to those who are here.
+        // If the disk fails, the current waiters can still be served the parts.
         let _ = blocking::run(move || Ok(writer.commit(now))).await;
         true
     }

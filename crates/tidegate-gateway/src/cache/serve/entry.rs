@@ -1,4 +1,4 @@
-//! Stored objects as answers.
+//! Responses from stored objects.
 
 use tidegate_cache::OpenEntry;
 use tidegate_codec::request::Method;
@@ -9,7 +9,7 @@ use crate::cache::meta::{Decoded, decoded};
 use crate::cache::serve::verified;
 use crate::cache::status::{CacheStatus, note};
 
-/// Answers with a stored object; `None` when its head cannot be read.
+/// Responds with a stored object; `None` when its head cannot be decoded.
 pub(crate) fn answer(
     x: &mut Exchange,
     gateway: &dyn Gateway,

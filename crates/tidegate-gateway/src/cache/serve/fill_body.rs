@@ -1,8 +1,9 @@
-//! Fills as answers: their heads, and their bodies while they are still arriving.
+//! Responses from fills: their heads, and their bodies while they are still arriving.
 //!
-//! A reader may be left behind: when the disk fails in the middle, memory has what came last, and who is further behind
-//! asks the origin for the rest himself, as the fill would have asked. As for the fill it takes a strong validator; else
-//! the response ends visibly broken. Nothing is made ready before it is needed: a disk seldom fails.
+//! A fill may leave a reader behind: when the disk fails in the middle, memory holds the last bytes only, and a
+//! reader that is further behind fetches the rest from the origin itself, by the fill's own request. As for the fill
+//! this requires a strong validator; otherwise the response ends visibly broken. Nothing is prepared in advance: a
+//! disk seldom fails.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,19 +23,19 @@ use crate::cache::gateway::{Gateway, StoredResponse};
 use crate::cache::meta::{Decoded, Meta};
 use crate::cache::status::{CacheStatus, note};
 
-/// Most bytes handed out in one piece: as many as go into one `sendfile`, small enough that a client that
-/// leaves is noticed.
+/// Most bytes handed out in one piece: as many as go into one `sendfile`, small enough that a client that leaves is
+/// noticed.
 pub(crate) const PIECE_BYTES_MAX: usize = 2 << 20;
 
-/// The same for the first piece of a fill: those who wait for it are woken at once, and the last of them shall
-/// not wait for a megabyte to each of the others.
+/// Most bytes of the first piece of a fill: all waiters are woken at once, and the last of them must not wait for a
+/// megabyte to each of the others.
 const FIRST_PIECE_BYTES_MAX: usize = 128 << 10;
 
-/// The same with [`MANY_READERS`], each of which lets the others have theirs before it goes on.
+/// Most bytes of the first piece with [`MANY_READERS`]: each reader lets the others send theirs before it continues.
 const FIRST_OF_MANY_BYTES_MAX: usize = 16 << 10;
 
-/// Answers with somebody else's fill. One that will not be stored leads nobody: it goes on at the pace of
-/// who began it, and would leave behind who is slower.
+/// Responds with another request's fill. A fill that is not stored has no followers: it runs at the pace of the
+/// request that began it, and would leave slower readers behind.
 pub(crate) async fn follow(
     x: &mut Exchange,
     gateway: &dyn Gateway,
@@ -50,7 +51,7 @@ pub(crate) async fn follow(
     answer(x, gateway, reader, status).await
 }
 
-/// Answers with a fill as it grows. The error gives the reason why it has no head.
+/// Responds with a fill as it grows. The error is the reason why it has no head.
 pub(crate) async fn answer(
     x: &mut Exchange,
     gateway: &dyn Gateway,
@@ -76,7 +77,7 @@ pub(crate) async fn answer(
         Method::Head => meta.head_length.or(published.body_bytes).or(whole),
         _ => published.body_bytes.or(whole),
     };
-    // A HEAD request's answer needs no reader, and a fill needs none to go on.
+    // A response to HEAD needs no reader, and a fill needs none to continue.
     let body = match (x.request.method, content_length) {
         (Method::Head, Some(_)) | (_, Some(0)) => Body::Empty,
         _ => {
@@ -87,7 +88,8 @@ pub(crate) async fn answer(
     Ok(gateway.respond_stored(x, StoredResponse { head: &head, body, content_length }))
 }
 
-/// A piece with bytes as a chunk; `None` for one without, or a file that is none of the system's.
+/// Returns a piece with bytes as a chunk; `None` for one without, or for a file that the operating system does not
+/// have.
 pub(crate) fn chunk_of(piece: Piece) -> Option<Chunk> {
     match piece {
         Piece::Bytes(bytes) => Some(Chunk::Bytes(bytes)),
@@ -99,23 +101,23 @@ pub(crate) fn chunk_of(piece: Piece) -> Option<Chunk> {
     }
 }
 
-/// The body of a fill: bytes from memory while they are new, else ranges of its file.
+/// The body of a fill: bytes from memory while they are recent, else ranges of its file.
 pub(crate) struct FillBody {
     source: Source,
-    /// The end of the body is the end of the answer: it is told when the object is stored, so that
-    /// the client's next request finds it. With a length of the origin's the client knows by itself.
+    /// The end of the body is delayed until the object is stored, so that the client's next request finds it. Needed
+    /// only without a length from the origin: otherwise the client knows the end by itself.
     waits: bool,
     /// The first piece has been handed out.
     begun: bool,
-    /// Done when those who were woken with this reader have had their turn.
+    /// Completed once the tasks that were woken with this reader have run.
     others: Option<Task<()>>,
-    /// For when the fill leaves its reader behind.
+    /// Used when the fill leaves its reader behind.
     fallback: Option<FallbackFetch>,
 }
 
 enum Source {
     Fill(FillReader),
-    /// The fill has left its reader behind, and this is what follows.
+    /// The rest of the body, after the fill has left its reader behind.
     Rest(Body),
 }
 
@@ -129,9 +131,9 @@ impl FillBody {
     }
 }
 
-/// States: the first piece, which is small, and with many readers smaller still, each of whom then lets the others have
-/// theirs; all further ones; the rest, once the fill has left the reader behind (there is no way back). Cancelling: dropping the body drops
-/// the reader, and the fill goes on.
+/// States: the first piece, which is small, and with many readers smaller still, after which the other readers run;
+/// all further pieces; the rest, once the fill has left the reader behind (there is no way back). Cancelling:
+/// dropping the body drops the reader, and the fill continues.
 impl BodyStream for FillBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let reader = match &mut self.source {
@@ -151,14 +153,14 @@ impl BodyStream for FillBody {
         let piece = ready!(reader.poll_next(context, most));
         self.begun = true;
         if is_one_of_many && piece.length() == most as u64 {
-            // It comes behind all that are to run by now.
+            // Runs behind all tasks that are ready now.
             self.others = Some(spawn_local(async {}));
         }
         if matches!(piece, Piece::Broken(BreakReason::ReaderTooSlow))
             && let Some(fallback) = self.fallback.take()
             && let Some(rest) = fallback.body(reader.fill(), reader.offset())
         {
-            // The reader goes: the fill is not to wait for it.
+            // This drops the reader: the fill must not wait for it.
             self.source = Source::Rest(rest);
             return self.poll_chunk(context);
         }
@@ -187,14 +189,14 @@ impl BodyStream for FillBody {
     }
 }
 
-/// What a reader does without the fill.
+/// The means of a reader to continue without the fill.
 pub(crate) struct FallbackFetch {
     head: Arc<FillHead>,
     log: LogContext,
 }
 
 impl FallbackFetch {
-    /// For a reader of a fill; `None` where it needs none.
+    /// Makes one for a reader of a fill; `None` where it needs none.
     pub(crate) fn of(x: &Exchange, fill: &Fill, head: &Arc<FillHead>) -> Option<FallbackFetch> {
         let is_stored = fill.is_whole() && fill.has_file();
         let may_be_needed = may_leave_readers_behind(head.body_bytes) && !is_stored;
@@ -202,12 +204,12 @@ impl FallbackFetch {
             .then(|| FallbackFetch { head: head.clone(), log: LogContext::of(x) })
     }
 
-    /// The body of the fill behind `at` bytes; `None`: there is none.
+    /// Returns the body of the fill behind `at` bytes; `None` if it cannot be fetched.
     pub(crate) fn body(self, fill: &Fill, at: u64) -> Option<Body> {
         let FallbackFetch { head, log } = self;
         let meta = Meta::decode(&head.metadata)?;
         let Some(identity) = Identity::of(meta.status, &meta.headers, head.body_bytes) else {
-            // Nothing would tell that what comes is the rest of the same.
+            // Without a validator the rest could belong to another representation.
             let text = format!(
                 "cache fill has no file and is ahead, and nothing tells what the rest after {at} \
                  bytes belongs to"
@@ -220,10 +222,10 @@ impl FallbackFetch {
     }
 }
 
-/// Gives what is behind `at` bytes, which have been given: one response after another, as [`Resume`] gets them.
+/// Yields the body behind the first `at` bytes: one response after another, as [`Resume`] gets them.
 ///
-/// Invariant: each byte is given once and in its place; a response that repeats what is known is cut. Cancelling: the
-/// client's leaving drops this at an await, and with it the request to the origin.
+/// Invariant: each byte is yielded once and in its place; the start of a response that repeats known bytes is cut
+/// off. Cancelling: when the client leaves, this is dropped at an await, and with it the request to the origin.
 async fn give(mut resume: Resume, mut at: u64, out: Yielder) -> Result<(), BodyError> {
     loop {
         let Some(Rest { mut body, mut skip, end }) = resume.instead(at).await else {

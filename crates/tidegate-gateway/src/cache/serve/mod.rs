@@ -1,12 +1,12 @@
-//! From the cache to the client.
+//! Delivery from the cache to the client.
 //!
 //! | file | what |
 //! |---|---|
-//! | `entry` | stored objects as answers |
-//! | `fill_body` | fills as answers, while they arrive, and the rest for a reader who was left behind |
-//! | `verified` | bodies that are compared with their checksums on the way |
-//! | `wait` | waits with an eye on the client |
-//! | `passed` | unsafe methods and HEAD, which change what is stored |
+//! | `entry` | responses from stored objects |
+//! | `fill_body` | responses from fills, while they arrive, and the rest for a reader that was left behind |
+//! | `verified` | bodies that are verified against their checksums while they are sent |
+//! | `wait` | waits that end when the client leaves |
+//! | `passed` | unsafe methods and HEAD, which change stored responses |
 
 pub(super) mod entry;
 pub(super) mod fill_body;

@@ -1,5 +1,5 @@
-//! Requests that pass the cache and change what is stored all the same (`proxy_cache_rfc9111`): unsafe methods, which
-//! make it invalid, and HEAD, which renews it. What they change is decided in `decide/rfc9111`.
+//! Requests that pass the cache and change stored responses all the same (`proxy_cache_rfc9111`): unsafe methods,
+//! which invalidate them, and HEAD, which updates them. The changes are decided in `decide/rfc9111`.
 
 use std::sync::Arc;
 
@@ -19,8 +19,8 @@ use crate::cache::meta::decoded;
 use crate::cache::status::CacheNote;
 use crate::common::state::GatewayState;
 
-/// Gives an answer out of the cache its `Age` (RFC 9111 section 5.1) at `now`, in Unix milliseconds, and every answer
-/// the `Date` that its origin should have given it.
+/// Adds `Age` to a response from the cache (RFC 9111 section 5.1) at `now`, in Unix milliseconds, and to every
+/// response the `Date` that its origin should have sent.
 pub(crate) fn finish(x: &mut Exchange, step: &Step<'_>, now: u64) {
     if !matches!(step, Step::Respond(_)) {
         return;
@@ -32,11 +32,11 @@ pub(crate) fn finish(x: &mut Exchange, step: &Step<'_>, now: u64) {
     }
 }
 
-/// Answers a request of an unsafe method by the origin; when it succeeds, what is stored of its URI
-/// and of the URIs that its response names is removed (section 4.4).
+/// Passes a request of an unsafe method; when it succeeds, the stored responses of its URI and of the URIs that its
+/// response names are removed (section 4.4).
 ///
-/// Cancelling: a client that leaves while the origin is asked leaves the cache as it is. Once the removal has begun it
-/// is done on its pool thread, whoever waits for it.
+/// Cancelling: a client that leaves before the origin's response leaves the cache unchanged. A removal that has begun
+/// is completed on its pool thread in any case.
 pub(crate) async fn write_through(
     x: &mut Exchange,
     gateway: Arc<dyn Gateway>,
@@ -59,15 +59,15 @@ pub(crate) async fn write_through(
             }
             Ok(())
         });
-        // A disk that fails was counted by the store; the index knows the objects no longer.
+        // Disk failures were counted by the store; the index no longer has the objects.
         let _ = removed.await;
     }
     GatewayState::of(x).head = Some(head);
     step
 }
 
-/// Asks the origin by HEAD at `asked_at`, in Unix milliseconds. Its answer renews the stored response to GET, or ends
-/// it when the two tell of different representations (section 4.3.5).
+/// Passes a HEAD request at `asked_at`, in Unix milliseconds. Its response updates the stored response to GET, or
+/// removes it when the two describe different representations (section 4.3.5).
 ///
 /// Cancelling: as for [`write_through`].
 pub(crate) async fn pass_head(
@@ -91,7 +91,7 @@ pub(crate) async fn pass_head(
             policy::decide_rfc9111(exchanged, validity, ignored.fields, now)
         });
     let (store, key) = (store.clone(), lookup.key.clone());
-    // What the disk refuses is as stale as before.
+    // If the disk fails, the object is as stale as before.
     let _ = match verdict {
         HeadVerdict::Keep => Ok(false),
         HeadVerdict::Renew(meta, times) => {
@@ -103,7 +103,7 @@ pub(crate) async fn pass_head(
     step
 }
 
-/// The origin's answer; the request's state holds its head and no other one.
+/// Passes the request; afterwards the request's state holds the head of its response and no other one.
 async fn pass(x: &mut Exchange, gateway: &dyn Gateway) -> Step<'static> {
     GatewayState::of(x).head = None;
     let step = gateway.pass(x).await;

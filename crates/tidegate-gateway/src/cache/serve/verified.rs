@@ -1,7 +1,7 @@
-//! The body of a file that this process did not write, that somebody else has changed, or that is large: the file is
-//! looked at before each part is sent and once more behind it, and the part is compared with its checksums on a pool
-//! thread where that was not done since the last change. The end of the body is held back until what was sent before
-//! it has proved to be sound, so that damage breaks the response visibly, and the file goes.
+//! The body of a file that this process did not write, that another program has changed, or that is large. The file's
+//! status is checked before and after each part is sent, and the part is compared with its checksums on a pool thread
+//! if it was not since the last change. The end of the body is held back until the bytes sent before it are verified,
+//! so that damage breaks the response visibly, and the file is removed.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -15,20 +15,21 @@ use tidegate_core::{
 };
 use tidegate_rt::clock;
 
-/// Bytes that are compared at a time, and the most of one piece.
+/// Bytes that are verified at a time, and the most of one piece.
 const PART_BYTES: u64 = 1 << 20;
 
-/// The end of a body, which leaves when the rest has left and was looked at: as much as one call of the socket takes.
+/// Bytes at the end of a body that are sent once the rest has been sent and verified: as much as one call of the
+/// socket takes.
 const TAIL_BYTES: u64 = 16 << 10;
 
-/// The body of an entry that is not in memory.
+/// Returns the body of an entry that is not in memory.
 pub(crate) fn body(x: &Exchange, entry: &OpenEntry, now: u64) -> Body {
     let Some(file) = entry.file().and_then(|file| file.system_file()) else { return Body::Empty };
     let length = entry.body_bytes();
     if length == 0 {
         return Body::Empty;
     }
-    // The entry has just been found, and its file been looked at.
+    // The entry has just been found, and its file's status checked.
     if length <= PART_BYTES && entry.known_to(0, now) == length {
         return Body::File(FileRange::new(file.clone(), entry.body_start(), length));
     }
@@ -47,7 +48,7 @@ struct VerifiedBody {
     entry: OpenEntry,
     log: ErrorLog,
     connection: u64,
-    /// Of the body: what comes next, and where it ends.
+    /// Offset in the body of the next byte, and of its end.
     offset: u64,
     end: u64,
     sent: Option<Sent>,
@@ -58,14 +59,14 @@ struct VerifiedBody {
 struct Sent {
     offset: u64,
     length: u64,
-    /// Changes of the file that had been noticed before.
+    /// Number of changes of the file that had been noticed before.
     changes: u64,
 }
 
-/// How a part was found.
+/// The result of a verification.
 enum Compared {
     Sound,
-    /// Sound as it was read, of a file that somebody is changing.
+    /// Sound as read, from a file that another program is changing.
     Read(Bytes),
     Damaged,
 }
@@ -118,12 +119,13 @@ impl BodyStream for VerifiedBody {
     }
 }
 
-/// Compares a part that was sent. Blocks.
+/// Verifies a part that was sent. Blocks.
 fn verify(entry: &OpenEntry, offset: u64, length: u64, now: u64) -> io::Result<Compared> {
     Ok(if entry.verify(offset, length, now)? { Compared::Sound } else { Compared::Damaged })
 }
 
-/// Compares a part; reads the begin of it where the file does not keep still, or others did not. Blocks.
+/// Verifies a part; reads the beginning of it where the file keeps changing, or a concurrent verification did not
+/// cover it. Blocks.
 fn compare(entry: &OpenEntry, offset: u64, length: u64, now: u64) -> io::Result<Compared> {
     if !entry.is_suspect(now) {
         if !entry.verify(offset, length, now)? {
@@ -137,7 +139,7 @@ fn compare(entry: &OpenEntry, offset: u64, length: u64, now: u64) -> io::Result<
 }
 
 impl VerifiedBody {
-    /// Has a pool thread look at the file, or does it itself where the pool is full.
+    /// Verifies on a pool thread, or on this one where the pool is full.
     fn compare(
         &mut self,
         how: impl Fn(&OpenEntry, u64) -> io::Result<Compared> + Clone + Send + 'static,
@@ -152,7 +154,7 @@ impl VerifiedBody {
         }));
     }
 
-    /// The next part, which is sound to there.
+    /// Returns the next part, which is verified up to `sound`.
     fn piece(&mut self, sound: u64, changes: u64) -> Result<Chunk, BodyError> {
         let Some(file) = self.entry.file().and_then(|file| file.system_file()) else {
             return Err(BodyError::Incomplete);

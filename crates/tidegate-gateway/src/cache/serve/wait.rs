@@ -1,4 +1,4 @@
-//! Waiting with an eye on the client: for the head of a fill, and for its progress.
+//! Waits that end when the client leaves: for the head of a fill, and for its progress.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::cache::decide::decision::Input;
 use crate::cache::decide::facts::FOLLOW_FROM_BYTES;
 use crate::cache::lookup::filling_of;
 
-/// The head of a fill, if it gets one; `None` when the client has left.
+/// Returns the head of a fill, if it gets one; `None` when the client has left.
 pub(crate) async fn head_of(
     x: &Exchange,
     reader: &mut FillReader,
@@ -32,22 +32,23 @@ pub(crate) async fn head_of(
     .await
 }
 
-/// Waits until a fill ends, has a head, what the request needs or more than a small body, or until `time` is over.
+/// Waits until a fill ends, has a head, has the bytes that the request needs or more than a small body, or until
+/// `time` has passed.
 ///
-/// What is ready first counts, in this order: progress, the time, the client's leaving. It is one await, and dropping it
-/// drops the reader by which it is woken, and nothing else. A subrequest has no client of its own.
+/// The first of these that is ready decides, in this order: progress, the time, the client. There is one await;
+/// dropping it drops the reader by which it is woken, and nothing else. A subrequest has no client of its own.
 pub(crate) async fn for_progress(
     x: &Exchange,
     fill: &Arc<Fill>,
     time: Duration,
     terms: Option<&RequestTerms>,
 ) -> Input {
-    // Each look is at what there is when something has happened.
+    // The state is read after each event.
     let filling_now = || filling_of(x, fill, terms, clock::unix_millis());
     let client = &x.client;
     let head = fill.head_now();
     let needed = head.as_ref().and_then(|head| coverage::needed(x, head)).unwrap_or(u64::MAX);
-    // A reader is woken when the byte at its offset is there.
+    // A reader is woken when the byte at its offset arrives.
     let mut reader = fill.reader(needed.saturating_sub(1).min(FOLLOW_FROM_BYTES));
     let mut sleep = std::pin::pin!(timer::sleep(time));
     poll_fn(|context| {

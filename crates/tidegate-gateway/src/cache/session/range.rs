@@ -1,4 +1,4 @@
-//! Where a session gives a range by itself (`proxy_cache_ranges`) in place of what it would do next.
+//! The places where a session fetches a range separately (`proxy_cache_ranges`) in place of its next step.
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ use crate::cache::ranges::probe::{RangeProbe, join_or_start_probe};
 use crate::cache::serve::wait;
 
 impl CacheSession {
-    /// Gives a range by itself in place of what is next (`proxy_cache_ranges`); `None`: what is next is done.
+    /// Serves a range separately in place of the next step (`proxy_cache_ranges`); `None`: the next step is taken.
     ///
-    /// | next | when | where it cannot be |
+    /// | next step | condition | if the range cannot be served |
     /// |---|---|---|
     /// | a fill is joined | the range is beyond the offset, or far ahead | beyond: passed; else joined |
     /// | this request's fill is read | far ahead | read |
@@ -62,8 +62,8 @@ impl CacheSession {
         }
     }
 
-    /// Whether the request's range begins beyond `proxy_cache_max_range_offset`, and beyond what is there
-    /// of a fill.
+    /// Returns whether the request's range begins beyond `proxy_cache_max_range_offset`, and beyond the bytes of a
+    /// fill that have arrived.
     fn range_is_beyond(&self, x: &Exchange, fill: Option<&Arc<Fill>>) -> bool {
         let range = x.request.header(Known::Range);
         let (Some(range), Some(max)) = (range, self.cache.max_range_offset) else { return false };
@@ -74,11 +74,11 @@ impl CacheSession {
         }
     }
 
-    /// Gives a range that is not to be waited for; `None` where that cannot be.
+    /// Serves a range that is not waited for; `None` if that is impossible.
     ///
-    /// The object is known by the fill of the whole, by the stored head of its parts, or by a probe. Nothing is asked
-    /// for that contradicts `If-Range` (RFC 9110 section 13.1.5). A client that leaves ends neither a probe nor a part
-    /// that has begun.
+    /// The object is known by the fill of the complete object, by the stored head of its parts, or by a probe. No
+    /// range is fetched against `If-Range` (RFC 9110 section 13.1.5). A client that leaves ends neither a probe nor a
+    /// part that has begun.
     async fn part(
         &self,
         x: &mut Exchange,
@@ -107,7 +107,7 @@ impl CacheSession {
         let origin = Origin::of(&origin_fetch)?;
         let object = match known {
             Some(object) => object,
-            // Somebody's first part may have come since we looked.
+            // Another request's first part may have been stored since the lookup.
             None if self.is_outdated(lookup) => return Some(Next::Tell(Input::FillEnded)),
             None => {
                 let probe = self.probe(x, lookup, wanted, now);
@@ -126,10 +126,10 @@ impl CacheSession {
         answer::answer(x, &*self.gateway, wanted, assembler).await.map(Next::Answer)
     }
 
-    /// Whether this request may be given a part that is fetched by itself.
+    /// Returns whether this request may be served a part that is fetched separately.
     fn may_give_parts(&self, x: &Exchange, lookup: &CacheLookup) -> bool {
         let by_settings = self.cache.ranges && self.cache.no_cache.is_empty() && !self.bypass;
-        // What a request demands of the whole it demands of the origin's answer here.
+        // Here its terms would have to apply to the origin's response to the range.
         let demands_nothing = self.terms.is_none_or(|terms| terms == RequestTerms::default());
         let by_get = x.request.method == Method::Get && !x.is_subrequest();
         by_settings && demands_nothing && by_get && lookup.entry.is_none()

@@ -1,4 +1,4 @@
-//! How much of a fill a request needs.
+//! The number of bytes of a fill that a request needs.
 
 use tidegate_codec::Headers;
 use tidegate_codec::conditional::IfModifiedSince;

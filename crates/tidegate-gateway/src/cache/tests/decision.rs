@@ -39,7 +39,7 @@ const FRESH: StoredState = StoredState {
 };
 const STALE: StoredState = StoredState { fresh: false, ..FRESH };
 
-/// A fill that began at 1000 and has given nothing.
+/// A fill that began at 1000 and has received nothing.
 const SILENT: FillState = FillState {
     has_head: false,
     arrived: 0,
@@ -60,7 +60,7 @@ fn head(status: u16, kind: HeadKind) -> OriginResult {
     OriginResult::Head { status, kind }
 }
 
-/// A request asks the origin, which does this.
+/// Checks the verdict about a fetch with this result.
 fn check_origin(
     what: &str,
     rules: &Rules,
@@ -483,7 +483,7 @@ fn any_standing() -> impl Strategy<Value = StoredState> {
     )
 }
 
-/// What may happen before the origin is asked.
+/// Inputs before the origin is asked.
 fn any_look() -> impl Strategy<Value = Input> {
     prop_oneof![
         any_standing().prop_map(Input::Found),
@@ -542,7 +542,7 @@ proptest! {
         }
     }
 
-    /// However the origin answers or fails, and whatever the operator allows.
+    /// Whatever the origin's response or failure, and whatever the operator allows.
     #[test]
     fn what_must_be_revalidated_is_not_served_stale(
         rules in any_rules(), standing in any_standing(), status in 200..600u16,

@@ -1,4 +1,4 @@
-//! Which responses can be completed by parts, and which answers are such parts.
+//! Responses that can be completed by parts, and responses that are such parts.
 
 use tidegate_codec::{Headers, Known};
 
@@ -35,7 +35,7 @@ fn only_strong_validators_name_a_representation() {
     check(200, &[MODIFIED, ("Date", "Sun, 06 Nov 1994 08:50:36 GMT")], false);
     check(200, &[MODIFIED], false);
     check(200, &[("Last-Modified", "yesterday"), minute_later], false);
-    // A weak tag says that the date is no better.
+    // A weak tag implies that the date is no better.
     check(200, &[("ETag", "W/\"e\""), MODIFIED, minute_later], false);
 }
 

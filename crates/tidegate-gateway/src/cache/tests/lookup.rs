@@ -1,4 +1,4 @@
-//! Which object or fill a request is about, with a store on a disk in memory.
+//! Which object or fill a request finds, with a store on a disk in memory.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -28,7 +28,7 @@ fn request(fields: &[(&str, &str)]) -> Headers {
     headers
 }
 
-/// Begins to fill a key with a response that varies by this field, asked for by this request.
+/// Begins to fill a key with a response that varies by this field, for this request.
 fn begin(store: &Store, key: &Key, vary: &str, asked: &Headers) -> FillWriter {
     store.lookup(key, 1);
     let names = vec![vary.as_bytes().to_vec()];
@@ -57,7 +57,7 @@ fn a_fill_that_will_replace_an_object_of_another_variant_is_found() {
     // Another variant of the newer response, which is no variant of the older one.
     let other = look_now(&store, &main, &request(&[("x-y", "2")]), 2).expect("open");
     assert!(other.entry.is_none() && other.fill.is_none());
-    // Whom the older one answers, it answers until then.
+    // Requests that the older one suits are served by it until then.
     let found = look_now(&store, &main, &by_z, 2).expect("open");
     assert!(found.entry.is_some());
     drop(filling);

@@ -114,7 +114,7 @@ fn who_may_share_a_fill() {
         error_until: 0,
     };
     assert!(is_joinable(Some(times(0)), NOW, None, NOW));
-    // However long the origin took to say so.
+    // However long the origin took to respond.
     assert!(!is_joinable(Some(times(0)), NOW - 5, Some(&none), NOW));
     for (times, terms, later, expected) in [
         (None, none, 0, true),

@@ -1,4 +1,4 @@
-//! What a request purges, and what an answer bears.
+//! The scope of purge requests, and the tags of responses.
 
 use tidegate_cache::{Key, Scope};
 use tidegate_codec::Headers;

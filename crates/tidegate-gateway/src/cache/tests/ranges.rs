@@ -1,4 +1,4 @@
-//! Ranges as they are asked for, and where their bytes lie.
+//! Parsing of requested ranges, and the keys of their parts.
 
 use proptest::prelude::*;
 use tidegate_cache::Key;

@@ -1,4 +1,4 @@
-//! Ages, responses to HEAD, and the keys that an unsafe method makes invalid.
+//! Ages, responses to HEAD, and the keys that an unsafe method invalidates.
 
 use tidegate_cache::{Key, Times};
 use tidegate_codec::Headers;
@@ -30,7 +30,8 @@ fn an_age_is_of_what_was_stored() {
     }
 }
 
-/// What a response to HEAD does to a stored one of 9 bytes: `K`eep, `R`emove, or the new `ETag` and `X` fields.
+/// Returns the effect of a response to HEAD on a stored one of 9 bytes: `K`eep, `R`emove, or the new `ETag` and `X`
+/// fields.
 fn verdict(stored: u16, status: u16, head: &[(&str, &str)], is_storable: bool) -> String {
     let own = fields(&[("ETag", "\"a\""), ("X", "old"), ("Cache-Tag", "one")]);
     let meta = Meta::of(stored, b"OK", &own, Vec::new(), Vec::new(), None);

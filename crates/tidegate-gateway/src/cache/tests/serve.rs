@@ -1,4 +1,4 @@
-//! How the bytes of a fill reach those who wait for them.
+//! The delivery of a fill's bytes to its readers.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use tidegate_rt::yield_now;
 use crate::cache::fill::wakeups::MANY_READERS;
 use crate::cache::serve::fill_body::FillBody;
 
-/// Far more than anybody's first piece.
+/// Far more than the first piece of any reader.
 const BODY_BYTES: u64 = 300_000;
 
-/// Bytes of the next piece, if it is there now.
+/// Returns the bytes of the next piece, if it is ready.
 async fn next_now(body: &mut FillBody) -> Option<u64> {
     poll_fn(|context| match body.poll_chunk(context) {
         Poll::Ready(Some(Ok(chunk))) => Poll::Ready(Some(chunk.length())),
@@ -27,7 +27,7 @@ async fn next_now(body: &mut FillBody) -> Option<u64> {
     .await
 }
 
-/// The first piece of each of so many readers, and what each may have right behind it.
+/// Returns the first piece of each of `count` readers, and the piece that is ready behind it.
 async fn pieces(count: usize) -> Vec<[Option<u64>; 2]> {
     let store = Store::open(Options::new("/cache"), Arc::new(MemoryDisk::default())).expect("open");
     while !store.load_step(0, 9).done {}

@@ -1,5 +1,5 @@
-//! A body that is copied into a file on its way: each piece is written, by the thread pool, before the next
-//! one is asked for. When the client has left, a task takes what is left of the body in its place.
+//! A body that is copied into a file while it is sent: the thread pool writes each piece before the next one is read.
+//! When the client leaves, a task reads the rest of the body in its place.
 
 use std::cell::RefCell;
 use std::fs::{self, File, FileTimes};
@@ -22,46 +22,46 @@ use tidegate_upstream::LogContext;
 use super::super::settings::SpoolSettings;
 use tidegate_conf::file_mode::of_directory;
 
-/// Where a copy goes.
+/// The destination of a copy.
 pub struct Copy {
     pub target: PathBuf,
     pub mode: u32,
-    /// Time of the file, in Unix seconds; `None` leaves it the time of writing.
+    /// Modification time of the file, in Unix seconds; `None` leaves it the time of writing.
     pub modified: Option<i64>,
-    /// Length of the body, if it is known: then its last piece is given when the file is there, so that
-    /// the client's next request finds it.
+    /// Length of the body in bytes, if known: then its last piece is sent once the file is in place, so that the
+    /// client's next request finds it.
     pub length: Option<u64>,
-    /// Where temporary files are.
+    /// Settings of temporary files.
     pub spool: Arc<SpoolSettings>,
     pub log: LogContext,
 }
 
-/// The client's end of a body that is copied.
+/// The client's side of a body that is copied.
 pub struct Copied(Rc<RefCell<Work>>);
 
 struct Work {
     source: Body,
     trailers: Option<Headers>,
     copy: Copy,
-    /// Bytes of the body that came.
+    /// Bytes of the body that have arrived.
     arrived: u64,
     /// The last piece.
     held: Option<Chunk>,
     /// The file as far as it is written, while no job has it.
     file: Option<Temporary>,
     job: Option<LocalFuture<'static, io::Result<Written>>>,
-    /// The disk has failed, or what is copied has broken off.
+    /// The disk has failed, or the source has broken off.
     given_up: bool,
     ended: bool,
     client_gone: bool,
-    /// Of the task that waits for the client to go.
+    /// Waker of the task that waits for the client to leave.
     waiting: Option<Waker>,
 }
 
-/// What a job leaves: a file to go on with, or why there is none.
+/// The result of a job: a file to continue with, or the reason why there is none.
 type Written = Result<Option<Temporary>, CopyError>;
 
-/// A file that goes unless it is placed.
+/// A temporary file that is removed on drop unless it is placed.
 struct Temporary {
     file: File,
     path: PathBuf,
@@ -78,7 +78,7 @@ impl Drop for Temporary {
 }
 
 impl Copy {
-    /// A body that is copied while somebody reads it, and after that.
+    /// Makes a body that is copied while it is read, and after that.
     pub fn of(self, source: Body) -> Copied {
         let work = Rc::new(RefCell::new(Work {
             source,
@@ -126,12 +126,11 @@ impl Drop for Copied {
 ///   reading ──► (a piece) ──► writing on the pool ──► reading … ──► placing ──► ended
 ///       └── the source breaks off, or the disk fails: given up ──► reading without a copy ──► ended
 /// ```
-/// Invariant: one job at a time has the file, and no piece is asked for while it runs, so the copy is never behind by
-/// more than one piece. The file gets its name when it is whole, by one `rename`; before that it goes with whoever
-/// drops it.
+/// Invariant: one job at a time has the file, and no piece is read while it runs, so the copy is never behind by more
+/// than one piece. The file gets its name when it is complete, by one `rename`; before that it is removed on drop.
 ///
-/// Cancelling: a client that leaves hands the body to the task, which takes it to its end if there still is a copy. The
-/// end of the thread drops both: then there is no file.
+/// Cancelling: a client that leaves hands the body to the task, which reads it to its end if the copy is still in
+/// progress. When the thread ends, both are dropped: then there is no file.
 impl Work {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         loop {
@@ -168,7 +167,7 @@ impl Work {
         }
     }
 
-    /// Ready when all is done; waits for the client to go, then takes what he has left.
+    /// Is ready when all is done; waits for the client to leave, then reads the rest.
     fn poll_rest(&mut self, context: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.ended && self.job.is_none() || self.client_gone && self.given_up {
@@ -178,7 +177,7 @@ impl Work {
                 self.waiting = Some(context.waker().clone());
                 return Poll::Pending;
             }
-            // Each turn takes a piece of the body, which ends.
+            // Each iteration reads a piece of the body, which ends.
             let _ = ready!(self.poll(context));
         }
     }
@@ -258,7 +257,7 @@ fn write(
     Ok(Some(file))
 }
 
-/// Gives a whole file its name, its permissions and its time. Blocks.
+/// Gives a complete file its name, its permissions and its time. Blocks.
 fn place(
     mut file: Temporary,
     target: &Path,
@@ -287,7 +286,7 @@ fn place(
     }
 }
 
-/// Copies to the other file system, under a name of its own until it is whole.
+/// Copies to another file system, under a temporary name until the copy is complete.
 fn copy_over(
     file: &Temporary,
     target: &Path,
@@ -311,7 +310,7 @@ fn copy_over(
 
 fn dress(file: &File, mode: u32, modified: Option<i64>) -> io::Result<()> {
     tidegate_os::file::set_mode(file, mode)?;
-    // Times before 1970 are nobody's; the file keeps the time of its writing.
+    // Times before 1970 are ignored; the file keeps the time of its writing.
     let seconds = modified.and_then(|seconds| u64::try_from(seconds).ok());
     let time = seconds.and_then(|s| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(s)));
     time.map_or(Ok(()), |time| file.set_times(FileTimes::new().set_modified(time)))
@@ -321,10 +320,10 @@ fn failed(call: &'static str, path: &Path, error: io::Error) -> CopyError {
     CopyError::Call(call, path.to_owned(), error)
 }
 
-/// Why a body is not stored as a file; in nginx's words.
+/// The reason why a body is not stored as a file; in nginx's words.
 #[derive(Debug)]
 enum CopyError {
-    /// The thread pool takes no more, or has ended; with the file that was to be made.
+    /// The thread pool's queue is full, or it has ended; with the file that was to be made.
     Pool(PathBuf, io::Error),
     /// No temporary file can be made in a directory.
     Temporary(PathBuf, io::Error),

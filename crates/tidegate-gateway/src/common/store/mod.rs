@@ -1,11 +1,10 @@
-//! `*_store`: copies of origins' answers as files, for all gateways that have it.
+//! `*_store`: copies of origins' responses as files, for all gateways that have the directive.
 //!
 //! ```nginx
 //! location /images/ { root /data/www; error_page 404 = @fetch; }
 //! location @fetch   { internal; proxy_pass http://origin; proxy_store on; root /data/www; }
 //! ```
-//! Only whole answers of 200 become files, and none that is unbuffered or asked for by HEAD. `copy` does
-//! the work.
+//! Only complete responses of 200 become files, except unbuffered ones and those to HEAD. `copy` does the work.
 
 mod copy;
 #[cfg(test)]
@@ -41,26 +40,26 @@ pub struct StoreConf {
 struct Written {
     to: To,
     span: Span,
-    /// How many blocks further out it stands.
+    /// Number of blocks between this one and the one that sets it.
     distance: u16,
 }
 
 #[derive(Clone)]
 enum To {
     Off,
-    /// Where `root` or `alias` says.
+    /// The path by `root` or `alias`.
     Path,
     Text(Word),
 }
 
 /// The settings of a location that stores.
 pub struct StoreSettings {
-    /// `None`: where `root` or `alias` says.
+    /// `None`: the path by `root` or `alias`.
     target: Option<Template>,
     mode: u32,
 }
 
-/// The rows for a prefix and a module's settings.
+/// Makes the rows for a prefix and a module's settings.
 macro_rules! gateway_store_rows {
     ($prefix:literal, $conf:ty) => {
         &[
@@ -101,7 +100,7 @@ pub(crate) fn set_access(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), 
     once(&mut conf.store.access, mode, args)
 }
 
-/// http → server → location.
+/// Inherits settings: http → server → location.
 pub(crate) fn inherit(child: &mut StoreConf, parent: &StoreConf) {
     if child.written.is_none() {
         child.written = parent.written.clone();
@@ -111,10 +110,10 @@ pub(crate) fn inherit(child: &mut StoreConf, parent: &StoreConf) {
 }
 
 impl StoreConf {
-    /// The settings of a block that stores. A cache excludes it: what is written further in wins.
+    /// Compiles the settings of a block that stores. A cache excludes it: the innermost of the two wins.
     ///
     /// # Errors
-    /// Both are written in the same block; a text with variables that is none.
+    /// Both are set in the same block; an invalid text with variables.
     pub fn compile(
         &self,
         prefix: &str,
@@ -147,7 +146,7 @@ impl StoreConf {
 }
 
 impl StoreSettings {
-    /// What it takes to copy this answer; `None` when it is not one to be stored.
+    /// Returns the destination of this response's copy; `None` when it is not to be stored.
     pub fn copy(
         &self,
         x: &mut Exchange,
@@ -161,7 +160,7 @@ impl StoreSettings {
             None => file_path::map(x)?,
             Some(template) => template.value(x),
         };
-        // A relative one is below the prefix; an absolute one stays as it is.
+        // A relative one is below the prefix; an absolute one is used unchanged.
         let written = match &self.target {
             None => file_path::root_length(x, &path),
             Some(_) if tidegate_os::path::is_absolute(&path) => 0,

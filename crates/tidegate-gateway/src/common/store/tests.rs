@@ -1,4 +1,4 @@
-//! Copies of bodies; which answers are copied is a matter of the cases.
+//! Copies of bodies; which responses are copied is tested by the end-to-end cases.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -35,7 +35,7 @@ fn copy(directory: &Path, name: &str) -> Copy {
     }
 }
 
-/// A body of pieces that come by a channel; an empty one breaks it off.
+/// Returns a body of pieces from a channel; an empty piece breaks it off.
 fn body() -> (mpsc::Sender<&'static str>, Body) {
     let (to, mut from) = mpsc::channel::<&'static str>(8);
     let body = generate(|out| async move {
@@ -76,7 +76,7 @@ fn a_whole_body_becomes_a_file_with_its_time_and_mode() {
         assert_eq!(text(&mut copied).await.unwrap(), "one two");
     })
     .unwrap();
-    // The end of the body is told when the file is there.
+    // The end of the body arrives once the file is in place.
     let file = directory.path().join("a/b");
     assert_eq!(fs::read_to_string(&file).unwrap(), "one two");
     let told = fs::metadata(&file).unwrap();
@@ -194,7 +194,7 @@ fn permissions_and_conflicts() {
         Bench::errors(cache),
         ["\"proxy_store\" directive is incompatible with \"proxy_cache\""]
     );
-    // Further in wins, whichever it is.
+    // The innermost wins, whichever it is.
     Bench::new(
         "proxy_cache_path {dir}/c keys_zone=z:1m; proxy_cache z; server { proxy_store on;
             location /a { proxy_pass http://127.0.0.1:1; }

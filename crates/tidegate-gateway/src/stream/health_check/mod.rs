@@ -1,5 +1,5 @@
-//! `health_check` in `stream`: servers of a group are connected to regularly, perhaps asked something, and get
-//! no sessions while they are not well.
+//! `health_check` in `stream`: the servers of a group are connected to regularly, perhaps sent a request, and get no
+//! sessions while they are unhealthy.
 //!
 //! ```nginx
 //! stream {
@@ -30,10 +30,10 @@ use probe::SessionProbe;
 use rule::Rules;
 
 /// `ngx_stream_upstream_hc_module`: the directives `health_check`, `health_check_timeout` and `match` of `stream`. As
-/// [`HealthCheck`](crate::HealthCheck) it has nothing on the way of a session.
+/// with [`HealthCheck`](crate::HealthCheck), session processing is unaffected.
 pub struct SessionHealthCheck;
 
-/// What is written in one block.
+/// The settings of one block.
 #[derive(Default)]
 pub struct Conf {
     checks: Vec<CheckConf>,
@@ -113,7 +113,7 @@ fn parse(args: &Args<'_>) -> Result<CheckConf, Diagnostic> {
     Ok(CheckConf { schedule, udp })
 }
 
-/// Has the servers of a server's group checked.
+/// Starts the checks of a server's group.
 fn begin(
     check: &CheckConf,
     timeout: Duration,

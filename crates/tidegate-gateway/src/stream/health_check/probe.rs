@@ -1,5 +1,5 @@
-//! One health check of one server: a connection or a datagram as the server's `proxy_pass` would make it,
-//! without a client.
+//! One health check of one server: a connection or a datagram as the server's `proxy_pass` would make it, without a
+//! client.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,7 +17,7 @@ use tidegate_upstream::{ConnectError, Io, Peer, connect_options, dial, os_error,
 use super::rule::{Rules, Verdict};
 use crate::stream::proxy::settings::Settings;
 
-/// Connects, sends and looks at what comes.
+/// A health check that connects, sends and checks the received bytes.
 pub(super) struct SessionProbe {
     pub settings: Arc<Settings>,
     /// The group's name, for TLS.
@@ -29,9 +29,9 @@ pub(super) struct SessionProbe {
     pub timeout: Duration,
 }
 
-/// What a datagram says where nothing is written.
+/// Payload of a datagram without `send`.
 const GREETING: &[u8] = b"nginx health check";
-/// So much of an answer is looked at.
+/// Most bytes of a response that are checked.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 impl Probe for SessionProbe {
@@ -75,16 +75,15 @@ impl SessionProbe {
         }
     }
 
-    /// Connects, sends what `match` says, and looks at what comes. A connection alone is enough where nothing is
-    /// expected.
+    /// Connects, sends the bytes of `match`, and checks the received ones. Without `expect` a connection is enough.
     ///
     /// Order, as in a session: the PROXY header, the handshake of TLS, `send`, `expect`. Cancelling: dropping this,
-    /// which `health_check_timeout` does, closes the connection at whatever await.
+    /// which `health_check_timeout` does, closes the connection at any await.
     async fn ask(&self, address: &Addr) -> Result<(), ProbeError> {
         let settings = &self.settings;
         let stream = dial(address, &self.options(), settings.connect_timeout).await;
         let stream = stream.map_err(ProbeError::Connect)?;
-        // Nobody's address: the connection is our own.
+        // Without addresses: the connection is the server's own.
         let mut pending = settings.protocol.bytes(None, false);
         let io = match &settings.tls {
             None => Io::Plain(stream),
@@ -110,7 +109,7 @@ impl SessionProbe {
         self.read(&io).await
     }
 
-    /// Reads until `expect` is decided, the other side ends, or there is more than it may take.
+    /// Reads until `expect` is decided, the other side ends, or the limit of bytes is reached.
     async fn read(&self, io: &Io) -> Result<(), ProbeError> {
         let mut received = Vec::new();
         loop {
@@ -129,8 +128,7 @@ impl SessionProbe {
         }
     }
 
-    /// Sends a datagram. Where nothing is expected, silence for the whole time is good: what is bad is to be
-    /// told that nobody is there.
+    /// Sends a datagram. Without `expect`, silence until the timeout passes; an ICMP port unreachable fails.
     async fn ask_by_datagram(&self, address: &Addr) -> Result<(), ProbeError> {
         let origin = Datagram::connect(address, &self.options()).map_err(ProbeError::Socket)?;
         let header = self.settings.protocol.bytes(None, true);
@@ -147,7 +145,7 @@ impl SessionProbe {
         }
     }
 
-    /// Waits for one datagram, which is looked at whole.
+    /// Waits for one datagram, which is checked as a whole.
     async fn receive(&self, origin: &Datagram) -> Result<(), ProbeError> {
         let mut buffer = vec![0; ANSWER_BYTES_MAX];
         let mut broken = pin!(origin.failed());
@@ -163,15 +161,15 @@ impl SessionProbe {
     }
 }
 
-/// Why a server has failed its check, in words for the log.
+/// The reason of a failed check, in words for the log.
 #[derive(Debug)]
 enum ProbeError {
-    /// There is no connection, or no TLS on it.
+    /// The connection or its TLS handshake failed.
     Connect(ConnectError),
     Socket(io::Error),
-    /// What came does not match `expect`, or it ended before it did.
+    /// The received bytes do not match `expect`, or ended too early.
     Mismatch,
-    /// `health_check_timeout` is over.
+    /// `health_check_timeout` has passed.
     TimedOut,
 }
 

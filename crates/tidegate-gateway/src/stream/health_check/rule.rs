@@ -1,4 +1,4 @@
-//! `match`: what is sent to a server, and what has to come.
+//! `match`: the bytes sent to a server, and those expected from it.
 
 use std::sync::Arc;
 
@@ -6,25 +6,25 @@ use tidegate_conf::{Diagnostic, Statement};
 use tidegate_core::regex::Regex;
 use tidegate_plan::PlanBuilder;
 
-/// A block. Without `send` nothing is sent, without `expect` nothing is waited for.
+/// A block. Without `send` nothing is sent, without `expect` nothing is awaited.
 #[derive(Default)]
 pub(super) struct Rules {
     pub send: Option<Vec<u8>>,
     pub expect: Option<Expect>,
 }
 
-/// What the received bytes have to be like.
+/// The condition of the received bytes.
 pub(super) enum Expect {
-    /// They begin so.
+    /// They begin with this text.
     Text(Vec<u8>),
     Regex(Arc<Regex>),
 }
 
-/// What is known after some bytes.
+/// The result for the bytes received so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Passed,
-    /// More bytes may change that.
+    /// More bytes may change it.
     Open,
     Failed,
 }
@@ -33,7 +33,7 @@ impl Rules {
     /// Reads the entries of a block.
     ///
     /// # Errors
-    /// What is neither `send` nor `expect`, or stands twice.
+    /// Anything but `send` and `expect`, or one of them twice.
     pub(super) fn compile(
         entries: &[Statement],
         plan: &mut PlanBuilder<'_>,
@@ -66,20 +66,20 @@ impl Rules {
 }
 
 impl Expect {
-    /// Looks at all bytes received so far.
+    /// Checks all bytes received so far.
     pub(super) fn judge(&self, received: &[u8]) -> Verdict {
         match self {
             Expect::Text(text) if received.starts_with(text) => Verdict::Passed,
             Expect::Text(text) if text.starts_with(received) => Verdict::Open,
             Expect::Text(_) => Verdict::Failed,
-            // A match that takes too long is none.
+            // A match that exceeds the limit of steps counts as none.
             Expect::Regex(regex) if regex.is_match(received).unwrap_or(false) => Verdict::Passed,
             Expect::Regex(_) => Verdict::Open,
         }
     }
 }
 
-/// A text in which `\x80` stands for a byte.
+/// Decodes a text in which `\x80` denotes a byte.
 pub(super) fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text;

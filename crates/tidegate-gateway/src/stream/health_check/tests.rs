@@ -1,4 +1,4 @@
-//! What is read and what is refused, and what bytes are worth. Which servers pass is in the cases.
+//! Parsing of the directives, and checks of received bytes. The servers that pass are tested by the end-to-end cases.
 
 use proptest::prelude::*;
 
@@ -90,7 +90,7 @@ proptest! {
         let text: String = bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect();
         prop_assert_eq!(unescaped(text.as_bytes()), bytes.clone());
         prop_assert!(unescaped(&rest).len() <= rest.len());
-        // Pieces of what is expected never fail, whatever comes behind it passes.
+        // Prefixes of the expected text never fail; any bytes behind it pass.
         let expect = Expect::Text(bytes.clone());
         for end in 0..bytes.len() {
             prop_assert_eq!(expect.judge(&bytes[..end]), Verdict::Open);

@@ -9,7 +9,7 @@ use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Word, once, ro
 use crate::common::options::{self, GatewayConf, HasGateway};
 use crate::common::tls::{self, gateway_tls_rows};
 
-/// `proxy_protocol`: what stands before the bytes of a session.
+/// `proxy_protocol`: the header in front of a session's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
     None,
@@ -18,7 +18,8 @@ pub enum Header {
 }
 
 impl Header {
-    /// The header of a connection from the first address to the second one; `None` for one of our own.
+    /// Returns the header of a connection from the first address to the second one; `None` for the server's own
+    /// connection.
     pub fn bytes(self, addresses: Option<(SocketAddr, SocketAddr)>, datagrams: bool) -> Vec<u8> {
         let mut bytes = Vec::new();
         match (self, addresses) {
@@ -35,7 +36,7 @@ impl Header {
     }
 }
 
-/// One block. What `http` has as well is in `gateway`.
+/// The directives of one block. Those that `http` shares are in `gateway`.
 #[derive(Default)]
 pub struct Conf {
     pub gateway: GatewayConf,
@@ -59,7 +60,7 @@ impl HasGateway for Conf {
     }
 }
 
-/// stream → server.
+/// Inherits settings: stream → server.
 pub(crate) fn inherit(child: &mut Conf, parent: &Conf) {
     options::inherit(&mut child.gateway, &parent.gateway);
     child.timeout = child.timeout.or(parent.timeout);
@@ -148,7 +149,7 @@ pub(crate) const ROWS: &[Directive<Conf>] = &[
         "Bytes of each direction that wait for the other side to take them.",
         set_buffer_size,
     ),
-    // Older names of the same.
+    // Older names of these directives.
     row("proxy_downstream_buffer", ALL, Arity::ONE, "16k", "`proxy_buffer_size`.", set_buffer_size),
     row("proxy_upstream_buffer", ALL, Arity::ONE, "16k", "`proxy_buffer_size`.", set_buffer_size),
     row(
@@ -255,7 +256,7 @@ fn set_buffer_size(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     once(&mut conf.gateway.buffer_size, bytes, args)
 }
 
-/// A size, or a text with variables that gives one.
+/// Parses a size, or a text with variables that yields one.
 fn rate(args: &Args<'_>) -> Result<Word, Diagnostic> {
     if !args.bytes(0).contains(&b'$') {
         args.size(0)?;

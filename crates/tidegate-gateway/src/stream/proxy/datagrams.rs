@@ -21,9 +21,9 @@ use super::settings::Settings;
 /// The largest datagram (RFC 768).
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 
-/// How a session of datagrams ended.
+/// The end of a session of datagrams.
 enum End {
-    /// All answers that were expected came, or no more are.
+    /// All expected responses have arrived, or no more are expected.
     Done,
     TimedOut,
     Failed(io::Error),
@@ -31,12 +31,12 @@ enum End {
 
 /// Opens a socket to a server and passes datagrams.
 ///
-/// Invariant: the socket is connected, so that what comes is the server's and the system tells of a port that nobody
-/// listens at. What was sent may have arrived, so once it is sent no other server is tried; only a socket that cannot
-/// be made is a failed attempt.
+/// Invariant: the socket is connected, so that received datagrams are the server's and the operating system reports a
+/// port without a listener. A sent datagram may have arrived, so then no other server is tried; only a socket that
+/// cannot be made is a failed attempt.
 ///
-/// Cancelling: there is one await; dropping it there closes the socket, and what the server sends then is lost, as
-/// datagrams may be.
+/// Cancelling: there is one await; dropping it there closes the socket, and datagrams that the server sends
+/// afterwards are lost, as datagrams may be.
 ///
 /// `proxy_requests`, `proxy_responses`, `proxy_timeout`, `proxy_protocol`, the rates.
 pub(super) async fn attempt(
@@ -99,7 +99,7 @@ pub(super) async fn attempt(
     settle(x, tries, (peer, clock::now()), &exchange, end)
 }
 
-/// What an end means for the server and the session.
+/// Applies an end to the server and the session.
 fn settle(
     x: &mut Exchange,
     tries: &Tries<'_>,
@@ -128,7 +128,7 @@ fn settle(
             x.progress.action = "proxying and reading from upstream";
             x.log(Level::Error, format_args!("recv() failed ({error})"));
             tries.report(peer, Outcome::Failure, now);
-            // What was sent may have arrived: no other server gets it.
+            // A sent datagram may have arrived: no other server gets it.
             Ended::Status(502)
         }
     }
@@ -144,13 +144,13 @@ struct Passing<'s> {
     client: Rc<dyn Datagrams>,
     origin: Rc<Datagram>,
     report: &'s SharedReport,
-    /// Datagrams of the client and of the origin.
+    /// Number of datagrams from the client and from the origin.
     requests: u64,
     responses: u64,
     /// Bytes to and from the origin.
     sent: u64,
     received: u64,
-    /// Limits of bytes a second: no datagram is taken that one forbids.
+    /// Limits in bytes a second: a datagram is read only when both allow it.
     up: Option<Rate>,
     down: Option<Rate>,
 }
@@ -175,7 +175,7 @@ impl Passing<'_> {
         Ok(())
     }
 
-    /// All answers that are expected by now have come.
+    /// Returns whether all responses expected by now have arrived.
     fn has_enough(&self) -> bool {
         let expected = self.settings.responses.map(|each| each.saturating_mul(self.requests));
         expected.is_some_and(|expected| self.responses >= expected)
@@ -186,12 +186,12 @@ impl Passing<'_> {
         all && self.has_enough()
     }
 
-    /// Passes what there is, until the session is over.
+    /// Passes datagrams that are ready, until the session ends.
     ///
-    /// States, told by the counts alone: open; released, when the client has sent `proxy_requests` datagrams and its
-    /// next one begins another session; done, when each of them has its `proxy_responses` and no more may come.
-    /// `proxy_timeout` counts from the last datagram of either direction. A turn takes one datagram each way, so that
-    /// neither starves the other.
+    /// States, defined by the counts alone: open; released, when the client has sent `proxy_requests` datagrams and
+    /// its next one begins another session; done, when each of them has its `proxy_responses` and no more may arrive.
+    /// `proxy_timeout` counts from the last datagram of either direction. An iteration reads one datagram each way,
+    /// so that neither direction starves the other.
     fn poll(&mut self, context: &mut Context<'_>, buffer: &mut [u8], idle: &Deadline) -> Poll<End> {
         while share::poll(context).is_ready() {
             if self.is_done() {

@@ -1,4 +1,4 @@
-//! `proxy_pass`: a session's bytes or datagrams go to another server and come back.
+//! `proxy_pass`: a session's bytes or datagrams are passed to another server and back.
 //!
 //! ```nginx
 //! stream {
@@ -13,8 +13,8 @@
 //! }
 //! ```
 //!
-//! `conf` holds what is written, `settings` what runs, `target` finds the group of servers, `run` opens the
-//! connection and relays, `datagrams` does so for UDP.
+//! `conf` holds the written directives, `settings` the compiled ones, `target` finds the group of servers, `run`
+//! opens the connection and relays, `datagrams` does so for UDP.
 
 pub(crate) mod conf;
 mod datagrams;
@@ -31,8 +31,8 @@ use tidegate_plan::module::{BlockInfo, Module};
 
 use conf::Conf;
 
-/// `ngx_stream_proxy_module`: the `proxy_*` directives of `stream`, and `proxy_pass` as what a server does with a
-/// session, whether of TCP or of UDP.
+/// `ngx_stream_proxy_module`: the `proxy_*` directives of `stream`, and `proxy_pass` as the handler of a server's
+/// sessions, TCP and UDP.
 pub struct SessionProxy;
 
 impl Module for SessionProxy {
@@ -50,7 +50,7 @@ impl Module for SessionProxy {
     ) -> Result<(), Diagnostic> {
         let Some(word) = &conf.pass else { return Ok(()) };
         let settings = Arc::new(settings::compile(conf, word, server)?);
-        // For health checks.
+        // Used by health checks.
         server.location.extensions.insert(settings.clone());
         server.content(Box::new(move |x| Step::Wait(Box::pin(run::serve(x, settings.clone())))));
         Ok(())

@@ -1,4 +1,4 @@
-//! A session's way to an origin: servers are tried until a connection stands, then bytes are relayed.
+//! A session to an origin: servers are tried until one is connected, then bytes are relayed.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -31,15 +31,15 @@ const PROXYING: &str = "proxying connection";
 /// Serves a session (`proxy_pass` of `stream`).
 ///
 /// ```text
-///   target ──► next server ──► attempt ──► Status: the session is over
+///   target ──► next server ──► attempt ──► Status: the session has ended
 ///                  ▲              └──► Failed: nothing has reached the server
 ///                  └── proxy_next_upstream, and tries and time are left ──┘
 /// ```
-/// Invariant: a server is left for another one only before any byte of the client has been sent to it, so no byte is
-/// sent twice. The group hears of an attempt once at most, before the next one begins.
+/// Invariant: another server is tried only before any byte of the client has been sent, so no byte is sent twice. The
+/// group gets the outcome of an attempt once at most, before the next one begins.
 ///
-/// Cancelling: dropping it closes, at each await, what is open by then (the socket of the attempt, the relay). The
-/// lease of the server goes with it, so that its count of sessions is right.
+/// Cancelling: dropping it closes, at each await, the sockets that are open by then (the attempt's, the relay's). The
+/// lease of the server is dropped with it, so that its count of sessions is right.
 pub(super) async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'static> {
     x.progress.action = CONNECTING;
     let target = match settings.pass.target(x, settings.resolver.as_ref(), clock::now()).await {
@@ -65,15 +65,15 @@ pub(super) async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'st
     Step::Status(status)
 }
 
-/// What became of an attempt at one server.
+/// The outcome of an attempt at one server.
 pub(super) enum Ended {
-    /// The session is over.
+    /// The session has ended with this status.
     Status(u16),
-    /// Nothing reached the server: another one may be tried.
+    /// No byte reached the server: another one may be tried.
     Failed,
 }
 
-/// The servers that are tried.
+/// The servers that have been and can be tried.
 pub(super) struct Tries<'s> {
     settings: &'s Settings,
     target: Target,
@@ -98,8 +98,8 @@ impl<'s> Tries<'s> {
         }
     }
 
-    /// The next server, by the rules of its group at `now`; `None`, which is logged, when there is none. The attempt
-    /// before it ends here, and the new one is what `$upstream_*` tell of from now on.
+    /// Returns the next server, by the rules of its group at `now`; `None`, which is logged, when there is none. It
+    /// ends the attempt before, and `$upstream_*` report the new one from now on.
     fn next(&mut self, x: &mut Exchange, report: &SharedReport, now: Instant) -> Option<Lease> {
         let group = &self.target.group;
         x.progress.action = CONNECTING;
@@ -124,13 +124,13 @@ impl<'s> Tries<'s> {
         self.settings.next_upstream && self.left > 0 && !late
     }
 
-    /// Tells the group how an attempt went that came to its outcome at `now`.
+    /// Reports to the group how an attempt ended, at `now`.
     pub(super) fn report(&self, peer: &Peer, outcome: Outcome, now: Instant) {
         self.target.group.report(peer, outcome, now);
     }
 }
 
-/// One attempt at one server: by the kind of the session, bytes or datagrams.
+/// Makes one attempt at one server: by the kind of the session, bytes or datagrams.
 async fn attempt(
     x: &mut Exchange,
     settings: &Settings,
@@ -159,15 +159,15 @@ async fn attempt(
 /// Connects and relays bytes to the end of the session.
 ///
 /// ```text
-///   dial ──► PROXY header, if TLS follows ──► handshake ──► relay ──► shutdown ──► figures and the log line
+///   dial ──► PROXY header, if TLS follows ──► handshake ──► relay ──► shutdown ──► statistics and the log line
 ///     └──────────────┴─────────────────────────────┴──► Failed: another server may be tried
 /// ```
-/// Invariant: until the relay begins only our own bytes are sent (the PROXY header, which stands before the handshake,
-/// and the handshake), so a failure until then may go to another server. From then on it may not. What the preread
-/// phase has of the client (`preread_buffer_size`) goes first, behind the header.
+/// Invariant: until the relay begins, only the proxy's own bytes are sent (the PROXY header, which precedes the
+/// handshake, and the handshake), so a failure until then may be retried on another server. Later failures may not.
+/// The client's bytes from the preread phase (`preread_buffer_size`) are sent first, behind the header.
 ///
-/// Cancelling: dropping it closes the origin's socket, at each await. What was relayed by then is in no figure, since
-/// these are written when the relay has ended.
+/// Cancelling: dropping it closes the origin's socket, at each await. The bytes relayed by then are in no statistics,
+/// since these are written when the relay has ended.
 ///
 /// `proxy_connect_timeout`, `proxy_protocol`, `proxy_ssl`, `proxy_timeout`, `proxy_half_close`, `proxy_upload_rate`,
 /// `proxy_download_rate`.
@@ -193,7 +193,7 @@ async fn connect_and_relay(
                 Ok(tls) => tls,
                 Err(refused) => return Ended::Status(refused.status()),
             };
-            // The header stands before the handshake.
+            // The header precedes the handshake.
             if !pending.is_empty() && stream.write_all(&pending).await.is_err() {
                 return Ended::Failed;
             }
@@ -242,7 +242,7 @@ async fn connect_and_relay(
     Ended::Status(OK)
 }
 
-/// What the handshake of this session takes.
+/// Returns the TLS target of this session.
 async fn tls_target(
     x: &mut Exchange,
     tls: &GatewayTls,
@@ -253,7 +253,7 @@ async fn tls_target(
     Ok(tls.target(x, &host))
 }
 
-/// The line about a connection that stands.
+/// Logs an established connection.
 fn connected(x: &Exchange, stream: &Stream) {
     if !x.settings().error_log.enabled(Level::Info) {
         return;
@@ -266,7 +266,7 @@ fn connected(x: &Exchange, stream: &Stream) {
     x.settings().error_log.write(Level::Info, x.connection.number, &text);
 }
 
-/// Logs a connection that could not be had, and blames the server.
+/// Logs a connection that failed, and reports it to the group.
 pub(super) fn failed(
     x: &mut Exchange,
     tries: &Tries<'_>,
@@ -279,7 +279,7 @@ pub(super) fn failed(
     Ended::Failed
 }
 
-/// How a session ended, as nginx tells it.
+/// Logs how a session ended, in nginx's words.
 fn tell(x: &mut Exchange, end: &RelayEnd) {
     match end {
         RelayEnd::Done { client } => {
@@ -304,7 +304,7 @@ fn tell(x: &mut Exchange, end: &RelayEnd) {
     }
 }
 
-/// The header that tells the client's address, and the address that the client asked.
+/// Makes the header that carries the client's address, and the address that it connected to.
 pub(super) fn header(x: &Exchange, version: Header, datagrams: bool) -> Vec<u8> {
     let addresses = match (x.client_address(), &x.connection.local) {
         (Address::Inet(client), Address::Inet(local)) => Some((*client, *local)),

@@ -1,4 +1,4 @@
-//! The settings of a server with `proxy_pass` as they are when sessions run.
+//! The compiled settings of a server with `proxy_pass`.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::target::{self, Pass};
 use crate::common::settings;
 use crate::common::tls::{self, GatewayTls};
 
-/// Everything a session needs.
+/// The settings of a session.
 pub(crate) struct Settings {
     pub pass: Pass,
     pub connect_timeout: Duration,
@@ -22,35 +22,34 @@ pub(crate) struct Settings {
     pub buffer_bytes: usize,
     pub bind: Option<(Template, bool)>,
     pub socket_keepalive: bool,
-    /// `None`: as the system has them.
+    /// `None`: the operating system's default.
     pub rcvbuf: Option<usize>,
     pub sndbuf: Option<usize>,
     upload_rate: Option<Template>,
     download_rate: Option<Template>,
     /// Datagrams of a session; 0 for no limit.
     pub requests: u64,
-    /// Answers to each of them; `None`: any number.
+    /// Responses to each of them; `None`: any number.
     pub responses: Option<u64>,
     pub next_upstream: bool,
-    /// 0 for no limit.
+    /// Number of tries; 0 for no limit.
     pub tries: u32,
-    /// Zero for no limit.
+    /// Time for all tries; zero for no limit.
     pub tries_time: Duration,
     pub protocol: Header,
     pub closing: Closing,
     pub tls: Option<GatewayTls>,
-    /// For names that are known per session only.
+    /// For names that are known only per session.
     pub resolver: Option<Resolver>,
 }
 
 const SECOND: Duration = Duration::from_secs(1);
 const BUFFER_BYTES: u64 = 16 * 1024;
 
-/// Compiles a server's settings: here the defaults of all directives are filled in, and a 0 becomes what it means.
+/// Compiles a server's settings: the defaults of all directives are filled in here, and a 0 becomes its meaning.
 ///
 /// # Errors
-/// An address that is none or cannot be found, a text with variables that there are not, files of TLS that cannot be
-/// used, a `resolver` that is none.
+/// An invalid or unknown address, an invalid text with variables, unusable TLS files, an invalid `resolver`.
 pub(crate) fn compile(
     conf: &Conf,
     word: &Word,
@@ -104,12 +103,12 @@ fn rate(word: Option<&Word>, plan: &mut PlanBuilder<'_>) -> Result<Option<Templa
 }
 
 impl Settings {
-    /// Bytes a second from the client; 0 for no limit.
+    /// Returns the bytes a second from the client; 0 for no limit.
     pub(crate) fn upload_rate(&self, x: &mut Exchange) -> u64 {
         value(self.upload_rate.as_ref(), x)
     }
 
-    /// Bytes a second from the origin; 0 for no limit.
+    /// Returns the bytes a second from the origin; 0 for no limit.
     pub(crate) fn download_rate(&self, x: &mut Exchange) -> u64 {
         value(self.download_rate.as_ref(), x)
     }

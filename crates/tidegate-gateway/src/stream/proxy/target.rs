@@ -1,4 +1,4 @@
-//! The group of servers that a `proxy_pass` leads to.
+//! The group of servers of a `proxy_pass`.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,20 +15,20 @@ use tidegate_upstream::{Group, Keepalive, Method, ServerOptions};
 use crate::upstream::{GroupKey, Groups};
 use tidegate_core::Refused;
 
-/// Where `proxy_pass` leads.
+/// The destination of a `proxy_pass`.
 pub(crate) enum Pass {
     Fixed(Target),
     Variable(Template, Groups),
 }
 
-/// A group, and what the choice in it depends on.
+/// A group, and the inputs of the choice in it.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub group: Arc<Group>,
     pub key: Option<GroupKey>,
 }
 
-/// Compiles a `proxy_pass`; names are looked up now.
+/// Compiles a `proxy_pass`; names are resolved now.
 pub(crate) fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Pass, Diagnostic> {
     let groups = plan.shared::<Groups>().clone();
     if word.bytes.contains(&b'$') {
@@ -56,12 +56,12 @@ pub(crate) fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Pass, D
     Ok(Pass::Fixed(Target { group, key: None }))
 }
 
-/// An `upstream` by its name.
+/// Returns an `upstream` by its name.
 fn known(groups: &Groups, name: &str) -> Option<Target> {
     Some(Target { group: groups.find(name, false)?, key: groups.key(name) })
 }
 
-/// Reads an address, whose port must be written.
+/// Parses an address with its port, which is required.
 fn address(text: &str) -> Result<HostPort, &'static str> {
     let host = resolve::parse(text, 0)?;
     match &host {
@@ -71,10 +71,10 @@ fn address(text: &str) -> Result<HostPort, &'static str> {
 }
 
 impl Pass {
-    /// The target of a session that asks for it at `now`.
+    /// Returns the target of a session at `now`.
     ///
     /// # Errors
-    /// There is none; the log tells the reason.
+    /// There is none; the reason was logged.
     pub(crate) async fn target(
         &self,
         x: &mut Exchange,

@@ -1,4 +1,4 @@
-//! Names that become known.
+//! Names that can be resolved later.
 
 use tidegate_rt::clock;
 use tidegate_upstream::peers::ServerName;

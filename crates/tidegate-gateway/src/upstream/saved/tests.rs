@@ -1,4 +1,4 @@
-//! State files: what is written is read again; what is none is refused.
+//! State files: written servers are read again; invalid files are refused.
 
 use std::time::Duration;
 

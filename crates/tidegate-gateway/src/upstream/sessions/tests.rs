@@ -1,4 +1,4 @@
-//! Sessions: found, prolonged, replaced, expired, crowded out.
+//! Sessions: found, prolonged, replaced, expired, removed from a full zone.
 
 use std::time::{Duration, Instant};
 
