@@ -2,7 +2,7 @@
 
 use tidegate_rt::net::Addr;
 
-/// An address as logs and variables show it.
+/// Returns an address as logs and variables show it.
 pub fn address_text(address: &Addr) -> String {
     match address {
         Addr::Inet(address) => address.to_string(),

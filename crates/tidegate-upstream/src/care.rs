@@ -1,6 +1,5 @@
-//! What groups need besides requests: names resolved again, servers checked. One thread of its own does
-//! it for all groups, so that a slow name server or origin holds up nobody; it is started when the
-//! first task is.
+//! The background work of groups: names are resolved again, servers checked. One thread does it for all groups, so
+//! that a slow name server or origin delays no request; it is started with the first task.
 
 pub mod checks;
 pub mod names;
@@ -14,13 +13,13 @@ use std::time::Duration;
 use tidegate_core::plan::Service;
 use tidegate_rt::{Task, Worker, spawn_local};
 
-/// Work that goes on as long as a plan is in use.
+/// Work that runs as long as a plan is in use.
 pub trait BackgroundTask: Send + Sync {
-    /// The work; it is dropped, at whatever it waits for, when the plan goes out of use.
+    /// Does the work; dropped at any await when the plan goes out of use.
     fn run(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()>>>;
 }
 
-/// The thread; one for the process, over all plans.
+/// The background thread; one for the process, over all plans.
 #[derive(Default)]
 pub struct BackgroundWorker {
     worker: Mutex<Option<Worker>>,
@@ -30,14 +29,14 @@ pub struct BackgroundWorker {
 #[derive(Clone, Default)]
 pub struct BackgroundTasks(Arc<Mutex<Vec<Arc<dyn BackgroundTask>>>>);
 
-/// Begins a plan's tasks, and ends those of the one before, when the plan comes into use.
+/// Starts a plan's tasks, and ends those of the one before, when the plan comes into use.
 pub struct PlanCare {
     background: Arc<BackgroundWorker>,
     tasks: BackgroundTasks,
     begun: AtomicBool,
 }
 
-/// A task that ends with this value.
+/// A task that ends when this is dropped.
 struct Running(Task<()>);
 
 impl Running {
@@ -58,11 +57,11 @@ thread_local! {
 
 /// There is nothing to do twice.
 const PAUSE: Duration = Duration::from_secs(3600);
-/// After which another thread is tried for.
+/// Delay before another attempt to start the thread.
 const RETRY: Duration = Duration::from_secs(1);
 
 impl BackgroundTasks {
-    /// One more for the plan that is being built.
+    /// Adds a task for the plan that is being built.
     pub fn add(&self, task: Arc<dyn BackgroundTask>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(task);
     }
@@ -73,7 +72,7 @@ impl BackgroundTasks {
 }
 
 impl PlanCare {
-    /// The care for the plan of `tasks`, by the thread of the process.
+    /// Makes the background work of the plan with these `tasks`, done by the thread of the process.
     pub fn new(background: Arc<BackgroundWorker>, tasks: BackgroundTasks) -> PlanCare {
         PlanCare { background, tasks, begun: AtomicBool::new(false) }
     }
@@ -95,7 +94,7 @@ impl Service for PlanCare {
 }
 
 impl BackgroundWorker {
-    /// Ends the tasks that are done now and begins others. `false`: no thread can be had.
+    /// Ends the running tasks and starts others. `false`: the thread could not be started.
     fn take_over(&self, tasks: Vec<Arc<dyn BackgroundTask>>) -> bool {
         let mut worker = self.worker.lock().unwrap_or_else(PoisonError::into_inner);
         if worker.is_none() {
@@ -106,7 +105,7 @@ impl BackgroundWorker {
         }
         let Some(worker) = &*worker else { return false };
         let begin = move || {
-            // Those of the plan before end with this.
+            // This ends those of the plan before.
             TASKS.replace(tasks.into_iter().map(|task| Running::begin(task.run())).collect());
         };
         worker.remote().run(begin).is_ok()

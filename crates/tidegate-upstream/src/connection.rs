@@ -24,21 +24,21 @@ const HANDSHAKING: &str = "SSL handshaking to upstream";
 pub(crate) struct OriginConnection {
     /// Shared with a request body that is still being sent.
     pub io: Io,
-    /// Moves with every wait; its timer stays with the connection from request to request.
+    /// Reset for every wait; its timer stays with the connection from request to request.
     pub deadline: Deadline,
     pub opened: Instant,
     /// Requests sent on it, the present one included.
     pub requests: u64,
-    /// How long it may be idle by the origin's word (`Keep-Alive: timeout=…`).
+    /// Longest idle time announced by the origin (`Keep-Alive: timeout=…`).
     pub idle_told: Option<Duration>,
-    /// The present request's, where few processes serve many connections.
+    /// The present request's place, where few processes serve many connections.
     pub place: Option<Place>,
 }
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug)]
 pub enum ConnectError {
-    /// The system refused: nobody listens there, no route.
+    /// The operating system refused: no listener, no route.
     Failed(io::Error),
     /// The same with a socket of this machine, which the log names.
     SocketFailed(String, io::Error),
@@ -46,12 +46,12 @@ pub enum ConnectError {
     TimedOut,
     /// The handshake failed; the text is for the log.
     Handshake(String),
-    /// A connection, and no end of its handshake within the same time.
+    /// The connection was made, but its handshake did not end within the same time.
     HandshakeTimedOut,
 }
 
 impl fmt::Display for ConnectError {
-    /// The error log's message.
+    /// Writes the error log's message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ConnectError::TimedOut | ConnectError::HandshakeTimedOut => f.write_str(TIMED_OUT),
@@ -74,7 +74,7 @@ impl std::error::Error for ConnectError {
 }
 
 impl ConnectError {
-    /// What was being done, for the error log.
+    /// Returns the failed action, for the error log.
     pub fn action(&self) -> &'static str {
         match self {
             ConnectError::TimedOut | ConnectError::Failed(_) | ConnectError::SocketFailed(..) => {
@@ -85,7 +85,7 @@ impl ConnectError {
     }
 }
 
-/// How the socket of a connection is made (`*_bind`, `*_socket_keepalive`).
+/// Returns the socket options of a connection (`*_bind`, `*_socket_keepalive`).
 pub fn connect_options(local: Option<LocalAddress>, keepalive: bool) -> ConnectOptions {
     ConnectOptions {
         local: local.map(|local| local.address),
@@ -115,11 +115,11 @@ pub async fn dial(
     }
 }
 
-/// Goes through a handshake within `limit`. Dropped while it waits, the handshake ends without an alert; the socket is
-/// closed by whoever holds it last.
+/// Performs a handshake within `limit`. Dropped while it waits, the handshake ends without an alert; the socket is
+/// closed by its last owner.
 ///
 /// # Errors
-/// It fails, or is too late.
+/// It fails, or the time limit has passed.
 pub async fn secure(
     stream: Rc<Stream>,
     address: &Addr,
@@ -133,7 +133,7 @@ pub async fn secure(
     }
 }
 
-/// In nginx's words.
+/// Returns the failure in nginx's words.
 fn failure(error: &tidegate_tls::ConnectError, tls: &TlsTarget) -> String {
     let error = match error {
         tidegate_tls::ConnectError::Handshake(error) => error,
@@ -158,7 +158,7 @@ fn failure(error: &tidegate_tls::ConnectError, tls: &TlsTarget) -> String {
 
 impl OriginConnection {
     /// Opens a connection within `connect_timeout`; a handshake has as long again. Nothing of it is shared before it
-    /// is whole: dropped at either await, the socket is closed.
+    /// is complete: dropped at either await, the socket is closed.
     pub(crate) async fn open(
         address: &Addr,
         local: Option<LocalAddress>,
@@ -188,8 +188,8 @@ impl OriginConnection {
         }))
     }
 
-    /// Whether nothing has arrived on an idle connection: no early response and no close. Asks the
-    /// kernel only when the loop has told of something.
+    /// Returns whether nothing has arrived on an idle connection: no early response and no close. Asks the kernel
+    /// only after an event of the loop.
     pub(crate) fn is_quiet(&self) -> bool {
         self.io.is_quiet()
     }
@@ -199,7 +199,7 @@ impl OriginConnection {
         self.io.is_quiet_now()
     }
 
-    /// Waits with a limit on the wait itself; `None` when it passed.
+    /// Polls with a limit on the wait; `None` when it has passed.
     pub(crate) fn poll_limited<T>(
         &self,
         context: &mut Context<'_>,

@@ -1,4 +1,4 @@
-//! One answer from an origin: servers are tried until one answers or the rules say to give up.
+//! One response from an origin: servers are tried until one responds or the rules say to give up.
 
 mod answer;
 mod connecting;
@@ -40,15 +40,15 @@ use crate::retry::{Blame, Decision, Event, Retry};
 use crate::settings::FetchSettings;
 use crate::wire::{self, Codec, HeadError, Wire};
 
-/// Asks the group's servers until one answers. Owns all it needs: it can run in a detached task of the
-/// thread.
+/// Sends the request to the group's servers until one responds. Owns all it needs: it can run in a detached task of
+/// the thread.
 ///
-/// Dropping it gives the attempt up: its connection is closed, the lease is returned, the server is not blamed, and the
-/// report's last attempt stays without a response time unless whoever dropped it finishes it.
+/// Dropping it gives the attempt up: its connection is closed, the lease is returned, the failure is not counted
+/// against the server, and the report's last attempt remains without a response time unless the caller finishes it.
 ///
 /// # Errors
-/// With the status to answer: 502 and 504 as the last attempt ended, 400/408/413 when the client's body
-/// could not be read. What happened was logged.
+/// Carries the status to respond with: 502 or 504 as the last attempt ended, 400/408/413 when the client's body could
+/// not be read. The reason was logged.
 pub fn fetch(
     request: OriginRequest,
     settings: Arc<FetchSettings>,
@@ -70,14 +70,14 @@ pub fn fetch(
     };
     let given_back = None;
     let mut fetch = Fetch { request, settings, report, log, retry, now, fresh: false, given_back };
-    // `run` borrows: handed over, what it works on would lie in its future twice.
+    // `run` borrows: passed by value, its data would be in its future twice.
     async move {
         let (answer, lease) = fetch.run().await?;
         Ok(fetch.respond(answer, lease))
     }
 }
 
-/// Whether another location may answer in the origin's place (`X-Accel-Redirect`, `error_page`).
+/// Returns whether another location may respond in the origin's place (`X-Accel-Redirect`, `error_page`).
 fn may_answer_elsewhere(head: &ResponseHead) -> bool {
     head.status >= 300 || head.headers.contains(Known::XAccelRedirect)
 }
@@ -96,15 +96,15 @@ struct Fetch {
     report: SharedReport,
     log: LogContext,
     retry: Retry,
-    /// The last event: the beginning, a server that was waited for, a head, or the end of an attempt. It lies here, as
-    /// each argument of a future takes room in it twice.
+    /// Time of the last event: the beginning, a server that was waited for, a head, or the end of an attempt. It is
+    /// kept here, as each argument of a future takes room in it twice.
     now: Instant,
-    /// Only a new connection will do: a reused one has just failed.
+    /// Requires a new connection: a reused one has just failed.
     fresh: bool,
     given_back: Option<Box<RequestBody>>,
 }
 
-/// A head that came, and what is left to do on its connection.
+/// A received head, and the pending work on its connection.
 struct Answer {
     connection: Box<OriginConnection>,
     head: ResponseHead,
@@ -115,14 +115,14 @@ struct Answer {
 }
 
 impl Fetch {
-    /// Tries servers: the head that is accepted, and its server.
+    /// Tries servers; returns the accepted head, and its server.
     ///
-    /// Invariant: at the head of the loop nothing of an attempt is under way, and `held` is the lease of a server that
-    /// is to be asked again over a new connection (`retry` draws the states). Each turn begins one attempt in the
+    /// Invariant: at the head of the loop no attempt is in progress, and `held` is the lease of a server that is to
+    /// be tried again over a new connection (`retry` draws the states). Each iteration begins one attempt in the
     /// report, and ends it in the report and in the group before the next one begins.
     ///
     /// Dropped while it waits in the queue, it gives its place back. Dropped in an attempt, the lease and the
-    /// connection go with it; neither retry nor group hears of that attempt, as nobody knows how it would have ended.
+    /// connection go with it; neither retry nor group counts that attempt, as its outcome is unknown.
     async fn run(&mut self) -> Result<(Answer, Lease), FetchError> {
         let mut held = None;
         loop {
@@ -141,7 +141,7 @@ impl Fetch {
             self.report.borrow_mut().begin(&self.request.group, Some(lease.peer()), self.now);
             self.retry.sent = false;
             let result = self.attempt(lease.peer()).await;
-            // The event: a head has come, or the attempt has failed.
+            // The event: a head has arrived, or the attempt has failed.
             self.now = clock::now();
             let event = match &result {
                 Ok(answer) => Event::Head(answer.head.status),
@@ -198,7 +198,7 @@ impl Fetch {
         Box::pin(group.wait(choice))
     }
 
-    /// All servers are tried, failing, busy or down.
+    /// Returns the error when all servers were tried, are failing, busy or down.
     fn no_peer(&mut self) -> FetchError {
         let mut report = self.report.borrow_mut();
         report.begin(&self.request.group, None, self.now);
@@ -212,7 +212,7 @@ impl Fetch {
         self.failed(502)
     }
 
-    /// For the log lines of whoever answers in the origin's place.
+    /// Records the request for log lines of another location that responds in the origin's place.
     #[cold]
     fn note_asked(&self) {
         let mut report = self.report.borrow_mut();
@@ -220,7 +220,7 @@ impl Fetch {
         report.asked = asked.unwrap_or_default();
     }
 
-    /// Tells the report and the group how an attempt went.
+    /// Reports the end of an attempt to the report and the group.
     fn settle(&self, peer: &Peer, blame: Blame, decision: Decision, event: Event) {
         let mut report = self.report.borrow_mut();
         if let (Event::Head(status), Some(attempt)) = (event, report.last()) {
@@ -244,7 +244,7 @@ impl Fetch {
     }
 
     fn complain(&self, peer: &Peer, trouble: &Trouble, decision: Decision) {
-        // An origin may close an idle connection at any time: nothing to complain about.
+        // An origin may close an idle connection at any time: that is no error.
         if decision == Decision::SamePeer || trouble.message.is_empty() {
             return;
         }
@@ -252,22 +252,22 @@ impl Fetch {
         self.log.write(Level::Error, &trouble.message, trouble.action, &upstream);
     }
 
-    /// One server: connection, request, final head (RFC 9110 section 15.2 has the interim ones, which are passed on or
-    /// skipped).
+    /// Tries one server: connection, request, final head (RFC 9110 section 15.2 has the interim ones, which are
+    /// passed on or skipped).
     ///
-    /// Invariant: `retry.sent` is set as soon as a connection is there, before the first byte is written, so that a
+    /// Invariant: `retry.sent` is set as soon as there is a connection, before the first byte is written, so that a
     /// request that may have been read counts as sent. A connection that breaks before any byte of a response is
     /// `ReusedLost` where it had served before: origins close idle connections at any time (RFC 9112 section 9.3.1).
     ///
-    /// The connection is a local of this future until the head is whole: dropped at any await it is closed, and not
-    /// given back, as a response may still come on it. A body that the client streams goes back to `given_back` as
-    /// soon as it is sent; until then it is lost with the future.
+    /// The connection is a local of this future until the head is complete: dropped at any await it is closed, and
+    /// not given back, as a response may still arrive on it. A body that the client streams goes back to `given_back`
+    /// as soon as it is sent; until then it is lost with the future.
     async fn attempt(&mut self, peer: &Peer) -> Result<Answer, Trouble> {
         let wanted = Wanted {
             careful: !self.retry.idempotent || !self.retry.repeatable,
             fresh: std::mem::take(&mut self.fresh),
         };
-        // Taken apart at once: a name for the whole would have room in this future across all of its waits.
+        // Taken apart at once: a name for the complete value would have room in this future across all of its waits.
         let (mut connection, reused, at) =
             match connect(&self.request, &self.settings, wanted, peer, self.now) {
                 Ok(Connected { connection, reused, at }) => (connection, reused, at),
@@ -276,7 +276,7 @@ impl Fetch {
                     Err(error) => return Err(trouble_of_connect(error)),
                 },
             };
-        // Until the head is here.
+        // Dropped when the head has arrived.
         let _waiting = self.enter(peer, &mut connection, reused);
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.connected(at);
@@ -312,7 +312,7 @@ impl Fetch {
         let framing = codec.framing(&head, self.request.method).map_err(|error| {
             Trouble::reading(Event::Invalid, error.message(head.headers.text()))
         })?;
-        // An application has no protocol to switch to that nobody asked for; an HTTP server's 101 is passed on,
+        // An application has no protocol to switch to without a request for it; an HTTP server's 101 is passed on,
         // and the connection ends behind it.
         if head.status == 101 && !self.request.upgrade && !matches!(codec, Codec::Http) {
             let message = "upstream switched protocols unasked".to_owned();
@@ -325,7 +325,7 @@ impl Fetch {
         Ok(Answer { connection, head, input, framing, codec, sending })
     }
 
-    /// Logs what the origin told beside its head.
+    /// Logs the origin's error output, which is sent beside its head.
     fn listen(&self, peer: &Peer, reader: &mut HeadReader) {
         if let (Wire::Memcached(ask), 404) = (&self.request.wire, reader.head().status) {
             let key = String::from_utf8_lossy(&ask.key);
@@ -339,7 +339,7 @@ impl Fetch {
         }
     }
 
-    /// Takes the request's place among those that want a process of the application: it waits for one, unless the
+    /// Enters the request into the line of those that want a process of the application: it waits for one, unless the
     /// connection was `reused`.
     fn enter(
         &self,
@@ -354,13 +354,13 @@ impl Fetch {
         (!reused).then(|| place.wait())
     }
 
-    /// Sends what is left while reading until a head is whole. An origin that takes no more of the request may
-    /// have said why: what it sent is read before the failure counts (RFC 9112 section 9.5).
+    /// Sends the rest of the request while reading until a head is complete. An origin that reads no more of the
+    /// request may have sent the reason: its bytes are read before the failure counts (RFC 9112 section 9.5).
     ///
-    /// One wait over two things: the upload is polled first, then the reader. As long as the upload is under way its
-    /// own limit holds (`*_send_timeout`); the time to respond (`*_read_timeout`) begins when all is sent. The inner
-    /// values are: `None`, the upload failed and its error is in `ended`; `Some(None)`, time is over;
-    /// `Some(Some(read))`, the reader's. Dropped, it leaves upload and reader as they are; `attempt` owns them.
+    /// One wait over two things: the upload is polled first, then the reader. While the upload is in progress its own
+    /// limit applies (`*_send_timeout`); the time to respond (`*_read_timeout`) begins when all is sent. The inner
+    /// values are: `None`, the upload failed and its error is in `ended`; `Some(None)`, the time limit has passed;
+    /// `Some(Some(read))`, the reader's. Dropped, it leaves upload and reader unchanged; `attempt` owns them.
     async fn exchange(
         &mut self,
         connection: &OriginConnection,
@@ -380,7 +380,7 @@ impl Fetch {
                 }
             }
             if sending.is_under_way() {
-                // The time to answer begins when the request is sent.
+                // The time to respond begins when the request is sent.
                 return reader.poll_head(connection, context).map(|read| Some(Some(read)));
             }
             let read = connection.poll_limited(context, &mut waiting, limit, |context| {
@@ -409,7 +409,7 @@ impl Fetch {
         }
     }
 
-    /// Passes an interim head on and goes to the next one.
+    /// Passes an interim head on and continues with the next one.
     async fn interim(&mut self, reader: &mut HeadReader, lost: Event) -> Result<(), Trouble> {
         if let Some(client) = &self.request.interim
             && reader.head().status == 103
@@ -424,7 +424,7 @@ impl Fetch {
         })
     }
 
-    /// Makes the answer of a head: the body whole if it is there, else a stream.
+    /// Makes the response of a head: the body is complete if it has arrived, else a stream.
     fn respond(self, answer: Answer, lease: Lease) -> OriginResponse {
         let Answer { connection, head, input, framing, codec, sending } = answer;
         let request_body = self.given_back;

@@ -1,4 +1,4 @@
-//! Error log lines of a fetch, which has no exchange: what belongs into them is copied beforehand.
+//! Error log lines of a fetch, which has no exchange: it copies the text that belongs into them beforehand.
 
 use std::fmt::Write as _;
 use std::rc::Rc;
@@ -9,11 +9,11 @@ use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::exchange::{Exchange, PlanRef};
 use tidegate_core::plan::{LocationId, ServerId};
 
-/// The request in whose name lines are written.
+/// The request that log lines name.
 #[derive(Clone)]
 pub struct LogContext {
     place: Option<Place>,
-    /// Request line, host and referrer behind each other.
+    /// Request line, host and referrer, concatenated.
     text: Box<[u8]>,
     line_end: usize,
     host_end: usize,
@@ -31,7 +31,7 @@ struct Place {
 }
 
 impl LogContext {
-    /// The context of a client's request.
+    /// Copies the context of a client's request.
     pub fn of(x: &Exchange) -> LogContext {
         let line = x.request.head.line();
         let host = x.request.header(Known::Host).unwrap_or_default();
@@ -55,7 +55,7 @@ impl LogContext {
         }
     }
 
-    /// A context without a request.
+    /// Makes a context without a request.
     pub fn detached(log: ErrorLog) -> LogContext {
         LogContext { place: None, text: Box::default(), line_end: 0, host_end: 0, fallback: log }
     }
@@ -98,10 +98,10 @@ impl LogContext {
     }
 }
 
-/// Nothing came, or nothing could be sent, for as long as a `*_timeout` says.
+/// Nothing was received or sent within a `*_timeout`.
 pub(crate) const TIMED_OUT: &str = "upstream timed out (110: Connection timed out)";
 
-/// An operating system error as nginx prints it: `111: Connection refused`.
+/// Returns an operating system error as nginx prints it: `111: Connection refused`.
 pub fn os_error(error: &std::io::Error) -> String {
     tidegate_os::os_error(error)
 }

@@ -3,11 +3,11 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// Before the first time that is asked for: what was shortly before has a number of its own.
+/// Offset of the first time in this process: shortly earlier times have numbers of their own.
 const BEFORE_FIRST: Duration = Duration::from_secs(3600);
 
-/// Nanoseconds since an hour before the first time that was asked for in this process; never `u64::MAX`, and 0 for
-/// what was before.
+/// Returns the nanoseconds since an hour before the first call in this process; never `u64::MAX`, and 0 for earlier
+/// times.
 pub(crate) fn nanos(time: Instant) -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     let start = START.get_or_init(|| time.checked_sub(BEFORE_FIRST).unwrap_or(time));

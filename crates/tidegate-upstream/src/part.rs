@@ -1,6 +1,6 @@
-//! Asking for a part of what a request asked for: the rest of an answer that broke off, or a range far
-//! ahead of what has arrived. The request is made again with `Range` and `If-Range` (RFC 9110 section
-//! 13.1.5), so that a part of another representation is never taken for one of this.
+//! Requests for a part of an earlier request's response: the rest of one that broke off, or a range far ahead of the
+//! bytes that have arrived. The request is made again with `Range` and `If-Range` (RFC 9110 section 13.1.5), so that
+//! a part of another representation is never taken for one of this.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use crate::settings::LocalAddress;
 use crate::wire::Wire;
 use tidegate_tls::TlsTarget;
 
-/// What of a request is needed to ask for parts of its answer.
+/// The properties of a request needed to request parts of its response.
 #[derive(Clone)]
 pub struct PartRequest {
     group: Arc<Group>,
@@ -41,7 +41,7 @@ enum PartPayload {
 }
 
 impl PartRequest {
-    /// Remembers a request; `None` when it cannot be sent twice, or asks for a part itself.
+    /// Copies a request; `None` when it cannot be sent twice, or requests a part itself.
     pub fn of(request: &OriginRequest) -> Option<PartRequest> {
         let payload = match &request.payload {
             RequestPayload::None => PartPayload::None,
@@ -67,17 +67,17 @@ impl PartRequest {
         })
     }
 
-    /// How many servers there are to ask.
+    /// Returns the number of servers that can be tried.
     pub fn servers(&self) -> u32 {
         self.group.attempts_max()
     }
 
-    /// A server that is not to be asked again.
+    /// Excludes a server from further requests.
     pub fn exclude(&mut self, peer: &Peer) {
         self.choice.exclude(peer);
     }
 
-    /// What is asked, for log lines.
+    /// Returns the URL for log lines.
     pub fn url(&self) -> String {
         url(
             Wire::Http.scheme(self.tls.is_some()),
@@ -86,12 +86,12 @@ impl PartRequest {
         )
     }
 
-    /// The request for the bytes from `start` to `last` (included; `None`: the end), of the representation
-    /// that `validator` names if there is one. Conditions of the first request are left out.
+    /// Makes the request for the bytes from `start` to `last` (included; `None`: the end), of the representation that
+    /// `validator` names if there is one. Conditions of the first request are left out.
     ///
     /// The head is the first request's, line by line, with `Range` and `If-Range` behind it (RFC 9110 sections 13.1.5
-    /// and 14.2): an origin whose representation has changed sends all of it with a 200, which the caller must not take
-    /// for the part. It asks for no upgrade and wants no interim responses.
+    /// and 14.2): an origin whose representation has changed sends all of it with a 200, which the caller must not
+    /// take for the part. It requests no upgrade and wants no interim responses.
     pub fn part(&self, start: u64, last: Option<u64>, validator: Option<&[u8]>) -> OriginRequest {
         const CONDITIONS: [&[u8]; 4] =
             [b"if-none-match:", b"if-modified-since:", b"if-match:", b"if-unmodified-since:"];
@@ -135,13 +135,13 @@ impl PartRequest {
     }
 }
 
-/// The field lines of a head with their line ends, without the request line and the empty line.
+/// Returns the field lines of a head with their line ends, without the request line and the empty line.
 fn field_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     let lines = head.split_inclusive(|byte| *byte == b'\n').skip(1);
     lines.filter(|line| !line.trim_ascii().is_empty())
 }
 
-/// Whether a line is of the field whose lower-case name and colon these are.
+/// Returns whether a line is of the field with this lower-case name and colon.
 fn is_field(line: &[u8], name: &[u8]) -> bool {
     line.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name))
 }

@@ -1,9 +1,9 @@
-//! A group of servers (`upstream`, or one address of `proxy_pass`) and the choice among them. Nothing
-//! here knows a protocol: whoever asks origins for something uses it.
+//! A group of servers (`upstream`, or one address of `proxy_pass`) and the choice among them. This module knows no
+//! protocol: HTTP, its gateways and `stream` use it alike.
 //!
-//! The state of a group is shared by all threads: a small lock held for a few comparisons. Groups of
-//! one fixed server take no lock. Choices among up to 64 servers look at each of
-//! them, in nginx's order; among more they go down a tree, in O(log n).
+//! The state of a group is shared by all threads: a small lock held for a few comparisons. Groups of one fixed server
+//! take no lock. A choice among up to 64 servers checks each of them, in nginx's order; among more it descends a
+//! tree, in O(log n).
 
 mod check;
 mod choice;

@@ -1,18 +1,18 @@
-//! Idle connections to origins, kept per thread: taking and giving one back needs no lock. Where a thread has
-//! none, it may get one from another ([`handover`]).
+//! Idle connections to origins, kept per thread: taking and giving one back needs no lock. A thread without one may
+//! get one from another ([`handover`]).
 //!
 //! ```text
-//! in use ── give: whole response, below `keepalive_requests` and `keepalive_time` ──> idle ── take ──> in use
+//! in use ── give: complete response, below `keepalive_requests` and `keepalive_time` ──> idle ── take ──> in use
 //!    │                                                                                │ │
-//!    └── anything else ──> closed <── sweep: `keepalive_timeout`, the origin's word ──┘ └── spare ──> another thread
-//!                                     or habit, closed by the origin, more than `keepalive`
+//!    └── anything else ──> closed <── sweep: `keepalive_timeout`, the origin's limit ─┘ └── spare ──> another thread
+//!                                     (announced or learned), closed by the origin, more than `keepalive`
 //! ```
 //!
-//! Invariants: a connection is idle in one pool or in use by one request. An idle one is used by a request that fits in
-//! all of [`Fit`] and by no other, and only as long as nothing has arrived on it: what arrives is a close, or a
-//! response that belongs to nobody. It is given up a second before its origin would close it (RFC 9112 section 9.5),
-//! by what the origin said (`Keep-Alive`) or did ([`learn`]). A sweep runs while its pool has something to sweep and
-//! ends itself; a loop that ends drops its pools.
+//! Invariants: a connection is idle in one pool or in use by one request. An idle one is used only by a request that
+//! fits in all of [`Fit`], and only as long as nothing has arrived on it: arriving bytes are a close, or a response
+//! without a request. It is closed a second before its origin would close it (RFC 9112 section 9.5), by the idle
+//! timeout that the origin announced (`Keep-Alive`) or that was learned ([`learn`]). A sweep runs while its pool has
+//! idle connections and ends itself; a loop that ends drops its pools.
 
 pub(crate) mod fit;
 pub(crate) mod handover;
@@ -37,9 +37,9 @@ use shelf::{EXCESS_IDLE, Idle, Shelf};
 #[derive(Default)]
 struct Pool {
     shelf: Shelf<Box<OriginConnection>>,
-    /// `keepalive`, as the one who gave a connection last had it.
+    /// `keepalive` of the request that gave a connection last.
     most: usize,
-    /// For those who ask from other threads.
+    /// The summary for other threads.
     share: Option<Arc<Share>>,
 }
 
@@ -59,34 +59,34 @@ impl Pool {
 }
 
 thread_local! {
-    /// Where this thread is asked.
+    /// The mailbox of this thread's wishes.
     static BOX: MailSender<Wish> = {
         let (sender, wishes) = mailbox(WISHES_MAX);
         spawn_local(serve(wishes));
         sender
     };
-    /// When origins close idle connections.
+    /// Idle timeouts of origins.
     static LEARNED: RefCell<Learned> = RefCell::default();
-    /// By the group's number.
+    /// Pools by the group's number.
     static POOLS: RefCell<Vec<Pool>> = const { RefCell::new(Vec::new()) };
-    /// Who looks after connections that are kept long, and after those kept for a moment.
+    /// Whether a sweep runs: for connections that are kept long, and for those kept for a moment.
     static SWEEPING: [Cell<bool>; 2] = const { [Cell::new(false), Cell::new(false)] };
 }
 
-/// Threads that may wait for one thread's answer; others open a connection.
+/// Requests that may wait for one thread's reply; others open a connection.
 const WISHES_MAX: usize = 256;
-/// How often closed and expired idle connections are looked for.
+/// Interval of the sweep for closed and expired idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
-/// The idle time of connections that are kept for a moment: a busy thread asks again within it. Another
+/// Idle time of connections that are kept for a moment: a busy thread sends its next request within it. Another
 /// thread may wait as long for the process behind the connection.
 const BRIEF_IDLE: Duration = EXCESS_IDLE;
-/// And the requests and the age behind which they are closed, so that those who wait for a process get
-/// one in their turn: opening a connection for every 32nd request costs next to nothing.
+/// Most requests and largest age of such a connection, so that requests that wait for a process are served: opening a
+/// connection for every 32nd request costs next to nothing.
 const BRIEF_REQUESTS: u64 = 32;
 const BRIEF_AGE: Duration = Duration::from_secs(1);
 
 impl Fit {
-    /// The limits of such connections in a group.
+    /// Returns the limits of such connections in a group.
     fn limits(&self, group: &Group) -> Keepalive {
         let own = group.keepalive;
         match self.brief {
@@ -101,7 +101,7 @@ impl Fit {
     }
 }
 
-/// An idle connection that fits and still lives, the one used last first.
+/// Returns an idle connection that fits and is open, the one used last first.
 pub(crate) fn take(group: &Group, fit: &Fit, now: Instant) -> Option<Box<OriginConnection>> {
     if group.keepalive.idle_max == 0 || group.id == 0 {
         return None;
@@ -114,18 +114,18 @@ pub(crate) fn take(group: &Group, fit: &Fit, now: Instant) -> Option<Box<OriginC
     })
 }
 
-/// One that this thread has to spare, for another.
+/// Returns a connection that this thread has to spare, for another.
 fn spare(group: u64, fit: &Fit, now: Instant) -> Option<Idle<Box<OriginConnection>>> {
     POOLS.with_borrow_mut(|pools| {
         let pool = pools.get_mut(usize::try_from(group).ok()?)?;
         let spare = pool.shelf.spare(fit, now, |connection| connection.is_quiet());
-        // Others need not ask again for what is not there.
+        // Others need not ask again for a connection that does not exist.
         pool.tell_all();
         spare
     })
 }
 
-/// Keeps one that was not wanted after all.
+/// Keeps a connection that was not wanted after all.
 fn take_back(group: u64, idle: Idle<Box<OriginConnection>>) {
     POOLS.with_borrow_mut(|pools| {
         let place = usize::try_from(group).unwrap_or(usize::MAX);
@@ -136,11 +136,11 @@ fn take_back(group: u64, idle: Idle<Box<OriginConnection>>) {
     });
 }
 
-/// Answers the wishes of other threads, as long as this thread's loop lives. Waits only for the next wish, so it
-/// cannot be dropped with a connection in its hands.
+/// Serves the wishes of other threads, as long as this thread's loop runs. It waits only for the next wish, so it
+/// cannot be dropped while it holds a connection.
 async fn serve(mut wishes: Mailbox<Wish>) {
     while let Some(wish) = wishes.receive().await {
-        // Who asked may have gone on without.
+        // The asking thread may have continued without.
         if wish.reply.is_closed() {
             continue;
         }
@@ -152,7 +152,7 @@ async fn serve(mut wishes: Mailbox<Wish>) {
     }
 }
 
-/// Closes the idle connections that fit: somebody waits for what is behind them.
+/// Closes the idle connections that fit: requests wait for the processes behind them.
 pub(crate) fn close_idle(group: &Group, fit: &Fit) {
     let closed: Vec<_> = POOLS
         .with_borrow_mut(|pools| {
@@ -213,8 +213,8 @@ fn sweep_from_now(brief: bool) {
     }
 }
 
-/// Closes what expired or was closed by its origin, as long as anything is idle; with those that are kept for a
-/// moment, what is above the number that a group keeps.
+/// Closes connections that expired or were closed by their origins, as long as any is idle; with those that are kept
+/// for a moment, those above the number that a group keeps.
 async fn sweep(brief: bool) {
     let pause = if brief { BRIEF_IDLE } else { SWEEP };
     loop {

@@ -1,10 +1,11 @@
-//! Bytes both ways between a client and an origin: tunnels behind a 101 answer, and TCP sessions.
+//! Bytes both ways between a client and an origin: tunnels behind a 101 response, and TCP sessions.
 //!
-//! Each direction has one buffer: nothing more is read from one side until the other has taken what was
-//! read, so a slow side holds up the fast one and no more memory is used than the two buffers.
+//! Each direction has one buffer: nothing more is read from one side until the other has taken the buffered bytes. So
+//! a slow side slows down the fast one, and the memory used is limited to the two buffers.
 //!
 //! A write fails when its receiver has reset the connection, which it does when it closes without having read
-//! everything. What it has sent before that is delivered first: its end is waited for, which the kernel tells at once.
+//! everything. The bytes that the receiver sent before are delivered first: the relay waits for their end, which the
+//! kernel reports at once.
 
 #[cfg(test)]
 mod tests;
@@ -22,49 +23,49 @@ use tidegate_rt::timer::Deadline;
 
 use crate::Io;
 
-/// When a relay is over.
+/// The condition that ends a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Closing {
-    /// With the origin's end; the client's is passed on.
+    /// The origin's end; the client's is passed on.
     Origin,
-    /// With the end of either side, when what it sent has been delivered.
+    /// The end of either side, when its bytes have been delivered.
     Either,
-    /// With the ends of both sides; each is passed on (`proxy_half_close on`).
+    /// The ends of both sides; each is passed on (`proxy_half_close on`).
     Both,
 }
 
-/// The end of who has reset a connection is known at once; so long is waited for it where a write failed for another
-/// reason.
+/// The end of a side that has reset its connection is known at once; this is the longest wait for it where a write
+/// failed for another reason.
 const LAST_READ: Duration = Duration::from_secs(1);
 
-/// How bytes are relayed.
+/// The options of a relay.
 #[derive(Clone, Copy, Debug)]
 pub struct RelayOptions {
-    /// Bytes of each direction that wait for the other side to take them.
+    /// Bytes of each direction's buffer.
     pub buffer_bytes: usize,
-    /// Longest time without anything moving.
+    /// Longest time without a byte in either direction.
     pub idle: Duration,
-    /// When it is over.
+    /// The condition that ends it.
     pub closing: Closing,
 }
 
-/// Why a relay ended.
+/// The reason why a relay ended.
 #[derive(Debug)]
 pub enum RelayEnd {
-    /// The client or the origin is done.
+    /// The client or the origin has ended.
     Done {
         /// It was the client.
         client: bool,
     },
-    /// Nothing moved for too long.
+    /// No byte moved within the idle time.
     TimedOut,
     /// Reading or writing failed.
     Failed {
-        /// On the client's side.
+        /// It was on the client's side.
         client: bool,
-        /// Reading, not writing.
+        /// It was reading, not writing.
         reading: bool,
-        /// The system's error.
+        /// The operating system's error.
         error: io::Error,
     },
 }
@@ -75,19 +76,19 @@ pub struct Flow {
     start: usize,
     ended: bool,
     closed: bool,
-    /// Bytes read from its source, those it began with not counted.
+    /// Bytes read from its source, without those pending at the start.
     pub read: u64,
     /// Bytes delivered.
     pub moved: u64,
-    /// Told when the first byte is read.
+    /// Called when the first byte is read.
     pub on_first: Option<Box<dyn FnOnce()>>,
     rate: Option<Rate>,
-    /// The limit says to wait before more is read.
+    /// The rate limit delays the next read.
     held: bool,
 }
 
 impl Flow {
-    /// A direction in which some bytes wait to be delivered. `rate`: most bytes a second from `now` on, 0 for no limit;
+    /// Makes a direction with bytes pending for delivery. `rate`: most bytes a second from `now` on, 0 for no limit;
     /// `now` is exact.
     pub fn new(pending: Vec<u8>, rate: u64, now: Instant) -> Flow {
         Flow {
@@ -107,7 +108,7 @@ impl Flow {
         self.buffer.get(self.start..).unwrap_or_default()
     }
 
-    /// Whether something is to be delivered yet, or may be read later only.
+    /// Returns whether bytes are pending, or the rate limit delays reading.
     fn waits(&self) -> bool {
         self.held || !self.pending().is_empty()
     }
@@ -121,14 +122,14 @@ impl Flow {
         }
     }
 
-    /// How many bytes may be read now; pending when the limit of bytes a second says to wait.
+    /// Returns how many bytes may be read now; pending while the rate limit delays reading.
     fn poll_allowance(&self, context: &mut Context<'_>, room: usize) -> Poll<usize> {
         let Some(rate) = &self.rate else { return Poll::Ready(room) };
         let allowed = ready!(rate.poll_allowance(context, self.read));
         Poll::Ready(room.min(usize::try_from(allowed).unwrap_or(room)))
     }
 
-    /// Reads if nothing is pending: whether something came (or the end did).
+    /// Reads if nothing is pending; returns whether bytes (or the end) arrived.
     fn fill(
         &mut self,
         context: &mut Context<'_>,
@@ -146,12 +147,12 @@ impl Flow {
         }
         self.buffer.clear();
         if self.buffer.capacity() > room {
-            // A read takes as much as there is room for.
+            // A read fills all capacity.
             self.buffer.shrink_to(room);
         }
         self.buffer.reserve_exact(room);
         let Poll::Ready(count) = read(context, &mut self.buffer) else {
-            // A direction in which nothing comes holds no memory.
+            // An idle direction holds no memory.
             SPARE.set(std::mem::take(&mut self.buffer));
             return Ok(false);
         };
@@ -168,18 +169,19 @@ impl Flow {
 }
 
 thread_local! {
-    /// The buffer that the thread's next read gets.
+    /// The buffer for the thread's next read.
     static SPARE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Relays until the end that the options say.
+/// Relays until the end condition of the options.
 ///
-/// A direction goes reading, delivering, `ended` (its source is done), `closed` (the end was passed on, where it is to
-/// be). Each direction has one buffer, which is empty whenever it reads. A failed write ends its direction; the other
-/// one goes on as `broken` until its sender's last bytes are delivered, then the write's error is the relay's.
+/// A direction goes through reading, delivering, `ended` (its source has ended), `closed` (the end was passed on,
+/// where it is to be). Each direction has one buffer, which is empty whenever it reads. A failed write ends its
+/// direction; the other one continues as `broken` until its sender's last bytes are delivered, then the relay ends
+/// with the write's error.
 ///
-/// Dropped at its one await, both sockets stay open with their owner; what was read and not delivered is in `up` and
-/// `down`, and lost with them.
+/// Dropped at its one await, both sockets remain open with their owner; bytes that were read and not delivered are in
+/// `up` and `down`, and lost with them.
 pub async fn relay(
     client: &dyn ByteStream,
     origin: &Io,
@@ -209,11 +211,11 @@ struct Pair<'r> {
     up: &'r mut Flow,
     down: &'r mut Flow,
     options: RelayOptions,
-    /// The write that failed: its direction is over, and the other one ends with what its sender has sent.
+    /// A failed write: its direction has ended, and the other one ends with the last bytes of its sender.
     broken: Option<Broken>,
 }
 
-/// A write that failed.
+/// A failed write.
 struct Broken {
     /// It was to the client, not to the origin.
     client: bool,
@@ -221,7 +223,7 @@ struct Broken {
 }
 
 impl Pair<'_> {
-    /// Moves what can be moved now; `Ok(false)` when nothing could.
+    /// Moves the bytes that can be moved now; `Ok(false)` when there were none.
     fn turn(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
         if self.broken.is_some() {
             return self.last_turn(context);
@@ -232,7 +234,7 @@ impl Pair<'_> {
         Ok(true)
     }
 
-    /// Both directions, and the end of the relay when that has come.
+    /// Moves both directions; returns the end of the relay when its condition is met.
     fn both(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
         let up = self.upward(context)?;
         let down = self.downward(context)?;
@@ -243,7 +245,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Moves what the side has sent that takes nothing more; the error when all of it is delivered, or cannot be.
+    /// Moves the bytes that the failed side has sent; returns the error when all of them are delivered, or cannot be.
     fn last_turn(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
         let from_client = self.broken.as_ref().is_some_and(|broken| broken.client);
         let moved = match from_client {
@@ -264,7 +266,7 @@ impl Pair<'_> {
         if flush.is_ready() { Err(self.broken_or_silent()) } else { Ok(false) }
     }
 
-    /// How long nothing may move.
+    /// Returns the time left without a byte.
     fn time_left(&self) -> Duration {
         let Some(broken) = &self.broken else { return self.options.idle };
         let flow = if broken.client { &self.up } else { &self.down };
@@ -274,7 +276,7 @@ impl Pair<'_> {
         }
     }
 
-    /// Why the relay is over now that nothing moves.
+    /// Returns why the relay ends now that no byte moves.
     fn broken_or_silent(&mut self) -> RelayEnd {
         match self.broken.take() {
             Some(Broken { client, error }) => failed(client, false, error),
@@ -282,7 +284,7 @@ impl Pair<'_> {
         }
     }
 
-    /// From the client to the origin.
+    /// Moves bytes from the client to the origin.
     fn upward(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
         let room = self.options.buffer_bytes;
         let client = self.client;
@@ -303,7 +305,7 @@ impl Pair<'_> {
         Ok(moved)
     }
 
-    /// From the origin to the client.
+    /// Moves bytes from the origin to the client.
     fn downward(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
         let room = self.options.buffer_bytes;
         let origin = self.origin;
@@ -325,8 +327,7 @@ impl Pair<'_> {
         Ok(moved)
     }
 
-    /// Whether all that was written is with the kernel; what does not fit now is tried again at the next
-    /// turn.
+    /// Flushes written bytes to the kernel; those that do not fit now are tried again later.
     fn flush(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
         let flushed = |flush: Poll<io::Result<()>>, client| match flush {
             Poll::Pending => Ok(false),

@@ -1,4 +1,4 @@
-//! What happened with origins, for the `$upstream_*` variables: a list of attempts.
+//! The attempts of a request, for the `$upstream_*` variables.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use crate::peers::{Group, InFlight, Peer};
 
-/// Shared by a request's log variables and the body that still comes.
+/// A report shared by a request's log variables and the body that is still read.
 pub type SharedReport = Rc<RefCell<Report>>;
 
 /// One attempt at one server.
@@ -18,27 +18,27 @@ pub struct Attempt {
     /// The first one behind an internal redirect: separated by ` : `.
     first_of_fetch: bool,
     started: Instant,
-    /// `$upstream_status`; 0 as long as there is none.
+    /// `$upstream_status`; 0 while there is none.
     pub status: u16,
-    /// Milliseconds from the start until the connection stood; `u32::MAX` is none.
+    /// Milliseconds from the start until the connection was established; `u32::MAX` is none.
     pub connect_millis: u32,
-    /// The same until the head had come.
+    /// Milliseconds from the start until the head had arrived.
     pub header_millis: u32,
-    /// The same until the attempt was over.
+    /// Milliseconds from the start until the attempt ended.
     pub response_millis: u32,
-    /// Bytes of the body, without what frames it.
+    /// Bytes of the body, without its framing.
     pub response_length: u64,
     /// Bytes sent, the head included.
     pub bytes_sent: u64,
     /// Bytes received, the head included.
     pub bytes_received: u64,
-    /// Where times decide (`least_time`).
+    /// Measures the request's time for `least_time`.
     in_flight: Option<InFlight>,
-    /// Where the server's requests are counted.
+    /// The server's requests are counted.
     is_counted: bool,
 }
 
-/// Who was asked.
+/// The destination of an attempt.
 enum At {
     Peer(Arc<Peer>),
     /// No server of this group was available.
@@ -54,26 +54,27 @@ pub struct Report {
     /// Most requests need one.
     attempts: SmallVec<[Attempt; 1]>,
     next_is_first: bool,
-    /// The fetch that follows asks for the rest of an answer: it is one with the fetch before it.
+    /// The next fetch is for the rest of a response: it counts as one with the fetch before it.
     continues: bool,
-    /// What the last server was asked, for the log lines of whoever answers in its place; empty where it answers.
+    /// The URL sent to the last server, for log lines of another location that responds in its place; empty
+    /// otherwise.
     pub asked: String,
 }
 
 impl Report {
-    /// An empty report.
+    /// Makes an empty report.
     pub fn shared() -> SharedReport {
         Rc::default()
     }
 
-    /// Another fetch of the same request follows.
+    /// Begins another fetch of the same request.
     pub fn begin_fetch(&mut self) {
         let continues = std::mem::take(&mut self.continues);
         self.asked.clear();
         self.next_is_first = !self.attempts.is_empty() && !continues;
     }
 
-    /// The next fetch is for the rest of an answer that broke off.
+    /// Marks the next fetch as one for the rest of a response that broke off.
     pub fn continue_fetch(&mut self) {
         self.continues = true;
     }
@@ -104,12 +105,12 @@ impl Report {
         });
     }
 
-    /// The attempt in progress.
+    /// Returns the attempt in progress.
     pub fn last(&mut self) -> Option<&mut Attempt> {
         self.attempts.last_mut()
     }
 
-    /// All attempts so far, in order.
+    /// Returns all attempts so far, in order.
     pub fn attempts(&self) -> &[Attempt] {
         &self.attempts
     }
@@ -127,13 +128,13 @@ impl Report {
 }
 
 impl Attempt {
-    /// Milliseconds since the attempt began.
+    /// Returns the milliseconds since the attempt began.
     fn passed(&self, now: Instant) -> u32 {
         let passed = now.saturating_duration_since(self.started).as_millis();
         u32::try_from(passed).unwrap_or(NONE - 1)
     }
 
-    /// The connection stands (`$upstream_connect_time`).
+    /// Records that the connection was established (`$upstream_connect_time`).
     pub fn connected(&mut self, now: Instant) {
         self.connect_millis = self.passed(now);
         if self.in_flight.as_ref().is_some_and(|request| request.connected(now)) {
@@ -141,7 +142,7 @@ impl Attempt {
         }
     }
 
-    /// The head has come (`$upstream_header_time`).
+    /// Records that the head has arrived (`$upstream_header_time`).
     pub fn header_received(&mut self, status: u16, now: Instant) {
         self.status = status;
         self.header_millis = self.passed(now);
@@ -150,12 +151,13 @@ impl Attempt {
         }
     }
 
-    /// The first byte of a session has come (`$upstream_first_byte_time`).
+    /// Records that the first byte of a session has arrived (`$upstream_first_byte_time`).
     pub fn first_byte_received(&mut self, now: Instant) {
         self.header_received(self.status, now);
     }
 
-    /// The attempt is over (`$upstream_response_time`, `$upstream_session_time`). Only the first call counts.
+    /// Records the end of the attempt (`$upstream_response_time`, `$upstream_session_time`). Only the first call
+    /// counts.
     pub fn finished(&mut self, now: Instant) {
         if self.response_millis == NONE {
             self.response_millis = self.passed(now);
@@ -165,7 +167,7 @@ impl Attempt {
         }
     }
 
-    /// Which of the group's servers was asked; `None` when none was available.
+    /// Returns the server of the attempt; `None` when none was available.
     pub fn peer(&self) -> Option<&Arc<Peer>> {
         match &self.at {
             At::Peer(peer) => Some(peer),
@@ -173,7 +175,7 @@ impl Attempt {
         }
     }
 
-    /// The server's address, or the group's name when no server was available.
+    /// Returns the server's address, or the group's name when no server was available.
     pub fn address(&self) -> &str {
         match &self.at {
             At::Peer(peer) => &peer.text,

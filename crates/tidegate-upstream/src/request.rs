@@ -1,4 +1,4 @@
-//! What a fetch takes.
+//! The input of a fetch.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -15,74 +15,73 @@ use crate::settings::LocalAddress;
 use crate::wire::Wire;
 use tidegate_tls::TlsTarget;
 
-/// What is sent behind the head.
+/// The data behind the head.
 #[derive(Default)]
 pub enum RequestPayload {
     #[default]
-    /// Nothing; with FastCGI the head has the end of the body as well.
+    /// None; with FastCGI the head contains the end of the body as well.
     None,
     /// A text of the configuration (`proxy_set_body`).
     Bytes(Bytes),
     /// The client's body, read beforehand: it can be sent again.
     Stored(Arc<StoredBody>),
-    /// The client's body as it comes (`proxy_request_buffering off`): it can be sent once.
+    /// The client's body as it arrives (`proxy_request_buffering off`): it can be sent once.
     Stream {
-        /// It goes back with the response, or with the error.
+        /// The body; given back with the response, or with the error.
         body: Box<RequestBody>,
-        /// Sent in chunks: the client did not give a length.
+        /// Sent in chunks: the client did not announce a length.
         chunked: bool,
         /// Bytes kept for `$request_body` (`client_body_buffer_size`).
         keep_max: usize,
     },
 }
 
-/// What becomes of a connection behind an answer that leaves it usable.
+/// Whether a connection is kept behind a response that leaves it usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keeping {
     /// It is closed.
     Never,
-    /// It is kept for the next request of a busy moment, and soon given up: whoever answers has few
-    /// processes, each with one connection, and others wait for them. Only requests that can be sent
-    /// again use it.
+    /// It is kept for the next request of a burst, and closed soon: the application has few processes, each with one
+    /// connection, and other requests wait for them. Only requests that can be sent again use it.
     Briefly,
-    /// As the group says (`keepalive`).
+    /// As the group's `keepalive` says.
     AsGroup,
 }
 
-/// A request to an origin with everything that sending it takes.
+/// A request to an origin with everything needed to send it.
 pub struct OriginRequest {
-    /// Whose servers are asked.
+    /// The group of servers.
     pub group: Arc<Group>,
-    /// What their choice depends on.
+    /// The inputs of their choice.
     pub choice: Choice,
     /// Decides whether the request may be repeated (RFC 9110 section 9.2.2), and whether the response has a body.
     pub method: Method,
-    /// The whole head, ready to be sent; with FastCGI all records in front of the body's.
+    /// The complete head, ready to be sent; with FastCGI all records in front of the body's.
     pub head: Vec<u8>,
-    /// Where in `head` the target is, for log lines.
+    /// Range of the target in `head`, for log lines.
     pub target: Range<usize>,
-    /// What is sent behind the head.
+    /// The data behind the head.
     pub payload: RequestPayload,
     /// The local side of a new connection (`proxy_bind`).
     pub local: Option<LocalAddress>,
     /// The body will be read at a limited rate (`OriginBody::limit_rate`): no more of it is read with the
     /// head than fits the head's buffer.
     pub paced: bool,
-    /// Gets 103 responses (`early_hints`).
+    /// The client of 103 responses (`early_hints`).
     pub interim: Option<Rc<dyn Client>>,
-    /// What becomes of the connection behind the answer.
+    /// Whether the connection is kept behind the response.
     pub keeping: Keeping,
-    /// The request asks for an upgrade: a 101 answer opens a tunnel.
+    /// The request asks for an upgrade: a 101 response opens a tunnel.
     pub upgrade: bool,
     /// Number of the location, for `keepalive … local`.
     pub location_tag: u64,
-    /// `None` is unencrypted.
+    /// TLS settings; `None` is unencrypted.
     pub tls: Option<TlsTarget>,
-    /// The language that the origin speaks.
+    /// The protocol of the origin.
     pub wire: Wire,
 }
 
-/// `http://127.0.0.1:80/path`.
+/// Returns `http://127.0.0.1:80/path`.
 pub(crate) fn url(scheme: &str, peer: &str, target: Option<&[u8]>) -> String {
     let target = String::from_utf8_lossy(target.unwrap_or_default());
     let colon = if peer.starts_with("unix:") { ":" } else { "" };
@@ -90,17 +89,17 @@ pub(crate) fn url(scheme: &str, peer: &str, target: Option<&[u8]>) -> String {
 }
 
 impl OriginRequest {
-    /// The target as sent.
+    /// Returns the target as sent.
     pub fn target_text(&self) -> &[u8] {
         self.head.get(self.target.clone()).unwrap_or_default()
     }
 
-    /// What is asked of a peer, for log lines: `http://127.0.0.1:80/path`.
+    /// Returns the URL on a peer, for log lines: `http://127.0.0.1:80/path`.
     pub(crate) fn url(&self, peer: &str) -> String {
         url(self.wire.scheme(self.tls.is_some()), peer, Some(self.target_text()))
     }
 
-    /// What a connection to a peer must fit to be used again.
+    /// Returns the properties that a connection to a peer must have to be used again.
     pub(crate) fn fit(&self, peer: &Peer) -> Fit {
         let brief = self.keeping == Keeping::Briefly;
         let tag = if self.group.keepalive.local && !brief { self.location_tag } else { 0 };

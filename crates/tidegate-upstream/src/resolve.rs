@@ -1,5 +1,5 @@
-//! Addresses of names: the system's resolver while the configuration is loaded, `resolver`'s name servers
-//! for names that are known per request only.
+//! Addresses of names: from the operating system's resolver while the configuration is loaded, from `resolver`'s name
+//! servers for names that are known per request only.
 
 mod dns;
 mod error;

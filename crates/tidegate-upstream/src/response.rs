@@ -1,4 +1,4 @@
-//! What a fetch gives: an origin's response, or why there is none.
+//! The result of a fetch: an origin's response, or the reason why there is none.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use tidegate_core::request_body::RequestBody;
 
 use crate::h1::body::OriginBody;
 
-/// An origin's answer. Dropping the body gives the connection up.
+/// An origin's response. Dropping the body gives the connection up.
 pub struct OriginResponse {
-    /// The head; not an interim one.
+    /// The final head.
     pub head: ResponseHead,
-    /// What follows it.
+    /// The body behind it.
     pub body: OriginBody,
-    /// The client's body that was being streamed, to be given back to the exchange. `None` when there
-    /// was none, or when it is still being sent: then the client's connection cannot be kept.
+    /// The client's body that was being streamed, to be given back to the exchange. `None` when there was none, or
+    /// when it is still being sent: then the client's connection cannot be kept.
     pub request_body: Option<Box<RequestBody>>,
 }
 
-/// There is no response. What happened was logged.
+/// A fetch without a response. The reason was logged.
 pub struct FetchError {
-    /// 502, 504; 400, 408, 413 for a client's body that could not be read; 500.
+    /// Status to respond with: 502, 504; 400, 408, 413 for a client's body that could not be read; 500.
     pub status: u16,
-    /// What the last server sent is no HTTP head.
+    /// The last server sent an invalid HTTP head.
     pub invalid_header: bool,
     /// The client's body that was to be streamed, as far as it is left.
     pub request_body: Option<Box<RequestBody>>,

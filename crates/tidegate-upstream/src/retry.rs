@@ -1,4 +1,4 @@
-//! When another server is asked: a state machine without I/O (`proxy_next_upstream` and companions).
+//! The decision to try another server: a state machine without I/O (`proxy_next_upstream` and companions).
 //!
 //! ```text
 //! choosing ──no server──> gives up: 502, "no live upstreams"
@@ -7,21 +7,23 @@
 //!    │ a connection; sent = true
 //! sending, reading
 //!    │ a head; or, from each of the two: refused, broken, late, no head
-//! Retry::decide ──> Accept:         the response goes to whoever asked
+//! Retry::decide ──> Accept:         the response goes to the caller
 //!               ──> NextPeer:       choosing
 //!               ──> SamePeer:       connecting to the same server, by a new connection
 //!               ──> GiveUp(status): the fetch fails
 //! ```
 //!
 //! Invariants:
-//! - A request of which something was sent goes to no other server unless it may be repeated: its method is idempotent
+//! - A request of which any byte was sent goes to no other server unless it may be repeated: its method is idempotent
 //!   (RFC 9110 section 9.2.2) or `non_idempotent` is listed, and its body can be sent again.
-//! - `tries_left` falls with each decision that asks for another server and never rises, so a fetch ends. `SamePeer` is
-//!   no such decision: a new connection cannot fail by `ReusedLost`, so it comes at most once for each server.
-//! - A status that is listed and cannot be tried elsewhere is passed on as it came; only errors become a status of ours.
-//! - Time is compared in one place: behind `until` no other server is asked; what is under way ends by limits of its own.
+//! - `tries_left` falls with each decision to try another server and never rises, so a fetch ends. `SamePeer` is no
+//!   such decision: a new connection cannot fail by `ReusedLost`, so it occurs at most once for each server.
+//! - A status that is listed and cannot be retried elsewhere is passed on unchanged; only errors become a status of
+//!   the proxy.
+//! - Time is compared in one place: after `until` no other server is tried; an attempt in progress ends by limits of
+//!   its own.
 //!
-//! The machine waits for nothing. Who drives it (`fetch`) may be dropped between any two calls.
+//! The machine waits for nothing. Its caller (`fetch`) may be dropped between any two calls.
 
 #[cfg(test)]
 mod tests;
@@ -33,11 +35,11 @@ use std::time::Instant;
 pub struct NextUpstream(pub u16);
 
 impl NextUpstream {
-    /// No connection, or it broke before a whole head came (`error`).
+    /// No connection, or it broke before a complete head arrived (`error`).
     pub const ERROR: NextUpstream = NextUpstream(1);
     /// No progress in connecting, sending or reading (`timeout`).
     pub const TIMEOUT: NextUpstream = NextUpstream(1 << 1);
-    /// What came is no head (`invalid_header`).
+    /// The received bytes are no head (`invalid_header`).
     pub const INVALID_HEADER: NextUpstream = NextUpstream(1 << 2);
     /// A response with status 500.
     pub const HTTP_500: NextUpstream = NextUpstream(1 << 3);
@@ -55,17 +57,17 @@ impl NextUpstream {
     pub const HTTP_429: NextUpstream = NextUpstream(1 << 9);
     /// Requests that may not be repeated are repeated all the same (`non_idempotent`).
     pub const NON_IDEMPOTENT: NextUpstream = NextUpstream(1 << 10);
-    /// No other server is asked, whatever else is listed.
+    /// No other server is tried, whatever else is listed.
     pub const OFF: NextUpstream = NextUpstream(1 << 11);
-    /// `error timeout`.
+    /// The default: `error timeout`.
     pub const DEFAULT: NextUpstream = NextUpstream(3);
 
-    /// Whether the case is listed, and not all are off.
+    /// Returns whether the case is listed, and not all are off.
     pub fn has(self, case: NextUpstream) -> bool {
         self.0 & case.0 != 0 && self.0 & NextUpstream::OFF.0 == 0
     }
 
-    /// The case of a status that can be listed.
+    /// Returns the case of a status that can be listed.
     pub fn of_status(status: u16) -> Option<NextUpstream> {
         Some(match status {
             500 => NextUpstream::HTTP_500,
@@ -80,36 +82,36 @@ impl NextUpstream {
     }
 }
 
-/// What happened to an attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// No connection; nothing was sent.
     Refused,
     ConnectTimedOut,
-    /// The connection broke before a whole head came.
+    /// The connection broke before a complete head arrived.
     Lost,
-    /// A reused connection broke before the first byte of an answer: the origin closed it while idle.
+    /// A reused connection broke before the first byte of a response: the origin closed it while idle.
     ReusedLost,
     /// No progress in sending or receiving.
     TimedOut,
-    /// What came is no HTTP head.
+    /// The received bytes are no HTTP head.
     Invalid,
     Head(u16),
 }
 
-/// What to do then.
+/// The decision after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// Give the answer to whoever asked.
+    /// Give the response to the caller.
     Accept,
-    /// Ask another server.
+    /// Try another server.
     NextPeer,
-    /// Ask the same server over a new connection.
+    /// Try the same server over a new connection.
     SamePeer,
     GiveUp(u16),
 }
 
-/// How a server's failure count is to be changed.
+/// The change of a server's failure count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blame {
     None,
@@ -128,13 +130,13 @@ pub(crate) struct Retry {
     pub idempotent: bool,
     /// The body can be sent again.
     pub repeatable: bool,
-    /// Something was sent in the present attempt.
+    /// Bytes were sent in the present attempt.
     pub sent: bool,
 }
 
 impl Retry {
-    /// Decides after an attempt, and whether the server is to blame (`max_fails` counts it). The statuses of giving up
-    /// are nginx's: 504 where time ran out, else 502.
+    /// Decides after an attempt, and whether the failure counts against the server (`max_fails`). The statuses of
+    /// giving up are nginx's: 504 where time ran out, else 502.
     pub(crate) fn decide(&mut self, event: Event, now: Instant) -> (Decision, Blame) {
         match event {
             Event::ReusedLost if self.repeatable && self.may_repeat() => {

@@ -1,4 +1,4 @@
-//! Settings of a fetch: what the configuration says, whatever is asked.
+//! Settings of a fetch that depend on the configuration alone.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,34 +8,34 @@ use crate::retry::NextUpstream;
 /// `proxy_bind`: the local side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocalAddress {
-    /// Port 0 lets the system choose one.
+    /// Port 0 lets the operating system choose one.
     pub address: SocketAddr,
-    /// The address is none of this machine (`transparent`): it takes privileges.
+    /// The address is not one of this machine (`transparent`): this takes privileges.
     pub transparent: bool,
 }
 
 /// Settings of a fetch that do not depend on the request.
 #[derive(Clone, Debug)]
 pub struct FetchSettings {
-    /// For a connection, and once more for its handshake (`*_connect_timeout`).
+    /// Time for a connection, and again for its handshake (`*_connect_timeout`).
     pub connect_timeout: Duration,
-    /// Between two writes.
+    /// Longest time between two writes.
     pub send_timeout: Duration,
-    /// Between two reads.
+    /// Longest time between two reads.
     pub read_timeout: Duration,
-    /// `proxy_buffer_size`: the largest response head.
+    /// `proxy_buffer_size`: bytes of the largest response head.
     pub head_bytes_max: usize,
-    /// `proxy_buffers` as bytes: how much is read at once.
+    /// `proxy_buffers` as bytes: the most of one read.
     pub read_bytes: usize,
-    /// Cases in which another server is asked (`*_next_upstream`).
+    /// Cases in which another server is tried (`*_next_upstream`).
     pub next_upstream: NextUpstream,
-    /// 0 for no limit.
+    /// Number of tries; 0 for no limit.
     pub next_upstream_tries: u32,
-    /// Zero for no limit.
+    /// Time for all tries; zero for no limit.
     pub next_upstream_timeout: Duration,
-    /// `*_socket_keepalive`: the system looks after idle connections (SO_KEEPALIVE).
+    /// `*_socket_keepalive`: the operating system probes idle connections (SO_KEEPALIVE).
     pub socket_keepalive: bool,
-    /// `*_socket_rcvbuf` in bytes; the system's where there is none, as below.
+    /// `*_socket_rcvbuf` in bytes; `None`: the operating system's default, as below.
     pub receive_buffer: Option<usize>,
     /// `*_socket_sndbuf` in bytes.
     pub send_buffer: Option<usize>,

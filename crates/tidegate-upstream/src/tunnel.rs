@@ -1,4 +1,4 @@
-//! A tunnel behind a 101 answer: bytes both ways until both sides are done or silent.
+//! A tunnel behind a 101 response: bytes both ways until both sides have ended or are silent.
 
 use tidegate_core::body::Tunnel;
 use tidegate_core::client::ClientIo;
@@ -9,7 +9,7 @@ use crate::h1::body::Upgraded;
 use crate::log::TIMED_OUT;
 use crate::relay::{Closing, Flow, RelayEnd, RelayOptions, relay};
 
-/// Bytes of each direction that wait for the other side to take them.
+/// Bytes of each direction's buffer.
 const BUFFER_BYTES: usize = 16 * 1024;
 
 /// Connects a client with an upgraded connection.

@@ -1,6 +1,6 @@
-//! The languages of origins: how an answer's head is found in what was received, and what ends its body.
+//! The protocols of origins: how a response's head is parsed from the received bytes, and how its body ends.
 //!
-//! All share the connections, the retry machine, uploads and body streams; only what is here differs.
+//! All share the connections, the retry machine, uploads and body streams; only the differences are here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tidegate_core::error_log::Level;
 
 use crate::log::LogContext;
 
-/// The language of a request to an origin.
+/// The protocol of a request to an origin.
 #[derive(Clone, Debug, Default)]
 pub enum Wire {
     /// HTTP/1 (RFC 9112).
@@ -30,21 +30,21 @@ pub enum Wire {
     Memcached(Arc<Memcached>),
 }
 
-/// A request in FastCGI records: the head holds all in front of the body's.
+/// A request in FastCGI records: the head contains all records in front of the body's.
 #[derive(Clone, Debug, Default)]
 pub struct FastCgi {
-    /// `fastcgi_catch_stderr`: with any of these on the error stream the answer counts as invalid.
+    /// `fastcgi_catch_stderr`: a response with any of these on the error stream is invalid.
     pub catch: Arc<[Box<[u8]>]>,
 }
 
 impl FastCgi {
-    /// Whether a text on the error stream makes the answer an invalid one.
+    /// Returns whether a text on the error stream makes the response invalid.
     pub(crate) fn catches(&self, text: &[u8]) -> bool {
         self.catch.iter().any(|wanted| memchr::memmem::find(text, wanted).is_some())
     }
 }
 
-/// Writes what came on the error stream to the log, as nginx does.
+/// Logs the error stream, as nginx does.
 pub(crate) fn log_stderr(
     decoder: &mut fastcgi::Decoder,
     log: &LogContext,
@@ -53,7 +53,7 @@ pub(crate) fn log_stderr(
 ) {
     let (text, is_cut) = decoder.take_stderr();
     let shown = String::from_utf8_lossy(text.trim_ascii_end());
-    // Line ends are kept: PHP's traces are read as they are written.
+    // Line ends are kept: PHP's traces contain them.
     let odd = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
     let shown = shown.replace(odd, " ");
     let message = format!("FastCGI sent in stderr: \"{shown}\"");
@@ -69,14 +69,14 @@ pub(crate) fn log_stderr(
 /// A `get` of memcached's text protocol.
 #[derive(Clone, Debug)]
 pub struct Memcached {
-    /// As sent.
+    /// The key as sent.
     pub key: Vec<u8>,
     /// `memcached_gzip_flag`: values with any of these bits are compressed.
     pub gzip_flag: u32,
 }
 
 impl Wire {
-    /// In front of a server's address in log lines.
+    /// Returns the scheme in front of a server's address in log lines.
     pub(crate) fn scheme(&self, tls: bool) -> &'static str {
         match self {
             Wire::Http if tls => "https",
@@ -87,7 +87,7 @@ impl Wire {
         }
     }
 
-    /// A number for each language: connections of one are no use for another.
+    /// Returns a number for the protocol: connections are not shared between protocols.
     pub(crate) fn kind(&self) -> u8 {
         match self {
             Wire::Http => 0,
@@ -97,7 +97,7 @@ impl Wire {
         }
     }
 
-    /// What reads an answer.
+    /// Returns the codec of a response.
     pub(crate) fn codec(&self) -> Codec {
         match self {
             Wire::Http => Codec::Http,
@@ -108,12 +108,12 @@ impl Wire {
     }
 }
 
-/// Why what came is no head. The texts are for the error log.
+/// The reason why the received bytes are no head. The texts are for the error log.
 #[derive(Debug)]
 pub(crate) enum HeadError {
-    /// It is not written as the language wants it.
+    /// Its syntax is invalid in the protocol.
     Invalid(String),
-    /// The origin does not do the request.
+    /// The origin refuses the request.
     Refused(String),
 }
 
@@ -127,28 +127,27 @@ impl fmt::Display for HeadError {
 
 impl std::error::Error for HeadError {}
 
-/// Reads one answer's head out of a buffer.
+/// A parser of one response's head.
 pub(crate) enum Codec {
     Http,
     Cgi,
     FastCgi(Box<fastcgi::Decoder>, FastCgi),
-    /// With the length of the value in bytes, once its line has come.
+    /// With the length of the value in bytes, once its line has arrived.
     Memcached(Arc<Memcached>, u64),
 }
 
 impl Codec {
-    /// Reads what was appended to `buffer` from `new` on. When the head is whole, says where in the buffer
-    /// the body begins: what is there already stays where it is, since moving a page costs more than all of
-    /// the head.
+    /// Parses the bytes appended to `buffer` from `new` on. When the head is complete, returns where in the buffer
+    /// the body begins: its bytes remain in place, since moving a page costs more than all of the head.
     ///
-    /// Between two calls the buffer holds the head's bytes so far, with FastCGI only what was output: records are taken
-    /// apart in place, and their decoder remembers where in a record it is. `head` keeps its place in the same way, so
-    /// a call with no new line costs a look at the new bytes.
+    /// Between two calls the buffer holds the head's bytes so far, with FastCGI only the output: records are taken
+    /// apart in place, and their decoder keeps its position in a record. `head` keeps its position in the same way,
+    /// so a call without a new line only scans the new bytes.
     ///
     /// # Errors
-    /// What came is no head (RFC 9112 section 4, RFC 3875 section 6.2), is larger than `head_bytes_max`
-    /// (`proxy_buffer_size`), or an application refuses; `fastcgi_catch_stderr` makes a head an invalid one, without a
-    /// text.
+    /// The bytes are no head (RFC 9112 section 4, RFC 3875 section 6.2), it is larger than `head_bytes_max`
+    /// (`proxy_buffer_size`), or an application refuses; `fastcgi_catch_stderr` makes a head an invalid one, without
+    /// a text.
     pub(crate) fn parse(
         &mut self,
         buffer: &mut Vec<u8>,
@@ -200,7 +199,7 @@ impl Codec {
         }
     }
 
-    /// Interim heads, and a switch of protocols inside of records, are HTTP's alone.
+    /// Checks a head: interim heads, and a switch of protocols, exist in HTTP alone.
     fn check(&self, head: &ResponseHead) -> Result<(), HeadError> {
         let final_from = match self {
             Codec::Http => return Ok(()),
@@ -216,7 +215,7 @@ impl Codec {
         }
     }
 
-    /// What follows a head.
+    /// Returns the framing of the body behind a head.
     pub(crate) fn framing(
         &self,
         head: &ResponseHead,
@@ -231,7 +230,7 @@ impl Codec {
     }
 }
 
-/// A stream of records that cannot be read on.
+/// Makes the error of an invalid stream of records.
 fn refused(error: RecordError) -> HeadError {
     match error {
         RecordError::Refused(_) => HeadError::Refused(error.to_string()),

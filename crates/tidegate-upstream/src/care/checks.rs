@@ -1,5 +1,5 @@
-//! Servers are asked now and then whether they are well (`health_check`). What is asked is the caller's;
-//! here is when, and what follows from the answers.
+//! Active health checks of servers (`health_check`). The caller implements the check; this module schedules checks
+//! and evaluates their results.
 //!
 //! ```text
 //!                 passed                     `fails` failed in a row
@@ -9,10 +9,10 @@
 //!     └────────────────────────────────────────────────────────────────> Unhealthy
 //! ```
 //!
-//! A server begins as `Checking` where the check is `mandatory` (no request goes to it), else as `Fine`, or with what
-//! an earlier configuration knew. Each server has one task: a random wait, the check, the interval. So a server has one
-//! check of a kind under way at most. Dropped while it waits or checks (the plan or the server is gone), the task says
-//! nothing of that check: health changes behind a whole check only.
+//! A server begins as `Checking` where the check is `mandatory` (no request is sent to it), else as `Fine`, or with
+//! its state in an earlier configuration. Each server has one task: a random wait, the check, the interval. So a
+//! server has at most one check of a kind in progress. Dropped while it waits or checks (the plan or the server is
+//! gone), the task reports nothing about that check: health changes only after a complete check.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -28,12 +28,12 @@ use tidegate_rt::{clock, random, timer};
 use super::{BackgroundTask, Running};
 use crate::peers::{Group, Health, Peer};
 
-/// When servers are checked and how often they have to pass or fail.
+/// The schedule of checks, and how often servers have to pass or fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckPlan {
-    /// Between the end of one check and the next.
+    /// Time between the end of one check and the next.
     pub interval: Duration,
-    /// Each check is put off by a random time up to this.
+    /// Each check is delayed by a random time up to this.
     pub jitter: Duration,
     /// Checks that a server has to fail in a row to be unhealthy.
     pub fails: u32,
@@ -50,14 +50,14 @@ impl Default for CheckPlan {
 
 /// One check of one server.
 pub trait Probe: Send + Sync {
-    /// Asks a server whether it is well.
+    /// Checks a server.
     fn check(
         self: Arc<Self>,
         peer: Arc<Peer>,
     ) -> Pin<Box<dyn Future<Output = Result<(), CheckFailure>>>>;
 }
 
-/// What is wrong with a server that fails a check. Displayed in words for the log.
+/// The reason of a failed check. Displayed in words for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckFailure(Cow<'static, str>);
 
@@ -81,25 +81,25 @@ impl fmt::Display for CheckFailure {
 
 impl std::error::Error for CheckFailure {}
 
-/// Checks a group's servers as long as the group is in use.
+/// The task that checks a group's servers as long as the group is in use.
 pub struct CheckTask {
-    /// Whose servers are checked; those that come later as well.
+    /// The group; servers added later are checked as well.
     pub group: Arc<Group>,
-    /// As [`Group::add_check`] gave it.
+    /// The number from [`Group::add_check`].
     pub number: usize,
-    /// When, and how often they have to pass or fail.
+    /// The schedule, and how often servers have to pass or fail.
     pub plan: CheckPlan,
-    /// What is asked of a server.
+    /// The check.
     pub probe: Arc<dyn Probe>,
-    /// Gets a line for each change: `warn` for a server that becomes unhealthy, `notice` for one that is well again.
+    /// Gets a line for each change: `warn` for a server that becomes unhealthy, `notice` for one that recovers.
     pub log: ErrorLog,
 }
 
-/// How a server has done in the last checks.
+/// The results of a server's last checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Standing {
     health: Health,
-    /// Checks in a row that said the opposite.
+    /// Consecutive results that contradict the state.
     against: u32,
 }
 
@@ -108,7 +108,7 @@ impl Standing {
         Standing { health, against: 0 }
     }
 
-    /// Takes a check's result into account. The first one decides about a server that nothing is known of.
+    /// Returns the state after a check. The first one decides about a server without a state.
     fn after(self, passed: bool, plan: &CheckPlan) -> Standing {
         let result = if passed { Health::Fine } else { Health::Unhealthy };
         if result == self.health || self.health == Health::Checking {

@@ -1,18 +1,17 @@
-//! Servers with a name are looked up again when the answer of the name servers expires (`resolve`,
-//! `service`).
+//! Servers with a name are resolved again when the answer of the name servers expires (`resolve`, `service`).
 //!
-//! A server with a name has one task: it asks, tells the group, and sleeps as long as the answer holds. What an answer
-//! changes:
+//! A server with a name has one task: it queries, updates the group, and sleeps while the answer is valid. The effect
+//! of an answer:
 //!
-//! | the name servers | the server's addresses | asked again after |
+//! | the name servers | the server's addresses | next query after |
 //! |---|---|---|
 //! | have addresses | those | `valid`, or the shortest time to live, at least a second |
-//! | do not answer in time | stay | a second |
+//! | do not answer in time | remain | a second |
 //! | say that there is no such name | none | `valid`, or ten seconds |
-//! | fail otherwise | stay | `valid`, or ten seconds |
+//! | fail otherwise | remain | `valid`, or ten seconds |
 //!
-//! The tasks are dropped, at whatever they wait for, with the plan, and one by one as servers leave the group. A
-//! question that is dropped changes nothing; the group is told in one step, behind the last answer.
+//! The tasks are dropped, at any await, with the plan, and one by one as servers leave the group. A query that is
+//! dropped changes nothing; the group is updated in one step, behind the last answer.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -27,11 +26,11 @@ use super::{BackgroundTask, Running};
 use crate::peers::{Group, Place, ServerName};
 use crate::resolve::{ResolveError, Resolver, ServiceRecord};
 
-/// Looks up a group's servers with names as long as the group is in use.
+/// The task that resolves a group's servers with names as long as the group is in use.
 pub struct NamesTask {
-    /// Whose servers with names are looked up.
+    /// The group whose servers are resolved.
     pub group: Arc<Group>,
-    /// Who is asked.
+    /// The name servers.
     pub resolver: Resolver,
     /// Gets a line at `error` for a name without an address.
     pub log: ErrorLog,
@@ -46,11 +45,11 @@ struct Watch {
     log: ErrorLog,
 }
 
-/// Shortest time between two questions: a time to live of 0 is no reason to ask all the time.
+/// Shortest time between two queries: a time to live of 0 must not cause continuous queries.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// After an answer without addresses, where `valid` does not say otherwise.
+/// Time after an answer without addresses, unless `valid` is set.
 const PAUSE_WITHOUT: Duration = Duration::from_secs(10);
-/// Hosts of one service that are looked up.
+/// Most hosts of one service that are resolved.
 const HOSTS_MAX: usize = 256;
 
 impl BackgroundTask for NamesTask {
@@ -86,7 +85,7 @@ impl Watch {
         }
     }
 
-    /// Asks once; answers when to ask again.
+    /// Queries once; returns the time until the next query.
     async fn turn(&self) -> Duration {
         let found = match &self.name.service {
             None => self.addresses().await,
@@ -98,7 +97,7 @@ impl Watch {
                 self.group.set_places(self.number, places, now);
                 time
             }
-            // Who does not answer may know all the same: what was known stays.
+            // A timeout says nothing about the name: the addresses remain.
             Err(error) if error.is_timeout() => {
                 self.complain(&self.name.host, error);
                 Duration::ZERO
@@ -115,15 +114,15 @@ impl Watch {
 
     async fn addresses(&self) -> Result<(Vec<Place>, Duration), ResolveError> {
         let (mut addresses, time) = self.resolver.look_up(&self.name.host).await?;
-        // Name servers answer in ever new order.
+        // Name servers answer in varying order.
         addresses.sort_unstable();
         addresses.dedup();
         let place = |ip| Place::of(Addr::Inet(std::net::SocketAddr::new(ip, self.name.port)));
         Ok((addresses.into_iter().map(place).collect(), time))
     }
 
-    /// The hosts of a service with their addresses: the records of the lowest priority are the server,
-    /// all others its backups.
+    /// Returns the hosts of a service with their addresses: the records of the lowest priority are the server, all
+    /// others its backups.
     async fn service(&self, service: &str) -> Result<(Vec<Place>, Duration), ResolveError> {
         let name = service_name(service, &self.name.host);
         let (mut records, mut time) = self.resolver.services(&name).await?;
@@ -166,7 +165,7 @@ impl Watch {
     }
 }
 
-/// The name that is asked for: `http` becomes `_http._tcp.HOST`; with dots it is taken as it is.
+/// Returns the name of the query: `http` becomes `_http._tcp.HOST`; a name with dots is used unchanged.
 fn service_name(service: &str, host: &str) -> String {
     match service.contains('.') {
         true => format!("{service}.{host}"),

@@ -1,4 +1,4 @@
-//! From an accepted head to a body: whole if it is here already, else a stream or a raw connection.
+//! From an accepted head to a body: complete if it has arrived already, else a stream or a raw connection.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::wire::Codec;
 
 use super::sending::Sending;
 
-/// What of a fetch goes on into its body.
+/// The parts of a fetch that its body takes over.
 pub(super) struct Parts {
     pub fit: Fit,
     pub request: OriginRequest,
@@ -33,23 +33,23 @@ pub(super) struct Parts {
     pub log: LogContext,
 }
 
-/// What has come of an answer behind its head, and what reads on.
+/// The bytes behind a response's head, and the codec of the rest.
 pub(super) struct Received {
     pub input: Behind,
     pub framing: ResponseFraming,
     pub codec: Codec,
-    /// When the head came.
+    /// When the head arrived.
     pub at: Instant,
 }
 
 impl Parts {
-    /// The body behind an accepted head: a raw connection for a 101 that was asked for, all of it where it is here
+    /// Makes the body behind an accepted head: a raw connection for a requested 101, complete where it has arrived
     /// already, else a stream.
     ///
-    /// Decides whether the connection may serve again. It may where the language has an end of its own and the origin
-    /// did not say otherwise (RFC 9112 section 9.3), the request was sent as a whole, and nothing came behind the body;
-    /// what ends by close is never kept. Waits for nothing: the lease goes with a stream and ends here with a whole
-    /// body.
+    /// Decides whether the connection may be used again. It may where the protocol marks the body's end and the
+    /// origin did not forbid it (RFC 9112 section 9.3), the request was sent completely, and no bytes followed the
+    /// body; a connection whose close ends the body is never kept. Waits for nothing: the lease goes with a stream
+    /// and ends here with a complete body.
     pub(super) fn body(
         self,
         mut connection: Box<OriginConnection>,
@@ -111,11 +111,12 @@ impl Parts {
         OriginBody::Stream(Box::new(BodyReader::new(start, connection)))
     }
 
-    /// The length of a body that is here already, and whether nothing but its end came behind it. `None` where more
-    /// has to be received, be it the end of the last record or the line behind a value.
+    /// Returns the length of a body that has arrived completely, and whether nothing but its end followed it. `None`
+    /// where more has to be received, be it the end of the last record or the line behind a value.
     ///
-    /// Bytes behind the end are logged here once and make the connection unusable: the next response on it would begin
-    /// with them. A close is no end that is here: but for FastCGI's records, `UntilClose` is always a stream.
+    /// Bytes behind the end are logged here once and make the connection unusable: the next response on it would
+    /// begin with them. A close does not count as an end here: but for FastCGI's records, `UntilClose` is always a
+    /// stream.
     fn whole_length(
         &self,
         codec: &Codec,
@@ -143,7 +144,7 @@ impl Parts {
                 }
                 Some((length, decoder.is_clean()))
             }
-            // There is no value, so there is no end behind it.
+            // Without a value no end follows it.
             Codec::Memcached(..) if status == 404 => Some((0, exact)),
             Codec::Memcached(..) if framing == ResponseFraming::None => Some((0, false)),
             Codec::Memcached(..) => {
@@ -167,7 +168,7 @@ impl Parts {
         }
     }
 
-    /// The body is here already: the connection goes back before the answer is sent.
+    /// Makes a complete body: the connection goes back before the response is sent.
     fn whole(
         self,
         connection: Box<OriginConnection>,
@@ -196,7 +197,7 @@ impl Parts {
     }
 }
 
-/// What ends a body that is read as it comes.
+/// Returns the framing of a body that is read as it arrives.
 fn framing_of(codec: Codec, framing: ResponseFraming) -> Framing {
     match (codec, framing) {
         (Codec::FastCgi(decoder, _), framing) => {

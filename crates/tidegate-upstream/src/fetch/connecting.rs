@@ -19,23 +19,23 @@ pub(super) struct Connected {
     pub connection: Box<OriginConnection>,
     /// It has served other requests.
     pub reused: bool,
-    /// When it was had.
+    /// When it was obtained.
     pub at: Instant,
 }
 
-/// Which connection will do.
+/// The required properties of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// The request cannot be sent twice: a kept connection is looked at before it is used.
+    /// The request cannot be sent twice: a kept connection is checked before it is used.
     pub careful: bool,
-    /// A kept one has just failed: only a new one will do.
+    /// A kept one has just failed: a new one is required.
     pub fresh: bool,
 }
 
-/// A connection that is waited for. Boxed: most requests find an open one and need no room for waiting.
+/// The wait for a connection. Boxed: most requests find an open one and need no room for waiting.
 type Waiting<'a> = LocalFuture<'a, Result<Connected, ConnectError>>;
 
-/// A connection to a server that this thread has kept, or the wait for one.
+/// Returns a connection to a server that this thread has kept, or the wait for one.
 pub(super) fn connect<'a>(
     request: &'a OriginRequest,
     settings: &'a FetchSettings,
@@ -62,9 +62,9 @@ pub(super) fn connect<'a>(
     Err(Box::pin(obtain(request, settings, peer, elsewhere)))
 }
 
-/// Waits for a connection: that of another thread that says it has one to spare, else a new one.
+/// Waits for a connection: that of another thread that has one to spare, else a new one.
 ///
-/// Dropped while it waits, nothing is left of it but the wish, which the other thread passes over.
+/// Dropped while it waits, it leaves only the wish, which the other thread skips.
 ///
 /// # Errors
 /// None could be opened within `connect_timeout`.

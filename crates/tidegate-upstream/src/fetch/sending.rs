@@ -1,4 +1,4 @@
-//! The part of a request that is still being sent while its answer is awaited, and what became of it.
+//! The part of a request that is still being sent while its response is awaited.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -8,18 +8,18 @@ use crate::h1::send::{SendError, Upload, UploadEnd};
 /// A request on its way to an origin.
 pub(crate) struct Sending {
     upload: Option<Upload>,
-    /// The origin has stopped to take it. An answer may have come before.
+    /// The origin reads no more of it. A response may have arrived before.
     failure: Option<io::Error>,
     /// The connection has served other requests.
     reused: bool,
 }
 
 impl Sending {
-    /// Goes on behind the first write.
+    /// Continues behind the first write.
     ///
     /// # Errors
-    /// Nothing could be sent on a connection that has served other requests: what may have come on it belongs to
-    /// none of them, so it is not looked at.
+    /// Nothing could be sent on a connection that has served other requests: received bytes belong to none of them,
+    /// so they are not parsed.
     pub(super) fn begun(
         begun: Result<Option<Upload>, SendError>,
         reused: bool,
@@ -33,7 +33,7 @@ impl Sending {
         }
     }
 
-    /// Sends on. Ready once, when all is sent or nothing more can be.
+    /// Continues sending. Ready once, when all is sent or sending has failed.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) -> Poll<UploadEnd> {
         let Some(upload) = &mut self.upload else { return Poll::Pending };
         let mut end = ready!(upload.as_mut().poll(context));
@@ -50,17 +50,17 @@ impl Sending {
         Poll::Ready(end)
     }
 
-    /// Bytes are left to be sent.
+    /// Returns whether bytes are left to be sent.
     pub(super) fn is_under_way(&self) -> bool {
         self.upload.is_some()
     }
 
-    /// Why the origin has not got all of the request, if it has stopped to take it.
+    /// Returns why the origin has not received all of the request, if it has stopped reading it.
     pub(super) fn failure(&self) -> Option<&io::Error> {
         self.failure.as_ref()
     }
 
-    /// What is left to be sent beside the answer's body.
+    /// Returns the rest to be sent beside the response's body.
     pub(super) fn into_upload(self) -> Option<Upload> {
         self.upload
     }

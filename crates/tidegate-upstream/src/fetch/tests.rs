@@ -18,10 +18,10 @@ use crate::pool::{self, handover};
 use crate::report::Report;
 use crate::retry::NextUpstream;
 
-/// What an origin answers to each connection's requests, one after the other; an empty text closes.
+/// The origin's responses to the requests of each connection, in order; an empty text closes.
 type Script = Vec<Vec<String>>;
 
-/// What a test sees of a fetch: status, body, whether the body ended well, addresses tried.
+/// The observed result of a fetch: status, body, whether the body ended well, addresses tried.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     status: u16,
@@ -34,7 +34,7 @@ fn seen(status: u16, body: &str, whole: bool, attempts: usize) -> Seen {
     Seen { status, body: body.to_owned(), whole, attempts }
 }
 
-/// An origin's socket, and a group of nothing else.
+/// Returns an origin's socket, and a group of nothing else.
 fn listening(keepalive: Keepalive) -> (Listener, Arc<Group>) {
     let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let listener = Listener::bind(&any, &ListenOptions::default()).expect("a port");
@@ -194,7 +194,7 @@ fn connections_are_used_again() {
 
 #[test]
 fn an_idle_connection_closed_under_a_request_costs_nothing() {
-    // The origin takes the second request and closes without a byte; a new connection answers.
+    // The origin reads the second request and closes without a byte; a new connection gets the response.
     let repeated = [seen(200, "ok", true, 1), seen(200, "ok", true, 2)];
     check("GET", &[&[OK, ""], &[OK]], &["GET", "GET"], &repeated);
     let given_up = [seen(200, "ok", true, 1), seen(502, "", false, 1)];
@@ -289,7 +289,7 @@ fn a_dropped_body_gives_its_connection_up() {
 fn what_cannot_be_sent_twice_gets_a_new_connection_where_they_are_kept_briefly() {
     let all = tidegate_rt::block_on(async {
         let (listener, group) = listening(Keepalive::DEFAULT);
-        // On its first connection it answers once.
+        // It responds once on its first connection.
         let answers = [OK.to_owned()];
         let origin = tidegate_rt::spawn_local(async move {
             let first = listener.accept().await.expect("a connection");
@@ -316,7 +316,7 @@ fn who_waits_for_a_process_is_not_overtaken_again_and_again() {
         let (told, first_is_there) = tidegate_rt::sync::oneshot::channel();
         let counter = accepted.clone();
         let origin = tidegate_rt::spawn_local(async move {
-            // Nobody answers on the first one.
+            // The origin does not respond on the first one.
             let _first = listener.accept().await.expect("a connection");
             let _ = told.send(());
             loop {
@@ -351,7 +351,7 @@ const OVERTAKING_MAX: usize = 30;
 fn a_request_takes_the_idle_connection_of_another_thread() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
-    // It answers on one connection only: on another, nothing would come.
+    // It responds on one connection only: a request on another would get no response.
     let origin = std::thread::spawn(move || {
         let (stream, _) = listener.accept().expect("a connection");
         let stream = Stream::from_fd(stream.into()).expect("a socket");

@@ -1,4 +1,4 @@
-//! Why an attempt failed: the event for the retry machine, and the line for the error log.
+//! The failure of an attempt: the event for the retry machine, and the line for the error log.
 
 use std::io;
 
@@ -13,7 +13,7 @@ use crate::wire::HeadError;
 
 pub(super) const CONNECTING: &str = "connecting to upstream";
 pub(super) const SENDING: &str = "sending request to upstream";
-/// What is done while an origin's head is awaited, for log lines.
+/// The action of log lines while an origin's head is awaited.
 pub const READING_HEAD: &str = "reading response header from upstream";
 
 /// A failed attempt.
@@ -21,12 +21,12 @@ pub(super) struct Trouble {
     pub event: Event,
     pub message: String,
     pub action: &'static str,
-    /// The client's fault, with its status: nobody else is asked.
+    /// The client's fault, with its status: no other server is tried.
     pub client_status: Option<u16>,
 }
 
 impl Trouble {
-    /// What came while a head was awaited is none.
+    /// Makes the failure of an invalid head.
     pub(super) fn reading(event: Event, message: String) -> Trouble {
         Trouble { event, message, action: READING_HEAD, client_status: None }
     }
@@ -36,7 +36,7 @@ impl Trouble {
     }
 }
 
-/// A boundary: why there is no connection, as the retry machine and the log take it.
+/// A boundary: maps a connection error to the retry machine's event and the log line.
 pub(super) fn trouble_of_connect(error: ConnectError) -> Trouble {
     let (message, action) = (error.to_string(), error.action());
     let event = match error {
@@ -48,7 +48,7 @@ pub(super) fn trouble_of_connect(error: ConnectError) -> Trouble {
     Trouble { event, message, action, client_status: None }
 }
 
-/// A boundary: why the request could not be sent. `lost` is what a broken connection counts as.
+/// A boundary: maps a send error. `lost` is the event of a broken connection.
 pub(super) fn trouble_of_send(error: SendError, lost: Event) -> Trouble {
     match error {
         SendError::Origin(_) => Trouble::sending(lost, error.to_string()),
@@ -63,7 +63,7 @@ pub(super) fn trouble_of_send(error: SendError, lost: Event) -> Trouble {
     }
 }
 
-/// A boundary: why there is no head. `lost` is what a broken connection counts as.
+/// A boundary: maps a receive error. `lost` is the event of a broken connection.
 pub(super) fn trouble_of_receive(error: &ReceiveError, lost: Event) -> Trouble {
     let event = match error {
         ReceiveError::Closed | ReceiveError::Io(_) => lost,
@@ -73,7 +73,7 @@ pub(super) fn trouble_of_receive(error: &ReceiveError, lost: Event) -> Trouble {
     Trouble::reading(event, error.to_string())
 }
 
-/// The line about an origin that takes no more of a request.
+/// Returns the log line about an origin that reads no more of a request.
 pub(super) fn send_failed(error: &io::Error) -> String {
     format!("send() failed ({})", os_error(error))
 }

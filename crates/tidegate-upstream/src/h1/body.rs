@@ -27,20 +27,20 @@ use crate::wire;
 /// Most bytes of trailer fields.
 pub(crate) const TRAILER_BYTES_MAX: usize = 8 * 1024;
 
-/// What follows a response head.
+/// The data behind a response head.
 pub enum OriginBody {
-    /// All of it is here already.
+    /// The complete body.
     Whole(Bytes),
-    /// It is read as it comes.
+    /// A body that is read while it arrives.
     Stream(Box<BodyReader>),
-    /// A 101 answer to an upgrade: the raw connection.
+    /// A 101 response to an upgrade: the raw connection.
     Upgraded(Box<Upgraded>),
 }
 
 /// A connection that has left HTTP.
 pub struct Upgraded {
     pub(crate) connection: Box<OriginConnection>,
-    /// What the origin sent behind its head.
+    /// Bytes that the origin sent behind its head.
     pub(crate) prefetched: Bytes,
     pub(crate) settings: Arc<FetchSettings>,
     pub(crate) report: SharedReport,
@@ -50,7 +50,7 @@ pub struct Upgraded {
 }
 
 impl OriginBody {
-    /// As a body for a client; a tunnel has to be taken out before.
+    /// Makes it a body for a client; a tunnel has to be taken out before.
     pub fn into_body(self) -> Body {
         match self {
             OriginBody::Whole(bytes) => Body::from(bytes),
@@ -62,18 +62,18 @@ impl OriginBody {
 
 const READING: &str = "reading upstream";
 
-/// What a body reader starts with.
+/// The parameters of a body reader.
 pub(crate) struct Start {
     pub framing: Framing,
-    /// Bytes that came with the head.
+    /// Bytes that arrived with the head.
     pub input: Bytes,
-    /// Where the connection goes in the end; `None` closes it.
+    /// The pool that the connection returns to in the end; `None` closes it.
     pub keep: Option<(Arc<Group>, Fit)>,
     pub lease: Option<Lease>,
     pub upload: Option<Upload>,
-    /// The origin has stopped to take the request: its connection was reset.
+    /// The origin stopped reading the request: its connection was reset.
     pub refused: bool,
-    /// The answer is no success.
+    /// The response is no success.
     pub is_error: bool,
     pub settings: Arc<FetchSettings>,
     pub report: SharedReport,
@@ -83,9 +83,9 @@ pub(crate) struct Start {
 }
 
 impl Start {
-    /// The connection was closed, or `reset`: the body is whole, or broken for this reason. An origin that closes
-    /// before it has read all of the request resets its connection. Where the close alone ends the body, what came
-    /// is all there is of an error's page; nobody knows that of anything else.
+    /// Handles the end of the connection, closed or `reset`: the body is complete, or broken for this reason. An
+    /// origin that closes before it has read all of the request resets its connection. Where the close alone ends the
+    /// body, the received bytes count as complete for an error's page only.
     fn closed(&self, reset: bool) -> Result<(), &'static str> {
         let unsent = self.refused || self.upload.is_some();
         match self.framing {
@@ -97,7 +97,7 @@ impl Start {
         }
     }
 
-    /// Leaves of received records what is output, and logs what is not; says where the output begins.
+    /// Keeps the output of received records, and logs the rest; returns where the output begins.
     fn take_apart(&mut self, received: &mut Vec<u8>) -> Result<usize, RecordError> {
         let Framing::Records(records) = &mut self.framing else { return Ok(0) };
         let decoded = records.decode(received);
@@ -108,24 +108,25 @@ impl Start {
     }
 }
 
-/// Streams a response body.
+/// A stream of a response body.
 ///
-/// States, by what it holds: `connection` is there as long as the body is not over; `start.upload` as long as the
-/// request is still being sent beside it. Each poll gives a piece out of `start.input` or receives more into it.
+/// States, by its contents: `connection` is set until the body has ended; `start.upload` while the request is still
+/// being sent beside it. Each poll yields a piece of `start.input` or receives more into it.
 ///
-/// The body is over once, in `end`: whole (the connection goes back, where `start.keep` allows and all of the request
+/// The body ends once, in `end`: complete (the connection goes back, where `start.keep` allows and all of the request
 /// was sent), given up, or broken. Then the attempt is finished and the lease ended, and every later poll is the end
-/// of the stream. Dropped before that, it is given up: the connection is closed, and the server is not blamed.
+/// of the stream. Dropped before that, it is given up: the connection is closed, and the failure is not counted
+/// against the server.
 pub struct BodyReader {
     start: Start,
-    /// `None` once the body is over.
+    /// `None` once the body has ended.
     connection: Option<Box<OriginConnection>>,
     waiting: bool,
     pace: Option<Box<Pace>>,
     trailers: Option<Headers>,
 }
 
-/// `proxy_limit_rate`.
+/// The rate of `proxy_limit_rate`.
 struct Pace {
     rate: Rate,
     received: u64,
@@ -142,7 +143,8 @@ impl BodyReader {
         }
     }
 
-    /// Reads at most so many bytes a second from `now` on, which is exact; those already received count. 0 is no limit.
+    /// Limits reading to `rate` bytes a second from `now` on, which is exact; the bytes already received count. 0 is
+    /// no limit.
     pub fn limit_rate(&mut self, rate: u64, now: Instant) {
         let received = match self.start.report.borrow_mut().last() {
             Some(attempt) => attempt.bytes_received,
@@ -152,17 +154,18 @@ impl BodyReader {
         self.pace = rate.map(|rate| Box::new(Pace { rate, received }));
     }
 
-    /// Whether the length is known, and which.
+    /// Returns the number of bytes left, if known.
     pub fn length_left(&self) -> Option<u64> {
         self.start.framing.length_left()
     }
 
     /// Receives more; `Ok(false)` is the end of the stream.
     ///
-    /// Called only with nothing left in `start.input`. A wait for the pace (`*_limit_rate`) is no wait for the origin:
-    /// its limit (`*_read_timeout`) begins when the socket is asked. No buffer is held while nothing is there. A reset
-    /// is the end of an error's page whose origin has not read all of the request, and else an error
-    /// ([`Start::closed`]). Pending leaves everything as it was: the caller may drop the body instead of polling again.
+    /// Called only with nothing left in `start.input`. A wait for the pace (`*_limit_rate`) is no wait for the
+    /// origin: its limit (`*_read_timeout`) begins when the socket is read. No buffer is held while there is nothing
+    /// to read. A reset is the end of an error's page whose origin has not read all of the request, and else an error
+    /// ([`Start::closed`]). Pending leaves everything unchanged: the caller may drop the body instead of polling
+    /// again.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, BodyError>> {
         let room = match &self.pace {
             Some(pace) => {
@@ -235,7 +238,7 @@ impl BodyReader {
         BodyError::Incomplete
     }
 
-    /// The body is over: `whole`, or given up; `clean` when nothing came behind it.
+    /// Ends the body: `whole`, or given up; `clean` when no bytes followed it.
     fn end(&mut self, whole: bool, clean: bool) {
         // The event is the body's end, wherever it was noticed.
         let now = clock::now();
@@ -254,7 +257,7 @@ impl BodyReader {
         }
     }
 
-    /// Goes on with sending the request's body.
+    /// Continues sending the request's body.
     fn poll_upload(&mut self, context: &mut Context<'_>) {
         let Some(upload) = &mut self.start.upload else { return };
         if let Poll::Ready(end) = upload.as_mut().poll(context) {
@@ -271,9 +274,10 @@ impl BodyReader {
 }
 
 impl BodyStream for BodyReader {
-    /// The upload is driven here as well: an origin may respond before it has read the request, and stop reading when
-    /// nobody reads its response. Pieces come before the wait for more, so that what is here is never held back; an end
-    /// that is known with the last piece ends the body with that piece, and frees the connection a poll earlier.
+    /// The upload is driven here as well: an origin may respond before it has read the request, and stop reading
+    /// while its response is not read. Pieces come before the wait for more, so that received bytes are never held
+    /// back; an end that is known with the last piece ends the body with that piece, and frees the connection a poll
+    /// earlier.
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         if self.connection.is_none() {
             return Poll::Ready(None);
@@ -336,7 +340,7 @@ impl Drop for BodyReader {
     }
 }
 
-/// Bytes behind the end of a body: the connection cannot be used again.
+/// Logs bytes behind the end of a body: the connection cannot be used again.
 pub(crate) fn report_excess(log: &LogContext, upstream: &str, framing: &Framing) {
     let message = match framing {
         Framing::Value(_) => "memcached sent invalid trailer",

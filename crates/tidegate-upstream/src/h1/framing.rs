@@ -1,4 +1,4 @@
-//! How the end of a body is known, and the bytes that belong to it.
+//! The framing of a body: how its end is known, and the bytes that belong to it.
 
 use bytes::{Buf, Bytes};
 use tidegate_codec::Headers;
@@ -19,21 +19,21 @@ pub(crate) enum Framing {
     Value(Value),
 }
 
-/// What stands next in the input.
+/// The next part of the input.
 pub(crate) enum Piece {
     Data(Bytes),
-    /// The body is whole. `true`: nothing came behind it that does not belong to it.
+    /// The body is complete. `true`: no foreign bytes followed it.
     End(bool),
     /// More has to be received.
     More,
     /// The body ends before its end; the text is for the log.
     Broken(&'static str),
-    /// Ignored bytes behind the body: to be logged, then asked again.
+    /// Ignored bytes behind the body: to be logged, then polled again.
     Excess,
 }
 
 impl Framing {
-    /// Takes a piece out of what was received.
+    /// Takes a piece out of the received bytes.
     pub(crate) fn take(&mut self, input: &mut Bytes, trailers: &mut Option<Headers>) -> Piece {
         match self {
             Framing::Length(0) => Piece::End(input.is_empty()),
@@ -46,7 +46,7 @@ impl Framing {
         }
     }
 
-    /// What is missing, where that is known.
+    /// Returns the number of missing bytes, if known.
     pub(crate) fn length_left(&self) -> Option<u64> {
         match self {
             Framing::Length(left) | Framing::Value(Value { left, .. }) => Some(*left),
@@ -55,7 +55,7 @@ impl Framing {
         }
     }
 
-    /// The body is whole once this piece is given away, so its connection is free already.
+    /// Returns whether the body is complete with this piece, so that its connection is free already.
     pub(crate) fn is_over(&self, input: &Bytes) -> bool {
         match self {
             Framing::Length(left) => *left == 0,
@@ -64,7 +64,7 @@ impl Framing {
         }
     }
 
-    /// The connection was closed: the body is whole, or broken for this reason.
+    /// Handles a closed connection: the body is complete, or broken for this reason.
     pub(crate) fn closed(&self) -> Result<(), &'static str> {
         match self {
             Framing::UntilClose => Ok(()),
@@ -76,7 +76,7 @@ impl Framing {
     }
 }
 
-/// So many bytes, as far as they are here.
+/// Takes up to `left` bytes of the input.
 fn split(input: &mut Bytes, left: &mut u64) -> Bytes {
     let count = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
     *left -= count as u64;
@@ -109,15 +109,15 @@ fn chunk(decoder: &mut ChunkedDecoder, input: &mut Bytes, trailers: &mut Option<
     }
 }
 
-/// Chunks below this are gathered with what came behind them: each piece costs as much as some hundred bytes, and
-/// holds the buffer that it came in.
+/// Smaller chunks are gathered with those behind them: each piece costs as much as some hundred bytes, and holds the
+/// buffer that it was received in.
 const GATHERED_BELOW: usize = 1024;
 
-/// A small chunk, and those behind it that are here.
+/// Takes a small chunk, and those behind it that have arrived.
 fn gather(decoder: &mut ChunkedDecoder, input: &mut Bytes, first: Bytes) -> Piece {
     let mut behind = scratch::buffer();
     behind.extend_from_slice(input);
-    // What is broken is told behind the data.
+    // An error is reported behind the data.
     let count = decoder.gather(&mut behind).unwrap_or(0);
     share::is_over();
     input.advance(input.len() - (behind.len() - count));
@@ -129,10 +129,10 @@ fn gather(decoder: &mut ChunkedDecoder, input: &mut Bytes, first: Bytes) -> Piec
     Piece::Data(data)
 }
 
-/// FastCGI's records, of which the input holds the output alone.
+/// FastCGI's records; the input holds only their output.
 pub(crate) struct Records {
     pub decoder: Box<Decoder>,
-    /// What is missing of a `Content-Length`.
+    /// Missing bytes of a `Content-Length`.
     left: Option<u64>,
     excess: bool,
 }
@@ -147,7 +147,7 @@ impl Records {
         Records { decoder, left, excess: false }
     }
 
-    /// Takes the records in `buffer` apart, in place; says where the output begins.
+    /// Takes the records in `buffer` apart, in place; returns where the output begins.
     pub(crate) fn decode(&mut self, buffer: &mut Vec<u8>) -> Result<usize, RecordError> {
         self.decoder.decode(buffer, 0)
     }
@@ -174,7 +174,7 @@ impl Records {
         self.decoder.is_clean() && !matches!(self.left, Some(1..))
     }
 
-    /// Nothing of the body is missing, though the application has not said that it is done.
+    /// Returns whether no byte of the body is missing, though the application has not ended the request.
     fn needs_nothing(&self) -> bool {
         self.left == Some(0) || (self.left.is_none() && self.decoder.is_output_closed())
     }
@@ -183,7 +183,7 @@ impl Records {
 /// A value of memcached: its bytes, then a line end and `END`.
 pub(crate) struct Value {
     left: u64,
-    /// Bytes of the trailer that have come.
+    /// Received bytes of the trailer.
     trailer: usize,
 }
 
@@ -207,7 +207,7 @@ impl Value {
         match (fits, count == wanted.len()) {
             (true, true) => Piece::End(input.is_empty()),
             (true, false) => Piece::More,
-            // Told by whoever gives the connection up: what is behind it is no answer.
+            // The connection is given up: bytes behind the value are no response.
             (false, _) => Piece::End(false),
         }
     }

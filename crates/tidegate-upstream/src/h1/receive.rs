@@ -11,18 +11,18 @@ use crate::connection::OriginConnection;
 use crate::log::os_error;
 use crate::wire::{Codec, HeadError};
 
-/// Why there is no head.
+/// The reason why there is no head.
 #[derive(Debug)]
 pub(crate) enum ReceiveError {
     Io(io::Error),
     /// The origin closed.
     Closed,
-    /// What came is no head.
+    /// The received bytes are no head.
     Head(HeadError),
 }
 
 impl fmt::Display for ReceiveError {
-    /// The error log's text.
+    /// Writes the error log's text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReceiveError::Io(error) => write!(f, "recv() failed ({})", os_error(error)),
@@ -40,18 +40,18 @@ impl From<HeadError> for ReceiveError {
     }
 }
 
-/// A head in the course of arriving. Holds a buffer only once bytes have come.
+/// A head that is being received. Holds a buffer only once bytes have arrived.
 pub(crate) struct HeadReader {
     buffer: Option<Vec<u8>>,
-    /// Where in the buffer the parsed head ends.
+    /// Offset in the buffer of the end of the parsed head.
     start: usize,
     head_bytes_max: usize,
-    /// Bytes read at once at most.
+    /// Most bytes of one read.
     read_bytes: usize,
-    /// Taken once bytes have come.
+    /// Taken once bytes have arrived.
     head: ResponseHead,
     codec: Codec,
-    /// The head is parsed already: it came behind an interim one.
+    /// The head is parsed already: it arrived behind an interim one.
     whole: bool,
     pub received: u64,
 }
@@ -71,7 +71,7 @@ impl HeadReader {
         }
     }
 
-    /// Reads until a head is whole.
+    /// Reads until a head is complete.
     pub(crate) fn poll_head(
         &mut self,
         connection: &OriginConnection,
@@ -102,7 +102,7 @@ impl HeadReader {
         }
     }
 
-    /// One read, into a buffer that is taken when something has come.
+    /// Reads once, into a buffer that is taken when bytes have arrived.
     fn poll_read(
         &mut self,
         connection: &OriginConnection,
@@ -123,18 +123,18 @@ impl HeadReader {
             return read_limited(connection, context, buffer, room);
         }
         if room == 0 {
-            // As large as a head may be and not whole.
+            // The head has reached the size limit and is incomplete.
             buffer.reserve(scratch::READ_BYTES);
         }
         connection.io.poll_read_append(context, buffer)
     }
 
-    /// The parsed head and what came behind it.
+    /// Returns the parsed head.
     pub(crate) fn head(&self) -> &ResponseHead {
         &self.head
     }
 
-    /// Goes on to the next head behind an interim one.
+    /// Continues with the next head behind an interim one.
     pub(crate) fn skip(&mut self) -> Result<(), ReceiveError> {
         self.head.clear();
         let start = std::mem::take(&mut self.start);
@@ -151,18 +151,18 @@ impl HeadReader {
         Ok(())
     }
 
-    /// What reads the answer.
+    /// Returns the codec of the response.
     pub(crate) fn codec(&mut self) -> &mut Codec {
         &mut self.codec
     }
 
-    /// Head, what came behind it, and what reads on.
+    /// Returns the head, the bytes behind it, and the codec of the body.
     pub(crate) fn finish(self) -> (ResponseHead, Behind, Codec) {
         let behind = Behind { buffer: self.buffer.unwrap_or_default(), start: self.start };
         (self.head, behind, self.codec)
     }
 
-    /// Reads what stands in the buffer, of which the last `count` bytes have just come.
+    /// Parses the buffer, whose last `count` bytes have just been received.
     fn parse(&mut self, count: usize) -> Result<bool, ReceiveError> {
         let Some(buffer) = &mut self.buffer else { return Ok(false) };
         let new = buffer.len().saturating_sub(count);

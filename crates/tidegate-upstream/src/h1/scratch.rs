@@ -1,15 +1,15 @@
-//! Buffers that requests of a thread use in turn, so that the common request allocates none.
+//! Buffers that requests of a thread share one after the other, so that a common request allocates none.
 
 use std::cell::RefCell;
 
 use bytes::Bytes;
 use tidegate_codec::response::ResponseHead;
 
-/// Bytes asked from a socket at once.
+/// Bytes of one read from a socket.
 pub(crate) const READ_BYTES: usize = 32 * 1024;
-/// Less than this is copied out of a read buffer, more takes the buffer along.
+/// Fewer bytes than this are copied out of a read buffer, more take the buffer along.
 const COPY_BYTES_MAX: usize = 8 * 1024;
-/// Buffers and heads kept per thread: as many as are in use within one turn of the loop.
+/// Buffers and heads kept per thread: as many as are in use within one event-loop iteration.
 const KEPT_MAX: usize = 8;
 /// A head that grew beyond this is not kept.
 const HEAD_BYTES_KEPT: usize = 16 * 1024;
@@ -19,7 +19,7 @@ thread_local! {
     static HEADS: RefCell<Vec<ResponseHead>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An empty buffer with room for one read.
+/// Returns an empty buffer with room for one read.
 pub(crate) fn buffer() -> Vec<u8> {
     BUFFERS.with_borrow_mut(Vec::pop).unwrap_or_else(|| Vec::with_capacity(READ_BYTES))
 }
@@ -37,10 +37,10 @@ pub(crate) fn give_buffer(mut buffer: Vec<u8>) {
     });
 }
 
-/// What came behind a head, still in the buffer that the head came in.
+/// The bytes behind a head, still in the buffer that the head was received in.
 pub(crate) struct Behind {
     pub buffer: Vec<u8>,
-    /// Where the head ends.
+    /// Offset of the end of the head.
     pub start: usize,
 }
 
@@ -54,7 +54,7 @@ impl Behind {
     }
 }
 
-/// The buffer's bytes from `start` on, copied or not as is cheaper.
+/// Returns the buffer's bytes from `start` on, copied or not as is cheaper.
 pub(crate) fn into_bytes(buffer: Vec<u8>, start: usize) -> Bytes {
     let length = buffer.len().saturating_sub(start);
     if length > COPY_BYTES_MAX {
@@ -65,12 +65,12 @@ pub(crate) fn into_bytes(buffer: Vec<u8>, start: usize) -> Bytes {
     bytes
 }
 
-/// A cleared head.
+/// Returns a cleared head.
 pub(crate) fn head() -> ResponseHead {
     HEADS.with_borrow_mut(Vec::pop).unwrap_or_default()
 }
 
-/// Gives a head back once nobody asks for its fields any more.
+/// Gives a head back whose fields are no longer needed.
 pub fn give_head(mut head: ResponseHead) {
     if head.headers.capacity() > HEAD_BYTES_KEPT {
         return;

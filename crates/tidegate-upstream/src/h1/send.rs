@@ -1,5 +1,5 @@
-//! Sending a request: the head and a small body with one write; larger and streamed bodies go on while
-//! the answer is awaited.
+//! Sending a request: the head and a small body with one write; larger and streamed bodies are sent while the
+//! response is awaited.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -26,13 +26,13 @@ mod tests;
 /// Bytes of a streamed body that are collected before they are sent.
 const COLLECT_BYTES: usize = 64 * 1024;
 
-/// Bytes of a file that are looked for in the page cache before they are sent from there.
+/// Bytes of a file that are checked for being in the page cache before they are sent from there.
 const SENDFILE_BYTES: u64 = 1 << 20;
 
 /// A request body on its way.
 pub(crate) type Upload = LocalFuture<'static, UploadEnd>;
 
-/// How sending ended.
+/// The result of sending.
 pub(crate) struct UploadEnd {
     pub result: Result<(), SendError>,
     /// The client's body, to be given back.
@@ -41,7 +41,7 @@ pub(crate) struct UploadEnd {
     pub sent: u64,
 }
 
-/// Why a request could not be sent.
+/// The reason why a request could not be sent.
 #[derive(Debug)]
 pub(crate) enum SendError {
     Origin(io::Error),
@@ -51,7 +51,7 @@ pub(crate) enum SendError {
 }
 
 impl fmt::Display for SendError {
-    /// The error log's text; that of the client's body is written where the body is read.
+    /// Writes the error log's text; that of the client's body is written where the body is read.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SendError::Origin(error) => write!(f, "send() failed ({})", os_error(error)),
@@ -66,13 +66,13 @@ impl std::error::Error for SendError {}
 /// Begins to send, with one system call and without waiting. `Ok(None)`: all is sent, which is the common case and
 /// makes no future.
 ///
-/// Head and a small body leave together; what the socket does not take, and every body that is larger, streamed,
-/// in records or encrypted, is the [`Upload`]'s, which starts behind the bytes that are counted in `sent`. The upload
-/// owns what it sends and shares the socket with the reader. Dropped at any await, it has sent a prefix of the
-/// request: the connection is of no more use, and its owner closes it.
+/// Head and a small body are sent together; the bytes that the socket does not take, and every body that is larger,
+/// streamed, in records or encrypted, go to the [`Upload`], which starts behind the bytes counted in `sent`. The
+/// upload owns its data and shares the socket with the reader. Dropped at any await, it has sent a prefix of the
+/// request: the connection is unusable, and its owner closes it.
 ///
 /// # Errors
-/// The socket refuses; nothing can be said of what the origin has read.
+/// The socket refuses; it is unknown how much the origin has read.
 pub(crate) fn begin(
     io: &Io,
     (head, payload): (&[u8], &mut RequestPayload),
@@ -82,14 +82,14 @@ pub(crate) fn begin(
 ) -> Result<Option<Upload>, SendError> {
     let streamed = matches!(payload, RequestPayload::Stream { .. });
     let frames = match (wire, &*payload) {
-        // The head is all there is, the end of the body included.
+        // The head is the complete request, the end of the body included.
         (_, RequestPayload::None) => Frames::None,
         (Wire::FastCgi(_), _) => Frames::Records,
         (_, RequestPayload::Stream { chunked: true, .. }) => Frames::Chunks,
         _ => Frames::None,
     };
     let small: &[u8] = match &*payload {
-        // What goes into records is sent piece by piece.
+        // Records are sent piece by piece.
         _ if frames == Frames::Records => &[],
         RequestPayload::Bytes(bytes) => bytes,
         RequestPayload::Stored(body) => match (&body.file, &body.memory[..]) {
@@ -99,7 +99,7 @@ pub(crate) fn begin(
         _ => &[],
     };
     let written = match io.plain() {
-        // Encrypted bytes may have to wait: the upload sees them out.
+        // Encrypted bytes may have to wait: the upload flushes them.
         None => Ok(0),
         Some(_) if streamed => Ok(0),
         Some(stream) if small.is_empty() => stream.try_write(head),
@@ -144,13 +144,13 @@ fn is_sent(body: &StoredBody, sent: usize) -> bool {
     body.length == sent as u64
 }
 
-/// What is put around the pieces of a body.
+/// The framing of a body's pieces.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Frames {
     None,
     /// RFC 9112 section 7.1.
     Chunks,
-    /// FastCGI's.
+    /// FastCGI's records.
     Records,
 }
 
@@ -163,7 +163,7 @@ struct Rest {
 }
 
 impl Rest {
-    /// Sends what is left of the head and pieces of a kept body, whose first `skip` bytes have left.
+    /// Sends the rest of the head and pieces of a kept body, whose first `skip` bytes are sent.
     async fn pieces(mut self, head: Bytes, pieces: Vec<Chunk>, mut skip: usize) -> UploadEnd {
         let mut result = self.write(&mut [IoSlice::new(&head)]).await;
         for piece in pieces {
@@ -186,7 +186,7 @@ impl Rest {
         UploadEnd { result, body: None, sent: self.sent }
     }
 
-    /// Sends the head and the client's body as it comes; what is there at once leaves together.
+    /// Sends the head and the client's body as it arrives; data that is ready together is sent together.
     async fn stream(
         mut self,
         mut head: Bytes,
@@ -217,7 +217,7 @@ impl Rest {
         UploadEnd { result, body: Some(body), sent: self.sent }
     }
 
-    /// Sends data in frames, and what ends the body behind it.
+    /// Sends data in frames, and the end of the body behind it.
     async fn data(&mut self, head: &[u8], data: &[u8], ended: bool) -> Result<(), SendError> {
         if self.frames == Frames::Records {
             return self.records(head, data, ended).await;
@@ -304,7 +304,7 @@ impl Rest {
     }
 }
 
-/// The file of a body is shorter than the body.
+/// Makes the error of a file that is shorter than the body.
 fn cut_short() -> SendError {
     unreadable(io::ErrorKind::UnexpectedEof.into())
 }
@@ -313,8 +313,7 @@ fn unreadable(error: io::Error) -> SendError {
     SendError::Client(RequestBodyError::Io(error))
 }
 
-/// Collects what the client has sent. Ready with data, with the end (`true`), or at once while a head
-/// waits to be sent.
+/// Collects the client's data. Ready with data, with the end (`true`), or at once while a head waits to be sent.
 fn gather(
     body: &mut RequestBody,
     data: &mut Vec<u8>,

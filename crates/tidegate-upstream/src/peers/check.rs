@@ -1,14 +1,14 @@
-//! Checks that a group's servers have to pass, and what they say.
+//! Health checks that a group's servers have to pass, and their results.
 
-/// What checks say of a server.
+/// The result of health checks for a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Health {
-    /// Nobody checks it, or the last checks passed.
+    /// No check, or the last checks passed.
     #[default]
     Fine,
-    /// The first check is still to come, and it has to pass (`mandatory`).
+    /// The first check has not ended, and it has to pass (`mandatory`).
     Checking,
-    /// The last checks failed: no request goes to it.
+    /// The last checks failed: no request is sent to it.
     Unhealthy,
 }
 
@@ -17,14 +17,14 @@ pub enum Health {
 pub struct CheckRule {
     /// Tells it from the group's other checks, in this configuration and the next.
     pub name: Box<str>,
-    /// No request goes to a server that has not passed it yet.
+    /// No request is sent to a server that has not passed it yet.
     pub mandatory: bool,
-    /// What was known before a reload holds for a mandatory check as well.
+    /// Results from before a reload remain valid for a mandatory check as well.
     pub persistent: bool,
 }
 
 impl CheckRule {
-    /// What is known of a server in the beginning.
+    /// Returns the state of a server before its first check.
     pub(super) fn first_verdict(&self) -> Health {
         if self.mandatory { Health::Checking } else { Health::Fine }
     }

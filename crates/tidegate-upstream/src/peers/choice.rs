@@ -1,8 +1,8 @@
-//! What one request's choice depends on.
+//! The inputs of one request's choice.
 
 use super::peer::Peer;
 
-/// Which servers a request has tried, and what else decides its choice.
+/// The servers that a request has tried, and the other inputs of its choice.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// Ids of servers.
@@ -15,7 +15,7 @@ pub struct Choice {
     pub(super) in_backup: bool,
 }
 
-/// Most requests try one server: that takes no room of its own.
+/// Most requests try one server: that takes no allocation.
 #[derive(Clone, Debug, Default)]
 struct Tried {
     first: Option<u64>,
@@ -23,17 +23,17 @@ struct Tried {
 }
 
 impl Choice {
-    /// A choice by a key (`hash`, `ip_hash`).
+    /// Makes a choice by a key (`hash`, `ip_hash`).
     pub fn by_key(key: Vec<u8>) -> Choice {
         Choice { key, ..Choice::default() }
     }
 
-    /// A choice of the server with a route, where it can be used (`sticky`).
+    /// Makes a choice of the server with a route, where it can be used (`sticky`).
     pub fn bound_to(route: &[u8]) -> Choice {
         Choice { bound: Some(route.into()), ..Choice::default() }
     }
 
-    /// Not to be chosen (again).
+    /// Excludes a server from further choices.
     pub fn exclude(&mut self, peer: &Peer) {
         if self.has_tried(peer) {
             return;
@@ -44,12 +44,12 @@ impl Choice {
         }
     }
 
-    /// Whether a server was chosen before, or excluded.
+    /// Returns whether a server was chosen before, or excluded.
     pub fn has_tried(&self, peer: &Peer) -> bool {
         self.tried.first == Some(peer.id) || self.tried.rest.contains(&peer.id)
     }
 
-    /// All that were chosen or excluded.
+    /// Returns all that were chosen or excluded.
     pub(super) fn tried(&self) -> impl Iterator<Item = u64> {
         self.tried.first.into_iter().chain(self.tried.rest.iter().copied())
     }

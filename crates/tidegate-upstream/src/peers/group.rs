@@ -28,7 +28,7 @@ pub struct Group {
     /// The only server of a group that never changes.
     lone: Option<Arc<Peer>>,
     members: Mutex<Vec<Member>>,
-    /// Locked inside of the lock of `members`, where both are needed.
+    /// Locked inside the lock of `members`, where both are needed.
     state: Mutex<State>,
     /// Requests in progress are counted.
     counts: AtomicBool,
@@ -38,32 +38,32 @@ pub struct Group {
     /// Requests in the `queue`.
     waiting: AtomicUsize,
     freed: Notify,
-    /// Servers came, went or have other parameters.
+    /// Notified when servers were added, removed or given other parameters.
     altered: Notify,
 }
 
-/// What else a configuration says of a group.
+/// The other settings of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GroupOptions {
     /// Whether requests can be bound to servers (`sticky`).
     pub sticky: Stickiness,
-    /// Whether servers can come and go (`zone`).
+    /// Whether servers can be added and removed (`zone`).
     pub kept: Kept,
     /// Requests that may wait for a server, and for how long (`queue`).
     pub queue: Option<(usize, Duration)>,
-    /// Names of servers are looked up while the group lives.
+    /// Names of servers are resolved again while the group exists.
     pub resolves: bool,
 }
 
-/// A server in use; its requests in progress go down when this is dropped.
+/// A server in use; its requests in progress are decremented when this is dropped.
 pub struct Lease {
     peer: Arc<Peer>,
-    /// Where it is counted.
+    /// The group that counts it.
     group: Option<Arc<Group>>,
 }
 
 impl Lease {
-    /// The server.
+    /// Returns the server.
     pub fn peer(&self) -> &Arc<Peer> {
         &self.peer
     }
@@ -79,7 +79,7 @@ impl Drop for Lease {
 }
 
 impl Group {
-    /// A group of servers with their names as written.
+    /// Makes a group of servers with their names as written.
     pub fn new(
         name: &str,
         method: Method,
@@ -94,7 +94,7 @@ impl Group {
         Group::with(name, (method, keepalive, GroupOptions::default()), members, now)
     }
 
-    /// A group with all that can be said of one.
+    /// Makes a group with all settings.
     pub fn with(
         name: &str,
         (method, keepalive, options): (Method, Keepalive, GroupOptions),
@@ -127,7 +127,7 @@ impl Group {
         group
     }
 
-    /// One server whose connections are not kept: for addresses that are known per request only.
+    /// Makes a group of one server whose connections are not kept: for addresses that are known per request only.
     pub fn transient(name: &str, addresses: Vec<Addr>, now: Instant) -> Group {
         let servers = addresses
             .into_iter()
@@ -138,8 +138,8 @@ impl Group {
         group
     }
 
-    /// Takes over what the group of this name knew in an earlier configuration: its idle connections and
-    /// the state of servers that both have.
+    /// Takes over the state of the group of this name in an earlier configuration: its idle connections and the state
+    /// of servers that both have.
     pub fn inherit(&mut self, before: &Group, now: Instant) {
         self.id = before.id;
         let mut members = self.lock_members();
@@ -155,13 +155,13 @@ impl Group {
         self.settled();
     }
 
-    /// Servers that a request may try at most: those that are not `down`.
+    /// Returns the number of servers that a request may try: those that are not `down`.
     pub fn attempts_max(&self) -> u32 {
         self.attempts_max.load(Ordering::Relaxed)
     }
 
-    /// Chooses a server that was not tried yet; `None` when none is available. What it is chosen for is
-    /// in progress until the lease is dropped.
+    /// Chooses a server that was not tried yet; `None` when none is available. The request counts as in progress
+    /// until the lease is dropped.
     pub fn choose(self: &Arc<Self>, choice: &mut Choice, now: Instant) -> Option<Lease> {
         let peer = match &self.lone {
             Some(lone) if choice.has_tried(lone) => return None,
@@ -187,23 +187,24 @@ impl Group {
         Some(Lease { peer, group })
     }
 
-    /// Waits in the `queue` for a server, where there is one, and says when it was had. `None`: the queue is full, or
-    /// it took too long.
+    /// Waits in the `queue` for a server, where there is one; returns it with the time. `None`: the queue is full, or
+    /// the time limit has passed.
     ///
-    /// A place in the queue is a ticket, which goes with this future when it is dropped; a wake-up that it had been sent
-    /// goes to the next one that waits. All look by themselves twice a second: the end of a server's rest wakes nobody.
+    /// A place in the queue is a ticket, which is given back when this future is dropped; a wake-up that it had been
+    /// sent goes to the next waiter. All waiters check twice a second by themselves: the end of a server's
+    /// `fail_timeout` wakes none.
     pub async fn wait(self: &Arc<Self>, choice: &mut Choice) -> Option<(Lease, Instant)> {
         let (most, time) = self.options.queue?;
         let ticket = Ticket::take(self, most)?;
         let waiting = async {
             loop {
                 let freed = self.freed.notified();
-                // A server was freed, or the rest of one may be over.
+                // A server was freed, or the `fail_timeout` of one may have passed.
                 let now = clock::now();
                 if let Some(lease) = self.choose(choice, now) {
                     return (lease, now);
                 }
-                // Servers that rest come back without anybody telling.
+                // The end of `fail_timeout` notifies nobody.
                 let _ = tidegate_rt::timer::timeout(REST_CHECK, freed).await;
             }
         };
@@ -212,7 +213,7 @@ impl Group {
         had
     }
 
-    /// Reports what became of an attempt.
+    /// Reports the outcome of an attempt.
     pub fn report(&self, peer: &Peer, outcome: Outcome, now: Instant) {
         let matters = match outcome {
             Outcome::Neutral => false,
@@ -224,32 +225,32 @@ impl Group {
         }
     }
 
-    /// Whether servers can change while the group lives.
+    /// Returns whether servers can change while the group exists.
     pub fn is_changing(&self) -> bool {
         self.options.kept == Kept::Changing
     }
 
-    /// The servers as they are now.
+    /// Returns the current servers.
     pub fn view(&self, now: Instant) -> Vec<SlotView> {
         self.lock().view(now)
     }
 
-    /// Requests in the `queue`.
+    /// Returns the number of requests in the `queue`.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
-    /// What the configuration says beside method and idle connections.
+    /// Returns the settings beside method and idle connections.
     pub fn options(&self) -> &GroupOptions {
         &self.options
     }
 
-    /// The servers as they were told.
+    /// Returns the servers as configured.
     pub fn members(&self) -> Vec<Member> {
         self.lock_members().clone()
     }
 
-    /// Changes the servers; those that stay keep their state.
+    /// Changes the servers; those that remain keep their state.
     pub fn change_members<T>(&self, now: Instant, change: impl FnOnce(&mut Vec<Member>) -> T) -> T {
         let mut members = self.lock_members();
         let result = change(&mut members);
@@ -265,8 +266,7 @@ impl Group {
         result
     }
 
-    /// The addresses of a server with a name from now on. `false`: there is no such server, or they are
-    /// the same.
+    /// Sets the addresses of a server with a name. `false`: there is no such server, or they are the same.
     pub fn set_places(&self, number: u32, places: Vec<Place>, now: Instant) -> bool {
         let known = |member: &&mut Member| member.number == Some(number);
         let news = |member: &mut Member| member.places != places;
@@ -281,7 +281,7 @@ impl Group {
         true
     }
 
-    /// Changes the parameters of the server of which this is an address. `false`: there is none.
+    /// Changes the parameters of the server that has this address. `false`: there is none.
     pub fn change(
         &self,
         number: u32,
@@ -297,7 +297,7 @@ impl Group {
         })
     }
 
-    /// Takes an address out of the group; a server without any is gone. `false`: there is none.
+    /// Removes an address from the group; a server without any is removed. `false`: there is none.
     pub fn remove(&self, number: u32, now: Instant) -> bool {
         let Some(peer) = self.numbered(number) else { return false };
         self.change_members(now, |members| {
@@ -319,23 +319,23 @@ impl Group {
         state.slots().find(|slot| slot.number == number).map(|slot| slot.peer.clone())
     }
 
-    /// Another check that servers have to pass; its number for [`Group::judge`].
+    /// Adds a check that servers have to pass; returns its number for [`Group::judge`].
     pub fn add_check(&self, check: CheckRule, now: Instant) -> usize {
         self.lock().add_check(check, now)
     }
 
-    /// What a check says of a server from now on.
+    /// Sets the result of a check for a server.
     pub fn judge(&self, peer: &Peer, check: usize, health: Health, now: Instant) {
         self.lock().judge(peer, check, health, now);
         self.freed.notify_waiters();
     }
 
-    /// Waits until servers have come or gone since the call.
+    /// Waits until servers were added or removed since the call.
     pub fn altered(&self) -> impl Future<Output = ()> {
         self.altered.notified()
     }
 
-    /// The route by which requests are bound to a server (`sticky`).
+    /// Returns the route by which requests are bound to a server (`sticky`).
     pub fn route(&self, peer: &Peer) -> Option<Vec<u8>> {
         self.lock().route(peer)
     }
@@ -348,10 +348,10 @@ impl Group {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request has left a server.
+    /// Counts a request that has left a server.
     fn left(&self, peer: &Peer) {
         if self.is_large.load(Ordering::Relaxed) {
-            // A lease is dropped wherever its request ends: this is that event's reading.
+            // A lease is dropped wherever its request ends: this is that event's reading of the clock.
             self.lock().refresh(peer, clock::now());
         }
         if self.waiting.load(Ordering::Relaxed) > 0 {
@@ -359,7 +359,7 @@ impl Group {
         }
     }
 
-    /// After the servers were set before anybody uses the group.
+    /// Completes the group after its servers were set, before it is in use.
     fn settled(&mut self) {
         self.changed();
         let grows = self.lock_members().iter().any(|member| member.name.is_some());
@@ -409,5 +409,5 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// How often a queue looks whether a server's rest is over.
+/// Interval at which a waiter checks whether a server's `fail_timeout` has passed.
 const REST_CHECK: Duration = Duration::from_millis(500);

@@ -1,12 +1,12 @@
 //! Hashes of keys as nginx and its clients compute them: other servers and libraries choose the same.
 
-/// Points on the ring for each unit of weight, as Cache::Memcached::Fast has them.
+/// Points on the ring for each unit of weight, as in Cache::Memcached::Fast.
 const POINTS_PER_WEIGHT: u32 = 160;
 
 /// The running value of a hash over a key; `u32` is the number of the attempt.
 pub(super) type KeyHash = fn(&[u8], &mut u32, u32) -> u32;
 
-/// `ip_hash`: a polynomial over the address's bytes, further for each attempt.
+/// Computes `ip_hash`: a polynomial over the address's bytes, continued for each attempt.
 pub(super) fn ip_hash(key: &[u8], running: &mut u32, _attempt: u32) -> u32 {
     if *running == 0 {
         *running = 89;
@@ -17,7 +17,7 @@ pub(super) fn ip_hash(key: &[u8], running: &mut u32, _attempt: u32) -> u32 {
     *running
 }
 
-/// `hash`: 15 bits out of CRC-32 as Cache::Memcached takes them, summed over the attempts.
+/// Computes `hash`: 15 bits of CRC-32 as in Cache::Memcached, summed over the attempts.
 pub(super) fn key_hash(key: &[u8], running: &mut u32, attempt: u32) -> u32 {
     let mut text = Vec::with_capacity(key.len() + 4);
     if attempt > 0 {
@@ -28,7 +28,7 @@ pub(super) fn key_hash(key: &[u8], running: &mut u32, attempt: u32) -> u32 {
     *running
 }
 
-/// The points of servers: their names hashed in a chain, 160 for each unit of weight.
+/// Returns the points of servers: their names hashed in a chain, 160 for each unit of weight.
 pub(super) fn ring<'a>(servers: impl Iterator<Item = (usize, &'a str, u32)>) -> Box<[(u32, u32)]> {
     let mut points = Vec::new();
     for (index, name, weight) in servers {
@@ -51,7 +51,7 @@ pub(super) fn ring<'a>(servers: impl Iterator<Item = (usize, &'a str, u32)>) -> 
     points.into()
 }
 
-/// CRC-32 (IEEE 802.3).
+/// Computes CRC-32 (IEEE 802.3).
 pub(super) fn crc32(bytes: &[u8]) -> u32 {
     !crc32_of(u32::MAX, bytes)
 }
@@ -61,7 +61,7 @@ fn crc32_of(value: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(value, step)
 }
 
-/// What eight steps make of each byte.
+/// Eight steps for each byte.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

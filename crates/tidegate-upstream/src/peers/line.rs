@@ -1,7 +1,7 @@
-//! Who waits for a process of an application. Its processes take connections in the order in which they came, and
-//! each serves one at a time: a request on a kept connection goes before all that wait for a process. That is fine
-//! as long as nobody does. As soon as a request was left behind, connections are closed behind their answers, so
-//! that whoever came first is served first, as without kept connections.
+//! The order of requests that wait for a process of an application. Its processes accept connections in the order in
+//! which these arrived, and each serves one at a time: a request on a kept connection overtakes all that wait for a
+//! process. That is harmless as long as none waits. As soon as a request was left behind, connections are closed
+//! behind their responses, so that requests are served in the order of their arrival, as without kept connections.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,7 @@ use tidegate_rt::net::Addr;
 pub(crate) struct Line {
     /// Numbers given so far.
     numbers: AtomicU64,
-    /// Requests on new connections that nothing was heard of yet.
+    /// Requests on new connections without any byte of a response yet.
     waiting: AtomicUsize,
     /// Connections to be closed before one is kept again.
     to_close: AtomicUsize,
@@ -33,29 +33,29 @@ pub(crate) struct Place {
     since: Instant,
 }
 
-/// A request on a new connection, until the first is heard of it: it may still wait for a process.
+/// A request on a new connection, until the first byte of its response: it may still wait for a process.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     line: Arc<Line>,
     number: u64,
 }
 
-/// So many connections are closed for each that waits when one was left behind, as long as any waits: then those
-/// who are left behind, before that is noticed again, are fewer than one in a hundred.
+/// Number of connections that are closed for each waiting request when one was left behind, as long as any waits:
+/// then fewer than one request in a hundred is left behind before the next detection.
 const CLOSED_PER_WAITING: usize = 256;
-/// A request that waits this many times as long as one took that came later is left behind. One that is only
-/// slower may be taken for such; that costs handshakes.
+/// A request that has waited this many times as long as a later one took is left behind. A slow request may be
+/// mistaken for one; that costs handshakes.
 const BEHIND_TIMES: u32 = 4;
 
 static LINES: Mutex<Option<HashMap<Addr, Weak<Line>>>> = Mutex::new(None);
 
 thread_local! {
-    /// This thread's waiting requests, by line and number: since when.
+    /// This thread's waiting requests, by line and number, with the start of their wait.
     static HERE: RefCell<BTreeMap<(usize, u64), Instant>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 impl Line {
-    /// That of an address.
+    /// Returns the line of an address.
     pub(crate) fn of(address: &Addr) -> Arc<Line> {
         let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = lines.get_or_insert_default();
@@ -68,20 +68,21 @@ impl Line {
         line
     }
 
-    /// A request's place, as it is sent. `now` is exact: what is compared may be shorter than a tick of the loop's clock.
+    /// Gives a request its place, as it is sent. `now` is exact: the differences may be shorter than a tick of the
+    /// loop's clock.
     pub(crate) fn enter(self: &Arc<Line>, now: Instant) -> Place {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         Place { line: self.clone(), number, since: now }
     }
 
-    /// Whether others wait, so that a kept connection must not be used.
+    /// Returns whether others wait, so that a kept connection must not be used.
     pub(crate) fn is_closing(&self) -> bool {
         self.to_close.load(Ordering::Relaxed) > 0
     }
 }
 
 impl Place {
-    /// It was sent on a new connection.
+    /// Marks it as sent on a new connection.
     pub(crate) fn wait(&self) -> Waiting {
         self.line.waiting.fetch_add(1, Ordering::Relaxed);
         let waiting = Waiting { line: self.line.clone(), number: self.number };
@@ -89,7 +90,8 @@ impl Place {
         waiting
     }
 
-    /// It was answered: whether its connection may be kept. `now` is exact, as that of [`Line::enter`].
+    /// Ends the request after its response; returns whether its connection may be kept. `now` is exact, as that of
+    /// [`Line::enter`].
     pub(crate) fn may_keep(self, now: Instant) -> bool {
         let line = &self.line;
         let key = key(line);
@@ -102,14 +104,14 @@ impl Place {
         let waiting = line.waiting.load(Ordering::Relaxed);
         let to_close = line.to_close.load(Ordering::Relaxed);
         let left = left_to_close(waiting, to_close, oldest, took);
-        // Threads that come at once may count one for two.
+        // Threads that arrive at once may count one for two.
         line.to_close.store(left.unwrap_or(0), Ordering::Relaxed);
         left.is_none()
     }
 }
 
-/// `None`: this connection may be kept. Else it is closed, and so many behind it. `oldest` has waited so long that
-/// came before this one, which `took` its time.
+/// Returns `None` when this connection may be kept. Else it is closed, and the returned number behind it. `oldest` is
+/// the wait of the oldest request that arrived before this one, which `took` its time.
 fn left_to_close(
     waiting: usize,
     to_close: usize,
@@ -139,7 +141,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Lines by where they lie: nobody waits in one that is gone.
+/// The key of a line is its address in memory: a dropped line has no waiting requests.
 fn key(line: &Arc<Line>) -> usize {
     Arc::as_ptr(line).addr()
 }

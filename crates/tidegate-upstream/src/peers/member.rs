@@ -1,4 +1,4 @@
-//! The servers of a group as they are told to it: each with its addresses, which may change.
+//! The configured servers of a group: each with its addresses, which may change.
 
 use tidegate_rt::net::Addr;
 
@@ -8,15 +8,15 @@ use crate::address::address_text;
 /// One `server`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Of a server with a name: what status pages call its addresses' parent.
+    /// Id of a server with a name: the parent of its addresses on status pages.
     pub number: Option<u32>,
     /// As written.
     pub server: Box<str>,
     /// Parameters of the `server`, which all of its addresses have.
     pub options: ServerOptions,
-    /// What is asked of name servers again and again (`resolve`).
+    /// The name that name servers resolve again and again (`resolve`).
     pub name: Option<ServerName>,
-    /// Its addresses; none as long as its name is not known.
+    /// Its addresses; none as long as its name is not resolved.
     pub places: Vec<Place>,
 }
 
@@ -25,9 +25,9 @@ pub struct Member {
 pub struct ServerName {
     /// As written, without a port.
     pub host: Box<str>,
-    /// Of its addresses, where no service's record says another.
+    /// Port of its addresses, unless a service's record has another.
     pub port: u16,
-    /// The name of a service, whose records tell hosts, ports, weights and ranks (`service`).
+    /// The name of a service, whose records contain hosts, ports, weights and ranks (`service`).
     pub service: Option<Box<str>>,
 }
 
@@ -36,33 +36,33 @@ pub struct ServerName {
 pub struct Place {
     /// With its port.
     pub address: Addr,
-    /// In place of the server's own, as a service's record says.
+    /// Weight from a service's record, in place of the server's own.
     pub weight: Option<u32>,
-    /// Whether it is asked only when no other is available; in place of the server's own, as above.
+    /// Whether it is a backup, from a service's record, in place of the server's own.
     pub backup: Option<bool>,
 }
 
 impl Place {
-    /// An address with the parameters of its server.
+    /// Makes an address with the parameters of its server.
     pub fn of(address: Addr) -> Place {
         Place { address, weight: None, backup: None }
     }
 }
 
 impl Member {
-    /// A server with addresses that stay.
+    /// Makes a server with fixed addresses.
     pub fn fixed(server: &str, addresses: Vec<Addr>, options: ServerOptions) -> Member {
         let places = addresses.into_iter().map(Place::of).collect();
         Member { number: None, server: server.into(), options, name: None, places }
     }
 
-    /// A server whose addresses are still to be found.
+    /// Makes a server whose addresses are not resolved yet.
     pub fn named(server: &str, name: ServerName, options: ServerOptions) -> Member {
         let (name, places) = (Some(name), Vec::new());
         Member { number: None, server: server.into(), options, name, places }
     }
 
-    /// The places of a server with the same name in an earlier configuration, where it has some.
+    /// Returns the places of a server with the same name in an earlier configuration, where it has some.
     pub(super) fn places_of(&self, before: &Member) -> Option<Vec<Place>> {
         let (own, known) = (self.name.as_ref()?, before.name.as_ref()?);
         if (&own.host, &own.service) != (&known.host, &known.service) {
@@ -89,7 +89,7 @@ impl Member {
         })
     }
 
-    /// Where one of its addresses is among them.
+    /// Returns the index of the server's place with this address.
     pub(super) fn find(&self, server: &str, text: &str) -> Option<usize> {
         let same = |place: &Place| address_text(&place.address) == text;
         (*self.server == *server).then(|| self.places.iter().position(same)).flatten()

@@ -1,4 +1,4 @@
-//! What a configuration says of a group and its servers.
+//! The settings of a group and its servers.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tidegate_rt::net::Addr;
 /// Parameters of `server` in an `upstream` block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerOptions {
-    /// Its share of the requests beside the other servers'.
+    /// Its share of the requests relative to the other servers'.
     pub weight: u32,
     /// Most requests at once; 0 for no limit.
     pub max_conns: u32,
@@ -15,15 +15,15 @@ pub struct ServerOptions {
     pub max_fails: u32,
     /// Span in which failures are counted, and for which the server then is unavailable.
     pub fail_timeout: Duration,
-    /// Span in which a server that has come back grows to its weight; zero: at once.
+    /// Span in which a server that has recovered grows to its weight; zero: at once.
     pub slow_start: Duration,
-    /// It is asked only when no other server is available.
+    /// It is used only when no other server is available.
     pub backup: bool,
-    /// It is never asked.
+    /// It is never used.
     pub down: bool,
-    /// Only requests that are bound to it (`sticky`) go to it.
+    /// It gets only requests that are bound to it (`sticky`).
     pub drain: bool,
-    /// Its name for `sticky`; without one it is known by a hash of its address.
+    /// Its route for `sticky`; without one a hash of its address.
     pub route: Option<Box<str>>,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct PeerSpec {
     pub server: Box<str>,
     pub address: Addr,
     pub options: ServerOptions,
-    /// Number of the server, if it is one with a name.
+    /// Id of the server, if it is one with a name.
     pub parent: Option<u32>,
 }
 
@@ -78,28 +78,28 @@ pub enum Method {
     RandomTwoTime(TimeKind),
 }
 
-/// Which time `least_time` compares.
+/// The time that `least_time` compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeKind {
     /// Until the head of the response (`header`).
     Header {
-        /// Requests that are still waited for count as well.
+        /// Requests in progress count as well.
         inflight: bool,
     },
     /// Until its last byte (`last_byte`).
     LastByte {
-        /// Requests that are still waited for count as well.
+        /// Requests in progress count as well.
         inflight: bool,
     },
-    /// Until a session's connection stands (`connect`).
+    /// Until a session's connection is established (`connect`).
     Connect {
-        /// Requests that are still waited for count as well.
+        /// Requests in progress count as well.
         inflight: bool,
     },
 }
 
 impl TimeKind {
-    /// Whether requests that are still waited for count (`inflight`).
+    /// Returns whether requests in progress count (`inflight`).
     pub fn inflight(self) -> bool {
         match self {
             TimeKind::Header { inflight }
@@ -110,7 +110,7 @@ impl TimeKind {
 }
 
 impl Method {
-    /// The time that the choice depends on.
+    /// Returns the time that the choice depends on.
     pub fn time(self) -> Option<TimeKind> {
         match self {
             Method::LeastTime(kind) | Method::RandomTwoTime(kind) => Some(kind),
@@ -118,48 +118,48 @@ impl Method {
         }
     }
 
-    /// Whether the requests in progress decide.
+    /// Returns whether the requests in progress decide.
     pub fn counts(self) -> bool {
         let busy_matters = matches!(self, Method::LeastConnections | Method::RandomTwo);
         busy_matters || self.time().is_some()
     }
 }
 
-/// What became of a peer's attempt.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It responded.
+    /// The peer responded.
     Success,
     /// It counts towards `max_fails`.
     Failure,
-    /// Neither (a 404 that made another server be asked).
+    /// Neither (such as a 404 after which another server was tried).
     Neutral,
 }
 
 /// Whether requests can be bound to servers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stickiness {
-    /// They cannot.
+    /// Requests cannot be bound.
     #[default]
     None,
     /// By the server's route, or the hash of its address.
     Routes,
 }
 
-/// How servers may change while the group lives.
+/// How servers may change while the group exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kept {
-    /// They stay what they were made as.
+    /// They never change.
     #[default]
     Fixed,
-    /// By name servers, health checks or commands; what they do is counted.
+    /// By name servers, health checks or commands; their requests are counted.
     Changing,
 }
 
 /// `keepalive` and its companions of an `upstream` block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalive {
-    /// Idle connections kept per thread; 0 keeps none. More are kept for a moment only.
+    /// Idle connections kept per thread; 0 keeps none. More are kept only for a moment.
     pub idle_max: usize,
     /// `keepalive … local`: only the location that opened a connection uses it again.
     pub local: bool,
@@ -174,8 +174,8 @@ pub struct Keepalive {
 impl Keepalive {
     /// No connection is kept.
     pub const OFF: Keepalive = Keepalive { idle_max: 0, ..Keepalive::DEFAULT };
-    /// nginx's defaults since 1.29.7, but for the number: 32 idle connections are fewer than the requests
-    /// that a busy thread has in flight, and each one too many is a handshake with every request.
+    /// nginx's defaults since 1.29.7, except for the number: 32 idle connections are fewer than the requests that a
+    /// busy thread has in progress, and each one too many is a handshake with every request.
     pub const DEFAULT: Keepalive = Keepalive {
         idle_max: 512,
         local: true,

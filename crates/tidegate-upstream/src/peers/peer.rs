@@ -1,4 +1,4 @@
-//! One server's address with all that is counted of it. Lives on over reloads.
+//! One server's address with its counters. Survives reloads.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,32 +11,32 @@ use super::options::TimeKind;
 use crate::address::address_text;
 use crate::moment;
 
-/// One address that requests can go to.
+/// One address of a server.
 #[derive(Debug)]
 pub struct Peer {
-    /// Different from all others in the process, those that are gone included.
+    /// Different from all others in the process, including removed ones.
     pub id: u64,
-    /// Where it listens.
+    /// Its address.
     pub address: Addr,
     /// As `$upstream_addr` shows it: `127.0.0.1:80`, `unix:/path`.
     pub text: Box<str>,
     /// The server as written, of which this is one address.
     pub server: Box<str>,
-    /// What is counted of it.
+    /// Its statistics.
     pub figures: Figures,
     active: AtomicU32,
-    /// There are failures that a success would end.
+    /// There are failures that a success would clear.
     troubled: AtomicBool,
     times: Times,
     line: OnceLock<Arc<Line>>,
 }
 
-/// What is counted of a server, for status pages. All since the process began.
+/// The statistics of a server, for status pages, since the process began.
 #[derive(Debug, Default)]
 pub struct Figures {
-    /// Requests that it was chosen for, where the group counts.
+    /// Requests that it was chosen for, if the group counts them.
     pub requests: AtomicU64,
-    /// By the first digit of their status.
+    /// Responses by the first digit of their status.
     pub responses: [AtomicU64; 5],
     /// Bytes sent to it.
     pub sent: AtomicU64,
@@ -44,13 +44,13 @@ pub struct Figures {
     pub received: AtomicU64,
     /// Attempts that failed.
     pub fails: AtomicU64,
-    /// Times that it became unavailable by failures.
+    /// Number of times that it became unavailable by failures.
     pub unavailable: AtomicU64,
     /// Checks of it (`health_check`).
     pub checks: AtomicU64,
-    /// Those that it failed.
+    /// Checks that it failed.
     pub checks_failed: AtomicU64,
-    /// Times that it became unhealthy by checks.
+    /// Number of times that it became unhealthy by checks.
     pub unhealthy: AtomicU64,
     /// 0: no check yet; 1: the last one failed; 2: it passed.
     pub last_check: AtomicU8,
@@ -58,22 +58,22 @@ pub struct Figures {
     selected: AtomicU64,
     /// Since when it is unavailable, as [`moment::millis`]; 0: it is not.
     down_since: AtomicU64,
-    /// Milliseconds of former unavailability.
+    /// Milliseconds of earlier unavailability.
     down_time: AtomicU64,
 }
 
-/// Times of answers, for `least_time`.
+/// Response times, for `least_time`.
 #[derive(Debug, Default)]
 struct Times {
     header: Average,
     last_byte: Average,
     connect: Average,
-    /// Requests whose time is still running, and the sum of their beginnings ([`moment::millis`]).
+    /// Requests whose time is running, and the sum of their start times ([`moment::millis`]).
     running: AtomicU64,
     begun: AtomicU64,
 }
 
-/// An average that fades: a server that was slow is to be tried again.
+/// An average that fades: a server that was slow has to be tried again.
 #[derive(Debug, Default)]
 struct Average {
     /// Microseconds, 0 before the first.
@@ -82,12 +82,12 @@ struct Average {
     at: AtomicU64,
 }
 
-/// A new time counts for so much of an average: one part in so many.
+/// Weight of a new time in an average: one part in this number.
 const AVERAGE_OVER: u64 = 2;
 /// Times below this are equal: it is the precision of the clock.
 const TIME_MIN: u64 = 20_000;
-/// An average that nobody adds to, and that has rested, halves in this time. So long a server that was asked
-/// on trial is left alone.
+/// An average without new times halves in this time, once it has rested. A server that was probed is left alone for
+/// as long.
 const HALVING_MILLIS: u64 = 1000;
 
 impl Times {
@@ -101,7 +101,7 @@ impl Times {
 }
 
 impl Average {
-    /// Threads that come at once may lose one another's time: it is an average.
+    /// Concurrent threads may lose one another's time: it is an average.
     fn add(&self, millis: u64, now: u64) {
         let new = millis * 1000;
         let next = match self.at(now, Duration::ZERO) {
@@ -112,7 +112,7 @@ impl Average {
         self.at.store(now, Ordering::Relaxed);
     }
 
-    /// It holds as long as `rest`, then it fades.
+    /// Returns the average at `now`: it is constant for `rest`, then it fades.
     fn at(&self, now: u64, rest: Duration) -> u64 {
         let rest = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
         let until = self.at.load(Ordering::Relaxed).saturating_add(rest);
@@ -120,7 +120,7 @@ impl Average {
         self.value.load(Ordering::Relaxed) >> halved.min(63)
     }
 
-    /// Left alone for that long it says little of what the server is like now.
+    /// Returns whether its last time is older than `pause`: then it says little about the server now.
     fn is_old(&self, now: u64, pause: Duration) -> bool {
         let value = self.value.load(Ordering::Relaxed);
         let pause = pause.max(Duration::from_micros(value));
@@ -139,7 +139,7 @@ pub(crate) struct InFlight {
 }
 
 impl InFlight {
-    /// The time of a request to `peer` runs from `now` on.
+    /// Starts the time of a request to `peer` at `now`.
     pub(crate) fn begin(peer: &Arc<Peer>, kind: TimeKind, now: Instant) -> InFlight {
         let begun = moment::millis(now);
         peer.times.running.fetch_add(1, Ordering::Relaxed);
@@ -147,7 +147,7 @@ impl InFlight {
         InFlight { peer: peer.clone(), kind, begun }
     }
 
-    /// The connection stands. `true`: that was the time that counts.
+    /// Records the connection. `true`: that was the time that counts.
     pub(crate) fn connected(&self, now: Instant) -> bool {
         let counts = matches!(self.kind, TimeKind::Connect { .. });
         if counts {
@@ -157,14 +157,14 @@ impl InFlight {
         counts
     }
 
-    /// The head has come. `true`: that was the time that counts.
+    /// Records the head. `true`: that was the time that counts.
     pub(crate) fn header(&self, now: Instant) -> bool {
         let now = moment::millis(now);
         self.peer.times.header.add(now.saturating_sub(self.begun), now);
         matches!(self.kind, TimeKind::Header { .. })
     }
 
-    /// The last byte has come.
+    /// Records the last byte.
     pub(crate) fn last_byte(&self, now: Instant) {
         let now = moment::millis(now);
         self.peer.times.last_byte.add(now.saturating_sub(self.begun), now);
@@ -179,7 +179,7 @@ impl Drop for InFlight {
 }
 
 impl Figures {
-    /// All counts begin anew.
+    /// Resets all counters.
     pub fn reset(&self) {
         let counts = [
             &self.requests,
@@ -196,23 +196,23 @@ impl Figures {
         all.for_each(|count| count.store(0, Ordering::Relaxed));
     }
 
-    /// How long ago the last request was.
+    /// Returns the time since the last request.
     pub fn since_selected(&self, now: Instant) -> Option<Duration> {
         since(&self.selected, now)
     }
 
-    /// How long it has been unavailable, if it is.
+    /// Returns how long it has been unavailable, if it is.
     pub fn down_for(&self, now: Instant) -> Option<Duration> {
         since(&self.down_since, now)
     }
 
-    /// For how long it was unavailable in all, until now.
+    /// Returns the total time of unavailability, until now.
     pub fn down_time(&self, now: Instant) -> Duration {
         let former = Duration::from_millis(self.down_time.load(Ordering::Relaxed));
         former + self.down_for(now).unwrap_or_default()
     }
 
-    /// Counts an attempt that is over.
+    /// Counts an attempt that has ended.
     pub fn add(&self, status: u16, sent: u64, received: u64) {
         let class = usize::from(status / 100).wrapping_sub(1);
         if let Some(count) = self.responses.get(class) {
@@ -223,19 +223,19 @@ impl Figures {
     }
 }
 
-/// The time since a noted one; `None` where none is noted.
+/// Returns the time since a recorded one; `None` where none is recorded.
 fn since(noted: &AtomicU64, now: Instant) -> Option<Duration> {
     let then = Some(noted.load(Ordering::Relaxed)).filter(|then| *then > 0)?;
     Some(Duration::from_millis(moment::millis(now).saturating_sub(then)))
 }
 
 impl Peer {
-    /// The order of requests to its address, where its processes serve one connection each.
+    /// Returns the order of requests to its address, where its processes serve one connection each.
     pub(crate) fn line(&self) -> &Arc<Line> {
         self.line.get_or_init(|| Line::of(&self.address))
     }
 
-    /// A server that nothing is known of. `server` is as written in the configuration.
+    /// Makes a server without a history. `server` is as written in the configuration.
     pub(super) fn new(server: &str, address: Addr) -> Peer {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Peer {
@@ -251,7 +251,7 @@ impl Peer {
         }
     }
 
-    /// Requests in progress, where the group counts them.
+    /// Returns the requests in progress, where the group counts them.
     pub fn active(&self) -> u32 {
         self.active.load(Ordering::Relaxed)
     }
@@ -274,8 +274,8 @@ impl Peer {
         self.troubled.store(troubled, Ordering::Relaxed);
     }
 
-    /// The time that the next request will take, in microseconds, as far as the past tells: what is known
-    /// holds for `rest` (`fail_timeout`), then it fades.
+    /// Returns the expected time of the next request in microseconds, by the past: averages are constant for `rest`
+    /// (`fail_timeout`), then they fade.
     pub(super) fn expected_time(&self, kind: TimeKind, rest: Duration, now: Instant) -> u64 {
         let times = &self.times;
         let now = moment::millis(now);
@@ -289,17 +289,17 @@ impl Peer {
         past.max(present).max(TIME_MIN)
     }
 
-    /// A slow server that was left alone for long is asked once: it may have become faster.
+    /// Returns whether a slow server that was left alone for long is to be tried once: it may have become faster.
     pub(super) fn is_to_be_probed(&self, kind: TimeKind, pause: Duration, now: Instant) -> bool {
         self.times.of(kind).is_old(moment::millis(now), pause)
     }
 
-    /// Whether it is known as slower than what the clock can tell.
+    /// Returns whether it is known as slower than the clock's precision.
     pub(super) fn is_slow(&self, kind: TimeKind, rest: Duration, now: Instant) -> bool {
         self.expected_time(kind, rest, now) > TIME_MIN
     }
 
-    /// Failures keep it from being tried from now on.
+    /// Records that failures make it unavailable from now on.
     pub(super) fn became_unavailable(&self, now: Instant) {
         self.figures.unavailable.fetch_add(1, Ordering::Relaxed);
         self.note_down(now);
@@ -319,12 +319,12 @@ impl Peer {
         }
     }
 
-    /// Average time to the head, in microseconds.
+    /// Returns the average time to the head, in microseconds.
     pub fn header_time(&self) -> u64 {
         self.times.header.value.load(Ordering::Relaxed)
     }
 
-    /// Average time to the last byte, in microseconds.
+    /// Returns the average time to the last byte, in microseconds.
     pub fn last_byte_time(&self) -> u64 {
         self.times.last_byte.value.load(Ordering::Relaxed)
     }

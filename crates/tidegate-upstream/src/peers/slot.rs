@@ -1,4 +1,4 @@
-//! One server of a group: whether it can be used, how loaded it is, what its attempts change.
+//! One server of a group: whether it can be used, its load, and the effect of its attempts.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,33 +10,33 @@ use super::check::{CheckRule, Health};
 use super::options::{Method, Outcome, ServerOptions};
 use super::peer::Peer;
 
-/// Turns are counted in parts of a weight, so that a server of weight 1 can start slowly.
+/// Round robin counts in parts of a weight, so that a server of weight 1 can start slowly.
 pub(super) const TURN: i64 = 1000;
 
-/// A server of the group and what changes as requests go by.
+/// A server of the group and its state that changes with requests.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub peer: Arc<Peer>,
     pub options: ServerOptions,
-    /// Its number for status and commands.
+    /// Its number for status pages and commands.
     pub number: u32,
     /// Number of the server with a name of which it is an address.
     pub parent: Option<u32>,
-    /// What each of the group's checks says, and the worst of it.
+    /// The results of the group's checks, and the worst of them.
     verdicts: Vec<Health>,
     health: Health,
-    /// What checks of the same name said in an earlier configuration.
+    /// Results of checks of the same name in an earlier configuration.
     former: Vec<(Box<str>, Health)>,
-    /// Smooth weighted round robin: how long it is this server's turn.
+    /// Smooth weighted round robin: its current weight.
     pub(super) current: i64,
     /// Weight, lowered by failures and slowly restored.
     pub(super) effective: i64,
     fails: u32,
-    /// Of the last failure.
+    /// Time of the last failure.
     failed_at: Option<Instant>,
     /// When it was last tried after failures.
     pub(super) checked_at: Option<Instant>,
-    /// Since when it grows to its weight (`slow_start`).
+    /// Start of its growth to its weight (`slow_start`).
     started_at: Option<Instant>,
 }
 
@@ -65,7 +65,7 @@ impl Slot {
         }
     }
 
-    /// Takes over what was known of the server; `checks` are the group's that knew it.
+    /// Takes over the server's earlier state; `checks` are those of the group that had it.
     pub(super) fn inherit(&mut self, before: &Slot, checks: &[CheckRule]) {
         let names = checks.iter().map(|check| check.name.clone());
         self.former = names.zip(before.verdicts.iter().copied()).collect();
@@ -80,7 +80,7 @@ impl Slot {
         }
     }
 
-    /// Another check is to be passed; what is known of it from before holds, where it may.
+    /// Adds a check that has to be passed; its earlier result remains valid, where that is allowed.
     pub(super) fn add_check(&mut self, check: &CheckRule) {
         let known = self.former.iter().find(|(name, _)| *name == check.name);
         let known = known.filter(|_| check.persistent || !check.mandatory);
@@ -88,7 +88,7 @@ impl Slot {
         self.health = self.verdicts.iter().copied().max().unwrap_or_default();
     }
 
-    /// Takes what a check says. `true`: the server can be used again.
+    /// Sets the result of a check. `true`: the server can be used again.
     pub(super) fn judge(&mut self, check: usize, health: Health, now: Instant) -> bool {
         let before = self.health;
         if let Some(verdict) = self.verdicts.get_mut(check) {
@@ -102,20 +102,20 @@ impl Slot {
         back
     }
 
-    /// The worst that checks say.
+    /// Returns the worst result of its checks.
     pub(super) fn health(&self) -> Health {
         self.health
     }
 
-    /// Whether failures keep it from being tried. A lone server is tried in any case (directive
-    /// `server`, max_fails).
+    /// Returns whether failures keep it from being tried. A lone server is tried in any case (directive `server`,
+    /// max_fails).
     pub(super) fn is_resting(&self, lone: bool, now: Instant) -> bool {
         let most = self.options.max_fails;
         let failing = !lone && most > 0 && self.fails >= most;
         failing && self.rested_since(now).is_none()
     }
 
-    /// The time of the last failure or trial, once `fail_timeout` has passed since.
+    /// Returns the time of the last failure or trial, once `fail_timeout` has passed since.
     fn rested_since(&self, now: Instant) -> Option<Option<Instant>> {
         match self.checked_at {
             Some(at) if now.saturating_duration_since(at) <= self.options.fail_timeout => None,
@@ -127,7 +127,7 @@ impl Slot {
         self.options.max_conns > 0 && self.peer.active() >= self.options.max_conns
     }
 
-    /// Whether requests that are bound to it may go to it.
+    /// Returns whether requests that are bound to it may be sent to it.
     pub(super) fn is_usable(&self, lone: bool, now: Instant) -> bool {
         !self.options.down
             && self.health == Health::Fine
@@ -135,12 +135,12 @@ impl Slot {
             && !self.is_resting(lone, now)
     }
 
-    /// Whether any request may go to it.
+    /// Returns whether any request may be sent to it.
     pub(super) fn is_ready(&self, lone: bool, now: Instant) -> bool {
         !self.options.drain && self.is_usable(lone, now)
     }
 
-    /// Its part of its weight, in thousandths.
+    /// Returns its grown part of its weight, in thousandths.
     pub(super) fn grown(&self, now: Instant) -> i64 {
         let span = self.options.slow_start;
         let Some(since) = self.started_at.filter(|_| !span.is_zero()) else { return TURN };
@@ -151,7 +151,7 @@ impl Slot {
         }
     }
 
-    /// It has come back: it grows from nothing to its weight.
+    /// Starts its growth from nothing to its weight, after it has recovered.
     pub(super) fn start_slowly(&mut self, now: Instant) {
         if !self.options.slow_start.is_zero() {
             self.started_at = Some(now);
@@ -159,14 +159,14 @@ impl Slot {
         }
     }
 
-    /// Notes that it is used: after a rest this request is the probe.
+    /// Records that it is used: after `fail_timeout` this request is the trial.
     pub(super) fn used(&mut self, now: Instant) {
         if self.rested_since(now).is_some() {
             self.checked_at = Some(now);
         }
     }
 
-    /// Takes an attempt's outcome into account. `true`: it is unavailable from now on.
+    /// Applies an attempt's outcome. `true`: it is unavailable from now on.
     pub(super) fn report(&mut self, outcome: Outcome, now: Instant) -> bool {
         match outcome {
             Outcome::Failure => {
@@ -182,7 +182,7 @@ impl Slot {
                 }
                 most > 0 && self.fails == most
             }
-            // A success long after the last failure ends the bad time.
+            // A success long after the last failure clears the failures.
             Outcome::Success if self.failed_at < self.checked_at => {
                 if self.fails > 0 && self.options.max_fails <= self.fails {
                     self.start_slowly(now);
@@ -195,8 +195,8 @@ impl Slot {
         }
     }
 
-    /// The name by which requests are bound to it (directive `sticky`): its route, or the MD5 of its
-    /// address in hexadecimal.
+    /// Returns the name by which requests are bound to it (directive `sticky`): its route, or the MD5 of its address
+    /// in hexadecimal.
     pub(super) fn route(&self) -> Vec<u8> {
         match &self.options.route {
             Some(route) => route.as_bytes().to_vec(),
@@ -207,7 +207,7 @@ impl Slot {
         }
     }
 
-    /// What the method compares, as a fraction: requests or time by weight.
+    /// Returns the value that the method compares, as a fraction: requests or time by weight.
     pub(super) fn load(&self, method: Method, now: Instant) -> (u64, u64) {
         let weight = u64::from(self.options.weight.max(1));
         let active = u64::from(self.peer.active());

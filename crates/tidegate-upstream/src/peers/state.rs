@@ -13,18 +13,18 @@ use super::slot::Slot;
 use super::tier::Tier;
 use crate::address::address_text;
 
-/// What the group's lock guards.
+/// The data guarded by the group's lock.
 #[derive(Debug)]
 pub(super) struct State {
     method: Method,
     sticky: Stickiness,
     /// Primary servers, then backups.
     tiers: [Tier; 2],
-    /// By the server's id: its rank and place.
+    /// Rank and index by the server's id.
     places: HashMap<u64, (usize, usize)>,
-    /// By route: the places of servers of each rank.
+    /// By route: the indexes of servers of each rank.
     routes: [HashMap<Box<[u8]>, Vec<usize>>; 2],
-    /// There is one server in all.
+    /// The group has one server in all.
     lone: bool,
     next_number: u32,
     checks: Vec<CheckRule>,
@@ -33,17 +33,17 @@ pub(super) struct State {
 /// A server as status pages show it.
 #[derive(Clone, Debug)]
 pub struct SlotView {
-    /// Its number for commands; never given twice.
+    /// Its number for commands; never reused.
     pub number: u32,
     /// Number of the server with a name of which it is an address.
     pub parent: Option<u32>,
-    /// The server itself, with its figures.
+    /// The server itself, with its statistics.
     pub peer: Arc<Peer>,
-    /// Its parameters as they are now.
+    /// Its current parameters.
     pub options: ServerOptions,
     /// Failures keep it from being tried.
     pub resting: bool,
-    /// The worst that its checks say.
+    /// The worst result of its checks.
     pub health: Health,
     /// It has as many requests as `max_conns` allows.
     pub full: bool,
@@ -63,19 +63,19 @@ impl State {
         }
     }
 
-    /// A number that no server has or had.
+    /// Reserves a number that no server has or had.
     pub(super) fn reserve_number(&mut self) -> u32 {
         self.next_number += 1;
         self.next_number - 1
     }
 
-    /// The group's servers from now on. Those that it had keep their state. New servers among ones that
-    /// were there before start slowly, where that is asked for (`slow_start`).
+    /// Sets the group's servers. Those that it had keep their state. New servers among existing ones start slowly,
+    /// where that is configured (`slow_start`).
     ///
     /// A server is the same one if it is written the same and has the same address; of several that are, each old one
-    /// is taken once, in order. Numbers are never given twice. Afterwards every slot has a verdict for each of the
-    /// group's checks, and the places, routes and trees are made anew. Requests in progress keep their leases: those on
-    /// a server that is gone end with it.
+    /// is taken once, in order. Numbers are never reused. Afterwards every slot has a result for each of the group's
+    /// checks, and the indexes, routes and trees are rebuilt. Requests in progress keep their leases: those on a
+    /// removed server end with it.
     pub(super) fn replace(&mut self, specs: Vec<PeerSpec>, now: Instant) {
         let mut before: HashMap<(Box<str>, Box<str>), Vec<Slot>> = HashMap::new();
         let grown = self.tiers.iter().any(|tier| !tier.slots.is_empty());
@@ -112,7 +112,7 @@ impl State {
             }
             self.checks.iter().for_each(|check| {
                 slot.add_check(&match &known {
-                    // The group is the same: what was known holds for every check.
+                    // The group is the same: the results remain valid for every check.
                     Some(_) => CheckRule { persistent: true, ..check.clone() },
                     None => check.clone(),
                 })
@@ -122,7 +122,7 @@ impl State {
         self.settle(ranks, now);
     }
 
-    /// Takes over what another group of the same name knew.
+    /// Takes over the state of another group of the same name.
     pub(super) fn inherit(&mut self, before: &State, now: Instant) {
         let mut known: HashMap<_, &Slot> = HashMap::new();
         for slot in before.slots() {
@@ -179,7 +179,7 @@ impl State {
         self.slots().map(view).collect()
     }
 
-    /// Whether the tree of a large group must be told of changes in requests in progress.
+    /// Returns whether the tree of a large group needs every change in requests in progress.
     pub(super) fn is_large(&self) -> bool {
         self.tiers.iter().any(Tier::is_large)
     }
@@ -199,7 +199,7 @@ impl State {
         Some(peer)
     }
 
-    /// The server of a rank that a request is bound to, if it can be used.
+    /// Returns the server of a rank that a request is bound to, if it can be used.
     fn bound(&self, rank: usize, choice: &Choice, now: Instant) -> Option<(usize, usize)> {
         let places = self.routes[rank].get(choice.bound.as_deref()?)?;
         let usable = |at: &&usize| {
@@ -209,7 +209,7 @@ impl State {
         places.iter().find(usable).map(|at| (rank, *at))
     }
 
-    /// The servers that a request is bound to come before all others of their rank.
+    /// Finds a server. Those that a request is bound to come before all others of their rank.
     fn find(&mut self, choice: &mut Choice, now: Instant) -> Option<(usize, usize)> {
         let (method, lone) = (self.method, self.lone);
         if let Some(bound) = self.bound(0, choice, now) {
@@ -245,7 +245,7 @@ impl State {
         None
     }
 
-    /// Places in a large rank that were tried already.
+    /// Returns the indexes in a large rank that were tried already.
     fn excluded(&self, choice: &Choice, rank: usize) -> Vec<usize> {
         if !self.tiers[rank].is_large() {
             return Vec::new();
@@ -254,7 +254,7 @@ impl State {
         choice.tried().filter_map(place).map(|place| place.1).collect()
     }
 
-    /// Takes an attempt's outcome into account.
+    /// Applies an attempt's outcome.
     pub(super) fn report(&mut self, peer: &Peer, outcome: Outcome, now: Instant) {
         let Some((rank, at)) = self.places.get(&peer.id).copied() else { return };
         let Some(slot) = self.tiers[rank].slots.get_mut(at) else { return };
@@ -267,14 +267,14 @@ impl State {
         self.tiers[rank].refresh(at, self.method, now);
     }
 
-    /// A server's requests in progress have changed, or its health.
+    /// Updates the tree: a server's requests in progress, or its health, have changed.
     pub(super) fn refresh(&mut self, peer: &Peer, now: Instant) {
         if let Some((rank, at)) = self.places.get(&peer.id).copied() {
             self.tiers[rank].refresh(at, self.method, now);
         }
     }
 
-    /// Another check that servers have to pass; its number.
+    /// Adds a check that servers have to pass; returns its number.
     pub(super) fn add_check(&mut self, check: CheckRule, now: Instant) -> usize {
         let slots = self.tiers.iter_mut().flat_map(|tier| &mut tier.slots);
         slots.for_each(|slot| slot.add_check(&check));
@@ -283,7 +283,7 @@ impl State {
         self.checks.len() - 1
     }
 
-    /// What a check says of a server from now on.
+    /// Sets the result of a check for a server.
     pub(super) fn judge(&mut self, peer: &Peer, check: usize, health: Health, now: Instant) {
         let Some((rank, at)) = self.places.get(&peer.id).copied() else { return };
         let slot = &mut self.tiers[rank].slots[at];
@@ -306,7 +306,7 @@ impl State {
         self.tiers.iter_mut().for_each(|tier| tier.refresh_all(method, now));
     }
 
-    /// The route by which requests are bound to a server.
+    /// Returns the route by which requests are bound to a server.
     pub(super) fn route(&self, peer: &Peer) -> Option<Vec<u8>> {
         let (rank, at) = self.places.get(&peer.id)?;
         Some(self.tiers[*rank].slots.get(*at)?.route())

@@ -20,12 +20,12 @@ fn group(method: Method, servers: &[(&str, ServerOptions)]) -> Arc<Group> {
     Arc::new(Group::new("g", method, Keepalive::DEFAULT, servers, tidegate_rt::clock::now()))
 }
 
-/// The place of a server among those of [`A`], [`B`], [`C`].
+/// Returns the index of the server among [`A`], [`B`], [`C`].
 fn place(peer: &Peer) -> usize {
     peer.text.as_bytes().last().map_or(0, |digit| usize::from(digit - b'1'))
 }
 
-/// The server that a request without history goes to; it leaves at once.
+/// Returns the server chosen for a request without history, which ends at once.
 fn pick(group: &Arc<Group>, choice: &mut Choice, now: Instant) -> Option<usize> {
     group.choose(choice, now).map(|lease| place(lease.peer()))
 }
@@ -164,7 +164,7 @@ fn servers_that_come_back_start_slowly() {
     assert!((48..=52).contains(&late), "{late} of 100 in the end");
 }
 
-/// A request to a server takes so many milliseconds.
+/// Records a request to a server that takes this number of milliseconds.
 fn slot_takes(peer: &Arc<Peer>, kind: TimeKind, millis: u64, now: Instant) {
     InFlight::begin(peer, kind, now - Duration::from_millis(millis)).header(now);
 }

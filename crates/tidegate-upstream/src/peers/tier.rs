@@ -11,23 +11,23 @@ use super::options::Method;
 use super::slot::{Slot, TURN};
 use super::tree::Tree;
 
-/// Up to so many servers are looked at one by one, in the order in which nginx would take them.
+/// Up to this number of servers each is checked, in the order in which nginx would.
 pub(super) const LINEAR_MAX: usize = 64;
-/// Keys that meet an unavailable server are hashed again so often; then round robin decides
-/// (directive `ip_hash`: "the next server").
+/// Attempts to hash a key that meets unavailable servers; then round robin decides (directive `ip_hash`: "the next
+/// server").
 const REHASH_MAX: u32 = 20;
-/// How often average times of a large group's slow servers are looked at again.
+/// Interval at which average times of a large group's slow servers are updated.
 const FADING: Duration = Duration::from_secs(1);
-/// A large group draws again so often when it met a server that starts slowly.
+/// Draws of a large group that meet a server that starts slowly.
 const REDRAW_MAX: u32 = 8;
 
 /// The servers of one rank.
 #[derive(Debug, Default)]
 pub(super) struct Tier {
     pub slots: Vec<Slot>,
-    /// Sums of the weights up to each server: where the hash of a key falls.
+    /// Sums of the weights up to each server, for the hash of a key.
     sums: Vec<u64>,
-    /// Points of the ring for `hash … consistent`: hash and the server's place.
+    /// Points of the ring for `hash … consistent`: hash and the server's index.
     ring: Box<[(u32, u32)]>,
     /// Several addresses have one name, and with it one set of points.
     shares_points: bool,
@@ -37,9 +37,9 @@ pub(super) struct Tier {
 #[derive(Debug)]
 struct Large {
     tree: Tree,
-    /// When servers are to be looked at again: their rest is over, or their average time has faded.
+    /// When servers are to be updated: their `fail_timeout` has passed, or their average time has faded.
     later: BinaryHeap<Reverse<(Instant, usize)>>,
-    /// When each server is looked at the next time.
+    /// When each server is updated next.
     due: Vec<Option<Instant>>,
 }
 
@@ -70,19 +70,19 @@ impl Tier {
         Tier { slots, sums, ring, shares_points, large }
     }
 
-    /// Whether leaves must be told of every change.
+    /// Returns whether leaves need every change.
     pub(super) fn is_large(&self) -> bool {
         self.large.is_some()
     }
 
-    /// Looks at every server anew.
+    /// Updates every server in the tree.
     pub(super) fn refresh_all(&mut self, method: Method, now: Instant) {
         if self.is_large() {
             (0..self.slots.len()).for_each(|at| self.refresh(at, method, now));
         }
     }
 
-    /// Takes what has changed of a server into the tree.
+    /// Updates a server in the tree.
     pub(super) fn refresh(&mut self, at: usize, method: Method, now: Instant) {
         let (Some(large), Some(slot)) = (&mut self.large, self.slots.get(at)) else { return };
         let ready = slot.is_ready(false, now);
@@ -104,7 +104,7 @@ impl Tier {
         }
     }
 
-    /// Looks again at servers whose time has come.
+    /// Updates servers that are due.
     fn awaken(&mut self, method: Method, now: Instant) {
         while let Some(large) = &mut self.large
             && let Some(Reverse((at, index))) = large.later.peek().copied()
@@ -115,7 +115,7 @@ impl Tier {
         }
     }
 
-    /// Round robin, or the least loaded one in turn.
+    /// Chooses by round robin, or the least loaded one in rotation.
     pub(super) fn in_turn(
         &mut self,
         method: Method,
@@ -157,8 +157,8 @@ impl Tier {
         lowest
     }
 
-    /// Smooth weighted round robin among the servers for which `eligible` holds: every server's turn
-    /// grows by its weight, the largest is taken and pays the sum.
+    /// Chooses by smooth weighted round robin among the servers for which `eligible` holds: every server's current
+    /// weight grows by its weight, the largest is taken and reduced by the sum.
     fn smooth(&mut self, now: Instant, eligible: impl Fn(&Slot) -> bool) -> Option<usize> {
         let mut total = 0;
         let mut best: Option<(usize, i64)> = None;
@@ -205,7 +205,7 @@ impl Tier {
         found
     }
 
-    /// The server that a key belongs to, or one that stands in for it.
+    /// Returns the server that a key belongs to, or a substitute.
     pub(super) fn by_hash(
         &self,
         choice: &mut Choice,
@@ -231,7 +231,7 @@ impl Tier {
         None
     }
 
-    /// The next server on the ring behind a key.
+    /// Returns the next server on the ring behind a key.
     pub(super) fn by_ring(&mut self, choice: &Choice, lone: bool, now: Instant) -> Option<usize> {
         if choice.key.is_empty() || self.ring.is_empty() {
             return None;
@@ -256,7 +256,7 @@ impl Tier {
         None
     }
 
-    /// In turn among the addresses of one server.
+    /// Chooses in rotation among the addresses of one server.
     fn of_name(&mut self, at: usize, choice: &Choice, lone: bool, now: Instant) -> Option<usize> {
         let name = self.slots.get(at)?.peer.server.clone();
         self.smooth(now, |slot| {
@@ -264,7 +264,7 @@ impl Tier {
         })
     }
 
-    /// One at random by weight; of two different ones (`draws`) the less loaded.
+    /// Chooses one at random by weight; of two different ones (`draws`) the less loaded.
     pub(super) fn at_random(
         &mut self,
         method: Method,

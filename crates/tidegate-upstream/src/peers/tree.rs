@@ -7,23 +7,23 @@ pub(super) struct Tree {
     /// Leaves, a power of two; the leaf of server `i` is node `leaves + i`.
     leaves: usize,
     nodes: Vec<Node>,
-    /// Where round robin stands among the weights.
+    /// Position of round robin among the weights.
     turn: u64,
     /// Step of round robin and the sum of weights that it belongs to.
     stride: (u64, u64),
-    /// Nodes looked at.
+    /// Number of visited nodes.
     #[cfg(test)]
     pub steps: std::cell::Cell<usize>,
 }
 
-/// Of a subtree: its lowest load, and the sum of weights of the servers that have it.
+/// A subtree: its lowest load, and the sum of weights of the servers that have it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Node {
     load: u64,
     weight: u64,
 }
 
-/// No server that could be chosen.
+/// A subtree without an available server.
 const NONE: Node = Node { load: u64::MAX, weight: 0 };
 
 impl Tree {
@@ -39,7 +39,7 @@ impl Tree {
         }
     }
 
-    /// Counts a node, in tests: large groups are to be fast by construction.
+    /// Counts a node, in tests: large groups must be fast by construction.
     fn step(&self) {
         #[cfg(test)]
         self.steps.set(self.steps.get() + 1);
@@ -79,12 +79,12 @@ impl Tree {
         }
     }
 
-    /// Sum of weights of the least loaded servers; 0 when none can be chosen.
+    /// Returns the sum of weights of the least loaded servers; 0 when none can be chosen.
     pub(super) fn weight(&self) -> u64 {
         self.nodes[1].weight
     }
 
-    /// The server at a place (below [`Tree::weight`]) among the weights of the least loaded ones.
+    /// Returns the server at a place (below [`Tree::weight`]) among the weights of the least loaded ones.
     pub(super) fn at(&self, mut place: u64) -> Option<usize> {
         let Node { load, weight } = self.nodes[1];
         if place >= weight {
@@ -105,9 +105,8 @@ impl Tree {
         Some(at - self.leaves)
     }
 
-    /// The next server in turn among the least loaded ones. As long as nothing changes, every server
-    /// comes exactly as often as its weight says in as many turns as the weights' sum, and its turns
-    /// are spread.
+    /// Returns the next server in rotation among the least loaded ones. While nothing changes, in as many calls as
+    /// the sum of the weights every server is returned exactly as often as its weight, at spread positions.
     pub(super) fn next(&mut self) -> Option<usize> {
         let total = self.weight();
         if total == 0 {
@@ -121,8 +120,8 @@ impl Tree {
     }
 }
 
-/// A step near the golden section of a total that has no divisor in common with it: multiples of it meet
-/// every place once before they come back, far from those just met.
+/// Returns a step near the golden section of a total that has no divisor in common with it: its multiples visit every
+/// place once before they repeat, far from the previous ones.
 fn stride(total: u64) -> u64 {
     let golden = (u128::from(total) * 618_033_989 / 1_000_000_000) as u64;
     let coprime = (golden.max(1)..=total).find(|step| gcd(*step, total) == 1);

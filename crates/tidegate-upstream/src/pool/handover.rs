@@ -1,8 +1,8 @@
-//! Idle connections go from a thread that has them to spare to one that has none.
+//! Handover of idle connections from a thread that has them to spare to one that has none.
 //!
-//! A thread that misses a connection looks at what the others tell of their pools. One that has had a fitting
-//! connection idle for a while is asked for it by mail; it ends its loop's watch and sends the socket. While a
-//! thread finds what it needs in its own pool, none of this costs more than telling.
+//! A thread without a connection reads the summaries of the other threads' pools. One that has had a fitting
+//! connection idle for a while is asked for it by mail; it deregisters the socket from its loop and sends it. While a
+//! thread finds connections in its own pool, this costs only the summary.
 
 #[cfg(test)]
 mod tests;
@@ -25,24 +25,24 @@ use crate::connection::OriginConnection;
 use crate::moment;
 use crate::peers::Group;
 
-/// What other threads see of a thread's idle connections of a group. Only that thread writes.
+/// The summary of a thread's idle connections of a group, for other threads. Only that thread writes it.
 pub(crate) struct Share {
     idle: AtomicUsize,
-    /// When the one that has been idle longest became so, as [`moment::nanos`]; [`NEVER`] where there is none.
+    /// When the longest idle one became idle, as [`moment::nanos`]; [`NEVER`] where there is none.
     oldest: AtomicU64,
-    /// [`Shelf::servers`], perhaps with some that are no longer there.
+    /// [`Shelf::servers`], perhaps with removed ones.
     servers: AtomicU64,
     wishes: MailSender<Wish>,
 }
 
-/// A thread asks for a connection.
+/// A thread's request for a connection.
 pub(crate) struct Wish {
     pub group: u64,
     pub fit: Fit,
     pub(super) reply: oneshot::Sender<Option<Parcel>>,
 }
 
-/// A connection without its loop.
+/// A connection without an event loop.
 pub(crate) struct Parcel {
     stream: Stream,
     opened: Instant,
@@ -52,20 +52,20 @@ pub(crate) struct Parcel {
     until: Instant,
 }
 
-/// By the group's number: what each thread tells of its pool.
+/// By the group's number: the summaries of all threads.
 static SHARES: Mutex<BTreeMap<u64, Vec<Weak<Share>>>> = Mutex::new(BTreeMap::new());
 
-/// How long an answer is waited for: a loop in the middle of a long turn is not worth it, as a connection can
-/// be opened in the meantime.
+/// The longest wait for a reply: a loop in a long iteration is not worth waiting for, as a connection can be opened
+/// in the meantime.
 const ANSWER_WAIT: Duration = match cfg!(test) {
     false => Duration::from_millis(5),
-    // Tests wait for the answer, however busy the machine is.
+    // Tests wait for the reply, however busy the machine is.
     true => Duration::from_secs(60),
 };
 const NEVER: u64 = u64::MAX;
 
 impl Share {
-    /// A new one, which the other threads see as long as it lives. They send their `wishes` there.
+    /// Makes a summary, which the other threads see while it exists. They send their `wishes` there.
     pub(crate) fn new(group: u64, wishes: MailSender<Wish>) -> Arc<Share> {
         let share = Arc::new(Share {
             idle: AtomicUsize::new(0),
@@ -80,13 +80,14 @@ impl Share {
         share
     }
 
-    /// Tells of a shelf after it has changed; servers that went are told later by [`Share::tell_servers`].
+    /// Updates the summary after a shelf has changed; servers without connections are removed later by
+    /// [`Share::tell_servers`].
     pub(crate) fn tell<T>(&self, shelf: &Shelf<T>) {
         self.idle.store(shelf.len(), Ordering::Relaxed);
         self.oldest.store(shelf.oldest().map_or(NEVER, moment::nanos), Ordering::Relaxed);
     }
 
-    /// Tells of a server that came.
+    /// Adds a server.
     pub(crate) fn tell_server(&self, server: u64) {
         let servers = self.servers.load(Ordering::Relaxed);
         if servers & server_bit(server) == 0 {
@@ -94,7 +95,7 @@ impl Share {
         }
     }
 
-    /// Tells which servers there are.
+    /// Sets the servers.
     pub(crate) fn tell_servers<T>(&self, shelf: &Shelf<T>) {
         self.servers.store(shelf.servers(), Ordering::Relaxed);
     }
@@ -106,16 +107,16 @@ impl Share {
     }
 }
 
-/// Idle connections of a group on all threads.
+/// Returns the number of idle connections of a group on all threads.
 pub fn idle_of(group: &Group) -> usize {
     let shares = SHARES.lock().unwrap_or_else(PoisonError::into_inner);
     let known = shares.get(&group.id).into_iter().flatten().filter_map(Weak::upgrade);
     known.map(|share| share.idle.load(Ordering::Relaxed)).sum()
 }
 
-/// The thread that has had a connection to spare longest, if any says so.
+/// Returns the thread that has had a connection to spare longest, if any.
 pub(crate) fn owner(group: &Group, fit: &Fit, now: Instant) -> Option<Arc<Share>> {
-    // What a TLS library keeps with its socket does not go to another thread.
+    // TLS state that the library keeps with its socket does not move to another thread.
     if group.keepalive.idle_max == 0 || fit.brief || fit.tls.is_some() {
         return None;
     }
@@ -127,11 +128,11 @@ pub(crate) fn owner(group: &Group, fit: &Fit, now: Instant) -> Option<Arc<Share>
         .min_by_key(|share| share.oldest.load(Ordering::Relaxed))
 }
 
-/// Asks a thread for a connection. `None`: it has none after all, or does not answer in time.
+/// Asks a thread for a connection. `None`: it has none after all, or does not reply in time.
 ///
-/// Dropped while it waits, or too late, the wish stays in the mailbox: the other thread sees that nobody waits and
-/// keeps the connection, or takes it back if it was packed by then ([`Parcel::unpack`]). One that was sent and not
-/// looked at yet is closed with the wish.
+/// Dropped while it waits, or too late, the wish remains in the mailbox: the other thread sees that it is closed and
+/// keeps the connection, or takes it back if it was packed by then ([`Parcel::unpack`]). A parcel that was sent and
+/// not received yet is closed with the wish.
 pub(crate) async fn ask(owner: Arc<Share>, group: u64, fit: Fit) -> Option<Box<OriginConnection>> {
     let (reply, answer) = oneshot::channel();
     owner.wishes.send(Wish { group, fit, reply }).ok()?;
@@ -140,7 +141,7 @@ pub(crate) async fn ask(owner: Arc<Share>, group: u64, fit: Fit) -> Option<Box<O
 }
 
 impl Parcel {
-    /// Ends the loop's watch. `None`: somebody still uses the socket, and it is closed behind that.
+    /// Deregisters the socket from the loop. `None`: the socket is still in use, and is closed behind that.
     pub(super) fn pack(idle: Idle<Box<OriginConnection>>) -> Option<Parcel> {
         let Idle { connection, since, until, .. } = idle;
         let OriginConnection { io, opened, requests, idle_told, .. } = *connection;
@@ -150,13 +151,13 @@ impl Parcel {
         Some(Parcel { stream, opened, requests, idle_told, since, until })
     }
 
-    /// The idle connection that was packed, as nobody wanted it.
+    /// Returns the packed connection as an idle one, since it was not wanted.
     pub(super) fn unpack(self, fit: Fit) -> Idle<Box<OriginConnection>> {
         let (since, until) = (self.since, self.until);
         Idle { connection: self.open(), fit, since, until }
     }
 
-    /// The connection, for this thread's loop.
+    /// Registers the connection with this thread's loop.
     fn open(self) -> Box<OriginConnection> {
         let Parcel { stream, opened, requests, idle_told, .. } = self;
         let io = Io::Plain(Rc::new(stream));

@@ -1,5 +1,5 @@
-//! How long origins keep idle connections. One that is used at the moment when its origin closes it costs
-//! a repeated request, or an error where the request cannot be repeated: so it is given up before.
+//! Learned idle timeouts of origins. A connection that is used at the moment when its origin closes it costs a
+//! repeated request, or an error where the request cannot be repeated: so it is closed before.
 
 #[cfg(test)]
 mod tests;
@@ -7,30 +7,30 @@ mod tests;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-/// What a thread has learnt of servers, by their ids.
+/// The idle timeouts that a thread has learned, by the servers' ids.
 #[derive(Default)]
 pub(crate) struct Learned(HashMap<u64, SessionUpdate>);
 
 #[derive(Clone, Copy)]
 struct SessionUpdate {
-    /// How long a connection had been idle that was found closed, and when.
+    /// Idle time of a connection that was found closed, and when.
     idle: Duration,
     at: Instant,
-    /// It happened before at the same age: this is a habit.
+    /// It was closed at the same idle time before: the timeout is confirmed.
     is_habit: bool,
 }
 
-/// A connection that was closed so early tells nothing: it is looked at once a second.
+/// Connections that were closed earlier say nothing: they are checked once a second.
 const AGE_MIN: Duration = Duration::from_secs(2);
-/// Ages that differ by no more are the same.
+/// Idle times that differ by no more are the same.
 const SAME: Duration = Duration::from_millis(1500);
-/// After so long a habit may have changed.
+/// Age after which a timeout may have changed.
 const FORGET: Duration = Duration::from_secs(600);
-/// Servers whose habits are remembered.
+/// Most servers whose timeouts are kept.
 const SERVERS_MAX: usize = 4096;
 
 impl Learned {
-    /// Takes note of a connection that its origin closed after so long.
+    /// Records a connection that its origin closed after this idle time.
     pub(crate) fn closed(&mut self, server: u64, idle: Duration, now: Instant) {
         if idle < AGE_MIN {
             return;
@@ -38,7 +38,7 @@ impl Learned {
         if self.0.len() >= SERVERS_MAX {
             self.0.clear();
         }
-        // Connections that are closed at the same moment may have had the same age by chance.
+        // Connections that are closed at the same moment may have had the same idle time by chance.
         let is_habit = self.0.get(&server).is_some_and(|before| {
             let apart = now.saturating_duration_since(before.at);
             before.idle.abs_diff(idle) <= SAME && apart > SAME && apart < FORGET
@@ -47,7 +47,7 @@ impl Learned {
         self.0.insert(server, SessionUpdate { idle: shortest, at: now, is_habit });
     }
 
-    /// How long connections to a server may be idle, where that is known.
+    /// Returns the longest idle time of connections to a server, where it is known.
     pub(crate) fn limit(&self, server: u64, now: Instant) -> Option<Duration> {
         let update = self.0.get(&server).filter(|update| update.is_habit)?;
         let holds = now.saturating_duration_since(update.at) < FORGET;
@@ -56,15 +56,14 @@ impl Learned {
     }
 }
 
-/// How long connections may be idle by the origin's own word (field `Keep-Alive`, RFC 2068 section
-/// 19.7.1.1: `timeout=5`).
+/// Returns the idle timeout that the origin announces (field `Keep-Alive`, RFC 2068 section 19.7.1.1: `timeout=5`).
 pub(crate) fn told(field: &[u8]) -> Option<Duration> {
     let text = std::str::from_utf8(field).ok()?;
     let number = text.split(',').find_map(|part| part.trim().strip_prefix("timeout="))?;
     Some(before(Duration::from_secs(number.trim().parse().ok()?)))
 }
 
-/// A second before, or half of a short time.
+/// Returns a second less, or half of a short time.
 fn before(time: Duration) -> Duration {
     time.saturating_sub(Duration::from_secs(1)).max(time / 2)
 }

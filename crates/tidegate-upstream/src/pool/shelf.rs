@@ -1,4 +1,4 @@
-//! Which idle connection is used next, given up or given away. Knows neither sockets nor threads nor a clock.
+//! The choice of the idle connection to use, close or hand over. Knows neither sockets nor threads nor a clock.
 
 #[cfg(test)]
 mod tests;
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use super::fit::Fit;
 
-/// A thread's idle connections of a group, in the order in which they became so.
+/// A thread's idle connections of a group, in the order in which they became idle.
 pub(crate) struct Shelf<T> {
     idle: Vec<Idle<T>>,
 }
 
-/// One of them.
+/// An idle connection.
 #[derive(Debug)]
 pub(crate) struct Idle<T> {
     pub connection: T,
@@ -21,14 +21,14 @@ pub(crate) struct Idle<T> {
     pub until: Instant,
 }
 
-/// A thread that has not needed a connection for so long has it to spare. One that needs all of its connections
-/// again and again must not give them away between two requests: it would ask for them in its turn.
+/// A thread that has not needed a connection for this time has it to spare. One that needs all of its connections
+/// again and again must not give them away between two requests: it would have to get them back.
 pub(super) const SPARE_AFTER: Duration = Duration::from_millis(100);
 
-/// Idle connections above the number that a group keeps are closed when they have been idle for so long. A busy
-/// thread finishes many requests in one turn, and needs their connections in the next one.
+/// Idle connections above the number that a group keeps are closed after this idle time. A busy thread finishes many
+/// requests in one event-loop iteration, and needs their connections in the next one.
 pub(super) const EXCESS_IDLE: Duration = Duration::from_millis(10);
-/// So many at most; a request more closes one at once.
+/// Most of them; beyond it one is closed at once.
 pub(super) const EXCESS_MAX: usize = 512;
 
 impl<T> Shelf<T> {
@@ -40,17 +40,17 @@ impl<T> Shelf<T> {
         self.idle.len()
     }
 
-    /// Since when the one has been idle that has been so longest.
+    /// Returns when the longest idle one became idle.
     pub(crate) fn oldest(&self) -> Option<Instant> {
         self.idle.first().map(|idle| idle.since)
     }
 
-    /// The servers, each a bit of 64 by its id.
+    /// Returns the servers, each a bit of 64 by its id.
     pub(crate) fn servers(&self) -> u64 {
         self.idle.iter().fold(0, |servers, idle| servers | server_bit(idle.fit.peer))
     }
 
-    /// One that fits and still lives, the one used last first.
+    /// Takes one that fits and is open, the one used last first.
     pub(crate) fn take(
         &mut self,
         fit: &Fit,
@@ -66,7 +66,7 @@ impl<T> Shelf<T> {
         }
     }
 
-    /// One that fits, still lives and is not needed here, the one that has been idle longest first.
+    /// Takes one that fits, is open and is not needed here, the longest idle first.
     pub(crate) fn spare(
         &mut self,
         fit: &Fit,
@@ -85,9 +85,9 @@ impl<T> Shelf<T> {
         }
     }
 
-    /// Keeps one, in its place by time. Where there are `most` the one that has been idle longest goes, unless
-    /// another one like the new one is idle, too: that one would have been used had they not been in use at the
-    /// same time. Such a moment may come again at once, and [`Shelf::trim`] ends it.
+    /// Adds one, at its place by time. Where there are `most` the longest idle one is dropped, unless another one
+    /// like the new one is idle, too: that one would have been used had they not been in use at the same time. Such a
+    /// moment may repeat at once, and [`Shelf::trim`] ends it.
     pub(crate) fn put(&mut self, idle: Idle<T>, most: usize) {
         let above = (self.idle.len() + 1).saturating_sub(most);
         let has_like = || self.idle.iter().any(|other| other.fit == idle.fit);
@@ -104,8 +104,8 @@ impl<T> Shelf<T> {
         }
     }
 
-    /// Drops those above `most` that have been idle longest, as far as they have been so for [`EXCESS_IDLE`].
-    /// Returns whether there are others above.
+    /// Drops the longest idle ones above `most`, if they have been idle for [`EXCESS_IDLE`]. Returns whether there
+    /// are others above.
     pub(crate) fn trim(&mut self, most: usize, now: Instant) -> bool {
         let above = self.idle.len().saturating_sub(most);
         let is_late = |idle: &Idle<T>| now.saturating_duration_since(idle.since) >= EXCESS_IDLE;
@@ -130,7 +130,7 @@ impl<T> Default for Shelf<T> {
     }
 }
 
-/// A server's bit of 64.
+/// Returns a server's bit of 64.
 pub(super) fn server_bit(server: u64) -> u64 {
     1 << (server % 64)
 }

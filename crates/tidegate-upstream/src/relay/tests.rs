@@ -38,7 +38,7 @@ impl ByteStream for Plain {
     }
 }
 
-/// What came at each side of a relay: the client's peer and the origin's act as told.
+/// The bytes received at each side of a relay: the client's peer and the origin act as scripted.
 struct Ends {
     end: RelayEnd,
     at_client: Vec<u8>,
@@ -58,7 +58,7 @@ async fn read_all(stream: &Stream) -> Vec<u8> {
     }
 }
 
-/// Both sides send and end their direction; `client_first` ends before the origin says anything.
+/// Both sides send and end their direction; `client_first` ends before the origin sends anything.
 fn run(closing: Closing, from_client: &[u8], from_origin: &[u8], client_first: bool) -> Ends {
     let work = async {
         let (client, near) = Stream::pair().unwrap();
@@ -122,7 +122,7 @@ fn either_end_is_the_end_when_all_is_delivered() {
     assert!(matches!(ends.end, RelayEnd::Done { client: false }));
 }
 
-/// What one side has sent, and closed behind, when a relay finds that it takes nothing more.
+/// The bytes that a side sent before it closed are delivered, although writing to it fails.
 #[test]
 fn what_has_arrived_is_delivered_though_its_sender_has_gone() {
     for client_leaves in [false, true] {
@@ -141,7 +141,7 @@ fn what_has_arrived_is_delivered_though_its_sender_has_gone() {
                 let far = Io::Plain(Rc::new(far));
                 let idle = Duration::from_secs(30);
                 let options = RelayOptions { buffer_bytes: 1000, idle, closing };
-                // Whoever has gone does not take these.
+                // A side that has gone does not read these.
                 let pending = |gone: bool| if gone { b"lost".to_vec() } else { Vec::new() };
                 let mut up = Flow::new(pending(!client_leaves), 0, clock::now());
                 let mut down = Flow::new(pending(client_leaves), 0, clock::now());

@@ -6,12 +6,12 @@ mod tests;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// What is asked for.
+/// The record type of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     A,
     Aaaa,
-    /// Where a service is (RFC 2782).
+    /// Places of a service (RFC 2782).
     Srv,
 }
 
@@ -25,37 +25,37 @@ impl Kind {
     }
 }
 
-/// Addresses of a name, or the name to ask for instead.
+/// Addresses of a name, or its alias.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Answer {
     pub addresses: Vec<IpAddr>,
     pub services: Vec<ServiceRecord>,
-    /// The last alias, when nothing else came with it.
+    /// The last alias, when the answer has no addresses.
     pub alias: Option<String>,
-    /// Seconds for which all of it holds.
+    /// Lifetime of all records in seconds.
     pub ttl: u32,
 }
 
 /// One place of a service (RFC 2782).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceRecord {
-    /// The lowest is to be asked first.
+    /// The lowest is used first.
     pub priority: u16,
-    /// Its share beside others of the same priority.
+    /// Its share relative to others of the same priority.
     pub weight: u16,
     /// Where the service listens.
     pub port: u16,
-    /// Without a dot at its end.
+    /// Host name without a trailing dot.
     pub target: String,
 }
 
-/// Why an answer is of no use.
+/// The reason why an answer is unusable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DnsError {
     /// Not the answer to this question: wait for another one.
     Foreign,
     Malformed,
-    /// Cut off: it would have to be asked over TCP.
+    /// Truncated: the question has to be repeated over TCP.
     Truncated,
     /// The server's code, 1 to 15; 3: no such name.
     Refused(u8),
@@ -76,14 +76,14 @@ impl std::error::Error for DnsError {}
 
 const CNAME: u16 = 5;
 const IN: u16 = 1;
-/// Aliases within one answer.
+/// Maximum number of aliases within one answer.
 const ALIASES_MAX: usize = 16;
-/// Letters and dots of a name. RFC 1035 section 3.1 ends at 253; nginx asks for four labels of 63 as well.
+/// Most letters and dots of a name. RFC 1035 section 3.1 ends at 253; nginx queries four labels of 63 as well.
 const NAME_LETTERS_MAX: usize = 255;
-/// Compression pointers within one name.
+/// Maximum number of compression pointers within one name.
 const POINTERS_MAX: usize = 32;
 
-/// A question for one name; `None` when the name cannot be one.
+/// Makes a question for one name; `None` for an invalid name.
 pub(super) fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(name.len() + 18);
     out.extend_from_slice(&id.to_be_bytes());
@@ -106,7 +106,7 @@ pub(super) fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Reads the answer to a question.
+/// Parses the answer to a question.
 pub(super) fn answer(bytes: &[u8], id: u16, name: &str, kind: Kind) -> Result<Answer, DnsError> {
     let mut at = 0;
     let (got, flags) = (number(bytes, &mut at)?, number(bytes, &mut at)?);
@@ -191,10 +191,10 @@ fn number(bytes: &[u8], at: &mut usize) -> Result<u16, DnsError> {
     Ok(u16::from(pair[0]) << 8 | u16::from(pair[1]))
 }
 
-/// A name in dotted form; follows compression pointers (RFC 1035 section 4.1.4).
+/// Reads a name in dotted form; follows compression pointers (RFC 1035 section 4.1.4).
 ///
-/// `at` ends behind the name as it lies in the message: behind the first pointer, if there is one, wherever that leads.
-/// A message may point at itself: at most [`POINTERS_MAX`] pointers are followed, and [`NAME_LETTERS_MAX`] letters
+/// `at` ends behind the name in the message: behind the first pointer, if there is one, wherever that leads. A
+/// message may point at itself: at most [`POINTERS_MAX`] pointers are followed, and [`NAME_LETTERS_MAX`] letters
 /// read.
 fn read_name(bytes: &[u8], at: &mut usize) -> Result<String, DnsError> {
     let mut name = String::new();

@@ -1,8 +1,8 @@
-//! Why a name has no address, and what is wrong with a `resolver` directive.
+//! The reason why a name has no address, and the errors of a `resolver` directive.
 
 use std::fmt;
 
-/// Why a name has no address: the code and text of nginx's log lines.
+/// The reason why a name has no address: the code and text of nginx's log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResolveError {
     code: u16,
@@ -10,9 +10,9 @@ pub struct ResolveError {
 }
 
 impl ResolveError {
-    /// There is an answer, and it says that there is no such name.
+    /// The answer says that there is no such name.
     pub(super) const NOT_FOUND: ResolveError = ResolveError::new(3, "Host not found");
-    /// No answer came within `resolver_timeout`.
+    /// No answer arrived within `resolver_timeout`.
     pub(super) const TIMED_OUT: ResolveError = ResolveError::new(110, "Operation timed out");
     /// The name server, or this one, cannot answer.
     pub(super) const FAILED: ResolveError = ResolveError::new(2, "Server failure");
@@ -21,7 +21,7 @@ impl ResolveError {
         ResolveError { code, text }
     }
 
-    /// The name server has refused with this code (RFC 1035 section 4.1.1).
+    /// Returns the error of a name server's response code (RFC 1035 section 4.1.1).
     pub(super) fn refused(code: u8) -> ResolveError {
         const TEXTS: [&str; 6] = [
             "",
@@ -35,19 +35,19 @@ impl ResolveError {
         ResolveError::new(u16::from(code), text)
     }
 
-    /// There is an answer, and it says that there is no such name.
+    /// Returns whether the answer says that there is no such name.
     pub fn is_not_found(self) -> bool {
         self.code == ResolveError::NOT_FOUND.code
     }
 
-    /// No answer came in time.
+    /// Returns whether no answer arrived in time.
     pub fn is_timeout(self) -> bool {
         self.code == ResolveError::TIMED_OUT.code
     }
 }
 
 impl fmt::Display for ResolveError {
-    /// `3: Host not found`, as nginx's log lines have it in brackets.
+    /// Writes `3: Host not found`, as nginx's log lines have it in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.code, self.text)
     }
@@ -55,21 +55,21 @@ impl fmt::Display for ResolveError {
 
 impl std::error::Error for ResolveError {}
 
-/// What is wrong with a `resolver` directive. Displayed in nginx's words.
+/// The error of a `resolver` directive. Displayed in nginx's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ResolverError {
-    /// A word that is no parameter, or a parameter with a value that it does not take.
+    /// A word that is no parameter, or a parameter with an invalid value.
     Parameter(String),
-    /// A name server's address that cannot be read or found.
+    /// An invalid or unknown address of a name server.
     Server {
         /// As written.
         word: String,
-        /// In nginx's words.
+        /// The error, in nginx's words.
         wrong: &'static str,
     },
-    /// Neither family is to be asked for.
+    /// Both families are off.
     NoFamily,
-    /// There is no name server among the words.
+    /// The arguments contain no name server.
     NoServers,
 }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use tidegate_rt::net::Addr;
 
-/// An address or name with an optional port, or `unix:/path`, as `server` and `proxy_pass` take it.
+/// An address or name with an optional port, or `unix:/path`, the syntax of `server` and `proxy_pass`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostPort {
     /// The path behind `unix:`.
@@ -14,17 +14,17 @@ pub enum HostPort {
     Inet {
         /// Without brackets.
         host: String,
-        /// As far as one is written; never 0.
+        /// The written port, if any; never 0.
         port: Option<u16>,
         /// The address, where the host is one, with the default port where none is written.
         literal: Option<SocketAddr>,
     },
 }
 
-/// Reads `host`, `host:port`, `[v6]:port`, `unix:/path`.
+/// Parses `host`, `host:port`, `[v6]:port`, `unix:/path`.
 ///
 /// # Errors
-/// What is wrong, in nginx's words.
+/// The syntax error, in nginx's words.
 pub fn parse(text: &str, default_port: u16) -> Result<HostPort, &'static str> {
     if let Some(path) = text.strip_prefix("unix:") {
         if path.is_empty() {
@@ -59,14 +59,14 @@ pub fn parse(text: &str, default_port: u16) -> Result<HostPort, &'static str> {
     Ok(HostPort::Inet { host: host.to_owned(), port, literal })
 }
 
-/// The system does not know a name.
+/// The error of an unknown name.
 pub const NOT_FOUND: &str = "host not found";
 
-/// The addresses of a host, asking `look_up` where it is a name: that of the plan's resources while one is
-/// built. May block.
+/// Returns the addresses of a host, using `look_up` for a name: that of the plan's resources while one is built. May
+/// block.
 ///
 /// # Errors
-/// The name is not known.
+/// The name is unknown.
 pub fn addresses(
     host: &HostPort,
     default_port: u16,

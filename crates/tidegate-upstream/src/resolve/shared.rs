@@ -1,7 +1,6 @@
-//! One question under way for each name and kind, in the whole process: whoever asks meanwhile waits for its answer.
+//! One query in progress for each name and kind, in the whole process: later callers wait for its answer.
 //!
-//! The question belongs to a task of its own, so that none of those who wait takes it along when it leaves. It ends
-//! by `resolver_timeout`.
+//! The query belongs to a task of its own, so that no caller ends it by leaving. It ends by `resolver_timeout`.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -12,22 +11,22 @@ use tidegate_rt::sync::watch;
 
 use super::error::ResolveError;
 
-/// What was found (addresses, or places of a service), and for how many seconds it holds.
+/// The records found (addresses, or places of a service), and their lifetime in seconds.
 pub(super) type Answer<T> = Result<(Vec<T>, u32), ResolveError>;
 
-/// Who is asked, for what families, for how long, and the name.
+/// Name servers, families, timeout, and the name.
 pub(super) type Key = (Vec<SocketAddr>, bool, bool, Duration, String);
 
-/// The loop that asked has ended.
+/// The thread of the query has ended.
 const ENDED: ResolveError = ResolveError::FAILED;
 
-/// Where the answer will be.
+/// The receiver of an answer.
 type Told<T> = watch::Receiver<Option<Answer<T>>>;
 
-/// No more than requests and tasks under way: each waits for one name.
+/// At most as many as requests and tasks in progress: each waits for one name.
 type UnderWay<T> = BTreeMap<Key, Told<T>>;
 
-/// The questions of one kind.
+/// The queries of one kind.
 pub(super) struct Questions<T>(Mutex<UnderWay<T>>);
 
 impl<T: Clone + 'static> Questions<T> {
@@ -35,10 +34,10 @@ impl<T: Clone + 'static> Questions<T> {
         Questions(Mutex::new(BTreeMap::new()))
     }
 
-    /// The answer to the question that is under way, or else to the one that `ask` makes.
+    /// Returns the answer to the query in progress, or else to the one that `ask` starts.
     ///
-    /// Dropped while it waits, it leaves the question to its task: others may wait for it. The entry under `key` goes
-    /// with the question, answered or not, so that one who comes later asks anew.
+    /// Dropped while it waits, it leaves the query to its task: others may wait for it. The entry under `key` is
+    /// removed with the query, answered or not, so that a later caller queries anew.
     pub(super) async fn answer<F>(&'static self, key: Key, ask: impl FnOnce() -> F) -> Answer<T>
     where
         F: Future<Output = Answer<T>> + 'static,
@@ -54,7 +53,7 @@ impl<T: Clone + 'static> Questions<T> {
         }
     }
 
-    /// Where the answer will be, and the question if there is none yet.
+    /// Returns the receiver of the answer, and the query if there is none yet.
     fn join(&'static self, key: Key) -> (Told<T>, Option<Question<T>>) {
         let mut under_way = self.under_way();
         if let Some(told) = under_way.get(&key) {
@@ -70,7 +69,7 @@ impl<T: Clone + 'static> Questions<T> {
     }
 }
 
-/// A question under way; dropped unanswered it fails for all who wait.
+/// A query in progress; dropped unanswered it fails for all waiters.
 struct Question<T: Clone + 'static> {
     questions: &'static Questions<T>,
     key: Key,

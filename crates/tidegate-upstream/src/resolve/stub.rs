@@ -1,23 +1,24 @@
-//! The `resolver` directive: names asked of name servers over UDP, answers kept per thread, questions shared by all.
+//! The `resolver` directive: names are queried at name servers over UDP, answers cached per thread, queries shared by
+//! all threads.
 //!
 //! ```text
-//! resolve(name) ── in the thread's cache and not over ──> addresses
+//! resolve(name) ── in the thread's cache and valid ──> addresses
 //!      │
-//! look_up(name) ── under way in this process ──> waits for that question (`shared`)
+//! look_up(name) ── in progress in this process ──> waits for that query (`shared`)
 //!      │ a task of its own, at most `resolver_timeout` long: TIMED_OUT
 //! ask_all ──> A and AAAA of one server at once ── both empty, an alias ──> ask_all(alias), at most ALIASES_MAX times
 //!      │                                      └─ neither ──> NOT_FOUND
-//! ask ──> exchange with a server ── no answer in 5 s, or it cannot be reached ──> the next server
-//!      │                         └─ a code, nonsense ──> that error
+//! ask ──> exchange with a server ── no answer in 5 s, or unreachable ──> the next server
+//!      │                         └─ an error code, an invalid answer ──> that error
 //! exchange ──> UDP ── truncated ──> the same question over TCP (RFC 1035 section 4.2.2)
 //! ```
 //!
-//! Invariants: a question has a random id, a port of its own and its name in the answer, or the answer is passed over
-//! (RFC 5452). Answers without an address are not kept. Servers come in turn, both families of a name from the same
-//! one.
+//! Invariants: a query has a random id, a port of its own and its name in the answer, or the answer is ignored (RFC
+//! 5452). Answers without an address are not cached. Servers are used in rotation, both families of a name from the
+//! same one.
 //!
-//! Cancelling: who waits for a name may be dropped at any time; the question goes on for the others in the task that
-//! asked, and its answer is kept by whoever still waits. When the asking loop ends, the others get FAILED.
+//! Cancelling: a caller may be dropped at any time; the query continues for the others in its task, and its answer is
+//! cached by the remaining callers. When the thread of the query ends, the others get FAILED.
 
 #[cfg(test)]
 mod tests;
@@ -43,29 +44,29 @@ use super::shared::Questions;
 pub struct Resolver {
     /// Name servers, in the order in which they are written.
     pub servers: Vec<SocketAddr>,
-    /// `valid=`: in place of the answers' own times.
+    /// `valid=`: lifetime in place of the answers' own.
     pub valid: Option<Duration>,
-    /// `ipv4=`: A records are asked for.
+    /// `ipv4=`: A records are queried.
     pub ipv4: bool,
-    /// `ipv6=`: AAAA records are asked for.
+    /// `ipv6=`: AAAA records are queried.
     pub ipv6: bool,
     /// `resolver_timeout`.
     pub timeout: Duration,
-    /// Names take the servers in turn.
+    /// Number of queries, for the rotation of the servers.
     turn: Arc<AtomicUsize>,
 }
 
-/// What is being asked for, of all threads.
+/// Queries in progress, of all threads.
 static ADDRESSES: Questions<IpAddr> = Questions::new();
 static SERVICES: Questions<ServiceRecord> = Questions::new();
 
-/// Time after which the next server is asked.
+/// Time after which the next server is queried.
 const RETRY: Duration = Duration::from_secs(5);
-/// Aliases over several questions.
+/// Maximum number of aliases over several queries.
 const ALIASES_MAX: usize = 8;
-/// Names kept per thread; beyond it the cache starts anew.
+/// Names cached per thread; beyond it the cache is emptied.
 const KEPT_MAX: usize = 1024;
-/// Answers over UDP are at most 512 bytes without extensions (RFC 1035 section 4.2.1); some send more.
+/// Most bytes of an answer over UDP: at most 512 without extensions (RFC 1035 section 4.2.1); some servers send more.
 const ANSWER_BYTES_MAX: usize = 4096;
 
 struct Kept {
@@ -80,8 +81,8 @@ thread_local! {
     static KEPT: RefCell<HashMap<Key, Kept>> = RefCell::default();
 }
 
-/// Whoever asks next begins with any address of each family; IPv4 comes first, as it is asked for. The
-/// first who asks gets the name servers' order.
+/// Rotates the addresses: each caller begins with a random one of each family; IPv4 comes first, as it is queried
+/// first. The first caller gets the name servers' order.
 fn turn(addresses: &mut [IpAddr]) {
     let fours = addresses.iter().take_while(|ip| ip.is_ipv4()).count();
     let (four, six) = addresses.split_at_mut(fours);
@@ -91,12 +92,12 @@ fn turn(addresses: &mut [IpAddr]) {
 }
 
 impl Resolver {
-    /// Reads the words of the directive (`resolver ADDRESS ... [valid=TIME] [ipv4=on|off] [ipv6=on|off]
-    /// [status_zone=ZONE]`); names of servers are looked up now, by `look_up`, which may block. A later parameter holds
-    /// against an earlier one. A name server behind a Unix socket is passed over.
+    /// Parses the arguments of the directive (`resolver ADDRESS ... [valid=TIME] [ipv4=on|off] [ipv6=on|off]
+    /// [status_zone=ZONE]`); names of servers are resolved now, by `look_up`, which may block. A later parameter
+    /// overrides an earlier one. A name server behind a Unix socket is ignored.
     ///
     /// # Errors
-    /// What is wrong, in nginx's words.
+    /// The syntax error, in nginx's words.
     pub fn parse(
         words: &[String],
         timeout: Duration,
@@ -147,7 +148,8 @@ impl Resolver {
         Ok(resolver)
     }
 
-    /// The addresses of a name, from the thread's cache as far as it holds `now`, or from the name servers.
+    /// Returns the addresses of a name, from the thread's cache while they are valid at `now`, or from the name
+    /// servers.
     pub async fn resolve(&self, name: &str, now: Instant) -> Result<Vec<IpAddr>, ResolveError> {
         let name = name.to_ascii_lowercase();
         let key = (self.servers.clone(), self.ipv4, self.ipv6, name.clone());
@@ -160,7 +162,7 @@ impl Resolver {
             return Ok(addresses);
         }
         let (addresses, time) = self.look_up(&name).await?;
-        // It holds from when it came.
+        // Its lifetime begins on arrival.
         if let Some(until) = clock::now().checked_add(time) {
             KEPT.with_borrow_mut(|kept| {
                 if kept.len() >= KEPT_MAX {
@@ -172,8 +174,8 @@ impl Resolver {
         Ok(addresses)
     }
 
-    /// The addresses of a name from the name servers, and how long they hold. Who asks for a name that is being asked
-    /// for gets the same answer.
+    /// Returns the addresses of a name from the name servers, and their lifetime. Concurrent callers for the same
+    /// name share one query.
     pub async fn look_up(&self, name: &str) -> Result<(Vec<IpAddr>, Duration), ResolveError> {
         let name = name.to_ascii_lowercase();
         let key = (self.servers.clone(), self.ipv4, self.ipv6, self.timeout, name.clone());
@@ -186,7 +188,8 @@ impl Resolver {
         Ok((addresses, self.valid_for(ttl)))
     }
 
-    /// The places of a service (`_http._tcp.example.com`), and how long they hold; shared as the addresses of a name.
+    /// Returns the places of a service (`_http._tcp.example.com`), and their lifetime; shared as the addresses of a
+    /// name.
     pub async fn services(
         &self,
         name: &str,
@@ -208,7 +211,7 @@ impl Resolver {
         self.valid.unwrap_or(Duration::from_secs(u64::from(ttl)))
     }
 
-    /// Both families as configured. Where neither has an address an alias is followed, again in both.
+    /// Queries both families as configured. Where neither has an address an alias is followed, again in both.
     async fn ask_all(&self, name: &str) -> Result<(Vec<IpAddr>, u32), ResolveError> {
         let mut name = name.to_owned();
         let mut ttl = u32::MAX;
@@ -231,7 +234,7 @@ impl Resolver {
         Err(ResolveError::NOT_FOUND)
     }
 
-    /// One family, along aliases.
+    /// Queries one family, along aliases.
     async fn follow(&self, name: &str, kind: Kind) -> Result<(dns::Answer, u32), ResolveError> {
         let mut name = name.to_owned();
         let mut ttl = u32::MAX;
@@ -249,12 +252,12 @@ impl Resolver {
         Err(ResolveError::NOT_FOUND)
     }
 
-    /// Whose turn it is; both families of a name are asked of the same server.
+    /// Returns the next server in rotation; both families of a name are queried at the same server.
     fn first_server(&self) -> usize {
         self.turn.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// One question; server after server until one answers. Has no end of its own: `resolver_timeout` of the caller
+    /// Sends one query; server after server until one answers. It has no time limit: `resolver_timeout` of the caller
     /// drops it, and the socket with it.
     async fn ask(&self, name: &str, kind: Kind, first: usize) -> Result<dns::Answer, ResolveError> {
         if self.servers.is_empty() {
@@ -268,7 +271,7 @@ impl Resolver {
                     return Err(ResolveError::refused(code));
                 }
                 Ok(Ok(Err(_))) => return Err(ResolveError::FAILED),
-                // Unreachable just now: wait for the others' turn.
+                // Temporarily unreachable: the others are tried after a pause.
                 Ok(Err(_)) => timer::sleep(Duration::from_secs(1)).await,
                 Err(_) => {}
             }
@@ -277,9 +280,9 @@ impl Resolver {
     }
 }
 
-/// What both families say; of two aliases that of the one asked last. A failure for `AAAA` alone is forgiven, since
-/// many name servers fail there; one for `A` is not, or a passing failure would leave IPv6 as all there is for as
-/// long as its answer holds.
+/// Merges the answers of both families; of two aliases the last one queried counts. A failure for `AAAA` alone is
+/// ignored, since many name servers fail there; one for `A` is not, or a temporary failure would leave IPv6 alone for
+/// the lifetime of its answer.
 fn of_both(
     four: Result<dns::Answer, ResolveError>,
     six: Result<dns::Answer, ResolveError>,
@@ -296,7 +299,7 @@ fn of_both(
     }
 }
 
-/// Sends a question from a port of its own and waits for its answer.
+/// Sends a query from a port of its own and waits for its answer.
 async fn exchange(
     server: SocketAddr,
     name: &str,
@@ -323,7 +326,7 @@ async fn exchange(
     Ok(dns::answer(&whole, id, name, kind))
 }
 
-/// Asks again over TCP, where answers of any length fit (RFC 1035 section 4.2.2).
+/// Repeats the query over TCP, where answers of any length fit (RFC 1035 section 4.2.2).
 async fn over_tcp(server: SocketAddr, question: &[u8]) -> io::Result<Vec<u8>> {
     let stream = Stream::connect(&Addr::Inet(server), &ConnectOptions::default()).await?;
     let length = u16::try_from(question.len()).map_err(io::Error::other)?;
@@ -342,7 +345,7 @@ async fn over_tcp(server: SocketAddr, question: &[u8]) -> io::Result<Vec<u8>> {
     }
 }
 
-/// `30s`, `5m`, `1h` or bare seconds.
+/// Parses `30s`, `5m`, `1h` or bare seconds.
 fn seconds(text: &str) -> Option<Duration> {
     let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(split);

@@ -1,4 +1,4 @@
-//! What follows from checks, and their order in time.
+//! The effect of checks, and their order in time.
 
 use std::sync::Mutex;
 
@@ -27,7 +27,7 @@ fn so_many_in_a_row() {
     check(Health::Checking, "+--", "+++");
 }
 
-/// Says what it is told to, and remembers who was asked.
+/// Returns scripted results, and records the checked servers.
 #[derive(Default)]
 struct Scripted {
     ill: Mutex<Vec<String>>,

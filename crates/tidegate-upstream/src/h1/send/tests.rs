@@ -1,4 +1,4 @@
-//! Bodies out of files.
+//! Bodies from files.
 
 use std::fs::File;
 use std::future::poll_fn;
@@ -20,7 +20,7 @@ use crate::wire::{FastCgi, Wire};
 
 const LENGTH: usize = 300_000;
 
-/// What an origin gets of a body in a file.
+/// Returns the bytes that an origin receives for a body in a file.
 fn received(file: &Arc<File>, wire: &Wire) -> Vec<u8> {
     let body =
         StoredBody { file: Some(file.clone()), length: LENGTH as u64, ..StoredBody::default() };
@@ -62,7 +62,7 @@ fn what_the_page_cache_lacks_of_a_body_is_read_by_a_pool() {
     let cold = file::pread_nowait(&file, &mut [0], 0).expect("read") == Nowait::WouldBlock;
     for wire in [Wire::Http, Wire::FastCgi(FastCgi::default())] {
         let before = finished();
-        // Who is asked for bytes at once may begin to fetch them, and have them when the pool is about to be asked.
+        // `pread_nowait` may start a read-ahead that ends before the pool is used: several attempts may be needed.
         for _ in 0..if cold { 100 } else { 1 } {
             drop_pages();
             let bytes = received(&file, &wire);

@@ -1,4 +1,4 @@
-//! When connections of an application's processes are kept, and when they are closed for those who wait.
+//! When connections of an application's processes are kept, and when they are closed for waiting requests.
 
 use tidegate_rt::clock;
 
@@ -33,7 +33,7 @@ fn who_came_later_and_was_served_first_has_its_connection_closed() {
     let start = clock::now();
     let first = line.enter(start);
     let waiting = first.wait();
-    // Another comes and goes while the first one waits: it takes no time to speak of.
+    // Another arrives and ends while the first one waits: it takes almost no time.
     let now = start + Duration::from_millis(1);
     assert!(!line.enter(now).may_keep(now));
     assert!(line.is_closing());

@@ -1,4 +1,4 @@
-//! Average times: how long they hold, and when a slow server is tried.
+//! Average times: how long they remain valid, and when a slow server is tried.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn slow_servers_are_tried_now_and_then() {
     check(&average, 14_001, 0, true);
     check(&average, 20_000, 10, false);
     check(&average, 20_001, 10, true);
-    // It was fast this time: what it is like is told by one trial a second.
+    // It was fast this time: one trial a second shows its current speed.
     average.add(1, 14_800);
     check(&average, 15_200, 0, false);
     check(&average, 15_801, 0, true);

@@ -1,4 +1,4 @@
-//! Groups that are too large to be looked at one by one.
+//! Groups that are too large to check each server.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -98,7 +98,7 @@ fn ten_thousand_servers_take_fourteen_steps() {
 }
 
 proptest! {
-    /// The tree against a list.
+    /// Compares the tree with a list.
     #[test]
     fn the_tree_finds_the_least(
         values in prop::collection::vec(prop::option::of((0_u64..4, 1_u32..5)), 1..40),

@@ -34,7 +34,7 @@ async fn connected(address: SocketAddr) -> Box<OriginConnection> {
     })
 }
 
-/// Runs a task on a loop of its own, and gives back what it sends; the loop goes on until `end` is dropped.
+/// Runs a task on a loop of its own, and returns the value that it sends; the loop continues until `end` is dropped.
 fn on_thread<T: Send + 'static, F: Future<Output = T>>(
     name: &str,
     task: impl FnOnce() -> F + Send + 'static,
@@ -49,7 +49,7 @@ fn on_thread<T: Send + 'static, F: Future<Output = T>>(
     (result.recv_timeout(Duration::from_secs(20)).expect("a result"), end)
 }
 
-/// Waits until another thread tells of a connection to spare.
+/// Waits until another thread reports a connection to spare.
 async fn spared(group: &Group, fit: &Fit) -> Arc<Share> {
     loop {
         match owner(group, fit, clock::now()) {
@@ -85,7 +85,7 @@ fn a_thread_without_connections_gets_that_of_another() {
     });
     let taking = group.clone();
     let (told, second) = on_thread("second", move || async move {
-        // Nobody has one that fits another server or another language.
+        // No thread has one that fits another server or another protocol.
         let owner = spared(&taking, &FIT).await;
         for other in [Fit { peer: 2, ..FIT }, Fit { tag: 9, ..FIT }, Fit { wire: 9, ..FIT }] {
             assert!(ask(owner.clone(), taking.id, other).await.is_none());

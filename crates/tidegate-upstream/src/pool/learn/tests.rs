@@ -1,4 +1,4 @@
-//! Habits of origins: learnt from repetition, forgotten in time.
+//! Idle timeouts of origins: learned from repetition, forgotten in time.
 
 use super::*;
 

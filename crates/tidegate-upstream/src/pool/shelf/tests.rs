@@ -1,4 +1,4 @@
-//! Any sequence of calls, beside a list that is looked through in the plainest way.
+//! Any sequence of calls, compared with a simple list.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -48,7 +48,7 @@ fn fit(server: u64) -> Fit {
     Fit { peer: server, tag: 0, wire: 0, brief: false, local: None, tls: None }
 }
 
-/// What the model knows of a connection: its number, its server, since and until when it is idle.
+/// A connection in the model: its number, its server, since and until when it is idle.
 type Known = (usize, u64, Instant, Instant);
 
 proptest! {
@@ -77,7 +77,7 @@ proptest! {
                     let expected = model.iter().rev().find(|known| known.1 == server && lives(known));
                     let expected = expected.copied();
                     prop_assert_eq!(got, expected.map(|known| known.0));
-                    // Dead ones that were met on the way are gone.
+                    // Closed ones that were met on the way are removed.
                     let limit = expected.map_or(0, |known| known.0);
                     model.retain(|known| known.1 != server || known.0 < limit);
                 }

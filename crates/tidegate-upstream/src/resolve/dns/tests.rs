@@ -1,8 +1,8 @@
-//! DNS messages: questions as sent, answers as read, and what is no answer.
+//! DNS messages: queries as sent, answers as parsed, and invalid answers.
 
 use super::*;
 
-/// The answer section's records behind a copied question.
+/// Returns the answer section's records behind a copied question.
 fn message(name: &str, kind: Kind, flags: [u8; 2], records: &[(u16, u32, &[u8])]) -> Vec<u8> {
     let mut bytes = question(7, name, kind).expect("a name");
     bytes[2..4].copy_from_slice(&flags);

@@ -1,4 +1,4 @@
-//! Name servers that fail, lie, loop or have much to say.
+//! Name servers that fail, send wrong answers, loop or send long answers.
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -16,7 +16,7 @@ const SRV: u16 = 33;
 const CUT: u16 = 0x8380;
 const GOOD: u16 = 0x8180;
 
-/// What a name server makes of a question (name and kind): flags and records.
+/// A name server's answer to a question (name and kind): flags and records.
 type Answers = fn(&str, u16) -> (u16, Vec<(u16, Vec<u8>)>);
 
 fn name_bytes(name: &str) -> Vec<u8> {
@@ -54,13 +54,13 @@ fn reply(question: &[u8], answers: Answers) -> Vec<u8> {
     bytes
 }
 
-/// A name server with these answers, which counts the questions.
+/// Runs a name server with these answers, which counts the queries.
 async fn serve(socket: Datagram, answers: Answers, count: Rc<Cell<u32>>) {
     let mut buffer = vec![0; 512];
     while let Ok((length, from)) = socket.receive_from(&mut buffer).await {
         count.set(count.get() + 1);
         let answer = reply(&buffer[..length], answers);
-        // What somebody else might have sent: another id, then another question.
+        // Answers that another host might have forged: another id, then another question.
         let mut foreign = answer.clone();
         foreign[0] ^= 1;
         let _ = socket.send(&foreign, from.as_ref()).await;
@@ -71,7 +71,7 @@ async fn serve(socket: Datagram, answers: Answers, count: Rc<Cell<u32>>) {
     }
 }
 
-/// Asks for `a.example` at a server with these answers; what was found, and how many questions it took.
+/// Resolves `a.example` at a server with these answers; returns the result and the number of queries.
 fn ask(answers: Answers, over_tcp: Answers, words: &[&str]) -> (Result<usize, ResolveError>, u32) {
     let asked = Rc::new(Cell::new(0));
     let count = asked.clone();
@@ -173,7 +173,7 @@ fn names_take_servers_in_turn_and_their_families_do_not() {
     assert_eq!(asked.expect("a loop"), [[2, 0], [2, 2], [4, 2]]);
 }
 
-/// As nginx asks: a server that counts its failures by question has the same ones.
+/// As nginx queries: a server that counts its failures by query has the same ones.
 #[test]
 fn ipv4_is_asked_for_first() {
     let kinds = tidegate_rt::block_on(async {
@@ -248,7 +248,7 @@ fn a_name_is_asked_for_once_however_many_wait_for_it() {
             let words = [address.to_string()];
             let resolver = Resolver::parse(&words, Duration::from_secs(20), |_| unreachable!())
                 .expect("a resolver");
-            // The first gives up before there is an answer.
+            // The first one is dropped before there is an answer.
             let mut first = Box::pin(resolver.resolve("A.example", clock::now()));
             std::future::poll_fn(|context| {
                 assert!(first.as_mut().poll(context).is_pending());
