@@ -38,8 +38,8 @@ use tidegate_upstream::{Group, GroupOptions, Keepalive, Method};
 
 use super::common::variables;
 pub(crate) use key::{GroupKey, HashKey};
-use pending::{Asking, Pending};
-use saved::Saved;
+use pending::{Pending, ResolveService};
+use saved::StateFile;
 use server::ServerConf;
 use sticky::StickyConf;
 
@@ -80,11 +80,11 @@ struct ZoneSize {
 
 /// All groups by name: those of `upstream` blocks and those that a `proxy_pass` implies.
 #[derive(Clone, Default)]
-pub struct Groups(Arc<RwLock<Known>>);
+pub struct Groups(Arc<RwLock<GroupTable>>);
 
 #[derive(Default)]
-struct Known {
-    named: HashMap<String, Entry>,
+struct GroupTable {
+    named: HashMap<String, GroupEntry>,
     /// By scheme, plain and TLS: they differ in the default port.
     implied: [HashMap<String, Arc<Group>>; 2],
     /// The queue of unresolved names, if they are allowed.
@@ -92,13 +92,13 @@ struct Known {
 }
 
 #[derive(Clone)]
-struct Entry {
+struct GroupEntry {
     group: Arc<Group>,
     key: Option<GroupKey>,
     /// Name of its `zone`.
     zone: Option<String>,
     /// `state`.
-    saved: Option<Arc<Saved>>,
+    saved: Option<Arc<StateFile>>,
 }
 
 impl Groups {
@@ -138,7 +138,7 @@ impl Groups {
     }
 
     /// Returns the state file of the group of this name.
-    pub fn saved(&self, name: &str) -> Option<Arc<Saved>> {
+    pub fn saved(&self, name: &str) -> Option<Arc<StateFile>> {
         let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
         groups.named.get(name)?.saved.clone()
     }
@@ -148,7 +148,7 @@ impl Groups {
         self.0.read().unwrap_or_else(PoisonError::into_inner).named.contains_key(name)
     }
 
-    fn add(&self, name: &str, entry: Entry) -> bool {
+    fn add(&self, name: &str, entry: GroupEntry) -> bool {
         let mut groups = self.0.write().unwrap_or_else(PoisonError::into_inner);
         groups.named.insert(name.to_owned(), entry).is_none()
     }
@@ -174,7 +174,7 @@ impl Module for Upstream {
         if conf.retries_names == Some(true) {
             let pending = Pending::default();
             let log = plan.main.error_log.clone();
-            plan.services.push(Arc::new(Asking { pending: pending.clone(), log }));
+            plan.services.push(Arc::new(ResolveService { pending: pending.clone(), log }));
             groups.0.write().unwrap_or_else(PoisonError::into_inner).pending = Some(pending);
         }
         let Some(http) = plan.http_block() else { return Ok(()) };
@@ -209,7 +209,7 @@ fn survivor(plan: &PlanBuilder<'_>) -> &'static str {
 
 /// The groups of the last configuration by name: the next ones inherit their state.
 #[derive(Default)]
-struct Latest(Mutex<HashMap<String, Arc<Group>>>);
+struct LatestGroups(Mutex<HashMap<String, Arc<Group>>>);
 
 /// Makes a block's group. It inherits the state of the group of that name in the configuration before.
 ///
@@ -223,7 +223,7 @@ fn entry(
     outline: &Outline,
     http: &Outline,
     plan: &mut PlanBuilder<'_>,
-) -> Result<(String, Entry), Diagnostic> {
+) -> Result<(String, GroupEntry), Diagnostic> {
     let name = outline.args.first().map(|word| word.display().into_owned()).unwrap_or_default();
     let empty = Conf::default();
     let conf = outline.conf::<Upstream>().unwrap_or(&empty);
@@ -264,7 +264,7 @@ fn entry(
     let method = conf.method.unwrap_or_default();
     let now = clock::now();
     let mut group = Group::with(&name, (method, keepalive(conf), options), members, now);
-    let make = || Ok::<_, Diagnostic>(Latest::default());
+    let make = || Ok::<_, Diagnostic>(LatestGroups::default());
     let latest = plan.environment.survivors.get_or_make(survivor(plan), make)?;
     let mut latest = latest.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(before) = latest.get(&name) {
@@ -286,14 +286,14 @@ fn entry(
     let sticky = conf.sticky.as_ref().map(|sticky| sticky.compile(plan)).transpose()?;
     let key = (hash.is_some() || sticky.is_some()).then_some(GroupKey { hash, sticky });
     let (zone, saved) = (conf.zone.clone(), saved.map(|(saved, _)| saved));
-    Ok((name, Entry { group, key, zone, saved }))
+    Ok((name, GroupEntry { group, key, zone, saved }))
 }
 
 /// A file and the servers in it.
-type FromFile = (Arc<Saved>, Vec<ServerConf>);
+type SavedServers = (Arc<StateFile>, Vec<ServerConf>);
 
 /// Returns the servers that are kept in a file, in place of those of the configuration.
-fn saved(conf: &Conf, plan: &PlanBuilder<'_>) -> Result<Option<FromFile>, Diagnostic> {
+fn saved(conf: &Conf, plan: &PlanBuilder<'_>) -> Result<Option<SavedServers>, Diagnostic> {
     let Some(word) = &conf.state else { return Ok(None) };
     let error = |what: &str| Diagnostic::emerg(what).at(word.span);
     if !conf.servers.is_empty() {
@@ -307,7 +307,7 @@ fn saved(conf: &Conf, plan: &PlanBuilder<'_>) -> Result<Option<FromFile>, Diagno
     if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
         plan.environment.resources.directory(directory);
     }
-    let saved = Saved::new(path);
+    let saved = StateFile::new(path);
     let servers = saved.read(word.span)?;
     Ok(Some((Arc::new(saved), servers)))
 }

@@ -6,11 +6,11 @@ use tidegate_upstream::resolve::{self, HostPort};
 use tidegate_upstream::{Group, Member, ServerOptions};
 
 use super::error::ApiError;
-use super::view::{self, Now};
+use super::view::{self, CommandTime};
 use crate::upstream::server::{PORT, set_option};
 
 /// Parameters of a server in a command.
-struct Wanted {
+struct ServerChange {
     server: Option<String>,
     service: Option<String>,
     /// Name and value as in the configuration; `None` removes a flag.
@@ -18,7 +18,7 @@ struct Wanted {
 }
 
 /// Adds a server; returns its id and its view.
-pub(super) fn add(group: &Group, body: &[u8], now: Now) -> Result<(u32, Value), ApiError> {
+pub(super) fn add(group: &Group, body: &[u8], now: CommandTime) -> Result<(u32, Value), ApiError> {
     let wanted = parse(body)?;
     let Some(server) = &wanted.server else {
         return Err(ApiError::new(400, "UpstreamConfFormatError", "missing \"server\" argument"));
@@ -41,7 +41,12 @@ pub(super) fn add(group: &Group, body: &[u8], now: Now) -> Result<(u32, Value), 
 }
 
 /// Changes parameters of a server.
-pub(super) fn patch(group: &Group, number: u32, body: &[u8], now: Now) -> Result<(), ApiError> {
+pub(super) fn patch(
+    group: &Group,
+    number: u32,
+    body: &[u8],
+    now: CommandTime,
+) -> Result<(), ApiError> {
     let wanted = parse(body)?;
     if wanted.server.is_some() || wanted.service.is_some() {
         let text = "server address and service cannot be changed";
@@ -59,7 +64,7 @@ pub(super) fn patch(group: &Group, number: u32, body: &[u8], now: Now) -> Result
     if changed { Ok(()) } else { Err(ApiError::no_server()) }
 }
 
-pub(super) fn remove(group: &Group, number: u32, now: Now) -> Result<(), ApiError> {
+pub(super) fn remove(group: &Group, number: u32, now: CommandTime) -> Result<(), ApiError> {
     if group.remove(number, now.monotonic) { Ok(()) } else { Err(ApiError::no_server()) }
 }
 
@@ -100,7 +105,7 @@ fn member(
     }
 }
 
-impl Wanted {
+impl ServerChange {
     fn apply(&self, options: &mut ServerOptions) -> Result<(), ApiError> {
         for (name, value) in &self.options {
             let flag = match *name {
@@ -137,13 +142,13 @@ fn bad_value(name: &str) -> ApiError {
 }
 
 /// Reads a command's body.
-fn parse(body: &[u8]) -> Result<Wanted, ApiError> {
+fn parse(body: &[u8]) -> Result<ServerChange, ApiError> {
     let value: Value = serde_json::from_slice(body)
         .map_err(|error| ApiError::new(415, "JsonError", format!("json error: {error}")))?;
     let Value::Object(fields) = value else {
         return Err(ApiError::new(415, "JsonError", "a JSON object is expected"));
     };
-    let mut wanted = Wanted { server: None, service: None, options: Vec::new() };
+    let mut wanted = ServerChange { server: None, service: None, options: Vec::new() };
     for (name, value) in &fields {
         take(&mut wanted, &fields, name, value)?;
     }
@@ -155,7 +160,7 @@ const TIMES_AND_NUMBERS: [&str; 5] =
 const FLAGS: [&str; 3] = ["backup", "down", "drain"];
 
 fn take(
-    wanted: &mut Wanted,
+    wanted: &mut ServerChange,
     _fields: &Map<String, Value>,
     name: &str,
     value: &Value,

@@ -27,7 +27,7 @@ use tidegate_rt::clock;
 use super::common::content::read_body;
 use super::upstream::Groups;
 use error::ApiError;
-use view::Now;
+use view::CommandTime;
 
 /// `ngx_http_api_module`: the directive `api`, whose location responds with the state of groups of servers in JSON
 /// and, with `write=on`, changes them at run time.
@@ -87,7 +87,7 @@ const ROWS: &[Directive<Conf>] = &[row(
 )];
 
 /// The result of a command.
-pub(crate) struct Reply {
+pub(crate) struct CommandResult {
     status: u16,
     /// The body; `None` for none.
     value: Option<Value>,
@@ -95,9 +95,9 @@ pub(crate) struct Reply {
     place: Option<String>,
 }
 
-impl Reply {
-    fn of(value: Value) -> Reply {
-        Reply { status: 200, value: Some(value), place: None }
+impl CommandResult {
+    fn of(value: Value) -> CommandResult {
+        CommandResult { status: 200, value: Some(value), place: None }
     }
 }
 
@@ -113,13 +113,13 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
     };
     let path = String::from_utf8_lossy(x.request.path.get(settings.prefix..).unwrap_or_default());
     let path = path.into_owned();
-    let now = Now { monotonic: clock::now(), unix_millis: clock::unix_millis() };
-    let answer = route(x, settings, &path, &body, now);
-    if answer.is_ok() {
+    let now = CommandTime { monotonic: clock::now(), unix_millis: clock::unix_millis() };
+    let result = route(x, settings, &path, &body, now);
+    if result.is_ok() {
         save(x, settings, &path).await;
     }
-    let (status, value, place) = match answer {
-        Ok(Reply { status, value, place }) => (status, value, place),
+    let (status, value, place) = match result {
+        Ok(CommandResult { status, value, place }) => (status, value, place),
         Err(error) => (error.status, Some(error.value(&request_id(x))), None),
     };
     x.disposition.set_status(status);
@@ -175,12 +175,12 @@ fn route(
     settings: &Settings,
     path: &str,
     body: &[u8],
-    now: Now,
-) -> Result<Reply, ApiError> {
+    now: CommandTime,
+) -> Result<CommandResult, ApiError> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     let [version, rest @ ..] = &parts[..] else {
         only_get(x)?;
-        return Ok(Reply::of(VERSIONS.collect::<Vec<_>>().into()));
+        return Ok(CommandResult::of(VERSIONS.collect::<Vec<_>>().into()));
     };
     let known = version.parse().is_ok_and(|version| VERSIONS.contains(&version));
     if !known || version.starts_with('0') {
@@ -208,7 +208,7 @@ fn route(
             .for_each(|group| choose_fields(x, group)),
         _ => choose_fields(x, &mut value),
     }
-    Ok(Reply::of(value))
+    Ok(CommandResult::of(value))
 }
 
 /// Handles commands about one group, by nginx's API (`/http/upstreams/NAME/…`).
@@ -228,8 +228,8 @@ fn upstream(
     settings: &Settings,
     version: &str,
     (name, rest): (&str, &[&str]),
-    (body, now): (&[u8], Now),
-) -> Result<Reply, ApiError> {
+    (body, now): (&[u8], CommandTime),
+) -> Result<CommandResult, ApiError> {
     let groups = settings.groups.changing();
     let Some((group, zone)) = groups.get(name) else {
         return Err(match settings.groups.is_named(name) {
@@ -249,29 +249,31 @@ fn upstream(
         (Method::Get | Method::Head, []) => {
             let mut value = view::upstream(group, zone, now);
             choose_fields(x, &mut value);
-            Ok(Reply::of(value))
+            Ok(CommandResult::of(value))
         }
         (Method::Delete, []) => {
             group.view(now.monotonic).iter().for_each(|slot| slot.peer.figures.reset());
-            Ok(Reply { status: 204, value: None, place: None })
+            Ok(CommandResult { status: 204, value: None, place: None })
         }
-        (Method::Get | Method::Head, ["servers"]) => Ok(Reply::of(view::servers(group, now))),
+        (Method::Get | Method::Head, ["servers"]) => {
+            Ok(CommandResult::of(view::servers(group, now)))
+        }
         (Method::Post, ["servers"]) => {
             let (number, value) = change::add(group, body, now)?;
             let place = format!("/{version}/http/upstreams/{name}/servers/{number}/");
-            Ok(Reply { status: 201, value: Some(value), place: Some(place) })
+            Ok(CommandResult { status: 201, value: Some(value), place: Some(place) })
         }
-        (Method::Get | Method::Head, ["servers", text]) => {
-            view::server(group, id(text)?, now).map(Reply::of).ok_or_else(ApiError::no_server)
-        }
+        (Method::Get | Method::Head, ["servers", text]) => view::server(group, id(text)?, now)
+            .map(CommandResult::of)
+            .ok_or_else(ApiError::no_server),
         (Method::Patch, ["servers", text]) => {
             let number = id(text)?;
             change::patch(group, number, body, now)?;
-            view::server(group, number, now).map(Reply::of).ok_or_else(ApiError::no_server)
+            view::server(group, number, now).map(CommandResult::of).ok_or_else(ApiError::no_server)
         }
         (Method::Delete, ["servers", text]) => {
             change::remove(group, id(text)?, now)?;
-            Ok(Reply::of(view::servers(group, now)))
+            Ok(CommandResult::of(view::servers(group, now)))
         }
         (_, [] | ["servers"] | ["servers", _]) => {
             Err(ApiError::new(405, "MethodNotSupported", "method not supported"))

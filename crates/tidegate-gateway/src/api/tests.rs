@@ -18,7 +18,7 @@ fn ask(bench: &Bench, method: &str, target: &str, body: &str) -> (u16, Value) {
 }
 
 #[test]
-fn what_there_is_to_see() {
+fn groups_are_shown() {
     let bench = Bench::new(CONFIG);
     let get = |target: &str| ask(&bench, "GET", target, "").1;
     assert_eq!(get("/api/"), json!([1, 2, 3, 4, 5, 6, 7, 8, 9]));
@@ -40,7 +40,7 @@ fn what_there_is_to_see() {
 }
 
 #[test]
-fn servers_come_change_and_go() {
+fn servers_are_added_changed_and_removed() {
     let bench = Bench::new(CONFIG);
     let servers = "/api/9/http/upstreams/u/servers";
     let new = r#"{"server":"127.0.0.1:3","weight":2,"down":true,"fail_timeout":"5s"}"#;

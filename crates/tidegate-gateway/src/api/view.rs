@@ -15,14 +15,14 @@ use crate::upstream::Groups;
 
 /// The time of a command, by both clocks.
 #[derive(Clone, Copy)]
-pub(super) struct Now {
+pub(super) struct CommandTime {
     pub(super) monotonic: Instant,
     /// Milliseconds since 1970.
     pub(super) unix_millis: u64,
 }
 
 /// Returns the process at `now`.
-pub(super) fn process(x: &Exchange, now: Now) -> Value {
+pub(super) fn process(x: &Exchange, now: CommandTime) -> Value {
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "build": "tidegate",
@@ -48,7 +48,7 @@ pub(super) fn requests() -> Value {
 }
 
 /// Returns all groups by name.
-pub(super) fn upstreams(groups: &Groups, now: Now) -> Value {
+pub(super) fn upstreams(groups: &Groups, now: CommandTime) -> Value {
     let groups = groups.changing();
     let value = |(name, (group, zone)): (String, (Arc<Group>, String))| {
         (name, upstream(&group, &zone, now))
@@ -57,7 +57,7 @@ pub(super) fn upstreams(groups: &Groups, now: Now) -> Value {
 }
 
 /// Returns a group with its servers.
-pub(super) fn upstream(group: &Group, zone: &str, now: Now) -> Value {
+pub(super) fn upstream(group: &Group, zone: &str, now: CommandTime) -> Value {
     let peers: Vec<Value> = group.view(now.monotonic).iter().map(|slot| peer(slot, now)).collect();
     let mut value = json!({
         "peers": peers,
@@ -72,13 +72,13 @@ pub(super) fn upstream(group: &Group, zone: &str, now: Now) -> Value {
 }
 
 /// Returns the servers with their parameters.
-pub(super) fn servers(group: &Group, now: Now) -> Value {
+pub(super) fn servers(group: &Group, now: CommandTime) -> Value {
     let members = group.members();
     group.view(now.monotonic).iter().map(|slot| configured(slot, &members)).collect()
 }
 
 /// Returns one server with its parameters.
-pub(super) fn server(group: &Group, number: u32, now: Now) -> Option<Value> {
+pub(super) fn server(group: &Group, number: u32, now: CommandTime) -> Option<Value> {
     let members = group.members();
     let named = members.iter().find(|member| member.number == Some(number));
     if let Some(member) = named {
@@ -139,7 +139,7 @@ fn millis(time: Duration) -> u64 {
 ///
 /// The statistics are counted without locks by many threads: each is exact, and their sums need not agree. Fields
 /// without a value yet (no check, no response so far) are left out. Times are milliseconds.
-fn peer(slot: &SlotView, now: Now) -> Value {
+fn peer(slot: &SlotView, now: CommandTime) -> Value {
     let (peer, figures) = (&slot.peer, &slot.peer.figures);
     let responses: Vec<u64> = figures.responses.iter().map(|count| count.load(Relaxed)).collect();
     let mut value = json!({

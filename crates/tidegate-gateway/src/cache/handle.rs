@@ -54,12 +54,14 @@ pub(crate) fn handle<'a>(
     if purges {
         let (store, cache) = (store.clone(), cache.clone());
         return Ok(Step::Wait(Box::pin(
-            async move { purge::answer(x, store, &cache, text).await },
+            async move { purge::respond(x, store, &cache, text).await },
         )));
     }
     let main = Key::of(&text);
     if slice::is_part(x) {
-        x.modules.extensions.insert(purge::StoredAt { store: store.clone(), key: main.clone() });
+        x.modules
+            .extensions
+            .insert(purge::StoredObject { store: store.clone(), key: main.clone() });
     }
     if !is_cached {
         let passed = passed::write_through(x, gateway.clone(), store.clone(), main);
@@ -74,7 +76,7 @@ pub(crate) fn handle<'a>(
     if !bypass
         && let Some(CacheLookup { entry: Some(stored), fill: None, .. }) = &lookup
         && lookup::is_fresh(stored, terms.as_ref(), now)
-        && let Some(step) = entry::answer(x, &**gateway, stored, CacheStatus::Hit, now)
+        && let Some(step) = entry::respond(x, &**gateway, stored, CacheStatus::Hit, now)
     {
         if cache.rfc9111 {
             passed::finish(x, &step, now);

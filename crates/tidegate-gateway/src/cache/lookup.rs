@@ -42,7 +42,7 @@ pub(super) struct CacheLookup {
 const OPENINGS_MAX: usize = 3;
 
 /// The result of one lookup step.
-enum Found {
+enum LookupStep {
     This,
     Variant(Variants),
     /// A file has to be opened, or is about to be stored, before the variant is known.
@@ -65,13 +65,13 @@ pub(super) fn look_now(
 ) -> Option<CacheLookup> {
     let lookup = newest(store.lookup(main, now), request);
     match found(&lookup, request) {
-        Found::This => Some(at_main_key(main, lookup)),
-        Found::Unopened => None,
-        Found::Variant(variants) => {
+        LookupStep::This => Some(at_main_key(main, lookup)),
+        LookupStep::Unopened => None,
+        LookupStep::Variant(variants) => {
             let key = variant_key(main, &variants.names, request);
             let lookup = store.lookup(&key, now);
             match found(&lookup, request) {
-                Found::Unopened => None,
+                LookupStep::Unopened => None,
                 found => Some(at_variant_key(key, variants, found, lookup)),
             }
         }
@@ -82,8 +82,8 @@ pub(super) fn look_now(
 pub(super) async fn look(store: &Store, main: &Key, request: &Headers, now: u64) -> CacheLookup {
     let lookup = newest(opened(store, main, now).await, request);
     let variants = match found(&lookup, request) {
-        Found::This | Found::Unopened => return at_main_key(main, lookup),
-        Found::Variant(variants) => variants,
+        LookupStep::This | LookupStep::Unopened => return at_main_key(main, lookup),
+        LookupStep::Variant(variants) => variants,
     };
     let key = variant_key(main, &variants.names, request);
     let mut lookup = opened(store, &key, now).await;
@@ -125,7 +125,7 @@ impl CacheLookup {
             return Input::Found(StoredState {
                 has_validators: meta.last_modified().is_some() || meta.etag().is_some(),
                 filling,
-                ..policy::standing(entry.times(), meta.must_revalidate, terms, now)
+                ..policy::stored_state(entry.times(), meta.must_revalidate, terms, now)
             });
         }
         match filling {
@@ -137,7 +137,7 @@ impl CacheLookup {
 
 /// Returns whether an object may be served now, as it is, to a request with these `terms`.
 pub(super) fn is_fresh(entry: &OpenEntry, terms: Option<&RequestTerms>, now: u64) -> bool {
-    policy::standing(entry.times(), false, terms, now).fresh
+    policy::stored_state(entry.times(), false, terms, now).fresh
 }
 
 /// Returns the state of a fill for the decision about this request, which has these `terms`.
@@ -179,22 +179,23 @@ fn variant_key(main: &Key, names: &[Vec<u8>], request: &Headers) -> Key {
     Key::of(&policy::variant_key(main.text(), &variant))
 }
 
-fn found(lookup: &Lookup, request: &Headers) -> Found {
+fn found(lookup: &Lookup, request: &Headers) -> LookupStep {
     if lookup.placing.is_some() {
-        return Found::Unopened;
+        return LookupStep::Unopened;
     }
     let Some(entry) = &lookup.open else {
         if lookup.entry.is_some() || lookup.cold {
-            return Found::Unopened;
+            return LookupStep::Unopened;
         }
         let other = lookup.fill.as_ref().and_then(|fill| other_variant(fill, request));
-        return other.map_or(Found::This, Found::Variant);
+        return other.map_or(LookupStep::This, LookupStep::Variant);
     };
     match meta_of(entry) {
-        Some(meta) if !meta.serves(request, &mut Vec::new()) => {
-            Found::Variant(Variants { names: meta.vary.clone(), variant_set: meta.variant_set })
-        }
-        _ => Found::This,
+        Some(meta) if !meta.serves(request, &mut Vec::new()) => LookupStep::Variant(Variants {
+            names: meta.vary.clone(),
+            variant_set: meta.variant_set,
+        }),
+        _ => LookupStep::This,
     }
 }
 
@@ -204,9 +205,9 @@ fn newest(lookup: Lookup, request: &Headers) -> Lookup {
     let is_other = |entry: &OpenEntry| {
         meta_of(entry).is_some_and(|meta| !meta.serves(request, &mut Vec::new()))
     };
-    let answers =
+    let suits =
         |fill: &Arc<Fill>| fill.head_now().is_some() && other_variant(fill, request).is_none();
-    match lookup.open.as_ref().is_some_and(is_other) && lookup.fill.as_ref().is_some_and(answers) {
+    match lookup.open.as_ref().is_some_and(is_other) && lookup.fill.as_ref().is_some_and(suits) {
         true => Lookup { open: None, entry: None, cold: false, ..lookup },
         false => lookup,
     }
@@ -249,9 +250,9 @@ fn at_main_key(main: &Key, lookup: Lookup) -> CacheLookup {
 
 /// Returns the lookup under a variant's key. The object there may not suit this request: its origin has changed the
 /// fields in between, or the variant set has ended. Then the lookup is empty.
-fn at_variant_key(key: Key, variants: Variants, found: Found, lookup: Lookup) -> CacheLookup {
+fn at_variant_key(key: Key, variants: Variants, found: LookupStep, lookup: Lookup) -> CacheLookup {
     let variant_set = variants.variant_set;
-    let is_other = matches!(found, Found::Variant(_));
+    let is_other = matches!(found, LookupStep::Variant(_));
     let mut found = assembled(key, variants, lookup);
     let entry_meta = found.entry.as_ref().and_then(meta_of);
     if is_other || entry_meta.is_some_and(|meta| meta.variant_set != variant_set) {

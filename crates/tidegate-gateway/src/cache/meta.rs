@@ -52,14 +52,14 @@ pub(crate) struct Meta {
     /// See [`crate::cache::decide::policy::Stored`].
     pub must_revalidate: bool,
     /// This entry has no body; the body is stored in parts.
-    pub parts: Option<PartsOf>,
+    pub parts: Option<PartsInfo>,
     /// The origin's fields but those that belong to its connection.
     pub headers: Headers,
 }
 
 /// The data that locate the parts of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PartsOf {
+pub(crate) struct PartsInfo {
     /// Bytes of the complete object.
     pub size: u64,
     /// Tells this object's parts from those of an earlier one under the same key.
@@ -119,7 +119,7 @@ impl Meta {
         out.extend_from_slice(&self.asked_at.to_le_bytes());
         put_u32(self.tags.len(), &mut out);
         out.extend_from_slice(&self.tags);
-        if let Some(PartsOf { size, id }) = self.parts {
+        if let Some(PartsInfo { size, id }) = self.parts {
             out.extend_from_slice(&size.to_le_bytes());
             out.extend_from_slice(&id.to_le_bytes());
         }
@@ -145,7 +145,7 @@ impl Meta {
     /// Nothing is read beyond the end, no count is trusted before its bytes are there, and trailing bytes make the
     /// input invalid. So decoded input encodes to the same bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Meta> {
-        let mut input = Input(bytes);
+        let mut input = Reader(bytes);
         if input.u8()? != VERSION {
             return None;
         }
@@ -161,7 +161,7 @@ impl Meta {
         let tags = input.take(tags_length)?.to_vec();
         let parts = match flags & FLAG_PARTS {
             0 => None,
-            _ => Some(PartsOf { size: input.u64()?, id: input.u64()? }),
+            _ => Some(PartsInfo { size: input.u64()?, id: input.u64()? }),
         };
         let reason = input.short()?;
         let variant_length = input.u32()?;
@@ -201,7 +201,7 @@ impl Meta {
 
     /// Decodes `asked_at` and `tags` alone.
     pub(crate) fn purge_terms(bytes: &[u8]) -> Option<(u64, &[u8])> {
-        let mut input = Input(bytes);
+        let mut input = Reader(bytes);
         if input.u8()? != VERSION {
             return None;
         }
@@ -368,9 +368,9 @@ fn put_short(text: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(text);
 }
 
-struct Input<'a>(&'a [u8]);
+struct Reader<'a>(&'a [u8]);
 
-impl<'a> Input<'a> {
+impl<'a> Reader<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;

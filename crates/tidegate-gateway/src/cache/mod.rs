@@ -57,7 +57,7 @@ pub(crate) use config::settings::CacheSettings;
 use config::{settings, zones};
 pub(crate) use gateway::Gateway;
 pub(crate) use handle::handle;
-pub(crate) use purge::StoredAt;
+pub(crate) use purge::StoredObject;
 
 /// The `*_cache…` directives of a gateway's module, implemented once for all of them. The handler belongs to the
 /// gateway, which takes the settings of its own cache from here; the caches themselves are shared by name and survive

@@ -48,12 +48,12 @@ pub(super) enum PurgeTarget {
 }
 
 /// The stored object that a response comes from or becomes, for filters that find that it contradicts another one.
-pub(crate) struct StoredAt {
+pub(crate) struct StoredObject {
     pub store: Store,
     pub key: Key,
 }
 
-impl StoredAt {
+impl StoredObject {
     /// Removes the object: the next request fetches it from the origin.
     pub(crate) async fn forget(self) {
         // If the disk fails, the contradiction is found again by the next request.
@@ -62,7 +62,7 @@ impl StoredAt {
 }
 
 /// Purges as this request asks, and responds to it.
-pub(super) async fn answer(
+pub(super) async fn respond(
     x: &mut Exchange,
     store: Store,
     settings: &CacheSettings,
@@ -75,10 +75,10 @@ pub(super) async fn answer(
         let text = key.clone();
         let what = match by.everything {
             true => Some(PurgeTarget::All(vec![Scope::Prefix(Box::default())])),
-            false => what(key, b""),
+            false => target_of(key, b""),
         };
         return match what {
-            Some(what) => answer_with_page(x, store, what, &text).await,
+            Some(what) => respond_with_page(x, store, what, &text).await,
             None => Step::Status(400),
         };
     }
@@ -88,7 +88,7 @@ pub(super) async fn answer(
         template.write(x, &mut tags);
         tags.push(b' ');
     }
-    let Some(what) = what(key, &tags) else {
+    let Some(what) = target_of(key, &tags) else {
         let message = format_args!("too many tags to purge: {PURGED_TAGS_MAX} are allowed");
         x.log(Level::Error, message);
         return Step::Status(400);
@@ -103,7 +103,7 @@ pub(super) async fn answer(
 }
 
 /// Purges, and responds with a page that names the key, as the module ngx_cache_purge does.
-async fn answer_with_page(
+async fn respond_with_page(
     x: &mut Exchange,
     store: Store,
     what: PurgeTarget,
@@ -179,8 +179,8 @@ pub(super) fn install(
         };
         Step::Wait(Box::pin(async move {
             let text = key.value(x);
-            match what(text.to_vec(), b"") {
-                Some(what) => answer_with_page(x, store, what, &text).await,
+            match target_of(text.to_vec(), b"") {
+                Some(what) => respond_with_page(x, store, what, &text).await,
                 None => Step::Status(400),
             }
         }))
@@ -189,7 +189,7 @@ pub(super) fn install(
 }
 
 /// Returns the scope that a request with this key and these tags purges; `None`: too many tags.
-pub(super) fn what(key: Vec<u8>, tags: &[u8]) -> Option<PurgeTarget> {
+pub(super) fn target_of(key: Vec<u8>, tags: &[u8]) -> Option<PurgeTarget> {
     let scopes: Vec<Scope> = words(tags).map(|tag| Scope::Tag(tag.into())).collect();
     if scopes.len() > PURGED_TAGS_MAX {
         return None;

@@ -58,21 +58,21 @@ pub(super) struct CacheSession {
 }
 
 /// The next step of a session.
-enum Next {
+enum NextStep {
     /// Gives the decision the result of the lookup.
     Decide,
     /// Gives the decision the result of its last output.
-    Tell(Input),
+    Inform(Input),
     /// Carries out an output of the decision.
     Do(Output),
     /// Reads a fill that another request has begun, and that suits this one.
     Join(Arc<Fill>),
     /// Fetches the complete object from the origin, by a fill of its own.
-    Ask { sharing: Sharing, conditional: bool },
+    Fetch { sharing: Sharing, conditional: bool },
     /// Reads the fill that this request has begun.
     Read(FillReader, CacheStatus),
     /// Ends the session.
-    Answer(Step<'static>),
+    Done(Step<'static>),
 }
 
 impl CacheSession {
@@ -93,25 +93,29 @@ impl CacheSession {
         let is_ranged = x.request.header(Known::Range).is_some();
         let mut next = match self.bypass {
             // Its response is newer than any that is being fetched.
-            true => Next::Do(Output::Fetch(Sharing::TakeOver)),
-            false => Next::Decide,
+            true => NextStep::Do(Output::Fetch(Sharing::TakeOver)),
+            false => NextStep::Decide,
         };
         loop {
             let now = clock::unix_millis();
-            if is_ranged && let Some(instead) = self.range_by_itself(x, &lookup, &next, now).await {
+            if is_ranged
+                && let Some(instead) = self.serve_range_separately(x, &lookup, &next, now).await
+            {
                 next = instead;
                 continue;
             }
             next = match next {
-                Next::Decide => Next::Tell(lookup.input(x, self.terms.as_ref(), now)),
-                Next::Tell(input) => Next::Do(self.decision.step(&self.cache.rules, input, now)),
-                Next::Do(output) => self.carry_out(x, &mut lookup, output, now).await,
-                Next::Join(fill) => self.join(x, &fill).await,
-                Next::Ask { sharing, conditional } => {
-                    self.ask(x, &mut lookup, (sharing, conditional), now).await
+                NextStep::Decide => NextStep::Inform(lookup.input(x, self.terms.as_ref(), now)),
+                NextStep::Inform(input) => {
+                    NextStep::Do(self.decision.step(&self.cache.rules, input, now))
                 }
-                Next::Read(reader, status) => self.read(x, reader, status).await,
-                Next::Answer(step) => {
+                NextStep::Do(output) => self.carry_out(x, &mut lookup, output, now).await,
+                NextStep::Join(fill) => self.join(x, &fill).await,
+                NextStep::Fetch { sharing, conditional } => {
+                    self.fetch(x, &mut lookup, (sharing, conditional), now).await
+                }
+                NextStep::Read(reader, status) => self.read(x, reader, status).await,
+                NextStep::Done(step) => {
                     if self.cache.rfc9111 {
                         passed::finish(x, &step, now);
                     }
@@ -127,28 +131,28 @@ impl CacheSession {
         lookup: &mut CacheLookup,
         output: Output,
         now: u64,
-    ) -> Next {
+    ) -> NextStep {
         match output {
             Output::Look => {
                 *lookup = self.look(x, now).await;
-                Next::Decide
+                NextStep::Decide
             }
             Output::Wait { until } => self.wait(x, lookup, until, now).await,
             Output::Follow => self.suitable(x, lookup, now),
             Output::Serve(status) => self.serve(x, lookup.entry.as_ref(), status, now),
-            Output::Fetch(sharing) => self.before_asking(x, lookup, (sharing, false), now).await,
+            Output::Fetch(sharing) => self.before_fetching(x, lookup, (sharing, false), now).await,
             Output::Revalidate(sharing) => {
-                self.before_asking(x, lookup, (sharing, true), now).await
+                self.before_fetching(x, lookup, (sharing, true), now).await
             }
             Output::ServeStaleAndRefresh { conditional } => {
                 self.refresh(x, lookup, conditional, now).await
             }
             Output::Pass => {
                 note(x, |note| note.status = self.decision.status());
-                Next::Answer(self.gateway.pass(x).await)
+                NextStep::Done(self.gateway.pass(x).await)
             }
-            Output::Leave => Next::Answer(self.gateway.client_left(x)),
-            Output::Refuse => Next::Answer(Step::Status(504)),
+            Output::Leave => NextStep::Done(self.gateway.client_left(x)),
+            Output::Refuse => NextStep::Done(Step::Status(504)),
         }
     }
 
@@ -179,76 +183,75 @@ impl CacheSession {
         stored: Option<&OpenEntry>,
         status: CacheStatus,
         now: u64,
-    ) -> Next {
-        let answered =
-            stored.and_then(|stored| entry::answer(x, &*self.gateway, stored, status, now));
-        match answered {
-            Some(step) => Next::Answer(step),
-            None => Next::Do(Output::Pass),
+    ) -> NextStep {
+        let step = stored.and_then(|stored| entry::respond(x, &*self.gateway, stored, status, now));
+        match step {
+            Some(step) => NextStep::Done(step),
+            None => NextStep::Do(Output::Pass),
         }
     }
 
     /// Checks whether the fill that was found suits this request, now that it has a head.
-    fn suitable(&self, x: &Exchange, lookup: &CacheLookup, now: u64) -> Next {
-        let Some(fill) = &lookup.fill else { return Next::Tell(Input::FillEnded) };
+    fn suitable(&self, x: &Exchange, lookup: &CacheLookup, now: u64) -> NextStep {
+        let Some(fill) = &lookup.fill else { return NextStep::Inform(Input::FillEnded) };
         if lookup::other_variant(fill, &x.request.head.headers).is_some()
             || !fill.is_readable_from_start()
             || lookup.is_foreign(fill)
             || !filling_of(x, fill, self.terms.as_ref(), now).joinable
         {
-            return Next::Tell(Input::FillEnded);
+            return NextStep::Inform(Input::FillEnded);
         }
-        Next::Join(fill.clone())
+        NextStep::Join(fill.clone())
     }
 
     /// Reads another request's fill.
-    async fn join(&self, x: &mut Exchange, fill: &Arc<Fill>) -> Next {
+    async fn join(&self, x: &mut Exchange, fill: &Arc<Fill>) -> NextStep {
         let status = self.decision.status();
         match fill_body::follow(x, &*self.gateway, fill.reader(0), status).await {
-            Ok(step) => Next::Answer(step),
-            Err(BreakReason::Uncacheable) => Next::Tell(Input::Released),
-            Err(_) => Next::Tell(Input::FillEnded),
+            Ok(step) => NextStep::Done(step),
+            Err(BreakReason::Uncacheable) => NextStep::Inform(Input::Released),
+            Err(_) => NextStep::Inform(Input::FillEnded),
         }
     }
 
     /// Waits for a fill until a moment in Unix milliseconds.
-    async fn wait(&self, x: &Exchange, lookup: &CacheLookup, until: u64, now: u64) -> Next {
-        let Some(fill) = &lookup.fill else { return Next::Tell(Input::FillEnded) };
+    async fn wait(&self, x: &Exchange, lookup: &CacheLookup, until: u64, now: u64) -> NextStep {
+        let Some(fill) = &lookup.fill else { return NextStep::Inform(Input::FillEnded) };
         let time = Duration::from_millis(until.saturating_sub(now));
         let input = wait::for_progress(x, fill, time, self.terms.as_ref()).await;
         let other = lookup::other_variant(fill, &x.request.head.headers).is_some();
         let input = if other && input != Input::ClientGone { Input::FillEnded } else { input };
-        Next::Tell(input)
+        NextStep::Inform(input)
     }
 
     /// Passes requests that no fill can serve.
-    async fn before_asking(
+    async fn before_fetching(
         &self,
         x: &mut Exchange,
         lookup: &CacheLookup,
         (sharing, conditional): (Sharing, bool),
         now: u64,
-    ) -> Next {
+    ) -> NextStep {
         if switches(x) {
-            return Next::Do(Output::Pass);
+            return NextStep::Do(Output::Pass);
         }
         if self.passes_head(x) {
             note(x, |note| note.status = self.decision.status());
             let about = (lookup, now);
             let head = passed::pass_head(x, &*self.gateway, &self.cache, &self.store, about);
-            return Next::Answer(head.await);
+            return NextStep::Done(head.await);
         }
-        Next::Ask { sharing, conditional }
+        NextStep::Fetch { sharing, conditional }
     }
 
     /// Begins a fill, and waits for its outcome.
-    async fn ask(
+    async fn fetch(
         &mut self,
         x: &mut Exchange,
         lookup: &mut CacheLookup,
         (sharing, conditional): (Sharing, bool),
         now: u64,
-    ) -> Next {
+    ) -> NextStep {
         // A response that is not stored must neither be followed nor replace a fill that is.
         let refused = any_holds(&self.cache.no_cache, x);
         let sharing = if refused { Sharing::Alone } else { sharing };
@@ -258,7 +261,7 @@ impl CacheSession {
         };
         let origin_fetch = match self.origin_fetch(x, lookup, conditional, true).await {
             Ok(origin_fetch) => origin_fetch,
-            Err(step) => return Next::Answer(step),
+            Err(step) => return NextStep::Done(step),
         };
         // Making the request may have taken as long as the client's body.
         let asked_at = clock::unix_millis();
@@ -274,7 +277,7 @@ impl CacheSession {
         lookup: &mut CacheLookup,
         sharing: Sharing,
         now: u64,
-    ) -> Result<FillWriter, Next> {
+    ) -> Result<FillWriter, NextStep> {
         match sharing {
             Sharing::Alone => Ok(self.store.begin_fill_beside(&lookup.key, now)),
             Sharing::TakeOver => Ok(self.store.take_over_fill(&lookup.key, now)),
@@ -282,7 +285,7 @@ impl CacheSession {
                 // Another request's fill may have ended since the lookup.
                 Ok(writer) if self.is_outdated(lookup) => {
                     writer.abort("the object is there");
-                    Err(Next::Tell(Input::FillEnded))
+                    Err(NextStep::Inform(Input::FillEnded))
                 }
                 Ok(writer) => Ok(writer),
                 Err(running) if lookup.is_foreign(&running) => {
@@ -290,25 +293,29 @@ impl CacheSession {
                 }
                 Err(running) => {
                     lookup.fill = Some(running);
-                    Err(Next::Decide)
+                    Err(NextStep::Decide)
                 }
             },
         }
     }
 
     /// Handles the events of the task of this request's fill. A client that leaves meanwhile does not end the task.
-    async fn follow_task(&self, x: &mut Exchange, mut events: mpsc::Receiver<FillEvent>) -> Next {
+    async fn follow_task(
+        &self,
+        x: &mut Exchange,
+        mut events: mpsc::Receiver<FillEvent>,
+    ) -> NextStep {
         loop {
             let Some(event) = next_event(x, &mut events).await else {
-                return Next::Do(Output::Leave);
+                return NextStep::Do(Output::Leave);
             };
-            return Next::Answer(match event {
+            return NextStep::Done(match event {
                 FillEvent::Head(head, verdict) => {
                     self.gateway.show_head(x, head);
                     let _ = verdict.send(!any_holds(&self.cache.no_cache, x));
                     continue;
                 }
-                FillEvent::Follow(reader, status) => return Next::Read(reader, status),
+                FillEvent::Follow(reader, status) => return NextStep::Read(reader, status),
                 FillEvent::Pass(response, status) => {
                     note(x, |note| note.status = status);
                     let step = self.gateway.respond(x, response);
@@ -318,7 +325,7 @@ impl CacheSession {
                 }
                 FillEvent::Serve(stored, status) => {
                     let step =
-                        entry::answer(x, &*self.gateway, &stored, status, clock::unix_millis());
+                        entry::respond(x, &*self.gateway, &stored, status, clock::unix_millis());
                     step.unwrap_or(Step::Status(502))
                 }
                 FillEvent::Failed(error, status) => {
@@ -330,8 +337,8 @@ impl CacheSession {
     }
 
     /// Reads the fill that this request has begun.
-    async fn read(&self, x: &mut Exchange, reader: FillReader, status: CacheStatus) -> Next {
-        Next::Answer(match fill_body::answer(x, &*self.gateway, reader, status).await {
+    async fn read(&self, x: &mut Exchange, reader: FillReader, status: CacheStatus) -> NextStep {
+        NextStep::Done(match fill_body::respond(x, &*self.gateway, reader, status).await {
             Ok(step) => step,
             Err(reason) => {
                 x.log(Level::Error, format_args!("cache fill broke off: {reason}"));
@@ -347,7 +354,7 @@ impl CacheSession {
         lookup: &CacheLookup,
         conditional: bool,
         now: u64,
-    ) -> Next {
+    ) -> NextStep {
         if self.passes_head(x) {
             return self.serve(x, lookup.entry.as_ref(), CacheStatus::Stale, now);
         }

@@ -30,7 +30,7 @@ pub(crate) struct Spool {
     /// The pool whose threads create and write the file.
     pub pool: Option<Arc<ThreadPool>>,
     /// Called when a file was made, and with the error when the disk fails.
-    pub told: SpillLog,
+    pub log: SpillLog,
 }
 
 /// Logs that a response goes through a file, or why it does not.
@@ -42,7 +42,7 @@ pub(crate) fn body<S: BodyStream + 'static>(
     spool: Option<Spool>,
     trailers: Rc<RefCell<Headers>>,
 ) -> Body {
-    let state = State {
+    let state = BufferState {
         source,
         file_bytes_max: spool.as_ref().map_or(0, |spool| spool.settings.file_bytes_max),
         spool,
@@ -56,12 +56,12 @@ pub(crate) fn body<S: BodyStream + 'static>(
         client_gone: false,
     };
     let state = Rc::new(RefCell::new(state));
-    Body::Stream(Box::new(Buffered { state, trailers, watched: false }))
+    Body::Stream(Box::new(BufferedBody { state, trailers, watched: false }))
 }
 
 /// The client's side of the body.
-struct Buffered<S> {
-    state: Rc<RefCell<State<S>>>,
+struct BufferedBody<S> {
+    state: Rc<RefCell<BufferState<S>>>,
     trailers: Rc<RefCell<Headers>>,
     /// The task that notices a slow client is running.
     watched: bool,
@@ -80,7 +80,7 @@ struct Buffered<S> {
 ///
 /// Cancelling: dropping the client's side marks it gone, and the task drops the source when it next runs. The file
 /// has no name, so it is removed with its last handle; a write in progress ends on its pool thread.
-struct State<S> {
+struct BufferState<S> {
     source: Box<S>,
     /// `None`: unbuffered.
     spool: Option<Spool>,
@@ -89,9 +89,9 @@ struct State<S> {
     file_bytes_max: u64,
     /// Bytes older than those in the file.
     memory: Gathered,
-    file: Option<Spilled>,
+    file: Option<SpillFile>,
     /// Bytes being written into the file, behind all others.
-    writing: Option<Writing>,
+    writing: Option<PendingWrite>,
     /// Bytes that the disk has refused, behind all others.
     unwritten: Option<Bytes>,
     /// The source has ended, with or without an error.
@@ -104,27 +104,27 @@ struct State<S> {
 }
 
 /// The part of the response in a temporary file that has no name any more.
-struct Spilled {
+struct SpillFile {
     file: Arc<File>,
     read: u64,
     written: u64,
 }
 
 /// Bytes that a pool thread writes.
-struct Writing {
+struct PendingWrite {
     bytes: Bytes,
-    written: LocalFuture<'static, io::Result<Written>>,
+    written: LocalFuture<'static, io::Result<WriteResult>>,
 }
 
 /// The file, and its former name if it was just made.
-type Written = (Arc<File>, Option<PathBuf>);
+type WriteResult = (Arc<File>, Option<PathBuf>);
 
 /// Delay from a client's second piece to the first check; later checks come half as often each time.
 const WATCH_FIRST: Duration = Duration::from_millis(10);
 /// Longest time between checks: a stalled client blocks its origin no longer than this.
 const WATCH_LAST: Duration = Duration::from_millis(640);
 
-impl<S: BodyStream + 'static> BodyStream for Buffered<S> {
+impl<S: BodyStream + 'static> BodyStream for BufferedBody<S> {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let mut state = self.state.borrow_mut();
         state.polls += 1;
@@ -155,13 +155,13 @@ impl<S: BodyStream + 'static> BodyStream for Buffered<S> {
     }
 }
 
-impl<S> Drop for Buffered<S> {
+impl<S> Drop for BufferedBody<S> {
     fn drop(&mut self) {
         self.state.borrow_mut().client_gone = true;
     }
 }
 
-impl<S: BodyStream> State<S> {
+impl<S: BodyStream> BufferState<S> {
     /// Returns the next buffered piece; `None` when the source is to be polled.
     fn take(&mut self) -> Option<Option<Result<Chunk, BodyError>>> {
         if let Some(bytes) = self.memory.pop() {
@@ -195,7 +195,7 @@ impl<S: BodyStream> State<S> {
         match &self.spool {
             Some(spool) if self.is_spilling() || !self.has_memory_room() => {
                 let written = write(spool, self.file.as_ref(), bytes.clone());
-                self.writing = Some(Writing { bytes, written });
+                self.writing = Some(PendingWrite { bytes, written });
             }
             _ => self.memory.push(bytes),
         }
@@ -218,15 +218,15 @@ impl<S: BodyStream> State<S> {
         let Some(writing) = &mut self.writing else { return Poll::Ready(()) };
         let written = ready!(writing.written.as_mut().poll(context));
         let bytes = self.writing.take().map(|writing| writing.bytes).unwrap_or_default();
-        let tell = |told| self.spool.iter().for_each(|spool| (spool.told)(told));
+        let log = |made| self.spool.iter().for_each(|spool| (spool.log)(made));
         match written {
             Ok((file, made)) => {
-                made.iter().for_each(|path| tell(Ok(path)));
-                let spilled = self.file.get_or_insert(Spilled { file, read: 0, written: 0 });
+                made.iter().for_each(|path| log(Ok(path)));
+                let spilled = self.file.get_or_insert(SpillFile { file, read: 0, written: 0 });
                 spilled.written += bytes.len() as u64;
             }
             Err(error) => {
-                tell(Err(&error));
+                log(Err(&error));
                 self.unwritten = Some(bytes);
                 self.file_bytes_max = 0;
             }
@@ -270,9 +270,9 @@ impl<S: BodyStream> State<S> {
 /// Writes behind the bytes in the file; creates the file if there is none, and removes its name.
 fn write(
     spool: &Spool,
-    known: Option<&Spilled>,
+    known: Option<&SpillFile>,
     bytes: Bytes,
-) -> LocalFuture<'static, io::Result<Written>> {
+) -> LocalFuture<'static, io::Result<WriteResult>> {
     let settings = spool.settings.clone();
     let (known, at) =
         (known.map(|known| known.file.clone()), known.map_or(0, |known| known.written));
@@ -291,7 +291,7 @@ fn write(
 }
 
 /// Checks at intervals whether the client has polled since the last check, and reads in its place when it has not.
-async fn watch_client<S: BodyStream>(state: Rc<RefCell<State<S>>>) {
+async fn watch_client<S: BodyStream>(state: Rc<RefCell<BufferState<S>>>) {
     let mut pause = WATCH_FIRST;
     let mut polls = state.borrow().polls;
     loop {

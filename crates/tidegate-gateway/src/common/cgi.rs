@@ -12,10 +12,10 @@ use tidegate_plan::module::BlockInfo;
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 use tidegate_upstream::{Keeping, OriginRequest, RequestPayload, Wire};
 
-use super::content::{self, Shape};
+use super::content::{self, RequestMode};
 use super::options::{self, GatewayConf, HasGateway};
 use super::params::{Packing, ParamConf, Params};
-use super::pass::{self, Pass, TargetRef, To};
+use super::pass::{self, Pass, PassDestination, TargetRef};
 use super::pass_conf::PassConf;
 use super::settings::{self, GatewaySettings};
 use super::target::Scheme;
@@ -43,7 +43,7 @@ impl<C: HasCgi> HasGateway for C {
 
 /// The differences between the modules.
 #[derive(Clone, Copy)]
-pub struct Kind {
+pub struct CgiProtocol {
     /// Prefix of its directives.
     pub prefix: &'static str,
     /// `*_temp_path`
@@ -116,7 +116,7 @@ impl CgiConf {
     /// An invalid address, an invalid text with variables, cache and store in one block.
     pub fn compile<C: CacheCaller>(
         &self,
-        kind: Kind,
+        kind: CgiProtocol,
         location: &mut LocationBuilder<'_, '_>,
     ) -> Result<Option<CgiSettings>, Diagnostic> {
         let Some(word) = self.pass.target(location) else { return Ok(None) };
@@ -135,9 +135,9 @@ impl CgiConf {
         gateway.store = self.gateway.store.compile(kind.prefix, zone, plan)?;
         // An application's `Date` and `Server` are passed on; missing ones are added.
         gateway.completes_head = true;
-        let tls = match &pass.to {
-            To::Fixed(target, _) if !target.tls => None,
-            To::Variable(..) if !kind.schemes.iter().any(|scheme| scheme.tls) => None,
+        let tls = match &pass.destination {
+            PassDestination::Fixed(target, _) if !target.tls => None,
+            PassDestination::Variable(..) if !kind.schemes.iter().any(|scheme| scheme.tls) => None,
             _ => Some(tls::compile(&self.gateway.tls, kind.prefix, plan, word.span)?),
         };
         let mut params = |for_cache| {
@@ -147,7 +147,7 @@ impl CgiConf {
         Ok(Some(CgiSettings {
             params: params(false)?,
             cached_params: params(true)?,
-            location_tag: pass::location_tag(&self.pass.place.name),
+            location_tag: pass::location_tag(&self.pass.block.name),
             gateway: Arc::new(gateway),
             pass,
             tls,
@@ -163,7 +163,7 @@ fn warn_of_key(prefix: &str, span: Span, plan: &mut PlanBuilder<'_>) {
 
 impl CgiSettings {
     /// Appends the parameters of a request.
-    pub fn write_params(&self, x: &mut Exchange, shape: Shape, out: &mut Vec<u8>) {
+    pub fn write_params(&self, x: &mut Exchange, shape: RequestMode, out: &mut Vec<u8>) {
         let method = x.request.method;
         // `$request_method` is the method sent to the application.
         if shape.get_for_head && method == Method::Head {
@@ -181,7 +181,7 @@ impl CgiSettings {
         &self,
         x: &mut Exchange,
         target: &TargetRef<'_>,
-        shape: Shape,
+        shape: RequestMode,
         (head, payload): (Vec<u8>, RequestPayload),
         wire: Wire,
     ) -> OriginRequest {

@@ -24,7 +24,7 @@ const CERTIFICATES_MAX: usize = 256;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Settings by the bytes of both files.
-type Made = HashMap<(Vec<u8>, Vec<u8>), Arc<TlsSettings>>;
+type SettingsCache = HashMap<(Vec<u8>, Vec<u8>), Arc<TlsSettings>>;
 
 /// The templates of the two file names.
 pub(crate) struct ChosenCertificate {
@@ -35,11 +35,11 @@ pub(crate) struct ChosenCertificate {
     directory: PathBuf,
     /// All TLS options but the certificate.
     options: TlsOptions,
-    made: Mutex<Made>,
+    made: Mutex<SettingsCache>,
 }
 
 /// The settings chosen for the request, in the exchange's extensions.
-struct Choice(Arc<TlsSettings>);
+struct ChosenSettings(Arc<TlsSettings>);
 
 impl ChosenCertificate {
     /// # Errors
@@ -65,7 +65,7 @@ impl ChosenCertificate {
     /// # Errors
     /// 500 where it cannot be used; the reason was logged.
     pub(crate) async fn choose(self: &Arc<Self>, x: &mut Exchange) -> Result<(), Refused> {
-        x.modules.extensions.remove::<Choice>();
+        x.modules.extensions.remove::<ChosenSettings>();
         let (certificate, key) = (self.certificate.value(x), self.key.value(x));
         if certificate.is_empty() {
             return Ok(());
@@ -74,7 +74,7 @@ impl ChosenCertificate {
         let done = blocking::run(move || Ok(chosen.load(&certificate, &key))).await;
         let error = match done {
             Ok(Ok(settings)) => {
-                x.modules.extensions.insert(Choice(settings));
+                x.modules.extensions.insert(ChosenSettings(settings));
                 return Ok(());
             }
             Ok(Err(error)) => error,
@@ -87,22 +87,22 @@ impl ChosenCertificate {
 
     /// Returns the settings chosen for the request.
     pub(crate) fn of(x: &Exchange) -> Option<Arc<TlsSettings>> {
-        x.modules.extensions.of::<Choice>().map(|choice| choice.0.clone())
+        x.modules.extensions.of::<ChosenSettings>().map(|choice| choice.0.clone())
     }
 
     fn load(&self, certificate: &[u8], key: &[u8]) -> Result<Arc<TlsSettings>, LoadError> {
-        let (certificate_name, certificate) = self.read(What::Certificate, certificate)?;
-        let (key_name, key) = self.read(What::Key, key)?;
+        let (certificate_name, certificate) = self.read(FileKind::Certificate, certificate)?;
+        let (key_name, key) = self.read(FileKind::Key, key)?;
         let place = (certificate, key);
         let mut options = self.options.clone();
         if let Some(known) = self.made().get(&place) {
             return Ok(known.clone());
         }
         options.certificate = pem::certificates(&place.0)
-            .map_err(|fault| LoadError::File(What::Certificate, certificate_name, fault))?;
+            .map_err(|fault| LoadError::File(FileKind::Certificate, certificate_name, fault))?;
         match pem::private_key(&place.1, &self.passwords) {
             Ok(private) => options.key = private.der().to_vec(),
-            Err(fault) => return Err(LoadError::File(What::Key, key_name, fault)),
+            Err(fault) => return Err(LoadError::File(FileKind::Key, key_name, fault)),
         }
         let settings = match TlsSettings::new(&options) {
             Ok(settings) => Arc::new(settings),
@@ -116,7 +116,7 @@ impl ChosenCertificate {
     }
 
     /// Reads a file; returns its name for messages, and its bytes.
-    fn read(&self, what: What, name: &[u8]) -> Result<(String, Vec<u8>), LoadError> {
+    fn read(&self, what: FileKind, name: &[u8]) -> Result<(String, Vec<u8>), LoadError> {
         let path = self.directory.join(&*String::from_utf8_lossy(name));
         let name = path.display().to_string();
         let mut bytes = Vec::new();
@@ -127,14 +127,14 @@ impl ChosenCertificate {
         }
     }
 
-    fn made(&self) -> MutexGuard<'_, Made> {
+    fn made(&self) -> MutexGuard<'_, SettingsCache> {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The kind of a file.
 #[derive(Clone, Copy, Debug)]
-enum What {
+enum FileKind {
     Certificate,
     Key,
 }
@@ -145,7 +145,7 @@ enum LoadError {
     /// The thread pool's queue is full, or it has ended.
     Pool(io::Error),
     /// A file, by its name for messages.
-    File(What, String, pem::Fault),
+    File(FileKind, String, pem::Fault),
     /// Certificate and key do not match, or are unusable; with the name of the key's file.
     Pair(String, SettingsError),
 }
@@ -154,10 +154,10 @@ impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LoadError::Pool(error) => write!(f, "cannot load certificate ({})", os_error(error)),
-            LoadError::File(What::Certificate, name, fault) => {
+            LoadError::File(FileKind::Certificate, name, fault) => {
                 f.write_str(&fault.told("certificate", name))
             }
-            LoadError::File(What::Key, name, fault) => {
+            LoadError::File(FileKind::Key, name, fault) => {
                 f.write_str(&fault.told("certificate key", name))
             }
             LoadError::Pair(key, error) => {

@@ -50,7 +50,7 @@ pub(crate) trait Protocol: Rewriter + Send + Sync + 'static {
         &self,
         x: &mut Exchange,
         target: &TargetRef<'_>,
-        shape: Shape,
+        shape: RequestMode,
     ) -> Result<OriginRequest, Refused>;
 
     /// Writes the cache's default key: the target and the origin of the request. A protocol without a default key
@@ -60,7 +60,7 @@ pub(crate) trait Protocol: Rewriter + Send + Sync + 'static {
 
 /// The differences between a passed request and one that fills a cache.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Shape {
+pub struct RequestMode {
     /// The client's conditions and ranges are left out.
     pub for_cache: bool,
     /// Sends GET in place of HEAD.
@@ -142,7 +142,7 @@ async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static>
         Ok(target) => target,
         Err(refused) => return refused.into(),
     };
-    let request = match protocol.create(x, &target, Shape::default()) {
+    let request = match protocol.create(x, &target, RequestMode::default()) {
         Ok(request) => request,
         Err(refused) => return refused.into(),
     };
@@ -243,7 +243,7 @@ impl<P: Protocol> Gateway for Cached<P> {
             // A fill outlives the client, so it cannot read from it.
             read_body(x).await?;
             let target = target(x, &*self.0).await?;
-            let shape = Shape { for_cache: true, get_for_head: options.convert_head };
+            let shape = RequestMode { for_cache: true, get_for_head: options.convert_head };
             let mut request = self.0.create(x, &target, shape)?;
             request.upgrade = false;
             if !options.client_waits {

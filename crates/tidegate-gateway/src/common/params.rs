@@ -37,13 +37,13 @@ impl Packing {
 /// The parameters of a location.
 pub(crate) struct Params {
     packing: Packing,
-    items: Vec<Item>,
+    items: Vec<ParamItem>,
     /// Names of client fields that are not passed on by themselves, in the form `HTTP_…` without the prefix.
     replaced: Vec<Box<[u8]>>,
     pass_headers: bool,
 }
 
-enum Item {
+enum ParamItem {
     /// Pairs without variables, packed once.
     Packed(Vec<u8>),
     Value {
@@ -118,7 +118,7 @@ impl Params {
             self.replaced.push(field.into());
         }
         let Some(text) = value.literal() else {
-            self.items.push(Item::Value { name: name.into(), value, if_not_empty });
+            self.items.push(ParamItem::Value { name: name.into(), value, if_not_empty });
             return;
         };
         // An empty parameter leaves the client's field out, as documented in the manual.
@@ -126,14 +126,14 @@ impl Params {
             return;
         }
         let mut packed = match self.items.pop() {
-            Some(Item::Packed(packed)) => packed,
+            Some(ParamItem::Packed(packed)) => packed,
             other => {
                 self.items.extend(other);
                 Vec::new()
             }
         };
         self.packing.pair(name, &mut packed, |out| out.extend_from_slice(text));
-        self.items.push(Item::Packed(packed));
+        self.items.push(ParamItem::Packed(packed));
     }
 
     /// Returns whether a parameter replaces the client's field of this name.
@@ -145,8 +145,8 @@ impl Params {
     pub(crate) fn write(&self, x: &mut Exchange, out: &mut Vec<u8>) {
         for item in &self.items {
             match item {
-                Item::Packed(packed) => out.extend_from_slice(packed),
-                Item::Value { name, value, if_not_empty } => {
+                ParamItem::Packed(packed) => out.extend_from_slice(packed),
+                ParamItem::Value { name, value, if_not_empty } => {
                     let start = out.len();
                     let mut is_empty = false;
                     self.packing.pair(name, out, |out| {

@@ -12,14 +12,14 @@ use tidegate_core::Refused;
 
 /// The destination of a location's requests.
 pub struct Pass {
-    pub to: To,
+    pub destination: PassDestination,
     schemes: &'static [Scheme],
     /// `resolver`, for names that are known only per request.
     resolver: Option<Resolver>,
 }
 
 /// A known server, or a text that names one.
-pub enum To {
+pub enum PassDestination {
     Fixed(Target, Option<GroupKey>),
     Variable(Template, Groups),
 }
@@ -39,7 +39,7 @@ impl Pass {
         let error = |message: String| Diagnostic::emerg(message).at(word.span);
         let groups = plan.shared::<Groups>().clone();
         if word.bytes.contains(&b'$') {
-            let to = To::Variable(plan.template(word)?, groups);
+            let destination = PassDestination::Variable(plan.template(word)?, groups);
             let core = &location.location.settings;
             let resolver = match core.resolver.is_empty() {
                 true => None,
@@ -50,7 +50,7 @@ impl Pass {
                     Some(resolver.map_err(|error| Diagnostic::emerg(error.to_string()))?)
                 }
             };
-            return Ok(Pass { to, schemes, resolver });
+            return Ok(Pass { destination, schemes, resolver });
         }
         let url = target::split(&word.bytes, schemes).map_err(|wrong| match wrong {
             UrlError::Prefix => error("invalid URL prefix".to_owned()),
@@ -68,7 +68,7 @@ impl Pass {
             error(format!("{what} in upstream \"{authority}\""))
         })?;
         let key = groups.key(&authority);
-        Ok(Pass { to: To::Fixed(target, key), schemes, resolver: None })
+        Ok(Pass { destination: PassDestination::Fixed(target, key), schemes, resolver: None })
     }
 
     /// Returns the server of this request: a fixed one is borrowed from the settings; a text with variables is
@@ -79,9 +79,11 @@ impl Pass {
     /// # Errors
     /// 500 for an invalid URL, 502 for a name that cannot be resolved.
     pub async fn target<'s>(&'s self, x: &mut Exchange) -> Result<TargetRef<'s>, Refused> {
-        let (template, groups) = match &self.to {
-            To::Fixed(target, key) => return Ok(TargetRef::Fixed(target, key.as_ref())),
-            To::Variable(template, groups) => (template, groups),
+        let (template, groups) = match &self.destination {
+            PassDestination::Fixed(target, key) => {
+                return Ok(TargetRef::Fixed(target, key.as_ref()));
+            }
+            PassDestination::Variable(template, groups) => (template, groups),
         };
         let text = template.value(x);
         let shown = String::from_utf8_lossy(&text).into_owned();

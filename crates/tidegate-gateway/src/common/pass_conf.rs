@@ -9,12 +9,12 @@ use tidegate_plan::module::BlockInfo;
 pub struct PassConf {
     pub word: Option<Word>,
     /// The block of `word`.
-    pub place: Place,
+    pub block: PassBlock,
 }
 
 /// The block that a `*_pass` was written in.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
+pub struct PassBlock {
     /// The location's name without modifier.
     pub name: Vec<u8>,
     pub is_regex: bool,
@@ -28,9 +28,9 @@ const NAMELESS: Contexts = Contexts::LOCATION_IF.union(Contexts::LIMIT_EXCEPT);
 
 impl PassConf {
     /// Records the block of the directive.
-    pub fn note_place(&mut self, block: BlockInfo<'_>) {
+    pub fn note_block(&mut self, block: BlockInfo<'_>) {
         if block.context.intersects(NAMELESS) {
-            self.place.is_nameless = true;
+            self.block.is_nameless = true;
             return;
         }
         if !block.context.intersects(Contexts::LOCATION) {
@@ -39,10 +39,10 @@ impl PassConf {
         let Some(last) = block.args.last() else { return };
         let modifier =
             if block.args.len() > 1 { &block.args[0].bytes[..] } else { &last.bytes[..] };
-        self.place.is_regex = modifier.starts_with(b"~");
-        self.place.is_named = modifier.starts_with(b"@");
+        self.block.is_regex = modifier.starts_with(b"~");
+        self.block.is_named = modifier.starts_with(b"@");
         let glued = block.args.len() == 1 && last.bytes.starts_with(b"=");
-        self.place.name = last.bytes[usize::from(glued)..].to_vec();
+        self.block.name = last.bytes[usize::from(glued)..].to_vec();
     }
 
     /// Inherits the directive: location → `if`, `limit_except`. A location in a location has to set its own.

@@ -91,7 +91,7 @@ pub(crate) fn respond(
     remember(x, head);
     if GatewayState::of(x).bound.is_some() {
         let whole = matches!(body, OriginBody::Whole(_));
-        sticky::answered(x, whole, (clock::now(), clock::unix_seconds()));
+        sticky::on_response(x, whole, (clock::now(), clock::unix_seconds()));
     }
     let store = settings.store.as_ref();
     let copy = store.and_then(|store| store.copy(x, buffering, &settings.spool));
@@ -119,7 +119,7 @@ fn stream(
     mut reader: Box<tidegate_upstream::BodyReader>,
     settings: &GatewaySettings,
     buffering: bool,
-    copy: Option<store::Copy>,
+    copy: Option<store::StoreCopy>,
 ) -> Body {
     if settings.limit_rate.is_some() {
         reader.limit_rate(settings.rate(x), clock::exact_now());
@@ -148,7 +148,7 @@ fn is_untold_head(x: &Exchange) -> bool {
 fn spool(x: &mut Exchange, settings: &GatewaySettings) -> Spool {
     let log = LogContext::of(x);
     let directory = settings.spool.clone();
-    let told: SpillLog = Box::new(move |made| {
+    let log: SpillLog = Box::new(move |made| {
         let (level, text) = match made {
             Ok(path) => {
                 let path = path.display();
@@ -162,7 +162,7 @@ fn spool(x: &mut Exchange, settings: &GatewaySettings) -> Spool {
         };
         log.write(level, &text, "reading upstream", "");
     });
-    Spool { settings: settings.spool.clone(), pool: pool_choice::pool_of(x), told }
+    Spool { settings: settings.spool.clone(), pool: pool_choice::pool_of(x), log }
 }
 
 /// Makes the response of a stored head: internal redirect, intercepted error, or head and body.
@@ -196,7 +196,7 @@ pub(crate) fn respond_stored(
     rewriter.rewrite(x);
     // Most stored responses were served without an origin: they need no state.
     if x.modules.extensions.of::<GatewayState>().is_some_and(|state| state.bound.is_some()) {
-        sticky::answered(x, true, (clock::now(), clock::unix_seconds()));
+        sticky::on_response(x, true, (clock::now(), clock::unix_seconds()));
     }
     // The length stored with a response to HEAD is not that of one to GET.
     if body.is_empty() && content_length.unwrap_or(0) == 0 && is_untold_head(x) {

@@ -9,7 +9,7 @@ use tidegate_codec::response::ResponseHead;
 use tidegate_core::Exchange;
 use tidegate_upstream::{Report, SharedReport};
 
-use crate::upstream::sticky::Bound;
+use crate::upstream::sticky::BoundSession;
 
 /// The state; in the exchange's extensions from the first fetch to the end of the request.
 pub(crate) struct GatewayState {
@@ -21,7 +21,7 @@ pub(crate) struct GatewayState {
     pub host: SmallVec<[u8; 32]>,
     pub port: SmallVec<[u8; 8]>,
     /// The `sticky` session that the request belongs to.
-    pub bound: Option<Bound>,
+    pub bound: Option<BoundSession>,
 }
 
 impl GatewayState {

@@ -51,14 +51,14 @@ fn bytes_of(chunk: &Chunk) -> Vec<u8> {
     }
 }
 
-fn spool(memory: u64, file: u64, directory: &Path, told: SpillLog) -> Spool {
+fn spool(memory: u64, file: u64, directory: &Path, log: SpillLog) -> Spool {
     let settings = SpoolSettings {
         memory_bytes_max: memory,
         file_bytes_max: file,
         path: directory.to_path_buf(),
         levels: Vec::new(),
     };
-    Spool { settings: Arc::new(settings), pool: blocking::pool(blocking::DEFAULT), told }
+    Spool { settings: Arc::new(settings), pool: blocking::pool(blocking::DEFAULT), log }
 }
 
 /// Checks a client that takes two pieces and then nothing until `stalled` pieces were read in its place.
@@ -69,9 +69,9 @@ fn check(name: &str, memory: u64, file: u64, stalled: u8) {
     assert_eq!(left, 0, "{name}: temporary files have no name");
 }
 
-fn check_in(directory: &Path, name: &str, memory: u64, file: u64, stalled: u8, told: SpillLog) {
+fn check_in(directory: &Path, name: &str, memory: u64, file: u64, stalled: u8, log: SpillLog) {
     let taken = Rc::new(RefCell::new(0));
-    let spool = spool(memory, file, directory, told);
+    let spool = spool(memory, file, directory, log);
     let source = Box::new(Source { next: 0, count: 50, taken: taken.clone() });
     let got = tidegate_rt::block_on(async move {
         let mut body = buffered::body(source, Some(spool), Rc::default());
@@ -107,12 +107,12 @@ fn nothing_is_lost_when_the_disk_fails() {
     let directory = tempfile::tempdir().expect("a directory");
     let no_directory = directory.path().join("file");
     std::fs::write(&no_directory, "").expect("a file");
-    let told = Rc::new(RefCell::new(Vec::new()));
-    let count = told.clone();
+    let log = Rc::new(RefCell::new(Vec::new()));
+    let count = log.clone();
     let note: SpillLog = Box::new(move |made| count.borrow_mut().push(made.is_ok()));
     // Two pieces for the client, five in memory, and one that the disk has refused.
     check_in(&no_directory, "no file", 500, 100_000, 8, note);
-    assert_eq!(*told.borrow(), [false], "asked once");
+    assert_eq!(*log.borrow(), [false], "asked once");
 }
 
 #[test]

@@ -34,8 +34,8 @@ use tidegate_upstream::{FastCgi as Rules, Keeping, OriginRequest};
 
 use super::cache::config::conf::CacheConf;
 use super::cache::{Cache, CacheCaller, cache_rows};
-use super::common::cgi::{CgiConf, CgiSettings, HasCgi, Kind};
-use super::common::content::{self, Protocol, Shape};
+use super::common::cgi::{CgiConf, CgiProtocol, CgiSettings, HasCgi};
+use super::common::content::{self, Protocol, RequestMode};
 use super::common::params::Packing;
 use super::common::pass::{Pass, TargetRef};
 use super::common::respond::Rewriter;
@@ -63,7 +63,7 @@ impl HasCgi for Conf {
     }
 }
 
-const KIND: Kind = Kind {
+const KIND: CgiProtocol = CgiProtocol {
     prefix: "fastcgi_",
     temp_directory: |layout| layout.fastcgi_temp,
     schemes: target::ADDRESS,
@@ -95,7 +95,7 @@ impl Module for FastCgi {
     const VARIABLES: &'static [Variable] = script::VARIABLES;
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
-        conf.cgi.pass.note_place(block);
+        conf.cgi.pass.note_block(block);
         Ok(())
     }
 
@@ -146,7 +146,7 @@ impl Protocol for Settings {
         &self,
         x: &mut Exchange,
         target: &TargetRef<'_>,
-        shape: Shape,
+        shape: RequestMode,
     ) -> Result<OriginRequest, Refused> {
         Ok(request::create(x, self, target, shape))
     }

@@ -6,7 +6,7 @@ use tidegate_core::request_body::StoredBody;
 use tidegate_upstream::{Keeping, OriginRequest, RequestPayload, Wire};
 
 use super::Settings;
-use crate::common::content::{self, Shape};
+use crate::common::content::{self, RequestMode};
 use crate::common::pass::TargetRef;
 
 /// Capacity for common parameters.
@@ -26,7 +26,7 @@ pub(super) fn create(
     x: &mut Exchange,
     settings: &Settings,
     target: &TargetRef<'_>,
-    shape: Shape,
+    shape: RequestMode,
 ) -> OriginRequest {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     let mut params = ParamsWriter::begin(settings.keeping != Keeping::Never, &mut head);

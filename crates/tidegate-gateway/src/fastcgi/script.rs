@@ -37,7 +37,7 @@ pub(super) const VARIABLES: &[Variable] = &[
 ];
 
 /// The script settings of a location.
-struct Rule {
+struct ScriptRule {
     index: Vec<u8>,
     split: Option<Arc<Regex>>,
 }
@@ -63,12 +63,12 @@ pub(super) fn prepare(
         }
     };
     let index = index.map(|word| word.bytes.clone()).unwrap_or_default();
-    location.location.extensions.insert(Rule { index, split });
+    location.location.extensions.insert(ScriptRule { index, split });
     Ok(())
 }
 
-fn rule(x: &Exchange) -> Option<&Rule> {
-    x.plan.location(x.routing.location).extensions.of::<Rule>()
+fn rule(x: &Exchange) -> Option<&ScriptRule> {
+    x.plan.location(x.routing.location).extensions.of::<ScriptRule>()
 }
 
 /// Splits the path into the script and the path behind it.

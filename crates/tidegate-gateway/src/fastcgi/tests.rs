@@ -7,7 +7,7 @@ use tidegate_codec::fastcgi::STDIN_END;
 use crate::testing::{Bench, Reply};
 
 /// Runs an application that reads one request and responds with its parameters, one a line.
-fn told(config: &str, request: &str) -> Reply {
+fn received_parameters(config: &str, request: &str) -> Reply {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let application = std::thread::spawn(move || {
@@ -57,27 +57,30 @@ fn parameters(received: &[u8]) -> String {
 }
 
 #[test]
-fn the_application_is_told_parameters_and_fields() {
+fn the_application_receives_parameters_and_fields() {
     let config = "server { location / {
         fastcgi_param A a; fastcgi_param B $arg_b if_not_empty; fastcgi_param C $arg_c;
         fastcgi_param D '' if_not_empty; fastcgi_param HTTP_X_OWN mine; PASS } }";
     let request = "GET /?b= HTTP/1.1\r\nHost: h\r\nX-Own: theirs\r\nX-Two: 1\r\nx-two: 2\r\n\
                    Cookie: a\r\nCookie: b\r\n\r\n";
     let expected = "A=a\nC=\nHTTP_COOKIE=a; b\nHTTP_HOST=h\nHTTP_X_OWN=mine\nHTTP_X_TWO=1, 2\n";
-    assert_eq!(told(config, request).text(), expected);
+    assert_eq!(received_parameters(config, request).text(), expected);
     let config = "server { location / { fastcgi_pass_request_headers off; PASS } }";
     let request = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody";
-    assert_eq!(told(config, request).text(), "body");
+    assert_eq!(received_parameters(config, request).text(), "body");
     let config = "server { location / { fastcgi_pass_request_headers off;
         fastcgi_pass_request_body off; PASS } }";
-    assert_eq!(told(config, request).text(), "");
+    assert_eq!(received_parameters(config, request).text(), "");
 }
 
 #[test]
 fn parameters_of_inner_blocks_replace_all() {
     let config = "fastcgi_param A outer; fastcgi_param B outer;
         server { location / { fastcgi_pass_request_headers off; fastcgi_param A inner; PASS } }";
-    assert_eq!(told(config, "GET / HTTP/1.1\r\nHost: h\r\n\r\n").text(), "A=inner\n");
+    assert_eq!(
+        received_parameters(config, "GET / HTTP/1.1\r\nHost: h\r\n\r\n").text(),
+        "A=inner\n"
+    );
 }
 
 #[test]

@@ -23,11 +23,11 @@ use tidegate_plan::module::Module;
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 use tidegate_upstream::Group;
 
-use super::common::pass::To;
+use super::common::pass::PassDestination;
 use super::proxy::settings::ProxySettings;
 use probe::HttpProbe;
-use rule::Rules;
-use schedule::{Blocks, Schedule};
+use rule::MatchRules;
+use schedule::{MatchBlocks, Schedule};
 
 /// `ngx_http_upstream_hc_module`: the directives `health_check` and `match`. A check of a location becomes a task of
 /// the background thread; request processing is unaffected.
@@ -37,7 +37,7 @@ pub struct HealthCheck;
 #[derive(Default)]
 pub struct Conf {
     checks: Vec<CheckConf>,
-    rules: Blocks,
+    rules: MatchBlocks,
 }
 
 /// One `health_check`.
@@ -54,7 +54,7 @@ impl Module for HealthCheck {
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        conf.rules.compile(plan, Rules::compile)
+        conf.rules.compile(plan, MatchRules::compile)
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
@@ -121,7 +121,7 @@ fn begin(check: &CheckConf, location: &mut LocationBuilder<'_, '_>) -> Result<()
         return Err(schedule.error("\"health_check\" needs a \"proxy_pass\" to a group of servers"));
     };
     let plan = &mut *location.plan;
-    let rules = schedule.named::<Rules>(plan)?;
+    let rules = schedule.named::<MatchRules>(plan)?;
     let place = String::from_utf8_lossy(&location.location.name).into_owned();
     let port = schedule.port;
     let name = format!("{place} {uri} {port:?} {:?}", schedule.rules);
@@ -131,8 +131,8 @@ fn begin(check: &CheckConf, location: &mut LocationBuilder<'_, '_>) -> Result<()
 }
 
 fn group_of(settings: &ProxySettings) -> Option<Arc<Group>> {
-    match &settings.pass.to {
-        To::Fixed(target, _) => Some(target.group.clone()),
-        To::Variable(..) => None,
+    match &settings.pass.destination {
+        PassDestination::Fixed(target, _) => Some(target.group.clone()),
+        PassDestination::Variable(..) => None,
     }
 }

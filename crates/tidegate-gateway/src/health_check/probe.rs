@@ -20,8 +20,8 @@ use tidegate_upstream::{
     OriginResponse, Peer, Report, RequestPayload, ServerOptions,
 };
 
-use super::rule::Rules;
-use crate::common::pass::To;
+use super::rule::MatchRules;
+use crate::common::pass::PassDestination;
 use crate::proxy::conf::Version;
 use crate::proxy::settings::{FieldValue, ProxySettings};
 
@@ -29,7 +29,7 @@ use crate::proxy::settings::{FieldValue, ProxySettings};
 pub(super) struct HttpProbe {
     settings: Arc<ProxySettings>,
     uri: String,
-    rules: Option<Arc<Rules>>,
+    rules: Option<Arc<MatchRules>>,
     port: Option<u16>,
     /// Longest use of one connection (`keepalive_time`).
     keepalive_time: Option<Duration>,
@@ -52,7 +52,7 @@ impl Probe for HttpProbe {
             let limit = fetch.connect_timeout * 2 + fetch.send_timeout + fetch.read_timeout;
             let asked = timer::timeout(limit, self.ask(&peer)).await;
             asked
-                .unwrap_or(Err(ProbeError::TooSlow))
+                .unwrap_or(Err(HttpProbeError::TooSlow))
                 .map_err(|error| CheckFailure::from(error.to_string()))
         })
     }
@@ -62,7 +62,7 @@ impl HttpProbe {
     pub(super) fn new(
         settings: Arc<ProxySettings>,
         uri: &str,
-        rules: Option<Arc<Rules>>,
+        rules: Option<Arc<MatchRules>>,
         port: Option<u16>,
         keepalive_time: Option<Duration>,
         log: ErrorLog,
@@ -74,26 +74,26 @@ impl HttpProbe {
     /// Sends the request and judges the response: by its `match`, or that the status is 2xx or 3xx (`health_check`).
     ///
     /// Cancelling: the limit in `check` and the end of the plan drop this at any await, which closes the connection.
-    async fn ask(&self, peer: &Peer) -> Result<(), ProbeError> {
+    async fn ask(&self, peer: &Peer) -> Result<(), HttpProbeError> {
         let request = self.request(peer, clock::now());
         let fetch = self.settings.gateway.fetch.clone();
         let log = LogContext::detached(self.log.clone());
-        let answer = tidegate_upstream::fetch(request, fetch, Report::shared(), log).await;
-        let OriginResponse { head, body, .. } = match answer {
+        let result = tidegate_upstream::fetch(request, fetch, Report::shared(), log).await;
+        let OriginResponse { head, body, .. } = match result {
             Ok(response) => response,
-            Err(error) if error.invalid_header => return Err(ProbeError::Invalid),
-            Err(error) if error.status == 504 => return Err(ProbeError::TimedOut),
-            Err(_) => return Err(ProbeError::NoAnswer),
+            Err(error) if error.invalid_header => return Err(HttpProbeError::Invalid),
+            Err(error) if error.status == 504 => return Err(HttpProbeError::TimedOut),
+            Err(_) => return Err(HttpProbeError::NoResponse),
         };
         match &self.rules {
             None if (200..400).contains(&head.status) => Ok(()),
-            None => Err(ProbeError::Status(head.status)),
+            None => Err(HttpProbeError::Status(head.status)),
             Some(rules) => {
                 let body = match rules.needs_body() {
                     true => read(body).await?,
                     false => Vec::new(),
                 };
-                rules.judge(&head, &body).map_err(ProbeError::Mismatch)
+                rules.judge(&head, &body).map_err(HttpProbeError::Mismatch)
             }
         }
     }
@@ -113,9 +113,9 @@ impl HttpProbe {
             Version::H10 => b"HTTP/1.0\r\n",
             Version::H11 => b"HTTP/1.1\r\n",
         });
-        let host = match &settings.pass.to {
-            To::Fixed(target, _) => target.host.clone(),
-            To::Variable(..) => Vec::new(),
+        let host = match &settings.pass.destination {
+            PassDestination::Fixed(target, _) => target.host.clone(),
+            PassDestination::Variable(..) => Vec::new(),
         };
         let mut has_connection = false;
         for (name, value) in &settings.fields.set {
@@ -187,11 +187,11 @@ impl HttpProbe {
     }
 }
 
-async fn read(body: OriginBody) -> Result<Vec<u8>, ProbeError> {
+async fn read(body: OriginBody) -> Result<Vec<u8>, HttpProbeError> {
     let mut stream = match body {
         OriginBody::Whole(bytes) => return Ok(bytes.to_vec()),
         OriginBody::Stream(stream) => stream,
-        OriginBody::Upgraded(_) => return Err(ProbeError::Upgraded),
+        OriginBody::Upgraded(_) => return Err(HttpProbeError::Upgraded),
     };
     let mut text = Vec::new();
     while text.len() < BODY_BYTES_MAX {
@@ -199,7 +199,7 @@ async fn read(body: OriginBody) -> Result<Vec<u8>, ProbeError> {
             None => break,
             Some(Ok(Chunk::Bytes(bytes))) => text.extend_from_slice(&bytes),
             Some(Ok(_)) => {}
-            Some(Err(_)) => return Err(ProbeError::Incomplete),
+            Some(Err(_)) => return Err(HttpProbeError::Incomplete),
         }
     }
     text.truncate(BODY_BYTES_MAX);
@@ -208,10 +208,10 @@ async fn read(body: OriginBody) -> Result<Vec<u8>, ProbeError> {
 
 /// The reason of a failed check, in words for the log.
 #[derive(Debug)]
-enum ProbeError {
+enum HttpProbeError {
     /// The total time limit has passed.
     TooSlow,
-    NoAnswer,
+    NoResponse,
     TimedOut,
     /// The response is not HTTP.
     Invalid,
@@ -223,19 +223,19 @@ enum ProbeError {
     Incomplete,
 }
 
-impl fmt::Display for ProbeError {
+impl fmt::Display for HttpProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ProbeError::TooSlow => "it takes too long",
-            ProbeError::NoAnswer => "no answer",
-            ProbeError::TimedOut => "no answer in time",
-            ProbeError::Invalid => "no valid answer",
-            ProbeError::Status(status) => return write!(f, "status {status}"),
-            ProbeError::Mismatch(condition) => condition,
-            ProbeError::Upgraded => "it switches protocols",
-            ProbeError::Incomplete => "the answer breaks off",
+            HttpProbeError::TooSlow => "it takes too long",
+            HttpProbeError::NoResponse => "no answer",
+            HttpProbeError::TimedOut => "no answer in time",
+            HttpProbeError::Invalid => "no valid answer",
+            HttpProbeError::Status(status) => return write!(f, "status {status}"),
+            HttpProbeError::Mismatch(condition) => condition,
+            HttpProbeError::Upgraded => "it switches protocols",
+            HttpProbeError::Incomplete => "the answer breaks off",
         })
     }
 }
 
-impl error::Error for ProbeError {}
+impl error::Error for HttpProbeError {}

@@ -9,7 +9,7 @@ use tidegate_plan::PlanBuilder;
 
 /// The conditions of a block; all have to hold.
 #[derive(Default)]
-pub(super) struct Rules {
+pub(super) struct MatchRules {
     conditions: Vec<Condition>,
 }
 
@@ -40,7 +40,7 @@ enum Condition {
     },
 }
 
-impl Rules {
+impl MatchRules {
     /// Reads the entries of a block.
     ///
     /// # Errors
@@ -48,9 +48,9 @@ impl Rules {
     pub(super) fn compile(
         entries: &[Statement],
         plan: &mut PlanBuilder<'_>,
-    ) -> Result<Rules, Diagnostic> {
+    ) -> Result<MatchRules, Diagnostic> {
         let conditions = entries.iter().map(|entry| condition(entry, plan));
-        Ok(Rules { conditions: conditions.collect::<Result<_, _>>()? })
+        Ok(MatchRules { conditions: conditions.collect::<Result<_, _>>()? })
     }
 
     /// Returns whether the body has to be read.

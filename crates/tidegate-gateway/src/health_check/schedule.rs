@@ -26,18 +26,18 @@ pub(crate) struct Schedule {
 
 /// The `match` blocks as written.
 #[derive(Default)]
-pub(crate) struct Blocks(Vec<(String, Span, Vec<Statement>)>);
+pub(crate) struct MatchBlocks(Vec<(String, Span, Vec<Statement>)>);
 
 /// The `match` blocks of one kind by name.
-struct Named<R>(HashMap<String, Arc<R>>);
+struct MatchesByName<R>(HashMap<String, Arc<R>>);
 
-impl<R> Default for Named<R> {
+impl<R> Default for MatchesByName<R> {
     fn default() -> Self {
-        Named(HashMap::new())
+        MatchesByName(HashMap::new())
     }
 }
 
-impl Blocks {
+impl MatchBlocks {
     /// Adds a block.
     pub(crate) fn add(&mut self, args: &Args<'_>) -> Result<(), Diagnostic> {
         let (name, span) = (args.text(0)?.to_owned(), args.word(0).span);
@@ -56,7 +56,7 @@ impl Blocks {
     ) -> Result<(), Diagnostic> {
         for (name, span, entries) in &self.0 {
             let rules = Arc::new(compile(entries, plan)?);
-            if plan.shared::<Named<R>>().0.insert(name.clone(), rules).is_some() {
+            if plan.shared::<MatchesByName<R>>().0.insert(name.clone(), rules).is_some() {
                 let message = format!("duplicate match \"{name}\"");
                 return Err(Diagnostic::emerg(message).at(*span));
             }
@@ -136,7 +136,7 @@ impl Schedule {
         plan: &mut PlanBuilder<'_>,
     ) -> Result<Option<Arc<R>>, Diagnostic> {
         let Some(name) = &self.rules else { return Ok(None) };
-        let known = plan.shared::<Named<R>>().0.get(name).cloned();
+        let known = plan.shared::<MatchesByName<R>>().0.get(name).cloned();
         known.map(Some).ok_or_else(|| self.error(format!("match \"{name}\" not found")))
     }
 

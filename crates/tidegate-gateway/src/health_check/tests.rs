@@ -16,7 +16,7 @@ fn check(rules: &str, location: &str, error: &str) {
 }
 
 #[test]
-fn what_is_read() {
+fn valid_directives() {
     for rules in [
         "status 200;",
         "status ! 500;",
@@ -35,7 +35,7 @@ fn what_is_read() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_directives() {
     let passed = "proxy_pass http://u; health_check";
     for (location, error) in [
         ("health_check;".to_owned(), "needs a \"proxy_pass\""),

@@ -22,7 +22,7 @@ use tidegate_upstream::{
     Keeping, Memcached as Ask, NextUpstream, OriginRequest, RequestPayload, Wire,
 };
 
-use super::common::content::{self, Protocol, Shape};
+use super::common::content::{self, Protocol, RequestMode};
 use super::common::options::{self, GatewayConf, HasGateway, gateway_rows};
 use super::common::pass::{self, Pass, TargetRef};
 use super::common::pass_conf::PassConf;
@@ -92,7 +92,7 @@ impl Module for Memcached {
         &[gateway_rows!(connection "memcached_", Conf), OWN];
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
-        conf.pass.note_place(block);
+        conf.pass.note_block(block);
         Ok(())
     }
 
@@ -118,7 +118,7 @@ impl Module for Memcached {
             pass,
             key,
             gzip_flag: conf.gzip_flag.unwrap_or(0) as u32,
-            location_tag: pass::location_tag(&conf.pass.place.name),
+            location_tag: pass::location_tag(&conf.pass.block.name),
         };
         content::install_uncached(Arc::new(protocol), location);
         Ok(())
@@ -147,7 +147,7 @@ impl Protocol for Settings {
         &self,
         x: &mut Exchange,
         target: &TargetRef<'_>,
-        _shape: Shape,
+        _shape: RequestMode,
     ) -> Result<OriginRequest, Refused> {
         if !matches!(x.request.method, Method::Get | Method::Head) {
             return Err(Refused::METHOD_NOT_ALLOWED);

@@ -14,12 +14,12 @@ use super::conf::Conf;
 /// All three kinds of rules.
 #[derive(Default)]
 pub(crate) struct CookieRules {
-    domains: Vec<Rule>,
-    paths: Vec<Rule>,
+    domains: Vec<AttributeRule>,
+    paths: Vec<AttributeRule>,
     flags: Vec<FlagRule>,
 }
 
-struct Rule {
+struct AttributeRule {
     pattern: Pattern,
     replacement: Template,
 }
@@ -51,11 +51,11 @@ impl CookieRules {
                 None => to.clone(),
             };
             let pattern = pattern(&from, true, plan)?;
-            rules.domains.push(Rule { pattern, replacement: plan.template(&to)? });
+            rules.domains.push(AttributeRule { pattern, replacement: plan.template(&to)? });
         }
         for (from, to) in conf.cookie_path.iter().flatten() {
             let pattern = pattern(from, false, plan)?;
-            rules.paths.push(Rule { pattern, replacement: plan.template(to)? });
+            rules.paths.push(AttributeRule { pattern, replacement: plan.template(to)? });
         }
         for words in conf.cookie_flags.iter().flatten() {
             let Some((name, flags)) = words.split_first() else { continue };
@@ -187,7 +187,7 @@ fn cookie(x: &mut Exchange, rules: &CookieRules, value: &[u8]) -> Vec<u8> {
 }
 
 /// Rewrites a domain equal to the rule's, whatever the case; a leading dot is not compared and remains.
-fn domain(x: &mut Exchange, rules: &[Rule], text: &[u8]) -> Option<Vec<u8>> {
+fn domain(x: &mut Exchange, rules: &[AttributeRule], text: &[u8]) -> Option<Vec<u8>> {
     let (dot, bare) = match text.strip_prefix(b".") {
         Some(bare) => (&b"."[..], bare),
         None => (&b""[..], text),
@@ -210,7 +210,7 @@ fn domain(x: &mut Exchange, rules: &[Rule], text: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// Rewrites a path that begins with the rule's.
-fn path(x: &mut Exchange, rules: &[Rule], text: &[u8]) -> Option<Vec<u8>> {
+fn path(x: &mut Exchange, rules: &[AttributeRule], text: &[u8]) -> Option<Vec<u8>> {
     for rule in rules {
         match &rule.pattern {
             Pattern::Text(template) => {

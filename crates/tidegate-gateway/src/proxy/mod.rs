@@ -36,7 +36,7 @@ use tidegate_upstream::OriginRequest;
 
 use super::cache::config::conf::CacheConf;
 use super::cache::{Cache, CacheCaller, cache_rows, status};
-use super::common::content::{self, Protocol, Shape};
+use super::common::content::{self, Protocol, RequestMode};
 use super::common::pass::{Pass, TargetRef};
 use super::common::respond::Rewriter;
 use super::common::settings::GatewaySettings;
@@ -75,7 +75,7 @@ impl Module for Proxy {
     const VARIABLES: &'static [Variable] = variables::VARIABLES;
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
-        conf.pass.note_place(block);
+        conf.pass.note_block(block);
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl Protocol for ProxySettings {
         &self,
         x: &mut Exchange,
         target: &TargetRef<'_>,
-        shape: Shape,
+        shape: RequestMode,
     ) -> Result<OriginRequest, Refused> {
         Ok(request::create(x, self, target, shape))
     }

@@ -13,9 +13,9 @@ use crate::common::target;
 
 /// Rules in order; the first match decides.
 #[derive(Default)]
-pub(crate) struct Redirects(Vec<Rule>);
+pub(crate) struct Redirects(Vec<RedirectRule>);
 
-struct Rule {
+struct RedirectRule {
     pattern: Pattern,
     replacement: Template,
 }
@@ -54,28 +54,28 @@ pub(super) fn compile(
 }
 
 /// Returns the rule that replaces the origin's URL by the location's name.
-fn default_rule(conf: &Conf, pass: &Word) -> Option<Rule> {
+fn default_rule(conf: &Conf, pass: &Word) -> Option<RedirectRule> {
     if pass.bytes.contains(&b'$') {
         return None;
     }
     let url = target::split(&pass.bytes, target::HTTP).ok()?;
     let (pattern, replacement) = match url.uri {
-        Some(_) => (pass.bytes.clone(), conf.pass.place.name.clone()),
+        Some(_) => (pass.bytes.clone(), conf.pass.block.name.clone()),
         None => ([&pass.bytes[..], b"/"].concat(), b"/".to_vec()),
     };
-    Some(Rule {
+    Some(RedirectRule {
         pattern: Pattern::Prefix(Template::constant(&pattern)),
         replacement: Template::constant(&replacement),
     })
 }
 
-fn pair(from: &Word, to: &Word, plan: &mut PlanBuilder<'_>) -> Result<Rule, Diagnostic> {
+fn pair(from: &Word, to: &Word, plan: &mut PlanBuilder<'_>) -> Result<RedirectRule, Diagnostic> {
     let pattern = match &from.bytes[..] {
         [b'~', b'*', text @ ..] => Pattern::Regex(plan.regex(text, true, from.span)?),
         [b'~', text @ ..] => Pattern::Regex(plan.regex(text, false, from.span)?),
         _ => Pattern::Prefix(plan.template(from)?),
     };
-    Ok(Rule { pattern, replacement: plan.template(to)? })
+    Ok(RedirectRule { pattern, replacement: plan.template(to)? })
 }
 
 /// Rewrites the response's `Location` (RFC 9110 section 10.2.2) and `Refresh`, each by the first matching rule

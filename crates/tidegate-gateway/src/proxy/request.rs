@@ -13,7 +13,7 @@ use tidegate_upstream::{Keeping, OriginRequest, RequestPayload};
 
 use super::conf::Version;
 use super::settings::{FieldValue, Fields, ProxySettings};
-use crate::common::content::{self, Shape};
+use crate::common::content::{self, RequestMode};
 use crate::common::hints::HintedClient;
 use crate::common::pass::TargetRef;
 use crate::common::state::GatewayState;
@@ -32,7 +32,7 @@ pub(crate) fn create(
     x: &mut Exchange,
     settings: &ProxySettings,
     target: &TargetRef<'_>,
-    shape: Shape,
+    shape: RequestMode,
 ) -> OriginRequest {
     let to = target.target();
     note_target(x, target);
@@ -117,7 +117,7 @@ fn payload(x: &mut Exchange, settings: &ProxySettings) -> RequestPayload {
 fn write_method(
     x: &mut Exchange,
     settings: &ProxySettings,
-    shape: Shape,
+    shape: RequestMode,
     out: &mut Vec<u8>,
 ) -> Method {
     if let Some(template) = &settings.method {

@@ -11,8 +11,8 @@ use tidegate_plan::{LocationBuilder, PlanBuilder};
 use super::conf::{Conf, Version};
 use super::cookie::CookieRules;
 use super::redirect::{self, Redirects};
-use crate::common::pass::{Pass, TargetRef, To, location_tag};
-use crate::common::pass_conf::Place;
+use crate::common::pass::{Pass, PassDestination, TargetRef, location_tag};
+use crate::common::pass_conf::PassBlock;
 use crate::common::settings::{GatewaySettings, settings as gateway_settings};
 use crate::common::store::StoreSettings;
 use crate::common::target;
@@ -102,14 +102,14 @@ pub(crate) fn settings(
 ) -> Result<ProxySettings, Diagnostic> {
     let hidden = HIDDEN.iter().copied().filter(|name| !(keeps_date && *name == "Date"));
     let hidden: Vec<&str> = hidden.collect();
-    let pass = Pass::compile(word, target::HTTP, may_have_uri(&conf.pass.place), location)?;
+    let pass = Pass::compile(word, target::HTTP, may_have_uri(&conf.pass.block), location)?;
     let plan = &mut *location.plan;
     let mut gateway =
         gateway_settings(&conf.gateway, &hidden, Some(|layout| layout.proxy_temp), plan)?;
     gateway.store = store;
     let gateway = Arc::new(gateway);
-    let tls = match &pass.to {
-        To::Fixed(target, _) if !target.tls => None,
+    let tls = match &pass.destination {
+        PassDestination::Fixed(target, _) if !target.tls => None,
         _ => Some(tls::compile(&conf.gateway.tls, "proxy_", plan, word.span)?),
     };
     let version = conf.http_version.unwrap_or(Version::H11);
@@ -126,16 +126,16 @@ pub(crate) fn settings(
         cookies: CookieRules::compile(conf, plan)?,
         early_hints: plan.templates(conf.early_hints.as_deref().unwrap_or_default())?,
         tls,
-        prefix_length: conf.pass.place.name.len(),
-        location_tag: location_tag(&conf.pass.place.name),
+        prefix_length: conf.pass.block.name.len(),
+        location_tag: location_tag(&conf.pass.block.name),
         gateway,
         pass,
     })
 }
 
 /// Checks whether a fixed URL of a `proxy_pass` in this place may have a path.
-fn may_have_uri(place: &Place) -> Result<(), &'static str> {
-    match place.is_regex || place.is_named || place.is_nameless {
+fn may_have_uri(block: &PassBlock) -> Result<(), &'static str> {
+    match block.is_regex || block.is_named || block.is_nameless {
         false => Ok(()),
         true => {
             Err("\"proxy_pass\" cannot have URI part in location given by regular expression, \
@@ -230,14 +230,14 @@ impl ProxySettings {
 
     /// Writes the default key of a cache: the URL that the request is passed to.
     pub(crate) fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) {
-        match &self.pass.to {
-            To::Fixed(target, key) => {
+        match &self.pass.destination {
+            PassDestination::Fixed(target, key) => {
                 out.extend_from_slice(if target.tls { b"https://" } else { b"http://" });
                 out.extend_from_slice(&target.host);
                 let target = TargetRef::Fixed(target, key.as_ref());
                 super::request::write_uri(x, self, &target, out);
             }
-            To::Variable(template, _) => {
+            PassDestination::Variable(template, _) => {
                 let start = out.len();
                 template.write(x, out);
                 let has_uri =

@@ -55,7 +55,11 @@ fn mistakes_are_found_while_loading() {
 }
 
 /// Runs an origin that sends one response, and returns the request that it received.
-fn asked(config: &str, target: &str, answer: &'static str) -> (crate::testing::Reply, String) {
+fn origin_request(
+    config: &str,
+    target: &str,
+    answer: &'static str,
+) -> (crate::testing::Reply, String) {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -82,7 +86,7 @@ const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nServer: x\r\nX-Own: y\
 #[test]
 fn origins_see_the_right_target() {
     let check = |location: &str, target: &str, line: &str| {
-        let (reply, seen) = asked(&format!("server {{ {location} }}"), target, OK);
+        let (reply, seen) = origin_request(&format!("server {{ {location} }}"), target, OK);
         assert_eq!((reply.status, reply.text()), (200, "ok"), "{location}");
         assert!(seen.starts_with(&format!("GET {line} HTTP/1.1\r\n")), "{location}: {seen}");
     };
@@ -100,15 +104,15 @@ fn origins_see_the_right_target() {
 fn decoded_line_ends_do_not_become_fields() {
     let config = "server { location / {
         proxy_set_header X-Uri $uri; proxy_pass http://127.0.0.1:PORT; } }";
-    let (_, seen) = asked(config, "/a%0d%0aInjected:%20y", OK);
+    let (_, seen) = origin_request(config, "/a%0d%0aInjected:%20y", OK);
     assert!(!seen.contains("\nInjected"), "{seen}");
 }
 
 #[test]
-fn clients_do_not_see_what_is_hidden() {
+fn hidden_fields_are_not_sent() {
     let config =
         "server { location / { proxy_hide_header X-Own; proxy_pass http://127.0.0.1:PORT; } }";
-    let (reply, seen) = asked(config, "/", OK);
+    let (reply, seen) = origin_request(config, "/", OK);
     assert!(reply.headers.first_named(b"Server").is_none());
     assert!(reply.headers.first_named(b"X-Own").is_none());
     assert!(!seen.contains("Connection:"), "kept connections by default: {seen}");

@@ -23,8 +23,8 @@ use tidegate_upstream::{OriginRequest, RequestPayload, Wire};
 
 use super::cache::config::conf::CacheConf;
 use super::cache::{Cache, CacheCaller, cache_rows};
-use super::common::cgi::{CgiConf, CgiSettings, HasCgi, Kind, cgi_rows};
-use super::common::content::{self, Protocol, Shape};
+use super::common::cgi::{CgiConf, CgiProtocol, CgiSettings, HasCgi, cgi_rows};
+use super::common::content::{self, Protocol, RequestMode};
 use super::common::options::{HasGateway, gateway_rows};
 use super::common::params::Packing;
 use super::common::pass::{Pass, TargetRef};
@@ -50,7 +50,7 @@ impl HasCgi for Conf {
     }
 }
 
-const KIND: Kind = Kind {
+const KIND: CgiProtocol = CgiProtocol {
     prefix: "scgi_",
     temp_directory: |layout| layout.scgi_temp,
     schemes: target::ADDRESS,
@@ -85,7 +85,7 @@ impl Module for Scgi {
     ];
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
-        conf.cgi.pass.note_place(block);
+        conf.cgi.pass.note_block(block);
         Ok(())
     }
 
@@ -123,7 +123,7 @@ impl Protocol for Settings {
         &self,
         x: &mut Exchange,
         target: &TargetRef<'_>,
-        shape: Shape,
+        shape: RequestMode,
     ) -> Result<OriginRequest, Refused> {
         let payload = content::payload(x, &self.0.gateway, false);
         let length = match &payload {

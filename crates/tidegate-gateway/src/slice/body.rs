@@ -7,27 +7,27 @@ use tidegate_core::body::{BodyError, BodyStream};
 use tidegate_core::generated::{Yielder, generate};
 use tidegate_core::{Body, Chunk, Exchange, Level};
 
-use super::part::{Part, Told, judge_next};
-use crate::cache::StoredAt;
+use super::part::{Part, PartInfo, judge_next};
+use crate::cache::StoredObject;
 use crate::cache::status::is_hit;
 use tidegate_core::body::cut;
 
 /// The complete body, or the range that [`BodyStream::narrow`] is called with.
 pub(super) struct Sliced {
     wanted: ByteRange,
-    parts: Option<Parts>,
+    parts: Option<PartFetcher>,
     /// Set once reading begins.
     body: Body,
 }
 
 /// The means to fetch the parts.
-struct Parts {
+struct PartFetcher {
     /// The body of the first part, which has arrived.
     body: Body,
     part: Part,
-    first: Told,
+    first: PartInfo,
     /// Where the first part is stored, if there is a cache.
-    stored: Option<StoredAt>,
+    stored: Option<StoredObject>,
     /// The request, to be repeated for each further part.
     template: Option<Exchange>,
     held_bytes_max: usize,
@@ -38,12 +38,12 @@ impl Sliced {
     /// is the only part. Less than `held_bytes_max` bytes are held back until more have arrived.
     pub(super) fn new(
         body: Body,
-        (part, first, stored): (Part, Told, Option<StoredAt>),
+        (part, first, stored): (Part, PartInfo, Option<StoredObject>),
         template: Option<Exchange>,
         held_bytes_max: usize,
     ) -> Sliced {
         let wanted = ByteRange { start: 0, end: first.size };
-        let parts = Some(Parts { body, part, first, stored, template, held_bytes_max });
+        let parts = Some(PartFetcher { body, part, first, stored, template, held_bytes_max });
         Sliced { wanted, parts, body: Body::Empty }
     }
 }
@@ -52,7 +52,7 @@ impl BodyStream for Sliced {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         if let Some(parts) = self.parts.take() {
             let wanted = self.wanted;
-            self.body = generate(move |out| parts.give(wanted, out));
+            self.body = generate(move |out| parts.run(wanted, out));
         }
         self.body.poll_chunk(context)
     }
@@ -65,7 +65,7 @@ impl BodyStream for Sliced {
     }
 }
 
-impl Parts {
+impl PartFetcher {
     /// Yields the wanted bytes, part after part (`slice`).
     ///
     /// Invariant: all bytes before `position` have been yielded, once and in order, and every part is of the same
@@ -78,8 +78,8 @@ impl Parts {
     ///
     /// Cancelling: when the client leaves, this is dropped at an await. A repetition in progress ends with it; a
     /// cache fill that it has begun continues.
-    async fn give(mut self, wanted: ByteRange, out: Yielder) -> Result<(), BodyError> {
-        let mut out = Postponed { out, held: Vec::new(), bytes_left: self.held_bytes_max as u64 };
+    async fn run(mut self, wanted: ByteRange, out: Yielder) -> Result<(), BodyError> {
+        let mut out = HeldOutput { out, held: Vec::new(), bytes_left: self.held_bytes_max as u64 };
         let mut position = wanted.start;
         let mut body = std::mem::take(&mut self.body);
         let mut range = self.first.range;
@@ -107,11 +107,11 @@ impl Parts {
         let mut reply = repetition.run().await;
         let x = reply.exchange();
         match judge_next(x.disposition.status(), &x.response, &part, &self.first) {
-            Ok(told) => Ok((reply.into_body(), told.range)),
+            Ok(info) => Ok((reply.into_body(), info.range)),
             Err(problem) => {
                 x.log(Level::Error, format_args!("{problem}"));
                 // The object has changed. The part stored before is removed, or no request could be served any more.
-                let second = x.modules.extensions.remove::<StoredAt>().filter(|_| is_hit(x));
+                let second = x.modules.extensions.remove::<StoredObject>().filter(|_| is_hit(x));
                 for stored in self.stored.take().into_iter().chain(second) {
                     stored.forget().await;
                 }
@@ -123,13 +123,13 @@ impl Parts {
 
 /// Holds the first bytes back until there are enough for a packet (`postpone_output`), so that no response is sent if
 /// the second part fails early.
-struct Postponed {
+struct HeldOutput {
     out: Yielder,
     held: Vec<Chunk>,
     bytes_left: u64,
 }
 
-impl Postponed {
+impl HeldOutput {
     /// Copies `wanted` out of a body that holds `range`.
     async fn copy(
         &mut self,

@@ -33,7 +33,7 @@ use tidegate_core::{Body, Exchange, Level};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 
-use super::cache::StoredAt;
+use super::cache::StoredObject;
 use body::Sliced;
 use part::Part;
 
@@ -136,7 +136,7 @@ fn filter(x: &mut Exchange, body: Body) -> Body {
     };
     let size = first.size;
     let template = (first.range.len() < size).then(|| x.fork());
-    let stored = x.modules.extensions.remove::<StoredAt>();
+    let stored = x.modules.extensions.remove::<StoredObject>();
     x.disposition.set_status(200);
     x.delivery.head = HeadSending::WithBody;
     let response = &mut x.response;

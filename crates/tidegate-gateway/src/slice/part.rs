@@ -38,7 +38,7 @@ impl Part {
 
 /// The properties of a response with the right part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct PartInfo {
     pub range: ByteRange,
     /// Size of the complete object in bytes.
     pub size: u64,
@@ -47,7 +47,7 @@ pub(super) struct Told {
 
 /// The reason why a response is not the requested part.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Problem {
+pub(super) enum PartError {
     Status(u16),
     Etag,
     ContentRange,
@@ -55,16 +55,16 @@ pub(super) enum Problem {
     Range(ByteRange),
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for PartError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Status(status) => {
+            PartError::Status(status) => {
                 write!(formatter, "unexpected status code {status} in slice response")
             }
-            Problem::Etag => formatter.write_str("etag mismatch in slice response"),
-            Problem::ContentRange => formatter.write_str("invalid range in slice response"),
-            Problem::Size => formatter.write_str("no complete length in slice response"),
-            Problem::Range(ByteRange { start, end }) => {
+            PartError::Etag => formatter.write_str("etag mismatch in slice response"),
+            PartError::ContentRange => formatter.write_str("invalid range in slice response"),
+            PartError::Size => formatter.write_str("no complete length in slice response"),
+            PartError::Range(ByteRange { start, end }) => {
                 write!(formatter, "unexpected range in slice response: {start}-{end}")
             }
         }
@@ -90,19 +90,19 @@ pub(super) fn first_byte(range: &[u8]) -> u64 {
 }
 
 /// Checks whether a response is this part, and returns its properties.
-pub(super) fn judge(status: u16, response: &Response, part: &Part) -> Result<Told, Problem> {
+pub(super) fn judge(status: u16, response: &Response, part: &Part) -> Result<PartInfo, PartError> {
     if status != 206 {
-        return Err(Problem::Status(status));
+        return Err(PartError::Status(status));
     }
     let field = response.headers.first(Known::ContentRange).unwrap_or_default();
-    let told = ContentRange::parse(field).ok_or(Problem::ContentRange)?;
-    let Some(size) = told.size else { return Err(Problem::Size) };
+    let info = ContentRange::parse(field).ok_or(PartError::ContentRange)?;
+    let Some(size) = info.size else { return Err(PartError::Size) };
     let expected = ByteRange { start: part.start, end: part.last().saturating_add(1).min(size) };
-    if told.range != expected {
-        return Err(Problem::Range(told.range));
+    if info.range != expected {
+        return Err(PartError::Range(info.range));
     }
     let etag = response.headers.first(Known::Etag).map(Bytes::copy_from_slice);
-    Ok(Told { range: told.range, size, etag })
+    Ok(PartInfo { range: info.range, size, etag })
 }
 
 /// Checks a part behind the first, which must be of the same object. nginx compares entity tags only; a size that has
@@ -111,14 +111,14 @@ pub(super) fn judge_next(
     status: u16,
     response: &Response,
     part: &Part,
-    first: &Told,
-) -> Result<Told, Problem> {
-    let told = judge(status, response, part)?;
-    if first.etag.is_some() && told.etag != first.etag {
-        return Err(Problem::Etag);
+    first: &PartInfo,
+) -> Result<PartInfo, PartError> {
+    let info = judge(status, response, part)?;
+    if first.etag.is_some() && info.etag != first.etag {
+        return Err(PartError::Etag);
     }
-    if told.size != first.size {
-        return Err(Problem::Range(told.range));
+    if info.size != first.size {
+        return Err(PartError::Range(info.range));
     }
-    Ok(told)
+    Ok(info)
 }

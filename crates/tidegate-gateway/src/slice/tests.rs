@@ -9,7 +9,7 @@ use tidegate_core::plan::LocationId;
 use tidegate_core::{Body, Chunk};
 
 use super::body::Sliced;
-use super::part::{Part, Problem, Told, first_byte, judge, judge_next};
+use super::part::{Part, PartError, PartInfo, first_byte, judge, judge_next};
 
 const HERE: LocationId = LocationId(0);
 
@@ -41,7 +41,7 @@ fn the_part_that_a_byte_lies_in() {
     }
 }
 
-fn answer(content_range: &str, etag: Option<&str>) -> Response {
+fn response(content_range: &str, etag: Option<&str>) -> Response {
     let mut response = Response::default();
     response.headers.set_known(Known::ContentRange, content_range.as_bytes());
     if let Some(etag) = etag {
@@ -51,27 +51,27 @@ fn answer(content_range: &str, etag: Option<&str>) -> Response {
 }
 
 #[test]
-fn answers_are_the_part_or_not() {
+fn responses_are_the_part_or_not() {
     let part = Part::of(HERE, 4, 4);
     let range = |start, end| ByteRange { start, end };
     for (status, field, expected) in [
         (206, "bytes 4-7/10", Ok((range(4, 8), 10))),
         (206, "bytes 4-5/6", Ok((range(4, 6), 6))),
-        (200, "bytes 4-7/10", Err(Problem::Status(200))),
-        (206, "bytes", Err(Problem::ContentRange)),
-        (206, "bytes 4-7/*", Err(Problem::Size)),
-        (206, "bytes 4-6/10", Err(Problem::Range(range(4, 7)))),
-        (206, "bytes 0-3/10", Err(Problem::Range(range(0, 4)))),
-        (206, "bytes 4-8/10", Err(Problem::Range(range(4, 9)))),
+        (200, "bytes 4-7/10", Err(PartError::Status(200))),
+        (206, "bytes", Err(PartError::ContentRange)),
+        (206, "bytes 4-7/*", Err(PartError::Size)),
+        (206, "bytes 4-6/10", Err(PartError::Range(range(4, 7)))),
+        (206, "bytes 0-3/10", Err(PartError::Range(range(0, 4)))),
+        (206, "bytes 4-8/10", Err(PartError::Range(range(4, 9)))),
     ] {
-        let told = judge(status, &answer(field, None), &part);
-        assert_eq!(told.map(|told| (told.range, told.size)), expected, "{status} {field}");
+        let info = judge(status, &response(field, None), &part);
+        assert_eq!(info.map(|info| (info.range, info.size)), expected, "{status} {field}");
     }
 }
 
 #[test]
-fn further_parts_are_of_the_same_whole() {
-    let first = |etag: Option<&'static str>| Told {
+fn further_parts_are_of_the_same_object() {
+    let first = |etag: Option<&'static str>| PartInfo {
         range: ByteRange { start: 0, end: 4 },
         size: 8,
         etag: etag.map(|etag| Bytes::from_static(etag.as_bytes())),
@@ -84,14 +84,14 @@ fn further_parts_are_of_the_same_whole() {
         (Some("\"a\""), "bytes 4-7/8", None, false),
         (None, "bytes 4-7/9", None, false),
     ] {
-        let told = judge_next(206, &answer(field, etag), &part, &first(first_etag));
-        assert_eq!(told.is_ok(), fits, "{first_etag:?} {field} {etag:?}");
+        let info = judge_next(206, &response(field, etag), &part, &first(first_etag));
+        assert_eq!(info.is_ok(), fits, "{first_etag:?} {field} {etag:?}");
     }
 }
 
 /// Reads a body whose one part is `text`, which claims to hold `size` bytes.
 fn read(text: &'static str, size: u64, narrow: Option<(u64, u64)>) -> Result<String, BodyError> {
-    let first = Told { range: ByteRange { start: 0, end: size }, size, etag: None };
+    let first = PartInfo { range: ByteRange { start: 0, end: size }, size, etag: None };
     let body = Body::from(Bytes::from_static(text.as_bytes()));
     let mut sliced = Sliced::new(body, (Part::of(HERE, 0, size), first, None), None, 1460);
     if let Some((start, end)) = narrow {

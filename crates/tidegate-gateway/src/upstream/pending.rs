@@ -23,22 +23,22 @@ use tidegate_upstream::resolve::{self, HostPort};
 
 /// The unresolved names of one configuration.
 #[derive(Clone, Default)]
-pub struct Pending(Arc<Mutex<Vec<Wanted>>>);
+pub struct Pending(Arc<Mutex<Vec<UnresolvedServer>>>);
 
 /// A server without addresses.
 #[derive(Clone)]
-struct Wanted {
+struct UnresolvedServer {
     group: Arc<Group>,
     /// Id of the server in its group.
     number: u32,
     host: HostPort,
     port: u16,
     /// The failure has been logged.
-    is_told: bool,
+    is_logged: bool,
 }
 
 /// The service that asks the operating system, which may take its time, on the housekeeping thread.
-pub(super) struct Asking {
+pub(super) struct ResolveService {
     pub pending: Pending,
     pub log: ErrorLog,
 }
@@ -57,23 +57,23 @@ impl Pending {
             if let (true, true, Some(number), Ok(host)) =
                 (is_wanted, member.places.is_empty(), member.number, host)
             {
-                self.lock().push(Wanted {
+                self.lock().push(UnresolvedServer {
                     group: group.clone(),
                     number,
                     host,
                     port,
-                    is_told: false,
+                    is_logged: false,
                 });
             }
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Wanted>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<UnresolvedServer>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Service for Asking {
+impl Service for ResolveService {
     fn name(&self) -> String {
         "unresolved names".to_owned()
     }
@@ -91,7 +91,7 @@ impl Service for Asking {
                     false
                 }
                 Err(what) => {
-                    if !std::mem::replace(&mut wanted.is_told, true) {
+                    if !std::mem::replace(&mut wanted.is_logged, true) {
                         self.log.say(Level::Warn, format_args!("{what} in upstream \"{name}\""));
                     }
                     true

@@ -21,15 +21,15 @@ use super::Conf;
 use super::server::{ServerConf, set_server};
 
 /// The state file of a group's servers.
-pub struct Saved {
+pub struct StateFile {
     path: PathBuf,
     /// One writer at a time: the last one writes the current state.
     writing: Mutex<()>,
 }
 
-impl Saved {
-    pub fn new(path: PathBuf) -> Saved {
-        Saved { path, writing: Mutex::new(()) }
+impl StateFile {
+    pub fn new(path: PathBuf) -> StateFile {
+        StateFile { path, writing: Mutex::new(()) }
     }
 
     /// Reads the servers in the file; none where there is no file yet.

@@ -8,10 +8,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The sessions of one zone.
-pub(super) struct Sessions(Mutex<Kept>);
+pub(super) struct Sessions(Mutex<SessionTable>);
 
 #[derive(Default)]
-struct Kept {
+struct SessionTable {
     sessions: HashMap<Box<[u8]>, Session>,
     /// In the order of expiry; a number tells those of one instant apart.
     order: BTreeMap<(Instant, u64), Box<[u8]>>,
@@ -21,7 +21,7 @@ struct Kept {
 
 struct Session {
     route: Box<[u8]>,
-    place: (Instant, u64),
+    expiry: (Instant, u64),
 }
 
 /// Bytes of a session: a megabyte holds about 4000 (directive `sticky`).
@@ -42,7 +42,7 @@ impl Sessions {
     /// Returns the route of a session that has not expired.
     pub(super) fn find(&self, session: &[u8], now: Instant) -> Option<Vec<u8>> {
         let kept = self.lock();
-        let found = kept.sessions.get(session).filter(|session| session.place.0 > now)?;
+        let found = kept.sessions.get(session).filter(|session| session.expiry.0 > now)?;
         Some(found.route.to_vec())
     }
 
@@ -58,9 +58,9 @@ impl Sessions {
             kept.sessions.remove(&oldest);
         }
         kept.next += 1;
-        let place = (until, kept.next);
-        kept.order.insert(place, session.into());
-        kept.sessions.insert(session.into(), Session { route: route.into(), place });
+        let expiry = (until, kept.next);
+        kept.order.insert(expiry, session.into());
+        kept.sessions.insert(session.into(), Session { route: route.into(), expiry });
     }
 
     /// Prolongs a session that is in use.
@@ -75,7 +75,7 @@ impl Sessions {
         self.lock().sessions.len()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, SessionTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -83,11 +83,11 @@ impl Sessions {
 /// Expired sessions removed with each new one: more than are added, so that the zone empties.
 const EXPIRED_MAX: usize = 4;
 
-impl Kept {
+impl SessionTable {
     fn expire(&mut self, now: Instant) {
         for _ in 0..EXPIRED_MAX {
             match self.order.first_key_value() {
-                Some((place, _)) if place.0 <= now => {
+                Some((expiry, _)) if expiry.0 <= now => {
                     if let Some((_, session)) = self.order.pop_first() {
                         self.sessions.remove(&session);
                     }
@@ -99,7 +99,7 @@ impl Kept {
 
     fn forget(&mut self, session: &[u8]) {
         if let Some(before) = self.sessions.remove(session) {
-            self.order.remove(&before.place);
+            self.order.remove(&before.expiry);
         }
     }
 }

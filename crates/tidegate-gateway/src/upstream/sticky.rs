@@ -89,7 +89,7 @@ pub struct Learn {
 }
 
 /// A request's session, from its choice of a server to the end of its response.
-pub(crate) struct Bound {
+pub(crate) struct BoundSession {
     sticky: Arc<Sticky>,
     group: Arc<Group>,
     looked_up: Vec<u8>,
@@ -101,10 +101,10 @@ enum SessionUpdate {
     /// A session was created on the server with this route.
     Begun { session: Vec<u8>, route: Vec<u8> },
     /// The session of the request is prolonged.
-    GoesOn,
+    Prolonged,
 }
 
-impl Bound {
+impl BoundSession {
     fn learn(&mut self, now: Instant) {
         let (Some(update), Sticky::Learn(learn)) = (self.pending.take(), &*self.sticky) else {
             return;
@@ -113,12 +113,12 @@ impl Bound {
             SessionUpdate::Begun { session, route } => {
                 learn.sessions.put(&session, &route, learn.timeout, now);
             }
-            SessionUpdate::GoesOn => learn.sessions.touch(&self.looked_up, learn.timeout, now),
+            SessionUpdate::Prolonged => learn.sessions.touch(&self.looked_up, learn.timeout, now),
         }
     }
 }
 
-impl Drop for Bound {
+impl Drop for BoundSession {
     fn drop(&mut self) {
         // The request ends, in whatever way.
         if self.pending.is_some() {
@@ -264,7 +264,7 @@ pub(crate) fn begin(
         }
     };
     let (sticky, group) = (sticky.clone(), group.clone());
-    GatewayState::of(x).bound = Some(Bound { sticky, group, looked_up, pending: None });
+    GatewayState::of(x).bound = Some(BoundSession { sticky, group, looked_up, pending: None });
     route.filter(|route| !route.is_empty()).map(Vec::into_boxed_slice)
 }
 
@@ -274,7 +274,7 @@ fn first_value(x: &mut Exchange, templates: &[Template]) -> Option<Vec<u8>> {
 
 /// Handles the response of a server: sets the cookie, or stores the session. `whole`: the response has arrived with
 /// its body. The time is given by both clocks, monotonic and in Unix seconds.
-pub(crate) fn answered(x: &mut Exchange, whole: bool, (now, unix_now): (Instant, i64)) {
+pub(crate) fn on_response(x: &mut Exchange, whole: bool, (now, unix_now): (Instant, i64)) {
     let state = GatewayState::of(x);
     let peer = state.report.borrow().attempts().last().and_then(|attempt| attempt.peer().cloned());
     let (Some(bound), Some(peer)) = (state.bound.take(), peer) else { return };
@@ -292,15 +292,15 @@ pub(crate) fn answered(x: &mut Exchange, whole: bool, (now, unix_now): (Instant,
 fn learn_session(
     x: &mut Exchange,
     learn: &Learn,
-    mut bound: Bound,
+    mut bound: BoundSession,
     peer: &Peer,
     (whole, now): (bool, Instant),
-) -> Bound {
+) -> BoundSession {
     let created = first_value(x, &learn.create);
     bound.pending = Some(match (created, bound.group.route(peer)) {
         (Some(session), Some(route)) => SessionUpdate::Begun { session, route },
         // A response without a session prolongs the request's session.
-        _ => SessionUpdate::GoesOn,
+        _ => SessionUpdate::Prolonged,
     });
     if whole || learn.header {
         bound.learn(now);

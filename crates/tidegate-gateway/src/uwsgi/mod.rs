@@ -26,8 +26,8 @@ use tidegate_upstream::{OriginRequest, Wire};
 
 use super::cache::config::conf::CacheConf;
 use super::cache::{Cache, CacheCaller, cache_rows};
-use super::common::cgi::{CgiConf, CgiSettings, HasCgi, Kind, cgi_rows};
-use super::common::content::{self, Protocol, Shape};
+use super::common::cgi::{CgiConf, CgiProtocol, CgiSettings, HasCgi, cgi_rows};
+use super::common::content::{self, Protocol, RequestMode};
 use super::common::options::{HasGateway, gateway_rows};
 use super::common::params::Packing;
 use super::common::pass::{Pass, TargetRef};
@@ -63,7 +63,7 @@ const SCHEMES: &[Scheme] = &[
     Scheme { prefix: "", port: None, tls: false, has_uri: false },
 ];
 
-const KIND: Kind = Kind {
+const KIND: CgiProtocol = CgiProtocol {
     prefix: "uwsgi_",
     temp_directory: |layout| layout.uwsgi_temp,
     schemes: SCHEMES,
@@ -119,7 +119,7 @@ impl Module for Uwsgi {
     ];
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
-        conf.cgi.pass.note_place(block);
+        conf.cgi.pass.note_block(block);
         Ok(())
     }
 
@@ -175,7 +175,7 @@ impl Protocol for Settings {
         &self,
         x: &mut Exchange,
         target: &TargetRef<'_>,
-        shape: Shape,
+        shape: RequestMode,
     ) -> Result<OriginRequest, Refused> {
         let payload = content::payload(x, &self.cgi.gateway, false);
         let mut head = Vec::with_capacity(HEAD_BYTES);

@@ -18,7 +18,7 @@ const SECOND_BYTES_MAX: u64 = 4 << 20;
 const REST_MAX: Duration = Duration::from_secs(3600);
 
 /// The scrubber of one cache.
-pub(super) struct Scrubbing {
+pub(super) struct CacheScrubber {
     name: String,
     store: Store,
     log: ErrorLog,
@@ -26,13 +26,13 @@ pub(super) struct Scrubbing {
     round: Duration,
 }
 
-impl Scrubbing {
-    pub(super) fn new(name: &str, store: Store, log: ErrorLog, round: Duration) -> Scrubbing {
-        Scrubbing { name: name.to_owned(), store, log, round }
+impl CacheScrubber {
+    pub(super) fn new(name: &str, store: Store, log: ErrorLog, round: Duration) -> CacheScrubber {
+        CacheScrubber { name: name.to_owned(), store, log, round }
     }
 }
 
-impl Service for Scrubbing {
+impl Service for CacheScrubber {
     fn name(&self) -> String {
         format!("cache {} scrubber", self.name)
     }

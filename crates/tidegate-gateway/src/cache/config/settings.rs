@@ -12,8 +12,8 @@ use tidegate_plan::PlanBuilder;
 use crate::cache::config::conf::CacheConf;
 use crate::cache::config::purge::{PurgeConf, PurgeSettings, PurgeTrigger};
 use crate::cache::config::zones::{Zone, ZoneTable, Zones};
-use crate::cache::decide::facts::Rules;
-use crate::cache::decide::policy::{self, Exchanged, Refusal, Stored, Validity};
+use crate::cache::decide::facts::CacheRules;
+use crate::cache::decide::policy::{self, OriginExchange, Refusal, Storable, Validity};
 use crate::common::settings::Buffering;
 
 /// Default of `proxy_cache_lock_age`, `proxy_cache_lock_timeout` and `proxy_cache_tempfile_timeout`.
@@ -45,7 +45,7 @@ pub(crate) struct CacheSettings {
     pub convert_head: bool,
     /// `proxy_cache_rfc9111` is on.
     pub rfc9111: bool,
-    pub rules: Rules,
+    pub rules: CacheRules,
     pub purge: PurgeSettings,
     /// Names of the fields that carry a response's tags.
     pub tag_headers: Vec<Box<[u8]>>,
@@ -129,7 +129,7 @@ impl CacheSettings {
             },
             convert_head: conf.convert_head.unwrap_or(true),
             rfc9111,
-            rules: Rules {
+            rules: CacheRules {
                 lock: conf.lock.unwrap_or(false),
                 lock_age: millis(conf.lock_age),
                 lock_timeout: millis(conf.lock_timeout),
@@ -149,7 +149,11 @@ impl CacheSettings {
     }
 
     /// Decides about a response's head at `now`, in Unix milliseconds, by the rules of this location.
-    pub(crate) fn decide(&self, exchanged: Exchanged<'_>, now: u64) -> Result<Stored, Refusal> {
+    pub(crate) fn decide(
+        &self,
+        exchanged: OriginExchange<'_>,
+        now: u64,
+    ) -> Result<Storable, Refusal> {
         let (validity, ignored) = (&self.validity, self.ignored.fields);
         if !self.ignored.buffering.applies(exchanged.headers) {
             return Err(Refusal::Unbuffered);

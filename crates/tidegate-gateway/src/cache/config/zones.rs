@@ -17,7 +17,7 @@ use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
 
 use crate::cache::config::conf::{Pace, PathConf};
-use crate::cache::config::scrub::Scrubbing;
+use crate::cache::config::scrub::CacheScrubber;
 
 /// Files that one call of the store handles, so that `*_threshold` can end a run.
 const STEP_FILES: usize = 10;
@@ -105,18 +105,19 @@ pub(crate) fn open(
         let (manager, loader) = (conf.manager, conf.loader);
         let (name, manage_at) = (conf.name.clone(), Mutex::new(None));
         let log = plan.main.error_log.clone();
-        let purging = Purging {
+        let purger_service = CachePurger {
             name: name.clone(),
             store: store.clone(),
             eager: conf.purges,
             pace: conf.purger,
         };
-        let tending = Tending { name, store: store.clone(), log, manager, loader, manage_at };
-        plan.services.push(Arc::new(tending));
-        plan.services.push(Arc::new(purging));
+        let manager_service =
+            CacheManager { name, store: store.clone(), log, manager, loader, manage_at };
+        plan.services.push(Arc::new(manager_service));
+        plan.services.push(Arc::new(purger_service));
         if let Some(round) = conf.scrub {
             let log = plan.main.error_log.clone();
-            plan.services.push(Arc::new(Scrubbing::new(&conf.name, store, log, round)));
+            plan.services.push(Arc::new(CacheScrubber::new(&conf.name, store, log, round)));
         }
     }
     Ok(())
@@ -141,7 +142,7 @@ fn open_store(
     options.sync = conf.sync;
     options.owner = Some(family::name().to_owned());
     let survivor = format!("{prefix}cache_path {}", path.display());
-    let opened = plan.environment.survivors.get_or_make(&survivor, || open_patiently(&options));
+    let opened = plan.environment.survivors.get_or_make(&survivor, || open_with_retries(&options));
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::ResourceBusy => {
             let message = format!("cache directory \"{}\" is {error}", path.display());
@@ -163,7 +164,7 @@ fn open_store(
 
 /// Opens a cache whose directory may still be locked by a server that is ending or whose master was killed. It
 /// retries as long as for a port that is in use.
-fn open_patiently(options: &Options) -> io::Result<Store> {
+fn open_with_retries(options: &Options) -> io::Result<Store> {
     let mut tries = LOCK_TRIES;
     loop {
         let disk = RealDisk::new(tidegate_os::file::statfs_free);
@@ -183,7 +184,7 @@ fn started_at() -> u64 {
 }
 
 /// The cache loader and the cache manager of one cache.
-struct Tending {
+struct CacheManager {
     name: String,
     store: Store,
     log: ErrorLog,
@@ -193,7 +194,7 @@ struct Tending {
     manage_at: Mutex<Option<Instant>>,
 }
 
-impl Service for Tending {
+impl Service for CacheManager {
     fn name(&self) -> String {
         format!("cache {}", self.name)
     }
@@ -208,7 +209,7 @@ impl Service for Tending {
             *manage_at = Some(clock::exact_now() + self.manage(now));
         }
         self.store.keep_index(now);
-        self.tell_failures();
+        self.log_failures();
         // The runs above have taken time.
         let pause = manage_at.map_or(Duration::ZERO, |due| due - clock::exact_now().min(due));
         let pause = pause.min(INDEX_PAUSE);
@@ -221,13 +222,13 @@ impl Service for Tending {
 
     fn finish(&self) {
         self.store.finish(clock::unix_millis());
-        self.tell_failures();
+        self.log_failures();
     }
 }
 
-impl Tending {
+impl CacheManager {
     /// Logs the disk failures since the last time in one line: every request may fail.
-    fn tell_failures(&self) {
+    fn log_failures(&self) {
         let Some(DiskFailures { count, doing, error }) = self.store.take_failures() else { return };
         let (name, error) = (&self.name, os_error(&error));
         let message =
@@ -237,7 +238,7 @@ impl Tending {
 
     /// Runs the loader once; returns whether it restores the index of an earlier process, which must not wait.
     fn load_is_restoring(&self, now: u64) -> bool {
-        for budget in Go::new(self.loader) {
+        for budget in RunBudget::new(self.loader) {
             let report = self.store.load_step(now, budget);
             if report.restoring || report.done {
                 return report.restoring;
@@ -248,7 +249,7 @@ impl Tending {
 
     /// Runs the manager once; returns the pause before its next run.
     fn manage(&self, now: u64) -> Duration {
-        for budget in Go::new(self.manager) {
+        for budget in RunBudget::new(self.manager) {
             let report = self.store.manage_step(now, budget);
             if !report.more {
                 return Duration::from_millis(report.come_again_in.max(1));
@@ -259,21 +260,21 @@ impl Tending {
 }
 
 /// The cache purger of one cache. Without `purger=on` it has next to nothing to do.
-struct Purging {
+struct CachePurger {
     name: String,
     store: Store,
     eager: bool,
     pace: Pace,
 }
 
-impl Service for Purging {
+impl Service for CachePurger {
     fn name(&self) -> String {
         format!("cache {} purger", self.name)
     }
 
     fn step(&self) -> Duration {
         let now = clock::unix_millis();
-        for budget in Go::new(self.pace) {
+        for budget in RunBudget::new(self.pace) {
             if !self.store.purge_step(now, budget, self.eager).more {
                 return if self.eager { PURGER_REST } else { PURGER_REST_UNWANTED };
             }
@@ -283,18 +284,18 @@ impl Service for Purging {
 }
 
 /// One run: budgets of a few files each, until the file count or the time limit is reached. It measures its own time.
-struct Go {
+struct RunBudget {
     left: usize,
     until: Instant,
 }
 
-impl Go {
-    fn new(pace: Pace) -> Go {
-        Go { left: pace.files.max(1), until: clock::exact_now() + pace.threshold }
+impl RunBudget {
+    fn new(pace: Pace) -> RunBudget {
+        RunBudget { left: pace.files.max(1), until: clock::exact_now() + pace.threshold }
     }
 }
 
-impl Iterator for Go {
+impl Iterator for RunBudget {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {

@@ -22,7 +22,7 @@
 //! its place.
 
 use crate::cache::decide::facts::{
-    Demands, FOLLOW_FROM_BYTES, FillState, Rules, StoredState, UseStale,
+    CacheRules, Demands, FOLLOW_FROM_BYTES, FillState, StoredState, UseStale,
 };
 use crate::cache::status::CacheStatus;
 
@@ -85,7 +85,7 @@ pub(crate) enum Output {
 
 /// The state of the request.
 #[derive(Debug, PartialEq, Eq)]
-enum State {
+enum RequestState {
     Looking,
     Waiting { since: u64 },
     Fetching { stale: Option<StoredState> },
@@ -104,7 +104,7 @@ enum State {
 /// cache (RFC 9111 section 5.2.1) bound every output.
 #[derive(Debug)]
 pub(crate) struct CacheDecision {
-    state: State,
+    state: RequestState,
     /// `$upstream_cache_status` of a response from the origin.
     status: CacheStatus,
     rounds: u8,
@@ -121,13 +121,13 @@ impl Default for CacheDecision {
 
 impl CacheDecision {
     pub(crate) fn new(demands: Demands) -> CacheDecision {
-        let (state, status) = (State::Looking, CacheStatus::Miss);
+        let (state, status) = (RequestState::Looking, CacheStatus::Miss);
         CacheDecision { state, status, rounds: 0, released: false, demands }
     }
 
     /// Makes a decision that does not use stored responses (`proxy_cache_bypass`), but stores the origin's response.
     pub(crate) fn bypassing() -> CacheDecision {
-        let state = State::Fetching { stale: None };
+        let state = RequestState::Fetching { stale: None };
         CacheDecision { state, status: CacheStatus::Bypass, ..CacheDecision::default() }
     }
 
@@ -140,21 +140,21 @@ impl CacheDecision {
     /// [`Output::ServeStaleAndRefresh`] requests. The fetch owns it; this decision does not see the response, and may
     /// look up again.
     pub(crate) fn begin_fetch(&mut self) -> OriginDecision {
-        let stale = match std::mem::replace(&mut self.state, State::Looking) {
-            State::Fetching { stale } => stale,
-            State::Looking | State::Waiting { .. } => None,
+        let stale = match std::mem::replace(&mut self.state, RequestState::Looking) {
+            RequestState::Fetching { stale } => stale,
+            RequestState::Looking | RequestState::Waiting { .. } => None,
         };
         OriginDecision::new(stale, self.status)
     }
 
     /// Takes an input, returns the next action.
-    pub(crate) fn step(&mut self, rules: &Rules, input: Input, now: u64) -> Output {
-        let output = self.undemanding(rules, input, now);
-        let asks = matches!(output, Output::Fetch(_) | Output::Revalidate(_));
+    pub(crate) fn step(&mut self, rules: &CacheRules, input: Input, now: u64) -> Output {
+        let output = self.without_demands(rules, input, now);
+        let fetches = matches!(output, Output::Fetch(_) | Output::Revalidate(_));
         match output {
             Output::Pass if self.demands.only_if_cached => Output::Refuse,
-            _ if asks && self.demands.only_if_cached => Output::Refuse,
-            _ if asks && self.demands.no_store => Output::Pass,
+            _ if fetches && self.demands.only_if_cached => Output::Refuse,
+            _ if fetches && self.demands.no_store => Output::Pass,
             // The response of the background fetch would not be stored.
             Output::ServeStaleAndRefresh { .. } if self.demands.no_store => {
                 Output::Serve(CacheStatus::Stale)
@@ -164,9 +164,9 @@ impl CacheDecision {
     }
 
     /// Returns the action for a client without demands.
-    fn undemanding(&mut self, rules: &Rules, input: Input, now: u64) -> Output {
+    fn without_demands(&mut self, rules: &CacheRules, input: Input, now: u64) -> Output {
         match input {
-            Input::Found(standing) => self.found(rules, standing, now),
+            Input::Found(stored) => self.found(rules, stored, now),
             Input::Filling(filling) => self.filling(rules, filling, now),
             Input::Absent { uses } => self.absent(rules, uses),
             Input::FillEnded => self.look_again(),
@@ -184,24 +184,24 @@ impl CacheDecision {
         }
     }
 
-    fn found(&mut self, rules: &Rules, standing: StoredState, now: u64) -> Output {
+    fn found(&mut self, rules: &CacheRules, stored: StoredState, now: u64) -> Output {
         // A complete fill is newer than the stored object.
-        if standing.filling.is_some_and(|filling| filling.whole && filling.joinable) {
+        if stored.filling.is_some_and(|filling| filling.whole && filling.joinable) {
             self.status = CacheStatus::Hit;
             return Output::Follow;
         }
-        if standing.fresh {
+        if stored.fresh {
             self.status = CacheStatus::Hit;
             return Output::Serve(CacheStatus::Hit);
         }
-        if standing.is_welcome_stale {
+        if stored.is_welcome_stale {
             self.status = CacheStatus::Stale;
             return Output::Serve(CacheStatus::Stale);
         }
-        let while_updating = standing.operator_decides && rules.use_stale.has(UseStale::UPDATING)
-            || standing.may_serve_while_updating;
-        let conditional = rules.revalidate && standing.has_validators;
-        if let Some(filling) = standing.filling {
+        let while_updating = stored.operator_decides && rules.use_stale.has(UseStale::UPDATING)
+            || stored.may_serve_while_updating;
+        let conditional = rules.revalidate && stored.has_validators;
+        if let Some(filling) = stored.filling {
             if while_updating {
                 self.status = CacheStatus::Updating;
                 return Output::Serve(CacheStatus::Updating);
@@ -210,21 +210,21 @@ impl CacheDecision {
                 return self.filling(rules, filling, now);
             }
         } else if while_updating && rules.background_update
-            || standing.may_serve_while_updating && rules.background_revalidate
+            || stored.may_serve_while_updating && rules.background_revalidate
         {
             self.status = CacheStatus::Stale;
-            self.state = State::Fetching { stale: Some(standing) };
+            self.state = RequestState::Fetching { stale: Some(stored) };
             return Output::ServeStaleAndRefresh { conditional };
         }
-        let sharing = if standing.filling.is_some() { Sharing::Alone } else { Sharing::Shared };
+        let sharing = if stored.filling.is_some() { Sharing::Alone } else { Sharing::Shared };
         self.status = CacheStatus::Expired;
-        self.state = State::Fetching { stale: Some(standing) };
+        self.state = RequestState::Fetching { stale: Some(stored) };
         if conditional { Output::Revalidate(sharing) } else { Output::Fetch(sharing) }
     }
 
-    fn absent(&mut self, rules: &Rules, uses: u32) -> Output {
+    fn absent(&mut self, rules: &CacheRules, uses: u32) -> Output {
         self.status = CacheStatus::Miss;
-        self.state = State::Fetching { stale: None };
+        self.state = RequestState::Fetching { stale: None };
         if uses < rules.min_uses {
             return Output::Pass;
         }
@@ -237,10 +237,10 @@ impl CacheDecision {
     /// `proxy_cache_tempfile`). The branches, from above: a fill that is not for this request; a complete one;
     /// neither directive; the bytes that have arrived suffice; silent for `proxy_cache_lock_age`; a head to follow; a
     /// response that will not be shared; waiting.
-    fn filling(&mut self, rules: &Rules, filling: FillState, now: u64) -> Output {
+    fn filling(&mut self, rules: &CacheRules, filling: FillState, now: u64) -> Output {
         if !filling.joinable {
             self.status = CacheStatus::Miss;
-            self.state = State::Fetching { stale: None };
+            self.state = RequestState::Fetching { stale: None };
             return Output::Fetch(Sharing::Alone);
         }
         if filling.whole {
@@ -252,7 +252,7 @@ impl CacheDecision {
             return Output::Follow;
         }
         if !rules.lock && !rules.tempfile {
-            self.state = State::Fetching { stale: None };
+            self.state = RequestState::Fetching { stale: None };
             return Output::Fetch(Sharing::Alone);
         }
         if filling.suffices {
@@ -262,7 +262,7 @@ impl CacheDecision {
         let quiet = now.saturating_sub(filling.last_progress);
         if (rules.lock || filling.has_head) && quiet >= rules.lock_age {
             self.status = CacheStatus::Miss;
-            self.state = State::Fetching { stale: None };
+            self.state = RequestState::Fetching { stale: None };
             return Output::Fetch(Sharing::TakeOver);
         }
         let large =
@@ -273,14 +273,14 @@ impl CacheDecision {
         }
         if self.released || filling.doubtful && !filling.has_head {
             self.status = CacheStatus::Miss;
-            self.state = State::Fetching { stale: None };
+            self.state = RequestState::Fetching { stale: None };
             return Output::Fetch(Sharing::Alone);
         }
         let since = match self.state {
-            State::Waiting { since } => since,
-            State::Looking | State::Fetching { .. } => now,
+            RequestState::Waiting { since } => since,
+            RequestState::Looking | RequestState::Fetching { .. } => now,
         };
-        self.state = State::Waiting { since };
+        self.state = RequestState::Waiting { since };
         let patience = since.saturating_add(patience(rules));
         if now >= patience {
             return self.out_of_patience(filling);
@@ -289,10 +289,10 @@ impl CacheDecision {
         Output::Wait { until: if rules.lock { aged.min(patience) } else { patience } }
     }
 
-    fn timed_out(&mut self, rules: &Rules, filling: FillState, now: u64) -> Output {
+    fn timed_out(&mut self, rules: &CacheRules, filling: FillState, now: u64) -> Output {
         match self.state {
-            State::Waiting { .. } => self.filling(rules, filling, now),
-            State::Looking | State::Fetching { .. } => Output::Look,
+            RequestState::Waiting { .. } => self.filling(rules, filling, now),
+            RequestState::Looking | RequestState::Fetching { .. } => Output::Look,
         }
     }
 
@@ -317,7 +317,7 @@ impl CacheDecision {
 }
 
 /// Returns how long a request waits for the head of a running fill, in milliseconds.
-fn patience(rules: &Rules) -> u64 {
+fn patience(rules: &CacheRules) -> u64 {
     if rules.lock { rules.lock_timeout } else { rules.tempfile_timeout }
 }
 
@@ -381,14 +381,14 @@ impl OriginDecision {
     }
 
     /// Returns the verdict about the result of the fetch.
-    pub(crate) fn verdict(&self, rules: &Rules, result: OriginResult) -> OriginVerdict {
+    pub(crate) fn verdict(&self, rules: &CacheRules, result: OriginResult) -> OriginVerdict {
         match result {
             OriginResult::Head { status, kind } => self.about_head(rules, status, kind),
             OriginResult::Failed(failure) => self.about_failure(rules, failure),
         }
     }
 
-    fn about_head(&self, rules: &Rules, status: u16, kind: HeadKind) -> OriginVerdict {
+    fn about_head(&self, rules: &CacheRules, status: u16, kind: HeadKind) -> OriginVerdict {
         if let Some(stale) = self.stale {
             if kind == HeadKind::NotModified {
                 return OriginVerdict::Renew;
@@ -407,7 +407,7 @@ impl OriginDecision {
         }
     }
 
-    fn about_failure(&self, rules: &Rules, failure: Failure) -> OriginVerdict {
+    fn about_failure(&self, rules: &CacheRules, failure: Failure) -> OriginVerdict {
         let condition = match failure {
             Failure::Error => UseStale::ERROR,
             Failure::Timeout => UseStale::TIMEOUT,

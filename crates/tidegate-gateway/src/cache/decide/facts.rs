@@ -48,7 +48,7 @@ impl UseStale {
 
 /// The directives that decide here. Times in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rules {
+pub(crate) struct CacheRules {
     pub lock: bool,
     pub lock_age: u64,
     pub lock_timeout: u64,

@@ -25,14 +25,14 @@ pub(crate) struct Identity {
 
 /// A part that fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct MatchingPart {
     pub skip: u64,
     pub end: Option<u64>,
 }
 
 /// The reason why a response is not the missing part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Unfit {
+pub(crate) enum PartMismatch {
     Status(u16),
     Validator,
     Encoding,
@@ -40,14 +40,14 @@ pub(crate) enum Unfit {
     Length,
 }
 
-impl fmt::Display for Unfit {
+impl fmt::Display for PartMismatch {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unfit::Status(status) => write!(formatter, "status {status}"),
-            Unfit::Validator => formatter.write_str("another or no validator"),
-            Unfit::Encoding => formatter.write_str("an encoded body"),
-            Unfit::Range => formatter.write_str("another or no \"Content-Range\""),
-            Unfit::Length => formatter.write_str("another length"),
+            PartMismatch::Status(status) => write!(formatter, "status {status}"),
+            PartMismatch::Validator => formatter.write_str("another or no validator"),
+            PartMismatch::Encoding => formatter.write_str("an encoded body"),
+            PartMismatch::Range => formatter.write_str("another or no \"Content-Range\""),
+            PartMismatch::Length => formatter.write_str("another length"),
         }
     }
 }
@@ -91,15 +91,15 @@ impl Identity {
         headers: &Headers,
         length: Option<u64>,
         at: u64,
-    ) -> Result<Part, Unfit> {
+    ) -> Result<MatchingPart, PartMismatch> {
         if !matches!(status, 200 | 206) {
-            return Err(Unfit::Status(status));
+            return Err(PartMismatch::Status(status));
         }
         if headers.first(self.field) != Some(&self.validator) {
-            return Err(Unfit::Validator);
+            return Err(PartMismatch::Validator);
         }
         if is_encoded(headers) {
-            return Err(Unfit::Encoding);
+            return Err(PartMismatch::Encoding);
         }
         if status == 200 {
             let fits = length.is_none_or(|length| match self.size {
@@ -107,25 +107,31 @@ impl Identity {
                 None => length >= at,
             });
             self.size = self.size.or(length).filter(|_| fits);
-            return if fits { Ok(Part { skip: at, end: self.size }) } else { Err(Unfit::Length) };
+            return if fits {
+                Ok(MatchingPart { skip: at, end: self.size })
+            } else {
+                Err(PartMismatch::Length)
+            };
         }
         let field = headers.first(Known::ContentRange).and_then(ContentRange::parse);
         let Some(ContentRange { range, size }) = field.filter(|field| field.range.start == at)
         else {
-            return Err(Unfit::Range);
+            return Err(PartMismatch::Range);
         };
         let size = match (self.size, size) {
-            (Some(known), Some(told)) if known != told => return Err(Unfit::Length),
-            (Some(known), _) if range.end > known => return Err(Unfit::Length),
+            (Some(known), Some(announced)) if known != announced => {
+                return Err(PartMismatch::Length);
+            }
+            (Some(known), _) if range.end > known => return Err(PartMismatch::Length),
             (Some(size), _) | (None, Some(size)) => size,
             // Without a size the end of the body would be unknown.
-            (None, None) => return Err(Unfit::Length),
+            (None, None) => return Err(PartMismatch::Length),
         };
         if length.is_some_and(|length| length != range.len()) {
-            return Err(Unfit::Length);
+            return Err(PartMismatch::Length);
         }
         self.size = Some(size);
-        Ok(Part { skip: 0, end: Some(range.end) })
+        Ok(MatchingPart { skip: 0, end: Some(range.end) })
     }
 }
 

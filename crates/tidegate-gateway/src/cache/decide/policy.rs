@@ -34,7 +34,7 @@ impl Validity {
 
 /// The caching properties of a storable response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
+pub(crate) struct Storable {
     pub times: Times,
     /// Only `stale-while-revalidate` and `stale-if-error` permit serving it stale.
     pub must_revalidate: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Stored {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     /// By the rules of HTTP and the origin's fields.
-    Rules(NotStorable),
+    CacheRules(NotStorable),
     /// 1xx, 304 and unrequested 206 are no complete responses.
     Status,
     /// `proxy_no_cache` forbids it.
@@ -62,11 +62,11 @@ pub(crate) fn decide(
     validity: &Validity,
     ignored: IgnoredFields,
     now: u64,
-) -> Result<Stored, Refusal> {
+) -> Result<Storable, Refusal> {
     check_whole(status, validity)?;
     let seconds = seconds(now);
     let storable = caching::storable(headers, ignored, validity.of(status), seconds)
-        .map_err(Refusal::Rules)?;
+        .map_err(Refusal::CacheRules)?;
     // A time relative to `now` keeps the milliseconds of `now`, so that one second is one second.
     let valid_until = if storable.valid_until > seconds {
         millis(storable.valid_until).saturating_add(now % 1000)
@@ -74,7 +74,7 @@ pub(crate) fn decide(
         millis(storable.valid_until)
     };
     let behind = |seconds: u32| valid_until.saturating_add(u64::from(seconds) * 1000);
-    Ok(Stored {
+    Ok(Storable {
         times: Times {
             created: now,
             valid_until,
@@ -88,7 +88,7 @@ pub(crate) fn decide(
 
 /// A response's head with the request that it belongs to, and when that was sent, in Unix milliseconds.
 #[derive(Clone, Copy)]
-pub(crate) struct Exchanged<'a> {
+pub(crate) struct OriginExchange<'a> {
     pub request: &'a Headers,
     pub asked_at: u64,
     pub status: u16,
@@ -98,21 +98,21 @@ pub(crate) struct Exchanged<'a> {
 /// Decides as [`decide`], by the rules of RFC 9111 (`proxy_cache_rfc9111`). `created` is the time from which the
 /// response's age counts.
 pub(crate) fn decide_rfc9111(
-    exchanged: Exchanged<'_>,
+    exchanged: OriginExchange<'_>,
     validity: &Validity,
     ignored: IgnoredFields,
     now: u64,
-) -> Result<Stored, Refusal> {
-    let Exchanged { request, asked_at, status, headers } = exchanged;
+) -> Result<Storable, Refusal> {
+    let OriginExchange { request, asked_at, status, headers } = exchanged;
     check_whole(status, validity)?;
     let received =
         Received { status, headers, asked_at: seconds(asked_at), received_at: seconds(now) };
     let operator = Operator { ignored, valid_for_status: validity.of(status) };
     let storable = rfc9111::storable(Asked::of(request), received, operator);
-    let storable = storable.map_err(Refusal::Rules)?;
+    let storable = storable.map_err(Refusal::CacheRules)?;
     let valid_until = millis(storable.valid_until).saturating_add(now % 1000);
     let behind = |seconds: u32| valid_until.saturating_add(u64::from(seconds) * 1000);
-    Ok(Stored {
+    Ok(Storable {
         times: Times {
             created: now.saturating_sub(u64::from(storable.initial_age) * 1000),
             valid_until,
@@ -136,7 +136,7 @@ fn check_whole(status: u16, validity: &Validity) -> Result<(), Refusal> {
 }
 
 /// Returns the state of an object for a request with these `terms`; by nginx's rules (`None`) it has none.
-pub(crate) fn standing(
+pub(crate) fn stored_state(
     times: Times,
     must_revalidate: bool,
     terms: Option<&RequestTerms>,
@@ -181,7 +181,7 @@ pub(crate) fn is_joinable(
     // is shared all the same: another fetch would deliver it later.
     let demands = *terms != RequestTerms::default();
     let is_for_all = times.valid_until > asked_at && !is_always_stale(times);
-    is_for_all && (!demands || standing(times, true, Some(terms), now).fresh)
+    is_for_all && (!demands || stored_state(times, true, Some(terms), now).fresh)
 }
 
 fn seconds(millis: u64) -> i64 {

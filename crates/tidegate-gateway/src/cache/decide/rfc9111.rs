@@ -7,7 +7,7 @@ use tidegate_codec::caching::rfc9111::invalidation::{Place, related};
 use tidegate_codec::response::ResponseHead;
 use tidegate_codec::{Headers, Known, connection};
 
-use crate::cache::decide::policy::{Refusal, Stored};
+use crate::cache::decide::policy::{Refusal, Storable};
 use crate::cache::meta::{Meta, tags_of};
 
 /// Returns the seconds since the origin generated a response (RFC 9111 section 4.2.3), both times in Unix
@@ -40,7 +40,7 @@ pub(crate) fn after_head(
     head: &ResponseHead,
     tag_headers: &[Box<[u8]>],
     (asked_at, now): (u64, u64),
-    decide: impl FnOnce(u16, &Headers) -> Result<Stored, Refusal>,
+    decide: impl FnOnce(u16, &Headers) -> Result<Storable, Refusal>,
 ) -> HeadVerdict {
     if head.status != 200 || stored.meta.status != 200 {
         return HeadVerdict::Keep;

@@ -14,18 +14,18 @@ use crate::cache::fill::wakeups::{MANY_READERS, WakeupBatcher};
 
 /// Bytes from which a flush begins as soon as the origin pauses, and before readers get them: then they get them as a
 /// range of the file, which costs each of them no copy.
-const WRITTEN_FROM_BYTES: u64 = 64 * 1024;
+const FLUSH_BYTES_MIN: u64 = 64 * 1024;
 
 /// The same limit with [`MANY_READERS`].
-const WRITTEN_FOR_MANY_FROM_BYTES: u64 = 16 * 1024;
+const FLUSH_FOR_MANY_BYTES_MIN: u64 = 16 * 1024;
 
 /// The longest that readers wait for bytes that are being written; then they get them from memory, so that a slow
 /// disk does not slow readers down. Writing takes less than a millisecond, but the event loop may be busy.
-const WRITTEN_MAX: Duration = Duration::from_millis(20);
+const FLUSH_WAIT_MAX: Duration = Duration::from_millis(20);
 
 /// Returns the bytes from which a flush is worthwhile for this number of readers.
-pub(crate) fn written_from(readers: usize) -> u64 {
-    if readers < MANY_READERS { WRITTEN_FROM_BYTES } else { WRITTEN_FOR_MANY_FROM_BYTES }
+pub(crate) fn flush_threshold(readers: usize) -> u64 {
+    if readers < MANY_READERS { FLUSH_BYTES_MIN } else { FLUSH_FOR_MANY_BYTES_MIN }
 }
 
 /// The background flush of a fill, one job at a time.
@@ -44,7 +44,7 @@ impl Flush {
     pub(crate) fn begin(&mut self, writer: &FillWriter) {
         if !self.is_running() {
             let (slots, wakeups) = (self.slots.clone(), self.wakeups.clone());
-            let flush = flush(slots, writer.flusher(), wakeups, WRITTEN_FROM_BYTES);
+            let flush = flush(slots, writer.flusher(), wakeups, FLUSH_BYTES_MIN);
             self.running = Some(spawn_local(flush));
         }
     }
@@ -77,7 +77,7 @@ async fn flush(slots: DiskSlots, flusher: FillFlusher, wakeups: Rc<WakeupBatcher
     loop {
         let work = flusher.clone();
         let mut done = pin!(slots.run(move || Ok(work.flush_step())));
-        let done = match timer::timeout(WRITTEN_MAX, done.as_mut()).await {
+        let done = match timer::timeout(FLUSH_WAIT_MAX, done.as_mut()).await {
             Ok(done) => done,
             Err(_) => {
                 flusher.show_all();

@@ -16,7 +16,7 @@ use tidegate_upstream::{
     PartRequest, Report, SharedReport, fetch,
 };
 
-use crate::cache::decide::identity::{Identity, Part, Unfit};
+use crate::cache::decide::identity::{Identity, MatchingPart, PartMismatch};
 use crate::cache::meta::Meta;
 
 /// Most requests for the rest of one response; `proxy_next_upstream_tries` may allow fewer. An origin that breaks off
@@ -35,21 +35,21 @@ pub(crate) struct OriginFetch {
 
 /// The means to send further requests to the origin.
 #[derive(Clone)]
-pub(crate) struct Origin {
+pub(crate) struct OriginRequester {
     request: PartRequest,
     settings: Arc<FetchSettings>,
     report: SharedReport,
     log: LogContext,
 }
 
-impl Origin {
+impl OriginRequester {
     /// Makes one; `None` where the request cannot be repeated, or `proxy_next_upstream` forbids it.
-    pub(crate) fn of(origin_fetch: &OriginFetch) -> Option<Origin> {
+    pub(crate) fn of(origin_fetch: &OriginFetch) -> Option<OriginRequester> {
         let next = origin_fetch.settings.next_upstream;
         if !next.has(NextUpstream::ERROR) && !next.has(NextUpstream::TIMEOUT) {
             return None;
         }
-        Some(Origin {
+        Some(OriginRequester {
             request: PartRequest::of(&origin_fetch.request)?,
             settings: origin_fetch.settings.clone(),
             report: origin_fetch.report.clone(),
@@ -59,34 +59,34 @@ impl Origin {
 }
 
 /// The request for the rest of a fill, for readers on any thread. Attached to the fill.
-struct AskedOfOrigin {
+struct AttachedRequest {
     request: PartRequest,
     settings: Arc<FetchSettings>,
 }
 
-impl Origin {
+impl OriginRequester {
     /// Lets the readers of a fill send the same requests as the fill itself.
     pub(crate) fn attach(&self, fill: &Fill) {
         let (request, settings) = (self.request.clone(), self.settings.clone());
-        fill.attach(AskedOfOrigin { request, settings });
+        fill.attach(AttachedRequest { request, settings });
     }
 
     /// Makes one for a reader of a fill; its attempts are not listed in any request's variables. `None` where nothing
     /// was attached.
-    pub(crate) fn of_fill(fill: &Fill, log: LogContext) -> Option<Origin> {
-        let AskedOfOrigin { request, settings } = fill.attached()?;
+    pub(crate) fn of_fill(fill: &Fill, log: LogContext) -> Option<OriginRequester> {
+        let AttachedRequest { request, settings } = fill.attached()?;
         let (request, settings) = (request.clone(), settings.clone());
-        Some(Origin { request, settings, report: Report::shared(), log })
+        Some(OriginRequester { request, settings, report: Report::shared(), log })
     }
 
     /// Requests the bytes from `at` to `last`.
-    pub(crate) async fn ask(
+    pub(crate) async fn fetch(
         &self,
         at: u64,
         last: Option<u64>,
         identity: Option<&Identity>,
     ) -> Option<OriginResponse> {
-        let Origin { request, settings, report, log } = self;
+        let OriginRequester { request, settings, report, log } = self;
         report.borrow_mut().continue_fetch();
         let part = request.part(at, last, identity.map(Identity::validator));
         fetch(part, settings.clone(), report.clone(), log.clone()).await.ok()
@@ -95,7 +95,7 @@ impl Origin {
 
 /// A response that can be completed by parts.
 pub(crate) struct Resume {
-    origin: Origin,
+    origin: OriginRequester,
     identity: Identity,
     left: u32,
     refusals: u32,
@@ -104,7 +104,7 @@ pub(crate) struct Resume {
 }
 
 /// The rest of a body.
-pub(crate) struct Rest {
+pub(crate) struct BodyRest {
     pub body: Body,
     /// Number of bytes at its start that have arrived already.
     pub skip: u64,
@@ -114,7 +114,7 @@ pub(crate) struct Rest {
 
 /// The progress of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Progress {
+pub(crate) enum BodyProgress {
     /// Its length is not known.
     Open,
     Whole,
@@ -125,7 +125,11 @@ pub(crate) enum Progress {
 
 impl Resume {
     /// Makes one for this response; `None` when nothing would prove that a part belongs to it.
-    pub(crate) fn of(origin: Origin, head: &ResponseHead, length: Option<u64>) -> Option<Resume> {
+    pub(crate) fn of(
+        origin: OriginRequester,
+        head: &ResponseHead,
+        length: Option<u64>,
+    ) -> Option<Resume> {
         let identity = Identity::of(head.status, &head.headers, length)?;
         let left = match origin.settings.next_upstream_tries {
             0 => RESUMES_MAX,
@@ -144,17 +148,17 @@ impl Resume {
     }
 
     /// Returns the progress of a body of `at` bytes.
-    pub(crate) fn progress(&self, at: u64) -> Progress {
+    pub(crate) fn progress(&self, at: u64) -> BodyProgress {
         match self.identity.size().map(|size| at.cmp(&size)) {
-            None => Progress::Open,
-            Some(Ordering::Equal) => Progress::Whole,
-            Some(Ordering::Less) => Progress::Unfinished,
-            Some(Ordering::Greater) => Progress::TooLong,
+            None => BodyProgress::Open,
+            Some(Ordering::Equal) => BodyProgress::Whole,
+            Some(Ordering::Less) => BodyProgress::Unfinished,
+            Some(Ordering::Greater) => BodyProgress::TooLong,
         }
     }
 
     /// Makes one that only requests parts.
-    pub(crate) fn in_parts(origin: Origin, identity: Identity) -> Resume {
+    pub(crate) fn in_parts(origin: OriginRequester, identity: Identity) -> Resume {
         Resume { origin, identity, left: RESUMES_MAX, refusals: 0, changed: false }
     }
 
@@ -164,7 +168,7 @@ impl Resume {
     }
 
     /// Returns the origin of further requests.
-    pub(crate) fn origin(&self) -> &Origin {
+    pub(crate) fn origin(&self) -> &OriginRequester {
         &self.origin
     }
 
@@ -174,69 +178,72 @@ impl Resume {
     }
 
     /// Requests the bytes behind `at`, since an origin broke off; `None` when no server has them.
-    pub(crate) async fn rest(&mut self, at: u64) -> Option<Rest> {
+    pub(crate) async fn fetch_rest(&mut self, at: u64) -> Option<BodyRest> {
         if self.left > 0 {
             let text = format!("upstream broke off after {at} bytes, asking for the rest");
             self.log(Level::Warn, &text);
         }
-        self.ask(at, None, true).await
+        self.fetch(at, None, true).await
     }
 
     /// Requests the bytes behind `at`, since those before it were read from stored parts.
-    pub(crate) async fn behind(&mut self, at: u64) -> Option<Rest> {
+    pub(crate) async fn fetch_behind(&mut self, at: u64) -> Option<BodyRest> {
         self.left += 1;
-        self.ask(at, None, true).await
+        self.fetch(at, None, true).await
     }
 
     /// Requests the bytes behind `at`, since the fill no longer has them.
-    pub(crate) async fn instead(&mut self, at: u64) -> Option<Rest> {
+    pub(crate) async fn fetch_instead(&mut self, at: u64) -> Option<BodyRest> {
         if self.left > 0 {
             let text = format!(
                 "cache fill has no file and is ahead, asking for the rest after {at} bytes"
             );
             self.log(Level::Warn, &text);
         }
-        self.ask(at, None, true).await
+        self.fetch(at, None, true).await
     }
 
     /// Requests a part, for which a 200 is no substitute.
-    pub(crate) async fn part(&mut self, start: u64, end: u64) -> Option<Rest> {
-        self.ask(start, Some(end.checked_sub(1)?), false).await
+    pub(crate) async fn fetch_part(&mut self, start: u64, end: u64) -> Option<BodyRest> {
+        self.fetch(start, Some(end.checked_sub(1)?), false).await
     }
 
-    async fn ask(&mut self, at: u64, last: Option<u64>, or_whole: bool) -> Option<Rest> {
+    async fn fetch(&mut self, at: u64, last: Option<u64>, or_whole: bool) -> Option<BodyRest> {
         while self.left > 0 && self.refusals < self.origin.request.servers() {
             self.left -= 1;
             // All servers were tried, and the failures logged.
-            let response = self.origin.ask(at, last, Some(&self.identity)).await?;
+            let response = self.origin.fetch(at, last, Some(&self.identity)).await?;
             let (length, headers) = (length_of(&response), &response.head.headers);
-            let unfit = match self.identity.judge(response.head.status, headers, length, at) {
-                Ok(Part { skip, .. }) if skip > 0 && !or_whole => Unfit::Status(200),
-                Ok(Part { skip, end }) => {
+            let mismatch = match self.identity.judge(response.head.status, headers, length, at) {
+                Ok(MatchingPart { skip, .. }) if skip > 0 && !or_whole => PartMismatch::Status(200),
+                Ok(MatchingPart { skip, end }) => {
                     let body = response.body.into_body();
-                    return Some(Rest { body, skip, end });
+                    return Some(BodyRest { body, skip, end });
                 }
-                Err(unfit) => unfit,
+                Err(mismatch) => mismatch,
             };
             drop(response);
-            self.refused(unfit);
+            self.refused(mismatch);
         }
         None
     }
 
-    fn refused(&mut self, unfit: Unfit) {
+    fn refused(&mut self, mismatch: PartMismatch) {
         self.refusals += 1;
-        self.changed |= matches!(unfit, Unfit::Validator | Unfit::Length | Unfit::Status(416));
+        self.changed |= matches!(
+            mismatch,
+            PartMismatch::Validator | PartMismatch::Length | PartMismatch::Status(416)
+        );
         let report = self.origin.report.borrow();
         let peer = report.attempts().last().and_then(|attempt| attempt.peer());
         peer.into_iter().for_each(|peer| self.origin.request.exclude(peer));
         drop(report);
-        let text = format!("upstream did not send the rest of its response: {unfit}");
+        let text = format!("upstream did not send the rest of its response: {mismatch}");
         self.log(Level::Error, &text);
     }
 
     fn log(&self, level: Level, text: &str) {
-        let Origin { request, log, .. } = &self.origin;
+        let OriginRequester { request, log, .. } = &self.origin;
         log.write(level, text, READING, &request.url());
     }
 }

@@ -11,17 +11,17 @@ use tidegate_core::{Body, BodyError, Chunk};
 use tidegate_rt::timer::Deadline;
 use tidegate_rt::{clock, yield_now};
 
-use crate::cache::fill::flush::{Flush, written_from};
-use crate::cache::fill::origin::{Progress, Rest, Resume};
+use crate::cache::fill::flush::{Flush, flush_threshold};
+use crate::cache::fill::origin::{BodyProgress, BodyRest, Resume};
 use crate::cache::fill::successor::Successor;
 use crate::cache::ranges::part_reader::PartReader;
 use crate::cache::ranges::plan::{self, BLOCK_BYTES};
 
-/// The longest that readers wait for less than is worth a flush ([`written_from`]): more often follows soon.
+/// The longest that readers wait for less than is worth a flush ([`flush_threshold`]): more often follows soon.
 const HELD_MAX: Duration = Duration::from_millis(2);
 
 /// How the copying of a body ended.
-enum Ended {
+enum CopyEnd {
     AsFramed,
     /// The fetch has logged the reason.
     Broken,
@@ -66,26 +66,27 @@ pub(crate) async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>,
         taken: Vec::new(),
         unreadable: None,
     };
-    let mut rest = Rest { body, skip: 0, end: None };
+    let mut rest = BodyRest { body, skip: 0, end: None };
     loop {
         let ended = pump.copy(rest).await;
-        let by_plan = matches!(ended, Ended::AtPart);
+        let by_plan = matches!(ended, CopyEnd::AtPart);
         if by_plan {
             pump.take_parts().await;
         }
         let Pump { writer, resume, flush, successor, .. } = &mut pump;
         let at = writer.fill().watermark();
-        let progress = resume.as_ref().map_or(Progress::Open, |resume| resume.progress(at));
+        let progress = resume.as_ref().map_or(BodyProgress::Open, |resume| resume.progress(at));
         match (ended, progress) {
-            (Ended::Replaced(successor), _) => return pump.writer.hand_over(&successor),
-            (Ended::AsFramed, Progress::Open) | (_, Progress::Whole) => break,
-            (Ended::TooLong, _) | (_, Progress::TooLong) => {
+            (CopyEnd::Replaced(successor), _) => return pump.writer.hand_over(&successor),
+            (CopyEnd::AsFramed, BodyProgress::Open) | (_, BodyProgress::Whole) => break,
+            (CopyEnd::TooLong, _) | (_, BodyProgress::TooLong) => {
                 return pump.writer.abort("the origin sent more than it had announced");
             }
-            (Ended::Unwanted, _) => {
+            (CopyEnd::Unwanted, _) => {
                 return pump.writer.abort("nobody reads a response that cannot be stored");
             }
-            (Ended::Broken | Ended::AtPart, Progress::Open) | (_, Progress::Unfinished) => {}
+            (CopyEnd::Broken | CopyEnd::AtPart, BodyProgress::Open)
+            | (_, BodyProgress::Unfinished) => {}
         }
         // Meanwhile the bytes that have arrived go to the disk and to the readers.
         flush.wakeups.reset();
@@ -96,8 +97,8 @@ pub(crate) async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>,
             return pump.writer.hand_over(&successor);
         }
         let found = match resume {
-            Some(resume) if by_plan => resume.behind(at).await,
-            Some(resume) => resume.rest(at).await,
+            Some(resume) if by_plan => resume.fetch_behind(at).await,
+            Some(resume) => resume.fetch_rest(at).await,
             None => None,
         };
         match found {
@@ -133,15 +134,15 @@ struct Pump {
 
 impl Pump {
     /// Appends a body to the fill.
-    async fn copy(&mut self, rest: Rest) -> Ended {
-        let Rest { mut body, mut skip, end } = rest;
+    async fn copy(&mut self, rest: BodyRest) -> CopyEnd {
+        let BodyRest { mut body, mut skip, end } = rest;
         loop {
             let mut bytes = match self.next(&mut body).await {
-                Next::Piece(None) => return Ended::AsFramed,
-                Next::Piece(Some(Ok(Chunk::Bytes(bytes)))) => bytes,
-                Next::Piece(Some(Ok(Chunk::Flush | Chunk::File(_)))) => continue,
-                Next::Piece(Some(Err(_))) => return Ended::Broken,
-                Next::Successor(successor) => return Ended::Replaced(successor),
+                PumpEvent::Piece(None) => return CopyEnd::AsFramed,
+                PumpEvent::Piece(Some(Ok(Chunk::Bytes(bytes)))) => bytes,
+                PumpEvent::Piece(Some(Ok(Chunk::Flush | Chunk::File(_)))) => continue,
+                PumpEvent::Piece(Some(Err(_))) => return CopyEnd::Broken,
+                PumpEvent::Successor(successor) => return CopyEnd::Replaced(successor),
             };
             // Known bytes count as progress, but not as content.
             let known = usize::try_from(skip).unwrap_or(usize::MAX).min(bytes.len());
@@ -149,17 +150,17 @@ impl Pump {
             bytes.advance(known);
             let at = self.writer.fill().watermark();
             if end.is_some_and(|end| at + bytes.len() as u64 > end) {
-                return Ended::TooLong;
+                return CopyEnd::TooLong;
             }
             let part = self.next_part(at, bytes.len());
             if let Some(part) = part {
                 bytes.truncate(usize::try_from(part - at).unwrap_or(usize::MAX));
             }
             if !self.append(bytes, clock::unix_millis()).await {
-                return Ended::Unwanted;
+                return CopyEnd::Unwanted;
             }
             if part.is_some() {
-                return Ended::AtPart;
+                return CopyEnd::AtPart;
             }
         }
     }
@@ -226,15 +227,15 @@ impl Pump {
 
     /// Returns the next piece of a body. While the origin pauses, the bytes that have arrived are written, unless
     /// they are so few that they are written at the end, or the fill is replaced.
-    async fn next(&mut self, body: &mut Body) -> Next {
+    async fn next(&mut self, body: &mut Body) -> PumpEvent {
         poll_fn(|context| {
             let piece = body.poll_chunk(context);
             if let Poll::Ready(piece) = piece {
-                return Poll::Ready(Next::Piece(piece));
+                return Poll::Ready(PumpEvent::Piece(piece));
             }
             self.pause(context, clock::exact_now());
             let Some(resume) = &self.resume else { return Poll::Pending };
-            self.successor.poll(context, &self.writer, resume).map(Next::Successor)
+            self.successor.poll(context, &self.writer, resume).map(PumpEvent::Successor)
         })
         .await
     }
@@ -245,7 +246,7 @@ impl Pump {
         let Pending { unflushed, held } = self.writer.pending();
         let readers = self.writer.fill().readers();
         let wait = self.flush.wakeups.wait(readers, now);
-        let is_much = unflushed > written_from(readers);
+        let is_much = unflushed > flush_threshold(readers);
         if is_much && wait.is_zero() {
             self.flush.begin(&self.writer);
         }
@@ -280,7 +281,7 @@ impl Pump {
     /// Ends the body: readers get the rest of it, and time to be served before the background work on the object
     /// begins.
     async fn finish(&mut self) {
-        if self.writer.pending().held > written_from(self.writer.fill().readers()) {
+        if self.writer.pending().held > flush_threshold(self.writer.fill().readers()) {
             self.flush.finish(&self.writer).await;
         }
         self.writer.offer();
@@ -291,7 +292,7 @@ impl Pump {
 }
 
 /// The next event of the copying.
-enum Next {
+enum PumpEvent {
     Piece(Option<Result<Chunk, BodyError>>),
     Successor(Arc<Fill>),
 }

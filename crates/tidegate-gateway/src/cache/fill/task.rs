@@ -34,9 +34,9 @@ use crate::cache::config::settings::CacheSettings;
 use crate::cache::decide::decision::{
     Failure, HeadKind, OriginDecision, OriginResult, OriginVerdict,
 };
-use crate::cache::decide::policy::{Exchanged, Refusal, Stored};
+use crate::cache::decide::policy::{OriginExchange, Refusal, Storable};
 use crate::cache::fill::origin::{
-    Origin, OriginFetch, Resume, length_of, may_leave_readers_behind,
+    OriginFetch, OriginRequester, Resume, length_of, may_leave_readers_behind,
 };
 use crate::cache::fill::pump::pump;
 use crate::cache::meta::{Meta, decoded, new_variant_set, tags_of};
@@ -90,7 +90,7 @@ pub(crate) enum FillEvent {
 }
 
 /// The channel to the request that began a fill.
-pub(crate) type FillEvents = mpsc::Sender<FillEvent>;
+pub(crate) type FillEventSender = mpsc::Sender<FillEvent>;
 
 /// Returns the next event of a fill's task; `None` when the client has left.
 pub(crate) async fn next_event(
@@ -116,7 +116,7 @@ pub(crate) fn start(
     origin_fetch: OriginFetch,
     task: FillTask,
     writer: FillWriter,
-    to: Option<FillEvents>,
+    to: Option<FillEventSender>,
 ) {
     // The handle is not kept: the task ends by itself, and dropping a handle does not end it.
     drop(spawn_local(run(origin_fetch, task, writer, to)));
@@ -126,16 +126,16 @@ async fn run(
     origin_fetch: OriginFetch,
     mut task: FillTask,
     writer: FillWriter,
-    to: Option<FillEvents>,
+    to: Option<FillEventSender>,
 ) {
     let is_head = origin_fetch.request.method == Method::Head;
-    let origin = Origin::of(&origin_fetch);
+    let origin = OriginRequester::of(&origin_fetch);
     let OriginFetch { request, settings, report, log } = origin_fetch;
     match fetch(request, settings, report, log).await {
-        Err(error) => task.failed(error, writer, to).await,
+        Err(error) => task.handle_failure(error, writer, to).await,
         Ok(response) => {
             let received = OriginReply { response, is_head, origin, at: clock::unix_millis() };
-            task.answered(received, writer, to).await;
+            task.handle_response(received, writer, to).await;
         }
     }
 }
@@ -146,27 +146,32 @@ struct OriginReply {
     /// The request was HEAD.
     is_head: bool,
     /// The means to request the rest of it.
-    origin: Option<Origin>,
+    origin: Option<OriginRequester>,
     /// When it arrived, in Unix milliseconds.
     at: u64,
 }
 
 /// Sends an event to the request that began the fill, if it still exists.
-async fn tell(to: Option<&FillEvents>, answer: FillEvent) {
+async fn send_event(to: Option<&FillEventSender>, event: FillEvent) {
     if let Some(to) = to {
-        let _ = to.send(answer).await;
+        let _ = to.send(event).await;
     }
 }
 
 /// Asks the request that began the fill whether a response with this head may be stored; `None` when it has gone.
-async fn may_store(head: &ResponseHead, to: Option<&FillEvents>) -> Option<bool> {
+async fn may_store(head: &ResponseHead, to: Option<&FillEventSender>) -> Option<bool> {
     let (verdict, decided) = oneshot::channel();
     to?.send(FillEvent::Head(head.clone(), verdict)).await.ok()?;
     decided.await.ok()
 }
 
 impl FillTask {
-    async fn failed(&mut self, error: FetchError, writer: FillWriter, to: Option<FillEvents>) {
+    async fn handle_failure(
+        &mut self,
+        error: FetchError,
+        writer: FillWriter,
+        to: Option<FillEventSender>,
+    ) {
         let failure = match error.status {
             504 => Failure::Timeout,
             _ if error.invalid_header => Failure::InvalidHeader,
@@ -174,11 +179,11 @@ impl FillTask {
         };
         let verdict = self.verdict(OriginResult::Failed(failure));
         writer.abort("no answer from the origin");
-        let answer = match (verdict, self.stale.take()) {
+        let event = match (verdict, self.stale.take()) {
             (OriginVerdict::ServeStale, Some(stale)) => FillEvent::Serve(stale, CacheStatus::Stale),
             _ => FillEvent::Failed(error, self.decision.status()),
         };
-        tell(to.as_ref(), answer).await;
+        send_event(to.as_ref(), event).await;
     }
 
     /// Handles the origin's response: makes the verdict, once, and carries it out.
@@ -188,11 +193,11 @@ impl FillTask {
     ///
     /// Cancelling: no client cancels it. A request that leaves while it evaluates `proxy_no_cache` stores nothing; at
     /// every other await its leaving changes nothing.
-    async fn answered(
+    async fn handle_response(
         &mut self,
         received: OriginReply,
         writer: FillWriter,
-        to: Option<FillEvents>,
+        to: Option<FillEventSender>,
     ) {
         let OriginReply { response, is_head, origin, at: now } = received;
         let status = response.head.status;
@@ -216,11 +221,11 @@ impl FillTask {
             (OriginVerdict::Renew, _, Some(stale)) => {
                 let entry = self.renew(&stale, &response.head.headers, &writer, now).await;
                 writer.abort("the stored response is still good");
-                tell(to.as_ref(), FillEvent::Serve(entry, CacheStatus::Revalidated)).await;
+                send_event(to.as_ref(), FillEvent::Serve(entry, CacheStatus::Revalidated)).await;
             }
             (OriginVerdict::ServeStale, _, Some(stale)) => {
                 writer.abort("the stored response is used instead");
-                tell(to.as_ref(), FillEvent::Serve(stale, CacheStatus::Stale)).await;
+                send_event(to.as_ref(), FillEvent::Serve(stale, CacheStatus::Stale)).await;
             }
             (OriginVerdict::Store, Ok(stored), _) => {
                 let received = OriginReply { response, is_head, origin, at: now };
@@ -231,7 +236,7 @@ impl FillTask {
                     self.mark_uncacheable(status, &writer, now);
                 }
                 writer.release();
-                tell(to.as_ref(), FillEvent::Pass(response, self.decision.status())).await;
+                send_event(to.as_ref(), FillEvent::Pass(response, self.decision.status())).await;
             }
         }
     }
@@ -240,7 +245,7 @@ impl FillTask {
         self.decision.verdict(&self.cache.rules, result)
     }
 
-    fn judge(&self, response: &OriginResponse, now: u64) -> Result<Stored, Refusal> {
+    fn judge(&self, response: &OriginResponse, now: u64) -> Result<Storable, Refusal> {
         let head = &response.head;
         let redirects =
             head.headers.contains(Known::XAccelRedirect) && !self.cache.ignored.redirect;
@@ -250,16 +255,16 @@ impl FillTask {
         self.decide(head.status, &head.headers, now)
     }
 
-    fn decide(&self, status: u16, headers: &Headers, now: u64) -> Result<Stored, Refusal> {
+    fn decide(&self, status: u16, headers: &Headers, now: u64) -> Result<Storable, Refusal> {
         let (request, asked_at) = (&self.client_fields, self.asked_at);
-        self.cache.decide(Exchanged { request, asked_at, status, headers }, now)
+        self.cache.decide(OriginExchange { request, asked_at, status, headers }, now)
     }
 
     /// Returns whether the response is not storable for any request, as opposed to this one.
     fn is_about_all(&self, refusal: Refusal) -> bool {
         match refusal {
             Refusal::Asked => !self.refused,
-            Refusal::Rules(reason) => !reason.is_about_request(),
+            Refusal::CacheRules(reason) => !reason.is_about_request(),
             Refusal::Status | Refusal::Unbuffered => true,
         }
     }
@@ -282,7 +287,7 @@ impl FillTask {
     ) -> OpenEntry {
         let Some(old) = decoded(stale) else { return stale.clone() };
         let rfc9111 = self.cache.rfc9111;
-        if rfc9111 && is_of_another(&old.meta, not_modified) {
+        if rfc9111 && names_another(&old.meta, not_modified) {
             return stale.clone();
         }
         let mut meta = match rfc9111 {
@@ -292,7 +297,7 @@ impl FillTask {
         let (store, key) = (self.store.clone(), writer.fill().key().clone());
         let stored = match self.decide(meta.status, &meta.headers, now) {
             Ok(stored) => stored,
-            Err(Refusal::Rules(reason)) if rfc9111 && !reason.is_about_request() => {
+            Err(Refusal::CacheRules(reason)) if rfc9111 && !reason.is_about_request() => {
                 // The origin forbids storing it now. If the disk fails, it stays stale.
                 let _ = blocking::run(move || store.remove(&key)).await;
                 return stale.clone();
@@ -319,9 +324,9 @@ impl FillTask {
     async fn store(
         &self,
         received: OriginReply,
-        stored: Stored,
+        stored: Storable,
         writer: FillWriter,
-        to: Option<FillEvents>,
+        to: Option<FillEventSender>,
     ) {
         let OriginReply { response, is_head, origin, at: now } = received;
         let length = length_of(&response);
@@ -329,10 +334,10 @@ impl FillTask {
         let mut variant = Vec::new();
         write_variant(&stored.vary, &self.client_fields, &mut variant);
         let asked_at = writer.fill().started_at();
-        let writer = self.at_its_key(&stored.vary, writer, now).await;
+        let writer = self.at_current_key(&stored.vary, writer, now).await;
         let announced = head.headers.first(Known::ContentLength).and_then(connection::parse_length);
         let head_length = if is_head { Some(announced.unwrap_or(0)) } else { None };
-        let Stored { times, must_revalidate, vary } = stored;
+        let Storable { times, must_revalidate, vary } = stored;
         let mut meta =
             Meta::of(head.status, head.reason(), &head.headers, vary, variant, head_length);
         meta.variant_set =
@@ -343,21 +348,21 @@ impl FillTask {
             meta.make_rfc9111(must_revalidate, now);
         }
         let resume = origin.and_then(|origin| Resume::of(origin, &head, length));
-        self.know_parts(&writer, resume.as_ref());
+        self.adopt_parts(&writer, resume.as_ref());
         if let Some(resume) = resume.as_ref().filter(|_| may_leave_readers_behind(length)) {
             resume.origin().attach(writer.fill());
         }
         writer.publish_head(meta.encode(), times, length, now);
         let reader = to.is_some().then(|| writer.fill().reader(0));
         if let Some(reader) = reader {
-            tell(to.as_ref(), FillEvent::Follow(reader, self.decision.status())).await;
+            send_event(to.as_ref(), FillEvent::Follow(reader, self.decision.status())).await;
         }
         drop(to);
         pump(writer, body.into_body(), resume, self.store.clone()).await;
     }
 
     /// Sets the id of the stored parts of the same object, so that the fill takes them up.
-    fn know_parts(&self, writer: &FillWriter, resume: Option<&Resume>) {
+    fn adopt_parts(&self, writer: &FillWriter, resume: Option<&Resume>) {
         let key = writer.fill().key();
         let object = self.parts.as_ref().and_then(|entry| PartialObject::stored(key, entry));
         if let (Some(object), Some(resume)) = (object, resume)
@@ -369,11 +374,11 @@ impl FillTask {
 
     /// Moves a variant whose origin has changed the fields that tell variants apart to the main key, where the next
     /// request finds them.
-    async fn at_its_key(&self, vary: &[Vec<u8>], writer: FillWriter, now: u64) -> FillWriter {
+    async fn at_current_key(&self, vary: &[Vec<u8>], writer: FillWriter, now: u64) -> FillWriter {
         if self.names.is_empty() || self.names == vary {
             return writer;
         }
-        let moved = begin_behind(&self.store, &self.main, now).await;
+        let moved = begin_after_placing(&self.store, &self.main, now).await;
         writer.release();
         moved
     }
@@ -381,7 +386,7 @@ impl FillTask {
 
 /// Begins to fill a key that may have a running fill. If a complete fill of this key is being stored, waits up to
 /// [`PLACING_MAX`] for it, so that later requests find the new fill; otherwise starts an unshared one.
-pub(crate) async fn begin_behind(store: &Store, key: &Key, now: u64) -> FillWriter {
+pub(crate) async fn begin_after_placing(store: &Store, key: &Key, now: u64) -> FillWriter {
     let mut begun = store.begin_fill(key, now);
     if let Some(placing) = begun.as_ref().err().filter(|fill| fill.has_all()) {
         let _ = timer::timeout(PLACING_MAX, placing.placed()).await;
@@ -395,7 +400,7 @@ const PLACING_MAX: Duration = Duration::from_millis(20);
 
 /// Returns whether a 304 names another representation than the stored one, by a strong entity tag (RFC 9111 section
 /// 4.3.4).
-fn is_of_another(stored: &Meta, not_modified: &Headers) -> bool {
+fn names_another(stored: &Meta, not_modified: &Headers) -> bool {
     let named = not_modified.first(Known::Etag).filter(|etag| !etag.starts_with(b"W/"));
     named.is_some_and(|etag| stored.headers.first(Known::Etag).is_some_and(|own| own != etag))
 }

@@ -14,7 +14,7 @@ use tidegate_rt::clock;
 use tidegate_rt::worker::spawn_local;
 
 use crate::cache::decide::identity::Identity;
-use crate::cache::fill::origin::Origin;
+use crate::cache::fill::origin::OriginRequester;
 use crate::cache::meta::Meta;
 use crate::cache::ranges::object::PartialObject;
 use crate::cache::ranges::part_fetch::{PartFetch, begin_part};
@@ -37,7 +37,7 @@ pub(crate) struct AssembledBody {
 pub(crate) struct RangeAssembler {
     pub object: PartialObject,
     store: Store,
-    origin: Origin,
+    origin: OriginRequester,
     /// The fill of the complete object.
     fill: Option<Arc<Fill>>,
     /// Fetches of parts end when this is dropped.
@@ -45,10 +45,10 @@ pub(crate) struct RangeAssembler {
 }
 
 /// The source of a part.
-enum Source {
+enum PartSource {
     /// With the offset in the object of its first byte.
     Stored(OpenEntry, u64),
-    Coming(FillReader),
+    Filling(FillReader),
 }
 
 impl AssembledBody {
@@ -62,7 +62,7 @@ impl BodyStream for AssembledBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         if let Some(assembler) = self.assembler.take() {
             let wanted = self.wanted;
-            self.body = generate(move |out| assembler.give(wanted, out));
+            self.body = generate(move |out| assembler.run(wanted, out));
         }
         self.body.poll_chunk(context)
     }
@@ -79,7 +79,7 @@ impl RangeAssembler {
     pub(crate) fn new(
         object: PartialObject,
         store: Store,
-        origin: Origin,
+        origin: OriginRequester,
         fill: Option<Arc<Fill>>,
     ) -> RangeAssembler {
         RangeAssembler { object, store, origin, fill, alive: Rc::new(()) }
@@ -97,8 +97,8 @@ impl RangeAssembler {
         let part = plan::block_of(wanted.start, self.object.size);
         match self.source(part, wanted.end).await {
             None => false,
-            Some(Source::Stored(..)) => true,
-            Some(Source::Coming(mut reader)) => {
+            Some(PartSource::Stored(..)) => true,
+            Some(PartSource::Filling(mut reader)) => {
                 reader.skip(wanted.start - part.start);
                 !matches!(reader.next(1).await, Piece::End | Piece::Broken(_))
             }
@@ -110,7 +110,7 @@ impl RangeAssembler {
     /// Invariant: all bytes before `at` have been yielded, once. An offset at which no byte arrives is tried
     /// [`TRIES_MAX`] times. When the client leaves, this is dropped at an await; the fetch then ends with its current
     /// part.
-    async fn give(self, wanted: ByteRange, out: Yielder) -> Result<(), BodyError> {
+    async fn run(self, wanted: ByteRange, out: Yielder) -> Result<(), BodyError> {
         let (mut at, mut tries) = (wanted.start, 0);
         while at < wanted.end {
             let before = at;
@@ -121,16 +121,16 @@ impl RangeAssembler {
             let part = plan::block_of(at, self.object.size);
             let end = part.end.min(wanted.end);
             match fill {
-                Some(fill) => at = copy(fill.reader(at), (at, wanted.end), &out).await,
+                Some(fill) => at = yield_reader(fill.reader(at), (at, wanted.end), &out).await,
                 None => match self.source(part, wanted.end).await {
                     // A damaged one has been removed, and is fetched again.
-                    Some(Source::Stored(entry, start)) => {
+                    Some(PartSource::Stored(entry, start)) => {
                         let now = clock::unix_millis();
-                        at = put(&entry, (start, at, end), &out, now).await?;
+                        at = yield_entry(&entry, (start, at, end), &out, now).await?;
                     }
-                    Some(Source::Coming(mut reader)) => {
+                    Some(PartSource::Filling(mut reader)) => {
                         reader.skip(at - part.start);
-                        at = copy(reader, (at, end), &out).await;
+                        at = yield_reader(reader, (at, end), &out).await;
                     }
                     None => {}
                 },
@@ -151,29 +151,29 @@ impl RangeAssembler {
     ///
     /// Cancelling: dropping it while the disk is read changes nothing. The fetch runs in a task, which ends with its
     /// current part once the body is dropped.
-    async fn source(&self, part: ByteRange, end: u64) -> Option<Source> {
+    async fn source(&self, part: ByteRange, end: u64) -> Option<PartSource> {
         let key = self.object.part_key(part.start);
         for _ in 0..TRIES_MAX {
             let now = clock::unix_millis();
             let (entry, fill) = open(&self.store, &key, now).await;
             if let Some(entry) = entry {
                 if entry.body_bytes() == part.len() {
-                    return Some(Source::Stored(entry, part.start));
+                    return Some(PartSource::Stored(entry, part.start));
                 }
                 let store = self.store.clone();
                 let _ = blocking::run(move || store.remove(&key)).await;
                 return None;
             }
             if let Some(fill) = fill {
-                return Some(Source::Coming(fill.reader(0)));
+                return Some(PartSource::Filling(fill.reader(0)));
             }
             if let Some(whole) = self.whole(now).await {
-                return Some(Source::Stored(whole, 0));
+                return Some(PartSource::Stored(whole, 0));
             }
             // Reading the disk may have taken time.
             let now = clock::unix_millis();
             if let Some(writer) = begin_part(&self.store, &self.object, part.start, now) {
-                return Some(Source::Coming(self.ask(writer, part.start, end)));
+                return Some(PartSource::Filling(self.start_fetch(writer, part.start, end)));
             }
             // It has been stored, or another fill has begun, since the lookup.
         }
@@ -181,13 +181,13 @@ impl RangeAssembler {
     }
 
     /// Starts a fetch of a part, and of those behind it up to `end`.
-    fn ask(&self, part: FillWriter, start: u64, end: u64) -> FillReader {
+    fn start_fetch(&self, part: FillWriter, start: u64, end: u64) -> FillReader {
         let reader = part.fill().reader(0);
         let end = end.checked_next_multiple_of(plan::BLOCK_BYTES).unwrap_or(u64::MAX);
         let range = (start, end.min(self.object.size));
         let fetch =
             PartFetch::new(self.store.clone(), self.origin.clone(), self.object.clone(), range);
-        drop(spawn_local(fetch.go(part, None, Some(Rc::downgrade(&self.alive)))));
+        drop(spawn_local(fetch.run(part, None, Some(Rc::downgrade(&self.alive)))));
         reader
     }
 }
@@ -209,7 +209,7 @@ fn is_alive(fill: &Fill) -> bool {
 }
 
 /// Yields the bytes from `at` to `end` of an entry that begins at `start`; returns the offset reached.
-async fn put(
+async fn yield_entry(
     entry: &OpenEntry,
     (start, at, end): (u64, u64, u64),
     out: &Yielder,
@@ -236,7 +236,7 @@ fn cut(entry: &OpenEntry, start: u64, length: u64) -> Result<Chunk, BodyError> {
 }
 
 /// Yields the bytes of a reader up to `end` or the reader's end; returns the offset reached.
-async fn copy(mut reader: FillReader, (mut at, end): (u64, u64), out: &Yielder) -> u64 {
+async fn yield_reader(mut reader: FillReader, (mut at, end): (u64, u64), out: &Yielder) -> u64 {
     while at < end {
         let most = usize::try_from(end - at).unwrap_or(usize::MAX).min(PIECE_BYTES_MAX);
         let piece = reader.next(most).await;

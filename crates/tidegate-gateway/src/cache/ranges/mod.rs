@@ -16,10 +16,10 @@
 //! | `part_fetch` | fetches parts from an origin |
 //! | `assemble` | a body for a client, from parts, the running fill and the origin |
 
-pub(super) mod answer;
 pub(super) mod assemble;
 pub(super) mod object;
 pub(super) mod part_fetch;
 pub(super) mod part_reader;
 pub(super) mod plan;
 pub(super) mod probe;
+pub(super) mod response;

@@ -8,7 +8,7 @@ use tidegate_codec::{Known, date};
 use tidegate_core::{Exchange, blocking};
 
 use crate::cache::decide::identity::Identity;
-use crate::cache::meta::{Meta, PartsOf};
+use crate::cache::meta::{Meta, PartsInfo};
 use crate::cache::ranges::part_reader::open;
 use crate::cache::ranges::plan::{self, RequestedRange};
 
@@ -42,12 +42,12 @@ impl PartialObject {
         let size = head.body_bytes?;
         Identity::of(meta.status, &meta.headers, Some(size))?;
         let id = fill.parts_id_or(random_id());
-        meta.parts = Some(PartsOf { size, id });
+        meta.parts = Some(PartsInfo { size, id });
         PartialObject::of(key, meta, head.times)
     }
 
     fn of(key: &Key, meta: Meta, times: Times) -> Option<PartialObject> {
-        let PartsOf { size, id } = meta.parts?;
+        let PartsInfo { size, id } = meta.parts?;
         let identity = Identity::of(meta.status, &meta.headers, Some(size))?;
         Some(PartialObject { key: key.clone(), id, size, times, identity, meta: Arc::new(meta) })
     }

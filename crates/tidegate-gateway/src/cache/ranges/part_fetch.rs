@@ -9,7 +9,7 @@ use tidegate_rt::clock;
 
 use crate::cache::fill::disk_slots::DiskSlots;
 use crate::cache::fill::flush::Flush;
-use crate::cache::fill::origin::{Origin, Rest, Resume};
+use crate::cache::fill::origin::{BodyRest, OriginRequester, Resume};
 use crate::cache::ranges::object::PartialObject;
 use crate::cache::ranges::plan;
 
@@ -44,7 +44,7 @@ impl PartFetch {
     /// Makes a fetch of the parts from `start` to `end`.
     pub(crate) fn new(
         store: Store,
-        origin: Origin,
+        origin: OriginRequester,
         object: PartialObject,
         (start, end): (u64, u64),
     ) -> PartFetch {
@@ -62,10 +62,10 @@ impl PartFetch {
     ///
     /// Cancelling: it runs in a task of its own. When the thread ends it is dropped: the open writer is dropped, and
     /// its part breaks off for its readers. Finished parts remain.
-    pub(crate) async fn go(
+    pub(crate) async fn run(
         mut self,
         part: FillWriter,
-        rest: Option<Rest>,
+        rest: Option<BodyRest>,
         wanted: Option<Weak<()>>,
     ) {
         let mut part = Some(part);
@@ -73,7 +73,7 @@ impl PartFetch {
         while let Some(writer) = part.take() {
             let found = match rest.take() {
                 Some(found) => Some(found),
-                None => self.resume.part(self.at, self.end).await,
+                None => self.resume.fetch_part(self.at, self.end).await,
             };
             match found {
                 Some(found) => part = self.copy(found, writer, wanted.as_ref()).await,
@@ -91,7 +91,7 @@ impl PartFetch {
     /// Copies a response; returns the part that is left unfinished if it broke off.
     async fn copy(
         &mut self,
-        rest: Rest,
+        rest: BodyRest,
         part: FillWriter,
         wanted: Option<&Weak<()>>,
     ) -> Option<FillWriter> {

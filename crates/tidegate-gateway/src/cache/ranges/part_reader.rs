@@ -11,15 +11,15 @@ const READ_BYTES: u64 = 256 * 1024;
 
 /// A reader of a part that is stored or being filled.
 pub(crate) struct PartReader {
-    source: Source,
+    source: ReaderSource,
     /// Bytes that have not been read yet.
     left: u64,
 }
 
-enum Source {
+enum ReaderSource {
     Memory(Bytes),
     File { handle: FileHandle, offset: u64 },
-    Coming(FillReader),
+    Filling(FillReader),
 }
 
 impl PartReader {
@@ -35,13 +35,13 @@ impl PartReader {
             Some(entry) if entry.body_bytes() != length => return None,
             Some(entry) if !is_sound(&entry, 0, length, now).await => return None,
             Some(entry) => match (entry.body_in_memory(), entry.file()) {
-                (Some(bytes), _) => Source::Memory(bytes),
+                (Some(bytes), _) => ReaderSource::Memory(bytes),
                 (None, Some(handle)) => {
-                    Source::File { handle: handle.clone(), offset: entry.body_start() }
+                    ReaderSource::File { handle: handle.clone(), offset: entry.body_start() }
                 }
                 (None, None) => return None,
             },
-            None => Source::Coming(fill?.reader(0)),
+            None => ReaderSource::Filling(fill?.reader(0)),
         };
         Some(PartReader { source, left: length })
     }
@@ -52,13 +52,13 @@ impl PartReader {
             return None;
         }
         let bytes = match &mut self.source {
-            Source::Memory(bytes) => std::mem::take(bytes),
-            Source::File { handle, offset } => {
+            ReaderSource::Memory(bytes) => std::mem::take(bytes),
+            ReaderSource::File { handle, offset } => {
                 let bytes = read(handle.clone(), *offset, self.left.min(READ_BYTES)).await?;
                 *offset += bytes.len() as u64;
                 bytes
             }
-            Source::Coming(reader) => match reader.next(READ_BYTES as usize).await {
+            ReaderSource::Filling(reader) => match reader.next(READ_BYTES as usize).await {
                 Piece::Bytes(bytes) => bytes,
                 Piece::File { handle, offset, length, .. } => read(handle, offset, length).await?,
                 Piece::End | Piece::Broken(_) => return None,

@@ -15,9 +15,9 @@ use tidegate_upstream::OriginResponse;
 
 use crate::cache::config::settings::CacheSettings;
 use crate::cache::decide::identity::Identity;
-use crate::cache::decide::policy::{Exchanged, Stored};
-use crate::cache::fill::origin::{Origin, Rest, length_of};
-use crate::cache::meta::{Meta, PartsOf, new_variant_set, tags_of};
+use crate::cache::decide::policy::{OriginExchange, Storable};
+use crate::cache::fill::origin::{BodyRest, OriginRequester, length_of};
+use crate::cache::meta::{Meta, PartsInfo, new_variant_set, tags_of};
 use crate::cache::ranges::object::{PartialObject, random_id};
 use crate::cache::ranges::part_fetch::{PartFetch, begin_part};
 use crate::cache::ranges::plan::{self, RequestedRange};
@@ -50,7 +50,7 @@ pub(crate) struct RangeProbe {
 /// probe. `None` when a probe failed a short time ago.
 pub(crate) fn join_or_start_probe(
     probe: RangeProbe,
-    origin: Origin,
+    origin: OriginRequester,
     now: u64,
 ) -> Option<FillReader> {
     let key = plan::probe_key(&probe.key);
@@ -61,7 +61,7 @@ pub(crate) fn join_or_start_probe(
         Err(running) => running.reader(0),
         Ok(writer) => {
             let reader = writer.fill().reader(0);
-            drop(spawn_local(probe.begin(origin, writer)));
+            drop(spawn_local(probe.run(origin, writer)));
             reader
         }
     })
@@ -82,12 +82,12 @@ impl RangeProbe {
     ///
     /// Cancelling: it runs in a task of its own, which no client ends. When the thread ends it is dropped at any
     /// await; then the writers are dropped, and all waiters are woken.
-    async fn begin(self, origin: Origin, probe: FillWriter) {
+    async fn run(self, origin: OriginRequester, probe: FillWriter) {
         let RequestedRange { start, end } = self.wanted.widened();
         // The rest of a longer range is fetched by the readers that still want it then.
         let most = start.saturating_add(FIRST_BYTES_MAX);
         let end = end.map_or(most, |end| end.min(most));
-        let response = origin.ask(start, Some(end - 1), None).await;
+        let response = origin.fetch(start, Some(end - 1), None).await;
         let now = clock::unix_millis();
         let Some(response) = response else { return probe.release() };
         let begun_at = probe.fill().started_at();
@@ -97,17 +97,17 @@ impl RangeProbe {
         };
         // Before the object is known to readers: they look for the part, and fetch it if no fill has begun.
         let part = begin_part(&self.store, &object, start, now);
-        if !self.keep_head(&object, now).await {
+        if !self.store_head(&object, now).await {
             return probe.release();
         }
         let metadata = object.meta.encode();
         probe.publish_head(metadata, object.times, Some(object.size), now);
         if let Some(part) = part {
             let body = response.body.into_body();
-            let rest = Rest { body, skip: 0, end: Some(end) };
+            let rest = BodyRest { body, skip: 0, end: Some(end) };
             let fetch = PartFetch::new(self.store, origin, object, (start, end));
             // The waiters begin to read meanwhile.
-            drop(spawn_local(fetch.go(part, Some(rest), None)));
+            drop(spawn_local(fetch.run(part, Some(rest), None)));
         }
         probe.abort("everybody knows");
     }
@@ -130,8 +130,8 @@ impl RangeProbe {
         let identity = Identity::of(200, headers, Some(size)).filter(|_| fits)?;
         // By the rules for the complete object.
         let (request, asked_at) = (&self.client_fields, self.asked_at);
-        let exchanged = Exchanged { request, asked_at, status: 200, headers };
-        let Stored { times, must_revalidate, vary } = self.cache.decide(exchanged, now).ok()?;
+        let exchanged = OriginExchange { request, asked_at, status: 200, headers };
+        let Storable { times, must_revalidate, vary } = self.cache.decide(exchanged, now).ok()?;
         if !self.names.is_empty() && self.names != vary {
             return None;
         }
@@ -147,13 +147,13 @@ impl RangeProbe {
             meta.make_rfc9111(must_revalidate, now);
         }
         let id = random_id();
-        meta.parts = Some(PartsOf { size, id });
+        meta.parts = Some(PartsInfo { size, id });
         let (key, meta) = (self.key.clone(), Arc::new(meta));
         Some((PartialObject { key, id, size, times, identity, meta }, field.range.end))
     }
 
     /// Stores the object's head; false if another object has been stored meanwhile.
-    async fn keep_head(&self, object: &PartialObject, now: u64) -> bool {
+    async fn store_head(&self, object: &PartialObject, now: u64) -> bool {
         let there = self.store.peek(&object.key).entry.map(|entry| entry.generation);
         if there != self.generation {
             return false;

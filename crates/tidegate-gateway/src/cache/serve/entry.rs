@@ -10,7 +10,7 @@ use crate::cache::serve::verified;
 use crate::cache::status::{CacheStatus, note};
 
 /// Responds with a stored object; `None` when its head cannot be decoded.
-pub(crate) fn answer(
+pub(crate) fn respond(
     x: &mut Exchange,
     gateway: &dyn Gateway,
     entry: &OpenEntry,

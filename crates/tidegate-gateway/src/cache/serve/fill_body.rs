@@ -17,7 +17,9 @@ use tidegate_rt::{Task, spawn_local};
 use tidegate_upstream::LogContext;
 
 use crate::cache::decide::identity::Identity;
-use crate::cache::fill::origin::{Origin, Progress, Rest, Resume, may_leave_readers_behind};
+use crate::cache::fill::origin::{
+    BodyProgress, BodyRest, OriginRequester, Resume, may_leave_readers_behind,
+};
 use crate::cache::fill::wakeups::MANY_READERS;
 use crate::cache::gateway::{Gateway, StoredResponse};
 use crate::cache::meta::{Decoded, Meta};
@@ -48,11 +50,11 @@ pub(crate) async fn follow(
         let broken = of.has_ended();
         return Err(if broken { BreakReason::WriterGone } else { BreakReason::Uncacheable });
     }
-    answer(x, gateway, reader, status).await
+    respond(x, gateway, reader, status).await
 }
 
 /// Responds with a fill as it grows. The error is the reason why it has no head.
-pub(crate) async fn answer(
+pub(crate) async fn respond(
     x: &mut Exchange,
     gateway: &dyn Gateway,
     mut reader: FillReader,
@@ -103,7 +105,7 @@ pub(crate) fn chunk_of(piece: Piece) -> Option<Chunk> {
 
 /// The body of a fill: bytes from memory while they are recent, else ranges of its file.
 pub(crate) struct FillBody {
-    source: Source,
+    source: BodySource,
     /// The end of the body is delayed until the object is stored, so that the client's next request finds it. Needed
     /// only without a length from the origin: otherwise the client knows the end by itself.
     waits: bool,
@@ -115,7 +117,7 @@ pub(crate) struct FillBody {
     fallback: Option<FallbackFetch>,
 }
 
-enum Source {
+enum BodySource {
     Fill(FillReader),
     /// The rest of the body, after the fill has left its reader behind.
     Rest(Body),
@@ -127,7 +129,7 @@ impl FillBody {
         waits: bool,
         fallback: Option<FallbackFetch>,
     ) -> FillBody {
-        FillBody { source: Source::Fill(reader), waits, begun: false, others: None, fallback }
+        FillBody { source: BodySource::Fill(reader), waits, begun: false, others: None, fallback }
     }
 }
 
@@ -137,8 +139,8 @@ impl FillBody {
 impl BodyStream for FillBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let reader = match &mut self.source {
-            Source::Fill(reader) => reader,
-            Source::Rest(body) => return body.poll_chunk(context),
+            BodySource::Fill(reader) => reader,
+            BodySource::Rest(body) => return body.poll_chunk(context),
         };
         if let Some(others) = &mut self.others {
             let _ = ready!(Pin::new(others).poll(context));
@@ -161,7 +163,7 @@ impl BodyStream for FillBody {
             && let Some(rest) = fallback.body(reader.fill(), reader.offset())
         {
             // This drops the reader: the fill must not wait for it.
-            self.source = Source::Rest(rest);
+            self.source = BodySource::Rest(rest);
             return self.poll_chunk(context);
         }
         Poll::Ready(match piece {
@@ -180,11 +182,11 @@ impl BodyStream for FillBody {
 
     fn skip(&mut self, count: u64) -> u64 {
         match &mut self.source {
-            Source::Fill(reader) => {
+            BodySource::Fill(reader) => {
                 reader.skip(count);
                 count
             }
-            Source::Rest(_) => 0,
+            BodySource::Rest(_) => 0,
         }
     }
 }
@@ -217,8 +219,8 @@ impl FallbackFetch {
             log.write(Level::Error, &text, "sending to client", "");
             return None;
         };
-        let resume = Resume::in_parts(Origin::of_fill(fill, log)?, identity);
-        Some(generate(move |out| give(resume, at, out)))
+        let resume = Resume::in_parts(OriginRequester::of_fill(fill, log)?, identity);
+        Some(generate(move |out| yield_rest(resume, at, out)))
     }
 }
 
@@ -226,9 +228,9 @@ impl FallbackFetch {
 ///
 /// Invariant: each byte is yielded once and in its place; the start of a response that repeats known bytes is cut
 /// off. Cancelling: when the client leaves, this is dropped at an await, and with it the request to the origin.
-async fn give(mut resume: Resume, mut at: u64, out: Yielder) -> Result<(), BodyError> {
+async fn yield_rest(mut resume: Resume, mut at: u64, out: Yielder) -> Result<(), BodyError> {
     loop {
-        let Some(Rest { mut body, mut skip, end }) = resume.instead(at).await else {
+        let Some(BodyRest { mut body, mut skip, end }) = resume.fetch_instead(at).await else {
             return Err(BodyError::Incomplete);
         };
         let ended = loop {
@@ -250,10 +252,10 @@ async fn give(mut resume: Resume, mut at: u64, out: Yielder) -> Result<(), BodyE
             }
         };
         match resume.progress(at) {
-            Progress::Whole => return Ok(()),
-            Progress::Open if ended => return Ok(()),
-            Progress::TooLong => return Err(BodyError::Incomplete),
-            Progress::Open | Progress::Unfinished => {}
+            BodyProgress::Whole => return Ok(()),
+            BodyProgress::Open if ended => return Ok(()),
+            BodyProgress::TooLong => return Err(BodyError::Incomplete),
+            BodyProgress::Open | BodyProgress::Unfinished => {}
         }
     }
 }

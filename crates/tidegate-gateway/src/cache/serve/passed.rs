@@ -11,7 +11,7 @@ use tidegate_core::{Exchange, Step, blocking};
 use tidegate_rt::clock;
 
 use crate::cache::config::settings::CacheSettings;
-use crate::cache::decide::policy::{self, Exchanged};
+use crate::cache::decide::policy::{self, OriginExchange};
 use crate::cache::decide::rfc9111::{self, HeadVerdict, StoredGet};
 use crate::cache::gateway::Gateway;
 use crate::cache::lookup::CacheLookup;
@@ -87,7 +87,7 @@ pub(crate) async fn pass_head(
     let CacheSettings { validity, ignored, tag_headers, .. } = cache;
     let verdict =
         rfc9111::after_head(stored, &head, tag_headers, (asked_at, now), |status, headers| {
-            let exchanged = Exchanged { request, asked_at, status, headers };
+            let exchanged = OriginExchange { request, asked_at, status, headers };
             policy::decide_rfc9111(exchanged, validity, ignored.fields, now)
         });
     let (store, key) = (store.clone(), lookup.key.clone());

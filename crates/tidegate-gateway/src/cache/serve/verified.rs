@@ -51,12 +51,12 @@ struct VerifiedBody {
     /// Offset in the body of the next byte, and of its end.
     offset: u64,
     end: u64,
-    sent: Option<Sent>,
-    comparing: Option<LocalFuture<'static, io::Result<Compared>>>,
+    sent: Option<SentPart>,
+    comparing: Option<LocalFuture<'static, io::Result<Verification>>>,
 }
 
 /// A part that the kernel has taken from the file.
-struct Sent {
+struct SentPart {
     offset: u64,
     length: u64,
     /// Number of changes of the file that had been noticed before.
@@ -64,7 +64,7 @@ struct Sent {
 }
 
 /// The result of a verification.
-enum Compared {
+enum Verification {
     Sound,
     /// Sound as read, from a file that another program is changing.
     Read(Bytes),
@@ -75,15 +75,15 @@ impl BodyStream for VerifiedBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         loop {
             if let Some(comparing) = &mut self.comparing {
-                let compared = ready!(comparing.as_mut().poll(context));
+                let verified = ready!(comparing.as_mut().poll(context));
                 self.comparing = None;
-                match compared {
-                    Ok(Compared::Sound) => {}
-                    Ok(Compared::Read(bytes)) => {
+                match verified {
+                    Ok(Verification::Sound) => {}
+                    Ok(Verification::Read(bytes)) => {
                         self.offset += bytes.len() as u64;
                         return Poll::Ready(Some(Ok(Chunk::Bytes(bytes))));
                     }
-                    Ok(Compared::Damaged) => return Poll::Ready(Some(Err(self.damaged()))),
+                    Ok(Verification::Damaged) => return Poll::Ready(Some(Err(self.damaged()))),
                     Err(error) => return Poll::Ready(Some(Err(error.into()))),
                 }
             }
@@ -120,35 +120,35 @@ impl BodyStream for VerifiedBody {
 }
 
 /// Verifies a part that was sent. Blocks.
-fn verify(entry: &OpenEntry, offset: u64, length: u64, now: u64) -> io::Result<Compared> {
-    Ok(if entry.verify(offset, length, now)? { Compared::Sound } else { Compared::Damaged })
+fn verify(entry: &OpenEntry, offset: u64, length: u64, now: u64) -> io::Result<Verification> {
+    Ok(if entry.verify(offset, length, now)? { Verification::Sound } else { Verification::Damaged })
 }
 
 /// Verifies a part; reads the beginning of it where the file keeps changing, or a concurrent verification did not
 /// cover it. Blocks.
-fn compare(entry: &OpenEntry, offset: u64, length: u64, now: u64) -> io::Result<Compared> {
+fn compare(entry: &OpenEntry, offset: u64, length: u64, now: u64) -> io::Result<Verification> {
     if !entry.is_suspect(now) {
         if !entry.verify(offset, length, now)? {
-            return Ok(Compared::Damaged);
+            return Ok(Verification::Damaged);
         }
         if entry.verified_to(offset, now) > offset {
-            return Ok(Compared::Sound);
+            return Ok(Verification::Sound);
         }
     }
-    Ok(entry.read_verified(offset, length, now)?.map_or(Compared::Damaged, Compared::Read))
+    Ok(entry.read_verified(offset, length, now)?.map_or(Verification::Damaged, Verification::Read))
 }
 
 impl VerifiedBody {
     /// Verifies on a pool thread, or on this one where the pool is full.
     fn compare(
         &mut self,
-        how: impl Fn(&OpenEntry, u64) -> io::Result<Compared> + Clone + Send + 'static,
+        how: impl Fn(&OpenEntry, u64) -> io::Result<Verification> + Clone + Send + 'static,
     ) {
         let (entry, job) = (self.entry.clone(), how.clone());
         self.comparing = Some(Box::pin(async move {
             let work = entry.clone();
             match blocking::run(move || Ok(job(&work, clock::unix_millis()))).await {
-                Ok(compared) => compared,
+                Ok(verified) => verified,
                 Err(_) => how(&entry, clock::unix_millis()),
             }
         }));
@@ -165,7 +165,7 @@ impl VerifiedBody {
             length -= TAIL_BYTES;
         }
         self.offset += length;
-        self.sent = Some(Sent { offset, length, changes });
+        self.sent = Some(SentPart { offset, length, changes });
         Ok(Chunk::File(FileRange::new(file.clone(), self.entry.body_start() + offset, length)))
     }
 

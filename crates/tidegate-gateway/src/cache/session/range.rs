@@ -9,16 +9,16 @@ use tidegate_codec::request::Method;
 use tidegate_core::Exchange;
 use tidegate_rt::clock;
 
-use super::{CacheSession, Next};
+use super::{CacheSession, NextStep};
 use crate::cache::decide::decision::{Input, Output};
 use crate::cache::decide::policy::range_is_beyond;
-use crate::cache::fill::origin::Origin;
+use crate::cache::fill::origin::OriginRequester;
 use crate::cache::lookup::CacheLookup;
-use crate::cache::ranges::answer;
 use crate::cache::ranges::assemble::RangeAssembler;
 use crate::cache::ranges::object::PartialObject;
 use crate::cache::ranges::plan::RequestedRange;
 use crate::cache::ranges::probe::{RangeProbe, join_or_start_probe};
+use crate::cache::ranges::response;
 use crate::cache::serve::wait;
 
 impl CacheSession {
@@ -30,35 +30,37 @@ impl CacheSession {
     /// | this request's fill is read | far ahead | read |
     /// | a fill is waited for | beyond the offset | passed |
     /// | the origin is asked for the whole | beyond the offset | passed |
-    pub(super) async fn range_by_itself(
+    pub(super) async fn serve_range_separately(
         &self,
         x: &mut Exchange,
         lookup: &CacheLookup,
-        next: &Next,
+        next: &NextStep,
         now: u64,
-    ) -> Option<Next> {
+    ) -> Option<NextStep> {
         let (fill, is_beyond) = match next {
-            Next::Join(fill) => (Some(fill), self.range_is_beyond(x, Some(fill))),
-            Next::Read(reader, _) => (Some(reader.fill()), false),
-            Next::Do(Output::Wait { .. }) => {
+            NextStep::Join(fill) => (Some(fill), self.range_is_beyond(x, Some(fill))),
+            NextStep::Read(reader, _) => (Some(reader.fill()), false),
+            NextStep::Do(Output::Wait { .. }) => {
                 let fill = lookup.fill.as_ref()?;
                 (Some(fill), self.range_is_beyond(x, Some(fill)))
             }
-            Next::Ask { .. } => (None, self.range_is_beyond(x, None)),
-            Next::Decide | Next::Tell(_) | Next::Do(_) | Next::Answer(_) => return None,
+            NextStep::Fetch { .. } => (None, self.range_is_beyond(x, None)),
+            NextStep::Decide | NextStep::Inform(_) | NextStep::Do(_) | NextStep::Done(_) => {
+                return None;
+            }
         };
-        let is_read = matches!(next, Next::Join(_) | Next::Read(..));
-        let is_far = || is_read && fill.is_some_and(|fill| answer::is_far(x, fill));
+        let is_read = matches!(next, NextStep::Join(_) | NextStep::Read(..));
+        let is_far = || is_read && fill.is_some_and(|fill| response::is_far(x, fill));
         if !is_beyond && !is_far() {
             return None;
         }
-        if let Some(given) = self.part(x, lookup, fill, now).await {
-            return Some(given);
+        if let Some(served) = self.serve_part(x, lookup, fill, now).await {
+            return Some(served);
         }
         match next {
             _ if !is_beyond => None,
-            Next::Ask { .. } => Some(Next::Do(Output::Pass)),
-            _ => Some(Next::Tell(Input::RangeBeyond)),
+            NextStep::Fetch { .. } => Some(NextStep::Do(Output::Pass)),
+            _ => Some(NextStep::Inform(Input::RangeBeyond)),
         }
     }
 
@@ -79,14 +81,14 @@ impl CacheSession {
     /// The object is known by the fill of the complete object, by the stored head of its parts, or by a probe. No
     /// range is fetched against `If-Range` (RFC 9110 section 13.1.5). A client that leaves ends neither a probe nor a
     /// part that has begun.
-    async fn part(
+    async fn serve_part(
         &self,
         x: &mut Exchange,
         lookup: &CacheLookup,
         fill: Option<&Arc<Fill>>,
         now: u64,
-    ) -> Option<Next> {
-        if !self.may_give_parts(x, lookup) {
+    ) -> Option<NextStep> {
+        if !self.may_serve_parts(x, lookup) {
             return None;
         }
         let wanted = RequestedRange::parse(x.request.header(Known::Range)?)?;
@@ -102,18 +104,18 @@ impl CacheSession {
         }
         let origin_fetch = match self.origin_fetch(x, lookup, false, true).await {
             Ok(origin_fetch) => origin_fetch,
-            Err(step) => return Some(Next::Answer(step)),
+            Err(step) => return Some(NextStep::Done(step)),
         };
-        let origin = Origin::of(&origin_fetch)?;
+        let origin = OriginRequester::of(&origin_fetch)?;
         let object = match known {
             Some(object) => object,
             // Another request's first part may have been stored since the lookup.
-            None if self.is_outdated(lookup) => return Some(Next::Tell(Input::FillEnded)),
+            None if self.is_outdated(lookup) => return Some(NextStep::Inform(Input::FillEnded)),
             None => {
                 let probe = self.probe(x, lookup, wanted, now);
                 let mut reader = join_or_start_probe(probe, origin.clone(), clock::unix_millis())?;
                 let Some(head) = wait::head_of(x, &mut reader).await else {
-                    return Some(Next::Do(Output::Leave));
+                    return Some(NextStep::Do(Output::Leave));
                 };
                 let head = head?;
                 PartialObject::published(&lookup.key, &head)?
@@ -123,11 +125,11 @@ impl CacheSession {
             return None;
         }
         let assembler = RangeAssembler::new(object, self.store.clone(), origin, fill.cloned());
-        answer::answer(x, &*self.gateway, wanted, assembler).await.map(Next::Answer)
+        response::respond(x, &*self.gateway, wanted, assembler).await.map(NextStep::Done)
     }
 
     /// Returns whether this request may be served a part that is fetched separately.
-    fn may_give_parts(&self, x: &Exchange, lookup: &CacheLookup) -> bool {
+    fn may_serve_parts(&self, x: &Exchange, lookup: &CacheLookup) -> bool {
         let by_settings = self.cache.ranges && self.cache.no_cache.is_empty() && !self.bypass;
         // Here its terms would have to apply to the origin's response to the range.
         let demands_nothing = self.terms.is_none_or(|terms| terms == RequestTerms::default());

@@ -43,7 +43,7 @@ fn conditions_and_ranges_need_less_than_all() {
 }
 
 #[test]
-fn only_a_plain_answer_can_be_cut_short() {
+fn only_a_200_needs_less_than_all() {
     let request = headers(&[("If-None-Match", "\"e\""), ("Range", "bytes=0-1")]);
     assert_eq!(needed_by(&request, &meta(404), Some(100), IfModifiedSince::Exact), None);
     let since = headers(&[("If-Modified-Since", DATE)]);

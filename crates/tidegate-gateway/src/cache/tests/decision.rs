@@ -7,11 +7,11 @@ use crate::cache::decide::decision::Sharing::{Alone, Shared, TakeOver};
 use crate::cache::decide::decision::{CacheDecision, Input, Output};
 use crate::cache::decide::decision::{Failure, HeadKind, OriginResult, OriginVerdict};
 use crate::cache::decide::facts::{
-    Demands, FOLLOW_FROM_BYTES, FillState, Rules, StoredState, UseStale,
+    CacheRules, Demands, FOLLOW_FROM_BYTES, FillState, StoredState, UseStale,
 };
 use crate::cache::status::CacheStatus::{Bypass, Expired, Hit, Miss, Stale, Updating};
 
-const RULES: Rules = Rules {
+const RULES: CacheRules = CacheRules {
     lock: false,
     lock_age: 5000,
     lock_timeout: 5000,
@@ -25,8 +25,8 @@ const RULES: Rules = Rules {
     rfc9111: false,
 };
 
-const LOCK: Rules = Rules { lock: true, ..RULES };
-const TEMPFILE: Rules = Rules { tempfile: true, ..RULES };
+const LOCK: CacheRules = CacheRules { lock: true, ..RULES };
+const TEMPFILE: CacheRules = CacheRules { tempfile: true, ..RULES };
 
 const FRESH: StoredState = StoredState {
     fresh: true,
@@ -63,7 +63,7 @@ fn head(status: u16, kind: HeadKind) -> OriginResult {
 /// Checks the verdict about a fetch with this result.
 fn check_origin(
     what: &str,
-    rules: &Rules,
+    rules: &CacheRules,
     (now, input, output): (u64, Input, Output),
     result: OriginResult,
     verdict: OriginVerdict,
@@ -73,14 +73,14 @@ fn check_origin(
     assert_eq!(decision.begin_fetch().verdict(rules, result), verdict, "{what}");
 }
 
-fn check(what: &str, rules: &Rules, steps: &[(u64, Input, Output)]) {
+fn check(what: &str, rules: &CacheRules, steps: &[(u64, Input, Output)]) {
     check_decision(what, CacheDecision::default(), rules, steps);
 }
 
 fn check_decision(
     what: &str,
     mut decision: CacheDecision,
-    rules: &Rules,
+    rules: &CacheRules,
     steps: &[(u64, Input, Output)],
 ) {
     for (number, (now, input, output)) in steps.iter().enumerate() {
@@ -106,7 +106,7 @@ fn hits_and_misses() {
     check_origin("miss, not stored", &RULES, miss, head(200, NotStorable), OriginVerdict::Pass);
     let failed = OriginResult::Failed(Failure::Error);
     check_origin("miss, no answer", &RULES, miss, failed, OriginVerdict::Fail);
-    let rare = Rules { min_uses: 3, ..RULES };
+    let rare = CacheRules { min_uses: 3, ..RULES };
     check("used too seldom", &rare, &[(1000, Input::Absent { uses: 2 }, Output::Pass)]);
     check("used often enough", &rare, &[(1000, Input::Absent { uses: 3 }, Output::Fetch(Shared))]);
     check(
@@ -122,7 +122,7 @@ fn hits_and_misses() {
 }
 
 #[test]
-fn without_sharing_everybody_fetches() {
+fn without_sharing_each_request_fetches() {
     check("running", &RULES, &[(1000, Input::Filling(SMALL), Output::Fetch(Alone))]);
     let small = FillState { promised: Some(10), ..SMALL };
     check("just arriving", &RULES, &[(1050, Input::Filling(small), Output::Follow)]);
@@ -140,7 +140,7 @@ fn without_sharing_everybody_fetches() {
 }
 
 #[test]
-fn the_lock_waits_as_long_as_nothing_is_wrong() {
+fn the_lock_waits_while_bytes_arrive() {
     let until = Output::Wait { until: 6000 };
     check(
         "a small one is waited for",
@@ -160,7 +160,7 @@ fn the_lock_waits_as_long_as_nothing_is_wrong() {
             (2000, Input::FillProgress(LARGE), Output::Follow),
         ],
     );
-    let patient = Rules { lock_age: 60_000, ..LOCK };
+    let patient = CacheRules { lock_age: 60_000, ..LOCK };
     check(
         "timeout without a byte: alone and unstored",
         &patient,
@@ -174,7 +174,7 @@ fn the_lock_waits_as_long_as_nothing_is_wrong() {
             (6000, Input::TimedOut(FillState { last_progress: 5900, ..SMALL }), Output::Follow),
         ],
     );
-    let short = Rules { lock_age: 100, ..LOCK };
+    let short = CacheRules { lock_age: 100, ..LOCK };
     check(
         "age counts from the last byte",
         &short,
@@ -195,7 +195,7 @@ fn the_lock_waits_as_long_as_nothing_is_wrong() {
 }
 
 #[test]
-fn what_suffices_is_not_waited_for() {
+fn sufficient_bytes_are_served_without_waiting() {
     let enough = FillState { suffices: true, ..SMALL };
     for rules in [LOCK, TEMPFILE] {
         check("enough is there", &rules, &[(1000, Input::Filling(enough), Output::Follow)]);
@@ -224,7 +224,7 @@ fn a_silent_fill_is_replaced() {
 }
 
 #[test]
-fn the_released_go_their_own_way() {
+fn released_requests_fetch_for_themselves() {
     let waiting = (1000, Input::Filling(SILENT), Output::Wait { until: 6000 });
     let released = (1100, Input::Released, Output::Look);
     check("nothing there", &LOCK, &[waiting, released, (1100, NEW, Output::Fetch(Shared))]);
@@ -262,7 +262,7 @@ fn a_range_beyond_the_offset_is_passed() {
 }
 
 #[test]
-fn a_fill_that_fails_again_and_again_is_left() {
+fn repeated_failures_end_the_wait() {
     let mut decision = CacheDecision::default();
     for round in 0..8 {
         let wait = Output::Wait { until: 6000 };
@@ -275,7 +275,7 @@ fn a_fill_that_fails_again_and_again_is_left() {
 }
 
 #[test]
-fn with_tempfile_everybody_follows() {
+fn with_tempfile_each_request_follows() {
     check("head is there", &TEMPFILE, &[(1000, Input::Filling(SMALL), Output::Follow)]);
     check(
         "head comes",
@@ -302,7 +302,7 @@ fn with_tempfile_everybody_follows() {
 
 #[test]
 fn expired_objects() {
-    let revalidate = Rules { revalidate: true, ..RULES };
+    let revalidate = CacheRules { revalidate: true, ..RULES };
     check("fetched anew", &RULES, &[(1000, Input::Found(STALE), Output::Fetch(Shared))]);
     let ask = (1000, Input::Found(STALE), Output::Revalidate(Shared));
     let renewed = head(304, NotModified);
@@ -324,9 +324,9 @@ fn expired_objects() {
 
 #[test]
 fn stale_objects_on_errors() {
-    let rules = |use_stale| Rules { use_stale, ..RULES };
+    let rules = |use_stale| CacheRules { use_stale, ..RULES };
     let fetch = (1000, Input::Found(STALE), Output::Fetch(Shared));
-    let failed = |what, rules: &Rules, fetch, failure, verdict| {
+    let failed = |what, rules: &CacheRules, fetch, failure, verdict| {
         check_origin(what, rules, fetch, OriginResult::Failed(failure), verdict);
     };
     let (serve, fail) = (OriginVerdict::ServeStale, OriginVerdict::Fail);
@@ -350,15 +350,15 @@ fn stale_objects_on_errors() {
 #[test]
 fn stale_objects_while_they_are_updated() {
     let renewed = Input::Found(StoredState { filling: Some(SILENT), ..STALE });
-    let updating = Rules { use_stale: UseStale::UPDATING, ..RULES };
+    let updating = CacheRules { use_stale: UseStale::UPDATING, ..RULES };
     check("the first one fetches", &updating, &[(1, Input::Found(STALE), Output::Fetch(Shared))]);
     check("the others do not", &updating, &[(1, renewed, Output::Serve(Updating))]);
-    let behind = Rules { background_update: true, revalidate: true, ..updating };
+    let behind = CacheRules { background_update: true, revalidate: true, ..updating };
     let refresh = Output::ServeStaleAndRefresh { conditional: true };
     check("behind the answer", &behind, &[(1, Input::Found(STALE), refresh)]);
     check("others meanwhile", &behind, &[(1, renewed, Output::Serve(Updating))]);
     let tolerant = StoredState { may_serve_while_updating: true, ..STALE };
-    let only_behind = Rules { background_update: true, ..RULES };
+    let only_behind = CacheRules { background_update: true, ..RULES };
     let refresh = Output::ServeStaleAndRefresh { conditional: false };
     check("stale-while-revalidate", &only_behind, &[(1, Input::Found(tolerant), refresh)]);
     check("not without it", &only_behind, &[(1, Input::Found(STALE), Output::Fetch(Shared))]);
@@ -378,9 +378,9 @@ fn bypassing_stores() {
 }
 
 #[test]
-fn what_forbids_stale_answers_is_obeyed() {
+fn prohibitions_of_stale_responses_are_obeyed() {
     let strict = StoredState { operator_decides: false, ..STALE };
-    let rules = Rules {
+    let rules = CacheRules {
         use_stale: UseStale::ERROR.with(UseStale::HTTP_503).with(UseStale::UPDATING),
         background_update: true,
         rfc9111: true,
@@ -395,14 +395,14 @@ fn what_forbids_stale_answers_is_obeyed() {
     check("not while updating", &rules, &[(1000, renewed, Output::Fetch(Alone))]);
     let tolerant = Input::Found(StoredState { may_serve_on_error: true, ..strict });
     let ask = (1000, tolerant, Output::Fetch(Shared));
-    let rules = Rules { use_stale: UseStale(0), ..rules };
+    let rules = CacheRules { use_stale: UseStale(0), ..rules };
     for status in [500, 502, 503, 504] {
         let failed = head(status, NotStorable);
         check_origin("stale-if-error", &rules, ask, failed, OriginVerdict::ServeStale);
     }
     let unknown = head(501, NotStorable);
     check_origin("501 is an answer", &rules, ask, unknown, OriginVerdict::Pass);
-    let nginx = Rules { rfc9111: false, ..rules };
+    let nginx = CacheRules { rfc9111: false, ..rules };
     check_origin("nginx's rule", &nginx, ask, unavailable, OriginVerdict::Pass);
     let welcome = Input::Found(StoredState { is_welcome_stale: true, ..strict });
     check("max-stale", &rules, &[(1000, welcome, Output::Serve(Stale))]);
@@ -418,9 +418,9 @@ fn a_fill_that_is_not_for_this_request_is_not_waited_for() {
             let found = Input::Found(StoredState { filling: Some(filling), ..STALE });
             check("a stale one", rules, &[(1000, found, Output::Fetch(Alone))]);
         }
-        let told = (1000, Input::FillProgress(other), Output::Fetch(Alone));
+        let progress = (1000, Input::FillProgress(other), Output::Fetch(Alone));
         let stored = head(200, Storable);
-        check_origin("told while waiting", rules, told, stored, OriginVerdict::Store);
+        check_origin("told while waiting", rules, progress, stored, OriginVerdict::Store);
     }
 }
 
@@ -440,7 +440,7 @@ fn demands_are_met() {
     check(unstored, Input::Found(STALE), Output::Pass);
     check(unstored, NEW, Output::Pass);
     let updating = StoredState { may_serve_while_updating: true, ..STALE };
-    let rules = Rules { background_revalidate: true, ..RULES };
+    let rules = CacheRules { background_revalidate: true, ..RULES };
     let refresh = Output::ServeStaleAndRefresh { conditional: false };
     check_decision(
         "a refresh",
@@ -468,7 +468,7 @@ fn any_filling() -> impl Strategy<Value = FillState> {
     )
 }
 
-fn any_standing() -> impl Strategy<Value = StoredState> {
+fn any_stored_state() -> impl Strategy<Value = StoredState> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     (flags, any::<bool>(), proptest::option::of(any_filling())).prop_map(
         |(flags, fresh, filling)| StoredState {
@@ -484,9 +484,9 @@ fn any_standing() -> impl Strategy<Value = StoredState> {
 }
 
 /// Inputs before the origin is asked.
-fn any_look() -> impl Strategy<Value = Input> {
+fn any_lookup_input() -> impl Strategy<Value = Input> {
     prop_oneof![
-        any_standing().prop_map(Input::Found),
+        any_stored_state().prop_map(Input::Found),
         any_filling().prop_map(Input::Filling),
         any_filling().prop_map(Input::FillProgress),
         any_filling().prop_map(Input::TimedOut),
@@ -497,10 +497,10 @@ fn any_look() -> impl Strategy<Value = Input> {
     ]
 }
 
-fn any_rules() -> impl Strategy<Value = Rules> {
+fn any_rules() -> impl Strategy<Value = CacheRules> {
     let flags = (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>());
     (flags, any::<u16>(), any::<bool>(), 0..3u32).prop_map(
-        |((lock, tempfile, update, revalidate, rfc9111), stale, refresh, min_uses)| Rules {
+        |((lock, tempfile, update, revalidate, rfc9111), stale, refresh, min_uses)| CacheRules {
             lock,
             tempfile,
             min_uses,
@@ -517,7 +517,7 @@ fn any_rules() -> impl Strategy<Value = Rules> {
 proptest! {
     #[test]
     fn only_if_cached_never_asks(
-        rules in any_rules(), looks in proptest::collection::vec((any_look(), 0..20_000u64), 1..12),
+        rules in any_rules(), looks in proptest::collection::vec((any_lookup_input(), 0..20_000u64), 1..12),
     ) {
         let mut decision = CacheDecision::new(Demands { only_if_cached: true, no_store: false });
         for (input, now) in looks {
@@ -529,7 +529,7 @@ proptest! {
 
     #[test]
     fn no_store_begins_nothing_that_is_kept(
-        rules in any_rules(), looks in proptest::collection::vec((any_look(), 0..20_000u64), 1..12),
+        rules in any_rules(), looks in proptest::collection::vec((any_lookup_input(), 0..20_000u64), 1..12),
     ) {
         let mut decision = CacheDecision::new(Demands { only_if_cached: false, no_store: true });
         for (input, now) in looks {
@@ -544,8 +544,8 @@ proptest! {
 
     /// Whatever the origin's response or failure, and whatever the operator allows.
     #[test]
-    fn what_must_be_revalidated_is_not_served_stale(
-        rules in any_rules(), standing in any_standing(), status in 200..600u16,
+    fn must_revalidate_forbids_stale_responses(
+        rules in any_rules(), stored in any_stored_state(), status in 200..600u16,
         failure in 0..3usize, now in 0..20_000u64,
     ) {
         let strict = StoredState {
@@ -554,7 +554,7 @@ proptest! {
             may_serve_on_error: false,
             operator_decides: false,
             is_welcome_stale: false,
-            ..standing
+            ..stored
         };
         let failure = [Failure::Error, Failure::Timeout, Failure::InvalidHeader][failure];
         let mut decision = CacheDecision::default();

@@ -12,7 +12,7 @@ use tidegate_codec::Headers;
 use tidegate_codec::caching::write_variant;
 use tidegate_rt::worker::block_on;
 
-use crate::cache::fill::task::begin_behind;
+use crate::cache::fill::task::begin_after_placing;
 use crate::cache::lookup::look_now;
 use crate::cache::meta::Meta;
 
@@ -64,17 +64,17 @@ fn a_fill_that_will_replace_an_object_of_another_variant_is_found() {
 }
 
 #[test]
-fn who_begins_behind_a_whole_object_is_found_and_beside_one_on_its_way_is_not() {
+fn a_fill_begun_after_placing_is_found_and_an_unshared_one_is_not() {
     let (store, main) = (store(), Key::new(&b"/a"[..]));
     let first = begin(&store, &main, "x-z", &request(&[("x-z", "1")]));
     let present = || store.peek(&main).fill.expect("a fill");
     block_on(async {
-        let beside = begin_behind(&store, &main, 2).await;
+        let beside = begin_after_placing(&store, &main, 2).await;
         assert!(Arc::ptr_eq(&present(), first.fill()));
         drop(beside);
 
         let _ = first.finish();
-        let mut waiting = pin!(begin_behind(&store, &main, 2));
+        let mut waiting = pin!(begin_after_placing(&store, &main, 2));
         let waits = poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending()));
         assert!(waits.await, "the object is not in its place yet");
         drop(first.commit(2));

@@ -2,7 +2,7 @@
 
 use tidegate_codec::{Headers, Known};
 
-use crate::cache::meta::{Decoded, Meta, PartsOf};
+use crate::cache::meta::{Decoded, Meta, PartsInfo};
 
 fn headers(fields: &[(&str, &str)]) -> Headers {
     let mut headers = Headers::new();
@@ -31,8 +31,8 @@ fn sample() -> Meta {
 }
 
 #[test]
-fn what_is_encoded_comes_back() {
-    let of = |size, id| Some(PartsOf { size, id });
+fn encoding_round_trips() {
+    let of = |size, id| Some(PartsInfo { size, id });
     for (head_length, must_revalidate, parts) in [
         (None, true, None),
         (Some(7), false, None),

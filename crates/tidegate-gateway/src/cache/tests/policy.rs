@@ -6,8 +6,8 @@ use tidegate_codec::caching::{IgnoredFields, NotStorable};
 use tidegate_codec::caching::rfc9111::reuse::RequestTerms;
 
 use crate::cache::decide::policy::{
-    Exchanged, Refusal, Validity, decide, decide_rfc9111, is_always_stale, is_joinable,
-    range_is_beyond, standing,
+    OriginExchange, Refusal, Validity, decide, decide_rfc9111, is_always_stale, is_joinable,
+    range_is_beyond, stored_state,
 };
 
 const NOW: u64 = 1_700_000_000_250;
@@ -37,14 +37,19 @@ fn check(
 fn heads() {
     let none = Validity::default();
     let some = validity(&[(Some(200), 60), (Some(404), 0), (None, 5)]);
-    let never = Err(Refusal::Rules(NotStorable::NoValidity));
+    let never = Err(Refusal::CacheRules(NotStorable::NoValidity));
     check(200, &[], &none, never);
     check(200, &[], &some, Ok(60_000));
     check(404, &[], &some, never);
     check(500, &[], &some, Ok(5_000));
     check(200, &[("Cache-Control", "max-age=7")], &some, Ok(7_000));
     check(200, &[("X-Accel-Expires", "9"), ("Cache-Control", "no-store")], &none, Ok(9_000));
-    check(200, &[("Cache-Control", "private")], &some, Err(Refusal::Rules(NotStorable::Private)));
+    check(
+        200,
+        &[("Cache-Control", "private")],
+        &some,
+        Err(Refusal::CacheRules(NotStorable::Private)),
+    );
     check(304, &[("Cache-Control", "max-age=7")], &some, Err(Refusal::Status));
     check(206, &[("Cache-Control", "max-age=7")], &some, Err(Refusal::Status));
     check(206, &[], &validity(&[(Some(206), 3)]), Ok(3_000));
@@ -84,8 +89,12 @@ fn rfc9111_counts_in_milliseconds_from_when_a_response_was_made() {
         let mut headers = Headers::new();
         lines.iter().for_each(|(name, value)| headers.push(name.as_bytes(), value.as_bytes()));
         let request = Headers::new();
-        let exchanged =
-            Exchanged { request: &request, asked_at: NOW - 3000, status: 200, headers: &headers };
+        let exchanged = OriginExchange {
+            request: &request,
+            asked_at: NOW - 3000,
+            status: 200,
+            headers: &headers,
+        };
         decide_rfc9111(exchanged, &Validity::default(), IgnoredFields::default(), NOW)
     };
     let control = "max-age=60, stale-while-revalidate=5, stale-if-error=6";
@@ -97,13 +106,13 @@ fn rfc9111_counts_in_milliseconds_from_when_a_response_was_made() {
     assert!(!stored.must_revalidate && !is_always_stale(times));
     let stored = decided(&[("ETag", "\"a\""), ("Cache-Control", "no-cache")]).unwrap();
     assert!(stored.must_revalidate && is_always_stale(stored.times));
-    assert!(!standing(stored.times, true, Some(&RequestTerms::default()), NOW).fresh);
+    assert!(!stored_state(stored.times, true, Some(&RequestTerms::default()), NOW).fresh);
     let refused = decided(&[("Cache-Control", "no-store")]);
-    assert_eq!(refused, Err(Refusal::Rules(NotStorable::NoStore)));
+    assert_eq!(refused, Err(Refusal::CacheRules(NotStorable::NoStore)));
 }
 
 #[test]
-fn who_may_share_a_fill() {
+fn requests_that_may_share_a_fill() {
     let none = RequestTerms::default();
     let no_cache = RequestTerms { no_cache: true, ..none };
     let young = RequestTerms { max_age: Some(5), ..none };

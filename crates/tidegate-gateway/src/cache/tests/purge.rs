@@ -4,7 +4,7 @@ use tidegate_cache::{Key, Scope};
 use tidegate_codec::Headers;
 
 use crate::cache::meta::{Meta, bearing, tags_of};
-use crate::cache::purge::{PurgeTarget, what};
+use crate::cache::purge::{PurgeTarget, target_of};
 use crate::testing::Bench;
 
 #[test]
@@ -23,13 +23,17 @@ fn keys_prefixes_and_tags() {
         ("/a", "t", tags(&["t"])),
         ("/a*", " t,u  v, ", tags(&["t", "u", "v"])),
     ] {
-        assert_eq!(what(text.as_bytes().to_vec(), named.as_bytes()), expected, "{text} {named}");
+        assert_eq!(
+            target_of(text.as_bytes().to_vec(), named.as_bytes()),
+            expected,
+            "{text} {named}"
+        );
     }
-    assert_eq!(what(b"/a".to_vec(), "t ".repeat(101).as_bytes()), None);
+    assert_eq!(target_of(b"/a".to_vec(), "t ".repeat(101).as_bytes()), None);
 }
 
 #[test]
-fn tags_of_answers() {
+fn tags_of_responses() {
     let names: Vec<Box<[u8]>> = vec![b"Cache-Tag"[..].into(), b"surrogate-key"[..].into()];
     for (fields, expected) in [
         (vec![], ""),
@@ -47,7 +51,7 @@ fn tags_of_answers() {
 }
 
 #[test]
-fn metadata_tell_what_purges_need() {
+fn metadata_contain_the_terms_of_purges() {
     let mut meta = Meta::of(200, b"OK", &Headers::new(), vec![], vec![], None);
     meta.asked_at = 7;
     meta.tags = b"a b".to_vec();

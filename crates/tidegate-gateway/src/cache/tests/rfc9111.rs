@@ -6,7 +6,7 @@ use tidegate_codec::caching::NotStorable;
 use tidegate_codec::caching::rfc9111::invalidation::Place;
 use tidegate_codec::response::ResponseHead;
 
-use crate::cache::decide::policy::{Refusal, Stored};
+use crate::cache::decide::policy::{Refusal, Storable};
 use crate::cache::decide::rfc9111::{HeadVerdict, StoredGet, after_head, age, other_keys};
 use crate::cache::meta::Meta;
 
@@ -22,7 +22,7 @@ fn fields(fields: &[(&str, &str)]) -> Headers {
 }
 
 #[test]
-fn an_age_is_of_what_was_stored() {
+fn only_stored_responses_have_an_age() {
     for (generated_at, now, expected) in
         [(0, 9_000, None), (1, 1, Some(0)), (1_000, 3_999, Some(2)), (9_000, 1_000, Some(0))]
     {
@@ -44,8 +44,8 @@ fn verdict(stored: u16, status: u16, head: &[(&str, &str)], is_storable: bool) -
         assert_eq!(status, 200);
         assert!(headers.contains(tidegate_codec::Known::Date), "every stored response has one");
         match is_storable {
-            true => Ok(Stored { times: TIMES, must_revalidate: true, vary: Vec::new() }),
-            false => Err(Refusal::Rules(NotStorable::NoStore)),
+            true => Ok(Storable { times: TIMES, must_revalidate: true, vary: Vec::new() }),
+            false => Err(Refusal::CacheRules(NotStorable::NoStore)),
         }
     });
     match decided {
@@ -64,7 +64,7 @@ fn verdict(stored: u16, status: u16, head: &[(&str, &str)], is_storable: bool) -
 }
 
 #[test]
-fn a_response_to_head_renews_or_ends_the_stored_one() {
+fn a_response_to_head_renews_or_removes_the_stored_one() {
     let same = [("ETag", "\"a\""), ("X", "new"), ("Content-Length", "9")];
     for (stored, status, head, is_storable, expected) in [
         (200, 200, &same[..], true, "\"a\" new one"),

@@ -54,7 +54,7 @@ async fn pieces(count: usize) -> Vec<[Option<u64>; 2]> {
 }
 
 #[test]
-fn each_of_many_gets_its_first_bytes_before_any_gets_more() {
+fn each_of_many_readers_gets_its_first_bytes_before_any_gets_more() {
     block_on(async {
         for piece in pieces(MANY_READERS).await {
             assert_eq!(piece, [Some(16 << 10), None]);

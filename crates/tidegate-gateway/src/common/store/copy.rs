@@ -23,7 +23,7 @@ use super::super::settings::SpoolSettings;
 use tidegate_conf::file_mode::of_directory;
 
 /// The destination of a copy.
-pub struct Copy {
+pub struct StoreCopy {
     pub target: PathBuf,
     pub mode: u32,
     /// Modification time of the file, in Unix seconds; `None` leaves it the time of writing.
@@ -37,19 +37,19 @@ pub struct Copy {
 }
 
 /// The client's side of a body that is copied.
-pub struct Copied(Rc<RefCell<Work>>);
+pub struct CopiedBody(Rc<RefCell<CopyState>>);
 
-struct Work {
+struct CopyState {
     source: Body,
     trailers: Option<Headers>,
-    copy: Copy,
+    copy: StoreCopy,
     /// Bytes of the body that have arrived.
     arrived: u64,
     /// The last piece.
     held: Option<Chunk>,
     /// The file as far as it is written, while no job has it.
     file: Option<Temporary>,
-    job: Option<LocalFuture<'static, io::Result<Written>>>,
+    job: Option<LocalFuture<'static, io::Result<CopyResult>>>,
     /// The disk has failed, or the source has broken off.
     given_up: bool,
     ended: bool,
@@ -59,7 +59,7 @@ struct Work {
 }
 
 /// The result of a job: a file to continue with, or the reason why there is none.
-type Written = Result<Option<Temporary>, CopyError>;
+type CopyResult = Result<Option<Temporary>, CopyError>;
 
 /// A temporary file that is removed on drop unless it is placed.
 struct Temporary {
@@ -77,10 +77,10 @@ impl Drop for Temporary {
     }
 }
 
-impl Copy {
+impl StoreCopy {
     /// Makes a body that is copied while it is read, and after that.
-    pub fn of(self, source: Body) -> Copied {
-        let work = Rc::new(RefCell::new(Work {
+    pub fn of(self, source: Body) -> CopiedBody {
+        let work = Rc::new(RefCell::new(CopyState {
             source,
             trailers: None,
             copy: self,
@@ -98,11 +98,11 @@ impl Copy {
         drop(tidegate_rt::spawn_local(poll_fn(move |context| {
             rest.borrow_mut().poll_rest(context)
         })));
-        Copied(work)
+        CopiedBody(work)
     }
 }
 
-impl BodyStream for Copied {
+impl BodyStream for CopiedBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         self.0.borrow_mut().poll(context)
     }
@@ -112,7 +112,7 @@ impl BodyStream for Copied {
     }
 }
 
-impl Drop for Copied {
+impl Drop for CopiedBody {
     fn drop(&mut self) {
         let mut work = self.0.borrow_mut();
         work.client_gone = true;
@@ -131,7 +131,7 @@ impl Drop for Copied {
 ///
 /// Cancelling: a client that leaves hands the body to the task, which reads it to its end if the copy is still in
 /// progress. When the thread ends, both are dropped: then there is no file.
-impl Work {
+impl CopyState {
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         loop {
             if let Some(job) = &mut self.job {
@@ -217,7 +217,7 @@ impl Work {
         })));
     }
 
-    fn take(&mut self, written: io::Result<Written>) {
+    fn take(&mut self, written: io::Result<CopyResult>) {
         let error = match written {
             Ok(Ok(file)) => {
                 self.file = file;

@@ -23,7 +23,7 @@ use tidegate_upstream::LogContext;
 use super::options::GatewayConf;
 use super::settings::SpoolSettings;
 use crate::cache::config::conf::ZoneName;
-pub(crate) use copy::Copy;
+pub(crate) use copy::StoreCopy;
 use tidegate_conf::file_mode;
 
 /// Permissions without `*_store_access`.
@@ -32,20 +32,20 @@ const MODE_DEFAULT: u32 = 0o600;
 /// The directives of one block as written.
 #[derive(Clone, Default)]
 pub struct StoreConf {
-    written: Option<Written>,
+    written: Option<StoreDirective>,
     access: Option<u32>,
 }
 
 #[derive(Clone)]
-struct Written {
-    to: To,
+struct StoreDirective {
+    to: StoreTarget,
     span: Span,
     /// Number of blocks between this one and the one that sets it.
     distance: u16,
 }
 
 #[derive(Clone)]
-enum To {
+enum StoreTarget {
     Off,
     /// The path by `root` or `alias`.
     Path,
@@ -86,12 +86,12 @@ pub(crate) use gateway_store_rows;
 
 pub(crate) fn set_store(conf: &mut GatewayConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let to = match args.bytes(0) {
-        b"off" => To::Off,
-        b"on" => To::Path,
+        b"off" => StoreTarget::Off,
+        b"on" => StoreTarget::Path,
         b"" => return Err(args.error(0, "empty path")),
-        _ => To::Text(args.word(0).clone()),
+        _ => StoreTarget::Text(args.word(0).clone()),
     };
-    let written = Written { to, span: args.word(0).span, distance: 0 };
+    let written = StoreDirective { to, span: args.word(0).span, distance: 0 };
     once(&mut conf.store.written, written, args)
 }
 
@@ -124,14 +124,15 @@ impl StoreConf {
             return Ok(None);
         }
         let target = match self.written.as_ref().map(|written| &written.to) {
-            Some(To::Text(word)) => Some(plan.template(word)?),
+            Some(StoreTarget::Text(word)) => Some(plan.template(word)?),
             _ => None,
         };
         Ok(Some(StoreSettings { target, mode: self.access.unwrap_or(MODE_DEFAULT) }))
     }
 
     fn is_on(&self, prefix: &str, cache: Option<&ZoneName>) -> Result<bool, Diagnostic> {
-        let Some(written) = self.written.as_ref().filter(|written| !matches!(written.to, To::Off))
+        let Some(written) =
+            self.written.as_ref().filter(|written| !matches!(written.to, StoreTarget::Off))
         else {
             return Ok(false);
         };
@@ -152,7 +153,7 @@ impl StoreSettings {
         x: &mut Exchange,
         buffering: bool,
         spool: &Arc<SpoolSettings>,
-    ) -> Option<Copy> {
+    ) -> Option<StoreCopy> {
         if x.disposition.status() != 200 || x.request.head.method == Method::Head || !buffering {
             return None;
         }
@@ -172,7 +173,7 @@ impl StoreSettings {
             x.log(Level::Error, format_args!("storing as \"{target}\" failed ({error})"));
             return None;
         }
-        Some(Copy {
+        Some(StoreCopy {
             target,
             mode: self.mode,
             modified: x.response.last_modified,

@@ -15,7 +15,7 @@ use tidegate_rt::sync::mpsc;
 use tidegate_upstream::LogContext;
 
 use super::super::settings::SpoolSettings;
-use super::Copy;
+use super::StoreCopy;
 use crate::testing::Bench;
 use tidegate_conf::file_mode::of_directory;
 
@@ -24,8 +24,8 @@ fn spool(path: PathBuf) -> Arc<SpoolSettings> {
     Arc::new(SpoolSettings { memory_bytes_max, file_bytes_max, path, levels: Vec::new() })
 }
 
-fn copy(directory: &Path, name: &str) -> Copy {
-    Copy {
+fn copy(directory: &Path, name: &str) -> StoreCopy {
+    StoreCopy {
         target: directory.join(name),
         mode: 0o640,
         modified: Some(1_000_000_000),
@@ -65,7 +65,7 @@ fn leftovers(directory: &Path) -> usize {
 }
 
 #[test]
-fn a_whole_body_becomes_a_file_with_its_time_and_mode() {
+fn a_complete_body_becomes_a_file_with_its_time_and_mode() {
     let directory = tempfile::tempdir().unwrap();
     tidegate_rt::block_on(async {
         let (to, source) = body();
@@ -79,10 +79,10 @@ fn a_whole_body_becomes_a_file_with_its_time_and_mode() {
     // The end of the body arrives once the file is in place.
     let file = directory.path().join("a/b");
     assert_eq!(fs::read_to_string(&file).unwrap(), "one two");
-    let told = fs::metadata(&file).unwrap();
-    assert_eq!(told.permissions().mode() & 0o777, 0o640);
+    let metadata = fs::metadata(&file).unwrap();
+    assert_eq!(metadata.permissions().mode() & 0o777, 0o640);
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000);
-    assert_eq!(told.modified().unwrap(), time);
+    assert_eq!(metadata.modified().unwrap(), time);
     assert_eq!(leftovers(directory.path()), 0);
 }
 
@@ -134,7 +134,7 @@ fn a_body_that_breaks_off_leaves_nothing() {
 }
 
 #[test]
-fn what_a_client_leaves_is_taken_in_its_place() {
+fn the_rest_is_read_when_the_client_leaves() {
     let directory = tempfile::tempdir().unwrap();
     tidegate_rt::block_on(async {
         let (to, source) = body();

@@ -24,10 +24,10 @@ use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 
 use super::proxy::settings::Settings;
-use super::proxy::target::Pass;
-use crate::health_check::schedule::{Blocks, Schedule};
+use super::proxy::target::SessionPass;
+use crate::health_check::schedule::{MatchBlocks, Schedule};
 use probe::SessionProbe;
-use rule::Rules;
+use rule::SessionMatchRules;
 
 /// `ngx_stream_upstream_hc_module`: the directives `health_check`, `health_check_timeout` and `match` of `stream`. As
 /// with [`HealthCheck`](crate::HealthCheck), session processing is unaffected.
@@ -37,7 +37,7 @@ pub struct SessionHealthCheck;
 #[derive(Default)]
 pub struct Conf {
     checks: Vec<CheckConf>,
-    rules: Blocks,
+    rules: MatchBlocks,
     timeout: Option<Duration>,
 }
 
@@ -58,7 +58,7 @@ impl Module for SessionHealthCheck {
     }
 
     fn prepare_stream(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        conf.rules.compile(plan, Rules::compile)
+        conf.rules.compile(plan, SessionMatchRules::compile)
     }
 
     fn prepare_session(
@@ -122,13 +122,13 @@ fn begin(
     let CheckConf { schedule, udp } = check;
     let settings = server.location.extensions.of::<Arc<Settings>>().cloned();
     let group = settings.as_ref().and_then(|settings| match &settings.pass {
-        Pass::Fixed(target) => Some(target.group.clone()),
-        Pass::Variable(..) => None,
+        SessionPass::Fixed(target) => Some(target.group.clone()),
+        SessionPass::Variable(..) => None,
     });
     let (Some(settings), Some(group)) = (settings, group) else {
         return Err(schedule.error("\"health_check\" needs a \"proxy_pass\" to a group of servers"));
     };
-    let rules = schedule.named::<Rules>(server.plan)?;
+    let rules = schedule.named::<SessionMatchRules>(server.plan)?;
     let (port, udp) = (schedule.port, *udp);
     let name = format!("session {port:?} {udp} {:?}", schedule.rules);
     let host = group.name.as_bytes().into();

@@ -14,7 +14,7 @@ use tidegate_rt::timer;
 use tidegate_upstream::care::checks::{CheckFailure, Probe};
 use tidegate_upstream::{ConnectError, Io, Peer, connect_options, dial, os_error, secure};
 
-use super::rule::{Rules, Verdict};
+use super::rule::{MatchResult, SessionMatchRules};
 use crate::stream::proxy::settings::Settings;
 
 /// A health check that connects, sends and checks the received bytes.
@@ -23,7 +23,7 @@ pub(super) struct SessionProbe {
     /// The group's name, for TLS.
     pub host: Box<[u8]>,
     pub udp: bool,
-    pub rules: Option<Arc<Rules>>,
+    pub rules: Option<Arc<SessionMatchRules>>,
     pub port: Option<u16>,
     /// `health_check_timeout`
     pub timeout: Duration,
@@ -32,7 +32,7 @@ pub(super) struct SessionProbe {
 /// Payload of a datagram without `send`.
 const GREETING: &[u8] = b"nginx health check";
 /// Most bytes of a response that are checked.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
+const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 
 impl Probe for SessionProbe {
     fn check(
@@ -48,7 +48,7 @@ impl Probe for SessionProbe {
                 true => self.ask_by_datagram(&address).await,
                 false => timer::timeout(self.timeout, self.ask(&address))
                     .await
-                    .unwrap_or(Err(ProbeError::TimedOut)),
+                    .unwrap_or(Err(SessionProbeError::TimedOut)),
             };
             asked.map_err(|error| CheckFailure::from(error.to_string()))
         })
@@ -68,9 +68,9 @@ impl SessionProbe {
         self.rules.as_ref()?.send.as_deref()
     }
 
-    fn judge(&self, received: &[u8]) -> Verdict {
+    fn judge(&self, received: &[u8]) -> MatchResult {
         match self.rules.as_ref().and_then(|rules| rules.expect.as_ref()) {
-            None => Verdict::Passed,
+            None => MatchResult::Passed,
             Some(expect) => expect.judge(received),
         }
     }
@@ -79,10 +79,10 @@ impl SessionProbe {
     ///
     /// Order, as in a session: the PROXY header, the handshake of TLS, `send`, `expect`. Cancelling: dropping this,
     /// which `health_check_timeout` does, closes the connection at any await.
-    async fn ask(&self, address: &Addr) -> Result<(), ProbeError> {
+    async fn ask(&self, address: &Addr) -> Result<(), SessionProbeError> {
         let settings = &self.settings;
         let stream = dial(address, &self.options(), settings.connect_timeout).await;
-        let stream = stream.map_err(ProbeError::Connect)?;
+        let stream = stream.map_err(SessionProbeError::Connect)?;
         // Without addresses: the connection is the server's own.
         let mut pending = settings.protocol.bytes(None, false);
         let io = match &settings.tls {
@@ -92,9 +92,9 @@ impl SessionProbe {
                 stream
                     .write_all(&std::mem::take(&mut pending))
                     .await
-                    .map_err(ProbeError::Socket)?;
+                    .map_err(SessionProbeError::Socket)?;
                 let secured = secure(stream, address, &tls, settings.connect_timeout).await;
-                secured.map_err(ProbeError::Connect)?
+                secured.map_err(SessionProbeError::Connect)?
             }
         };
         pending.extend_from_slice(self.send().unwrap_or_default());
@@ -102,68 +102,69 @@ impl SessionProbe {
         while !left.is_empty() {
             let written = poll_fn(|context| io.poll_write(context, left))
                 .await
-                .map_err(ProbeError::Socket)?;
+                .map_err(SessionProbeError::Socket)?;
             left = &left[written..];
         }
-        poll_fn(|context| io.poll_flush(context)).await.map_err(ProbeError::Socket)?;
+        poll_fn(|context| io.poll_flush(context)).await.map_err(SessionProbeError::Socket)?;
         self.read(&io).await
     }
 
     /// Reads until `expect` is decided, the other side ends, or the limit of bytes is reached.
-    async fn read(&self, io: &Io) -> Result<(), ProbeError> {
+    async fn read(&self, io: &Io) -> Result<(), SessionProbeError> {
         let mut received = Vec::new();
         loop {
             match self.judge(&received) {
-                Verdict::Passed => return Ok(()),
-                Verdict::Failed => return Err(ProbeError::Mismatch),
-                Verdict::Open if received.len() >= ANSWER_BYTES_MAX => {
-                    return Err(ProbeError::Mismatch);
+                MatchResult::Passed => return Ok(()),
+                MatchResult::Failed => return Err(SessionProbeError::Mismatch),
+                MatchResult::Open if received.len() >= RESPONSE_BYTES_MAX => {
+                    return Err(SessionProbeError::Mismatch);
                 }
-                Verdict::Open => received.reserve(4096),
+                MatchResult::Open => received.reserve(4096),
             }
             let read = poll_fn(|context| io.poll_read_append(context, &mut received)).await;
-            if read.map_err(ProbeError::Socket)? == 0 {
-                return Err(ProbeError::Mismatch);
+            if read.map_err(SessionProbeError::Socket)? == 0 {
+                return Err(SessionProbeError::Mismatch);
             }
         }
     }
 
     /// Sends a datagram. Without `expect`, silence until the timeout passes; an ICMP port unreachable fails.
-    async fn ask_by_datagram(&self, address: &Addr) -> Result<(), ProbeError> {
-        let origin = Datagram::connect(address, &self.options()).map_err(ProbeError::Socket)?;
+    async fn ask_by_datagram(&self, address: &Addr) -> Result<(), SessionProbeError> {
+        let origin =
+            Datagram::connect(address, &self.options()).map_err(SessionProbeError::Socket)?;
         let header = self.settings.protocol.bytes(None, true);
         let send = self.send().or(self.rules.is_none().then_some(GREETING)).unwrap_or_default();
         let told = [&header[..], send].concat();
         let exchange = async {
-            origin.send(&told, None).await.map_err(ProbeError::Socket)?;
+            origin.send(&told, None).await.map_err(SessionProbeError::Socket)?;
             self.receive(&origin).await
         };
         match timer::timeout(self.timeout, exchange).await {
             Ok(result) => result,
-            Err(_) if self.judge(&[]) == Verdict::Passed => Ok(()),
-            Err(_) => Err(ProbeError::TimedOut),
+            Err(_) if self.judge(&[]) == MatchResult::Passed => Ok(()),
+            Err(_) => Err(SessionProbeError::TimedOut),
         }
     }
 
     /// Waits for one datagram, which is checked as a whole.
-    async fn receive(&self, origin: &Datagram) -> Result<(), ProbeError> {
-        let mut buffer = vec![0; ANSWER_BYTES_MAX];
+    async fn receive(&self, origin: &Datagram) -> Result<(), SessionProbeError> {
+        let mut buffer = vec![0; RESPONSE_BYTES_MAX];
         let mut broken = pin!(origin.failed());
         let length = poll_fn(|context| match broken.as_mut().poll(context) {
             Poll::Ready(error) => Poll::Ready(Err(error)),
             Poll::Pending => origin.poll_receive(context, &mut buffer),
         });
-        let length = length.await.map_err(ProbeError::Socket)?;
+        let length = length.await.map_err(SessionProbeError::Socket)?;
         match self.judge(&buffer[..length]) {
-            Verdict::Passed => Ok(()),
-            _ => Err(ProbeError::Mismatch),
+            MatchResult::Passed => Ok(()),
+            _ => Err(SessionProbeError::Mismatch),
         }
     }
 }
 
 /// The reason of a failed check, in words for the log.
 #[derive(Debug)]
-enum ProbeError {
+enum SessionProbeError {
     /// The connection or its TLS handshake failed.
     Connect(ConnectError),
     Socket(io::Error),
@@ -173,17 +174,17 @@ enum ProbeError {
     TimedOut,
 }
 
-impl fmt::Display for ProbeError {
+impl fmt::Display for SessionProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ProbeError::Connect(error) => write!(f, "{error}"),
-            ProbeError::Socket(error) => {
+            SessionProbeError::Connect(error) => write!(f, "{error}"),
+            SessionProbeError::Socket(error) => {
                 write!(f, "communication failed ({})", os_error(error))
             }
-            ProbeError::Mismatch => f.write_str("the data does not match"),
-            ProbeError::TimedOut => f.write_str("no answer in time"),
+            SessionProbeError::Mismatch => f.write_str("the data does not match"),
+            SessionProbeError::TimedOut => f.write_str("no answer in time"),
         }
     }
 }
 
-impl error::Error for ProbeError {}
+impl error::Error for SessionProbeError {}

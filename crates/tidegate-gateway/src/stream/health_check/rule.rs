@@ -8,7 +8,7 @@ use tidegate_plan::PlanBuilder;
 
 /// A block. Without `send` nothing is sent, without `expect` nothing is awaited.
 #[derive(Default)]
-pub(super) struct Rules {
+pub(super) struct SessionMatchRules {
     pub send: Option<Vec<u8>>,
     pub expect: Option<Expect>,
 }
@@ -22,14 +22,14 @@ pub(super) enum Expect {
 
 /// The result for the bytes received so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum MatchResult {
     Passed,
     /// More bytes may change it.
     Open,
     Failed,
 }
 
-impl Rules {
+impl SessionMatchRules {
     /// Reads the entries of a block.
     ///
     /// # Errors
@@ -37,8 +37,8 @@ impl Rules {
     pub(super) fn compile(
         entries: &[Statement],
         plan: &mut PlanBuilder<'_>,
-    ) -> Result<Rules, Diagnostic> {
-        let mut rules = Rules::default();
+    ) -> Result<SessionMatchRules, Diagnostic> {
+        let mut rules = SessionMatchRules::default();
         for entry in entries {
             let name = &entry.name;
             let error = |what: String| Err(Diagnostic::emerg(what).at(name.span));
@@ -67,14 +67,16 @@ impl Rules {
 
 impl Expect {
     /// Checks all bytes received so far.
-    pub(super) fn judge(&self, received: &[u8]) -> Verdict {
+    pub(super) fn judge(&self, received: &[u8]) -> MatchResult {
         match self {
-            Expect::Text(text) if received.starts_with(text) => Verdict::Passed,
-            Expect::Text(text) if text.starts_with(received) => Verdict::Open,
-            Expect::Text(_) => Verdict::Failed,
+            Expect::Text(text) if received.starts_with(text) => MatchResult::Passed,
+            Expect::Text(text) if text.starts_with(received) => MatchResult::Open,
+            Expect::Text(_) => MatchResult::Failed,
             // A match that exceeds the limit of steps counts as none.
-            Expect::Regex(regex) if regex.is_match(received).unwrap_or(false) => Verdict::Passed,
-            Expect::Regex(_) => Verdict::Open,
+            Expect::Regex(regex) if regex.is_match(received).unwrap_or(false) => {
+                MatchResult::Passed
+            }
+            Expect::Regex(_) => MatchResult::Open,
         }
     }
 }

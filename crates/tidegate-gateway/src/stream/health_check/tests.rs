@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::rule::{Expect, Verdict, unescaped};
+use super::rule::{Expect, MatchResult, unescaped};
 use crate::testing::Bench;
 
 fn config(rules: &str, server: &str) -> String {
@@ -13,7 +13,7 @@ fn config(rules: &str, server: &str) -> String {
 }
 
 #[test]
-fn what_is_read() {
+fn valid_directives() {
     for rules in [
         "",
         "send PING;",
@@ -28,7 +28,7 @@ fn what_is_read() {
 }
 
 #[test]
-fn what_is_refused() {
+fn invalid_directives() {
     let check = |rules: &str, server: &str, error: &str| {
         let errors = Bench::errors(&config(rules, server));
         let found = errors.iter().any(|found| found.contains(error));
@@ -59,12 +59,12 @@ fn what_is_refused() {
 fn a_text_is_how_data_begins() {
     let expect = Expect::Text(b"PONG".to_vec());
     for (received, verdict) in [
-        (&b""[..], Verdict::Open),
-        (b"PO", Verdict::Open),
-        (b"PONG", Verdict::Passed),
-        (b"PONG\r\n", Verdict::Passed),
-        (b"PANG", Verdict::Failed),
-        (b"-PONG", Verdict::Failed),
+        (&b""[..], MatchResult::Open),
+        (b"PO", MatchResult::Open),
+        (b"PONG", MatchResult::Passed),
+        (b"PONG\r\n", MatchResult::Passed),
+        (b"PANG", MatchResult::Failed),
+        (b"-PONG", MatchResult::Failed),
     ] {
         assert_eq!(expect.judge(received), verdict, "{received:?}");
     }
@@ -93,8 +93,8 @@ proptest! {
         // Prefixes of the expected text never fail; any bytes behind it pass.
         let expect = Expect::Text(bytes.clone());
         for end in 0..bytes.len() {
-            prop_assert_eq!(expect.judge(&bytes[..end]), Verdict::Open);
+            prop_assert_eq!(expect.judge(&bytes[..end]), MatchResult::Open);
         }
-        prop_assert_eq!(expect.judge(&[&bytes[..], &rest[..]].concat()), Verdict::Passed);
+        prop_assert_eq!(expect.judge(&[&bytes[..], &rest[..]].concat()), MatchResult::Passed);
     }
 }

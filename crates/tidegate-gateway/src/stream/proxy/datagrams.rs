@@ -15,7 +15,7 @@ use tidegate_rt::{clock, share};
 use tidegate_upstream::peers::{Outcome, Peer};
 use tidegate_upstream::{ConnectError, SharedReport, os_error};
 
-use super::run::{Ended, Tries, failed, header};
+use super::run::{AttemptOutcome, ServerTries, failed, header};
 use super::settings::Settings;
 
 /// The largest datagram (RFC 768).
@@ -42,10 +42,10 @@ enum End {
 pub(super) async fn attempt(
     x: &mut Exchange,
     settings: &Settings,
-    tries: &Tries<'_>,
+    tries: &ServerTries<'_>,
     peer: &Peer,
     (report, options, client): (&SharedReport, ConnectOptions, Rc<dyn Datagrams>),
-) -> Ended {
+) -> AttemptOutcome {
     let address = &peer.address;
     let origin = match Datagram::connect(address, &options) {
         Ok(origin) => Rc::new(origin),
@@ -102,26 +102,26 @@ pub(super) async fn attempt(
 /// Applies an end to the server and the session.
 fn settle(
     x: &mut Exchange,
-    tries: &Tries<'_>,
+    tries: &ServerTries<'_>,
     (peer, now): (&Peer, Instant),
     passing: &Passing<'_>,
     end: End,
-) -> Ended {
+) -> AttemptOutcome {
     match end {
         End::Done => {
             tries.report(peer, Outcome::Success, now);
             tell_end(x, &packets(passing, "udp done"));
-            Ended::Status(200)
+            AttemptOutcome::Status(200)
         }
         End::TimedOut if passing.has_enough() || passing.settings.responses.is_none() => {
             tries.report(peer, Outcome::Success, now);
             tell_end(x, &packets(passing, "udp timed out"));
-            Ended::Status(200)
+            AttemptOutcome::Status(200)
         }
         End::TimedOut => {
             x.log(Level::Error, format_args!("upstream timed out (110: Connection timed out)"));
             tries.report(peer, Outcome::Failure, now);
-            Ended::Status(502)
+            AttemptOutcome::Status(502)
         }
         End::Failed(error) => {
             let error = os_error(&error);
@@ -129,7 +129,7 @@ fn settle(
             x.log(Level::Error, format_args!("recv() failed ({error})"));
             tries.report(peer, Outcome::Failure, now);
             // A sent datagram may have arrived: no other server gets it.
-            Ended::Status(502)
+            AttemptOutcome::Status(502)
         }
     }
 }
@@ -197,7 +197,7 @@ impl Passing<'_> {
             if self.is_done() {
                 return Poll::Ready(End::Done);
             }
-            match self.turn(context, buffer) {
+            match self.exchange(context, buffer) {
                 Err(error) => return Poll::Ready(End::Failed(error)),
                 Ok(false) => return idle.poll_elapsed(context).map(|()| End::TimedOut),
                 Ok(true) => idle.set_after(self.settings.timeout),
@@ -207,7 +207,7 @@ impl Passing<'_> {
     }
 
     /// Passes one datagram of each direction; `Ok(false)` when there was none.
-    fn turn(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> io::Result<bool> {
+    fn exchange(&mut self, context: &mut Context<'_>, buffer: &mut [u8]) -> io::Result<bool> {
         let mut moved = false;
         let released = self.settings.requests > 0 && self.requests >= self.settings.requests;
         let may_go_up = !released && may_take(self.up.as_ref(), context, self.sent);

@@ -17,7 +17,7 @@ use tidegate_upstream::{ConnectError, Io, SharedReport, connect_options, dial, o
 use super::conf::Header;
 use super::datagrams;
 use super::settings::Settings;
-use super::target::Target;
+use super::target::SessionTarget;
 use crate::common::settings::local_address;
 use crate::common::state::GatewayState;
 use crate::common::tls::GatewayTls;
@@ -48,15 +48,15 @@ pub(super) async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'st
     };
     let report = GatewayState::of(x).report.clone();
     let mut now = clock::now();
-    let mut tries = Tries::new(x, &settings, &target, now);
+    let mut tries = ServerTries::new(x, &settings, &target, now);
     let status = loop {
         let Some(lease) = tries.next(x, &report, now) else { break BAD_GATEWAY };
         let ended = attempt(x, &settings, &tries, lease.peer(), &report).await;
         now = clock::now();
         match ended {
-            Ended::Status(status) => break status,
-            Ended::Failed if tries.may_go_on(now) => {}
-            Ended::Failed => break BAD_GATEWAY,
+            AttemptOutcome::Status(status) => break status,
+            AttemptOutcome::Failed if tries.may_go_on(now) => {}
+            AttemptOutcome::Failed => break BAD_GATEWAY,
         }
     };
     if let Some(attempt) = report.borrow_mut().last() {
@@ -66,7 +66,7 @@ pub(super) async fn serve(x: &mut Exchange, settings: Arc<Settings>) -> Step<'st
 }
 
 /// The outcome of an attempt at one server.
-pub(super) enum Ended {
+pub(super) enum AttemptOutcome {
     /// The session has ended with this status.
     Status(u16),
     /// No byte reached the server: another one may be tried.
@@ -74,19 +74,24 @@ pub(super) enum Ended {
 }
 
 /// The servers that have been and can be tried.
-pub(super) struct Tries<'s> {
+pub(super) struct ServerTries<'s> {
     settings: &'s Settings,
-    target: Target,
+    target: SessionTarget,
     choice: Choice,
     left: u32,
     until: Option<Instant>,
 }
 
-impl<'s> Tries<'s> {
-    fn new(x: &mut Exchange, settings: &'s Settings, target: &Target, now: Instant) -> Tries<'s> {
+impl<'s> ServerTries<'s> {
+    fn new(
+        x: &mut Exchange,
+        settings: &'s Settings,
+        target: &SessionTarget,
+        now: Instant,
+    ) -> ServerTries<'s> {
         let most = target.group.attempts_max().max(1);
         let time = Some(settings.tries_time).filter(|time| !time.is_zero());
-        Tries {
+        ServerTries {
             settings,
             target: target.clone(),
             choice: match &target.key {
@@ -134,17 +139,17 @@ impl<'s> Tries<'s> {
 async fn attempt(
     x: &mut Exchange,
     settings: &Settings,
-    tries: &Tries<'_>,
+    tries: &ServerTries<'_>,
     peer: &Peer,
     report: &SharedReport,
-) -> Ended {
+) -> AttemptOutcome {
     let options = ConnectOptions {
         rcvbuf: settings.rcvbuf,
         sndbuf: settings.sndbuf,
         ..connect_options(local_address(settings.bind.as_ref(), x), settings.socket_keepalive)
     };
     let Some(client) = x.session().map(|session| session.client.clone()) else {
-        return Ended::Status(500);
+        return AttemptOutcome::Status(500);
     };
     match client {
         SessionClient::Stream(client) => {
@@ -174,10 +179,10 @@ async fn attempt(
 async fn connect_and_relay(
     x: &mut Exchange,
     settings: &Settings,
-    tries: &Tries<'_>,
+    tries: &ServerTries<'_>,
     peer: &Peer,
     (report, options, client): (&SharedReport, &ConnectOptions, Rc<dyn ByteStream>),
-) -> Ended {
+) -> AttemptOutcome {
     let address = &peer.address;
     let opened = dial(address, options, settings.connect_timeout).await;
     let stream = match opened {
@@ -191,11 +196,11 @@ async fn connect_and_relay(
         Some(tls) => {
             let tls = match tls_target(x, tls, tries).await {
                 Ok(tls) => tls,
-                Err(refused) => return Ended::Status(refused.status()),
+                Err(refused) => return AttemptOutcome::Status(refused.status()),
             };
             // The header precedes the handshake.
             if !pending.is_empty() && stream.write_all(&pending).await.is_err() {
-                return Ended::Failed;
+                return AttemptOutcome::Failed;
             }
             pending.clear();
             match secure(stream.clone(), address, &tls, settings.connect_timeout).await {
@@ -238,15 +243,15 @@ async fn connect_and_relay(
         session.origin_traffic.sent.set(up.moved);
         session.origin_traffic.received.set(down.read);
     }
-    tell(x, &end);
-    Ended::Status(OK)
+    log_end(x, &end);
+    AttemptOutcome::Status(OK)
 }
 
 /// Returns the TLS target of this session.
 async fn tls_target(
     x: &mut Exchange,
     tls: &GatewayTls,
-    tries: &Tries<'_>,
+    tries: &ServerTries<'_>,
 ) -> Result<TlsTarget, Refused> {
     tls.choose_certificate(x).await?;
     let host = tries.target.group.name.as_bytes().to_vec();
@@ -269,18 +274,18 @@ fn connected(x: &Exchange, stream: &Stream) {
 /// Logs a connection that failed, and reports it to the group.
 pub(super) fn failed(
     x: &mut Exchange,
-    tries: &Tries<'_>,
+    tries: &ServerTries<'_>,
     (peer, now): (&Peer, Instant),
     error: &ConnectError,
-) -> Ended {
+) -> AttemptOutcome {
     x.progress.action = error.action();
     x.log(Level::Error, format_args!("{error}"));
     tries.report(peer, Outcome::Failure, now);
-    Ended::Failed
+    AttemptOutcome::Failed
 }
 
 /// Logs how a session ended, in nginx's words.
-fn tell(x: &mut Exchange, end: &RelayEnd) {
+fn log_end(x: &mut Exchange, end: &RelayEnd) {
     match end {
         RelayEnd::Done { client } => {
             let side = if *client { "client" } else { "upstream" };

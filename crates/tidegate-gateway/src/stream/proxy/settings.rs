@@ -9,13 +9,13 @@ use tidegate_upstream::relay::Closing;
 use tidegate_upstream::resolve::Resolver;
 
 use super::conf::{Conf, Header};
-use super::target::{self, Pass};
+use super::target::{self, SessionPass};
 use crate::common::settings;
 use crate::common::tls::{self, GatewayTls};
 
 /// The settings of a session.
 pub(crate) struct Settings {
-    pub pass: Pass,
+    pub pass: SessionPass,
     pub connect_timeout: Duration,
     /// `proxy_timeout`.
     pub timeout: Duration,

@@ -16,27 +16,27 @@ use crate::upstream::{GroupKey, Groups};
 use tidegate_core::Refused;
 
 /// The destination of a `proxy_pass`.
-pub(crate) enum Pass {
-    Fixed(Target),
+pub(crate) enum SessionPass {
+    Fixed(SessionTarget),
     Variable(Template, Groups),
 }
 
 /// A group, and the inputs of the choice in it.
 #[derive(Clone)]
-pub(crate) struct Target {
+pub(crate) struct SessionTarget {
     pub group: Arc<Group>,
     pub key: Option<GroupKey>,
 }
 
 /// Compiles a `proxy_pass`; names are resolved now.
-pub(crate) fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Pass, Diagnostic> {
+pub(crate) fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<SessionPass, Diagnostic> {
     let groups = plan.shared::<Groups>().clone();
     if word.bytes.contains(&b'$') {
-        return Ok(Pass::Variable(plan.template(word)?, groups));
+        return Ok(SessionPass::Variable(plan.template(word)?, groups));
     }
     let text = word.display();
     if let Some(target) = known(&groups, &text) {
-        return Ok(Pass::Fixed(target));
+        return Ok(SessionPass::Fixed(target));
     }
     let error =
         |what: &str| Diagnostic::emerg(format!("{what} in upstream \"{text}\"")).at(word.span);
@@ -53,12 +53,12 @@ pub(crate) fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Pass, D
         Ok::<_, Diagnostic>(Group::new(&text, method, Keepalive::OFF, servers, now))
     };
     let group = plan.environment.survivors.get_or_make(&identity, make)?;
-    Ok(Pass::Fixed(Target { group, key: None }))
+    Ok(SessionPass::Fixed(SessionTarget { group, key: None }))
 }
 
 /// Returns an `upstream` by its name.
-fn known(groups: &Groups, name: &str) -> Option<Target> {
-    Some(Target { group: groups.find(name, false)?, key: groups.key(name) })
+fn known(groups: &Groups, name: &str) -> Option<SessionTarget> {
+    Some(SessionTarget { group: groups.find(name, false)?, key: groups.key(name) })
 }
 
 /// Parses an address with its port, which is required.
@@ -70,7 +70,7 @@ fn address(text: &str) -> Result<HostPort, &'static str> {
     }
 }
 
-impl Pass {
+impl SessionPass {
     /// Returns the target of a session at `now`.
     ///
     /// # Errors
@@ -80,10 +80,10 @@ impl Pass {
         x: &mut Exchange,
         resolver: Option<&Resolver>,
         now: Instant,
-    ) -> Result<Target, Refused> {
+    ) -> Result<SessionTarget, Refused> {
         let (template, groups) = match self {
-            Pass::Fixed(target) => return Ok(target.clone()),
-            Pass::Variable(template, groups) => (template, groups),
+            SessionPass::Fixed(target) => return Ok(target.clone()),
+            SessionPass::Variable(template, groups) => (template, groups),
         };
         let text = template.value(x);
         let text = String::from_utf8_lossy(&text).into_owned();
@@ -102,7 +102,7 @@ impl Pass {
                 resolved(x, resolver, (&host, port), now).await?
             }
         };
-        Ok(Target { group: Arc::new(Group::transient(&text, addresses, now)), key: None })
+        Ok(SessionTarget { group: Arc::new(Group::transient(&text, addresses, now)), key: None })
     }
 }
 

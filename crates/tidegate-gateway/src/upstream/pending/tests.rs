@@ -21,7 +21,7 @@ fn names_are_asked_for_until_they_are_known() {
         assert!(group.view(clock::now()).is_empty());
         pending.add(group, 80);
     }
-    let asking = Asking { pending: pending.clone(), log: ErrorLog::default() };
+    let asking = ResolveService { pending: pending.clone(), log: ErrorLog::default() };
     assert_eq!(asking.step(), RETRY);
     assert!(unknown.view(clock::now()).is_empty());
     let texts: Vec<_> =

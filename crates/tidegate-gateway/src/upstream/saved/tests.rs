@@ -45,7 +45,7 @@ fn members() -> impl Strategy<Value = Member> {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read_again(members in prop::collection::vec(members(), 0..4)) {
+    fn written_servers_are_read_again(members in prop::collection::vec(members(), 0..4)) {
         let read = parse(render(&members).as_bytes()).expect("our own text");
         let again: Vec<_> = read.iter().map(|server| server.member(false, |_| unreachable!()).expect("a server")).collect();
         prop_assert_eq!(again, members);
@@ -58,7 +58,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_no_state_is_refused() {
+fn invalid_state_is_refused() {
     for (text, error) in [
         ("listen 80;", "unknown directive \"listen\""),
         ("server a { }", "block directives are not supported"),

@@ -28,7 +28,7 @@ fn sessions_last_as_long_as_they_are_used() {
 }
 
 #[test]
-fn a_full_zone_forgets_what_expires_first() {
+fn a_full_zone_removes_the_session_that_expires_first() {
     let now = tidegate_rt::clock::now();
     let sessions = Sessions::new(4 * 256);
     for number in 0..10_u32 {

@@ -21,7 +21,7 @@ pub(crate) fn is_far(x: &Exchange, fill: &Fill) -> bool {
 
 /// Responds with an object in parts, once the range's first byte has arrived; `None` when it does not arrive. The
 /// range filter cuts the range out.
-pub(crate) async fn answer(
+pub(crate) async fn respond(
     x: &mut Exchange,
     gateway: &dyn Gateway,
     wanted: RequestedRange,
