@@ -32,7 +32,7 @@ use tidegate_plan::{Outline, PlanBuilder, Resources};
 use tidegate_rt::clock;
 use tidegate_upstream::care::names::NamesTask;
 use tidegate_upstream::care::{BackgroundTasks, BackgroundWorker, PlanCare};
-use tidegate_upstream::peers::{Kept, Stickiness};
+use tidegate_upstream::peers::{Mutability, Stickiness};
 use tidegate_upstream::resolve::{NOT_FOUND, Resolver, ResolverError};
 use tidegate_upstream::{Group, GroupOptions, Keepalive, Method};
 
@@ -257,7 +257,7 @@ fn entry(
     let resolver = resolver(conf, servers, http, outline, resources)?;
     let options = GroupOptions {
         sticky: if conf.sticky.is_some() { Stickiness::Routes } else { Stickiness::None },
-        kept: if conf.zone.is_some() { Kept::Changing } else { Kept::Fixed },
+        mutability: if conf.zone.is_some() { Mutability::Changing } else { Mutability::Fixed },
         queue: conf.queue,
         resolves: resolver.is_some(),
     };

@@ -37,22 +37,22 @@ pub struct PlanCare {
 }
 
 /// A task that ends when this is dropped.
-struct Running(Task<()>);
+struct RunningTask(Task<()>);
 
-impl Running {
-    fn begin(future: impl Future<Output = ()> + 'static) -> Running {
-        Running(spawn_local(future))
+impl RunningTask {
+    fn begin(future: impl Future<Output = ()> + 'static) -> RunningTask {
+        RunningTask(spawn_local(future))
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 thread_local! {
-    static TASKS: RefCell<Vec<Running>> = const { RefCell::new(Vec::new()) };
+    static TASKS: RefCell<Vec<RunningTask>> = const { RefCell::new(Vec::new()) };
 }
 
 /// There is nothing to do twice.
@@ -106,7 +106,7 @@ impl BackgroundWorker {
         let Some(worker) = &*worker else { return false };
         let begin = move || {
             // This ends those of the plan before.
-            TASKS.replace(tasks.into_iter().map(|task| Running::begin(task.run())).collect());
+            TASKS.replace(tasks.into_iter().map(|task| RunningTask::begin(task.run())).collect());
         };
         worker.remote().run(begin).is_ok()
     }

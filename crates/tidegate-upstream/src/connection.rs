@@ -13,7 +13,7 @@ use tidegate_rt::timer::{Deadline, timeout};
 use crate::Io;
 use crate::address::address_text;
 use crate::log::{TIMED_OUT, os_error};
-use crate::peers::line::Place;
+use crate::peers::process_queue::QueuePlace;
 use crate::settings::{FetchSettings, LocalAddress};
 use tidegate_tls::{HandshakeError, TlsTarget, connect};
 
@@ -30,9 +30,9 @@ pub(crate) struct OriginConnection {
     /// Requests sent on it, the present one included.
     pub requests: u64,
     /// Longest idle time announced by the origin (`Keep-Alive: timeout=…`).
-    pub idle_told: Option<Duration>,
+    pub idle_announced: Option<Duration>,
     /// The present request's place, where few processes serve many connections.
-    pub place: Option<Place>,
+    pub place: Option<QueuePlace>,
 }
 
 /// The reason why there is no connection.
@@ -183,7 +183,7 @@ impl OriginConnection {
             deadline: Deadline::new(),
             opened,
             requests: 0,
-            idle_told: None,
+            idle_announced: None,
             place: None,
         }))
     }

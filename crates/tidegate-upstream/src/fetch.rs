@@ -1,11 +1,11 @@
 //! One response from an origin: servers are tried until one responds or the rules say to give up.
 
-mod answer;
 mod connecting;
+mod failure;
+mod response_body;
 mod sending;
 #[cfg(test)]
 mod tests;
-mod trouble;
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use tidegate_core::error_log::Level;
 use tidegate_core::request_body::RequestBody;
 use tidegate_rt::clock;
 
-use answer::{Parts, Received};
-use connecting::{Connected, Wanted, connect};
+use connecting::{AttemptConnection, ConnectionNeeds, connect};
+pub use failure::READING_HEAD;
+use failure::{AttemptFailure, CONNECTING, SENDING, send_failed};
+use failure::{failure_of_connect, failure_of_receive, failure_of_send};
+use response_body::{BodyInput, BodyParts};
 use sending::Sending;
-pub use trouble::READING_HEAD;
-use trouble::{CONNECTING, SENDING, Trouble, send_failed};
-use trouble::{trouble_of_connect, trouble_of_receive, trouble_of_send};
 
 use crate::connection::OriginConnection;
 use crate::h1::receive::{HeadReader, ReceiveError};
-use crate::h1::scratch::Behind;
+use crate::h1::scratch::Remainder;
 use crate::h1::send::{self, UploadEnd};
 use crate::log::{LogContext, TIMED_OUT};
-use crate::peers::line::Waiting;
+use crate::peers::process_queue::WaitingRequest;
 use crate::peers::{Lease, Outcome, Peer};
 use crate::report::SharedReport;
-use crate::request::{Keeping, OriginRequest, RequestPayload};
+use crate::request::{ConnectionReuse, OriginRequest, RequestPayload};
 use crate::response::{FetchError, OriginResponse};
 use crate::retry::{Blame, Decision, Event, Retry};
 use crate::settings::FetchSettings;
@@ -72,13 +72,13 @@ pub fn fetch(
     let mut fetch = Fetch { request, settings, report, log, retry, now, fresh: false, given_back };
     // `run` borrows: passed by value, its data would be in its future twice.
     async move {
-        let (answer, lease) = fetch.run().await?;
-        Ok(fetch.respond(answer, lease))
+        let (accepted, lease) = fetch.run().await?;
+        Ok(fetch.respond(accepted, lease))
     }
 }
 
 /// Returns whether another location may respond in the origin's place (`X-Accel-Redirect`, `error_page`).
-fn may_answer_elsewhere(head: &ResponseHead) -> bool {
+fn may_be_replaced(head: &ResponseHead) -> bool {
     head.status >= 300 || head.headers.contains(Known::XAccelRedirect)
 }
 
@@ -105,10 +105,10 @@ struct Fetch {
 }
 
 /// A received head, and the pending work on its connection.
-struct Answer {
+struct AcceptedHead {
     connection: Box<OriginConnection>,
     head: ResponseHead,
-    input: Behind,
+    input: Remainder,
     framing: ResponseFraming,
     codec: Codec,
     sending: Sending,
@@ -123,7 +123,7 @@ impl Fetch {
     ///
     /// Dropped while it waits in the queue, it gives its place back. Dropped in an attempt, the lease and the
     /// connection go with it; neither retry nor group counts that attempt, as its outcome is unknown.
-    async fn run(&mut self) -> Result<(Answer, Lease), FetchError> {
+    async fn run(&mut self) -> Result<(AcceptedHead, Lease), FetchError> {
         let mut held = None;
         loop {
             let chosen = match held.take() {
@@ -144,18 +144,18 @@ impl Fetch {
             // The event: a head has arrived, or the attempt has failed.
             self.now = clock::now();
             let event = match &result {
-                Ok(answer) => Event::Head(answer.head.status),
-                Err(trouble) => trouble.event,
+                Ok(accepted) => Event::Head(accepted.head.status),
+                Err(failure) => failure.event,
             };
             let (decision, blame) = match &result {
-                Err(Trouble { client_status: Some(status), .. }) => {
+                Err(AttemptFailure { client_status: Some(status), .. }) => {
                     (Decision::GiveUp(*status), Blame::None)
                 }
                 _ => self.retry.decide(event, self.now),
             };
             self.settle(lease.peer(), blame, decision, event);
-            if let Err(trouble) = &result {
-                self.complain(lease.peer(), trouble, decision);
+            if let Err(failure) = &result {
+                self.log_failure(lease.peer(), failure, decision);
             }
             if decision != Decision::Accept
                 && let Some(attempt) = self.report.borrow_mut().last()
@@ -164,11 +164,11 @@ impl Fetch {
             }
             match decision {
                 Decision::Accept => {
-                    let Ok(answer) = result else { return Err(self.failed(502)) };
-                    if may_answer_elsewhere(&answer.head) {
-                        self.note_asked();
+                    let Ok(accepted) = result else { return Err(self.failed(502)) };
+                    if may_be_replaced(&accepted.head) {
+                        self.record_request();
                     }
-                    return Ok((answer, lease));
+                    return Ok((accepted, lease));
                 }
                 Decision::SamePeer => {
                     self.fresh = true;
@@ -184,7 +184,7 @@ impl Fetch {
     }
 
     fn failed(&mut self, status: u16) -> FetchError {
-        self.note_asked();
+        self.record_request();
         let request_body = match std::mem::take(&mut self.request.payload) {
             RequestPayload::Stream { body, .. } => Some(body),
             _ => self.given_back.take(),
@@ -214,7 +214,7 @@ impl Fetch {
 
     /// Records the request for log lines of another location that responds in the origin's place.
     #[cold]
-    fn note_asked(&self) {
+    fn record_request(&self) {
         let mut report = self.report.borrow_mut();
         let asked = report.last().map(|attempt| self.request.url(attempt.address()));
         report.asked = asked.unwrap_or_default();
@@ -243,13 +243,13 @@ impl Fetch {
         self.request.group.report(peer, outcome, self.now);
     }
 
-    fn complain(&self, peer: &Peer, trouble: &Trouble, decision: Decision) {
+    fn log_failure(&self, peer: &Peer, failure: &AttemptFailure, decision: Decision) {
         // An origin may close an idle connection at any time: that is no error.
-        if decision == Decision::SamePeer || trouble.message.is_empty() {
+        if decision == Decision::SamePeer || failure.message.is_empty() {
             return;
         }
         let upstream = self.request.url(&peer.text);
-        self.log.write(Level::Error, &trouble.message, trouble.action, &upstream);
+        self.log.write(Level::Error, &failure.message, failure.action, &upstream);
     }
 
     /// Tries one server: connection, request, final head (RFC 9110 section 15.2 has the interim ones, which are
@@ -262,18 +262,18 @@ impl Fetch {
     /// The connection is a local of this future until the head is complete: dropped at any await it is closed, and
     /// not given back, as a response may still arrive on it. A body that the client streams goes back to `given_back`
     /// as soon as it is sent; until then it is lost with the future.
-    async fn attempt(&mut self, peer: &Peer) -> Result<Answer, Trouble> {
-        let wanted = Wanted {
+    async fn attempt(&mut self, peer: &Peer) -> Result<AcceptedHead, AttemptFailure> {
+        let wanted = ConnectionNeeds {
             careful: !self.retry.idempotent || !self.retry.repeatable,
             fresh: std::mem::take(&mut self.fresh),
         };
         // Taken apart at once: a name for the complete value would have room in this future across all of its waits.
         let (mut connection, reused, at) =
             match connect(&self.request, &self.settings, wanted, peer, self.now) {
-                Ok(Connected { connection, reused, at }) => (connection, reused, at),
+                Ok(AttemptConnection { connection, reused, at }) => (connection, reused, at),
                 Err(waiting) => match waiting.await {
-                    Ok(Connected { connection, reused, at }) => (connection, reused, at),
-                    Err(error) => return Err(trouble_of_connect(error)),
+                    Ok(AttemptConnection { connection, reused, at }) => (connection, reused, at),
+                    Err(error) => return Err(failure_of_connect(error)),
                 },
             };
         // Dropped when the head has arrived.
@@ -292,7 +292,7 @@ impl Fetch {
             attempt.bytes_sent = sent;
         }
         let mut sending =
-            Sending::begun(begun, reused).map_err(|error| trouble_of_send(error, lost))?;
+            Sending::begun(begun, reused).map_err(|error| failure_of_send(error, lost))?;
         let paced = self.request.paced;
         let mut reader =
             HeadReader::new(self.settings.head_bytes_max, paced, self.request.wire.codec());
@@ -301,7 +301,7 @@ impl Fetch {
             if let Some(attempt) = self.report.borrow_mut().last() {
                 attempt.bytes_received = reader.received;
             }
-            self.listen(peer, &mut reader);
+            self.log_error_stream(peer, &mut reader);
             result?;
             if !reader.head().is_interim() {
                 break;
@@ -310,23 +310,23 @@ impl Fetch {
         }
         let (head, input, codec) = reader.finish();
         let framing = codec.framing(&head, self.request.method).map_err(|error| {
-            Trouble::reading(Event::Invalid, error.message(head.headers.text()))
+            AttemptFailure::reading(Event::Invalid, error.message(head.headers.text()))
         })?;
         // An application has no protocol to switch to without a request for it; an HTTP server's 101 is passed on,
         // and the connection ends behind it.
         if head.status == 101 && !self.request.upgrade && !matches!(codec, Codec::Http) {
             let message = "upstream switched protocols unasked".to_owned();
-            return Err(Trouble::reading(Event::Invalid, message));
+            return Err(AttemptFailure::reading(Event::Invalid, message));
         }
         if let Some(error) = sending.failure() {
             let upstream = self.request.url(&peer.text);
             self.log.write(Level::Info, &send_failed(error), SENDING, &upstream);
         }
-        Ok(Answer { connection, head, input, framing, codec, sending })
+        Ok(AcceptedHead { connection, head, input, framing, codec, sending })
     }
 
     /// Logs the origin's error output, which is sent beside its head.
-    fn listen(&self, peer: &Peer, reader: &mut HeadReader) {
+    fn log_error_stream(&self, peer: &Peer, reader: &mut HeadReader) {
         if let (Wire::Memcached(ask), 404) = (&self.request.wire, reader.head().status) {
             let key = String::from_utf8_lossy(&ask.key);
             let message = format!("key: \"{key}\" was not found by memcached");
@@ -346,11 +346,11 @@ impl Fetch {
         peer: &Peer,
         connection: &mut OriginConnection,
         reused: bool,
-    ) -> Option<Waiting> {
-        if self.request.keeping != Keeping::Briefly {
+    ) -> Option<WaitingRequest> {
+        if self.request.reuse != ConnectionReuse::Briefly {
             return None;
         }
-        let place = connection.place.insert(peer.line().enter(clock::exact_now()));
+        let place = connection.place.insert(peer.process_queue().enter(clock::exact_now()));
         (!reused).then(|| place.wait())
     }
 
@@ -367,7 +367,7 @@ impl Fetch {
         sending: &mut Sending,
         reader: &mut HeadReader,
         lost: Event,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), AttemptFailure> {
         let mut waiting = false;
         let limit = self.settings.read_timeout;
         let mut ended = None;
@@ -394,23 +394,29 @@ impl Fetch {
                 attempt.bytes_sent += sent;
             }
             self.given_back = body.or(self.given_back.take());
-            result.map_err(|error| trouble_of_send(error, lost))?;
+            result.map_err(|error| failure_of_send(error, lost))?;
         }
         if let (Some(Some(Err(ReceiveError::Closed | ReceiveError::Io(_)))), Some(error)) =
             (&read, sending.failure())
         {
-            return Err(Trouble::sending(lost, send_failed(error)));
+            return Err(AttemptFailure::sending(lost, send_failed(error)));
         }
         let lost = if reader.received > 0 { Event::Lost } else { lost };
         match read {
             Some(Some(Ok(()))) => Ok(()),
-            Some(Some(Err(error))) => Err(trouble_of_receive(&error, lost)),
-            Some(None) | None => Err(Trouble::reading(Event::TimedOut, TIMED_OUT.to_owned())),
+            Some(Some(Err(error))) => Err(failure_of_receive(&error, lost)),
+            Some(None) | None => {
+                Err(AttemptFailure::reading(Event::TimedOut, TIMED_OUT.to_owned()))
+            }
         }
     }
 
     /// Passes an interim head on and continues with the next one.
-    async fn interim(&mut self, reader: &mut HeadReader, lost: Event) -> Result<(), Trouble> {
+    async fn interim(
+        &mut self,
+        reader: &mut HeadReader,
+        lost: Event,
+    ) -> Result<(), AttemptFailure> {
         if let Some(client) = &self.request.interim
             && reader.head().status == 103
         {
@@ -418,24 +424,24 @@ impl Fetch {
         }
         reader.skip().map_err(|error| match error {
             ReceiveError::Head(HeadError::Invalid(message)) => {
-                Trouble::reading(Event::Invalid, message)
+                AttemptFailure::reading(Event::Invalid, message)
             }
-            _ => Trouble::reading(lost, String::new()),
+            _ => AttemptFailure::reading(lost, String::new()),
         })
     }
 
     /// Makes the response of a head: the body is complete if it has arrived, else a stream.
-    fn respond(self, answer: Answer, lease: Lease) -> OriginResponse {
-        let Answer { connection, head, input, framing, codec, sending } = answer;
+    fn respond(self, accepted: AcceptedHead, lease: Lease) -> OriginResponse {
+        let AcceptedHead { connection, head, input, framing, codec, sending } = accepted;
         let request_body = self.given_back;
-        let fetch = Parts {
+        let fetch = BodyParts {
             fit: self.request.fit(lease.peer()),
             request: self.request,
             settings: self.settings,
             report: self.report,
             log: self.log,
         };
-        let received = Received { input, framing, codec, at: self.now };
+        let received = BodyInput { input, framing, codec, at: self.now };
         let body = fetch.body(connection, &head, received, sending, lease);
         OriginResponse { head, body, request_body }
     }

@@ -19,7 +19,7 @@
 //!   body cannot.
 //! - [`Wire`] is the protocol of an origin: HTTP/1, a CGI response behind any request (SCGI, uwsgi), [`FastCgi`] with
 //!   its rule for the error stream, or [`Memcached`] with its key. All share connections, retries and bodies.
-//! - [`Keeping`] says whether a connection is kept behind a response that leaves it usable.
+//! - [`ConnectionReuse`] says whether a connection is kept behind a response that leaves it usable.
 //! - [`FetchSettings`] are the limits that depend on the location alone; one value serves all of its requests.
 //! - [`LocalAddress`] is the local side of a connection, where a configuration chooses it (`proxy_bind`).
 //! - [`NextUpstream`] is the set of cases in which another server is tried (`proxy_next_upstream`).
@@ -77,7 +77,7 @@ pub use part::PartRequest;
 pub use peers::{Group, GroupOptions, Keepalive, Member, Method, Peer, ServerOptions};
 pub use pool::idle_of;
 pub use report::{Attempt, Report, SharedReport, write_millis};
-pub use request::{Keeping, OriginRequest, RequestPayload};
+pub use request::{ConnectionReuse, OriginRequest, RequestPayload};
 pub use response::{FetchError, OriginResponse};
 pub use retry::NextUpstream;
 pub use settings::{FetchSettings, LocalAddress};

@@ -12,7 +12,7 @@ use tidegate_core::plan::{LocationId, ServerId};
 /// The request that log lines name.
 #[derive(Clone)]
 pub struct LogContext {
-    place: Option<Place>,
+    request: Option<LoggedRequest>,
     /// Request line, host and referrer, concatenated.
     text: Box<[u8]>,
     line_end: usize,
@@ -22,7 +22,7 @@ pub struct LogContext {
 }
 
 #[derive(Clone)]
-struct Place {
+struct LoggedRequest {
     plan: PlanRef,
     server: ServerId,
     location: LocationId,
@@ -41,7 +41,7 @@ impl LogContext {
         text.extend_from_slice(host);
         text.extend_from_slice(referrer);
         LogContext {
-            place: Some(Place {
+            request: Some(LoggedRequest {
                 plan: x.plan.clone(),
                 server: x.routing.server,
                 location: x.routing.location,
@@ -57,13 +57,13 @@ impl LogContext {
 
     /// Makes a context without a request.
     pub fn detached(log: ErrorLog) -> LogContext {
-        LogContext { place: None, text: Box::default(), line_end: 0, host_end: 0, fallback: log }
+        LogContext { request: None, text: Box::default(), line_end: 0, host_end: 0, fallback: log }
     }
 
     /// Writes `message while action, client: …, upstream: …`.
     pub fn write(&self, level: Level, message: &str, action: &str, upstream: &str) {
-        let log = match &self.place {
-            Some(place) => &place.plan.location(place.location).settings.error_log,
+        let log = match &self.request {
+            Some(request) => &request.plan.location(request.location).settings.error_log,
             None => &self.fallback,
         };
         if !log.enabled(level) {
@@ -74,12 +74,12 @@ impl LogContext {
             let _ = write!(line, " while {action}");
         }
         let mut number = 0;
-        if let Some(place) = &self.place {
-            number = place.connection.number;
-            let real = place.real_client_address.as_ref().map(|real| &real.text);
-            let client = real.map_or_else(|| place.connection.peer_text(), String::as_str);
+        if let Some(request) = &self.request {
+            number = request.connection.number;
+            let real = request.real_client_address.as_ref().map(|real| &real.text);
+            let client = real.map_or_else(|| request.connection.peer_text(), String::as_str);
             let _ = write!(line, ", client: {client}");
-            let _ = write!(line, ", server: {}", place.plan.server(place.server).name);
+            let _ = write!(line, ", server: {}", request.plan.server(request.server).name);
         }
         self.part(&mut line, "request", 0, self.line_end);
         if !upstream.is_empty() {

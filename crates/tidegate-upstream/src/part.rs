@@ -13,7 +13,7 @@ use tidegate_codec::request::Method;
 use tidegate_core::request_body::StoredBody;
 
 use crate::peers::{Choice, Group, Peer};
-use crate::request::{Keeping, OriginRequest, RequestPayload, url};
+use crate::request::{ConnectionReuse, OriginRequest, RequestPayload, url};
 use crate::settings::LocalAddress;
 use crate::wire::Wire;
 use tidegate_tls::TlsTarget;
@@ -126,7 +126,7 @@ impl PartRequest {
             local: self.local,
             paced: false,
             interim: None,
-            keeping: Keeping::AsGroup,
+            reuse: ConnectionReuse::AsGroup,
             upgrade: false,
             location_tag: self.location_tag,
             tls: self.tls.clone(),

@@ -30,8 +30,8 @@ use crate::connection::OriginConnection;
 use crate::peers::{Group, Keepalive};
 use fit::Fit;
 pub use handover::idle_of;
-use handover::{Parcel, Share, Wish};
-use learn::Learned;
+use handover::{HandoverRequest, PackedConnection, PoolSummary};
+use learn::IdleTimeouts;
 use shelf::{EXCESS_IDLE, Idle, Shelf};
 
 #[derive(Default)]
@@ -40,33 +40,33 @@ struct Pool {
     /// `keepalive` of the request that gave a connection last.
     most: usize,
     /// The summary for other threads.
-    share: Option<Arc<Share>>,
+    summary: Option<Arc<PoolSummary>>,
 }
 
 impl Pool {
-    fn tell(&self) {
-        if let Some(share) = &self.share {
-            share.tell(&self.shelf);
+    fn update_summary(&self) {
+        if let Some(summary) = &self.summary {
+            summary.update(&self.shelf);
         }
     }
 
-    fn tell_all(&self) {
-        if let Some(share) = &self.share {
-            share.tell(&self.shelf);
-            share.tell_servers(&self.shelf);
+    fn update_whole_summary(&self) {
+        if let Some(summary) = &self.summary {
+            summary.update(&self.shelf);
+            summary.set_servers(&self.shelf);
         }
     }
 }
 
 thread_local! {
-    /// The mailbox of this thread's wishes.
-    static BOX: MailSender<Wish> = {
-        let (sender, wishes) = mailbox(WISHES_MAX);
-        spawn_local(serve(wishes));
+    /// The mailbox of requests from other threads.
+    static BOX: MailSender<HandoverRequest> = {
+        let (sender, inbox) = mailbox(HANDOVERS_MAX);
+        spawn_local(serve(inbox));
         sender
     };
     /// Idle timeouts of origins.
-    static LEARNED: RefCell<Learned> = RefCell::default();
+    static LEARNED: RefCell<IdleTimeouts> = RefCell::default();
     /// Pools by the group's number.
     static POOLS: RefCell<Vec<Pool>> = const { RefCell::new(Vec::new()) };
     /// Whether a sweep runs: for connections that are kept long, and for those kept for a moment.
@@ -74,7 +74,7 @@ thread_local! {
 }
 
 /// Requests that may wait for one thread's reply; others open a connection.
-const WISHES_MAX: usize = 256;
+const HANDOVERS_MAX: usize = 256;
 /// Interval of the sweep for closed and expired idle connections.
 const SWEEP: Duration = Duration::from_secs(1);
 /// Idle time of connections that are kept for a moment: a busy thread sends its next request within it. Another
@@ -109,7 +109,7 @@ pub(crate) fn take(group: &Group, fit: &Fit, now: Instant) -> Option<Box<OriginC
     POOLS.with_borrow_mut(|pools| {
         let pool = pools.get_mut(usize::try_from(group.id).ok()?)?;
         let taken = pool.shelf.take(fit, now, |connection| connection.is_quiet());
-        pool.tell();
+        pool.update_summary();
         taken
     })
 }
@@ -120,7 +120,7 @@ fn spare(group: u64, fit: &Fit, now: Instant) -> Option<Idle<Box<OriginConnectio
         let pool = pools.get_mut(usize::try_from(group).ok()?)?;
         let spare = pool.shelf.spare(fit, now, |connection| connection.is_quiet());
         // Others need not ask again for a connection that does not exist.
-        pool.tell_all();
+        pool.update_whole_summary();
         spare
     })
 }
@@ -131,21 +131,21 @@ fn take_back(group: u64, idle: Idle<Box<OriginConnection>>) {
         let place = usize::try_from(group).unwrap_or(usize::MAX);
         if let Some(pool) = pools.get_mut(place) {
             pool.shelf.put(idle, usize::MAX);
-            pool.tell_all();
+            pool.update_whole_summary();
         }
     });
 }
 
-/// Serves the wishes of other threads, as long as this thread's loop runs. It waits only for the next wish, so it
-/// cannot be dropped while it holds a connection.
-async fn serve(mut wishes: Mailbox<Wish>) {
-    while let Some(wish) = wishes.receive().await {
+/// Serves the handover requests of other threads, as long as this thread's loop runs. It waits only for the next
+/// request, so it cannot be dropped while it holds a connection.
+async fn serve(mut inbox: Mailbox<HandoverRequest>) {
+    while let Some(wanted) = inbox.receive().await {
         // The asking thread may have continued without.
-        if wish.reply.is_closed() {
+        if wanted.reply.is_closed() {
             continue;
         }
-        let Wish { group, fit, reply } = wish;
-        let parcel = spare(group, &fit, clock::now()).and_then(Parcel::pack);
+        let HandoverRequest { group, fit, reply } = wanted;
+        let parcel = spare(group, &fit, clock::now()).and_then(PackedConnection::pack);
         if let Err(Some(parcel)) = reply.send(parcel) {
             take_back(group, parcel.unpack(fit));
         }
@@ -159,7 +159,7 @@ pub(crate) fn close_idle(group: &Group, fit: &Fit) {
             let place = usize::try_from(group.id).unwrap_or(usize::MAX);
             let pool = pools.get_mut(place)?;
             let closed = pool.shelf.remove(fit);
-            pool.tell();
+            pool.update_summary();
             Some(closed)
         })
         .unwrap_or_default();
@@ -189,16 +189,17 @@ pub(crate) fn give(group: &Group, fit: Fit, mut connection: Box<OriginConnection
         let far = now + Duration::from_secs(24 * 3600);
         let mut idle_time = limits.idle_time_max;
         let learned = LEARNED.with_borrow(|learned| learned.limit(fit.peer, now));
-        for shorter in [connection.idle_told, learned].into_iter().flatten() {
+        for shorter in [connection.idle_announced, learned].into_iter().flatten() {
             idle_time = idle_time.min(shorter);
         }
         let until = now.checked_add(idle_time).unwrap_or(far);
-        let share = pool.share.get_or_insert_with(|| Share::new(group.id, BOX.with(Clone::clone)));
-        share.tell_server(fit.peer);
+        let summary =
+            pool.summary.get_or_insert_with(|| PoolSummary::new(group.id, BOX.with(Clone::clone)));
+        summary.add_server(fit.peer);
         pool.most = limits.idle_max;
         let idle = Idle { connection, fit, since: now, until };
         pool.shelf.put(idle, pool.most);
-        pool.tell();
+        pool.update_summary();
         pool.shelf.len() > pool.most
     });
     sweep_from_now(brief);
@@ -234,7 +235,7 @@ async fn sweep(brief: bool) {
                     idle.fit.brief != brief || stays
                 });
                 left |= brief && pool.shelf.trim(pool.most, now);
-                pool.tell_all();
+                pool.update_whole_summary();
             }
             left
         });

@@ -25,7 +25,7 @@ use crate::Io;
 
 /// The condition that ends a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Closing {
+pub enum EndCondition {
     /// The origin's end; the client's is passed on.
     Origin,
     /// The end of either side, when its bytes have been delivered.
@@ -46,7 +46,7 @@ pub struct RelayOptions {
     /// Longest time without a byte in either direction.
     pub idle: Duration,
     /// The condition that ends it.
-    pub closing: Closing,
+    pub closing: EndCondition,
 }
 
 /// The reason why a relay ended.
@@ -71,7 +71,7 @@ pub enum RelayEnd {
 }
 
 /// One direction.
-pub struct Flow {
+pub struct Direction {
     buffer: Vec<u8>,
     start: usize,
     ended: bool,
@@ -87,11 +87,11 @@ pub struct Flow {
     held: bool,
 }
 
-impl Flow {
+impl Direction {
     /// Makes a direction with bytes pending for delivery. `rate`: most bytes a second from `now` on, 0 for no limit;
     /// `now` is exact.
-    pub fn new(pending: Vec<u8>, rate: u64, now: Instant) -> Flow {
-        Flow {
+    pub fn new(pending: Vec<u8>, rate: u64, now: Instant) -> Direction {
+        Direction {
             buffer: pending,
             start: 0,
             ended: false,
@@ -159,9 +159,9 @@ impl Flow {
         let count = count?;
         self.ended = count == 0;
         if count > 0
-            && let Some(told) = self.on_first.take()
+            && let Some(callback) = self.on_first.take()
         {
-            told();
+            callback();
         }
         self.read += count as u64;
         Ok(true)
@@ -185,16 +185,16 @@ thread_local! {
 pub async fn relay(
     client: &dyn ByteStream,
     origin: &Io,
-    up: &mut Flow,
-    down: &mut Flow,
+    up: &mut Direction,
+    down: &mut Direction,
     options: RelayOptions,
 ) -> RelayEnd {
     let idle = Deadline::new();
     idle.set_after(options.idle);
-    let mut pair = Pair { client, origin, up, down, options, broken: None };
+    let mut pair = RelayPair { client, origin, up, down, options, broken: None };
     poll_fn(|context| {
         while share::poll(context).is_ready() {
-            match pair.turn(context) {
+            match pair.step(context) {
                 Err(end) => return Poll::Ready(end),
                 Ok(false) => return idle.poll_elapsed(context).map(|()| pair.broken_or_silent()),
                 Ok(true) => idle.set_after(pair.time_left()),
@@ -205,32 +205,32 @@ pub async fn relay(
     .await
 }
 
-struct Pair<'r> {
+struct RelayPair<'r> {
     client: &'r dyn ByteStream,
     origin: &'r Io,
-    up: &'r mut Flow,
-    down: &'r mut Flow,
+    up: &'r mut Direction,
+    down: &'r mut Direction,
     options: RelayOptions,
     /// A failed write: its direction has ended, and the other one ends with the last bytes of its sender.
-    broken: Option<Broken>,
+    broken: Option<FailedWrite>,
 }
 
 /// A failed write.
-struct Broken {
+struct FailedWrite {
     /// It was to the client, not to the origin.
     client: bool,
     error: io::Error,
 }
 
-impl Pair<'_> {
+impl RelayPair<'_> {
     /// Moves the bytes that can be moved now; `Ok(false)` when there were none.
-    fn turn(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
+    fn step(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
         if self.broken.is_some() {
-            return self.last_turn(context);
+            return self.last_step(context);
         }
-        let turn = self.both(context);
-        let Err(RelayEnd::Failed { client, reading: false, error }) = turn else { return turn };
-        self.broken = Some(Broken { client, error });
+        let step = self.both(context);
+        let Err(RelayEnd::Failed { client, reading: false, error }) = step else { return step };
+        self.broken = Some(FailedWrite { client, error });
         Ok(true)
     }
 
@@ -246,7 +246,7 @@ impl Pair<'_> {
     }
 
     /// Moves the bytes that the failed side has sent; returns the error when all of them are delivered, or cannot be.
-    fn last_turn(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
+    fn last_step(&mut self, context: &mut Context<'_>) -> Result<bool, RelayEnd> {
         let from_client = self.broken.as_ref().is_some_and(|broken| broken.client);
         let moved = match from_client {
             true => self.upward(context),
@@ -279,7 +279,7 @@ impl Pair<'_> {
     /// Returns why the relay ends now that no byte moves.
     fn broken_or_silent(&mut self) -> RelayEnd {
         match self.broken.take() {
-            Some(Broken { client, error }) => failed(client, false, error),
+            Some(FailedWrite { client, error }) => failed(client, false, error),
             None => RelayEnd::TimedOut,
         }
     }
@@ -296,7 +296,7 @@ impl Pair<'_> {
                 moved = true;
             }
         } else if self.up.ended && !self.up.closed {
-            let passed_on = self.options.closing != Closing::Either;
+            let passed_on = self.options.closing != EndCondition::Either;
             if !passed_on || self.origin.poll_shutdown(context).is_ready() {
                 self.up.closed = true;
                 moved = true;
@@ -318,7 +318,7 @@ impl Pair<'_> {
                 moved = true;
             }
         } else if self.down.ended && !self.down.closed {
-            let passed_on = self.options.closing == Closing::Both;
+            let passed_on = self.options.closing == EndCondition::Both;
             if !passed_on || self.client.poll_shutdown(context).is_ready() {
                 self.down.closed = true;
                 moved = true;
@@ -341,9 +341,9 @@ impl Pair<'_> {
     fn end(&self) -> Option<RelayEnd> {
         let (client, origin) = (self.up.closed, self.down.closed);
         let over = match self.options.closing {
-            Closing::Origin => origin,
-            Closing::Either => client || origin,
-            Closing::Both => client && origin,
+            EndCondition::Origin => origin,
+            EndCondition::Either => client || origin,
+            EndCondition::Both => client && origin,
         };
         over.then_some(RelayEnd::Done { client })
     }

@@ -14,7 +14,7 @@ pub type SharedReport = Rc<RefCell<Report>>;
 
 /// One attempt at one server.
 pub struct Attempt {
-    at: At,
+    at: AttemptPeer,
     /// The first one behind an internal redirect: separated by ` : `.
     first_of_fetch: bool,
     started: Instant,
@@ -39,10 +39,10 @@ pub struct Attempt {
 }
 
 /// The destination of an attempt.
-enum At {
+enum AttemptPeer {
     Peer(Arc<Peer>),
     /// No server of this group was available.
-    Nobody(Arc<Group>),
+    NoPeer(Arc<Group>),
 }
 
 /// No value.
@@ -84,8 +84,8 @@ impl Report {
         let first_of_fetch = std::mem::take(&mut self.next_is_first);
         self.attempts.push(Attempt {
             at: match peer {
-                Some(peer) => At::Peer(peer.clone()),
-                None => At::Nobody(group.clone()),
+                Some(peer) => AttemptPeer::Peer(peer.clone()),
+                None => AttemptPeer::NoPeer(group.clone()),
             },
             first_of_fetch,
             started: now,
@@ -170,24 +170,24 @@ impl Attempt {
     /// Returns the server of the attempt; `None` when none was available.
     pub fn peer(&self) -> Option<&Arc<Peer>> {
         match &self.at {
-            At::Peer(peer) => Some(peer),
-            At::Nobody(_) => None,
+            AttemptPeer::Peer(peer) => Some(peer),
+            AttemptPeer::NoPeer(_) => None,
         }
     }
 
     /// Returns the server's address, or the group's name when no server was available.
     pub fn address(&self) -> &str {
         match &self.at {
-            At::Peer(peer) => &peer.text,
-            At::Nobody(group) => &group.name,
+            AttemptPeer::Peer(peer) => &peer.text,
+            AttemptPeer::NoPeer(group) => &group.name,
         }
     }
 }
 
 impl Drop for Attempt {
     fn drop(&mut self) {
-        if let (true, At::Peer(peer)) = (self.is_counted, &self.at) {
-            peer.figures.add(self.status, self.bytes_sent, self.bytes_received);
+        if let (true, AttemptPeer::Peer(peer)) = (self.is_counted, &self.at) {
+            peer.statistics.add(self.status, self.bytes_sent, self.bytes_received);
         }
     }
 }

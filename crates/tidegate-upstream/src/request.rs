@@ -38,7 +38,7 @@ pub enum RequestPayload {
 
 /// Whether a connection is kept behind a response that leaves it usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeping {
+pub enum ConnectionReuse {
     /// It is closed.
     Never,
     /// It is kept for the next request of a burst, and closed soon: the application has few processes, each with one
@@ -70,7 +70,7 @@ pub struct OriginRequest {
     /// The client of 103 responses (`early_hints`).
     pub interim: Option<Rc<dyn Client>>,
     /// Whether the connection is kept behind the response.
-    pub keeping: Keeping,
+    pub reuse: ConnectionReuse,
     /// The request asks for an upgrade: a 101 response opens a tunnel.
     pub upgrade: bool,
     /// Number of the location, for `keepalive … local`.
@@ -101,7 +101,7 @@ impl OriginRequest {
 
     /// Returns the properties that a connection to a peer must have to be used again.
     pub(crate) fn fit(&self, peer: &Peer) -> Fit {
-        let brief = self.keeping == Keeping::Briefly;
+        let brief = self.reuse == ConnectionReuse::Briefly;
         let tag = if self.group.keepalive.local && !brief { self.location_tag } else { 0 };
         let wire = self.wire.kind();
         Fit { peer: peer.id, tag, wire, brief, local: self.local, tls: self.tls.clone() }

@@ -7,7 +7,7 @@ use tidegate_rt::clock;
 
 use crate::h1::body::Upgraded;
 use crate::log::TIMED_OUT;
-use crate::relay::{Closing, Flow, RelayEnd, RelayOptions, relay};
+use crate::relay::{Direction, EndCondition, RelayEnd, RelayOptions, relay};
 
 /// Bytes of each direction's buffer.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -20,12 +20,12 @@ pub fn tunnel(upgraded: Upgraded) -> Tunnel {
 async fn run(upgraded: Upgraded, client: ClientIo) {
     let Upgraded { connection, prefetched, settings, report, log, upstream, lease } = upgraded;
     let begun = clock::exact_now();
-    let mut up = Flow::new(client.prefetched.to_vec(), 0, begun);
-    let mut down = Flow::new(prefetched.to_vec(), 0, begun);
+    let mut up = Direction::new(client.prefetched.to_vec(), 0, begun);
+    let mut down = Direction::new(prefetched.to_vec(), 0, begun);
     let options = RelayOptions {
         buffer_bytes: BUFFER_BYTES,
         idle: settings.read_timeout,
-        closing: Closing::Origin,
+        closing: EndCondition::Origin,
     };
     let end = relay(&*client.io, &connection.io, &mut up, &mut down, options).await;
     if let RelayEnd::TimedOut = end {

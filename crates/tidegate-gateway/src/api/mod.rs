@@ -252,7 +252,7 @@ fn upstream(
             Ok(CommandResult::of(value))
         }
         (Method::Delete, []) => {
-            group.view(now.monotonic).iter().for_each(|slot| slot.peer.figures.reset());
+            group.view(now.monotonic).iter().for_each(|slot| slot.peer.statistics.reset());
             Ok(CommandResult { status: 204, value: None, place: None })
         }
         (Method::Get | Method::Head, ["servers"]) => {

@@ -33,18 +33,18 @@ pub(super) fn process(x: &Exchange, now: CommandTime) -> Value {
 }
 
 pub(super) fn connections() -> Value {
-    let figures = counters::figures();
+    let statistics = counters::figures();
     json!({
-        "accepted": figures.accepted,
-        "dropped": figures.accepted.saturating_sub(figures.handled),
-        "active": figures.active.saturating_sub(figures.waiting),
-        "idle": figures.waiting,
+        "accepted": statistics.accepted,
+        "dropped": statistics.accepted.saturating_sub(statistics.handled),
+        "active": statistics.active.saturating_sub(statistics.waiting),
+        "idle": statistics.waiting,
     })
 }
 
 pub(super) fn requests() -> Value {
-    let figures = counters::figures();
-    json!({ "total": figures.requests, "current": figures.writing })
+    let statistics = counters::figures();
+    json!({ "total": statistics.requests, "current": statistics.writing })
 }
 
 /// Returns all groups by name.
@@ -140,8 +140,9 @@ fn millis(time: Duration) -> u64 {
 /// The statistics are counted without locks by many threads: each is exact, and their sums need not agree. Fields
 /// without a value yet (no check, no response so far) are left out. Times are milliseconds.
 fn peer(slot: &SlotView, now: CommandTime) -> Value {
-    let (peer, figures) = (&slot.peer, &slot.peer.figures);
-    let responses: Vec<u64> = figures.responses.iter().map(|count| count.load(Relaxed)).collect();
+    let (peer, statistics) = (&slot.peer, &slot.peer.statistics);
+    let responses: Vec<u64> =
+        statistics.responses.iter().map(|count| count.load(Relaxed)).collect();
     let mut value = json!({
         "id": slot.number,
         "server": &*peer.text,
@@ -150,7 +151,7 @@ fn peer(slot: &SlotView, now: CommandTime) -> Value {
         "weight": slot.options.weight,
         "state": state(slot),
         "active": peer.active(),
-        "requests": figures.requests.load(Relaxed),
+        "requests": statistics.requests.load(Relaxed),
         "responses": {
             "1xx": responses[0],
             "2xx": responses[1],
@@ -159,18 +160,18 @@ fn peer(slot: &SlotView, now: CommandTime) -> Value {
             "5xx": responses[4],
             "total": responses.iter().sum::<u64>(),
         },
-        "sent": figures.sent.load(Relaxed),
-        "received": figures.received.load(Relaxed),
-        "fails": figures.fails.load(Relaxed),
-        "unavail": figures.unavailable.load(Relaxed),
+        "sent": statistics.sent.load(Relaxed),
+        "received": statistics.received.load(Relaxed),
+        "fails": statistics.fails.load(Relaxed),
+        "unavail": statistics.unavailable.load(Relaxed),
         "health_checks": {
-            "checks": figures.checks.load(Relaxed),
-            "fails": figures.checks_failed.load(Relaxed),
-            "unhealthy": figures.unhealthy.load(Relaxed),
+            "checks": statistics.checks.load(Relaxed),
+            "fails": statistics.checks_failed.load(Relaxed),
+            "unhealthy": statistics.unhealthy.load(Relaxed),
         },
-        "downtime": millis(figures.down_time(now.monotonic)),
+        "downtime": millis(statistics.down_time(now.monotonic)),
     });
-    match figures.last_check.load(Relaxed) {
+    match statistics.last_check.load(Relaxed) {
         0 => {}
         check => value["health_checks"]["last_passed"] = (check == 2).into(),
     }
@@ -179,8 +180,8 @@ fn peer(slot: &SlotView, now: CommandTime) -> Value {
             value[name] = time(now.unix_millis.saturating_sub(millis(ago))).into();
         }
     };
-    put("downstart", figures.down_for(now.monotonic));
-    put("selected", figures.since_selected(now.monotonic));
+    put("downstart", statistics.down_for(now.monotonic));
+    put("selected", statistics.since_selected(now.monotonic));
     if slot.options.max_conns > 0 {
         value["max_conns"] = slot.options.max_conns.into();
     }

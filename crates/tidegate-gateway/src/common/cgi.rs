@@ -10,7 +10,7 @@ use tidegate_core::Exchange;
 use tidegate_os::layout::Layout;
 use tidegate_plan::module::BlockInfo;
 use tidegate_plan::{LocationBuilder, PlanBuilder};
-use tidegate_upstream::{Keeping, OriginRequest, RequestPayload, Wire};
+use tidegate_upstream::{ConnectionReuse, OriginRequest, RequestPayload, Wire};
 
 use super::content::{self, RequestMode};
 use super::options::{self, GatewayConf, HasGateway};
@@ -200,7 +200,7 @@ impl CgiSettings {
             local: self.gateway.local_address(x),
             paced: self.gateway.limit_rate.is_some(),
             interim: None,
-            keeping: Keeping::Never,
+            reuse: ConnectionReuse::Never,
             upgrade: matches!(wire, Wire::Cgi(_))
                 && x.request.header(Known::Upgrade).is_some()
                 && !x.is_subrequest(),

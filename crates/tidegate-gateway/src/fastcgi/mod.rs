@@ -13,7 +13,7 @@
 //! Without `fastcgi_keep_conn` a connection is kept for the next request of a burst: for 10 ms without one, and at
 //! most for 32 requests and a second, since each holds a process of the application that other requests may wait for.
 //! Only requests that may be sent twice use such a connection, and none does while others wait for the server
-//! (`upstream/peers/line`).
+//! (`upstream/peers/process_queue`).
 
 mod request;
 mod rows;
@@ -30,7 +30,7 @@ use tidegate_os::layout::Layout;
 use tidegate_plan::http_core::conf::TempPath;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, Outline};
-use tidegate_upstream::{FastCgi as Rules, Keeping, OriginRequest};
+use tidegate_upstream::{ConnectionReuse, FastCgi as Rules, OriginRequest};
 
 use super::cache::config::conf::CacheConf;
 use super::cache::{Cache, CacheCaller, cache_rows};
@@ -115,10 +115,10 @@ impl Module for FastCgi {
         let words = conf.catch_stderr.iter().flatten();
         let settings = Settings {
             cgi,
-            keeping: match conf.keep_conn {
-                None => Keeping::Briefly,
-                Some(true) => Keeping::AsGroup,
-                Some(false) => Keeping::Never,
+            reuse: match conf.keep_conn {
+                None => ConnectionReuse::Briefly,
+                Some(true) => ConnectionReuse::AsGroup,
+                Some(false) => ConnectionReuse::Never,
             },
             rules: Rules { catch: words.map(|word| word.bytes[..].into()).collect() },
         };
@@ -129,7 +129,7 @@ impl Module for FastCgi {
 /// The settings of a location with `fastcgi_pass`.
 struct Settings {
     cgi: CgiSettings,
-    keeping: Keeping,
+    reuse: ConnectionReuse,
     rules: Rules,
 }
 

@@ -3,7 +3,7 @@
 use tidegate_codec::fastcgi::{self, ParamsWriter};
 use tidegate_core::Exchange;
 use tidegate_core::request_body::StoredBody;
-use tidegate_upstream::{Keeping, OriginRequest, RequestPayload, Wire};
+use tidegate_upstream::{ConnectionReuse, OriginRequest, RequestPayload, Wire};
 
 use super::Settings;
 use crate::common::content::{self, RequestMode};
@@ -29,7 +29,7 @@ pub(super) fn create(
     shape: RequestMode,
 ) -> OriginRequest {
     let mut head = Vec::with_capacity(HEAD_BYTES);
-    let mut params = ParamsWriter::begin(settings.keeping != Keeping::Never, &mut head);
+    let mut params = ParamsWriter::begin(settings.reuse != ConnectionReuse::Never, &mut head);
     params.pairs(|out| settings.cgi.write_params(x, shape, out));
     params.end();
     let payload = match content::payload(x, &settings.cgi.gateway, false) {
@@ -45,7 +45,7 @@ pub(super) fn create(
     };
     let wire = Wire::FastCgi(settings.rules.clone());
     let mut request = settings.cgi.request(x, target, shape, (head, payload), wire);
-    request.keeping = settings.keeping;
+    request.reuse = settings.reuse;
     request
 }
 

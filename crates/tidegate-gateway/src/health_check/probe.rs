@@ -16,7 +16,7 @@ use tidegate_rt::timer;
 use tidegate_upstream::care::checks::{CheckFailure, Probe};
 use tidegate_upstream::peers::Choice;
 use tidegate_upstream::{
-    Group, Keepalive, Keeping, LogContext, Member, Method, OriginBody, OriginRequest,
+    ConnectionReuse, Group, Keepalive, LogContext, Member, Method, OriginBody, OriginRequest,
     OriginResponse, Peer, Report, RequestPayload, ServerOptions,
 };
 
@@ -151,9 +151,9 @@ impl HttpProbe {
             local: None,
             paced: false,
             interim: None,
-            keeping: match self.keepalive_time {
-                Some(_) => Keeping::AsGroup,
-                None => Keeping::Never,
+            reuse: match self.keepalive_time {
+                Some(_) => ConnectionReuse::AsGroup,
+                None => ConnectionReuse::Never,
             },
             upgrade: false,
             location_tag: 0,

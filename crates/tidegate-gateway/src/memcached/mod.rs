@@ -19,7 +19,7 @@ use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_upstream::{
-    Keeping, Memcached as Ask, NextUpstream, OriginRequest, RequestPayload, Wire,
+    ConnectionReuse, Memcached as Ask, NextUpstream, OriginRequest, RequestPayload, Wire,
 };
 
 use super::common::content::{self, Protocol, RequestMode};
@@ -171,7 +171,7 @@ impl Protocol for Settings {
             local: self.gateway.local_address(x),
             paced: false,
             interim: None,
-            keeping: Keeping::AsGroup,
+            reuse: ConnectionReuse::AsGroup,
             upgrade: false,
             location_tag: self.location_tag,
             tls: None,

@@ -9,7 +9,7 @@ use tidegate_codec::uri::{Escape, escape, escaped_len};
 use tidegate_core::Exchange;
 use tidegate_core::client::Client;
 use tidegate_core::exchange::PathSource;
-use tidegate_upstream::{Keeping, OriginRequest, RequestPayload};
+use tidegate_upstream::{ConnectionReuse, OriginRequest, RequestPayload};
 
 use super::conf::Version;
 use super::settings::{FieldValue, Fields, ProxySettings};
@@ -77,7 +77,7 @@ pub(crate) fn create(
         local: settings.gateway.local_address(x),
         paced: settings.gateway.limit_rate.is_some(),
         interim: hinted(x, settings),
-        keeping: Keeping::AsGroup,
+        reuse: ConnectionReuse::AsGroup,
         wire: tidegate_upstream::Wire::Http,
         upgrade: x.request.header(Known::Upgrade).is_some() && !x.is_subrequest(),
         location_tag: settings.location_tag,

@@ -18,7 +18,7 @@ use tidegate_core::plan::Service;
 use tidegate_plan::SystemNames;
 use tidegate_rt::clock;
 use tidegate_upstream::Group;
-use tidegate_upstream::peers::Place;
+use tidegate_upstream::peers::MemberAddress;
 use tidegate_upstream::resolve::{self, HostPort};
 
 /// The unresolved names of one configuration.
@@ -85,7 +85,7 @@ impl Service for ResolveService {
             match resolve::addresses(&wanted.host, wanted.port, |host| SystemNames.addresses(host))
             {
                 Ok(addresses) => {
-                    let places = addresses.into_iter().map(Place::of).collect();
+                    let places = addresses.into_iter().map(MemberAddress::of).collect();
                     wanted.group.set_places(wanted.number, places, clock::now());
                     self.log.say(Level::Notice, format_args!("host found in upstream \"{name}\""));
                     false

@@ -25,7 +25,7 @@ use std::time::Duration;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_rt::{clock, random, timer};
 
-use super::{BackgroundTask, Running};
+use super::{BackgroundTask, RunningTask};
 use crate::peers::{Group, Health, Peer};
 
 /// The schedule of checks, and how often servers have to pass or fail.
@@ -97,28 +97,28 @@ pub struct CheckTask {
 
 /// The results of a server's last checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct HealthState {
     health: Health,
     /// Consecutive results that contradict the state.
     against: u32,
 }
 
-impl Standing {
-    fn new(health: Health) -> Standing {
-        Standing { health, against: 0 }
+impl HealthState {
+    fn new(health: Health) -> HealthState {
+        HealthState { health, against: 0 }
     }
 
     /// Returns the state after a check. The first one decides about a server without a state.
-    fn after(self, passed: bool, plan: &CheckPlan) -> Standing {
+    fn after(self, passed: bool, plan: &CheckPlan) -> HealthState {
         let result = if passed { Health::Fine } else { Health::Unhealthy };
         if result == self.health || self.health == Health::Checking {
-            return Standing::new(result);
+            return HealthState::new(result);
         }
         let against = self.against + 1;
         let needed = if passed { plan.passes } else { plan.fails };
         match against >= needed {
-            true => Standing::new(result),
-            false => Standing { against, ..self },
+            true => HealthState::new(result),
+            false => HealthState { against, ..self },
         }
     }
 }
@@ -126,7 +126,7 @@ impl Standing {
 impl BackgroundTask for CheckTask {
     fn run(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(async move {
-            let mut tasks: HashMap<u64, Running> = HashMap::new();
+            let mut tasks: HashMap<u64, RunningTask> = HashMap::new();
             loop {
                 let altered = self.group.altered();
                 let view = self.group.view(clock::now());
@@ -134,7 +134,7 @@ impl BackgroundTask for CheckTask {
                 for slot in view.into_iter().filter(|slot| !slot.options.down) {
                     tasks.entry(slot.peer.id).or_insert_with(|| {
                         let watch = self.clone().watch(slot.peer, slot.health);
-                        Running::begin(watch)
+                        RunningTask::begin(watch)
                     });
                 }
                 altered.await;
@@ -145,28 +145,28 @@ impl BackgroundTask for CheckTask {
 
 impl CheckTask {
     async fn watch(self: Arc<Self>, peer: Arc<Peer>, health: Health) {
-        let mut standing = Standing::new(health);
+        let mut state = HealthState::new(health);
         loop {
             let jitter = self.plan.jitter.as_nanos().min(u128::from(u64::MAX)) as u64;
             timer::sleep(Duration::from_nanos(random::below(jitter.saturating_add(1)))).await;
             let result = self.probe.clone().check(peer.clone()).await;
-            let figures = &peer.figures;
-            figures.checks.fetch_add(1, Ordering::Relaxed);
-            figures.last_check.store(if result.is_ok() { 2 } else { 1 }, Ordering::Relaxed);
+            let statistics = &peer.statistics;
+            statistics.checks.fetch_add(1, Ordering::Relaxed);
+            statistics.last_check.store(if result.is_ok() { 2 } else { 1 }, Ordering::Relaxed);
             if result.is_err() {
-                figures.checks_failed.fetch_add(1, Ordering::Relaxed);
+                statistics.checks_failed.fetch_add(1, Ordering::Relaxed);
             }
-            let next = standing.after(result.is_ok(), &self.plan);
-            if next.health != standing.health {
+            let next = state.after(result.is_ok(), &self.plan);
+            if next.health != state.health {
                 self.group.judge(&peer, self.number, next.health, clock::now());
-                self.tell(&peer, next.health, result.as_ref().err());
+                self.log_change(&peer, next.health, result.as_ref().err());
             }
-            standing = next;
+            state = next;
             timer::sleep(self.plan.interval).await;
         }
     }
 
-    fn tell(&self, peer: &Peer, health: Health, reason: Option<&CheckFailure>) {
+    fn log_change(&self, peer: &Peer, health: Health, reason: Option<&CheckFailure>) {
         let (group, peer) = (&self.group.name, &peer.text);
         match (health, reason) {
             (Health::Unhealthy, Some(reason)) => self.log.say(

@@ -22,8 +22,8 @@ use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_rt::net::Addr;
 use tidegate_rt::{clock, timer};
 
-use super::{BackgroundTask, Running};
-use crate::peers::{Group, Place, ServerName};
+use super::{BackgroundTask, RunningTask};
+use crate::peers::{Group, MemberAddress, ServerName};
 use crate::resolve::{ResolveError, Resolver, ServiceRecord};
 
 /// The task that resolves a group's servers with names as long as the group is in use.
@@ -37,7 +37,7 @@ pub struct NamesTask {
 }
 
 /// One server with a name.
-struct Watch {
+struct NameWatch {
     group: Arc<Group>,
     number: u32,
     name: ServerName,
@@ -55,7 +55,7 @@ const HOSTS_MAX: usize = 256;
 impl BackgroundTask for NamesTask {
     fn run(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()>>> {
         Box::pin(async move {
-            let mut tasks: HashMap<u32, Running> = HashMap::new();
+            let mut tasks: HashMap<u32, RunningTask> = HashMap::new();
             loop {
                 let altered = self.group.altered();
                 let members = self.group.members();
@@ -67,8 +67,8 @@ impl BackgroundTask for NamesTask {
                     tasks.entry(number).or_insert_with(|| {
                         let (group, resolver) = (self.group.clone(), self.resolver.clone());
                         let log = self.log.clone();
-                        let watch = Watch { group, number, name, resolver, log };
-                        Running::begin(watch.run())
+                        let watch = NameWatch { group, number, name, resolver, log };
+                        RunningTask::begin(watch.run())
                     });
                 }
                 altered.await;
@@ -77,16 +77,16 @@ impl BackgroundTask for NamesTask {
     }
 }
 
-impl Watch {
+impl NameWatch {
     async fn run(self) {
         loop {
-            let pause = self.turn().await;
+            let pause = self.resolve_once().await;
             timer::sleep(pause.max(PAUSE_MIN)).await;
         }
     }
 
     /// Queries once; returns the time until the next query.
-    async fn turn(&self) -> Duration {
+    async fn resolve_once(&self) -> Duration {
         let found = match &self.name.service {
             None => self.addresses().await,
             Some(service) => self.service(service).await,
@@ -112,18 +112,19 @@ impl Watch {
         }
     }
 
-    async fn addresses(&self) -> Result<(Vec<Place>, Duration), ResolveError> {
+    async fn addresses(&self) -> Result<(Vec<MemberAddress>, Duration), ResolveError> {
         let (mut addresses, time) = self.resolver.look_up(&self.name.host).await?;
         // Name servers answer in varying order.
         addresses.sort_unstable();
         addresses.dedup();
-        let place = |ip| Place::of(Addr::Inet(std::net::SocketAddr::new(ip, self.name.port)));
+        let place =
+            |ip| MemberAddress::of(Addr::Inet(std::net::SocketAddr::new(ip, self.name.port)));
         Ok((addresses.into_iter().map(place).collect(), time))
     }
 
     /// Returns the hosts of a service with their addresses: the records of the lowest priority are the server, all
     /// others its backups.
-    async fn service(&self, service: &str) -> Result<(Vec<Place>, Duration), ResolveError> {
+    async fn service(&self, service: &str) -> Result<(Vec<MemberAddress>, Duration), ResolveError> {
         let name = service_name(service, &self.name.host);
         let (mut records, mut time) = self.resolver.services(&name).await?;
         let key = |record: &ServiceRecord| (record.priority, record.target.clone(), record.port);
@@ -137,7 +138,7 @@ impl Watch {
                     time = time.min(host_time);
                     addresses.sort_unstable();
                     for ip in addresses {
-                        places.push(Place {
+                        places.push(MemberAddress {
                             address: Addr::Inet(std::net::SocketAddr::new(ip, record.port)),
                             weight: Some(u32::from(record.weight.max(1))),
                             backup: (record.priority != first).then_some(true),

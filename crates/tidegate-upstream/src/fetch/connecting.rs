@@ -10,12 +10,12 @@ use crate::connection::{ConnectError, OriginConnection};
 use crate::peers::Peer;
 use crate::pool;
 use crate::pool::fit::Fit;
-use crate::pool::handover::{self, Share};
-use crate::request::{Keeping, OriginRequest};
+use crate::pool::handover::{self, PoolSummary};
+use crate::request::{ConnectionReuse, OriginRequest};
 use crate::settings::FetchSettings;
 
 /// A connection for an attempt.
-pub(super) struct Connected {
+pub(super) struct AttemptConnection {
     pub connection: Box<OriginConnection>,
     /// It has served other requests.
     pub reused: bool,
@@ -25,7 +25,7 @@ pub(super) struct Connected {
 
 /// The required properties of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct ConnectionNeeds {
     /// The request cannot be sent twice: a kept connection is checked before it is used.
     pub careful: bool,
     /// A kept one has just failed: a new one is required.
@@ -33,19 +33,19 @@ pub(super) struct Wanted {
 }
 
 /// The wait for a connection. Boxed: most requests find an open one and need no room for waiting.
-type Waiting<'a> = LocalFuture<'a, Result<Connected, ConnectError>>;
+type ConnectionFuture<'a> = LocalFuture<'a, Result<AttemptConnection, ConnectError>>;
 
 /// Returns a connection to a server that this thread has kept, or the wait for one.
 pub(super) fn connect<'a>(
     request: &'a OriginRequest,
     settings: &'a FetchSettings,
-    Wanted { careful, fresh }: Wanted,
+    ConnectionNeeds { careful, fresh }: ConnectionNeeds,
     peer: &'a Peer,
     now: Instant,
-) -> Result<Connected, Waiting<'a>> {
+) -> Result<AttemptConnection, ConnectionFuture<'a>> {
     let group = &request.group;
-    let is_brief = request.keeping == Keeping::Briefly;
-    let is_late = is_brief && peer.line().is_closing();
+    let is_brief = request.reuse == ConnectionReuse::Briefly;
+    let is_late = is_brief && peer.process_queue().is_closing();
     if is_late {
         pool::close_idle(group, &request.fit(peer));
     }
@@ -55,7 +55,7 @@ pub(super) fn connect<'a>(
     let fit = request.fit(peer);
     while let Some(connection) = pool::take(group, &fit, now) {
         if !careful || connection.is_quiet_now() {
-            return Ok(Connected { connection, reused: true, at: now });
+            return Ok(AttemptConnection { connection, reused: true, at: now });
         }
     }
     let elsewhere = handover::owner(group, &fit, now).map(|owner| (owner, fit));
@@ -64,7 +64,7 @@ pub(super) fn connect<'a>(
 
 /// Waits for a connection: that of another thread that has one to spare, else a new one.
 ///
-/// Dropped while it waits, it leaves only the wish, which the other thread skips.
+/// Dropped while it waits, it leaves only the handover request, which the other thread skips.
 ///
 /// # Errors
 /// None could be opened within `connect_timeout`.
@@ -72,17 +72,17 @@ async fn obtain(
     request: &OriginRequest,
     settings: &FetchSettings,
     peer: &Peer,
-    elsewhere: Option<(Arc<Share>, Fit)>,
-) -> Result<Connected, ConnectError> {
+    elsewhere: Option<(Arc<PoolSummary>, Fit)>,
+) -> Result<AttemptConnection, ConnectError> {
     if let Some((owner, fit)) = elsewhere {
         let connection = handover::ask(owner, request.group.id, fit).await;
         if let Some(connection) = connection.filter(|other| other.is_quiet_now()) {
-            return Ok(Connected { connection, reused: true, at: clock::now() });
+            return Ok(AttemptConnection { connection, reused: true, at: clock::now() });
         }
     }
     let OriginRequest { local, tls, .. } = request;
     let opened = OriginConnection::open(&peer.address, *local, tls.as_ref(), settings).await;
     let connection = opened?;
     let at = connection.opened;
-    Ok(Connected { connection, reused: false, at })
+    Ok(AttemptConnection { connection, reused: false, at })
 }

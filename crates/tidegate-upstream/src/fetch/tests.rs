@@ -44,21 +44,21 @@ fn listening(keepalive: Keepalive) -> (Listener, Arc<Group>) {
 }
 
 async fn origin(listener: Listener, script: Script) {
-    for answers in script {
+    for responses in script {
         let Ok(stream) = listener.accept().await else { return };
-        serve(&stream, &answers).await;
+        serve(&stream, &responses).await;
     }
 }
 
-async fn serve(stream: &Stream, answers: &[String]) {
-    for answer in answers {
+async fn serve(stream: &Stream, responses: &[String]) {
+    for response in responses {
         let mut head = Vec::with_capacity(4096);
         while !head.ends_with(b"\r\n\r\n") {
             if stream.read_append(&mut head).await.unwrap_or(0) == 0 {
                 return;
             }
         }
-        if answer.is_empty() || stream.write_all(answer.as_bytes()).await.is_err() {
+        if response.is_empty() || stream.write_all(response.as_bytes()).await.is_err() {
             return;
         }
     }
@@ -95,7 +95,7 @@ fn request(group: &Arc<Group>, method: &str) -> OriginRequest {
         local: None,
         paced: false,
         interim: None,
-        keeping: Keeping::AsGroup,
+        reuse: ConnectionReuse::AsGroup,
         upgrade: false,
         location_tag: 0,
         tls: None,
@@ -141,7 +141,7 @@ async fn read(body: OriginBody) -> (String, bool) {
 
 /// Sends the methods one after the other through one group to an origin with a script.
 fn check(name: &str, script: &[&[&str]], methods: &[&str], expected: &[Seen]) {
-    let texts = |answers: &&[&str]| answers.iter().map(|text| (*text).to_owned()).collect();
+    let texts = |responses: &&[&str]| responses.iter().map(|text| (*text).to_owned()).collect();
     let script: Script = script.iter().map(texts).collect();
     let all = tidegate_rt::block_on(async {
         let (listener, group) = listening(Keepalive { local: false, ..Keepalive::DEFAULT });
@@ -169,7 +169,7 @@ fn bodies_end_as_their_framing_says() {
 }
 
 #[test]
-fn broken_answers_are_visible() {
+fn broken_responses_are_visible() {
     let short = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok";
     check("short", &[&[short]], &["GET"], &[seen(200, "ok", false, 1)]);
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n";
@@ -234,12 +234,12 @@ fn a_body_begins_within_the_record_that_ends_its_head() {
 fn a_body_is_over_with_its_last_piece() {
     let (text, over) = tidegate_rt::block_on(async {
         let (listener, group) = listening(Keepalive::DEFAULT);
-        let (go_on, told) = tidegate_rt::sync::oneshot::channel::<()>();
+        let (go_on, ready) = tidegate_rt::sync::oneshot::channel::<()>();
         let origin = tidegate_rt::spawn_local(async move {
             let stream = listener.accept().await.expect("a connection");
             let part = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nbe".to_owned();
             serve(&stream, &[part]).await;
-            told.await.expect("told");
+            ready.await.expect("told");
             stream.write_all(b"gin").await.expect("sent");
         });
         let log = LogContext::detached(ErrorLog::default());
@@ -286,21 +286,21 @@ fn a_dropped_body_gives_its_connection_up() {
 }
 
 #[test]
-fn what_cannot_be_sent_twice_gets_a_new_connection_where_they_are_kept_briefly() {
+fn unrepeatable_requests_get_a_new_connection_where_they_are_kept_briefly() {
     let all = tidegate_rt::block_on(async {
         let (listener, group) = listening(Keepalive::DEFAULT);
         // It responds once on its first connection.
-        let answers = [OK.to_owned()];
+        let responses = [OK.to_owned()];
         let origin = tidegate_rt::spawn_local(async move {
             let first = listener.accept().await.expect("a connection");
-            serve(&first, &answers).await;
+            serve(&first, &responses).await;
             let second = listener.accept().await.expect("another connection");
-            serve(&second, &answers).await;
+            serve(&second, &responses).await;
         });
         let mut all = Vec::new();
         for method in ["GET", "POST"] {
-            let keeping = Keeping::Briefly;
-            all.push(sent(OriginRequest { keeping, ..request(&group, method) }).await);
+            let reuse = ConnectionReuse::Briefly;
+            all.push(sent(OriginRequest { reuse, ..request(&group, method) }).await);
         }
         origin.await.expect("the origin");
         all
@@ -309,16 +309,16 @@ fn what_cannot_be_sent_twice_gets_a_new_connection_where_they_are_kept_briefly()
 }
 
 #[test]
-fn who_waits_for_a_process_is_not_overtaken_again_and_again() {
+fn a_request_that_waits_for_a_process_is_not_overtaken_repeatedly() {
     let connections = tidegate_rt::block_on(async {
         let (listener, group) = listening(Keepalive::DEFAULT);
         let accepted = Rc::new(Cell::new(0));
-        let (told, first_is_there) = tidegate_rt::sync::oneshot::channel();
+        let (ready, first_is_there) = tidegate_rt::sync::oneshot::channel();
         let counter = accepted.clone();
         let origin = tidegate_rt::spawn_local(async move {
             // The origin does not respond on the first one.
             let _first = listener.accept().await.expect("a connection");
-            let _ = told.send(());
+            let _ = ready.send(());
             loop {
                 let stream = listener.accept().await.expect("another connection");
                 counter.set(counter.get() + 1);
@@ -327,7 +327,8 @@ fn who_waits_for_a_process_is_not_overtaken_again_and_again() {
                 });
             }
         });
-        let brief = |group| OriginRequest { keeping: Keeping::Briefly, ..request(group, "GET") };
+        let brief =
+            |group| OriginRequest { reuse: ConnectionReuse::Briefly, ..request(group, "GET") };
         let waits = brief(&group);
         let waiting = tidegate_rt::spawn_local(async move { sent(waits).await });
         first_is_there.await.expect("told");
@@ -355,8 +356,8 @@ fn a_request_takes_the_idle_connection_of_another_thread() {
     let origin = std::thread::spawn(move || {
         let (stream, _) = listener.accept().expect("a connection");
         let stream = Stream::from_fd(stream.into()).expect("a socket");
-        let answers = [OK.to_owned(), OK.to_owned()];
-        tidegate_rt::block_on(serve(&stream, &answers)).expect("a loop");
+        let responses = [OK.to_owned(), OK.to_owned()];
+        tidegate_rt::block_on(serve(&stream, &responses)).expect("a loop");
     });
     let server = (String::from("origin"), Addr::Inet(address), ServerOptions::default());
     let group = Group::new("g", Method::RoundRobin, Keepalive::DEFAULT, vec![server], clock::now());

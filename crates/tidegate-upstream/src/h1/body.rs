@@ -63,7 +63,7 @@ impl OriginBody {
 const READING: &str = "reading upstream";
 
 /// The parameters of a body reader.
-pub(crate) struct Start {
+pub(crate) struct BodyStart {
     pub framing: Framing,
     /// Bytes that arrived with the head.
     pub input: Bytes,
@@ -82,7 +82,7 @@ pub(crate) struct Start {
     pub upstream: Rc<str>,
 }
 
-impl Start {
+impl BodyStart {
     /// Handles the end of the connection, closed or `reset`: the body is complete, or broken for this reason. An
     /// origin that closes before it has read all of the request resets its connection. Where the close alone ends the
     /// body, the received bytes count as complete for an error's page only.
@@ -118,22 +118,22 @@ impl Start {
 /// of the stream. Dropped before that, it is given up: the connection is closed, and the failure is not counted
 /// against the server.
 pub struct BodyReader {
-    start: Start,
+    start: BodyStart,
     /// `None` once the body has ended.
     connection: Option<Box<OriginConnection>>,
     waiting: bool,
-    pace: Option<Box<Pace>>,
+    pace: Option<Box<RateLimit>>,
     trailers: Option<Headers>,
 }
 
 /// The rate of `proxy_limit_rate`.
-struct Pace {
+struct RateLimit {
     rate: Rate,
     received: u64,
 }
 
 impl BodyReader {
-    pub(crate) fn new(start: Start, connection: Box<OriginConnection>) -> BodyReader {
+    pub(crate) fn new(start: BodyStart, connection: Box<OriginConnection>) -> BodyReader {
         BodyReader {
             start,
             connection: Some(connection),
@@ -151,7 +151,7 @@ impl BodyReader {
             None => 0,
         };
         let rate = Rate::new(rate, Steps::Seconds, now);
-        self.pace = rate.map(|rate| Box::new(Pace { rate, received }));
+        self.pace = rate.map(|rate| Box::new(RateLimit { rate, received }));
     }
 
     /// Returns the number of bytes left, if known.
@@ -164,7 +164,7 @@ impl BodyReader {
     /// Called only with nothing left in `start.input`. A wait for the pace (`*_limit_rate`) is no wait for the
     /// origin: its limit (`*_read_timeout`) begins when the socket is read. No buffer is held while there is nothing
     /// to read. A reset is the end of an error's page whose origin has not read all of the request, and else an error
-    /// ([`Start::closed`]). Pending leaves everything unchanged: the caller may drop the body instead of polling
+    /// ([`BodyStart::closed`]). Pending leaves everything unchanged: the caller may drop the body instead of polling
     /// again.
     fn poll_receive(&mut self, context: &mut Context<'_>) -> Poll<Result<bool, BodyError>> {
         let room = match &self.pace {

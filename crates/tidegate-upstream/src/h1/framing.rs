@@ -158,8 +158,8 @@ impl Records {
             None => return Piece::Data(std::mem::take(input)),
             Some(0) => {
                 input.clear();
-                let told = std::mem::replace(&mut self.excess, true);
-                return if told { self.take(input) } else { Piece::Excess };
+                let reported = std::mem::replace(&mut self.excess, true);
+                return if reported { self.take(input) } else { Piece::Excess };
             }
             Some(left) => return Piece::Data(split(input, left)),
         }

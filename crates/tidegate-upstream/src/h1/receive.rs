@@ -6,7 +6,7 @@ use std::task::{Context, Poll, ready};
 
 use tidegate_codec::response::ResponseHead;
 
-use super::scratch::{self, Behind};
+use super::scratch::{self, Remainder};
 use crate::connection::OriginConnection;
 use crate::log::os_error;
 use crate::wire::{Codec, HeadError};
@@ -157,8 +157,8 @@ impl HeadReader {
     }
 
     /// Returns the head, the bytes behind it, and the codec of the body.
-    pub(crate) fn finish(self) -> (ResponseHead, Behind, Codec) {
-        let behind = Behind { buffer: self.buffer.unwrap_or_default(), start: self.start };
+    pub(crate) fn finish(self) -> (ResponseHead, Remainder, Codec) {
+        let behind = Remainder { buffer: self.buffer.unwrap_or_default(), start: self.start };
         (self.head, behind, self.codec)
     }
 

@@ -38,13 +38,13 @@ pub(crate) fn give_buffer(mut buffer: Vec<u8>) {
 }
 
 /// The bytes behind a head, still in the buffer that the head was received in.
-pub(crate) struct Behind {
+pub(crate) struct Remainder {
     pub buffer: Vec<u8>,
     /// Offset of the end of the head.
     pub start: usize,
 }
 
-impl Behind {
+impl Remainder {
     pub(crate) fn bytes(&self) -> &[u8] {
         self.buffer.get(self.start..).unwrap_or_default()
     }

@@ -83,14 +83,14 @@ pub(crate) fn begin(
     let streamed = matches!(payload, RequestPayload::Stream { .. });
     let frames = match (wire, &*payload) {
         // The head is the complete request, the end of the body included.
-        (_, RequestPayload::None) => Frames::None,
-        (Wire::FastCgi(_), _) => Frames::Records,
-        (_, RequestPayload::Stream { chunked: true, .. }) => Frames::Chunks,
-        _ => Frames::None,
+        (_, RequestPayload::None) => UploadFraming::None,
+        (Wire::FastCgi(_), _) => UploadFraming::Records,
+        (_, RequestPayload::Stream { chunked: true, .. }) => UploadFraming::Chunks,
+        _ => UploadFraming::None,
     };
     let small: &[u8] = match &*payload {
         // Records are sent piece by piece.
-        _ if frames == Frames::Records => &[],
+        _ if frames == UploadFraming::Records => &[],
         RequestPayload::Bytes(bytes) => bytes,
         RequestPayload::Stored(body) => match (&body.file, &body.memory[..]) {
             (None, [only]) => only,
@@ -111,7 +111,7 @@ pub(crate) fn begin(
         Err(error) => return Err(SendError::Origin(error)),
     };
     *sent += written as u64;
-    let rest = Rest { io: io.clone(), limit, frames, sent: 0 };
+    let rest = UnsentPart { io: io.clone(), limit, frames, sent: 0 };
     let head_left = Bytes::copy_from_slice(head.get(written..).unwrap_or_default());
     let body_sent = written.saturating_sub(head.len());
     match payload {
@@ -146,7 +146,7 @@ fn is_sent(body: &StoredBody, sent: usize) -> bool {
 
 /// The framing of a body's pieces.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Frames {
+enum UploadFraming {
     None,
     /// RFC 9112 section 7.1.
     Chunks,
@@ -155,14 +155,14 @@ enum Frames {
 }
 
 /// The part of a request that one write did not take.
-struct Rest {
+struct UnsentPart {
     io: Io,
     limit: Duration,
-    frames: Frames,
+    frames: UploadFraming,
     sent: u64,
 }
 
-impl Rest {
+impl UnsentPart {
     /// Sends the rest of the head and pieces of a kept body, whose first `skip` bytes are sent.
     async fn pieces(mut self, head: Bytes, pieces: Vec<Chunk>, mut skip: usize) -> UploadEnd {
         let mut result = self.write(&mut [IoSlice::new(&head)]).await;
@@ -180,7 +180,7 @@ impl Rest {
                 Chunk::Flush => Ok(()),
             };
         }
-        if result.is_ok() && self.frames == Frames::Records {
+        if result.is_ok() && self.frames == UploadFraming::Records {
             result = self.data(&[], &[], true).await;
         }
         UploadEnd { result, body: None, sent: self.sent }
@@ -219,10 +219,10 @@ impl Rest {
 
     /// Sends data in frames, and the end of the body behind it.
     async fn data(&mut self, head: &[u8], data: &[u8], ended: bool) -> Result<(), SendError> {
-        if self.frames == Frames::Records {
+        if self.frames == UploadFraming::Records {
             return self.records(head, data, ended).await;
         }
-        let chunked = self.frames == Frames::Chunks;
+        let chunked = self.frames == UploadFraming::Chunks;
         let size = ChunkHeader::new(data.len() as u64);
         let framed = chunked && !data.is_empty();
         let mut pieces = [
@@ -267,7 +267,7 @@ impl Rest {
     }
 
     async fn file(&mut self, range: FileRange) -> Result<(), SendError> {
-        if self.frames == Frames::Records {
+        if self.frames == UploadFraming::Records {
             return self.file_by_pieces(range).await;
         }
         let Some(stream) = self.io.plain() else { return self.file_by_pieces(range).await };

@@ -20,7 +20,7 @@ fn request(method: &str, head: &str) -> OriginRequest {
         local: None,
         paced: true,
         interim: None,
-        keeping: Keeping::AsGroup,
+        reuse: ConnectionReuse::AsGroup,
         upgrade: true,
         location_tag: 7,
         tls: None,
@@ -29,7 +29,7 @@ fn request(method: &str, head: &str) -> OriginRequest {
 }
 
 #[test]
-fn a_part_is_asked_for_like_the_whole() {
+fn a_part_is_requested_like_the_complete_object() {
     let check = |fields: &str, last: Option<u64>, expected: &str| {
         let whole = request("GET", &format!("{START}{fields}\r\n"));
         let part =
@@ -48,7 +48,7 @@ fn a_part_is_asked_for_like_the_whole() {
 }
 
 #[test]
-fn what_cannot_be_asked_again_in_parts_is_not() {
+fn unrepeatable_requests_have_no_parts() {
     let check = |what: &str, request: &OriginRequest, expected: bool| {
         assert_eq!(PartRequest::of(request).is_some(), expected, "{what}");
     };

@@ -25,7 +25,7 @@ pub struct CheckRule {
 
 impl CheckRule {
     /// Returns the state of a server before its first check.
-    pub(super) fn first_verdict(&self) -> Health {
+    pub(super) fn initial_health(&self) -> Health {
         if self.mandatory { Health::Checking } else { Health::Fine }
     }
 }

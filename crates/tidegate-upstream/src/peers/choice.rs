@@ -6,7 +6,7 @@ use super::peer::Peer;
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// Ids of servers.
-    tried: Tried,
+    tried: TriedPeers,
     /// The value of the `hash` key, or the client's address for `ip_hash`.
     pub key: Vec<u8>,
     /// Route of the server that the request is bound to (`sticky`).
@@ -17,7 +17,7 @@ pub struct Choice {
 
 /// Most requests try one server: that takes no allocation.
 #[derive(Clone, Debug, Default)]
-struct Tried {
+struct TriedPeers {
     first: Option<u64>,
     rest: Vec<u64>,
 }

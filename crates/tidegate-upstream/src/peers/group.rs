@@ -10,8 +10,8 @@ use tidegate_rt::sync::Notify;
 
 use super::check::{CheckRule, Health};
 use super::choice::Choice;
-use super::member::{Member, Place};
-use super::options::{Keepalive, Kept, Method, Outcome, ServerOptions, Stickiness};
+use super::member::{Member, MemberAddress};
+use super::options::{Keepalive, Method, Mutability, Outcome, ServerOptions, Stickiness};
 use super::peer::Peer;
 use super::state::{SlotView, State};
 use crate::address::address_text;
@@ -48,7 +48,7 @@ pub struct GroupOptions {
     /// Whether requests can be bound to servers (`sticky`).
     pub sticky: Stickiness,
     /// Whether servers can be added and removed (`zone`).
-    pub kept: Kept,
+    pub mutability: Mutability,
     /// Requests that may wait for a server, and for how long (`queue`).
     pub queue: Option<(usize, Duration)>,
     /// Names of servers are resolved again while the group exists.
@@ -227,7 +227,7 @@ impl Group {
 
     /// Returns whether servers can change while the group exists.
     pub fn is_changing(&self) -> bool {
-        self.options.kept == Kept::Changing
+        self.options.mutability == Mutability::Changing
     }
 
     /// Returns the current servers.
@@ -267,7 +267,7 @@ impl Group {
     }
 
     /// Sets the addresses of a server with a name. `false`: there is no such server, or they are the same.
-    pub fn set_places(&self, number: u32, places: Vec<Place>, now: Instant) -> bool {
+    pub fn set_places(&self, number: u32, places: Vec<MemberAddress>, now: Instant) -> bool {
         let known = |member: &&mut Member| member.number == Some(number);
         let news = |member: &mut Member| member.places != places;
         if !self.lock_members().iter_mut().find(known).is_some_and(news) {

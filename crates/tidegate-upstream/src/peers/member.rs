@@ -17,7 +17,7 @@ pub struct Member {
     /// The name that name servers resolve again and again (`resolve`).
     pub name: Option<ServerName>,
     /// Its addresses; none as long as its name is not resolved.
-    pub places: Vec<Place>,
+    pub places: Vec<MemberAddress>,
 }
 
 /// A name whose addresses change.
@@ -33,7 +33,7 @@ pub struct ServerName {
 
 /// One address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct MemberAddress {
     /// With its port.
     pub address: Addr,
     /// Weight from a service's record, in place of the server's own.
@@ -42,17 +42,17 @@ pub struct Place {
     pub backup: Option<bool>,
 }
 
-impl Place {
+impl MemberAddress {
     /// Makes an address with the parameters of its server.
-    pub fn of(address: Addr) -> Place {
-        Place { address, weight: None, backup: None }
+    pub fn of(address: Addr) -> MemberAddress {
+        MemberAddress { address, weight: None, backup: None }
     }
 }
 
 impl Member {
     /// Makes a server with fixed addresses.
     pub fn fixed(server: &str, addresses: Vec<Addr>, options: ServerOptions) -> Member {
-        let places = addresses.into_iter().map(Place::of).collect();
+        let places = addresses.into_iter().map(MemberAddress::of).collect();
         Member { number: None, server: server.into(), options, name: None, places }
     }
 
@@ -63,7 +63,7 @@ impl Member {
     }
 
     /// Returns the places of a server with the same name in an earlier configuration, where it has some.
-    pub(super) fn places_of(&self, before: &Member) -> Option<Vec<Place>> {
+    pub(super) fn places_of(&self, before: &Member) -> Option<Vec<MemberAddress>> {
         let (own, known) = (self.name.as_ref()?, before.name.as_ref()?);
         if (&own.host, &own.service) != (&known.host, &known.service) {
             return None;
@@ -91,7 +91,7 @@ impl Member {
 
     /// Returns the index of the server's place with this address.
     pub(super) fn find(&self, server: &str, text: &str) -> Option<usize> {
-        let same = |place: &Place| address_text(&place.address) == text;
+        let same = |place: &MemberAddress| address_text(&place.address) == text;
         (*self.server == *server).then(|| self.places.iter().position(same)).flatten()
     }
 }

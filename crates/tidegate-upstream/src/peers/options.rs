@@ -148,7 +148,7 @@ pub enum Stickiness {
 
 /// How servers may change while the group exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kept {
+pub enum Mutability {
     /// They never change.
     #[default]
     Fixed,

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tidegate_rt::net::Addr;
 
-use super::line::Line;
 use super::options::TimeKind;
+use super::process_queue::ProcessQueue;
 use crate::address::address_text;
 use crate::moment;
 
@@ -23,17 +23,17 @@ pub struct Peer {
     /// The server as written, of which this is one address.
     pub server: Box<str>,
     /// Its statistics.
-    pub figures: Figures,
+    pub statistics: Statistics,
     active: AtomicU32,
     /// There are failures that a success would clear.
     troubled: AtomicBool,
     times: Times,
-    line: OnceLock<Arc<Line>>,
+    queue: OnceLock<Arc<ProcessQueue>>,
 }
 
 /// The statistics of a server, for status pages, since the process began.
 #[derive(Debug, Default)]
-pub struct Figures {
+pub struct Statistics {
     /// Requests that it was chosen for, if the group counts them.
     pub requests: AtomicU64,
     /// Responses by the first digit of their status.
@@ -178,7 +178,7 @@ impl Drop for InFlight {
     }
 }
 
-impl Figures {
+impl Statistics {
     /// Resets all counters.
     pub fn reset(&self) {
         let counts = [
@@ -231,8 +231,8 @@ fn since(noted: &AtomicU64, now: Instant) -> Option<Duration> {
 
 impl Peer {
     /// Returns the order of requests to its address, where its processes serve one connection each.
-    pub(crate) fn line(&self) -> &Arc<Line> {
-        self.line.get_or_init(|| Line::of(&self.address))
+    pub(crate) fn process_queue(&self) -> &Arc<ProcessQueue> {
+        self.queue.get_or_init(|| ProcessQueue::of(&self.address))
     }
 
     /// Makes a server without a history. `server` is as written in the configuration.
@@ -243,11 +243,11 @@ impl Peer {
             text: address_text(&address).into(),
             address,
             server: server.into(),
-            figures: Figures::default(),
+            statistics: Statistics::default(),
             active: AtomicU32::new(0),
             troubled: AtomicBool::new(false),
             times: Times::default(),
-            line: OnceLock::new(),
+            queue: OnceLock::new(),
         }
     }
 
@@ -258,8 +258,8 @@ impl Peer {
 
     pub(super) fn enter(&self, now: Instant) {
         self.active.fetch_add(1, Ordering::Relaxed);
-        self.figures.requests.fetch_add(1, Ordering::Relaxed);
-        self.figures.selected.store(moment::millis(now), Ordering::Relaxed);
+        self.statistics.requests.fetch_add(1, Ordering::Relaxed);
+        self.statistics.selected.store(moment::millis(now), Ordering::Relaxed);
     }
 
     pub(super) fn leave(&self) {
@@ -301,21 +301,21 @@ impl Peer {
 
     /// Records that failures make it unavailable from now on.
     pub(super) fn became_unavailable(&self, now: Instant) {
-        self.figures.unavailable.fetch_add(1, Ordering::Relaxed);
+        self.statistics.unavailable.fetch_add(1, Ordering::Relaxed);
         self.note_down(now);
     }
 
     pub(super) fn note_down(&self, now: Instant) {
         let now = moment::millis(now);
-        let since = &self.figures.down_since;
+        let since = &self.statistics.down_since;
         let _ = since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
     }
 
     pub(super) fn became_available(&self, now: Instant) {
-        let since = self.figures.down_since.swap(0, Ordering::Relaxed);
+        let since = self.statistics.down_since.swap(0, Ordering::Relaxed);
         if since > 0 {
             let passed = moment::millis(now).saturating_sub(since);
-            self.figures.down_time.fetch_add(passed, Ordering::Relaxed);
+            self.statistics.down_time.fetch_add(passed, Ordering::Relaxed);
         }
     }
 

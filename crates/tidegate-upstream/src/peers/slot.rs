@@ -11,7 +11,7 @@ use super::options::{Method, Outcome, ServerOptions};
 use super::peer::Peer;
 
 /// Round robin counts in parts of a weight, so that a server of weight 1 can start slowly.
-pub(super) const TURN: i64 = 1000;
+pub(super) const SHARE_UNIT: i64 = 1000;
 
 /// A server of the group and its state that changes with requests.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(super) struct Slot {
     /// Number of the server with a name of which it is an address.
     pub parent: Option<u32>,
     /// The results of the group's checks, and the worst of them.
-    verdicts: Vec<Health>,
+    check_results: Vec<Health>,
     health: Health,
     /// Results of checks of the same name in an earlier configuration.
     former: Vec<(Box<str>, Health)>,
@@ -53,7 +53,7 @@ impl Slot {
             options,
             number,
             parent,
-            verdicts: Vec::new(),
+            check_results: Vec::new(),
             health: Health::Fine,
             former: Vec::new(),
             current: 0,
@@ -68,7 +68,7 @@ impl Slot {
     /// Takes over the server's earlier state; `checks` are those of the group that had it.
     pub(super) fn inherit(&mut self, before: &Slot, checks: &[CheckRule]) {
         let names = checks.iter().map(|check| check.name.clone());
-        self.former = names.zip(before.verdicts.iter().copied()).collect();
+        self.former = names.zip(before.check_results.iter().copied()).collect();
         self.peer = before.peer.clone();
         self.number = before.number;
         self.fails = before.fails;
@@ -84,17 +84,17 @@ impl Slot {
     pub(super) fn add_check(&mut self, check: &CheckRule) {
         let known = self.former.iter().find(|(name, _)| *name == check.name);
         let known = known.filter(|_| check.persistent || !check.mandatory);
-        self.verdicts.push(known.map_or(check.first_verdict(), |(_, health)| *health));
-        self.health = self.verdicts.iter().copied().max().unwrap_or_default();
+        self.check_results.push(known.map_or(check.initial_health(), |(_, health)| *health));
+        self.health = self.check_results.iter().copied().max().unwrap_or_default();
     }
 
     /// Sets the result of a check. `true`: the server can be used again.
     pub(super) fn judge(&mut self, check: usize, health: Health, now: Instant) -> bool {
         let before = self.health;
-        if let Some(verdict) = self.verdicts.get_mut(check) {
+        if let Some(verdict) = self.check_results.get_mut(check) {
             *verdict = health;
         }
-        self.health = self.verdicts.iter().copied().max().unwrap_or_default();
+        self.health = self.check_results.iter().copied().max().unwrap_or_default();
         let back = before != Health::Fine && self.health == Health::Fine;
         if back {
             self.start_slowly(now);
@@ -143,11 +143,13 @@ impl Slot {
     /// Returns its grown part of its weight, in thousandths.
     pub(super) fn grown(&self, now: Instant) -> i64 {
         let span = self.options.slow_start;
-        let Some(since) = self.started_at.filter(|_| !span.is_zero()) else { return TURN };
+        let Some(since) = self.started_at.filter(|_| !span.is_zero()) else { return SHARE_UNIT };
         let passed = now.saturating_duration_since(since);
         match passed >= span {
-            true => TURN,
-            false => (passed.as_millis() as i64 * TURN / span.as_millis().max(1) as i64).max(1),
+            true => SHARE_UNIT,
+            false => {
+                (passed.as_millis() as i64 * SHARE_UNIT / span.as_millis().max(1) as i64).max(1)
+            }
         }
     }
 
@@ -174,7 +176,7 @@ impl Slot {
                 self.failed_at = Some(now);
                 self.checked_at = Some(now);
                 self.peer.set_troubled(true);
-                self.peer.figures.fails.fetch_add(1, Ordering::Relaxed);
+                self.peer.statistics.fails.fetch_add(1, Ordering::Relaxed);
                 let most = self.options.max_fails;
                 if most > 0 {
                     let weight = i64::from(self.options.weight);

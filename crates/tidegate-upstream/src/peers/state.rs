@@ -237,7 +237,7 @@ impl State {
             {
                 return Some(bound);
             }
-            let found = self.tiers[rank].in_turn(method, choice, &excluded, lone, now);
+            let found = self.tiers[rank].in_rotation(method, choice, &excluded, lone, now);
             if let Some(at) = found {
                 return Some((rank, at));
             }
@@ -292,7 +292,7 @@ impl State {
         match (before, slot.health()) {
             (Health::Unhealthy, Health::Unhealthy) => {}
             (_, Health::Unhealthy) => {
-                peer.figures.unhealthy.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                peer.statistics.unhealthy.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 peer.note_down(now);
             }
             (_, Health::Fine) if !slot.is_resting(self.lone, now) => peer.became_available(now),

@@ -63,7 +63,7 @@ fn smooth_weighted_round_robin() {
 }
 
 #[test]
-fn failures_rest_and_come_back() {
+fn failures_make_unavailable_for_a_time() {
     let now = tidegate_rt::clock::now();
     let group = group(Method::RoundRobin, &[(A, weight(1)), (B, weight(1))]);
     report(&group, 0, Outcome::Failure, now);
@@ -75,7 +75,7 @@ fn failures_rest_and_come_back() {
 }
 
 #[test]
-fn backups_stand_in() {
+fn backups_substitute() {
     let now = tidegate_rt::clock::now();
     let backup = ServerOptions { backup: true, ..ServerOptions::default() };
     let group = group(Method::RoundRobin, &[(A, weight(1)), (B, backup)]);
@@ -128,7 +128,7 @@ fn check_value_of_crc32() {
 }
 
 #[test]
-fn draining_servers_keep_who_is_bound_to_them() {
+fn draining_servers_keep_bound_requests() {
     let now = tidegate_rt::clock::now();
     let routed = |route: &str, drain| {
         let address = Addr::Inet(if route == "a" { A } else { B }.parse().expect("an address"));
@@ -149,7 +149,7 @@ fn draining_servers_keep_who_is_bound_to_them() {
 }
 
 #[test]
-fn servers_that_come_back_start_slowly() {
+fn recovered_servers_start_slowly() {
     let now = tidegate_rt::clock::now();
     let slow = ServerOptions { slow_start: Duration::from_secs(100), ..ServerOptions::default() };
     let group = group(Method::RoundRobin, &[(A, slow), (B, weight(1))]);
@@ -184,17 +184,17 @@ fn faster_servers_are_preferred() {
 }
 
 #[test]
-fn figures_tell_how_long_ago_it_was() {
+fn statistics_contain_elapsed_times() {
     let now = tidegate_rt::clock::now();
     let group = group(Method::LeastConnections, &[(A, weight(1)), (B, weight(1))]);
     let first = group.view(now)[0].peer.clone();
     let times = |at: u64| {
-        let (figures, at) = (&first.figures, now + Duration::from_secs(at));
+        let (statistics, at) = (&first.statistics, now + Duration::from_secs(at));
         let seconds = |time: Option<Duration>| time.map(|time| time.as_secs());
         (
-            seconds(figures.since_selected(at)),
-            seconds(figures.down_for(at)),
-            figures.down_time(at).as_secs(),
+            seconds(statistics.since_selected(at)),
+            seconds(statistics.down_for(at)),
+            statistics.down_time(at).as_secs(),
         )
     };
     assert_eq!(times(1), (None, None, 0));
@@ -215,7 +215,7 @@ fn servers_that_stay_keep_their_state() {
         Member::fixed(address, vec![Addr::Inet(address.parse().expect("an address"))], options)
     };
     let make = |specs| {
-        let options = GroupOptions { kept: Kept::Changing, ..GroupOptions::default() };
+        let options = GroupOptions { mutability: Mutability::Changing, ..GroupOptions::default() };
         Group::with("g", (Method::RoundRobin, Keepalive::DEFAULT, options), specs, now)
     };
     let group = Arc::new(make(vec![spec(A, 1), spec(B, 1)]));
@@ -251,10 +251,10 @@ fn the_worst_check_decides() {
 }
 
 #[test]
-fn what_checks_said_outlasts_a_reload() {
+fn check_results_outlast_a_reload() {
     let now = tidegate_rt::clock::now();
     let members = || vec![Member::fixed(A, vec![Addr::Inet(A.parse().expect("one"))], weight(1))];
-    let options = GroupOptions { kept: Kept::Changing, ..GroupOptions::default() };
+    let options = GroupOptions { mutability: Mutability::Changing, ..GroupOptions::default() };
     let make =
         || Group::with("g", (Method::RoundRobin, Keepalive::DEFAULT, options), members(), now);
     for (mandatory, persistent, said, after) in [

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::choice::Choice;
 use super::hashes::{self, KeyHash};
 use super::options::Method;
-use super::slot::{Slot, TURN};
+use super::slot::{SHARE_UNIT, Slot};
 use super::tree::Tree;
 
 /// Up to this number of servers each is checked, in the order in which nginx would.
@@ -116,7 +116,7 @@ impl Tier {
     }
 
     /// Chooses by round robin, or the least loaded one in rotation.
-    pub(super) fn in_turn(
+    pub(super) fn in_rotation(
         &mut self,
         method: Method,
         choice: &Choice,
@@ -195,8 +195,9 @@ impl Tier {
         let mut found = draw(&mut large.tree);
         for _ in 0..REDRAW_MAX {
             let grown =
-                found.and_then(|at| self.slots.get(at)).map_or(TURN, |slot| slot.grown(now));
-            if grown >= TURN || (tidegate_rt::random::below(TURN as u64) as i64) < grown {
+                found.and_then(|at| self.slots.get(at)).map_or(SHARE_UNIT, |slot| slot.grown(now));
+            if grown >= SHARE_UNIT || (tidegate_rt::random::below(SHARE_UNIT as u64) as i64) < grown
+            {
                 break;
             }
             found = draw(&mut large.tree);

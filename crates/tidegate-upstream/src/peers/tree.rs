@@ -8,7 +8,7 @@ pub(super) struct Tree {
     leaves: usize,
     nodes: Vec<Node>,
     /// Position of round robin among the weights.
-    turn: u64,
+    position: u64,
     /// Step of round robin and the sum of weights that it belongs to.
     stride: (u64, u64),
     /// Number of visited nodes.
@@ -32,7 +32,7 @@ impl Tree {
         Tree {
             leaves,
             nodes: vec![NONE; 2 * leaves],
-            turn: 0,
+            position: 0,
             stride: (1, 1),
             #[cfg(test)]
             steps: Default::default(),
@@ -115,8 +115,8 @@ impl Tree {
         if self.stride.1 != total {
             self.stride = (stride(total), total);
         }
-        self.turn = (self.turn % total + self.stride.0) % total;
-        self.at(self.turn)
+        self.position = (self.position % total + self.stride.0) % total;
+        self.at(self.position)
     }
 }
 

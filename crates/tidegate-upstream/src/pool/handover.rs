@@ -26,69 +26,69 @@ use crate::moment;
 use crate::peers::Group;
 
 /// The summary of a thread's idle connections of a group, for other threads. Only that thread writes it.
-pub(crate) struct Share {
+pub(crate) struct PoolSummary {
     idle: AtomicUsize,
     /// When the longest idle one became idle, as [`moment::nanos`]; [`NEVER`] where there is none.
     oldest: AtomicU64,
     /// [`Shelf::servers`], perhaps with removed ones.
     servers: AtomicU64,
-    wishes: MailSender<Wish>,
+    inbox: MailSender<HandoverRequest>,
 }
 
 /// A thread's request for a connection.
-pub(crate) struct Wish {
+pub(crate) struct HandoverRequest {
     pub group: u64,
     pub fit: Fit,
-    pub(super) reply: oneshot::Sender<Option<Parcel>>,
+    pub(super) reply: oneshot::Sender<Option<PackedConnection>>,
 }
 
 /// A connection without an event loop.
-pub(crate) struct Parcel {
+pub(crate) struct PackedConnection {
     stream: Stream,
     opened: Instant,
     requests: u64,
-    idle_told: Option<Duration>,
+    idle_announced: Option<Duration>,
     since: Instant,
     until: Instant,
 }
 
 /// By the group's number: the summaries of all threads.
-static SHARES: Mutex<BTreeMap<u64, Vec<Weak<Share>>>> = Mutex::new(BTreeMap::new());
+static SUMMARIES: Mutex<BTreeMap<u64, Vec<Weak<PoolSummary>>>> = Mutex::new(BTreeMap::new());
 
 /// The longest wait for a reply: a loop in a long iteration is not worth waiting for, as a connection can be opened
 /// in the meantime.
-const ANSWER_WAIT: Duration = match cfg!(test) {
+const REPLY_WAIT: Duration = match cfg!(test) {
     false => Duration::from_millis(5),
     // Tests wait for the reply, however busy the machine is.
     true => Duration::from_secs(60),
 };
 const NEVER: u64 = u64::MAX;
 
-impl Share {
-    /// Makes a summary, which the other threads see while it exists. They send their `wishes` there.
-    pub(crate) fn new(group: u64, wishes: MailSender<Wish>) -> Arc<Share> {
-        let share = Arc::new(Share {
+impl PoolSummary {
+    /// Makes a summary, which the other threads see while it exists. They send their requests to `inbox`.
+    pub(crate) fn new(group: u64, inbox: MailSender<HandoverRequest>) -> Arc<PoolSummary> {
+        let summary = Arc::new(PoolSummary {
             idle: AtomicUsize::new(0),
             oldest: AtomicU64::new(NEVER),
             servers: AtomicU64::new(0),
-            wishes,
+            inbox,
         });
-        let mut shares = SHARES.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = shares.entry(group).or_default();
-        known.retain(|share| share.strong_count() > 0);
-        known.push(Arc::downgrade(&share));
-        share
+        let mut summaries = SUMMARIES.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = summaries.entry(group).or_default();
+        known.retain(|summary| summary.strong_count() > 0);
+        known.push(Arc::downgrade(&summary));
+        summary
     }
 
     /// Updates the summary after a shelf has changed; servers without connections are removed later by
-    /// [`Share::tell_servers`].
-    pub(crate) fn tell<T>(&self, shelf: &Shelf<T>) {
+    /// [`PoolSummary::set_servers`].
+    pub(crate) fn update<T>(&self, shelf: &Shelf<T>) {
         self.idle.store(shelf.len(), Ordering::Relaxed);
         self.oldest.store(shelf.oldest().map_or(NEVER, moment::nanos), Ordering::Relaxed);
     }
 
     /// Adds a server.
-    pub(crate) fn tell_server(&self, server: u64) {
+    pub(crate) fn add_server(&self, server: u64) {
         let servers = self.servers.load(Ordering::Relaxed);
         if servers & server_bit(server) == 0 {
             self.servers.store(servers | server_bit(server), Ordering::Relaxed);
@@ -96,7 +96,7 @@ impl Share {
     }
 
     /// Sets the servers.
-    pub(crate) fn tell_servers<T>(&self, shelf: &Shelf<T>) {
+    pub(crate) fn set_servers<T>(&self, shelf: &Shelf<T>) {
         self.servers.store(shelf.servers(), Ordering::Relaxed);
     }
 
@@ -109,46 +109,50 @@ impl Share {
 
 /// Returns the number of idle connections of a group on all threads.
 pub fn idle_of(group: &Group) -> usize {
-    let shares = SHARES.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = shares.get(&group.id).into_iter().flatten().filter_map(Weak::upgrade);
-    known.map(|share| share.idle.load(Ordering::Relaxed)).sum()
+    let summaries = SUMMARIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = summaries.get(&group.id).into_iter().flatten().filter_map(Weak::upgrade);
+    known.map(|summary| summary.idle.load(Ordering::Relaxed)).sum()
 }
 
 /// Returns the thread that has had a connection to spare longest, if any.
-pub(crate) fn owner(group: &Group, fit: &Fit, now: Instant) -> Option<Arc<Share>> {
+pub(crate) fn owner(group: &Group, fit: &Fit, now: Instant) -> Option<Arc<PoolSummary>> {
     // TLS state that the library keeps with its socket does not move to another thread.
     if group.keepalive.idle_max == 0 || fit.brief || fit.tls.is_some() {
         return None;
     }
     let now = moment::nanos(now);
-    let shares = SHARES.lock().unwrap_or_else(PoisonError::into_inner);
-    let known = shares.get(&group.id)?.iter().filter_map(Weak::upgrade);
+    let summaries = SUMMARIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = summaries.get(&group.id)?.iter().filter_map(Weak::upgrade);
     known
-        .filter(|share| share.may_spare(fit.peer, now))
-        .min_by_key(|share| share.oldest.load(Ordering::Relaxed))
+        .filter(|summary| summary.may_spare(fit.peer, now))
+        .min_by_key(|summary| summary.oldest.load(Ordering::Relaxed))
 }
 
 /// Asks a thread for a connection. `None`: it has none after all, or does not reply in time.
 ///
-/// Dropped while it waits, or too late, the wish remains in the mailbox: the other thread sees that it is closed and
-/// keeps the connection, or takes it back if it was packed by then ([`Parcel::unpack`]). A parcel that was sent and
-/// not received yet is closed with the wish.
-pub(crate) async fn ask(owner: Arc<Share>, group: u64, fit: Fit) -> Option<Box<OriginConnection>> {
-    let (reply, answer) = oneshot::channel();
-    owner.wishes.send(Wish { group, fit, reply }).ok()?;
-    let parcel = timeout(ANSWER_WAIT, answer).await.ok()?.ok()??;
+/// Dropped while it waits, or too late, the handover request remains in the mailbox: the other thread sees that it is
+/// closed and keeps the connection, or takes it back if it was packed by then ([`PackedConnection::unpack`]). A
+/// connection that was sent and not received yet is closed with the request.
+pub(crate) async fn ask(
+    owner: Arc<PoolSummary>,
+    group: u64,
+    fit: Fit,
+) -> Option<Box<OriginConnection>> {
+    let (reply, received) = oneshot::channel();
+    owner.inbox.send(HandoverRequest { group, fit, reply }).ok()?;
+    let parcel = timeout(REPLY_WAIT, received).await.ok()?.ok()??;
     Some(parcel.open())
 }
 
-impl Parcel {
+impl PackedConnection {
     /// Deregisters the socket from the loop. `None`: the socket is still in use, and is closed behind that.
-    pub(super) fn pack(idle: Idle<Box<OriginConnection>>) -> Option<Parcel> {
+    pub(super) fn pack(idle: Idle<Box<OriginConnection>>) -> Option<PackedConnection> {
         let Idle { connection, since, until, .. } = idle;
-        let OriginConnection { io, opened, requests, idle_told, .. } = *connection;
+        let OriginConnection { io, opened, requests, idle_announced, .. } = *connection;
         let Io::Plain(stream) = io else { return None };
         let stream = Rc::try_unwrap(stream).ok()?;
         stream.unwatch();
-        Some(Parcel { stream, opened, requests, idle_told, since, until })
+        Some(PackedConnection { stream, opened, requests, idle_announced, since, until })
     }
 
     /// Returns the packed connection as an idle one, since it was not wanted.
@@ -159,14 +163,14 @@ impl Parcel {
 
     /// Registers the connection with this thread's loop.
     fn open(self) -> Box<OriginConnection> {
-        let Parcel { stream, opened, requests, idle_told, .. } = self;
+        let PackedConnection { stream, opened, requests, idle_announced, .. } = self;
         let io = Io::Plain(Rc::new(stream));
         Box::new(OriginConnection {
             io,
             deadline: Deadline::new(),
             opened,
             requests,
-            idle_told,
+            idle_announced,
             place: None,
         })
     }

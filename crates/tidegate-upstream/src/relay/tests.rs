@@ -9,7 +9,7 @@ use tidegate_core::client::ByteStream;
 use tidegate_rt::clock;
 use tidegate_rt::net::Stream;
 
-use super::{Closing, Flow, RelayEnd, RelayOptions, relay};
+use super::{Direction, EndCondition, RelayEnd, RelayOptions, relay};
 use crate::Io;
 
 /// A client without TLS.
@@ -39,7 +39,7 @@ impl ByteStream for Plain {
 }
 
 /// The bytes received at each side of a relay: the client's peer and the origin act as scripted.
-struct Ends {
+struct RelayResult {
     end: RelayEnd,
     at_client: Vec<u8>,
     at_origin: Vec<u8>,
@@ -59,7 +59,12 @@ async fn read_all(stream: &Stream) -> Vec<u8> {
 }
 
 /// Both sides send and end their direction; `client_first` ends before the origin sends anything.
-fn run(closing: Closing, from_client: &[u8], from_origin: &[u8], client_first: bool) -> Ends {
+fn run(
+    closing: EndCondition,
+    from_client: &[u8],
+    from_origin: &[u8],
+    client_first: bool,
+) -> RelayResult {
     let work = async {
         let (client, near) = Stream::pair().unwrap();
         let (far, origin) = Stream::pair().unwrap();
@@ -68,7 +73,7 @@ fn run(closing: Closing, from_client: &[u8], from_origin: &[u8], client_first: b
         let options = RelayOptions { buffer_bytes: 1000, idle: Duration::from_secs(30), closing };
         let now = clock::now();
         let (mut up, mut down) =
-            (Flow::new(b"first ".to_vec(), 0, now), Flow::new(Vec::new(), 0, now));
+            (Direction::new(b"first ".to_vec(), 0, now), Direction::new(Vec::new(), 0, now));
         let relaying = async {
             let end = relay(&near, &far, &mut up, &mut down, options).await;
             drop((near, far));
@@ -93,7 +98,7 @@ fn run(closing: Closing, from_client: &[u8], from_origin: &[u8], client_first: b
         };
         let (end, at_client, at_origin) =
             tidegate_rt::sync::join!(relaying, client_side, origin_side);
-        Ends { end, at_client, at_origin, up: up.moved, down: down.moved }
+        RelayResult { end, at_client, at_origin, up: up.moved, down: down.moved }
     };
     tidegate_rt::block_on(work).unwrap()
 }
@@ -101,7 +106,7 @@ fn run(closing: Closing, from_client: &[u8], from_origin: &[u8], client_first: b
 #[test]
 fn each_direction_ends_on_its_own_where_that_is_wanted() {
     let (up, down) = (vec![b'u'; 100_000], vec![b'd'; 70_000]);
-    for closing in [Closing::Both, Closing::Origin] {
+    for closing in [EndCondition::Both, EndCondition::Origin] {
         let ends = run(closing, &up, &down, true);
         assert_eq!(ends.at_client, down, "{closing:?}");
         assert_eq!(ends.at_origin, [&b"first "[..], &up].concat(), "{closing:?}");
@@ -113,20 +118,20 @@ fn each_direction_ends_on_its_own_where_that_is_wanted() {
 #[test]
 fn either_end_is_the_end_when_all_is_delivered() {
     let up = vec![b'u'; 100_000];
-    let ends = run(Closing::Either, &up, b"too late", true);
+    let ends = run(EndCondition::Either, &up, b"too late", true);
     assert_eq!(ends.at_origin, [&b"first "[..], &up].concat());
     assert_eq!(ends.at_client, b"");
     assert!(matches!(ends.end, RelayEnd::Done { client: true }));
-    let ends = run(Closing::Either, b"", &up, false);
+    let ends = run(EndCondition::Either, b"", &up, false);
     assert_eq!((ends.at_client, ends.down), (up, 100_000));
     assert!(matches!(ends.end, RelayEnd::Done { client: false }));
 }
 
 /// The bytes that a side sent before it closed are delivered, although writing to it fails.
 #[test]
-fn what_has_arrived_is_delivered_though_its_sender_has_gone() {
+fn received_bytes_are_delivered_after_their_sender_has_closed() {
     for client_leaves in [false, true] {
-        for closing in [Closing::Either, Closing::Origin, Closing::Both] {
+        for closing in [EndCondition::Either, EndCondition::Origin, EndCondition::Both] {
             let sent = vec![b's'; 5_000];
             let work = async {
                 let (client, near) = Stream::pair().unwrap();
@@ -143,8 +148,8 @@ fn what_has_arrived_is_delivered_though_its_sender_has_gone() {
                 let options = RelayOptions { buffer_bytes: 1000, idle, closing };
                 // A side that has gone does not read these.
                 let pending = |gone: bool| if gone { b"lost".to_vec() } else { Vec::new() };
-                let mut up = Flow::new(pending(!client_leaves), 0, clock::now());
-                let mut down = Flow::new(pending(client_leaves), 0, clock::now());
+                let mut up = Direction::new(pending(!client_leaves), 0, clock::now());
+                let mut down = Direction::new(pending(client_leaves), 0, clock::now());
                 let relaying = async {
                     let end = relay(&near, &far, &mut up, &mut down, options).await;
                     drop((near, far));
@@ -154,8 +159,8 @@ fn what_has_arrived_is_delivered_though_its_sender_has_gone() {
             };
             let (end, arrived) = tidegate_rt::block_on(work).unwrap();
             assert_eq!(arrived.len(), sent.len(), "{client_leaves} {closing:?} {end:?}");
-            let told = matches!(end, RelayEnd::Failed { client, reading: false, .. } if client == client_leaves);
-            assert!(told, "{client_leaves} {closing:?} {end:?}");
+            let failed = matches!(end, RelayEnd::Failed { client, reading: false, .. } if client == client_leaves);
+            assert!(failed, "{client_leaves} {closing:?} {end:?}");
         }
     }
 }

@@ -8,26 +8,26 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The record type of a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RecordType {
     A,
     Aaaa,
     /// Places of a service (RFC 2782).
     Srv,
 }
 
-impl Kind {
+impl RecordType {
     fn code(self) -> u16 {
         match self {
-            Kind::A => 1,
-            Kind::Aaaa => 28,
-            Kind::Srv => 33,
+            RecordType::A => 1,
+            RecordType::Aaaa => 28,
+            RecordType::Srv => 33,
         }
     }
 }
 
 /// Addresses of a name, or its alias.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct DnsAnswer {
     pub addresses: Vec<IpAddr>,
     pub services: Vec<ServiceRecord>,
     /// The last alias, when the answer has no addresses.
@@ -84,7 +84,7 @@ const NAME_LETTERS_MAX: usize = 255;
 const POINTERS_MAX: usize = 32;
 
 /// Makes a question for one name; `None` for an invalid name.
-pub(super) fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
+pub(super) fn question(id: u16, name: &str, kind: RecordType) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(name.len() + 18);
     out.extend_from_slice(&id.to_be_bytes());
     // Recursion desired; one question.
@@ -107,12 +107,17 @@ pub(super) fn question(id: u16, name: &str, kind: Kind) -> Option<Vec<u8>> {
 }
 
 /// Parses the answer to a question.
-pub(super) fn answer(bytes: &[u8], id: u16, name: &str, kind: Kind) -> Result<Answer, DnsError> {
+pub(super) fn answer(
+    bytes: &[u8],
+    id: u16,
+    name: &str,
+    kind: RecordType,
+) -> Result<DnsAnswer, DnsError> {
     let mut at = 0;
     let (got, flags) = (number(bytes, &mut at)?, number(bytes, &mut at)?);
-    let (questions, answers) = (number(bytes, &mut at)?, number(bytes, &mut at)?);
+    let (queries, answers) = (number(bytes, &mut at)?, number(bytes, &mut at)?);
     at += 4;
-    if got != id || flags & 0x8000 == 0 || questions != 1 {
+    if got != id || flags & 0x8000 == 0 || queries != 1 {
         return Err(DnsError::Foreign);
     }
     let asked = read_name(bytes, &mut at)?;
@@ -134,9 +139,9 @@ fn records(
     mut at: usize,
     count: u16,
     asked: String,
-    kind: Kind,
-) -> Result<Answer, DnsError> {
-    let mut found = Answer { ttl: u32::MAX, ..Answer::default() };
+    kind: RecordType,
+) -> Result<DnsAnswer, DnsError> {
+    let mut found = DnsAnswer { ttl: u32::MAX, ..DnsAnswer::default() };
     let mut owner = asked;
     let mut aliases = 0;
     for _ in 0..count {
@@ -153,7 +158,7 @@ fn records(
             found.ttl = found.ttl.min(ttl);
         } else if ours && record == kind.code() {
             match kind {
-                Kind::Srv => found.services.push(service(bytes, at, length)?),
+                RecordType::Srv => found.services.push(service(bytes, at, length)?),
                 _ => found.addresses.push(address(data).ok_or(DnsError::Malformed)?),
             }
             found.ttl = found.ttl.min(ttl);

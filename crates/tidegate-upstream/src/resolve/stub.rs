@@ -34,10 +34,10 @@ use std::time::{Duration, Instant};
 use tidegate_rt::net::{Addr, ConnectOptions, Datagram, Stream};
 use tidegate_rt::{clock, random, timer};
 
-use super::dns::{self, DnsError, Kind, ServiceRecord};
+use super::dns::{self, DnsError, RecordType, ServiceRecord};
 use super::error::{ResolveError, ResolverError};
 use super::host_port;
-use super::shared::Questions;
+use super::shared::Queries;
 
 /// A `resolver` directive.
 #[derive(Clone, Debug)]
@@ -53,12 +53,12 @@ pub struct Resolver {
     /// `resolver_timeout`.
     pub timeout: Duration,
     /// Number of queries, for the rotation of the servers.
-    turn: Arc<AtomicUsize>,
+    rotation: Arc<AtomicUsize>,
 }
 
 /// Queries in progress, of all threads.
-static ADDRESSES: Questions<IpAddr> = Questions::new();
-static SERVICES: Questions<ServiceRecord> = Questions::new();
+static ADDRESSES: Queries<IpAddr> = Queries::new();
+static SERVICES: Queries<ServiceRecord> = Queries::new();
 
 /// Time after which the next server is queried.
 const RETRY: Duration = Duration::from_secs(5);
@@ -69,21 +69,21 @@ const KEPT_MAX: usize = 1024;
 /// Most bytes of an answer over UDP: at most 512 without extensions (RFC 1035 section 4.2.1); some servers send more.
 const ANSWER_BYTES_MAX: usize = 4096;
 
-struct Kept {
+struct CachedName {
     addresses: Vec<IpAddr>,
     until: Instant,
 }
 
 /// Name servers, families and the name.
-type Key = (Vec<SocketAddr>, bool, bool, String);
+type CacheKey = (Vec<SocketAddr>, bool, bool, String);
 
 thread_local! {
-    static KEPT: RefCell<HashMap<Key, Kept>> = RefCell::default();
+    static KEPT: RefCell<HashMap<CacheKey, CachedName>> = RefCell::default();
 }
 
 /// Rotates the addresses: each caller begins with a random one of each family; IPv4 comes first, as it is queried
 /// first. The first caller gets the name servers' order.
-fn turn(addresses: &mut [IpAddr]) {
+fn rotate(addresses: &mut [IpAddr]) {
     let fours = addresses.iter().take_while(|ip| ip.is_ipv4()).count();
     let (four, six) = addresses.split_at_mut(fours);
     for family in [four, six].into_iter().filter(|family| !family.is_empty()) {
@@ -110,7 +110,7 @@ impl Resolver {
             ipv4,
             ipv6,
             timeout,
-            turn: Arc::default(),
+            rotation: Arc::default(),
         };
         for word in words {
             let invalid = || ResolverError::Parameter(word.clone());
@@ -158,7 +158,7 @@ impl Resolver {
             kept.map(|kept| kept.addresses.clone())
         });
         if let Some(mut addresses) = kept {
-            turn(&mut addresses);
+            rotate(&mut addresses);
             return Ok(addresses);
         }
         let (addresses, time) = self.look_up(&name).await?;
@@ -168,7 +168,7 @@ impl Resolver {
                 if kept.len() >= KEPT_MAX {
                     kept.clear();
                 }
-                kept.insert(key, Kept { addresses: addresses.clone(), until });
+                kept.insert(key, CachedName { addresses: addresses.clone(), until });
             });
         }
         Ok(addresses)
@@ -198,7 +198,7 @@ impl Resolver {
         let key = (self.servers.clone(), self.ipv4, self.ipv6, self.timeout, name.clone());
         let asker = self.clone();
         let ask = || async move {
-            let asked = timer::timeout(asker.timeout, asker.follow(&name, Kind::Srv)).await;
+            let asked = timer::timeout(asker.timeout, asker.follow(&name, RecordType::Srv)).await;
             asked
                 .unwrap_or(Err(ResolveError::TIMED_OUT))
                 .map(|(answer, ttl)| (answer.services, ttl))
@@ -217,12 +217,14 @@ impl Resolver {
         let mut ttl = u32::MAX;
         for _ in 0..ALIASES_MAX {
             let first = self.first_server();
-            let one = async |wanted: bool, kind: Kind| match wanted {
+            let one = async |wanted: bool, kind: RecordType| match wanted {
                 true => self.ask(&name, kind, first).await,
-                false => Ok(dns::Answer { ttl: u32::MAX, ..dns::Answer::default() }),
+                false => Ok(dns::DnsAnswer { ttl: u32::MAX, ..dns::DnsAnswer::default() }),
             };
-            let (four, six) =
-                tidegate_rt::sync::join!(one(self.ipv4, Kind::A), one(self.ipv6, Kind::Aaaa));
+            let (four, six) = tidegate_rt::sync::join!(
+                one(self.ipv4, RecordType::A),
+                one(self.ipv6, RecordType::Aaaa)
+            );
             let answer = of_both(four, six)?;
             ttl = ttl.min(answer.ttl);
             match answer.alias {
@@ -235,7 +237,11 @@ impl Resolver {
     }
 
     /// Queries one family, along aliases.
-    async fn follow(&self, name: &str, kind: Kind) -> Result<(dns::Answer, u32), ResolveError> {
+    async fn follow(
+        &self,
+        name: &str,
+        kind: RecordType,
+    ) -> Result<(dns::DnsAnswer, u32), ResolveError> {
         let mut name = name.to_owned();
         let mut ttl = u32::MAX;
         for _ in 0..ALIASES_MAX {
@@ -254,17 +260,22 @@ impl Resolver {
 
     /// Returns the next server in rotation; both families of a name are queried at the same server.
     fn first_server(&self) -> usize {
-        self.turn.fetch_add(1, Ordering::Relaxed)
+        self.rotation.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Sends one query; server after server until one answers. It has no time limit: `resolver_timeout` of the caller
     /// drops it, and the socket with it.
-    async fn ask(&self, name: &str, kind: Kind, first: usize) -> Result<dns::Answer, ResolveError> {
+    async fn ask(
+        &self,
+        name: &str,
+        kind: RecordType,
+        first: usize,
+    ) -> Result<dns::DnsAnswer, ResolveError> {
         if self.servers.is_empty() {
             return Err(ResolveError::NOT_FOUND);
         }
-        for turn in 0.. {
-            let server = self.servers[first.wrapping_add(turn) % self.servers.len()];
+        for attempt in 0.. {
+            let server = self.servers[first.wrapping_add(attempt) % self.servers.len()];
             match timer::timeout(RETRY, exchange(server, name, kind)).await {
                 Ok(Ok(Ok(answer))) => return Ok(answer),
                 Ok(Ok(Err(DnsError::Refused(code)))) => {
@@ -284,11 +295,11 @@ impl Resolver {
 /// ignored, since many name servers fail there; one for `A` is not, or a temporary failure would leave IPv6 alone for
 /// the lifetime of its answer.
 fn of_both(
-    four: Result<dns::Answer, ResolveError>,
-    six: Result<dns::Answer, ResolveError>,
-) -> Result<dns::Answer, ResolveError> {
+    four: Result<dns::DnsAnswer, ResolveError>,
+    six: Result<dns::DnsAnswer, ResolveError>,
+) -> Result<dns::DnsAnswer, ResolveError> {
     match (four, six) {
-        (Ok(four), Ok(six)) => Ok(dns::Answer {
+        (Ok(four), Ok(six)) => Ok(dns::DnsAnswer {
             addresses: [four.addresses, six.addresses].concat(),
             services: Vec::new(),
             alias: six.alias.or(four.alias),
@@ -303,8 +314,8 @@ fn of_both(
 async fn exchange(
     server: SocketAddr,
     name: &str,
-    kind: Kind,
-) -> io::Result<Result<dns::Answer, DnsError>> {
+    kind: RecordType,
+) -> io::Result<Result<dns::DnsAnswer, DnsError>> {
     let mut seed = [0; 2];
     random::unpredictable(&mut seed);
     let id = u16::from_be_bytes(seed);

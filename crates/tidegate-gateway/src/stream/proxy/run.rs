@@ -11,7 +11,7 @@ use tidegate_rt::clock;
 use tidegate_rt::net::{ConnectOptions, Stream};
 use tidegate_tls::TlsTarget;
 use tidegate_upstream::peers::{Choice, Lease, Outcome, Peer};
-use tidegate_upstream::relay::{Flow, RelayEnd, RelayOptions, relay};
+use tidegate_upstream::relay::{Direction, RelayEnd, RelayOptions, relay};
 use tidegate_upstream::{ConnectError, Io, SharedReport, connect_options, dial, os_error, secure};
 
 use super::conf::Header;
@@ -220,8 +220,8 @@ async fn connect_and_relay(
         pending.append(&mut session.input);
     }
     let begun = clock::exact_now();
-    let mut up = Flow::new(pending, settings.upload_rate(x), begun);
-    let mut down = Flow::new(Vec::new(), settings.download_rate(x), begun);
+    let mut up = Direction::new(pending, settings.upload_rate(x), begun);
+    let mut down = Direction::new(Vec::new(), settings.download_rate(x), begun);
     let first = report.clone();
     down.on_first = Some(Box::new(move || {
         if let Some(attempt) = first.borrow_mut().last() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::{Exchange, Template};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
-use tidegate_upstream::relay::Closing;
+use tidegate_upstream::relay::EndCondition;
 use tidegate_upstream::resolve::Resolver;
 
 use super::conf::{Conf, Header};
@@ -37,7 +37,7 @@ pub(crate) struct Settings {
     /// Time for all tries; zero for no limit.
     pub tries_time: Duration,
     pub protocol: Header,
-    pub closing: Closing,
+    pub closing: EndCondition,
     pub tls: Option<GatewayTls>,
     /// For names that are known only per session.
     pub resolver: Option<Resolver>,
@@ -90,8 +90,8 @@ pub(crate) fn compile(
         tries_time: gateway.next_upstream_timeout.unwrap_or_default(),
         protocol: conf.protocol.unwrap_or(Header::None),
         closing: match conf.half_close.unwrap_or(false) {
-            true => Closing::Both,
-            false => Closing::Either,
+            true => EndCondition::Both,
+            false => EndCondition::Either,
         },
         tls,
         resolver,

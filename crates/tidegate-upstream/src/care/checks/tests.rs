@@ -6,17 +6,17 @@ use tidegate_rt::net::Addr;
 use tidegate_rt::spawn_local;
 
 use super::*;
-use crate::peers::{CheckRule, GroupOptions, Keepalive, Kept, Member, Method, ServerOptions};
+use crate::peers::{CheckRule, GroupOptions, Keepalive, Member, Method, Mutability, ServerOptions};
 
 #[test]
 fn so_many_in_a_row() {
     let plan = CheckPlan { fails: 3, passes: 2, ..CheckPlan::default() };
     let check = |start: Health, results: &str, expected: &str| {
-        let mut standing = Standing::new(start);
+        let mut state = HealthState::new(start);
         let mut seen = String::new();
         for result in results.chars() {
-            standing = standing.after(result == '+', &plan);
-            seen.push(if standing.health == Health::Fine { '+' } else { '-' });
+            state = state.after(result == '+', &plan);
+            seen.push(if state.health == Health::Fine { '+' } else { '-' });
         }
         assert_eq!(seen, expected, "{results} from {start:?}");
     };
@@ -53,12 +53,12 @@ impl Probe for Scripted {
 }
 
 #[test]
-fn servers_that_come_later_are_checked_too() {
+fn servers_added_later_are_checked_too() {
     let member = |address: &str| {
         let address_value = Addr::Inet(address.parse().expect("an address"));
         Member::fixed(address, vec![address_value], ServerOptions::default())
     };
-    let options = GroupOptions { kept: Kept::Changing, ..GroupOptions::default() };
+    let options = GroupOptions { mutability: Mutability::Changing, ..GroupOptions::default() };
     let (first, second) = ("127.0.0.1:1", "127.0.0.1:2");
     let members = vec![member(first)];
     let group =

@@ -48,7 +48,7 @@ fn received(file: &Arc<File>, wire: &Wire) -> Vec<u8> {
 }
 
 #[test]
-fn what_the_page_cache_lacks_of_a_body_is_read_by_a_pool() {
+fn parts_of_a_body_outside_of_the_page_cache_are_read_by_a_pool() {
     let mut file = tempfile::tempfile().expect("a file");
     file.write_all(&[7; LENGTH]).expect("written");
     let file = Arc::new(file);

@@ -41,7 +41,7 @@ fn every_server_gets_its_share() {
 }
 
 #[test]
-fn failing_servers_rest_and_come_back() {
+fn failing_servers_are_unavailable_for_a_time() {
     let now = tidegate_rt::clock::now();
     let group = large(Method::RoundRobin, &[1; 100]);
     let view = group.view(now);
@@ -127,8 +127,8 @@ proptest! {
         prop_assert_eq!(tree.weight(), expected.len() as u64);
         let found: Vec<_> = (0..tree.weight()).filter_map(|place| tree.at(place)).collect();
         prop_assert_eq!(&found, &expected);
-        let mut turns: Vec<_> = (0..tree.weight()).filter_map(|_| tree.next()).collect();
-        turns.sort_unstable();
-        prop_assert_eq!(turns, expected);
+        let mut visited: Vec<_> = (0..tree.weight()).filter_map(|_| tree.next()).collect();
+        visited.sort_unstable();
+        prop_assert_eq!(visited, expected);
     }
 }

@@ -29,7 +29,7 @@ async fn connected(address: SocketAddr) -> Box<OriginConnection> {
         deadline: Deadline::new(),
         opened: clock::now(),
         requests: 3,
-        idle_told: Some(Duration::from_secs(7)),
+        idle_announced: Some(Duration::from_secs(7)),
         place: None,
     })
 }
@@ -50,7 +50,7 @@ fn on_thread<T: Send + 'static, F: Future<Output = T>>(
 }
 
 /// Waits until another thread reports a connection to spare.
-async fn spared(group: &Group, fit: &Fit) -> Arc<Share> {
+async fn spared(group: &Group, fit: &Fit) -> Arc<PoolSummary> {
     loop {
         match owner(group, fit, clock::now()) {
             Some(owner) => return owner,
@@ -69,8 +69,8 @@ fn a_thread_without_connections_gets_that_of_another() {
         let (connection, before) = (connected(address).await, clock::now());
         pool::give(&owned, FIT, connection, clock::now());
         // Not before it is known that it is not needed there.
-        let told = |after| owner(&owned, &FIT, before + after).is_some();
-        assert!(!told(Duration::ZERO) && told(Duration::from_secs(60)));
+        let reported = |after| owner(&owned, &FIT, before + after).is_some();
+        assert!(!reported(Duration::ZERO) && reported(Duration::from_secs(60)));
     });
     let (mut accepted, _) = origin.accept().expect("the connection");
     assert_eq!(idle_of(&group), 1);
@@ -93,7 +93,10 @@ fn a_thread_without_connections_gets_that_of_another() {
         let connection = ask(owner.clone(), taking.id, FIT).await.expect("the connection");
         assert!(ask(owner, taking.id, FIT).await.is_none());
         assert!(connection.is_quiet() && connection.is_quiet_now());
-        assert_eq!((connection.requests, connection.idle_told), (3, Some(Duration::from_secs(7))));
+        assert_eq!(
+            (connection.requests, connection.idle_announced),
+            (3, Some(Duration::from_secs(7)))
+        );
         let stream = connection.io.plain().expect("no TLS");
         stream.write_all(b"ask").await.expect("written");
         let mut answer = Vec::with_capacity(16);

@@ -3,11 +3,11 @@
 use super::*;
 
 #[test]
-fn a_habit_is_what_happens_twice() {
+fn a_timeout_is_confirmed_by_repetition() {
     let start = tidegate_rt::clock::now();
     let seconds = Duration::from_secs;
     let check = |closings: &[(u64, u64)], at: u64, expected: Option<u64>| {
-        let mut learned = Learned::default();
+        let mut learned = IdleTimeouts::default();
         for (when, idle) in closings {
             learned.closed(7, seconds(*idle), start + seconds(*when));
         }
@@ -26,7 +26,7 @@ fn a_habit_is_what_happens_twice() {
 }
 
 #[test]
-fn what_origins_say() {
+fn announced_timeouts() {
     for (field, expected) in [
         ("timeout=5", Some(4000)),
         ("timeout=5, max=100", Some(4000)),
@@ -37,7 +37,7 @@ fn what_origins_say() {
         ("timeout=99999999999999999999999", None),
         ("", None),
     ] {
-        assert_eq!(told(field.as_bytes()), expected.map(Duration::from_millis), "{field}");
+        assert_eq!(announced(field.as_bytes()), expected.map(Duration::from_millis), "{field}");
     }
-    assert_eq!(told(b"\xff"), None);
+    assert_eq!(announced(b"\xff"), None);
 }

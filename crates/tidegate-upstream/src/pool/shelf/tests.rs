@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn what_comes_back_has_its_old_place(ages in vec(0..1000u64, 1..10), back in 0..1000u64) {
+    fn a_returned_connection_has_its_old_place(ages in vec(0..1000u64, 1..10), back in 0..1000u64) {
         let start = tidegate_rt::clock::now();
         let idle = |age: u64| {
             let since = start + Duration::from_millis(age);

@@ -17,7 +17,7 @@ const CUT: u16 = 0x8380;
 const GOOD: u16 = 0x8180;
 
 /// A name server's answer to a question (name and kind): flags and records.
-type Answers = fn(&str, u16) -> (u16, Vec<(u16, Vec<u8>)>);
+type AnswerFunction = fn(&str, u16) -> (u16, Vec<(u16, Vec<u8>)>);
 
 fn name_bytes(name: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -29,7 +29,7 @@ fn name_bytes(name: &str) -> Vec<u8> {
     bytes
 }
 
-fn reply(question: &[u8], answers: Answers) -> Vec<u8> {
+fn reply(question: &[u8], answers: AnswerFunction) -> Vec<u8> {
     let (mut name, mut at) = (String::new(), 12);
     while question[at] > 0 {
         let length = usize::from(question[at]);
@@ -55,7 +55,7 @@ fn reply(question: &[u8], answers: Answers) -> Vec<u8> {
 }
 
 /// Runs a name server with these answers, which counts the queries.
-async fn serve(socket: Datagram, answers: Answers, count: Rc<Cell<u32>>) {
+async fn serve(socket: Datagram, answers: AnswerFunction, count: Rc<Cell<u32>>) {
     let mut buffer = vec![0; 512];
     while let Ok((length, from)) = socket.receive_from(&mut buffer).await {
         count.set(count.get() + 1);
@@ -72,7 +72,11 @@ async fn serve(socket: Datagram, answers: Answers, count: Rc<Cell<u32>>) {
 }
 
 /// Resolves `a.example` at a server with these answers; returns the result and the number of queries.
-fn ask(answers: Answers, over_tcp: Answers, words: &[&str]) -> (Result<usize, ResolveError>, u32) {
+fn ask(
+    answers: AnswerFunction,
+    over_tcp: AnswerFunction,
+    words: &[&str],
+) -> (Result<usize, ResolveError>, u32) {
     let asked = Rc::new(Cell::new(0));
     let count = asked.clone();
     let found = tidegate_rt::block_on(async {
@@ -121,22 +125,24 @@ fn servers_that_fail() {
 }
 
 #[test]
-fn what_both_families_say() {
-    type Said = Result<(&'static [&'static str], Option<&'static str>), ResolveError>;
-    let check = |four: Said, six: Said, expected: Said| {
-        let answer = |said: Said| {
-            said.map(|(addresses, alias)| dns::Answer {
+fn answers_of_both_families_are_merged() {
+    type FamilyResult = Result<(&'static [&'static str], Option<&'static str>), ResolveError>;
+    let check = |four: FamilyResult, six: FamilyResult, expected: FamilyResult| {
+        let answer = |said: FamilyResult| {
+            said.map(|(addresses, alias)| dns::DnsAnswer {
                 addresses: addresses.iter().map(|text| text.parse().expect("one")).collect(),
                 alias: alias.map(str::to_owned),
-                ..dns::Answer::default()
+                ..dns::DnsAnswer::default()
             })
         };
         assert_eq!(of_both(answer(four), answer(six)), answer(expected), "{four:?} {six:?}");
     };
     let failed = Err(ResolveError::FAILED);
-    let (one, six): (Said, Said) = (Ok((&["10.0.0.1"], None)), Ok((&["::1"], None)));
-    let (b, c): (Said, Said) = (Ok((&[], Some("b.example"))), Ok((&[], Some("c.example"))));
-    let empty: Said = Ok((&[], None));
+    let (one, six): (FamilyResult, FamilyResult) =
+        (Ok((&["10.0.0.1"], None)), Ok((&["::1"], None)));
+    let (b, c): (FamilyResult, FamilyResult) =
+        (Ok((&[], Some("b.example"))), Ok((&[], Some("c.example"))));
+    let empty: FamilyResult = Ok((&[], None));
     check(one, six, Ok((&["10.0.0.1", "::1"], None)));
     check(one, failed, one);
     check(failed, six, failed);
@@ -149,7 +155,7 @@ fn what_both_families_say() {
 }
 
 #[test]
-fn names_take_servers_in_turn_and_their_families_do_not() {
+fn servers_rotate_by_name_and_not_by_family() {
     let asked = tidegate_rt::block_on(async {
         let (mut words, mut counts) = (Vec::new(), Vec::new());
         for _ in 0..2 {
@@ -238,7 +244,9 @@ fn servers_that_are_silent() {
 
 #[test]
 fn a_name_is_asked_for_once_however_many_wait_for_it() {
-    for (answers, ends_well) in [(here as Answers, true), (|_, _| (0x8183, Vec::new()), false)] {
+    for (answers, ends_well) in
+        [(here as AnswerFunction, true), (|_, _| (0x8183, Vec::new()), false)]
+    {
         let asked = Rc::new(Cell::new(0));
         let count = asked.clone();
         let (well, ill) = tidegate_rt::block_on(async {
@@ -317,7 +325,7 @@ fn here(_: &str, kind: u16) -> (u16, Vec<(u16, Vec<u8>)>) {
 }
 
 #[test]
-fn mistakes_in_the_directive_are_told_in_nginx_words() {
+fn errors_in_the_directive_are_in_nginx_words() {
     let check = |words: &[&str], expected: &str| {
         let words: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
         let unknown = |_: &str| Err(io::ErrorKind::NotFound.into());

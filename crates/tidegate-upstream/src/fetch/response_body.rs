@@ -11,21 +11,23 @@ use tidegate_codec::memcached;
 use tidegate_codec::response::{ResponseFraming, ResponseHead};
 
 use crate::connection::OriginConnection;
-use crate::h1::body::{BodyReader, OriginBody, Start, TRAILER_BYTES_MAX, Upgraded, report_excess};
+use crate::h1::body::{
+    BodyReader, BodyStart, OriginBody, TRAILER_BYTES_MAX, Upgraded, report_excess,
+};
 use crate::h1::framing::{Framing, Records, Value};
-use crate::h1::scratch::{self, Behind};
+use crate::h1::scratch::{self, Remainder};
 use crate::log::LogContext;
 use crate::peers::Lease;
 use crate::pool::{self, fit::Fit};
 use crate::report::SharedReport;
-use crate::request::{Keeping, OriginRequest};
+use crate::request::{ConnectionReuse, OriginRequest};
 use crate::settings::FetchSettings;
 use crate::wire::Codec;
 
 use super::sending::Sending;
 
 /// The parts of a fetch that its body takes over.
-pub(super) struct Parts {
+pub(super) struct BodyParts {
     pub fit: Fit,
     pub request: OriginRequest,
     pub settings: Arc<FetchSettings>,
@@ -34,15 +36,15 @@ pub(super) struct Parts {
 }
 
 /// The bytes behind a response's head, and the codec of the rest.
-pub(super) struct Received {
-    pub input: Behind,
+pub(super) struct BodyInput {
+    pub input: Remainder,
     pub framing: ResponseFraming,
     pub codec: Codec,
     /// When the head arrived.
     pub at: Instant,
 }
 
-impl Parts {
+impl BodyParts {
     /// Makes the body behind an accepted head: a raw connection for a requested 101, complete where it has arrived
     /// already, else a stream.
     ///
@@ -54,7 +56,7 @@ impl Parts {
         self,
         mut connection: Box<OriginConnection>,
         head: &ResponseHead,
-        received: Received,
+        received: BodyInput,
         sending: Sending,
         lease: Lease,
     ) -> OriginBody {
@@ -72,10 +74,10 @@ impl Parts {
                 lease: Some(lease),
             }));
         }
-        let Received { input, framing, codec, at } = received;
+        let BodyInput { input, framing, codec, at } = received;
         let refused = sending.failure().is_some();
         let upload = sending.into_upload();
-        let keep = self.request.keeping != Keeping::Never
+        let keep = self.request.reuse != ConnectionReuse::Never
             && !refused
             && match &codec {
                 Codec::Http => head.keep_alive() && head.status != 101,
@@ -83,7 +85,7 @@ impl Parts {
                 Codec::FastCgi(..) | Codec::Memcached(..) => true,
             };
         if let Some(field) = head.headers.first(Known::KeepAlive) {
-            connection.idle_told = pool::learn::told(field);
+            connection.idle_announced = pool::learn::announced(field);
         }
         if upload.is_none()
             && let Some((length, is_clean)) =
@@ -95,7 +97,7 @@ impl Parts {
         let upstream = Rc::from(self.upstream(&lease));
         let keep = (keep && !matches!(framing, Framing::UntilClose))
             .then(|| (self.request.group.clone(), self.fit));
-        let start = Start {
+        let start = BodyStart {
             framing,
             input: input.into_bytes(),
             keep,
@@ -172,7 +174,7 @@ impl Parts {
     fn whole(
         self,
         connection: Box<OriginConnection>,
-        input: Behind,
+        input: Remainder,
         (length, keep): (usize, bool),
         now: Instant,
     ) -> OriginBody {

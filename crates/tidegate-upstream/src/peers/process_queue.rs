@@ -16,7 +16,7 @@ use tidegate_rt::net::Addr;
 
 /// The requests that go to one address, from all threads and groups.
 #[derive(Debug, Default)]
-pub(crate) struct Line {
+pub(crate) struct ProcessQueue {
     /// Numbers given so far.
     numbers: AtomicU64,
     /// Requests on new connections without any byte of a response yet.
@@ -27,16 +27,16 @@ pub(crate) struct Line {
 
 /// A request's place in the order of all.
 #[derive(Debug)]
-pub(crate) struct Place {
-    line: Arc<Line>,
+pub(crate) struct QueuePlace {
+    queue: Arc<ProcessQueue>,
     number: u64,
     since: Instant,
 }
 
 /// A request on a new connection, until the first byte of its response: it may still wait for a process.
 #[derive(Debug)]
-pub(crate) struct Waiting {
-    line: Arc<Line>,
+pub(crate) struct WaitingRequest {
+    queue: Arc<ProcessQueue>,
     number: u64,
 }
 
@@ -47,32 +47,32 @@ const CLOSED_PER_WAITING: usize = 256;
 /// mistaken for one; that costs handshakes.
 const BEHIND_TIMES: u32 = 4;
 
-static LINES: Mutex<Option<HashMap<Addr, Weak<Line>>>> = Mutex::new(None);
+static QUEUES: Mutex<Option<HashMap<Addr, Weak<ProcessQueue>>>> = Mutex::new(None);
 
 thread_local! {
     /// This thread's waiting requests, by line and number, with the start of their wait.
     static HERE: RefCell<BTreeMap<(usize, u64), Instant>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-impl Line {
+impl ProcessQueue {
     /// Returns the line of an address.
-    pub(crate) fn of(address: &Addr) -> Arc<Line> {
-        let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = lines.get_or_insert_default();
-        if let Some(known) = lines.get(address).and_then(Weak::upgrade) {
+    pub(crate) fn of(address: &Addr) -> Arc<ProcessQueue> {
+        let mut queues = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
+        let queues = queues.get_or_insert_default();
+        if let Some(known) = queues.get(address).and_then(Weak::upgrade) {
             return known;
         }
-        lines.retain(|_, line| line.strong_count() > 0);
-        let line = Arc::<Line>::default();
-        lines.insert(address.clone(), Arc::downgrade(&line));
-        line
+        queues.retain(|_, queue| queue.strong_count() > 0);
+        let queue = Arc::<ProcessQueue>::default();
+        queues.insert(address.clone(), Arc::downgrade(&queue));
+        queue
     }
 
     /// Gives a request its place, as it is sent. `now` is exact: the differences may be shorter than a tick of the
     /// loop's clock.
-    pub(crate) fn enter(self: &Arc<Line>, now: Instant) -> Place {
+    pub(crate) fn enter(self: &Arc<ProcessQueue>, now: Instant) -> QueuePlace {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        Place { line: self.clone(), number, since: now }
+        QueuePlace { queue: self.clone(), number, since: now }
     }
 
     /// Returns whether others wait, so that a kept connection must not be used.
@@ -81,31 +81,31 @@ impl Line {
     }
 }
 
-impl Place {
+impl QueuePlace {
     /// Marks it as sent on a new connection.
-    pub(crate) fn wait(&self) -> Waiting {
-        self.line.waiting.fetch_add(1, Ordering::Relaxed);
-        let waiting = Waiting { line: self.line.clone(), number: self.number };
+    pub(crate) fn wait(&self) -> WaitingRequest {
+        self.queue.waiting.fetch_add(1, Ordering::Relaxed);
+        let waiting = WaitingRequest { queue: self.queue.clone(), number: self.number };
         HERE.with_borrow_mut(|here| here.insert(waiting.key(), self.since));
         waiting
     }
 
     /// Ends the request after its response; returns whether its connection may be kept. `now` is exact, as that of
-    /// [`Line::enter`].
+    /// [`ProcessQueue::enter`].
     pub(crate) fn may_keep(self, now: Instant) -> bool {
-        let line = &self.line;
-        let key = key(line);
+        let queue = &self.queue;
+        let key = key(queue);
         let oldest = HERE.with_borrow(|here| {
             let (found, since) = here.range((key, 0)..(key, self.number)).next()?;
             debug_assert!(found.1 < self.number, "came before");
             Some(now.saturating_duration_since(*since))
         });
         let took = now.saturating_duration_since(self.since);
-        let waiting = line.waiting.load(Ordering::Relaxed);
-        let to_close = line.to_close.load(Ordering::Relaxed);
+        let waiting = queue.waiting.load(Ordering::Relaxed);
+        let to_close = queue.to_close.load(Ordering::Relaxed);
         let left = left_to_close(waiting, to_close, oldest, took);
         // Threads that arrive at once may count one for two.
-        line.to_close.store(left.unwrap_or(0), Ordering::Relaxed);
+        queue.to_close.store(left.unwrap_or(0), Ordering::Relaxed);
         left.is_none()
     }
 }
@@ -128,20 +128,20 @@ fn left_to_close(
     is_behind.then(|| waiting.saturating_mul(CLOSED_PER_WAITING))
 }
 
-impl Waiting {
+impl WaitingRequest {
     fn key(&self) -> (usize, u64) {
-        (key(&self.line), self.number)
+        (key(&self.queue), self.number)
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitingRequest {
     fn drop(&mut self) {
-        self.line.waiting.fetch_sub(1, Ordering::Relaxed);
+        self.queue.waiting.fetch_sub(1, Ordering::Relaxed);
         HERE.with_borrow_mut(|here| here.remove(&self.key()));
     }
 }
 
 /// The key of a line is its address in memory: a dropped line has no waiting requests.
-fn key(line: &Arc<Line>) -> usize {
-    Arc::as_ptr(line).addr()
+fn key(queue: &Arc<ProcessQueue>) -> usize {
+    Arc::as_ptr(queue).addr()
 }

@@ -17,7 +17,7 @@ pub(super) const SENDING: &str = "sending request to upstream";
 pub const READING_HEAD: &str = "reading response header from upstream";
 
 /// A failed attempt.
-pub(super) struct Trouble {
+pub(super) struct AttemptFailure {
     pub event: Event,
     pub message: String,
     pub action: &'static str,
@@ -25,19 +25,19 @@ pub(super) struct Trouble {
     pub client_status: Option<u16>,
 }
 
-impl Trouble {
+impl AttemptFailure {
     /// Makes the failure of an invalid head.
-    pub(super) fn reading(event: Event, message: String) -> Trouble {
-        Trouble { event, message, action: READING_HEAD, client_status: None }
+    pub(super) fn reading(event: Event, message: String) -> AttemptFailure {
+        AttemptFailure { event, message, action: READING_HEAD, client_status: None }
     }
 
-    pub(super) fn sending(event: Event, message: String) -> Trouble {
-        Trouble { event, message, action: SENDING, client_status: None }
+    pub(super) fn sending(event: Event, message: String) -> AttemptFailure {
+        AttemptFailure { event, message, action: SENDING, client_status: None }
     }
 }
 
 /// A boundary: maps a connection error to the retry machine's event and the log line.
-pub(super) fn trouble_of_connect(error: ConnectError) -> Trouble {
+pub(super) fn failure_of_connect(error: ConnectError) -> AttemptFailure {
     let (message, action) = (error.to_string(), error.action());
     let event = match error {
         ConnectError::TimedOut | ConnectError::HandshakeTimedOut => Event::ConnectTimedOut,
@@ -45,32 +45,32 @@ pub(super) fn trouble_of_connect(error: ConnectError) -> Trouble {
             Event::Refused
         }
     };
-    Trouble { event, message, action, client_status: None }
+    AttemptFailure { event, message, action, client_status: None }
 }
 
 /// A boundary: maps a send error. `lost` is the event of a broken connection.
-pub(super) fn trouble_of_send(error: SendError, lost: Event) -> Trouble {
+pub(super) fn failure_of_send(error: SendError, lost: Event) -> AttemptFailure {
     match error {
-        SendError::Origin(_) => Trouble::sending(lost, error.to_string()),
-        SendError::TimedOut => Trouble::sending(Event::TimedOut, error.to_string()),
-        SendError::Client(error) => Trouble {
+        SendError::Origin(_) => AttemptFailure::sending(lost, error.to_string()),
+        SendError::TimedOut => AttemptFailure::sending(Event::TimedOut, error.to_string()),
+        SendError::Client(error) => AttemptFailure {
             client_status: Some(match &error {
                 RequestBodyError::Closed => 499,
                 other => other.status(),
             }),
-            ..Trouble::sending(Event::Lost, String::new())
+            ..AttemptFailure::sending(Event::Lost, String::new())
         },
     }
 }
 
 /// A boundary: maps a receive error. `lost` is the event of a broken connection.
-pub(super) fn trouble_of_receive(error: &ReceiveError, lost: Event) -> Trouble {
+pub(super) fn failure_of_receive(error: &ReceiveError, lost: Event) -> AttemptFailure {
     let event = match error {
         ReceiveError::Closed | ReceiveError::Io(_) => lost,
         ReceiveError::Head(HeadError::Invalid(_)) => Event::Invalid,
         ReceiveError::Head(HeadError::Refused(_)) => Event::Lost,
     };
-    Trouble::reading(event, error.to_string())
+    AttemptFailure::reading(event, error.to_string())
 }
 
 /// Returns the log line about an origin that reads no more of a request.

@@ -4,12 +4,12 @@ use tidegate_rt::clock;
 
 use super::*;
 
-fn line() -> Arc<Line> {
+fn queue() -> Arc<ProcessQueue> {
     Arc::default()
 }
 
 #[test]
-fn a_connection_is_kept_unless_somebody_is_left_behind() {
+fn a_connection_is_kept_unless_a_request_is_left_behind() {
     let ms = Duration::from_millis;
     // (waiting, to close, the oldest before it has waited, it took) → left to close, or kept
     let table = [
@@ -28,37 +28,37 @@ fn a_connection_is_kept_unless_somebody_is_left_behind() {
 }
 
 #[test]
-fn who_came_later_and_was_served_first_has_its_connection_closed() {
-    let line = line();
+fn a_later_request_that_was_served_first_has_its_connection_closed() {
+    let queue = queue();
     let start = clock::now();
-    let first = line.enter(start);
+    let first = queue.enter(start);
     let waiting = first.wait();
     // Another arrives and ends while the first one waits: it takes almost no time.
     let now = start + Duration::from_millis(1);
-    assert!(!line.enter(now).may_keep(now));
-    assert!(line.is_closing());
+    assert!(!queue.enter(now).may_keep(now));
+    assert!(queue.is_closing());
     let closed =
-        (0..).take_while(|_| !line.enter(now).may_keep(now)).take(2 * CLOSED_PER_WAITING).count();
+        (0..).take_while(|_| !queue.enter(now).may_keep(now)).take(2 * CLOSED_PER_WAITING).count();
     assert!(closed >= CLOSED_PER_WAITING, "{closed}");
     drop(waiting);
-    assert!(first.may_keep(now) && !line.is_closing(), "nobody waits any more");
+    assert!(first.may_keep(now) && !queue.is_closing(), "nobody waits any more");
 }
 
 #[test]
-fn who_came_before_those_that_wait_keeps_its_connection() {
-    let line = line();
+fn a_request_before_the_waiting_ones_keeps_its_connection() {
+    let queue = queue();
     let now = clock::now();
-    let first = line.enter(now);
-    let second = line.enter(now);
+    let first = queue.enter(now);
+    let second = queue.enter(now);
     let _waiting = second.wait();
     assert!(first.may_keep(now));
-    assert!(!line.is_closing());
+    assert!(!queue.is_closing());
 }
 
 #[test]
 fn an_address_has_one_line() {
     let address = |port| Addr::Inet((std::net::Ipv4Addr::LOCALHOST, port).into());
-    let line = Line::of(&address(1));
-    assert!(Arc::ptr_eq(&line, &Line::of(&address(1))));
-    assert!(!Arc::ptr_eq(&line, &Line::of(&address(2))));
+    let queue = ProcessQueue::of(&address(1));
+    assert!(Arc::ptr_eq(&queue, &ProcessQueue::of(&address(1))));
+    assert!(!Arc::ptr_eq(&queue, &ProcessQueue::of(&address(2))));
 }
