@@ -15,6 +15,7 @@
 //! The clock is read once for an event, by the task that waited for it or by the first function called: a handler, a
 //! task, a variable, a drop. The functions below get the time as `now`: rules and decisions read no clock.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod api;
 mod cache;

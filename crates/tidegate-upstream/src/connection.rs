@@ -26,6 +26,7 @@ pub(crate) struct OriginConnection {
     pub io: Io,
     /// Reset for every wait; its timer stays with the connection from request to request.
     pub deadline: Deadline,
+    /// When it was opened.
     pub opened: Instant,
     /// Requests sent on it, the present one included.
     pub requests: u64,
@@ -159,6 +160,9 @@ fn failure(error: &tidegate_tls::ConnectError, tls: &TlsTarget) -> String {
 impl OriginConnection {
     /// Opens a connection within `connect_timeout`; a handshake has as long again. Nothing of it is shared before it
     /// is complete: dropped at either await, the socket is closed.
+    ///
+    /// # Errors
+    /// As [`dial`] and [`secure`].
     pub(crate) async fn open(
         address: &Addr,
         local: Option<LocalAddress>,

@@ -127,8 +127,10 @@ impl Fetch {
         let mut held = None;
         loop {
             let chosen = match held.take() {
+                // The same server once more, over a new connection: its lease continues.
                 Some(same) => Some(same),
                 None => match self.request.group.choose(&mut self.request.choice, self.now) {
+                    // Full or unavailable servers: the request waits where the group has a queue.
                     None if self.request.group.options().queue.is_some() => {
                         let had = self.queue().await;
                         self.now = had.as_ref().map_or_else(clock::now, |(_, now)| *now);
@@ -148,6 +150,7 @@ impl Fetch {
                 Err(failure) => failure.event,
             };
             let (decision, blame) = match &result {
+                // The client caused the failure: no other server is tried, none is blamed.
                 Err(AttemptFailure { client_status: Some(status), .. }) => {
                     (Decision::GiveUp(*status), Blame::None)
                 }
@@ -229,6 +232,7 @@ impl Fetch {
         drop(report);
         let outcome = match (blame, decision) {
             (Blame::Failed, _) => Outcome::Failure,
+            // A closed idle connection says nothing about the server.
             (Blame::None, Decision::SamePeer) => return,
             (Blame::None, Decision::NextPeer) => Outcome::Neutral,
             (Blame::None, _) => Outcome::Success,

@@ -47,6 +47,7 @@
 //! Protocols other than HTTP use the same groups and connect by themselves: [`dial`] and [`secure`] give an [`Io`],
 //! or a [`ConnectError`] that displays nginx's log line; [`relay`] passes bytes both ways.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod address;
 pub mod care;

@@ -121,6 +121,7 @@ pub(crate) enum Blame {
 /// The attempts of one fetch.
 #[derive(Clone, Debug)]
 pub(crate) struct Retry {
+    /// `proxy_next_upstream`
     pub policy: NextUpstream,
     /// Attempts left, the present one included.
     pub tries_left: u32,

@@ -58,11 +58,13 @@ pub(crate) fn handle<'a>(
         )));
     }
     let main = Key::of(&text);
+    // The slice filter removes the object if its parts contradict each other.
     if slice::is_part(x) {
         x.modules
             .extensions
             .insert(purge::StoredObject { store: store.clone(), key: main.clone() });
     }
+    // An unsafe method (RFC 9111 section 4.4): it is passed, and invalidates on success.
     if !is_cached {
         let passed = passed::write_through(x, gateway.clone(), store.clone(), main);
         return Ok(Step::Wait(Box::pin(passed)));
@@ -73,6 +75,7 @@ pub(crate) fn handle<'a>(
     let lookup = lookup::look_now(store, &main, &x.request.head.headers, now);
     let terms = cache.rfc9111.then(|| RequestTerms::of(&x.request.head.headers));
     let bypass = !cache.bypass.is_empty() && any_holds(&cache.bypass, x);
+    // The fast path: a fresh object without a running fill needs no decision.
     if !bypass
         && let Some(CacheLookup { entry: Some(stored), fill: None, .. }) = &lookup
         && lookup::is_fresh(stored, terms.as_ref(), now)

@@ -22,14 +22,17 @@ use crate::cache::meta::{Meta, decoded};
 
 /// The object, the variant and the running fill found for a key.
 pub(super) struct CacheLookup {
+    /// The key that the request uses: the main key or a variant's.
     pub key: Key,
     /// The fields by which `key` was chosen; empty for the main key.
     pub names: Vec<Vec<u8>>,
     /// Variant set of the object under the main key; 0 when there is none.
     pub variant_set: u64,
+    /// The stored object.
     pub entry: Option<OpenEntry>,
     /// The head of an object of which only parts are stored.
     pub parts: Option<OpenEntry>,
+    /// The running fill.
     pub fill: Option<Arc<Fill>>,
     /// Generation of the object in the index, whether the object can be used or not.
     pub generation: Option<u64>,

@@ -49,7 +49,7 @@ pub(crate) struct Meta {
     pub asked_at: u64,
     /// Tags by which it can be purged, separated by spaces.
     pub tags: Vec<u8>,
-    /// See [`crate::cache::decide::policy::Stored`].
+    /// See [`crate::cache::decide::policy::Storable`].
     pub must_revalidate: bool,
     /// This entry has no body; the body is stored in parts.
     pub parts: Option<PartsInfo>,

@@ -165,6 +165,9 @@ async fn target<'p, P: Protocol>(
 }
 
 /// Reads the client's body to its end.
+///
+/// # Errors
+/// The step that ends the request: the body is too large, broken or late, or the disk fails; the reason was logged.
 pub async fn read_body(x: &mut Exchange) -> Result<(), Step<'static>> {
     if !x.request.body.is_present() {
         return Ok(());
@@ -173,6 +176,9 @@ pub async fn read_body(x: &mut Exchange) -> Result<(), Step<'static>> {
 }
 
 /// Reads the client's body, if there is one, with other options than the location's, if given.
+///
+/// # Errors
+/// As [`read_body`].
 pub async fn read_body_by(
     x: &mut Exchange,
     other: Option<&StoreOptions>,

@@ -18,10 +18,15 @@ use super::store::StoreSettings;
 
 /// Settings of a location that passes requests to origins.
 pub struct GatewaySettings {
+    /// The limits of a fetch.
     pub fetch: Arc<FetchSettings>,
+    /// `*_buffering`
     pub buffering: Buffering,
+    /// `*_request_buffering`
     pub request_buffering: bool,
+    /// `*_ignore_client_abort`
     pub ignore_client_abort: bool,
+    /// `*_intercept_errors`
     pub intercept_errors: bool,
     /// A 404 is intercepted: the origin has no page for it.
     pub intercepts_absence: bool,
@@ -29,11 +34,14 @@ pub struct GatewaySettings {
     pub completes_head: bool,
     pub pass_request_headers: bool,
     pub pass_request_body: bool,
+    /// `*_force_ranges`
     pub force_ranges: bool,
     /// Bits of `options::IGNORABLE`.
     pub ignore: u16,
     bind: Option<(Template, bool)>,
+    /// `*_limit_rate`, in bytes a second.
     pub limit_rate: Option<Template>,
+    /// `*_hide_header` and `*_pass_header`.
     pub hidden: HiddenFields,
     pub spool: Arc<SpoolSettings>,
     /// Set by the module, which knows whether a cache takes its place.

@@ -63,6 +63,9 @@ pub(crate) enum UrlError {
 }
 
 /// Splits a URL.
+///
+/// # Errors
+/// An unknown scheme, or a host that is not UTF-8.
 pub(crate) fn split(text: &[u8], schemes: &[Scheme]) -> Result<Url, UrlError> {
     let has_scheme = |scheme: &&Scheme| {
         let prefix = scheme.prefix.as_bytes();

@@ -37,6 +37,7 @@ pub(crate) fn create(
     let to = target.target();
     note_target(x, target);
     let payload = payload(x, settings);
+    // Framing: a known length, else chunks; an absent body keeps the announced length only if it is passed.
     let (length, chunked) = match &payload {
         RequestPayload::None => {
             let sent = settings.gateway.pass_request_body && settings.set_body.is_none();
@@ -60,6 +61,7 @@ pub(crate) fn create(
         Version::H10 => b" HTTP/1.0\r\n",
         Version::H11 => b" HTTP/1.1\r\n",
     });
+    // A fill leaves the client's conditions and ranges out.
     let fields = if shape.for_cache { &settings.cached_fields } else { &settings.fields };
     write_fields(x, (settings, fields), &to.host, length, chunked, &mut head);
     head.extend_from_slice(b"\r\n");

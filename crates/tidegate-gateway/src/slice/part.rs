@@ -90,6 +90,9 @@ pub(super) fn first_byte(range: &[u8]) -> u64 {
 }
 
 /// Checks whether a response is this part, and returns its properties.
+///
+/// # Errors
+/// The property in which the response differs from the requested part.
 pub(super) fn judge(status: u16, response: &Response, part: &Part) -> Result<PartInfo, PartError> {
     if status != 206 {
         return Err(PartError::Status(status));

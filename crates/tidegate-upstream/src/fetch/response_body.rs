@@ -60,6 +60,7 @@ impl BodyParts {
         sending: Sending,
         lease: Lease,
     ) -> OriginBody {
+        // A requested upgrade: the connection leaves HTTP with the bytes already received.
         if head.status == 101 && self.request.upgrade {
             let upstream = self.upstream(&lease);
             let prefetched = received.input.into_bytes();
@@ -75,6 +76,7 @@ impl BodyParts {
             }));
         }
         let BodyInput { input, framing, codec, at } = received;
+        // A connection on which sending failed is not kept.
         let refused = sending.failure().is_some();
         let upload = sending.into_upload();
         let keep = self.request.reuse != ConnectionReuse::Never
@@ -87,6 +89,7 @@ impl BodyParts {
         if let Some(field) = head.headers.first(Known::KeepAlive) {
             connection.idle_announced = pool::learn::announced(field);
         }
+        // A complete body ends the lease here; while an upload is in progress the body has to be a stream.
         if upload.is_none()
             && let Some((length, is_clean)) =
                 self.whole_length(&codec, framing, head.status, input.bytes(), &lease)

@@ -53,6 +53,7 @@ pub(crate) struct HeadReader {
     codec: Codec,
     /// The head is parsed already: it arrived behind an interim one.
     whole: bool,
+    /// Bytes received so far, interim heads included.
     pub received: u64,
 }
 

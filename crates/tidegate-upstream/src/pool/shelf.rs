@@ -17,7 +17,9 @@ pub(crate) struct Shelf<T> {
 pub(crate) struct Idle<T> {
     pub connection: T,
     pub fit: Fit,
+    /// When it became idle.
     pub since: Instant,
+    /// When it is closed unless it is used.
     pub until: Instant,
 }
 

@@ -28,7 +28,9 @@ impl RecordType {
 /// Addresses of a name, or its alias.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DnsAnswer {
+    /// The addresses, in the answer's order.
     pub addresses: Vec<IpAddr>,
+    /// The places of a service.
     pub services: Vec<ServiceRecord>,
     /// The last alias, when the answer has no addresses.
     pub alias: Option<String>,
@@ -107,6 +109,9 @@ pub(super) fn question(id: u16, name: &str, kind: RecordType) -> Option<Vec<u8>>
 }
 
 /// Parses the answer to a question.
+///
+/// # Errors
+/// [`DnsError`]: the answer belongs to another question, is truncated, refused or malformed.
 pub(super) fn answer(
     bytes: &[u8],
     id: u16,

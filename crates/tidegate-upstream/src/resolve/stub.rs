@@ -150,6 +150,9 @@ impl Resolver {
 
     /// Returns the addresses of a name, from the thread's cache while they are valid at `now`, or from the name
     /// servers.
+    ///
+    /// # Errors
+    /// [`ResolveError`]: no such name, no answer within `resolver_timeout`, or a failure of the name servers.
     pub async fn resolve(&self, name: &str, now: Instant) -> Result<Vec<IpAddr>, ResolveError> {
         let name = name.to_ascii_lowercase();
         let key = (self.servers.clone(), self.ipv4, self.ipv6, name.clone());
@@ -176,6 +179,9 @@ impl Resolver {
 
     /// Returns the addresses of a name from the name servers, and their lifetime. Concurrent callers for the same
     /// name share one query.
+    ///
+    /// # Errors
+    /// As [`Resolver::resolve`].
     pub async fn look_up(&self, name: &str) -> Result<(Vec<IpAddr>, Duration), ResolveError> {
         let name = name.to_ascii_lowercase();
         let key = (self.servers.clone(), self.ipv4, self.ipv6, self.timeout, name.clone());
@@ -190,6 +196,9 @@ impl Resolver {
 
     /// Returns the places of a service (`_http._tcp.example.com`), and their lifetime; shared as the addresses of a
     /// name.
+    ///
+    /// # Errors
+    /// As [`Resolver::resolve`].
     pub async fn services(
         &self,
         name: &str,

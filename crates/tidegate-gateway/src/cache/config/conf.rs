@@ -29,22 +29,34 @@ pub struct ZoneName {
 /// One `proxy_cache_path`. Times in milliseconds.
 #[derive(Clone)]
 pub struct PathConf {
+    /// The directory.
     pub path: String,
+    /// Position of the directive, for errors.
     pub span: Span,
+    /// `levels=`: the lengths of the directory names.
     pub levels: String,
     pub use_temp_path: bool,
+    /// Name in `keys_zone=`.
     pub name: String,
+    /// Size in `keys_zone=`, in bytes.
     pub keys_bytes: u64,
+    /// `inactive=`, in milliseconds.
     pub inactive: u64,
+    /// `max_size=`, in bytes.
     pub size_max: Option<u64>,
+    /// `min_free=`, in bytes.
     pub free_min: Option<u64>,
+    /// `fsync=`.
     pub sync: tidegate_cache::Sync,
     /// `scrub=`: the duration of one round of the scrubber; `None` is off.
     pub scrub: Option<Duration>,
+    /// `manager_*`.
     pub manager: Pace,
+    /// `loader_*`.
     pub loader: Pace,
     /// `purger=on`: files of purged entries are searched for and removed.
     pub purges: bool,
+    /// `purger_*`.
     pub purger: Pace,
 }
 

@@ -72,6 +72,9 @@ impl Zones {
 ///
 /// Invariant: a name and a path occur once in a configuration, and a path is opened once in a process, however often
 /// the configuration is loaded. While a configuration is only tested, nothing is opened and no service begins.
+///
+/// # Errors
+/// A name or a path that is used twice; a directory that cannot be made or that another server uses.
 pub(crate) fn open(
     prefix: &'static str,
     conf: &PathConf,

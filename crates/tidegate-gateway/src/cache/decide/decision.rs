@@ -238,15 +238,18 @@ impl CacheDecision {
     /// neither directive; the bytes that have arrived suffice; silent for `proxy_cache_lock_age`; a head to follow; a
     /// response that will not be shared; waiting.
     fn filling(&mut self, rules: &CacheRules, filling: FillState, now: u64) -> Output {
+        // Another variant, or a response that the terms of this request exclude.
         if !filling.joinable {
             self.status = CacheStatus::Miss;
             self.state = RequestState::Fetching { stale: None };
             return Output::Fetch(Sharing::Alone);
         }
+        // Complete, and newer than any stored object.
         if filling.whole {
             self.status = CacheStatus::Hit;
             return Output::Follow;
         }
+        // Without both directives only a body that is about to end is followed.
         if !rules.lock && !rules.tempfile && filling.is_nearly_whole(now) {
             self.status = CacheStatus::Hit;
             return Output::Follow;
@@ -255,10 +258,12 @@ impl CacheDecision {
             self.state = RequestState::Fetching { stale: None };
             return Output::Fetch(Sharing::Alone);
         }
+        // HEAD, a 304 or a range whose bytes have arrived.
         if filling.suffices {
             self.status = CacheStatus::Hit;
             return Output::Follow;
         }
+        // `proxy_cache_lock_age`: a silent fill is replaced.
         let quiet = now.saturating_sub(filling.last_progress);
         if (rules.lock || filling.has_head) && quiet >= rules.lock_age {
             self.status = CacheStatus::Miss;
@@ -271,11 +276,13 @@ impl CacheDecision {
             self.status = CacheStatus::Hit;
             return Output::Follow;
         }
+        // Waiting would be in vain: the response is not shared, or probably not storable.
         if self.released || filling.doubtful && !filling.has_head {
             self.status = CacheStatus::Miss;
             self.state = RequestState::Fetching { stale: None };
             return Output::Fetch(Sharing::Alone);
         }
+        // The time of waiting counts from the first fill that was waited for.
         let since = match self.state {
             RequestState::Waiting { since } => since,
             RequestState::Looking | RequestState::Fetching { .. } => now,

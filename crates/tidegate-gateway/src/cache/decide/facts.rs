@@ -24,14 +24,17 @@ impl UseStale {
     pub const HTTP_404: UseStale = UseStale(1 << 9);
     pub const HTTP_429: UseStale = UseStale(1 << 10);
 
+    /// Returns whether a condition is listed.
     pub fn has(self, condition: UseStale) -> bool {
         self.0 & condition.0 != 0
     }
 
+    /// Adds a condition.
     pub fn with(self, condition: UseStale) -> UseStale {
         UseStale(self.0 | condition.0)
     }
 
+    /// Returns the condition `http_STATUS`; `None` for a status without one.
     pub fn of_status(status: u16) -> Option<UseStale> {
         Some(match status {
             500 => UseStale::HTTP_500,
@@ -49,14 +52,23 @@ impl UseStale {
 /// The directives that decide here. Times in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CacheRules {
+    /// `proxy_cache_lock`
     pub lock: bool,
+    /// `proxy_cache_lock_age`
     pub lock_age: u64,
+    /// `proxy_cache_lock_timeout`
     pub lock_timeout: u64,
+    /// `proxy_cache_tempfile`
     pub tempfile: bool,
+    /// `proxy_cache_tempfile_timeout`
     pub tempfile_timeout: u64,
+    /// `proxy_cache_min_uses`
     pub min_uses: u32,
+    /// `proxy_cache_use_stale`
     pub use_stale: UseStale,
+    /// `proxy_cache_background_update`
     pub background_update: bool,
+    /// `proxy_cache_revalidate`
     pub revalidate: bool,
     /// As `background_update`, but only within `stale-while-revalidate` (RFC 5861 section 3).
     pub background_revalidate: bool,
@@ -76,6 +88,7 @@ pub(crate) struct Demands {
 /// The current state of a complete stored object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StoredState {
+    /// It may be served without asking the origin.
     pub fresh: bool,
     /// Within `stale-while-revalidate`.
     pub may_serve_while_updating: bool,
@@ -94,6 +107,7 @@ pub(crate) struct StoredState {
 /// The current state of a fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FillState {
+    /// Its head has been published.
     pub has_head: bool,
     /// Bytes of the body that have arrived.
     pub arrived: u64,

@@ -26,7 +26,9 @@ pub(crate) struct Identity {
 /// A part that fits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MatchingPart {
+    /// Number of known bytes at its start.
     pub skip: u64,
+    /// Offset of its end in the complete body, if known.
     pub end: Option<u64>,
 }
 
@@ -101,6 +103,7 @@ impl Identity {
         if is_encoded(headers) {
             return Err(PartMismatch::Encoding);
         }
+        // The complete body again: only its length has to match.
         if status == 200 {
             let fits = length.is_none_or(|length| match self.size {
                 Some(size) => length == size,

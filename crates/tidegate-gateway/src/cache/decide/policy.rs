@@ -35,6 +35,7 @@ impl Validity {
 /// The caching properties of a storable response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Storable {
+    /// When it was stored, and until when it may be served, in Unix milliseconds.
     pub times: Times,
     /// Only `stale-while-revalidate` and `stale-if-error` permit serving it stale.
     pub must_revalidate: bool,
@@ -56,6 +57,9 @@ pub(crate) enum Refusal {
 }
 
 /// Decides about a response's head at `now`, in Unix milliseconds, by nginx's rules.
+///
+/// # Errors
+/// The reason why the response is not stored.
 pub(crate) fn decide(
     status: u16,
     headers: &Headers,
@@ -89,7 +93,9 @@ pub(crate) fn decide(
 /// A response's head with the request that it belongs to, and when that was sent, in Unix milliseconds.
 #[derive(Clone, Copy)]
 pub(crate) struct OriginExchange<'a> {
+    /// The client's fields.
     pub request: &'a Headers,
+    /// When the request was sent, in Unix milliseconds.
     pub asked_at: u64,
     pub status: u16,
     pub headers: &'a Headers,
@@ -97,6 +103,9 @@ pub(crate) struct OriginExchange<'a> {
 
 /// Decides as [`decide`], by the rules of RFC 9111 (`proxy_cache_rfc9111`). `created` is the time from which the
 /// response's age counts.
+///
+/// # Errors
+/// The reason why the response is not stored.
 pub(crate) fn decide_rfc9111(
     exchanged: OriginExchange<'_>,
     validity: &Validity,

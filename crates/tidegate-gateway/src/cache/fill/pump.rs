@@ -96,6 +96,7 @@ pub(crate) async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>,
         {
             return pump.writer.hand_over(&successor);
         }
+        // Only a response with a strong validator can be completed by another one.
         let found = match resume {
             Some(resume) if by_plan => resume.fetch_behind(at).await,
             Some(resume) => resume.fetch_rest(at).await,

@@ -210,6 +210,7 @@ impl FillTask {
                 None => return writer.release(),
             }
         }
+        // A 304 counts only as the response to the cache's own condition.
         let renews = self.conditional && status == 304 && self.stale.is_some();
         let kind = match &stored {
             _ if renews => HeadKind::NotModified,
@@ -231,6 +232,7 @@ impl FillTask {
                 let received = OriginReply { response, is_head, origin, at: now };
                 self.store(received, stored, writer, to).await;
             }
+            // Not stored: the waiters are released, and later requests do not wait for a while if none may be stored.
             (_, stored, _) => {
                 if stored.is_err_and(|refusal| self.is_about_all(refusal)) {
                     self.mark_uncacheable(status, &writer, now);

@@ -15,11 +15,17 @@ use crate::cache::ranges::plan::{self, RequestedRange};
 /// An object whose parts can be fetched.
 #[derive(Clone)]
 pub(crate) struct PartialObject {
+    /// Key of the object; those of its parts are made of it.
     pub key: Key,
+    /// Id in the keys of its parts.
     pub id: u64,
+    /// Bytes of the complete object.
     pub size: u64,
+    /// Times of its stored head, and of its parts.
     pub times: Times,
+    /// The validator that all parts carry.
     pub identity: Identity,
+    /// Its stored head.
     pub meta: Arc<Meta>,
 }
 

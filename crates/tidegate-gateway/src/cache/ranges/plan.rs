@@ -14,6 +14,7 @@ pub(crate) const FAR_BYTES: u64 = BLOCK_BYTES;
 /// A requested range, before the size is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RequestedRange {
+    /// Offset of the first byte.
     pub start: u64,
     /// Offset behind the last byte; `None`: to the end.
     pub end: Option<u64>,

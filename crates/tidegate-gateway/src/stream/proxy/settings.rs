@@ -16,10 +16,13 @@ use crate::common::tls::{self, GatewayTls};
 /// The settings of a session.
 pub(crate) struct Settings {
     pub pass: SessionPass,
+    /// `proxy_connect_timeout`
     pub connect_timeout: Duration,
     /// `proxy_timeout`.
     pub timeout: Duration,
+    /// `proxy_buffer_size`: bytes of each direction's buffer.
     pub buffer_bytes: usize,
+    /// `proxy_bind`; the flag is `transparent`.
     pub bind: Option<(Template, bool)>,
     pub socket_keepalive: bool,
     /// `None`: the operating system's default.
@@ -31,12 +34,14 @@ pub(crate) struct Settings {
     pub requests: u64,
     /// Responses to each of them; `None`: any number.
     pub responses: Option<u64>,
+    /// `proxy_next_upstream`
     pub next_upstream: bool,
     /// Number of tries; 0 for no limit.
     pub tries: u32,
     /// Time for all tries; zero for no limit.
     pub tries_time: Duration,
     pub protocol: Header,
+    /// `proxy_half_close`
     pub closing: EndCondition,
     pub tls: Option<GatewayTls>,
     /// For names that are known only per session.
