@@ -22,7 +22,8 @@ use crate::cache::status::{CacheNote, CacheStatus};
 use crate::slice;
 
 /// Handles a request by the cache: a purge (`proxy_cache_purge`), an unsafe method that invalidates stored responses
-/// (RFC 9111 section 4.4), a hit, or a session. Nothing is awaited here, so a hit takes no future.
+/// (RFC 9111 section 4.4), a hit, or a session. Nothing is awaited here, so a hit takes no future: a fresh object
+/// without a running fill needs no decision.
 ///
 /// # Errors
 /// Gives the exchange back when the cache does not apply to the request.
@@ -58,13 +59,10 @@ pub(crate) fn handle<'a>(
         )));
     }
     let main = Key::of(&text);
-    // The slice filter removes the object if its parts contradict each other.
     if slice::is_part(x) {
-        x.modules
-            .extensions
-            .insert(purge::StoredObject { store: store.clone(), key: main.clone() });
+        let stored = purge::StoredObject { store: store.clone(), key: main.clone() };
+        x.modules.extensions.insert(stored);
     }
-    // An unsafe method (RFC 9111 section 4.4): it is passed, and invalidates on success.
     if !is_cached {
         let passed = passed::write_through(x, gateway.clone(), store.clone(), main);
         return Ok(Step::Wait(Box::pin(passed)));
@@ -75,7 +73,6 @@ pub(crate) fn handle<'a>(
     let lookup = lookup::look_now(store, &main, &x.request.head.headers, now);
     let terms = cache.rfc9111.then(|| RequestTerms::of(&x.request.head.headers));
     let bypass = !cache.bypass.is_empty() && any_holds(&cache.bypass, x);
-    // The fast path: a fresh object without a running fill needs no decision.
     if !bypass
         && let Some(CacheLookup { entry: Some(stored), fill: None, .. }) = &lookup
         && lookup::is_fresh(stored, terms.as_ref(), now)
@@ -91,10 +88,9 @@ pub(crate) fn handle<'a>(
         gateway: gateway.clone(),
         store: store.clone(),
         main,
-        decision: if bypass {
-            CacheDecision::bypassing()
-        } else {
-            CacheDecision::new(demands(terms.as_ref()))
+        decision: match bypass {
+            true => CacheDecision::bypassing(),
+            false => CacheDecision::new(demands(terms.as_ref())),
         },
         terms,
         bypass,
