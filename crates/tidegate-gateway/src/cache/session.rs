@@ -284,7 +284,7 @@ impl CacheSession {
             Sharing::Shared => match self.store.begin_fill(&lookup.key, now) {
                 // Another request's fill may have ended since the lookup.
                 Ok(writer) if self.is_outdated(lookup) => {
-                    writer.abort("the object is there");
+                    writer.abort("the object is stored already");
                     Err(NextStep::Inform(Input::FillEnded))
                 }
                 Ok(writer) => Ok(writer),

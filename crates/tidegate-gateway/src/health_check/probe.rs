@@ -227,13 +227,13 @@ impl fmt::Display for HttpProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             HttpProbeError::TooSlow => "it takes too long",
-            HttpProbeError::NoResponse => "no answer",
-            HttpProbeError::TimedOut => "no answer in time",
-            HttpProbeError::Invalid => "no valid answer",
+            HttpProbeError::NoResponse => "no response",
+            HttpProbeError::TimedOut => "no response in time",
+            HttpProbeError::Invalid => "invalid response",
             HttpProbeError::Status(status) => return write!(f, "status {status}"),
             HttpProbeError::Mismatch(condition) => condition,
             HttpProbeError::Upgraded => "it switches protocols",
-            HttpProbeError::Incomplete => "the answer breaks off",
+            HttpProbeError::Incomplete => "the response breaks off",
         })
     }
 }

@@ -187,7 +187,7 @@ fn connections_are_used_again() {
     let extra = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nokEXTRA";
     check("not after excess", &[&[extra], &[OK]], &["GET", "GET"], &twice);
     let close = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok";
-    check("not when told so", &[&[close], &[OK]], &["GET", "GET"], &twice);
+    check("not when configured", &[&[close], &[OK]], &["GET", "GET"], &twice);
     let interim = "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     check("behind an interim head", &[&[interim, OK]], &["GET", "GET"], &twice);
 }
@@ -239,7 +239,7 @@ fn a_body_is_over_with_its_last_piece() {
             let stream = listener.accept().await.expect("a connection");
             let part = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nbe".to_owned();
             serve(&stream, &[part]).await;
-            ready.await.expect("told");
+            ready.await.expect("a signal");
             stream.write_all(b"gin").await.expect("sent");
         });
         let log = LogContext::detached(ErrorLog::default());
@@ -331,7 +331,7 @@ fn a_request_that_waits_for_a_process_is_not_overtaken_repeatedly() {
             |group| OriginRequest { reuse: ConnectionReuse::Briefly, ..request(group, "GET") };
         let waits = brief(&group);
         let waiting = tidegate_rt::spawn_local(async move { sent(waits).await });
-        first_is_there.await.expect("told");
+        first_is_there.await.expect("a signal");
         for _ in 0..OVERTAKING_MAX {
             assert_eq!(sent(brief(&group)).await, seen(200, "ok", true, 1));
             if accepted.get() > 1 {

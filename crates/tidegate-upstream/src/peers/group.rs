@@ -204,7 +204,7 @@ impl Group {
                 if let Some(lease) = self.choose(choice, now) {
                     return (lease, now);
                 }
-                // The end of `fail_timeout` notifies nobody.
+                // The end of `fail_timeout` sends no notification.
                 let _ = tidegate_rt::timer::timeout(REST_CHECK, freed).await;
             }
         };

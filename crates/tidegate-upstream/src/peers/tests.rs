@@ -145,7 +145,7 @@ fn draining_servers_keep_bound_requests() {
     assert_eq!(pick(&group, &mut bound(b"a"), now), Some(0));
     assert_eq!(pick(&group, &mut bound(b"unknown"), now), Some(1));
     report(&group, 0, Outcome::Failure, now);
-    assert_eq!(pick(&group, &mut bound(b"a"), now), Some(1), "a failing server binds nobody");
+    assert_eq!(pick(&group, &mut bound(b"a"), now), Some(1), "a failing server binds no request");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn the_worst_check_decides() {
     group.judge(&first, quick, Health::Unhealthy, now);
     assert_eq!(order(&group, 2, now), "bb");
     let thorough = group.add_check(rule("thorough", true), now);
-    assert_eq!(order(&group, 2, now), "--", "nobody has passed the mandatory check");
+    assert_eq!(order(&group, 2, now), "--", "no server has passed the mandatory check");
     group.judge(&first, thorough, Health::Fine, now);
     assert_eq!(order(&group, 2, now), "--");
     group.judge(&first, quick, Health::Fine, now);

@@ -38,7 +38,7 @@ fn decisions() {
     );
     check("a sent POST is not repeated", retry(default, 2, false), &[(Lost, GiveUp(502), Failed)]);
     check(
-        "unless told so",
+        "unless configured",
         retry(with(NextUpstream::NON_IDEMPOTENT), 2, false),
         &[(Lost, NextPeer, Failed)],
     );

@@ -195,9 +195,8 @@ impl Resume {
     /// Requests the bytes behind `at`, since the fill no longer has them.
     pub(crate) async fn fetch_instead(&mut self, at: u64) -> Option<BodyRest> {
         if self.left > 0 {
-            let text = format!(
-                "cache fill has no file and is ahead, asking for the rest after {at} bytes"
-            );
+            let text =
+                format!("cache fill without a file is ahead, asking for the rest after {at} bytes");
             self.log(Level::Warn, &text);
         }
         self.fetch(at, None, true).await

@@ -83,7 +83,7 @@ pub(crate) async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>,
                 return pump.writer.abort("the origin sent more than it had announced");
             }
             (CopyEnd::Unwanted, _) => {
-                return pump.writer.abort("nobody reads a response that cannot be stored");
+                return pump.writer.abort("no reader is left for a response that cannot be stored");
             }
             (CopyEnd::Broken | CopyEnd::AtPart, BodyProgress::Open)
             | (_, BodyProgress::Unfinished) => {}

@@ -178,7 +178,7 @@ impl FillTask {
             _ => Failure::Error,
         };
         let verdict = self.verdict(OriginResult::Failed(failure));
-        writer.abort("no answer from the origin");
+        writer.abort("no response from the origin");
         let event = match (verdict, self.stale.take()) {
             (OriginVerdict::ServeStale, Some(stale)) => FillEvent::Serve(stale, CacheStatus::Stale),
             _ => FillEvent::Failed(error, self.decision.status()),
@@ -221,7 +221,7 @@ impl FillTask {
         match (verdict, stored, self.stale.take()) {
             (OriginVerdict::Renew, _, Some(stale)) => {
                 let entry = self.renew(&stale, &response.head.headers, &writer, now).await;
-                writer.abort("the stored response is still good");
+                writer.abort("the stored response is still valid");
                 send_event(to.as_ref(), FillEvent::Serve(entry, CacheStatus::Revalidated)).await;
             }
             (OriginVerdict::ServeStale, _, Some(stale)) => {

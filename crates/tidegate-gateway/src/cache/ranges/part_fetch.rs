@@ -82,7 +82,7 @@ impl PartFetch {
                     if self.resume.has_changed() {
                         self.object.forget(&self.store, clock::unix_millis()).await;
                     }
-                    writer.abort("the origin does not give this part");
+                    writer.abort("the origin does not send this part");
                 }
             }
         }

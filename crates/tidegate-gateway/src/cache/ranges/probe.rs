@@ -109,7 +109,7 @@ impl RangeProbe {
             // The waiters begin to read meanwhile.
             drop(spawn_local(fetch.run(part, Some(rest), None)));
         }
-        probe.abort("everybody knows");
+        probe.abort("the head is published");
     }
 
     /// Returns the object that the response is a part of, and the end of the part.

@@ -213,8 +213,7 @@ impl FallbackFetch {
         let Some(identity) = Identity::of(meta.status, &meta.headers, head.body_bytes) else {
             // Without a validator the rest could belong to another representation.
             let text = format!(
-                "cache fill has no file and is ahead, and nothing tells what the rest after {at} \
-                 bytes belongs to"
+                "cannot resume cached response at offset {at}: no cache file and no strong validator"
             );
             log.write(Level::Error, &text, "sending to client", "");
             return None;

@@ -105,12 +105,12 @@ fn hits_and_misses() {
     check_origin("miss, stored", &RULES, miss, head(200, Storable), OriginVerdict::Store);
     check_origin("miss, not stored", &RULES, miss, head(200, NotStorable), OriginVerdict::Pass);
     let failed = OriginResult::Failed(Failure::Error);
-    check_origin("miss, no answer", &RULES, miss, failed, OriginVerdict::Fail);
+    check_origin("miss, no response", &RULES, miss, failed, OriginVerdict::Fail);
     let rare = CacheRules { min_uses: 3, ..RULES };
     check("used too seldom", &rare, &[(1000, Input::Absent { uses: 2 }, Output::Pass)]);
     check("used often enough", &rare, &[(1000, Input::Absent { uses: 3 }, Output::Fetch(Shared))]);
     check(
-        "not storable lately: nobody queues",
+        "not storable lately: no request queues",
         &LOCK,
         &[(1000, Input::Filling(FillState { doubtful: true, ..SILENT }), Output::Fetch(Alone))],
     );
@@ -209,7 +209,7 @@ fn sufficient_bytes_are_served_without_waiting() {
             (2000, Input::FillProgress(enough), Output::Follow),
         ],
     );
-    check("nobody shares", &RULES, &[(2000, Input::Filling(enough), Output::Fetch(Alone))]);
+    check("no sharing", &RULES, &[(2000, Input::Filling(enough), Output::Fetch(Alone))]);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn released_requests_fetch_for_themselves() {
         &[waiting, released, (1100, Input::Found(STALE), Output::Fetch(Shared))],
     );
     check(
-        "somebody else has begun",
+        "another request has begun",
         &LOCK,
         &[waiting, released, (1100, Input::Filling(SILENT), Output::Fetch(Alone))],
     );
@@ -355,7 +355,7 @@ fn stale_objects_while_they_are_updated() {
     check("the others do not", &updating, &[(1, renewed, Output::Serve(Updating))]);
     let behind = CacheRules { background_update: true, revalidate: true, ..updating };
     let refresh = Output::ServeStaleAndRefresh { conditional: true };
-    check("behind the answer", &behind, &[(1, Input::Found(STALE), refresh)]);
+    check("in the background", &behind, &[(1, Input::Found(STALE), refresh)]);
     check("others meanwhile", &behind, &[(1, renewed, Output::Serve(Updating))]);
     let tolerant = StoredState { may_serve_while_updating: true, ..STALE };
     let only_behind = CacheRules { background_update: true, ..RULES };
@@ -401,7 +401,7 @@ fn prohibitions_of_stale_responses_are_obeyed() {
         check_origin("stale-if-error", &rules, ask, failed, OriginVerdict::ServeStale);
     }
     let unknown = head(501, NotStorable);
-    check_origin("501 is an answer", &rules, ask, unknown, OriginVerdict::Pass);
+    check_origin("501 is a response", &rules, ask, unknown, OriginVerdict::Pass);
     let nginx = CacheRules { rfc9111: false, ..rules };
     check_origin("nginx's rule", &nginx, ask, unavailable, OriginVerdict::Pass);
     let welcome = Input::Found(StoredState { is_welcome_stale: true, ..strict });
@@ -420,7 +420,7 @@ fn a_fill_that_is_not_for_this_request_is_not_waited_for() {
         }
         let progress = (1000, Input::FillProgress(other), Output::Fetch(Alone));
         let stored = head(200, Storable);
-        check_origin("told while waiting", rules, progress, stored, OriginVerdict::Store);
+        check_origin("progress while waiting", rules, progress, stored, OriginVerdict::Store);
     }
 }
 
@@ -449,7 +449,7 @@ fn demands_are_met() {
         &[(1000, Input::Found(updating), refresh)],
     );
     let steps = [(1000, Input::Found(updating), Output::Serve(Stale))];
-    check_decision("a refresh that nobody keeps", CacheDecision::new(unstored), &rules, &steps);
+    check_decision("a refresh that is not stored", CacheDecision::new(unstored), &rules, &steps);
 }
 
 fn any_filling() -> impl Strategy<Value = FillState> {

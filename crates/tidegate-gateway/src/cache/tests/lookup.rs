@@ -35,7 +35,7 @@ fn begin(store: &Store, key: &Key, vary: &str, asked: &Headers) -> FillWriter {
     let mut variant = Vec::new();
     write_variant(&names, asked, &mut variant);
     let meta = Meta::of(200, b"OK", &Headers::new(), names, variant, None);
-    let writer = store.begin_fill(key, 1).expect("nobody else fills it");
+    let writer = store.begin_fill(key, 1).expect("no other fill");
     let times = Times { created: 1, valid_until: 100, updating_until: 100, error_until: 100 };
     writer.publish_head(meta.encode(), times, None, 1);
     writer.append(Bytes::from_static(b"body"), 1);

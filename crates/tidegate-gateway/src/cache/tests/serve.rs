@@ -33,7 +33,7 @@ async fn pieces(count: usize) -> Vec<[Option<u64>; 2]> {
     while !store.load_step(0, 9).done {}
     let key = Key::new(&b"/a"[..]);
     store.lookup(&key, 1);
-    let writer = store.begin_fill(&key, 1).expect("nobody else fills it");
+    let writer = store.begin_fill(&key, 1).expect("no other fill");
     let times = Times { created: 1, valid_until: 100, updating_until: 100, error_until: 100 };
     writer.publish_head(Bytes::new(), times, Some(BODY_BYTES), 1);
     let reader = |_| FillBody::new(writer.fill().reader(0), false, None);
@@ -47,7 +47,7 @@ async fn pieces(count: usize) -> Vec<[Option<u64>; 2]> {
     for (body, piece) in bodies.iter_mut().zip(&pieces) {
         let all: u64 = piece.iter().flatten().sum();
         if all < BODY_BYTES {
-            assert_eq!(next_now(body).await, Some(BODY_BYTES - all), "when others had their turn");
+            assert_eq!(next_now(body).await, Some(BODY_BYTES - all), "when the others have run");
         }
     }
     pieces

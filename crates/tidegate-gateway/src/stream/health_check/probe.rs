@@ -182,7 +182,7 @@ impl fmt::Display for SessionProbeError {
                 write!(f, "communication failed ({})", os_error(error))
             }
             SessionProbeError::Mismatch => f.write_str("the data does not match"),
-            SessionProbeError::TimedOut => f.write_str("no answer in time"),
+            SessionProbeError::TimedOut => f.write_str("no response in time"),
         }
     }
 }

@@ -41,7 +41,7 @@ fn a_later_request_that_was_served_first_has_its_connection_closed() {
         (0..).take_while(|_| !queue.enter(now).may_keep(now)).take(2 * CLOSED_PER_WAITING).count();
     assert!(closed >= CLOSED_PER_WAITING, "{closed}");
     drop(waiting);
-    assert!(first.may_keep(now) && !queue.is_closing(), "nobody waits any more");
+    assert!(first.may_keep(now) && !queue.is_closing(), "no request waits any more");
 }
 
 #[test]
