@@ -1,8 +1,9 @@
-//! How long a start with a large cache takes, and what its index costs in memory.
+//! Measures how long a start with a large cache takes, and the memory of its index.
 //!
-//! `cargo run --release -p tidegate-cache --example million_start -- [ENTRIES] [DIRECTORY]`: makes a
-//! snapshot of so many entries (a million) in the directory (a new one), of which one has a file; then
-//! opens the store as a server does, asks for that file at once, and takes up the snapshot.
+//! `cargo run --release -p tidegate-cache --example million_start -- [ENTRIES] [DIRECTORY]` writes a snapshot
+//! of this number of entries (a million by default) into the directory (a new one by default). One of the
+//! entries has a file. Then the example opens the store as a server does, opens that file at once, and
+//! restores the snapshot.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ fn main() {
     options.levels = Levels::parse("1:2").unwrap_or_default();
     options.keys_bytes = entries * 128 + (1 << 20);
     options.owner = Some("measured".to_owned());
-    // A body in a file, and nothing kept in memory: the hit opens it.
+    // A body in a file, and nothing kept in memory: the hit opens the file.
     options.memory_body_bytes_max = 100;
     let key = Key::new(&b"http://origin/measured"[..]);
     let now = unix_millis();

@@ -1,8 +1,10 @@
-//! What it costs to compare a body with its checksums when a file is opened after a restart.
+//! Measures the cost of the comparison of a body with its checksums, which takes place when a file is opened
+//! after a restart.
 //!
-//! `cargo run --release -p tidegate-cache --example verify_cost -- [MEGABYTES]`: stores an object of
-//! so many megabytes (512), opens it with a store that did not write it, and compares all of it; and
-//! the same for small objects. The files are in the page cache: what is measured is the work.
+//! `cargo run --release -p tidegate-cache --example verify_cost -- [MEGABYTES]` stores an object of this
+//! number of megabytes (512 by default), opens it with a store that did not write it, and compares all of it.
+//! It does the same for small objects. The files are in the page cache, so only the work of the processor is
+//! measured.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +13,7 @@ use bytes::Bytes;
 use tidegate_cache::{Key, Levels, Options, RealDisk, Store, Times};
 use tidegate_rt::clock::exact_now;
 
-/// Small objects that are opened, and their size.
+/// The number of small objects that are opened, and their size in bytes.
 const SMALL: u64 = 2000;
 const SMALL_BYTES: usize = 32 * 1024;
 

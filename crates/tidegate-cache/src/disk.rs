@@ -1,5 +1,5 @@
-//! The door to the disk. Every blocking call of this crate goes through [`Disk`], so that tests
-//! can make any of them fail, and the caller decides on which thread they are made.
+//! All access to the disk. Every blocking call of this crate goes through [`Disk`]: tests can make any of
+//! them fail, and the caller chooses the thread that makes it.
 
 use std::fs;
 use std::io::{self, IoSlice};
@@ -12,62 +12,62 @@ use std::time::UNIX_EPOCH;
 #[cfg(windows)]
 use crate::key::is_temporary_name;
 
-/// An open file, shared by all that read it. It stays readable when its name changes or goes.
+/// An open file, shared by its readers. It stays readable after it was renamed or removed.
 pub type FileHandle = Arc<dyn DiskFile>;
 
 /// The file system as the store needs it. Every call may block.
 pub trait Disk: Send + Sync + 'static {
-    /// Creates a directory and those above it; no error when it exists.
+    /// Creates a directory and its parents. An existing directory is no error.
     fn create_directory(&self, path: &Path) -> io::Result<()>;
-    /// Creates a file for reading and writing; an error when the name is taken.
+    /// Creates a file for reading and writing. Fails when the name exists.
     fn create(&self, path: &Path) -> io::Result<FileHandle>;
     /// Opens a file for reading.
     fn open(&self, path: &Path) -> io::Result<FileHandle>;
     /// Opens a file for reading and writing.
     fn open_for_update(&self, path: &Path) -> io::Result<FileHandle>;
-    /// Renames a file, replacing the file that had the new name.
+    /// Renames a file and replaces the file that had the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file; an error when there is none.
+    /// Removes a file. Fails when there is none.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Lists a directory: names that are not UTF-8 are left out, since none of ours are such.
+    /// Lists a directory. Names that are not UTF-8 are left out, since no name of a store is such.
     fn list(&self, path: &Path) -> io::Result<Vec<DirectoryItem>>;
-    /// When the file was last written, in unix milliseconds.
+    /// Returns the time when the file was last written, in Unix milliseconds.
     fn modified_at(&self, path: &Path) -> io::Result<u64>;
-    /// The file's length in bytes.
+    /// Returns the file's length in bytes.
     fn file_bytes(&self, path: &Path) -> io::Result<u64>;
-    /// Opens a file, creating it if there is none, and locks it for this process alone for as long
-    /// as the handle lives; `None` when another one has it.
+    /// Opens a file, creates it if there is none, and locks it for this process alone as long as the handle
+    /// lives. Returns `None` when another process holds the lock.
     fn try_lock(&self, path: &Path) -> io::Result<Option<FileHandle>>;
-    /// Makes the names in a directory outlast a power cut.
+    /// Makes the names in a directory survive a power failure.
     fn sync_directory(&self, path: &Path) -> io::Result<()>;
-    /// Bytes free for us in the file system of this path.
+    /// Returns the bytes that this process may still use in the file system of this path.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }
 
 /// An open file. Every call may block.
 pub trait DiskFile: Send + Sync {
-    /// Reads at an offset; fewer bytes than asked for are no error, 0 is the end of the file.
+    /// Reads at an offset. Fewer bytes than requested are no error; 0 is the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Writes at an offset; fewer bytes than given are no error.
+    /// Writes at an offset. Fewer bytes than given are no error.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
-    /// Writes several pieces one behind the other, in one call where the system has one for it; as
-    /// [`DiskFile::write_at`] otherwise.
+    /// Writes several pieces one behind the other, with one system call where the system has one for it.
+    /// Otherwise it works as [`DiskFile::write_at`].
     fn write_vectored_at(&self, pieces: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
         let first = pieces.iter().find(|piece| !piece.is_empty());
         first.map_or(Ok(0), |first| self.write_at(first, offset))
     }
-    /// The file's length in bytes.
+    /// Returns the file's length in bytes.
     fn length(&self) -> io::Result<u64>;
-    /// What tells whether somebody changes the file. Does not block: one call to the system.
+    /// Returns the stamp by which a change of the file is detected. Does not block: one system call.
     fn stamp(&self) -> io::Result<Stamp>;
-    /// Makes what was written outlast a power cut; with `data_only` without the file's times.
+    /// Makes the written bytes survive a power failure; with `data_only` without the file's times.
     fn sync(&self, data_only: bool) -> io::Result<()>;
-    /// The operating system's file, for `sendfile`; `None` when there is none behind this one.
+    /// Returns the operating system's file, for `sendfile`; `None` when the disk is not a real one.
     fn system_file(&self) -> Option<&Arc<fs::File>>;
 }
 
-/// What tells that a file was changed: its length, and the times of its contents and of what is known of it, in
-/// nanoseconds since 1970.
+/// The length of a file and the times of its contents and of its inode, in nanoseconds since 1970. A change
+/// of the file changes the stamp.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     pub bytes: u64,
@@ -75,19 +75,19 @@ pub struct Stamp {
     pub changed: i128,
 }
 
-/// So long behind a change another one may carry the same time: the clock of file systems stands still for up to
+/// A change this soon after another one may carry the same time: file system clocks advance in steps of up to
 /// 10 ms.
 const YOUNG_NANOS: i128 = 50_000_000;
 
 const NANOS_OF_MILLI: i128 = 1_000_000;
 
-/// A change may be so much later than the moment that a look at the file began, in milliseconds, as the disk is slow. What
-/// is further ahead comes of a clock that was set back.
+/// The greatest difference, in milliseconds, between the start of a look at the file and a change that it
+/// sees; a slow disk causes it. A time further ahead comes from a clock that was set back.
 const AHEAD_MILLIS: i128 = 60_000;
 
 impl Stamp {
-    /// Whether a further change may leave this stamp as it is, where the look at the file began at `now`, in unix
-    /// milliseconds.
+    /// Returns whether a further change may leave this stamp as it is. `now` is the moment when the look at
+    /// the file began, in Unix milliseconds.
     pub fn is_young(&self, now: u64) -> bool {
         let age = i128::from(now) * NANOS_OF_MILLI - self.changed;
         (-AHEAD_MILLIS * NANOS_OF_MILLI..YOUNG_NANOS).contains(&age)
@@ -99,28 +99,29 @@ impl Stamp {
 pub struct DirectoryItem {
     /// The last part of the path.
     pub name: String,
-    /// Where it is: the path that was listed, and the name.
+    /// The path of the listed directory, with the name.
     pub path: PathBuf,
-    /// Whether it is a directory. A link to a directory is none.
+    /// Whether it is a directory. A symbolic link to a directory is not.
     pub is_directory: bool,
 }
 
 /// The file system of this machine.
 ///
-/// `std` cannot tell how much space is free, so the function that can is handed in.
+/// `std` has no function for the free space, so the caller passes one.
 pub struct RealDisk {
     free_bytes: fn(&Path) -> io::Result<u64>,
 }
 
 impl RealDisk {
-    /// A disk that asks `free_bytes` how many bytes the file system of a path has left for this process.
+    /// Makes a disk that calls `free_bytes` for the bytes that the file system of a path has left for this
+    /// process.
     pub fn new(free_bytes: fn(&Path) -> io::Result<u64>) -> RealDisk {
         RealDisk { free_bytes }
     }
 }
 
 impl Default for RealDisk {
-    /// A disk whose free space is unknown and taken to be without end: `min_free` has no effect.
+    /// Makes a disk whose free space is unknown and counts as unlimited: `min_free` has no effect.
     fn default() -> RealDisk {
         RealDisk::new(|_| Ok(u64::MAX))
     }
@@ -134,14 +135,14 @@ impl Disk for RealDisk {
     fn create(&self, path: &Path) -> io::Result<FileHandle> {
         let mut options = fs::OpenOptions::new();
         options.read(true).write(true).create_new(true);
-        // As nginx: what is cached for one user is no other user's business.
+        // As nginx: no other user may read the responses cached for one user.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         Ok(RealFile::shared(options.open(path)?))
     }
 
     fn open(&self, path: &Path) -> io::Result<FileHandle> {
-        // A pipe under the name of a file would be waited for without end.
+        // Without `O_NONBLOCK`, the open of a FIFO under the name of a file would never return.
         #[cfg(unix)]
         let file = tidegate_os::open::open_nonblock(path)?;
         #[cfg(not(unix))]
@@ -162,8 +163,9 @@ impl Disk for RealDisk {
         fs::remove_file(path)
     }
 
-    /// A file that is open keeps its name until it is closed where the file system knows no better, and no other file
-    /// gets that name: so the name is freed first. What a crash leaves then has the name of a temporary file.
+    /// Frees the name first: where the file system has no better way, an open file keeps its name until it is
+    /// closed, and no other file gets that name. After a crash the file has the name of a temporary file,
+    /// which the loader removes.
     #[cfg(windows)]
     fn remove(&self, path: &Path) -> io::Result<()> {
         static NEXT: AtomicU64 = AtomicU64::new(REMOVED_FIRST);
@@ -215,7 +217,7 @@ impl Disk for RealDisk {
         fs::File::open(path)?.sync_all()
     }
 
-    /// Directories cannot be opened as files there, nor need it: NTFS keeps names in its journal.
+    /// Does nothing: directories cannot be opened as files on Windows, and NTFS keeps names in its journal.
     #[cfg(windows)]
     fn sync_directory(&self, _path: &Path) -> io::Result<()> {
         Ok(())
@@ -226,7 +228,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// The first number in the name of a file that is being removed: those of temporary files stay below.
+/// The first number in the name of a file that is being removed. Numbers of temporary files stay below it.
 #[cfg(windows)]
 const REMOVED_FIRST: u64 = 9_000_000_000_000_000_000;
 
@@ -286,7 +288,7 @@ impl DiskFile for RealFile {
     }
 }
 
-/// Reads until the buffer is full or the file ends; returns how much was read. Blocks.
+/// Reads until the buffer is full or the file ends, and returns the number of bytes read. Blocks.
 pub fn read_full_at(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < buffer.len() {

@@ -1,72 +1,73 @@
-//! Which object goes when room is needed: S3-FIFO, scan-resistant and aware of sizes.
+//! The choice of the object that is removed when room is needed: S3-FIFO, which resists scans and considers
+//! sizes.
 //!
-//! New objects enter a small queue, a tenth of the bytes. Those that were asked for again by the
-//! time they reach its end move to the main queue, the rest leave and are remembered as ghosts;
-//! who comes back while its ghost is known enters the main queue at once. The main queue gives
-//! objects that were used another round for each use, three at most. So a scan passes through the
-//! small queue and pushes nothing popular out, which least-recently-used does. (Yang et al.,
-//! "FIFO queues are all you need for cache eviction", SOSP 2023.)
+//! New objects enter a small queue, which holds a tenth of the bytes. Objects that were used again by the
+//! time they reach its end move to the main queue. The others are removed and remembered as ghosts. An object
+//! that is stored again while its ghost is remembered enters the main queue at once. The main queue gives an
+//! object another round for each use, at most three. So a scan passes through the small queue and evicts
+//! nothing popular, as it would with least-recently-used. (Yang et al., "FIFO queues are all you need for
+//! cache eviction", SOSP 2023.)
 //!
-//! Sizes count twice: the queues are balanced by bytes, and a large object needs one use more than
-//! others to enter the main queue, where it takes the place of many.
+//! Sizes count twice: the queues are balanced by bytes, and a large object needs one use more than others to
+//! enter the main queue, where it occupies the room of many.
 //!
-//! The queues hold tickets only; what is used how often is told by [`Residents`]. Tickets of
-//! objects that are gone are passed over, and cleared away by [`Eviction::take_for_sweep`].
+//! The queues hold tickets only; [`Residents`] has the number of uses of each object. Tickets of removed
+//! objects are skipped, and cleared by [`Eviction::take_for_sweep`].
 
 use std::collections::VecDeque;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashSet;
 
-/// Most uses that are counted; each is worth one more round in the main queue.
+/// The highest use count; each use is worth one more round in the main queue.
 pub(crate) const HEAT_MAX: u8 = 3;
 
-/// Part of the bytes that new objects may take.
+/// New objects may take one part in this number of all bytes.
 const SMALL_PART: u64 = 10;
 
-/// Uses that bring an object from the small into the main queue.
+/// Uses that move an object from the small into the main queue.
 const PROMOTE_HEAT: u8 = 1;
 
-/// How many times larger than the mean an object is that needs one use more.
+/// An object needs one use more when it is this many times larger than the mean.
 const LARGE_FACTOR: u64 = 8;
 
-/// Keys without files may take this part of all keys before they go first.
+/// Keys without files are removed first once they are more than one part in this number of all keys.
 const BARE_PART: usize = 4;
 
-/// Ghosts that are remembered at least.
+/// The least number of ghosts that are remembered.
 const GHOSTS_MIN: usize = 1024;
 
-/// Tickets looked at in one search; then whatever is next goes, so that a search has a bound.
+/// Tickets examined in one search. The next one is then chosen in any case, so that a search is bounded.
 const SEARCH_STEPS_MAX: usize = 512;
 
-/// Tickets of the gone that may pile up before a sweep is worth it.
+/// Void tickets that may accumulate before a sweep is worth its cost.
 const STALE_MIN: usize = 1024;
 
-/// Names an object for as long as it stays in its queue.
+/// The name of an object for as long as it is in its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Ticket(pub u64);
 
-/// Where an object waits.
+/// The queue that an object is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Queue {
-    /// A key without a file: uses are counted, nothing can be freed.
+    /// Keys without a file: uses are counted, no bytes can be freed.
     Bare,
     Small,
     Main,
 }
 
-/// What a policy has to know of an object.
+/// The properties of an object that a policy decides by.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Resident {
     /// Uses since it entered its queue or was cooled, at most [`HEAT_MAX`].
     pub heat: u8,
     pub bytes: u64,
-    /// Must not go now.
+    /// Whether the object must not be removed now.
     pub busy: bool,
 }
 
-/// Totals of one queue.
+/// The totals of one queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Total {
     pub count: usize,
@@ -75,16 +76,16 @@ pub(crate) struct Total {
 
 /// The objects that a policy decides about.
 pub(crate) trait Residents {
-    /// `None`: the ticket is no longer valid.
+    /// Returns the object of a ticket; `None` when the ticket is no longer valid.
     fn look(&self, ticket: Ticket) -> Option<Resident>;
-    /// Takes one use away.
+    /// Subtracts one use.
     fn cool(&self, ticket: Ticket);
-    /// Moves an object to the main queue, without uses; its new ticket.
+    /// Moves an object to the main queue, without uses, and returns its new ticket.
     fn promote(&self, ticket: Ticket) -> Option<Ticket>;
     fn total(&self, queue: Queue) -> Total;
 }
 
-/// What has to become free.
+/// The resource that has to be freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// Bytes on disk.
@@ -93,26 +94,26 @@ pub(crate) enum Need {
     Key,
 }
 
-/// A policy of eviction: the seam behind which another one would be put.
+/// A policy of eviction. Another policy would implement this trait.
 pub(crate) trait Eviction: Default + Send {
-    /// An object has entered the bare or the small queue. `trace` is the same whenever this object
-    /// comes.
+    /// Notes that an object has entered the bare or the small queue. `trace` is the same each time this
+    /// object is stored.
     fn entered(&mut self, ticket: Ticket, queue: Queue, trace: u32, residents: &impl Residents);
-    /// Chooses who goes next. The ticket is out of its queue: an object that stays after all is
-    /// to be put back.
+    /// Chooses the next object to remove and takes its ticket out of its queue. An object that is not removed
+    /// after all has to be put back.
     fn victim(&mut self, need: Need, residents: &impl Residents) -> Option<(Ticket, Queue)>;
     fn put_back(&mut self, ticket: Ticket, queue: Queue);
-    /// An object of that queue was removed for want of room.
+    /// Notes that an object of that queue was removed for want of room.
     fn evicted(&mut self, queue: Queue, trace: u32, residents: &impl Residents);
-    /// A queue with too many tickets of the gone, to be cleared and given back by
+    /// Returns a queue with too many void tickets. The caller clears it and gives it back by
     /// [`Eviction::put_back_swept`]. Meanwhile its objects cannot be chosen.
     fn take_for_sweep(&mut self, residents: &impl Residents) -> Option<(Queue, VecDeque<Ticket>)>;
     fn put_back_swept(&mut self, queue: Queue, swept: VecDeque<Ticket>);
-    /// Tickets of all files, each queue in its order.
+    /// Returns the tickets of all files, each queue in its order.
     fn tickets(&self) -> Vec<Ticket>;
 }
 
-/// See the head of this file.
+/// The S3-FIFO policy: see the head of this file.
 #[derive(Default)]
 pub(crate) struct S3Fifo {
     bare: VecDeque<Ticket>,
@@ -133,12 +134,12 @@ impl Eviction for S3Fifo {
         self.queue(queue).push_back(ticket);
     }
 
-    /// Each turn of the loop takes a ticket that is void out of its queue, passes over one that is busy (once for each
-    /// place in the queue), moves one on, which costs it uses, or ends. Bounded by the tickets there are and
-    /// [`SEARCH_STEPS_MAX`]; what is next then goes, used or not.
+    /// Each iteration of the loop takes a void ticket out of its queue, skips a busy one (once for each place
+    /// in the queue), moves one on at the cost of a use, or ends. The iterations are bounded by the number of
+    /// tickets and by [`SEARCH_STEPS_MAX`]; the next ticket is then chosen, used or not.
     fn victim(&mut self, need: Need, residents: &impl Residents) -> Option<(Ticket, Queue)> {
         let mut steps = 0;
-        // What is busy goes to the back; a queue where all are has nobody who can go.
+        // Busy objects move to the back. A queue whose objects are all busy has no victim.
         let mut busy = [0; 3];
         loop {
             let queue = self.choose(need, residents, &busy)?;
@@ -205,7 +206,7 @@ impl S3Fifo {
         }
     }
 
-    /// Of which queue the next victim is.
+    /// Chooses the queue of the next victim.
     fn choose(&self, need: Need, residents: &impl Residents, busy: &[usize; 3]) -> Option<Queue> {
         let has = |queue: &VecDeque<Ticket>, busy: usize| queue.len() > busy;
         let has_bare = need == Need::Key && has(&self.bare, busy[Queue::Bare as usize]);
@@ -235,7 +236,7 @@ fn heat_needed(resident: &Resident, residents: &impl Residents) -> u8 {
     PROMOTE_HEAT + u8::from(large)
 }
 
-/// Traces of objects that left the small queue, oldest first.
+/// The traces of objects that left the small queue, oldest first.
 #[derive(Default)]
 struct Ghosts {
     known: HashSet<u32, RandomState>,
@@ -254,7 +255,8 @@ impl Ghosts {
         }
     }
 
-    /// Whether it was known; it no longer is. (Its place in the order stays until its turn.)
+    /// Forgets a ghost and returns whether it was remembered. Its place in the order stays until it is the
+    /// oldest.
     fn take(&mut self, trace: u32) -> bool {
         self.known.remove(&trace)
     }

@@ -1,5 +1,5 @@
-//! A disk in memory, for tests and simulation: the n-th call can fail, writes can be short, and
-//! the machine can crash, after which only what was written remains.
+//! A disk in memory, for tests and simulation. The n-th call can fail, writes can be short, and the machine
+//! can crash, after which only the written bytes remain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,16 +10,16 @@ use std::sync::{Arc, MutexGuard};
 use crate::disk::{DirectoryItem, Disk, DiskFile, FileHandle, Stamp};
 use crate::sync::Mutex;
 
-/// What goes wrong, and when. Calls are counted from 1 over all calls of the disk and its files.
+/// The failures of a disk. Calls are counted from 1 over all calls of the disk and its files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// The call that fails.
     pub fail_at: Option<u64>,
-    /// All later calls fail as well: the disk stays full, or the machine is down.
+    /// Whether all later calls fail as well: the disk stays full, or the machine is down.
     pub fail_on: bool,
-    /// A failing write still writes its first half (a torn write).
+    /// Whether a failing write still writes its first half (a torn write).
     pub torn_writes: bool,
-    /// Reads and writes do at most so many bytes at a time; 0: all.
+    /// The most bytes of one read or write; 0: unlimited.
     pub bytes_max: usize,
 }
 
@@ -39,9 +39,9 @@ struct Shared {
     calls: u64,
     free: Option<u64>,
     now: u64,
-    /// Files that somebody has locked.
+    /// The paths of locked files.
     locks: BTreeSet<PathBuf>,
-    /// Calls that made something outlast a power cut.
+    /// Calls that made something survive a power failure.
     syncs: u64,
 }
 
@@ -54,7 +54,7 @@ struct Contents {
 struct MemoryFile {
     shared: Arc<Mutex<Shared>>,
     bytes: Arc<Mutex<Vec<u8>>>,
-    /// The name that is unlocked when this handle goes.
+    /// The name that is unlocked when this handle is dropped.
     locked: Option<PathBuf>,
 }
 
@@ -67,39 +67,39 @@ impl Drop for MemoryFile {
 }
 
 impl MemoryDisk {
-    /// Sets what goes wrong from now on, and counts calls anew.
+    /// Sets the failures from now on, and counts calls anew.
     pub fn set_faults(&self, faults: Faults) {
         let mut shared = self.shared.lock();
         shared.faults = faults;
         shared.calls = 0;
     }
 
-    /// Sets how failing calls fail.
+    /// Sets the error kind of failing calls.
     pub fn set_error(&self, error: io::ErrorKind) {
         self.shared.lock().error = Some(error);
     }
 
-    /// Calls made since the faults were set.
+    /// Returns the number of calls since the faults were set.
     pub fn calls(&self) -> u64 {
         self.shared.lock().calls
     }
 
-    /// How often something was made to outlast a power cut.
+    /// Returns the number of calls that made something survive a power failure.
     pub fn syncs(&self) -> u64 {
         self.shared.lock().syncs
     }
 
-    /// Limits the space: `None` is without end.
+    /// Limits the space, in bytes; `None` is unlimited.
     pub fn set_free_bytes(&self, free: Option<u64>) {
         self.shared.lock().free = free;
     }
 
-    /// Sets the time that new files carry.
+    /// Sets the time that new files carry, in Unix milliseconds.
     pub fn set_now(&self, now: u64) {
         self.shared.lock().now = now;
     }
 
-    /// The files there are, but for those whose name begins with a dot: the store's own.
+    /// Returns the paths of all files except those whose name begins with a dot: these are the store's own.
     pub fn paths(&self) -> Vec<PathBuf> {
         self.shared.lock().files.keys().filter(|path| is_shown(path)).cloned().collect()
     }
@@ -108,14 +108,14 @@ impl MemoryDisk {
         self.shared.lock().files.get(path).map(|file| file.bytes.lock().clone())
     }
 
-    /// Room that the files take, in blocks of 4096 bytes.
+    /// Returns the room that the files take, in blocks of 4096 bytes.
     pub fn blocks(&self) -> u64 {
         let shared = self.shared.lock();
         let shown = shared.files.iter().filter(|(path, _)| is_shown(path));
         shown.map(|(_, file)| (file.bytes.lock().len() as u64).div_ceil(4096)).sum()
     }
 
-    /// Puts a file there, as somebody else might.
+    /// Adds a file, as another program might.
     pub fn put(&self, path: &Path, bytes: Vec<u8>) {
         let mut shared = self.shared.lock();
         let modified_at = shared.now;
@@ -124,14 +124,14 @@ impl MemoryDisk {
         shared.directories.extend(path.ancestors().skip(1).map(Path::to_path_buf));
     }
 
-    /// Writes over a file where it is, as somebody else might: who has it open sees the new bytes.
+    /// Overwrites a file in place, as another program might. Readers that have it open see the new bytes.
     pub fn overwrite(&self, path: &Path, bytes: Vec<u8>) {
         if let Some(file) = self.shared.lock().files.get(path) {
             *file.bytes.lock() = bytes;
         }
     }
 
-    /// The disk after a crash: the same names and bytes, and no open file in common.
+    /// Returns the disk after a crash: the same names and bytes, and no shared open file.
     pub fn after_crash(&self) -> MemoryDisk {
         let shared = self.shared.lock();
         let files = shared.files.iter().map(|(path, file)| {
@@ -306,11 +306,11 @@ impl DiskFile for MemoryFile {
         Ok(self.bytes.lock().len() as u64)
     }
 
-    /// Any change of the bytes is one of the times.
+    /// Counts any change of the bytes as one of the times.
     fn stamp(&self) -> io::Result<Stamp> {
         let bytes = self.bytes.lock();
         let modified = i128::from(xxhash_rust::xxh3::xxh3_64(&bytes));
-        // Long before any moment of a test: no change is so young that it could hide another one.
+        // Long before any moment of a test: no change is recent enough to hide another one.
         Ok(Stamp { bytes: bytes.len() as u64, modified, changed: i128::from(i64::MIN) })
     }
 

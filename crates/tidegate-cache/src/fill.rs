@@ -1,13 +1,13 @@
-//! A live fill: one response on its way from the origin into the cache, read by any number of
-//! readers on any thread while it is written.
+//! A running fill: one response that is fetched from the origin into the cache. Any number of readers on any
+//! thread read it while it is written.
 //!
-//! The writer appends to a tail in memory and raises the watermark; whoever waits for those bytes
-//! is woken. The tail is written to a temporary file by `flush_step`, which is the only part that
-//! blocks. Bytes leave the memory when they are in the file and the readers near them have them;
-//! readers further behind get ranges of the file. If the disk fails, the fill goes on in memory
-//! at the pace of its foremost reader, and readers that fall too far behind end broken.
+//! The writer appends to a tail in memory, raises the watermark, and wakes the readers that wait for those
+//! bytes. `flush_step` writes the tail to a temporary file; it is the only part that blocks. Bytes are
+//! dropped from memory when they are in the file and the readers near them have them. Readers further behind
+//! get ranges of the file. If the disk fails, the fill continues in memory at the pace of its foremost
+//! reader, and readers that fall too far behind end broken.
 //!
-//! Locks: the state's lock is never held across a disk call, a wake-up or a call of the index.
+//! Locks: the lock of the state is never held across a disk call, a wake-up or a call of the index.
 
 mod head;
 mod limits;

@@ -1,4 +1,4 @@
-//! The form of a cache file.
+//! The format of a cache file.
 //!
 //! ```text
 //! 0   magic 8 | version u16 | reserved u16 | prefix length u32 | key hash 16
@@ -13,16 +13,15 @@
 //!            metadata length u32 | reserved u32 | checksum u64 of the 48 bytes above and metadata
 //! ```
 //!
-//! All numbers are little-endian. Everything before the body is written by the commit, in one
-//! write, after the body: a file without it is no cache file. The prefix (up to and with the key)
-//! never changes afterwards. Metadata are renewed (after a revalidation) by writing the slot that
-//! is *not* in use, with the next sequence number: whoever reads at that moment, or after a crash
-//! in the middle, finds that slot's checksum wrong and takes the other one. Metadata that outgrew
-//! the slot are written by making the file anew.
+//! All numbers are little-endian. The commit writes everything before the body in one write, after the body:
+//! a file without it is no cache file. The prefix (up to and with the key) never changes afterwards. Metadata
+//! are renewed (after a revalidation) by a write of the slot that is *not* in use, with the next sequence
+//! number. A reader at that moment, or after a crash in the middle, finds the checksum of that slot wrong and
+//! takes the other one. When metadata outgrow the slot, the file is written anew.
 //!
-//! The checksums guard against torn and foreign files, not against forgery. Those of the body are
-//! compared before it is served ([`crate::verify`]): after a power cut, file systems that order
-//! renames before data leave a whole header before blocks of zeros.
+//! The checksums guard against torn and foreign files, not against forgery. Those of the body are compared
+//! before it is served ([`crate::verify`]): after a power failure, file systems that order renames before
+//! data leave a whole header before blocks of zeros.
 
 use std::fmt;
 
@@ -33,7 +32,7 @@ use crate::key::{KEY_BYTES_MAX, Key, KeyHash};
 use crate::sums::sums_bytes;
 use crate::times::Times;
 
-/// Longest metadata that are stored (the response head as the caller encodes it).
+/// Longest metadata that are stored, in bytes (the response head as the caller encodes it).
 pub const METADATA_BYTES_MAX: usize = 1 << 20;
 
 pub(crate) const PREFIX_FIXED_BYTES: usize = 64;
@@ -43,14 +42,14 @@ const SLOT_SUMMED_BYTES: usize = 48;
 const MAGIC: [u8; 8] = *b"\x89TGCACH\n";
 const VERSION: u16 = 2;
 
-/// Room that a slot has beyond its first metadata: a renewed head differs in a date or two.
+/// Bytes that a slot has beyond its first metadata: a renewed head differs in a date or two.
 const SLOT_SPARE_BYTES: usize = 128;
 const SLOT_CAPACITY_MAX: usize = METADATA_BYTES_MAX + 2 * SLOT_SPARE_BYTES;
 
-/// Why bytes are no cache file's beginning.
+/// The reasons why bytes are not the beginning of a cache file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FormatError {
-    /// More bytes are needed; how many in all.
+    /// More bytes are needed; the total number.
     Short(usize),
     /// Not a file of this format and version.
     Foreign,
@@ -70,7 +69,7 @@ impl fmt::Display for FormatError {
 
 impl std::error::Error for FormatError {}
 
-/// Where things lie in a file with a given key and slot capacity.
+/// The positions in a file with a given key and slot capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub key_bytes: usize,
@@ -78,7 +77,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// The layout of a new file; `None` when key or metadata are too long to be stored.
+    /// Returns the layout of a new file; `None` when key or metadata are too long to be stored.
     pub(crate) fn for_new(key: &Key, metadata: &[u8]) -> Option<Layout> {
         let key_bytes = key.text().len();
         if key_bytes > KEY_BYTES_MAX || metadata.len() > METADATA_BYTES_MAX {
@@ -96,7 +95,7 @@ impl Layout {
         self.slot_start(2)
     }
 
-    /// Size of a whole file.
+    /// Returns the size of a whole file in bytes.
     pub(crate) fn file_bytes(&self, body_bytes: u64) -> u64 {
         let sums = sums_bytes(body_bytes);
         (self.body_start() as u64).saturating_add(body_bytes).saturating_add(sums)
@@ -118,11 +117,12 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Reads the beginning of a file; `bytes` may reach into the body.
+    /// Reads the beginning of a file. `bytes` may reach into the body.
     ///
-    /// Invariant: whatever the bytes say, nothing outside of them is read, and no more than the longest key and the
-    /// largest slots are asked for ([`FormatError::Short`]). The lengths of key and slots are compared with limits before they are added.
-    /// Of two slots whose checksums are right the one with the higher sequence counts.
+    /// Invariant: for any bytes, nothing outside of them is read, and no more bytes are requested
+    /// ([`FormatError::Short`]) than the longest key and the largest slots take. The lengths of key and slots
+    /// are compared with limits before they are added. Of two slots with correct checksums the one with the
+    /// higher sequence number counts.
     pub(crate) fn parse(bytes: &Bytes) -> Result<Header, FormatError> {
         let fixed =
             bytes.get(..PREFIX_FIXED_BYTES).ok_or(FormatError::Short(PREFIX_FIXED_BYTES))?;
@@ -168,12 +168,13 @@ impl Header {
         })
     }
 
-    /// Size that a whole file with this header has; `None` when the numbers are absurd.
+    /// Returns the size in bytes of a whole file with this header; `None` when the numbers overflow.
     pub(crate) fn file_bytes(&self) -> Option<u64> {
         self.body_start.checked_add(self.body_bytes)?.checked_add(sums_bytes(self.body_bytes))
     }
 
-    /// The write that renews metadata in place: where, and what. `None` when they do not fit.
+    /// Returns the write that renews metadata in place: its offset and its bytes. `None` when they do not
+    /// fit.
     pub(crate) fn renewal(&self, metadata: &[u8], times: Times) -> Option<(u64, Vec<u8>)> {
         if metadata.len() > self.layout.slot_capacity {
             return None;
@@ -185,7 +186,7 @@ impl Header {
     }
 }
 
-/// Everything that stands before the body of a new file.
+/// Encodes everything before the body of a new file.
 pub(crate) fn encode(
     key: &Key,
     layout: Layout,
@@ -211,7 +212,7 @@ pub(crate) fn encode(
     bytes
 }
 
-/// Any input is either refused or describes itself consistently.
+/// Checks that any input is either refused or describes itself consistently.
 pub fn fuzz_header(input: &[u8]) {
     let bytes = Bytes::copy_from_slice(input);
     match Header::parse(&bytes) {
@@ -270,7 +271,7 @@ fn push_slot(bytes: &mut Vec<u8>, sequence: u64, times: Times, metadata: &[u8], 
     bytes.extend_from_slice(metadata);
 }
 
-/// Sum of two pieces; the hash is mixed in so that no slot passes in another key's file.
+/// Returns the sum of two pieces. The hash is mixed in so that no slot is valid in another key's file.
 fn checksum(first: &[u8], second: &[u8], hash: &KeyHash) -> u64 {
     let seed = xxh3_64_with_seed(&hash.0, first.len() as u64);
     xxh3_64_with_seed(second, xxh3_64_with_seed(first, seed))

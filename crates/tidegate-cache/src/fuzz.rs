@@ -1,5 +1,5 @@
-//! Operation fuzzing of fills: any sequence of appends, flushes, reads, failures and ends gives
-//! every reader a prefix of the body, or all of it, and never anything else.
+//! Operation fuzzing of fills: for any sequence of appends, flushes, reads, failures and ends, every reader
+//! gets a prefix of the body, or all of it, and never anything else.
 
 use std::future::Future;
 use std::path::Path;
@@ -21,10 +21,10 @@ use crate::store::{Options, Store};
 use crate::times::Times;
 use crate::writer::{Committed, FillWriter};
 
-/// Readers that exist at one time.
+/// The most readers at one time.
 const READERS_MAX: usize = 6;
 
-/// Runs a future on this thread, parked while it waits.
+/// Runs a future on this thread, which is parked while the future waits.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     let woken =
@@ -53,8 +53,8 @@ impl Wake for Unparker {
     }
 }
 
-/// Each byte of the input is an operation on one key's fills. Panics when a reader gets a wrong
-/// byte, an end too early, a waiter is not woken, or the store serves anything but a whole body.
+/// Runs one operation on one key's fills for each byte of the input. Panics when a reader gets a wrong byte
+/// or an early end, when a waiting reader is not woken, or when the store serves anything but a whole body.
 pub fn fuzz_operations(input: &[u8]) {
     let disk = MemoryDisk::default();
     let mut options = Options::new("/cache");
@@ -92,11 +92,11 @@ struct Run {
     key: Key,
     store: Store,
     disk: MemoryDisk,
-    /// Number of the fill: its body's bytes depend on it.
+    /// The number of the fill. The bytes of its body depend on it.
     round: u8,
     writer: Option<(FillWriter, Written)>,
     readers: Vec<Follower>,
-    /// The round and length of what was committed last.
+    /// The round and length of the last committed body.
     stored: Option<(u8, u64)>,
     now: u64,
 }
@@ -127,8 +127,9 @@ impl Wake for Flag {
 }
 
 impl Run {
-    /// One operation, which bytes of the input choose. Whatever they are, the store must hold what [`Run`] expects of it:
-    /// an operation that makes no sense at this moment (a commit without a fill) does nothing.
+    /// Runs one operation, chosen by bytes of the input. Whatever they are, the store must hold the state
+    /// that [`Run`] expects: an operation that makes no sense at this moment (a commit without a fill) does
+    /// nothing.
     fn step(&mut self, operation: u8, small: u8, large: u8) {
         self.now += u64::from(small);
         match operation {
@@ -189,7 +190,7 @@ impl Run {
         if self.writer.is_some() {
             return;
         }
-        // The writer is the only one of this key, so only a leftover could be in the way.
+        // The writer is the only one of this key, so only a leftover could prevent it.
         if let Ok(writer) = self.store.begin_fill(&self.key, self.now) {
             self.round = self.round.wrapping_add(1);
             let written = Written { round: self.round, bytes: 0, published: false, promised: None };
@@ -249,7 +250,7 @@ impl Run {
         }
     }
 
-    /// Another fill of the same body takes the place of this one, and its readers.
+    /// Another fill of the same body replaces this one and takes its readers.
     fn hand_over(&mut self) {
         let Some((silent, written)) = self.writer.take_if(|(_, written)| written.published) else {
             return;
@@ -283,7 +284,7 @@ impl Run {
         }
     }
 
-    /// Who waits though something is there for him must have been woken.
+    /// Checks that a waiting reader was woken if a piece is ready for it.
     fn check_wakeups(&mut self) {
         for follower in self.readers.iter_mut().filter(|follower| follower.waiting) {
             let woken = follower.woken.0.load(Ordering::Acquire);
@@ -292,7 +293,7 @@ impl Run {
         }
     }
 
-    /// What the store serves is what was committed last, whole, or nothing.
+    /// Checks that the store serves the last committed body, whole, or nothing.
     fn check_store(&mut self) {
         self.disk.set_faults(Faults::default());
         let opened = match self.store.open_entry(&self.key, self.now) {
@@ -318,7 +319,7 @@ impl Run {
 }
 
 impl Follower {
-    /// Reads one piece; false when there is none yet.
+    /// Reads one piece; returns false when there is none yet.
     fn read(&mut self, max: usize) -> bool {
         let waker = Waker::from(self.woken.clone());
         self.woken.0.store(false, Ordering::Release);
@@ -371,8 +372,8 @@ fn times(now: u64) -> Times {
     Times { created: now, valid_until: now + 10, updating_until: now + 20, error_until: now + 30 }
 }
 
-/// Writes a snapshot of so many made-up entries and the one of `key`, for measurements. Its file is
-/// taken to be of 24 kilobytes.
+/// Writes a snapshot of `count` generated entries and the one of `key`, for measurements. The file of `key`
+/// is assumed to be of 24 kilobytes.
 pub fn write_snapshot_of(
     disk: &dyn Disk,
     root: &Path,

@@ -1,5 +1,5 @@
-//! Open entries, shared by all who serve them, and the memory tier: bodies small enough are kept
-//! as bytes, so that a hit needs no system call and no descriptor.
+//! Open entries, shared by all requests that serve them, and the memory tier: small bodies are kept as bytes,
+//! so that a hit needs no system call and no descriptor.
 
 use std::any::Any;
 use std::io;
@@ -16,13 +16,14 @@ use crate::verify::{VERIFIED_AT_OPEN, Verification};
 
 const SHARDS: usize = 8;
 
-/// What an open entry costs beside its bytes: list links, table slot, the structure itself.
+/// The bytes that an open entry costs beside its body: list links, table slot, the structure itself.
 const ENTRY_COST_BYTES: usize = 400;
 
-/// A whole object, ready to be served. Cheap to clone; stays valid after removal or replacement.
+/// A whole object, ready to be served. It is cheap to clone and stays valid after removal or replacement.
 ///
-/// What compares the body takes `now`, in unix milliseconds, as it was when the work began: damage that is found makes
-/// all files suspect for a while, and a file that was changed a moment ago may be changed again unseen.
+/// Functions that compare the body take `now`, in Unix milliseconds, the moment when the work began. Damage
+/// that is found makes all files suspect for a while, and a file that was changed a moment ago may be changed
+/// again undetected.
 #[derive(Clone)]
 pub struct OpenEntry {
     inner: Arc<OpenInner>,
@@ -35,14 +36,14 @@ pub(crate) struct OpenInner {
     pub body_start: u64,
     pub body_bytes: u64,
     pub source: BodySource,
-    /// What of a file's body is known to be sound; `None`: all of it.
+    /// The verified blocks of a file's body; `None`: all of it.
     pub verification: Option<Arc<Verification>>,
     pub companion: OnceLock<Box<dyn Any + Send + Sync>>,
-    /// The last rule of purges that it was held against.
+    /// The serial of the last purge rule that it was compared with.
     pub checked: AtomicU64,
 }
 
-/// Where the body of an open entry is.
+/// The location of the body of an open entry.
 #[derive(Clone)]
 pub(crate) enum BodySource {
     /// In memory, all of it.
@@ -56,27 +57,27 @@ impl OpenEntry {
         OpenEntry { inner: Arc::new(inner) }
     }
 
-    /// The metadata as they were published, or renewed since.
+    /// Returns the metadata as they were published, or renewed since.
     pub fn metadata(&self) -> &Bytes {
         &self.inner.metadata
     }
 
-    /// When the object was made, and until when it may be used.
+    /// Returns when the object was made, and until when it may be used.
     pub fn times(&self) -> Times {
         self.inner.times
     }
 
-    /// Offset of the body in the file.
+    /// Returns the offset of the body in the file.
     pub fn body_start(&self) -> u64 {
         self.inner.body_start
     }
 
-    /// The length of the body.
+    /// Returns the length of the body in bytes.
     pub fn body_bytes(&self) -> u64 {
         self.inner.body_bytes
     }
 
-    /// The whole body, when the memory tier has it. Otherwise [`OpenEntry::file`] does.
+    /// Returns the whole body when the memory tier has it. Otherwise [`OpenEntry::file`] does.
     pub fn body_in_memory(&self) -> Option<Bytes> {
         match &self.inner.source {
             BodySource::Memory(body) => Some(body.clone()),
@@ -84,7 +85,7 @@ impl OpenEntry {
         }
     }
 
-    /// The file, unless the body is in memory.
+    /// Returns the file, unless the body is in memory.
     pub fn file(&self) -> Option<&FileHandle> {
         match &self.inner.source {
             BodySource::Memory(_) => None,
@@ -92,15 +93,16 @@ impl OpenEntry {
         }
     }
 
-    /// How far the body may be served from this offset on without [`OpenEntry::verify`]: the offset
-    /// itself if no byte may, as when somebody has changed the file since. One system call where the body is in a
-    /// file; never blocks.
+    /// Returns the offset up to which the body may be served from `offset` on without [`OpenEntry::verify`].
+    /// It is `offset` itself if no byte may, as when another program has changed the file. Makes one system
+    /// call where the body is in a file; never blocks.
     pub fn verified_to(&self, offset: u64, now: u64) -> u64 {
         self.is_unchanged();
         self.known_to(offset, now)
     }
 
-    /// As [`OpenEntry::verified_to`] by the last look at the file: for who has just found the entry.
+    /// Returns the same as [`OpenEntry::verified_to`] by the last look at the file: for a caller that has
+    /// just found the entry.
     pub fn known_to(&self, offset: u64, now: u64) -> u64 {
         match &self.inner.verification {
             Some(verification) => verification.compared_to(offset, now),
@@ -108,20 +110,21 @@ impl OpenEntry {
         }
     }
 
-    /// Whether the body is to be served by [`OpenEntry::read_verified`] alone: damage was found in the cache a moment
-    /// ago.
+    /// Returns whether the body is to be served by [`OpenEntry::read_verified`] alone, since damage was found
+    /// in the cache a moment ago.
     pub fn is_suspect(&self, now: u64) -> bool {
         self.inner.verification.as_ref().is_some_and(|verification| verification.is_suspect(now))
     }
 
-    /// Looks at the file, and returns how many changes were noticed until now: another number than before says that
-    /// what was served in between may have been damaged. One system call where the body is in a file; never blocks.
+    /// Looks at the file, and returns the number of changes that were detected until now. If it differs from
+    /// the number before, the bytes served in between may have been damaged. Makes one system call where the
+    /// body is in a file; never blocks.
     pub fn changes(&self) -> u64 {
         self.is_unchanged();
         self.inner.verification.as_ref().map_or(0, |verification| verification.changes())
     }
 
-    /// Whether nobody has changed the file since it was written or compared.
+    /// Returns whether no other program has changed the file since it was written or compared.
     pub(crate) fn is_unchanged(&self) -> bool {
         match (&self.inner.verification, &self.inner.source) {
             (Some(verification), BodySource::File(file)) => verification.is_unchanged(&**file),
@@ -129,7 +132,7 @@ impl OpenEntry {
         }
     }
 
-    /// This process has renewed the head of the file, which looked like `before`.
+    /// Notes that this process has renewed the head of the file, whose stamp was `before`.
     pub(crate) fn note_renewal(&self, before: Option<Stamp>, generation: u64) {
         if let (Some(verification), BodySource::File(file)) =
             (&self.inner.verification, &self.inner.source)
@@ -138,8 +141,8 @@ impl OpenEntry {
         }
     }
 
-    /// Compares a part of the body with its checksums; false when it is damaged, and then the file
-    /// is gone. Blocks.
+    /// Compares a part of the body with its checksums. Returns false when it is damaged; the file has been
+    /// removed then. Blocks.
     pub fn verify(&self, offset: u64, length: u64, now: u64) -> io::Result<bool> {
         match (&self.inner.verification, &self.inner.source) {
             (Some(verification), BodySource::File(file)) => {
@@ -149,8 +152,9 @@ impl OpenEntry {
         }
     }
 
-    /// Reads at most `length` bytes of the body and compares them with their checksums; `None` when they are damaged,
-    /// and then the file is gone. For a file that somebody keeps changing. Blocks.
+    /// Reads at most `length` bytes of the body and compares them with their checksums. Returns `None` when
+    /// they are damaged; the file has been removed then. It is for a file that another program keeps
+    /// changing. Blocks.
     pub fn read_verified(&self, offset: u64, length: u64, now: u64) -> io::Result<Option<Bytes>> {
         match (&self.inner.verification, &self.inner.source) {
             (Some(verification), BodySource::File(file)) => {
@@ -160,13 +164,13 @@ impl OpenEntry {
         }
     }
 
-    /// What the caller made of the metadata, kept with the entry so that it is made once for all
-    /// hits. `None` only when something of another type was kept before.
+    /// Returns the value that the caller makes of the metadata. It is kept with the entry, so that it is made
+    /// once for all hits. `None` only when a value of another type was kept before.
     pub fn companion<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Option<&T> {
         self.inner.companion.get_or_init(|| Box::new(make())).downcast_ref()
     }
 
-    /// Compares what is compared when a file is opened. Blocks.
+    /// Compares the part that is compared when a file is opened. Blocks.
     pub(crate) fn is_sound_at_start(&self, now: u64) -> io::Result<bool> {
         match (&self.inner.verification, &self.inner.source) {
             (Some(verification), BodySource::File(file)) => {
@@ -180,7 +184,7 @@ impl OpenEntry {
         self.inner.key_text[..] == key.text()[..]
     }
 
-    /// The same body under renewed metadata.
+    /// Returns the same body with renewed metadata.
     pub(crate) fn renewed(&self, metadata: Bytes, times: Times) -> OpenEntry {
         OpenEntry::new(OpenInner {
             key_text: self.inner.key_text.clone(),
@@ -263,8 +267,8 @@ impl HotEntries {
         }
     }
 
-    /// The open entry of a key, if it is of this generation. One whose file was changed by somebody else goes: it is
-    /// opened and compared anew.
+    /// Returns the open entry of a key, if it is of this generation. An entry whose file was changed by
+    /// another program is dropped: the file is opened and compared anew.
     pub(crate) fn find(&self, key: &Key, generation: u64) -> Option<OpenEntry> {
         let entry = {
             let (mut shard, place) = self.shards.lock(key.hash());
@@ -296,7 +300,7 @@ impl HotEntries {
         shard.drop_at(place);
     }
 
-    /// Bytes and descriptors held.
+    /// Returns the bytes and descriptors held.
     pub(crate) fn totals(&self) -> (usize, usize) {
         self.shards.shards().iter().fold((0, 0), |(bytes, files), shard| {
             let total = shard.lock().total;

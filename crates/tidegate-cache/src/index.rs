@@ -1,14 +1,14 @@
-//! The index: what the store knows in memory of each key. Never touches the disk.
+//! The index: the data in memory about each key. It never touches the disk.
 //!
-//! A node may count uses of a key that has no file yet (`min_uses`), know a file, hold a running
-//! fill, or the last two together (a stale entry that is being refreshed). Two orders go over
-//! the nodes: the order of use, for `inactive`, and the queues of [`crate::evict`], for room.
+//! A node may count uses of a key that has no file yet (`min_uses`), have a file, have a running fill, or the
+//! last two together (a stale entry that is being refreshed). Nodes are in two orders: the order of use, for
+//! `inactive`, and the queues of [`crate::evict`], for room.
 //!
-//! The index also keeps the account of the disk: bytes of files, of fills that are being written
-//! and of files that are to be removed. Space is charged before it is taken and given back when
-//! it is free, so the account is never less than what is used.
+//! The index also keeps the account of the disk: bytes of files, of fills that are being written and of files
+//! that are to be removed. Space is charged before it is taken and given back when it is free, so the account
+//! is never less than the space in use.
 //!
-//! Locks: the queues' before a shard's.
+//! Locks: the lock of the queues is taken before that of a shard.
 
 mod entry;
 mod fills;

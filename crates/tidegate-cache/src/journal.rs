@@ -1,5 +1,5 @@
-//! What is kept on disk of the index, so that a restart knows its objects at once: a snapshot, and
-//! a journal of what changed since.
+//! The part of the index that is kept on disk, so that a restart has its objects at once: a snapshot, and a
+//! journal of the changes since.
 //!
 //! ```text
 //! .index        head 64: magic 8 | version u16 | record size u16 | levels 3, 0 | sequence u64
@@ -10,11 +10,11 @@
 //! record        key hash 16 | body length u48 | last access u32 (seconds) | blocks u32 | kind u8 | 0
 //! ```
 //!
-//! All numbers are little-endian. The snapshot with sequence N is continued by the journals N, N+1
-//! and so on. Checksums contain sequence and position, so no entry passes in another place. Reading
-//! ends at the first that fails: what follows is found by the loader's walk, as is everything when
-//! the snapshot is missing, foreign or of another version. Nothing is ever served by what is read
-//! here: a file is verified when it is opened.
+//! All numbers are little-endian. The snapshot with sequence number N is continued by the journals N, N+1 and
+//! so on. Checksums contain sequence number and position, so no entry is valid in another place. Reading ends
+//! at the first one that fails. The loader's walk finds the files behind it, and all files when the snapshot
+//! is missing, foreign or of another version. Nothing is served by these data alone: a file is verified when
+//! it is opened.
 
 mod record;
 mod snapshot;
@@ -38,17 +38,17 @@ const JOURNAL_HEAD_BYTES: usize = 32;
 /// Entries of a journal that are read at a time.
 const READ_ENTRIES: usize = 1024;
 
-/// Changes that wait in memory for being written; more are given up, and a new snapshot is due.
+/// Bytes of changes that wait in memory to be written. More are dropped, and a new snapshot is due.
 const WAITING_BYTES_MAX: usize = 4 << 20;
 
-/// Journals that follow one snapshot: each failed attempt at a new snapshot leaves one.
+/// The most journals behind one snapshot: each failed attempt at a new snapshot leaves one.
 const JOURNALS_MAX: u64 = 64;
 
 pub(crate) fn journal_path(root: &Path, sequence: u64) -> PathBuf {
     root.join(format!("{JOURNAL_PREFIX}{sequence}"))
 }
 
-/// The sequence number in a journal's name.
+/// Returns the sequence number in a journal's name.
 pub(crate) fn journal_sequence(name: &str) -> Option<u64> {
     name.strip_prefix(JOURNAL_PREFIX)?.parse().ok()
 }
@@ -61,7 +61,7 @@ pub(crate) struct JournalReader {
 }
 
 impl JournalReader {
-    /// Opens a journal; `None` when there is none of this number that could be used.
+    /// Opens a journal; returns `None` when there is no valid one of this number.
     pub(crate) fn open(disk: &dyn Disk, root: &Path, sequence: u64) -> Option<JournalReader> {
         let file = disk.open(&journal_path(root, sequence)).ok()?;
         let mut head = [0; JOURNAL_HEAD_BYTES];
@@ -73,7 +73,7 @@ impl JournalReader {
         })
     }
 
-    /// The next changes; empty at the end, or where the file is torn.
+    /// Returns the next changes: none at the end, or where the file is torn.
     pub(crate) fn next(&mut self) -> Vec<Change> {
         let mut bytes = vec![0; READ_ENTRIES * ENTRY_BYTES];
         let offset = JOURNAL_HEAD_BYTES as u64 + self.position * ENTRY_BYTES as u64;
@@ -92,33 +92,34 @@ impl JournalReader {
     }
 }
 
-/// Notes changes in memory and writes them when asked to.
+/// Keeps changes in memory and writes them on request.
 #[derive(Default)]
 pub(crate) struct Journal {
     waiting: Mutex<Waiting>,
     written: Mutex<Option<Written>>,
 }
 
-/// What is to be written. Bounded by [`WAITING_BYTES_MAX`]: beyond that a change is only counted (`lost`), and the journal
-/// is of no use before the next snapshot, which has everything.
+/// The changes to be written. Bounded by [`WAITING_BYTES_MAX`]: a change beyond that is only counted
+/// (`lost`), and the journal is of no use before the next snapshot, which has everything.
 #[derive(Default)]
 struct Waiting {
     records: Vec<u8>,
     /// Changes noted since the last snapshot.
     changes: u64,
-    /// Some could not be kept: only a snapshot helps.
+    /// Whether some could not be kept: only a snapshot restores the order.
     lost: bool,
 }
 
-/// The journal that is written now.
+/// The journal that is being written.
 ///
-/// Invariant: entries `0..position` are on disk with their checksums. An entry behind a write that failed has the same
-/// position as what that write began, so it is written over. The journals `oldest..=sequence` continue the snapshot.
+/// Invariant: entries `0..position` are on disk with their checksums. An entry after a failed write has the
+/// same position as the one where that write began, so it overwrites it. The journals `oldest..=sequence`
+/// continue the snapshot.
 struct Written {
     file: FileHandle,
     sequence: u64,
     position: u64,
-    /// The first journal that is still needed.
+    /// The number of the first journal that is still needed.
     oldest: u64,
 }
 
@@ -134,12 +135,12 @@ impl Journal {
         encode(change, &mut waiting.records);
     }
 
-    /// Bytes that wait for being written.
+    /// Returns the bytes that wait to be written.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.waiting.lock().records.len()
     }
 
-    /// Changes since the last snapshot, and whether some of them are lost.
+    /// Returns the number of changes since the last snapshot, and whether some of them are lost.
     pub(crate) fn changes(&self) -> (u64, bool) {
         let waiting = self.waiting.lock();
         (waiting.changes, waiting.lost)
@@ -154,12 +155,12 @@ impl Journal {
         self.written.lock().is_some()
     }
 
-    /// The numbers of the journals that are needed.
+    /// Returns the numbers of the journals that are needed.
     pub(crate) fn needed(&self) -> Option<RangeInclusive<u64>> {
         self.written.lock().as_ref().map(|written| written.oldest..=written.sequence)
     }
 
-    /// Begins to write a journal. `oldest` is the first that the snapshot needs. Blocks.
+    /// Starts to write a journal. `oldest` is the first one that the snapshot needs. Blocks.
     pub(crate) fn start(
         &self,
         disk: &dyn Disk,
@@ -175,7 +176,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes what waits. Blocks. After an error the journal ends there; a snapshot is due.
+    /// Writes the waiting changes. Blocks. After an error the journal ends there; a snapshot is due.
     pub(crate) fn write(&self) -> io::Result<()> {
         let mut written = self.written.lock();
         let Some(journal) = written.as_mut() else { return Ok(()) };
@@ -200,9 +201,9 @@ impl Journal {
         Ok(())
     }
 
-    /// Goes over to the next journal, whose number the next snapshot is to have. Blocks.
+    /// Starts the next journal, whose number the next snapshot is to have. Blocks.
     pub(crate) fn rotate(&self, disk: &dyn Disk, root: &Path) -> io::Result<u64> {
-        // What cannot be written is in the snapshot.
+        // Changes that cannot be written are in the snapshot.
         let _ = self.write();
         let (last, oldest) = match &*self.written.lock() {
             Some(written) => (written.sequence, written.oldest),
@@ -213,15 +214,15 @@ impl Journal {
             (waiting.changes, waiting.lost) = (0, false);
         }
         if last - oldest >= JOURNALS_MAX {
-            // What is in this one already is in the snapshot, too: taken up once more it does no harm,
-            // since the last change of a key wins.
+            // The changes in this journal are in the snapshot, too. Reading them again does no harm, since
+            // the last change of a key counts.
             return Ok(last);
         }
         self.start(disk, root, last + 1, oldest)?;
         Ok(last + 1)
     }
 
-    /// A snapshot with this number is in place: removes the journals before it. Blocks.
+    /// Removes the journals before a snapshot of this number, which has been written. Blocks.
     pub(crate) fn compacted(&self, disk: &dyn Disk, root: &Path, sequence: u64) {
         let mut written = self.written.lock();
         let Some(journal) = written.as_mut() else { return };
@@ -231,7 +232,7 @@ impl Journal {
         journal.oldest = sequence;
     }
 
-    /// A snapshot could not be written: the next one is due soon.
+    /// Notes that a snapshot could not be written: the next one is due soon.
     pub(crate) fn not_compacted(&self) {
         self.waiting.lock().lost = true;
     }
@@ -248,7 +249,7 @@ fn journal_head(sequence: u64) -> Vec<u8> {
     head
 }
 
-/// Reading any bytes as snapshot or journal ends, and gives no more than they hold.
+/// Checks that reading any bytes as snapshot or journal ends, and gives no more records than they hold.
 pub fn fuzz_journal(input: &[u8]) {
     let disk = crate::fake::MemoryDisk::default();
     let root = Path::new("/cache");

@@ -1,5 +1,5 @@
-//! A cache key: the full text that `proxy_cache_key` made, its MD5, and where the file of that
-//! hash lies under the `levels` of `proxy_cache_path`.
+//! A cache key: the full text that `proxy_cache_key` made, its MD5, and the path of the file of that hash
+//! under the `levels` of `proxy_cache_path`.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -9,10 +9,12 @@ use std::sync::Arc;
 
 use md5::{Digest, Md5};
 
-/// Longest key text that is stored. A longer key can be filled and followed, but not stored.
+/// Longest key text that is stored, in bytes. A response of a longer key can be filled and followed, but not
+/// stored.
 pub const KEY_BYTES_MAX: usize = 64 * 1024;
 
-/// Keys that a thread remembers, and the longest text that is remembered: 100 kB in all for common keys.
+/// Number of keys that a thread remembers, and the longest text in bytes that is remembered: 100 kB in all
+/// for common keys.
 const REMEMBERED: usize = 512;
 const REMEMBERED_BYTES_MAX: usize = 512;
 
@@ -23,18 +25,17 @@ thread_local! {
 /// Digits of a hash in hexadecimal form.
 const HASH_DIGITS: usize = 32;
 
-/// Shortest run of digits that makes the end of a temporary file's name; nginx uses ten as well.
+/// Least number of digits at the end of a temporary file's name; nginx uses ten as well.
 const TEMPORARY_DIGITS_MIN: usize = 10;
 
 /// MD5 of a key's text: file name and index key, as in nginx (`proxy_cache_path`).
-///
-/// Collisions of MD5 can be made on purpose, so a hash alone never decides what is served: the
-/// key text is compared with that in the file, in the open entry and in the running fill.
+/// Collisions of MD5 can be made on purpose, so a hash alone never decides which response is served: the key
+/// text is compared with the one in the file, in the open entry and in the running fill.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(pub [u8; 16]);
 
 impl KeyHash {
-    /// The 32 lower-case hexadecimal digits.
+    /// Returns the 32 lower-case hexadecimal digits.
     pub fn hexadecimal(&self) -> String {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut text = String::with_capacity(HASH_DIGITS);
@@ -80,8 +81,8 @@ impl Key {
         Key { hash, text }
     }
 
-    /// As [`Key::new`], for texts that come again: the last ones of a thread are remembered, since
-    /// comparing a text costs a fraction of hashing it.
+    /// Makes the key of a text that is likely to be used again. The last keys of a thread are remembered,
+    /// since a comparison of a text costs a fraction of its hash.
     pub fn of(text: &[u8]) -> Key {
         if text.len() > REMEMBERED_BYTES_MAX {
             return Key::new(text);
@@ -98,18 +99,18 @@ impl Key {
         })
     }
 
-    /// Makes a key with a hash of the caller's choice: for tests of colliding keys.
+    /// Makes a key with a given hash: for tests of colliding keys.
     #[doc(hidden)]
     pub fn with_hash(text: impl Into<Arc<[u8]>>, hash: KeyHash) -> Key {
         Key { hash, text: text.into() }
     }
 
-    /// The hash, which names the file.
+    /// Returns the hash, which names the file.
     pub fn hash(&self) -> &KeyHash {
         &self.hash
     }
 
-    /// The full text, kept to tell colliding keys apart.
+    /// Returns the full text, by which colliding keys are distinguished.
     pub fn text(&self) -> &Arc<[u8]> {
         &self.text
     }
@@ -129,7 +130,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Makes levels of the given widths; `None` unless there are at most three, each 1 or 2.
+    /// Makes levels of the given widths; returns `None` unless there are at most three, each 1 or 2.
     pub fn new(widths: &[u8]) -> Option<Levels> {
         if widths.len() > 3 || widths.iter().any(|width| !(1..=2).contains(width)) {
             return None;
@@ -139,7 +140,7 @@ impl Levels {
         Some(levels)
     }
 
-    /// Reads the directive's form, such as `1:2`; `None` when malformed.
+    /// Parses the directive's form, such as `1:2`; returns `None` when it is malformed.
     pub fn parse(text: &str) -> Option<Levels> {
         let widths: Option<Vec<u8>> = text
             .split(':')
@@ -152,24 +153,24 @@ impl Levels {
         Levels::new(&widths?)
     }
 
-    /// The widths as numbers, 0 where there is no further directory.
+    /// Returns the widths as numbers, 0 where there is no further directory.
     pub(crate) fn widths(&self) -> [u8; 3] {
         self.widths
     }
 
-    /// How many directories lie between the cache's root and a file.
+    /// Returns the number of directories between the cache's root and a file.
     pub fn depth(&self) -> usize {
         self.widths.iter().filter(|width| **width > 0).count()
     }
 
-    /// Whether a directory with this name can be one of ours at this depth (0 is below the root).
+    /// Returns whether a directory with this name can be part of a cache at this depth (0 is below the root).
     pub fn is_directory(&self, depth: usize, name: &str) -> bool {
         depth < self.depth()
             && name.len() == usize::from(self.widths[depth])
             && name.bytes().all(|byte| digit_value(byte).is_some())
     }
 
-    /// The directory of a hash's file.
+    /// Returns the directory of a hash's file.
     pub fn directory(&self, root: &Path, hash: &KeyHash) -> PathBuf {
         let digits = hash.hexadecimal();
         let mut path = root.to_path_buf();
@@ -182,18 +183,18 @@ impl Levels {
         path
     }
 
-    /// The file of a hash.
+    /// Returns the path of a hash's file.
     pub fn path(&self, root: &Path, hash: &KeyHash) -> PathBuf {
         self.directory(root, hash).join(hash.hexadecimal())
     }
 }
 
-/// Name of the temporary file with this number, recognisable by [`is_temporary_name`].
+/// Returns the name of the temporary file with this number, which [`is_temporary_name`] recognises.
 pub(crate) fn temporary_name(hash: &KeyHash, number: u64) -> String {
     format!("{}.{number:010}", hash.hexadecimal())
 }
 
-/// Whether a file name is one that [`temporary_name`] makes.
+/// Returns whether a file name is one that [`temporary_name`] makes.
 pub(crate) fn is_temporary_name(name: &str) -> bool {
     name.split_once('.').is_some_and(|(hash, digits)| {
         KeyHash::from_hexadecimal(hash).is_some()

@@ -1,4 +1,4 @@
-//! The cache store: index, files, live fills, eviction; knows bytes and keys, no HTTP.
+//! The cache store: index, files, running fills, eviction; it handles bytes and keys, no HTTP.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -9,7 +9,7 @@
 //! let store = Store::open(Options::new(directory), Arc::new(RealDisk::default()))?;
 //! let (key, now) = (Key::of(b"http://localhost/a"), 1_000);
 //! assert!(store.lookup(&key, now).open.is_none());
-//! // One who is first fills, and anybody else gets the fill to read from.
+//! // The first request fills; any other request gets the fill to read from.
 //! if let Ok(writer) = store.begin_fill(&key, now) {
 //!     writer.publish_head("head".into(), Times::default(), None, now);
 //!     writer.append("body".into(), now);
@@ -19,29 +19,29 @@
 //! assert_eq!(open.and_then(|entry| entry.body_in_memory()).as_deref(), Some(&b"body"[..]));
 //! # Ok::<(), std::io::Error>(())
 //! ```
-//! - [`Store`]: one `proxy_cache_path`. [`Store::lookup`] says what memory knows of a key,
+//! - [`Store`]: one `proxy_cache_path`. [`Store::lookup`] returns the data in memory about a key,
 //!   [`Store::open_entry`] opens its file, [`Store::begin_fill`] starts to fill it.
-//! - [`FillWriter`] publishes a head, appends bytes, commits or aborts; any number of
-//!   [`FillReader`]s follow it while it goes.
+//! - [`FillWriter`] publishes a head, appends bytes, commits or aborts; any number of [`FillReader`]s follow
+//!   it meanwhile.
 //! - [`OpenEntry`] is a whole object, to be served.
-//! - [`Disk`]: the only door to the file system; each function says whether it may block.
+//! - [`Disk`]: all access to the file system; each function documents whether it may block.
 //!
-//! Metadata are opaque bytes; `now` is always an argument, in unix milliseconds.
+//! Metadata are opaque bytes; `now` is always an argument, in Unix milliseconds.
 //!
-//! Files name only files below them, in this order:
+//! Files use only files below them, in this order:
 //!
-//! | files | what |
+//! | files | content |
 //! |---|---|
-//! | `store/handle`, `store/lookup` and others | one cache as callers have it |
+//! | `store/handle`, `store/lookup` and others | one cache, for its callers |
 //! | `writer` | the writing half of a fill |
-//! | `store/inner` and others | what all handles of a cache share, and the work that is done on it |
+//! | `store/inner` and others | the state that all handles of a cache share, and the work on it |
 //! | `journal` | the index over a restart |
-//! | `index` | what memory knows of each key, and the account of the disk |
-//! | `fill`, `hot` | objects on their way, and open ones |
-//! | `verify` | comparing bodies with their checksums |
-//! | `format`, `sums`, `disk` | the form of files, and the door to them |
-//! | `evict`, `purge` | which object goes: rules without disk and clock |
-//! | `key`, `times`, `lru`, `sync` | what all of them are made of |
+//! | `index` | the data in memory about each key, and the account of the disk |
+//! | `fill`, `hot` | objects that are being fetched, and open ones |
+//! | `verify` | comparison of bodies with their checksums |
+//! | `format`, `sums`, `disk` | the format of files, and access to them |
+//! | `evict`, `purge` | rules of removal, without disk and clock |
+//! | `key`, `times`, `lru`, `sync` | types that all of them use |
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

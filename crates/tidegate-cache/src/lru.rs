@@ -40,7 +40,7 @@ impl<V> LruMap<V> {
         self.value_of(slot)
     }
 
-    /// Finds and counts as a use.
+    /// Finds a value and counts that as a use.
     pub(crate) fn touch(&mut self, place: Place<'_>) -> Option<&mut V> {
         let slot = self.slot_of(place)?;
         self.order.touched(slot);
@@ -79,7 +79,7 @@ impl<V> LruMap<V> {
         self.slots[slot as usize].take().map(|slot| slot.value)
     }
 
-    /// The key that goes next when room is needed.
+    /// Returns the key that is removed next when room is needed.
     pub(crate) fn victim(&mut self) -> Option<(KeyHash, &mut V)> {
         let slot = self.slots.get_mut(self.order.oldest()? as usize)?.as_mut()?;
         Some((slot.hash, &mut slot.value))
@@ -94,8 +94,8 @@ impl<V> LruMap<V> {
     }
 }
 
-/// Where a key lies: its hash, and that hash spread by a random seed, so that nobody outside can
-/// choose keys that fill one bucket or shard.
+/// The position of a key: its hash, and that hash spread by a random seed, so that no client can choose keys
+/// that fill one bucket or shard.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub hash: &'a KeyHash,
@@ -116,7 +116,7 @@ impl<S> Sharded<S> {
         Sharded::with(shards, |_| S::default())
     }
 
-    /// Makes shards that know how keys are spread.
+    /// Makes shards that share the random seed.
     pub(crate) fn with(shards: usize, make: impl Fn(&RandomState) -> S) -> Sharded<S> {
         let spreader = RandomState::default();
         let shards = (0..shards.max(1)).map(|_| Mutex::new(make(&spreader))).collect();
@@ -128,7 +128,7 @@ impl<S> Sharded<S> {
         (self.shards[self.shard_of(place)].lock(), place)
     }
 
-    /// Number of a key's shard.
+    /// Returns the number of a key's shard.
     pub(crate) fn shard_of(&self, place: Place<'_>) -> usize {
         // The upper half chooses the shard: the table's buckets use the other bits.
         (place.spread >> 40) as usize % self.shards.len()

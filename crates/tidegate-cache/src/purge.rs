@@ -1,12 +1,13 @@
-//! Rules that make older entries stale or void at once, before anybody has touched their files: by the
-//! beginning of their key or by a tag that their metadata bear. Pure: no disk, no clock.
+//! Rules that make older entries stale or void at once, before their files are touched: by the beginning of
+//! their key or by a tag in their metadata. Pure: no disk, no clock.
 //!
-//! A rule concerns what was asked of the origin up to its moment. An entry that is looked up is held
-//! against the rules that came since it was last; a sweep of the whole cache makes rules superfluous.
-//! The list is bounded, so that neither memory nor a lookup depends on how much is purged.
+//! A rule concerns responses that were requested from the origin up to its moment. An entry that is looked up
+//! is compared with the rules that were added since it was last compared. A sweep of the whole cache makes
+//! rules superfluous. The list is bounded, so that neither memory nor a lookup depends on the number of
+//! purges.
 //!
 //! ```text
-//! magic 8 | version u16 | reserved u16 | count u32 | checksum u64 of what follows
+//! magic 8 | version u16 | reserved u16 | count u32 | checksum u64 of the rest
 //! each: kind u8 | soft u8 | reserved u16 | length u32 | at u64 | through u64 | bytes
 //! ```
 
@@ -14,10 +15,10 @@ use std::sync::Weak;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Rules that are kept at a time.
+/// The most rules that are kept at a time.
 pub const PURGE_RULES_MAX: usize = 1024;
 
-/// Longest prefix or tag.
+/// Longest prefix or tag, in bytes.
 pub const PURGE_TEXT_BYTES_MAX: usize = 64 * 1024;
 
 const MAGIC: [u8; 8] = *b"\x89TGPURG\n";
@@ -25,32 +26,32 @@ const VERSION: u16 = 1;
 const HEAD_BYTES: usize = 24;
 const RULE_BYTES: usize = 24;
 
-/// What a purge is about.
+/// The entries that a purge concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Keys that begin so.
+    /// Keys that begin with these bytes.
     Prefix(Box<[u8]>),
-    /// Entries whose metadata bear this tag.
+    /// Entries whose metadata contain this tag.
     Tag(Box<[u8]>),
 }
 
-/// What an entry's metadata tell about purges.
+/// The part of an entry's metadata that purges use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bearing<'m> {
-    /// When it was asked of the origin, unix milliseconds: [`crate::Fill::started_at`].
+    /// When it was requested from the origin, in Unix milliseconds: [`crate::Fill::started_at`].
     pub asked_at: u64,
     /// Tags, separated by spaces.
     pub tags: &'m [u8],
 }
 
-/// Reads metadata; `None`: they cannot be read, and nobody will be served by them.
+/// A reader of metadata; it returns `None` when they cannot be read, and such an entry is never served.
 pub type MetadataReader = for<'m> fn(&'m [u8]) -> Option<Bearing<'m>>;
 
-/// What the rules say of an entry.
+/// The result of the rules for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Kept,
-    /// Not fresh from this moment on.
+    /// Not fresh from this moment on, in Unix milliseconds.
     Stale(u64),
     Gone,
 }
@@ -59,15 +60,15 @@ pub(crate) enum Verdict {
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
     pub scope: Scope,
-    /// Makes stale, does not remove.
+    /// Whether it makes entries stale instead of removing them.
     pub soft: bool,
-    /// The moment of the purge, unix milliseconds.
+    /// The moment of the purge, in Unix milliseconds.
     pub at: u64,
-    /// Concerns what was asked for up to here: not before `at`, and later than all earlier rules, so
-    /// that the order is right although a millisecond is long.
+    /// The rule concerns responses that were requested up to this moment. It is not before `at`, and later
+    /// than all earlier rules: a millisecond is long, and the order has to be right.
     pub through: u64,
     pub serial: u64,
-    /// Alive as long as a fill runs that began before.
+    /// Alive as long as a fill is running that began before the rule.
     pub older_fills: Weak<()>,
 }
 
@@ -96,17 +97,17 @@ impl Rules {
         &self.list
     }
 
-    /// Number of the latest rule; 0: there never was one.
+    /// Returns the number of the latest rule; 0: there never was one.
     pub(crate) fn serial(&self) -> u64 {
         self.serial
     }
 
-    /// What is asked for later than this is newer than all rules.
+    /// Returns the latest moment of the rules: a later request is newer than all rules.
     pub(crate) fn latest(&self) -> u64 {
         self.latest
     }
 
-    /// Adds a rule about all that was asked for up to `asked`; those that it makes superfluous go.
+    /// Adds a rule about all that was requested up to `asked`, and removes those that it makes superfluous.
     pub(crate) fn add(
         &mut self,
         scope: Scope,
@@ -124,25 +125,25 @@ impl Rules {
         }
         self.list.retain(|rule| !covered(rule));
         self.serial += 1;
-        // Later than what was asked for right after the rule before.
+        // Later than a request right after the rule before.
         self.latest = now.max(asked).max(self.latest + 1);
         let (through, serial) = (self.latest, self.serial);
         self.list.push(Rule { scope, soft, at: now, through, serial, older_fills });
         Ok(())
     }
 
-    /// Forgets the rules up to this one.
+    /// Removes the rules up to this one.
     pub(crate) fn drop_through(&mut self, serial: u64) {
         self.list.retain(|rule| rule.serial > serial);
     }
 
-    /// The last rule of those, from the oldest on, before which no fill runs any more; 0: none.
+    /// Returns the number of the last rule, from the oldest on, before which no running fill began; 0: none.
     pub(crate) fn settled(&self) -> u64 {
         let settled = self.list.iter().take_while(|rule| rule.older_fills.strong_count() == 0);
         settled.last().map_or(0, |rule| rule.serial)
     }
 
-    /// What the rules behind `checked` say of an entry.
+    /// Returns the result of the rules behind `checked` for an entry.
     pub(crate) fn judge(&self, key: &[u8], bearing: Bearing<'_>, checked: u64) -> Verdict {
         let newer = self.list.iter().rev().take_while(|rule| rule.serial > checked);
         let mut verdict = Verdict::Kept;
@@ -153,7 +154,7 @@ impl Rules {
             };
             match (fits, rule.soft) {
                 (true, false) => return Verdict::Gone,
-                // The walk goes back in time: the oldest moment counts.
+                // The loop is from the newest to the oldest rule: the oldest moment counts.
                 (true, true) => verdict = Verdict::Stale(rule.at),
                 (false, _) => {}
             }
@@ -161,7 +162,7 @@ impl Rules {
         verdict
     }
 
-    /// Whether a fill whose response is not known yet may turn out to be purged.
+    /// Returns whether a fill whose head has not arrived yet may turn out to be purged.
     pub(crate) fn may_concern(&self, key: &[u8], asked_at: u64) -> bool {
         self.list.iter().filter(|rule| asked_at <= rule.through).any(|rule| match &rule.scope {
             Scope::Prefix(prefix) => key.starts_with(prefix),
@@ -189,7 +190,7 @@ impl Rules {
         bytes
     }
 
-    /// `None` for bytes that `encode` did not make.
+    /// Decodes rules; returns `None` for bytes that `encode` did not make.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Rules> {
         let (head, mut rest) = bytes.split_at_checked(HEAD_BYTES)?;
         let version = u16::from_le_bytes(head[8..10].try_into().ok()?);
@@ -222,14 +223,14 @@ impl Rules {
 }
 
 impl Scope {
-    /// The prefix or the tag.
+    /// Returns the prefix or the tag.
     pub fn text(&self) -> &[u8] {
         match self {
             Scope::Prefix(text) | Scope::Tag(text) => text,
         }
     }
 
-    /// Whether this one, coming later, concerns all that the other does.
+    /// Returns whether this scope, added later, includes all of the other.
     fn covers(&self, other: &Scope) -> bool {
         match (self, other) {
             (Scope::Prefix(own), Scope::Prefix(other)) => other.starts_with(own),
@@ -244,7 +245,7 @@ fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|byte| *byte == b' ').filter(|word| !word.is_empty())
 }
 
-/// For fuzzers: what decodes, encodes to the same again.
+/// Checks, for fuzzers, that decoded rules encode to the same bytes.
 pub fn fuzz_purge_rules(data: &[u8]) {
     if let Some(rules) = Rules::decode(data) {
         let again = rules.encode();

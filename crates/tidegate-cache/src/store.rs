@@ -1,8 +1,8 @@
-//! The cache store of one `proxy_cache_path`: index in memory, whole files on disk, live fills.
+//! The cache store of one `proxy_cache_path`: index in memory, whole files on disk, running fills.
 //!
-//! Locks, outermost first: a fill's disk turn, a key's path lock, a shard of the index or of the
-//! open entries, a fill's state; the last three are never held together. Names in the cache
-//! directory are only changed under the path lock of their key, so that index and disk agree.
+//! Locks, outermost first: the disk lock of a fill, the path lock of a key, a shard of the index or of the
+//! open entries, the state of a fill. The last three are never held together. Names in the cache directory
+//! are only changed under the path lock of their key, so that index and disk agree.
 //!
 //! The store survives a reload of the configuration: [`Store::reconfigure`].
 

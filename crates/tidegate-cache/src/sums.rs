@@ -4,21 +4,21 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
 use crate::key::KeyHash;
 
-/// Bytes of a body that one checksum is for.
+/// Bytes of a body that one checksum covers.
 pub(crate) const BLOCK_BYTES: u64 = 64 * 1024;
 
 /// Bytes of one checksum.
 pub(crate) const SUM_BYTES: u64 = 8;
 
-/// Room that the checksums of a body take.
+/// Returns the bytes that the checksums of a body take.
 pub(crate) fn sums_bytes(body_bytes: u64) -> u64 {
     body_bytes.div_ceil(BLOCK_BYTES).saturating_mul(SUM_BYTES)
 }
 
-/// Makes the checksums of a body as it is written.
+/// Computes the checksums of a body as it is written.
 pub(crate) struct BodySums {
     hasher: Box<Xxh3>,
-    /// Bytes of the block that is being summed up.
+    /// Bytes of the current block that were added.
     begun: u64,
     sums: Vec<u8>,
 }
@@ -30,7 +30,7 @@ impl Default for BodySums {
 }
 
 impl BodySums {
-    /// Takes the next bytes of the body of `hash`.
+    /// Adds the next bytes of the body of `hash`.
     pub(crate) fn add(&mut self, mut bytes: &[u8], hash: &KeyHash) {
         while !bytes.is_empty() {
             let room = (BLOCK_BYTES - self.begun) as usize;
@@ -44,7 +44,7 @@ impl BodySums {
         }
     }
 
-    /// The checksums of all that was added, as they stand in the file.
+    /// Returns the checksums of all added bytes, in the format of the file.
     pub(crate) fn finish(&mut self, hash: &KeyHash) -> &[u8] {
         if self.begun > 0 {
             self.end_block(hash);
@@ -61,7 +61,7 @@ impl BodySums {
     }
 }
 
-/// Whether a whole body has these checksums.
+/// Returns whether a whole body has these checksums.
 pub(crate) fn is_sound(body: &[u8], sums: &[u8], hash: &KeyHash) -> bool {
     let blocks = body.chunks(BLOCK_BYTES as usize).zip(0u64..);
     let known = sums.chunks_exact(SUM_BYTES as usize);
@@ -71,7 +71,7 @@ pub(crate) fn is_sound(body: &[u8], sums: &[u8], hash: &KeyHash) -> bool {
         })
 }
 
-/// A block's sum holds for its place and key only.
+/// Returns a block's sum mixed with its position and key, so that it is valid only there.
 pub(crate) fn placed_sum(sum: u64, block: u64, hash: &KeyHash) -> u64 {
     let seed = xxh3_64_with_seed(&hash.0, block);
     xxh3_64_with_seed(&sum.to_le_bytes(), seed)

@@ -1,7 +1,7 @@
-//! Locks for which a thread waits asleep. A loop often shares its processor with the pool thread that
-//! holds the lock: yielding over and over would only keep that one from going on.
+//! Locks for which a thread sleeps while it waits. An event loop often shares its processor with the pool
+//! thread that holds the lock: spinning would only delay that thread.
 //!
-//! A panic while a lock is held poisons nothing: what the locks guard is consistent between any two calls.
+//! A panic while a lock is held poisons nothing: the guarded data are consistent between any two calls.
 
 use std::sync::{MutexGuard, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 

@@ -1,7 +1,7 @@
 //! The times of an object: when it was made, and how long it may be used.
 
-/// When an object was made and how long it may be used, in unix milliseconds. The store keeps
-/// these for its callers and decides nothing by them.
+/// When an object was made and how long it may be used, in Unix milliseconds. The store keeps these for its
+/// callers and decides nothing by them.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Times {
     /// When the object was made.
@@ -15,7 +15,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// Stale since a moment; the times behind move along.
+    /// Returns the times of an object that is stale since a moment; the later times move along.
     pub(crate) fn stale_since(self, at: u64) -> Times {
         let valid_until = self.valid_until.min(at);
         let earlier = self.valid_until - valid_until;

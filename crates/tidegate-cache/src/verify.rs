@@ -1,12 +1,13 @@
-//! Comparing bodies with their checksums ([`crate::sums`]).
+//! Comparison of bodies with their checksums ([`crate::sums`]).
 //!
-//! What this process wrote it trusts. A file that it opens later (after a restart, or since it was not
-//! asked for in a while) is compared block by block before the first time that a block is served:
-//! the first megabyte when the file is opened, so that damage there is a miss, and the rest as it is
-//! read, so that a large file costs no more than what is asked of it. Each block is compared once, and again
-//! when the file was changed since: its length and times are looked at before a part of it is served, and once more
-//! behind it. For a while after damage was found nothing is served but what was compared in memory: whoever changes
-//! one file may change others, between a look at them and the moment when the kernel takes their bytes.
+//! Files that this process wrote are trusted. A file that it opens later (after a restart, or because it was
+//! not requested for a while) is compared block by block before a block is served for the first time: the
+//! first megabyte when the file is opened, so that damage there is a miss, and the rest as it is read, so
+//! that a large file costs no more than the requested part. Each block is compared once, and again when the
+//! file was changed since: its length and times are examined before a part of it is served, and once more
+//! afterwards. For a while after damage was found only bytes that were compared in memory are served: a
+//! program that changes one file may change others, between the check of a file and the moment when the
+//! kernel takes its bytes.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,20 +22,20 @@ use crate::key::KeyHash;
 use crate::sums::{BLOCK_BYTES, SUM_BYTES, placed_sum};
 use crate::sync::Mutex;
 
-/// What is compared when a file is opened.
+/// Bytes that are compared when a file is opened.
 pub(crate) const VERIFIED_AT_OPEN: u64 = 1 << 20;
 
-/// What is read into memory at a time to be compared and served from there: a multiple of [`BLOCK_BYTES`].
+/// Bytes that are read into memory at a time, compared, and served from there: a multiple of [`BLOCK_BYTES`].
 const READ_BYTES: u64 = 4 * BLOCK_BYTES;
 
-/// So long after damage was found bodies are served from memory: longer than a tool needs between two files that it
-/// writes over, short enough that one bad sector does not cost a day.
+/// The time after damage was found in which bodies are served from memory. It is longer than the pause of a
+/// tool between two files that it overwrites, and short enough that one bad sector does not cost a day.
 const ALARM: Duration = Duration::from_secs(60);
 
 /// Whether damage was found in a store a moment ago.
 #[derive(Default)]
 pub(crate) struct Alarm {
-    /// Unix milliseconds; 0: never raised, or long ago.
+    /// The end of the alarm in Unix milliseconds; 0: never raised, or long ago.
     until: AtomicU64,
 }
 
@@ -55,15 +56,15 @@ impl Alarm {
     }
 }
 
-/// Which blocks of an open file are known to be sound.
+/// The verified blocks of an open file.
 ///
-/// A block is unknown or done; a bit of `done` says which. It becomes done when it was compared while the file looked
-/// the same before and behind, and all of them become unknown when the file is seen to have changed. A block that
-/// differs ends it all: the file is removed ([`DamageHandler`]).
+/// A block is unknown or done; a bit of `done` holds that. It becomes done when it was compared and the
+/// file's stamp was the same before and after. All blocks become unknown when a change of the file is
+/// detected. When a block differs, the file is removed ([`DamageHandler`]).
 ///
-/// Invariant: bits are set and cleared under the lock of `seen`, so none is set by what the file looked like before a
-/// change that somebody else has noticed meanwhile. Bits are read without it: a change behind that is found by the next
-/// look at the file.
+/// Invariant: bits are set and cleared under the lock of `seen`, so none is set by a stamp from before a
+/// change that another thread has detected meanwhile. Bits are read without it: a later change is detected by
+/// the next look at the file.
 pub(crate) struct Verification {
     hash: KeyHash,
     generation: AtomicU64,
@@ -71,22 +72,22 @@ pub(crate) struct Verification {
     alarm: Arc<Alarm>,
     body_start: u64,
     body_bytes: u64,
-    /// What the file looked like when the blocks that are done were compared.
+    /// The stamp of the file when the done blocks were compared.
     seen: Mutex<Stamp>,
-    /// Changes that were noticed.
+    /// The number of changes that were detected.
     changes: AtomicU64,
     done: Box<[AtomicU64]>,
 }
 
-/// What a verification reports to: the store of the file, without the rest of it.
+/// The receiver of a verification's results: the store of the file, without the rest of it.
 pub(crate) trait DamageHandler: Send + Sync {
-    /// The body of a file of this generation could not be read.
+    /// Notes that the body of a file of this generation could not be read.
     fn read_failed(&self, error: &io::Error);
-    /// The body of a file of this generation is damaged: it is no longer to be served. Blocks.
+    /// Removes the file of this generation: its body is damaged and is no longer to be served. Blocks.
     fn remove_damaged(&self, hash: &KeyHash, generation: u64, now: u64);
 }
 
-/// The file that a verification is about.
+/// The file that a verification concerns.
 pub(crate) struct Subject {
     pub hash: KeyHash,
     pub generation: u64,
@@ -97,13 +98,13 @@ pub(crate) struct Subject {
 }
 
 impl Verification {
-    /// Nothing was compared yet.
+    /// Makes a verification in which no block was compared yet.
     pub(crate) fn new(subject: Subject, file: &dyn DiskFile) -> io::Result<Verification> {
         Ok(Verification::begun(subject, file.stamp()?, 0))
     }
 
-    /// This process has just written the file, so all of it is sound. Where that cannot be told of the file as it is
-    /// now, it is compared as any other.
+    /// Makes a verification of a file that this process has just written, so all of it is sound. Where that
+    /// is not certain of the file as it is now, it is compared as any other.
     pub(crate) fn written(subject: Subject, file: &dyn DiskFile) -> Verification {
         match file.stamp() {
             Ok(stamp) => Verification::begun(subject, stamp, u64::MAX),
@@ -120,37 +121,38 @@ impl Verification {
         Verification { hash, generation, store, alarm, body_start, body_bytes, seen, changes, done }
     }
 
-    /// Memory that it takes.
+    /// Returns the memory that it takes, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         size_of::<Verification>() + self.done.len() * 8
     }
 
-    /// Whether the file looks as it did when it was compared. If not, nothing of it is sound until it is compared
-    /// again. One system call; never blocks.
+    /// Returns whether the file's stamp is the one of the comparison. If not, no block is sound until it is
+    /// compared again. One system call; never blocks.
     pub(crate) fn is_unchanged(&self, file: &dyn DiskFile) -> bool {
         let stamp = file.stamp();
         let mut seen = self.seen.lock();
         if stamp.as_ref().is_ok_and(|stamp| *stamp == *seen) {
             return true;
         }
-        // Under the lock: nobody takes a block for sound by what the file looked like before.
+        // Under the lock: no other thread marks a block as done by an older stamp.
         self.done.iter().for_each(|word| word.store(0, Ordering::Release));
         *seen = stamp.unwrap_or_default();
         self.changes.fetch_add(1, Ordering::Release);
         false
     }
 
-    /// Whether bodies are to be served from memory for the moment.
+    /// Returns whether bodies are to be served from memory for the moment.
     pub(crate) fn is_suspect(&self, now: u64) -> bool {
         self.alarm.is_raised(now)
     }
 
-    /// How many changes were noticed until now, by whomever.
+    /// Returns the number of changes that were detected until now, by any thread.
     pub(crate) fn changes(&self) -> u64 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// This process has written to the head of the file, which looked like `before`, under a new `generation`.
+    /// Notes that this process has written to the head of the file, whose stamp was `before`, under a new
+    /// `generation`.
     pub(crate) fn renewed(&self, before: Option<Stamp>, file: &dyn DiskFile, generation: u64) {
         self.generation.store(generation, Ordering::Release);
         let mut seen = self.seen.lock();
@@ -161,8 +163,9 @@ impl Verification {
         }
     }
 
-    /// How far the file may be served from this offset on, by what was compared until now; the offset itself if its
-    /// block was not, or if bodies are to be served from memory. Never blocks.
+    /// Returns the offset up to which the file may be served from `offset` on, by the comparisons until now;
+    /// `offset` itself if its block was not compared, or if bodies are to be served from memory. Never
+    /// blocks.
     pub(crate) fn compared_to(&self, offset: u64, now: u64) -> u64 {
         if self.is_suspect(now) {
             return offset;
@@ -172,7 +175,7 @@ impl Verification {
         let mut block = first;
         let words = usize::try_from(first / word_bits).ok().and_then(|word| self.done.get(word..));
         for word in words.unwrap_or_default() {
-            // What is before the block counts as done; the last word's bits behind the body do no harm.
+            // Blocks before this one count as done; the last word's bits behind the body do no harm.
             let before = !(u64::MAX << (block % word_bits));
             let done = (word.load(Ordering::Acquire) | before).trailing_ones();
             block = block / word_bits * word_bits + u64::from(done);
@@ -183,9 +186,9 @@ impl Verification {
         block.saturating_mul(BLOCK_BYTES).clamp(offset, self.body_bytes.max(offset))
     }
 
-    /// Compares a part of the body; false when it is damaged, and then the file is removed. So it is when
-    /// it cannot be read: the next request shall not end there, too. Blocks, and takes the lock of the
-    /// key's path.
+    /// Compares a part of the body. Returns false when it is damaged, and the file has been removed then. The
+    /// same is done when it cannot be read, so that the next request does not end there, too. Blocks, and
+    /// takes the lock of the key's path.
     pub(crate) fn verify(
         &self,
         file: &dyn DiskFile,
@@ -196,8 +199,8 @@ impl Verification {
         self.judged(self.compare(file, offset, length, now), now)
     }
 
-    /// The bytes from an offset on, compared as they were read: at most `length`, and of [`READ_BYTES`] at most.
-    /// `None` when they are damaged; as [`Verification::verify`] otherwise.
+    /// Reads the bytes from an offset on and compares them: at most `length`, and at most [`READ_BYTES`].
+    /// Returns `None` when they are damaged; otherwise as [`Verification::verify`].
     pub(crate) fn read(
         &self,
         file: &dyn DiskFile,
@@ -235,8 +238,8 @@ impl Verification {
         compared
     }
 
-    /// Compares the blocks of a part of the body; false when one differs. A file that is being changed has none that
-    /// stay compared. Blocks.
+    /// Compares the blocks of a part of the body; returns false when one differs. Blocks of a file that is
+    /// being changed do not stay done. Blocks.
     pub(crate) fn compare(
         &self,
         file: &dyn DiskFile,
@@ -268,7 +271,7 @@ impl Verification {
         Ok(true)
     }
 
-    /// Reads a block of the body; false when it is not as it was written.
+    /// Reads a block of the body; returns false when it differs from the written one.
     fn read_block(
         &self,
         file: &dyn DiskFile,

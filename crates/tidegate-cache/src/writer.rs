@@ -1,5 +1,5 @@
-//! Writing a fill. Only [`FillWriter::flush_step`] and [`FillWriter::commit`] block, and belong on a
-//! thread that may.
+//! Writing a fill. Only [`FillWriter::flush_step`] and [`FillWriter::commit`] block, and must be called on a
+//! thread that may block.
 
 mod flusher;
 
@@ -19,11 +19,11 @@ use crate::times::Times;
 use flusher::unflushed_of;
 pub use flusher::{FillFlusher, FlushReport};
 
-/// A flush is due when this part of the tail's limit is unflushed: early enough to be done before
-/// the tail is full.
+/// A flush is due when one part in this number of the tail's limit is unflushed: early enough to be done
+/// before the tail is full.
 const FLUSH_DUE_PART: u64 = 4;
 
-/// The writing end of a fill; there is one. Dropping it breaks the fill off.
+/// The writing end of a fill; there is one. Dropping it aborts the fill.
 ///
 /// ```text
 /// begun → head published → appending → finished → committed: stored, or not
@@ -31,22 +31,22 @@ const FLUSH_DUE_PART: u64 = 4;
 ///   │           └──────────────┴──→ aborted, handed over, dropped: the readers end where it ends
 ///   └──→ released: may not be cached
 /// ```
-/// Invariant: whichever way it goes, the index forgets the fill, its reserved and claimed bytes are given back or become
-/// those of the file, and a temporary file is left to the manager. That is done once (`ended`).
+/// Invariant: on every path, the index forgets the fill, its reserved and claimed bytes are given back or
+/// charged for the file, and a temporary file is left to the manager. That is done once (`ended`).
 pub struct FillWriter {
     flusher: FillFlusher,
     ended: bool,
-    /// Tells purges that a fill runs which began before them.
+    /// Held so that purges see that a fill is running which began before them.
     _began: Arc<()>,
 }
 
-/// What an append tells the writer.
+/// The result of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Appended {
     /// Bytes not yet in the file; 0 when nothing is to be flushed.
     pub unflushed: u64,
-    /// Enough is unflushed that a flush step is worth its system calls. Less may wait: a short
-    /// body goes out with its header in one write of the commit.
+    /// Whether enough is unflushed that a flush step is worth its system calls. Fewer bytes may wait: a short
+    /// body is written with its header in one write of the commit.
     pub flush_due: bool,
     /// Whether more may be appended without waiting for [`FillWriter::backpressure`].
     pub has_room: bool,
@@ -54,7 +54,7 @@ pub struct Appended {
     pub held: u64,
 }
 
-/// What is still to be done with bytes that have arrived.
+/// The work that remains for the bytes that have arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pending {
     /// Bytes not yet in the file; 0 when nothing is to be flushed.
@@ -63,15 +63,15 @@ pub struct Pending {
     pub held: u64,
 }
 
-/// What became of a committed fill.
+/// The result of a commit.
 #[derive(Debug)]
 pub enum Committed {
-    /// There is a cache file, and whoever looks the key up finds it.
+    /// There is a cache file, and lookups of the key find it.
     Stored,
-    /// The readers got everything, the cache nothing. With the disk's error if that was the
-    /// reason; none: the disk failed earlier, or the key was removed or refilled meanwhile.
+    /// The readers got all bytes, and nothing is stored. The error of the disk if that was the reason;
+    /// `None`: the disk failed earlier, or the key was removed or refilled meanwhile.
     NotStored(Option<io::Error>),
-    /// The body was not whole; the readers were told.
+    /// The body was incomplete; the readers have the reason.
     Broken(BreakReason),
 }
 
@@ -81,18 +81,17 @@ impl FillWriter {
         FillWriter { flusher: FillFlusher { fill, store }, ended: false, _began: began }
     }
 
-    /// The fill that is written.
+    /// Returns the fill that is written.
     pub fn fill(&self) -> &Arc<Fill> {
         &self.flusher.fill
     }
 
-    /// The half that writes to the disk, for another thread.
+    /// Returns the half that writes to the disk, for another thread.
     pub fn flusher(&self) -> FillFlusher {
         self.flusher.clone()
     }
 
-    /// Publishes the head and wakes those who wait for it. Only the first head counts.
-    /// Never blocks.
+    /// Publishes the head and wakes the readers that wait for it. Only the first head counts. Never blocks.
     pub fn publish_head(&self, metadata: Bytes, times: Times, body_bytes: Option<u64>, now: u64) {
         let fill = self.fill();
         fill.progressed(now);
@@ -115,8 +114,8 @@ impl FillWriter {
         }
     }
 
-    /// Appends bytes and wakes the readers that wait for them. Never blocks; the caller has them
-    /// flushed, and waits for [`FillWriter::backpressure`] when there is no room.
+    /// Appends bytes and wakes the readers that wait for them. Never blocks; the caller flushes them, and
+    /// waits for [`FillWriter::backpressure`] when there is no room.
     pub fn append(&self, bytes: Bytes, now: u64) -> Appended {
         let appended = self.hold(bytes, now);
         if appended.held > 0 {
@@ -125,10 +124,9 @@ impl FillWriter {
         Appended { held: 0, ..appended }
     }
 
-    /// Appends bytes that no reader sees before they are in the file
-    /// ([`FillFlusher::show_flushed`]), or [`FillWriter::show`] is called: a range of a file costs
-    /// many readers less than bytes do. Without a file they see them at once. Otherwise as
-    /// [`FillWriter::append`].
+    /// Appends bytes that no reader sees before they are in the file ([`FillFlusher::show_flushed`]), or
+    /// [`FillWriter::show`] is called: with many readers a range of a file costs less than bytes do. Without
+    /// a file readers see them at once. Otherwise as [`FillWriter::append`].
     pub fn hold(&self, bytes: Bytes, now: u64) -> Appended {
         let fill = self.fill();
         fill.progressed(now);
@@ -155,9 +153,9 @@ impl FillWriter {
         Appended { unflushed, flush_due, has_room, held }
     }
 
-    /// Lets others find a fill that nobody shared ([`crate::Store::begin_fill_beside`]), now that it is
-    /// whole: a client that has the last byte may ask again before the object is stored. To be called
-    /// before [`FillWriter::finish`] where no length was promised. Never blocks.
+    /// Lets other requests find a fill that was not shared ([`crate::Store::begin_fill_beside`]), now that it
+    /// is complete: a client that has the last byte may send its next request before the object is stored. To
+    /// be called before [`FillWriter::finish`] where no length was promised. Never blocks.
     pub fn offer(&self) {
         let (fill, store) = (self.fill(), &self.flusher.store);
         if fill.is_beside() && fill.has_file() && !store.is_fill_purged(fill) {
@@ -165,21 +163,21 @@ impl FillWriter {
         }
     }
 
-    /// Lets readers have all that has arrived. Never blocks.
+    /// Lets readers have all bytes that have arrived. Never blocks.
     pub fn show(&self) {
         self.flusher.show_all();
     }
 
-    /// What is still to be done with the bytes that have arrived.
+    /// Returns the work that remains for the bytes that have arrived.
     pub fn pending(&self) -> Pending {
         let state = self.fill().state.lock();
         Pending { unflushed: unflushed_of(&state), held: state.held() }
     }
 
-    /// Waits until more may be appended. While the fill is stored: until no more than the limit
-    /// is unflushed, so somebody has to flush. Else: until the foremost reader has all but half
-    /// the limit; at once if there is none. Cancel-safe: dropped at its await it leaves a waker, which the next event
-    /// takes and wakes in vain.
+    /// Waits until more may be appended. While the fill is stored: until no more than the limit is unflushed,
+    /// so another task or thread has to flush. Otherwise: until the foremost reader has all but half the
+    /// limit; at once if there is no reader. Cancel-safe: dropped at its await it leaves a waker, which the
+    /// next event takes and wakes in vain.
     pub async fn backpressure(&self) {
         poll_fn(|context| {
             let mut state = self.fill().state.lock();
@@ -192,8 +190,8 @@ impl FillWriter {
         .await;
     }
 
-    /// Waits until there is no reader: at once if there never was one, so the initiator takes its
-    /// own reader first. Readers may come again later. Cancel-safe, as [`FillWriter::backpressure`].
+    /// Waits until there is no reader: at once if there never was one, so the initiator takes its own reader
+    /// first. New readers may be added later. Cancel-safe, as [`FillWriter::backpressure`].
     pub async fn abandoned(&self) {
         poll_fn(|context| {
             let mut state = self.fill().state.lock();
@@ -206,7 +204,7 @@ impl FillWriter {
         .await;
     }
 
-    /// Ready with the fill that has taken this one's place ([`crate::Store::take_over_fill`]).
+    /// Polls for the fill that has replaced this one ([`crate::Store::take_over_fill`]).
     pub fn poll_successor(&self, context: &mut Context<'_>) -> Poll<Arc<Fill>> {
         let mut state = self.fill().state.lock();
         state.successor_or_wait(context.waker()).map_or(Poll::Pending, Poll::Ready)
@@ -217,8 +215,10 @@ impl FillWriter {
         self.flusher.flush_step()
     }
 
-    /// Declares the body whole: readers see its end without waiting for the commit. An error
-    /// (and a broken fill) if it is not as long as was promised. Never blocks.
+    /// Declares the body complete: readers see its end without waiting for the commit. Never blocks.
+    ///
+    /// # Errors
+    /// The body is not as long as was promised; the fill is broken then.
     pub fn finish(&self) -> Result<(), BreakReason> {
         let mut state = self.fill().state.lock();
         let received = state.watermark();
@@ -240,8 +240,8 @@ impl FillWriter {
         result
     }
 
-    /// Ends the fill: flushes, writes the header, gives the file its name and makes it known.
-    /// Blocks.
+    /// Ends the fill: flushes, writes the header, renames the file to its final name and adds it to the
+    /// index. Blocks.
     pub fn commit(mut self, now: u64) -> Committed {
         if let Err(reason) = self.finish() {
             return Committed::Broken(reason);
@@ -257,14 +257,14 @@ impl FillWriter {
         }
     }
 
-    /// Breaks the fill off: readers get what has arrived and then the reason. Never blocks; the
-    /// temporary file goes with a later `manage_step`.
+    /// Aborts the fill: readers get the bytes that have arrived and then the reason. Never blocks; a later
+    /// `manage_step` removes the temporary file.
     pub fn abort(mut self, reason: impl Into<Arc<str>>) {
         self.break_off(BreakReason::Aborted(reason.into()));
     }
 
-    /// Ends this fill in favour of another one of the same representation, which its readers are given
-    /// from where this one ends. That they are the same is for the caller to know. Never blocks.
+    /// Ends this fill in favour of another one of the same representation, from which its readers get the
+    /// rest. The caller is responsible for their being the same. Never blocks.
     pub fn hand_over(mut self, to: &Arc<Fill>) {
         if Arc::ptr_eq(self.fill(), to) {
             return;
@@ -272,8 +272,8 @@ impl FillWriter {
         self.end_as(End::Moved(to.clone()));
     }
 
-    /// The head says that the response may not be cached: those who wait for it are told so at
-    /// once and the key is free. Never blocks.
+    /// Ends a fill whose response may not be cached: readers that wait for the head get that at once, and the
+    /// key is free. Never blocks.
     pub fn release(mut self) {
         self.fill().state.lock().release();
         self.break_off(BreakReason::Uncacheable);

@@ -1,4 +1,4 @@
-//! What comes before a body, and why one may end before its end.
+//! The head of a fill, and the reasons why a body ends early.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,32 +7,33 @@ use bytes::Bytes;
 
 use crate::times::Times;
 
-/// What the writer published before the body.
+/// The data that the writer publishes before the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FillHead {
-    /// Opaque to the store; of at most [`crate::METADATA_BYTES_MAX`] bytes, or the object is not stored.
+    /// Metadata, opaque to the store. With more than [`crate::METADATA_BYTES_MAX`] bytes the object is not
+    /// stored.
     pub metadata: Bytes,
     /// When the object was made, and until when it may be used.
     pub times: Times,
-    /// The promised length of the body, where the origin gave one.
+    /// The length of the body that the origin promised, in bytes; `None` when it gave none.
     pub body_bytes: Option<u64>,
 }
 
-/// Why a fill ended before its end.
+/// The reason why a fill ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BreakReason {
-    /// The writer gave up, with its own words.
+    /// The writer aborted the fill, with this reason.
     Aborted(Arc<str>),
     /// The writer was dropped.
     WriterGone,
-    /// The body is not as long as was promised.
+    /// The length of the body is not the promised one.
     LengthMismatch {
-        /// Bytes, by the head.
+        /// Bytes that the head promised.
         promised: u64,
         /// Bytes that have arrived.
         received: u64,
     },
-    /// The response may not be cached: readers must go their own way.
+    /// The response may not be cached: each reader has to send its own request.
     Uncacheable,
     /// This reader fell behind a fill that could not be written to disk.
     ReaderTooSlow,
@@ -56,12 +57,12 @@ impl fmt::Display for BreakReason {
 
 impl std::error::Error for BreakReason {}
 
-/// What a reader learns of the head.
+/// The head of a fill, as a reader gets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Head {
-    /// The head is there; a body follows.
+    /// The head has arrived; a body follows.
     Ready(Arc<FillHead>),
-    /// The response may not be cached: go your own way.
+    /// The response may not be cached: the reader has to send its own request.
     Uncacheable,
     /// The fill ended without a head.
     Failed(BreakReason),

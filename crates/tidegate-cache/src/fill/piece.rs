@@ -1,4 +1,4 @@
-//! What a reader gets of a body.
+//! The parts of a body that a reader gets.
 
 use bytes::Bytes;
 
@@ -8,27 +8,27 @@ use crate::disk::FileHandle;
 /// The next part of a body.
 #[derive(Clone)]
 pub enum Piece {
-    /// Bytes out of memory.
+    /// Bytes in memory.
     Bytes(Bytes),
-    /// A range of the file, already written; `offset` is the file's, not the body's.
+    /// A range of the file, already written. `offset` counts from the start of the file, not of the body.
     File {
-        /// The fill's file; it stays readable when its name changes or goes.
+        /// The fill's file. It stays readable after it was renamed or removed.
         handle: FileHandle,
-        /// Where the bytes begin, from the start of the file on.
+        /// The offset of the bytes from the start of the file.
         offset: u64,
-        /// How many bytes there are; at least one.
+        /// The number of bytes; at least one.
         length: u64,
-        /// Written lately.
+        /// Whether the bytes were written recently, so that they are likely in the page cache.
         is_fresh: bool,
     },
-    /// The body is whole and was read to its end.
+    /// The body is complete and was read to its end.
     End,
-    /// The body ends here, unfinished. The same is answered from now on.
+    /// The body ends here, incomplete. Every later call returns the same.
     Broken(BreakReason),
 }
 
 impl Piece {
-    /// Its bytes of the body.
+    /// Returns the bytes of the body in this piece.
     pub fn length(&self) -> u64 {
         match self {
             Piece::Bytes(bytes) => bytes.len() as u64,

@@ -1,5 +1,5 @@
-//! Reading a fill while it is written. All waits are by registration: whoever publishes, appends
-//! or ends wakes exactly those who wait for it.
+//! Reading a fill while it is written. All waits are by registration: a publication, an append or the end
+//! wakes exactly the readers that wait for it.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -10,11 +10,12 @@ use super::piece::Piece;
 use super::shared::Fill;
 use super::state::End;
 
-/// One reader's place in a fill. `Send`; dropping it tells the writer.
+/// The position of one reader in a fill. It is `Send`; dropping it notifies the writer.
 ///
-/// Invariant: `offset` is where the next byte of the body is read, in whichever fill that is, and the fill knows it as
-/// the offset of `slot`. A waker that is left there is taken by the first event that concerns it: the head, a byte at
-/// `offset`, the end, the outcome. Dropped at an await of its functions it has taken nothing.
+/// Invariant: `offset` is the offset of the next byte of the body in whichever fill is read, and the fill has
+/// it as the offset of `slot`. A registered waker is taken by the first event that concerns it: the head, a
+/// byte at `offset`, the end, the outcome. A reader that is dropped at an await of its functions has taken
+/// nothing.
 pub struct FillReader {
     fill: Arc<Fill>,
     slot: usize,
@@ -22,13 +23,13 @@ pub struct FillReader {
 }
 
 impl Fill {
-    /// Starts reading at an offset of the body, which may lie ahead of what has arrived.
+    /// Starts reading at an offset of the body, which may be ahead of the bytes that have arrived.
     pub fn reader(self: &Arc<Fill>, offset: u64) -> FillReader {
         FillReader::new(self.clone(), offset)
     }
 
-    /// Waits until it is decided whether the response became a cache file. Dropped at its await it leaves its place as a
-    /// reader; the fill goes on.
+    /// Waits until it is decided whether the response became a cache file. A future that is dropped while it
+    /// waits unregisters its reader; the fill continues.
     pub async fn placed(self: &Arc<Fill>) -> bool {
         let mut reader = self.reader(self.watermark());
         poll_fn(|context| reader.poll_stored(context)).await
@@ -41,17 +42,17 @@ impl FillReader {
         FillReader { fill, slot, offset }
     }
 
-    /// The fill that is read: another one after a handover ([`crate::FillWriter::hand_over`]).
+    /// Returns the fill that is read. It is another one after a handover ([`crate::FillWriter::hand_over`]).
     pub fn fill(&self) -> &Arc<Fill> {
         &self.fill
     }
 
-    /// Offset in the body of the next byte.
+    /// Returns the offset of the next byte in the body.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Goes on so many bytes later, which may lie ahead of what has arrived: then the reader is woken
+    /// Skips `count` bytes. The new offset may be ahead of the bytes that have arrived: the reader is woken
     /// when the byte there arrives, and not before.
     pub fn skip(&mut self, count: u64) {
         self.offset = self.offset.saturating_add(count);
@@ -63,14 +64,14 @@ impl FillReader {
         poll_fn(|context| self.poll_head(context)).await
     }
 
-    /// Waits for the next part, of at most `max` bytes (at least one). Cancel-safe: a part is
-    /// either returned or not taken.
+    /// Waits for the next part, of at most `max` bytes (at least one). Cancel-safe: a part is either returned
+    /// or not taken.
     pub async fn next(&mut self, max: usize) -> Piece {
         poll_fn(|context| self.poll_next(context, max)).await
     }
 
-    /// Waits until it is decided whether the response became a cache file: after the end of the
-    /// body, for who wants the next request to find it.
+    /// Waits until it is decided whether the response became a cache file. It is called after the end of the
+    /// body by clients whose next request shall find it.
     pub fn poll_stored(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         self.go_where_it_goes_on();
         let mut state = self.fill.state.lock();
@@ -83,7 +84,7 @@ impl FillReader {
         }
     }
 
-    /// [`FillReader::head`] as a poll function.
+    /// Polls for [`FillReader::head`].
     pub fn poll_head(&mut self, context: &mut Context<'_>) -> Poll<Head> {
         let mut state = self.fill.state.lock();
         if state.is_uncacheable() {
@@ -102,7 +103,7 @@ impl FillReader {
         }
     }
 
-    /// [`FillReader::next`] as a poll function.
+    /// Polls for [`FillReader::next`].
     pub fn poll_next(&mut self, context: &mut Context<'_>, max: usize) -> Poll<Piece> {
         self.go_where_it_goes_on();
         let mut state = self.fill.state.lock();
@@ -113,7 +114,7 @@ impl FillReader {
         let length = piece.length();
         self.offset += length;
         state.readers().moved(self.slot, self.offset);
-        // Without a file the readers set the writer's pace.
+        // Without a file the readers set the pace of the writer.
         let wakers =
             if state.is_storing() || length == 0 { Vec::new() } else { state.take_writer() };
         drop(state);
@@ -123,12 +124,12 @@ impl FillReader {
 }
 
 impl FillReader {
-    /// Changes over to the fill that has the rest, once all that is here was read.
+    /// Moves to the fill that has the rest, once all bytes of this one were read.
     fn go_where_it_goes_on(&mut self) {
         loop {
             let next = self.fill.state.lock().moved_to(self.offset);
             let Some(next) = next else { return };
-            // The old reader leaves its place when it is dropped.
+            // The old reader gives up its slot when it is dropped.
             *self = FillReader::new(next, self.offset);
         }
     }

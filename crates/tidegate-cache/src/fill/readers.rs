@@ -1,8 +1,8 @@
-//! The places of a fill's readers.
+//! The slots of a fill's readers.
 
 use std::task::Waker;
 
-/// The readers of a fill: where they are, and who of them waits.
+/// The readers of a fill: their offsets and their wakers.
 #[derive(Default)]
 pub(crate) struct Readers {
     slots: Vec<Option<ReaderSlot>>,
@@ -41,7 +41,7 @@ impl Readers {
         }
     }
 
-    /// Notes a reader's progress; it no longer waits.
+    /// Notes a reader's progress; the reader no longer waits.
     pub(crate) fn moved(&mut self, at: usize, offset: u64) {
         if let Some(Some(slot)) = self.slots.get_mut(at) {
             slot.offset = offset;
@@ -73,13 +73,13 @@ impl Readers {
         wakers
     }
 
-    /// The least offset.
+    /// Returns the lowest offset.
     pub(super) fn lowest(&self) -> u64 {
         let offsets = self.slots.iter().flatten().map(|slot| slot.offset);
         offsets.min().unwrap_or(u64::MAX)
     }
 
-    /// The greatest offset up to the watermark: readers that wait for a later part set no pace.
+    /// Returns the greatest offset up to the watermark. Readers that wait for a later part set no pace.
     pub(super) fn foremost(&self, watermark: u64) -> Option<u64> {
         let offsets = self.slots.iter().flatten().map(|slot| slot.offset);
         offsets.filter(|offset| *offset <= watermark).max()

@@ -1,4 +1,4 @@
-//! What all that take part in a fill share: who it is for, how far it is, and its state under a lock.
+//! The state that all participants of a fill share: its key, its progress, and its body under a lock.
 
 use std::any::Any;
 use std::fmt;
@@ -15,25 +15,27 @@ use crate::sync::Mutex;
 
 const NEVER: u64 = u64::MAX;
 
-/// One response being fetched. Shared by its readers, the writer and the index.
+/// One response that is being fetched. Its readers, the writer and the index share it.
 pub struct Fill {
     key: Key,
     started_at: u64,
     last_progress_at: AtomicU64,
-    /// Not (or no longer) the fill that the index knows: stored all the same when it is whole.
+    /// Whether the index does not know this fill, or no longer does. It is stored all the same when it is
+    /// complete.
     beside: AtomicBool,
-    /// By what parts of this object are found that others have fetched; 0: there are none.
+    /// The id by which parts of this object are found that other requests have fetched; 0: none.
     parts_id: AtomicU64,
-    /// What its writer left for its readers.
+    /// The value that the writer attached for the readers.
     attached: OnceLock<Box<dyn Any + Send + Sync>>,
-    /// Unix milliseconds of the first purge that made it stale by its key; [`NEVER`]: there was none.
+    /// Unix milliseconds of the first purge that made it stale by its key; [`NEVER`]: none.
     stale_since: AtomicU64,
-    /// Removals that the index had counted when the fill began: what was removed since stays so.
+    /// The number of removals of the index when the fill began. An object that was removed since then stays
+    /// removed.
     pub(crate) removals: u64,
     pub(crate) limits: FillLimits,
     pub(crate) state: Mutex<State>,
-    /// Held by whoever works on the temporary file; only taken by calls that may block. The checksums
-    /// of what is in the file.
+    /// The checksums of the bytes in the file. The lock is held while the temporary file is written, and is
+    /// only taken by calls that may block.
     pub(crate) disk_turn: Mutex<BodySums>,
 }
 
@@ -60,17 +62,18 @@ impl Fill {
         })
     }
 
-    /// The key that is filled.
+    /// Returns the key that is filled.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// When the fill began, in unix milliseconds; later than every purge before it.
+    /// Returns the moment when the fill began, in Unix milliseconds. It is later than every purge before it.
     pub fn started_at(&self) -> u64 {
         self.started_at
     }
 
-    /// When bytes or the head last arrived, in unix milliseconds: for `proxy_cache_lock_age`.
+    /// Returns the moment when bytes or the head last arrived, in Unix milliseconds: for
+    /// `proxy_cache_lock_age`.
     pub fn last_progress_at(&self) -> u64 {
         self.last_progress_at.load(Ordering::Relaxed)
     }
@@ -79,31 +82,32 @@ impl Fill {
         self.last_progress_at.fetch_max(now, Ordering::Relaxed);
     }
 
-    /// The number by which parts of this object are found that were fetched out of turn; `None`: nobody
-    /// has fetched any.
+    /// Returns the id by which parts of this object are found that were fetched out of order; `None`: no part
+    /// was fetched.
     pub fn parts_id(&self) -> Option<u64> {
         Some(self.parts_id.load(Ordering::Acquire)).filter(|id| *id != 0)
     }
 
-    /// Gives the object a number for its parts, if it has none; the number it has then. 0 counts as 1.
+    /// Sets the id for the parts of this object if it has none, and returns the id that it has then. 0 counts
+    /// as 1.
     pub fn parts_id_or(&self, id: u64) -> u64 {
         let id = id.max(1);
         let set = self.parts_id.compare_exchange(0, id, Ordering::AcqRel, Ordering::Acquire);
         set.err().unwrap_or(id)
     }
 
-    /// Leaves something for the readers, before there is a head: the store does not look at it. What comes second is
+    /// Attaches a value for the readers, before there is a head. The store does not use it. A second value is
     /// dropped.
     pub fn attach<T: Send + Sync + 'static>(&self, value: T) {
         let _ = self.attached.set(Box::new(value));
     }
 
-    /// What was attached; `None` when nothing was, or something of another type.
+    /// Returns the attached value; `None` when there is none, or it is of another type.
     pub fn attached<T: 'static>(&self) -> Option<&T> {
         self.attached.get()?.downcast_ref()
     }
 
-    /// What it makes is stale from this moment on.
+    /// Makes the object of this fill stale from this moment on, in Unix milliseconds.
     pub(crate) fn make_stale(&self, at: u64) {
         self.stale_since.fetch_min(at, Ordering::AcqRel);
     }
@@ -120,7 +124,7 @@ impl Fill {
         self.beside.load(Ordering::Acquire)
     }
 
-    /// Tells this fill's writer which fill has taken its place.
+    /// Notifies this fill's writer of the fill that has replaced it.
     pub(crate) fn succeeded_by(&self, successor: &Arc<Fill>) {
         let mut state = self.state.lock();
         let waiting = state.succeeded_by(successor.clone());
@@ -128,23 +132,23 @@ impl Fill {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// How many readers there are.
+    /// Returns the number of readers.
     pub fn readers(&self) -> usize {
         self.state.lock().reader_count()
     }
 
-    /// How many bytes of the body have arrived.
+    /// Returns the number of bytes of the body that have arrived.
     pub fn watermark(&self) -> u64 {
         self.state.lock().watermark()
     }
 
-    /// Whether the whole body has arrived; it may not be in the cache yet.
+    /// Returns whether the whole body has arrived; it may not be in the cache yet.
     pub fn is_whole(&self) -> bool {
         matches!(self.state.lock().end(), End::Whole)
     }
 
-    /// Whether a reader can have the last byte. It comes before the news that it was the last, where the
-    /// origin promised a length.
+    /// Returns whether a reader can have the last byte. Where the origin promised a length, this is true
+    /// before the end of the body is reported.
     pub fn has_all(&self) -> bool {
         let state = self.state.lock();
         let promised = state.head().and_then(|head| head.body_bytes);
@@ -155,29 +159,29 @@ impl Fill {
         }
     }
 
-    /// Whether nothing more will come: all has, or the fill broke off.
+    /// Returns whether no more bytes will arrive: all have, or the fill was aborted.
     pub fn has_ended(&self) -> bool {
         !matches!(self.state.lock().end(), End::Open)
     }
 
-    /// Whether a new reader would get every byte: not so when the disk has failed and memory holds
-    /// no more than the last part.
+    /// Returns whether a new reader would get every byte. That is not so when the disk has failed and memory
+    /// holds no more than the last part.
     pub fn is_readable_from_start(&self) -> bool {
         let state = self.state.lock();
         state.is_storing() || state.tail_start() == 0
     }
 
-    /// Whether its bytes go to a file. Without one only readers that keep up get all of them.
+    /// Returns whether its bytes go to a file. Without a file only readers that keep up get all of them.
     pub fn has_file(&self) -> bool {
         self.state.lock().is_storing()
     }
 
-    /// What was published, if it was.
+    /// Returns the published head, if there is one.
     pub fn head_now(&self) -> Option<Arc<FillHead>> {
         self.state.lock().head().cloned()
     }
 
-    /// Whether the response became a cache file; `None` while that is open.
+    /// Returns whether the response became a cache file; `None` while that is undecided.
     pub fn stored(&self) -> Option<bool> {
         self.state.lock().stored()
     }

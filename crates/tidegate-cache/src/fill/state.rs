@@ -1,5 +1,5 @@
-//! The state that writer and readers of a fill share: tail, watermark, waiting tasks. Pure: no
-//! disk, no wake-ups of its own (they are handed out, to be made when the lock is released).
+//! The state that writer and readers of a fill share: tail, watermark, waiting tasks. Pure: it uses no disk
+//! and wakes no task. It returns the wakers, and the caller wakes them after it has released the lock.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -16,33 +16,34 @@ use super::shared::Fill;
 use crate::disk::FileHandle;
 use crate::format::Layout;
 
-/// Even a foremost reader is left behind when this many tails have piled up: only a writer that
-/// does not wait for room gets there.
+/// Even a foremost reader is too slow when this number of tails have accumulated. Only a writer that does not
+/// wait for room gets there.
 const TAILS_MAX: u64 = 4;
 
-/// So much of what was written last is taken to be in the page cache still.
+/// This number of bytes that were written last are assumed to be in the page cache still.
 const FRESH_BYTES: u64 = 4 << 20;
 
-/// The state of a fill. Each part of it only goes forward:
+/// The state of a fill. Each part of it only moves forward:
 ///
 /// | part | states |
 /// |---|---|
 /// | head | waiting → ready; from either → uncacheable ([`State::release`]) |
 /// | body | open → whole, broken, or moved to another fill ([`State::finish`], once) |
-/// | file | storing → not storing, on a failure of the disk, for want of room, or at the end of what is not stored |
+/// | file | storing → not storing, on a failure of the disk, for want of room, or when a fill that is not
+/// stored ends |
 /// | outcome | `stored` unknown → known, when the writer has ended |
 ///
-/// Invariant: `shown <= watermark` and `flushed <= watermark`. The chunks of the tail follow each other without a gap,
-/// from `tail_start` to `watermark`. While storing `tail_start <= flushed`: each byte is in memory or in the file. A body
-/// that is not open any more is shown up to its watermark.
+/// Invariant: `shown <= watermark` and `flushed <= watermark`. The chunks of the tail follow each other
+/// without a gap, from `tail_start` to `watermark`. While storing `tail_start <= flushed`: each byte is in
+/// memory or in the file. A body that is not open any more is shown up to its watermark.
 pub(crate) struct State {
     head: HeadState,
     end: End,
     /// Whether bytes still go to the file.
     storing: bool,
-    /// What became of it, once that is known.
+    /// Whether the response became a cache file; `None` while that is undecided.
     stored: Option<bool>,
-    /// The temporary file; readable for as long as anybody holds it, whatever its name.
+    /// The temporary file. It stays readable as long as a handle exists, whatever its name.
     file: Option<FileHandle>,
     temporary: Option<PathBuf>,
     /// Bytes of disk that are charged for the file.
@@ -54,13 +55,13 @@ pub(crate) struct State {
     tail_start: u64,
     flushed: u64,
     watermark: u64,
-    /// How far readers see; up to the watermark.
+    /// The end of the bytes that readers see; at most the watermark.
     shown: u64,
     readers: Readers,
-    /// The fill that has taken this one's place in the index, and the writer's task that waits for it.
+    /// The fill that has replaced this one in the index, and the writer's task that waits for it.
     successor: Option<Arc<Fill>>,
     successor_waiting: Option<Waker>,
-    /// Tasks of the writer, waiting for room or for the last reader to go.
+    /// Tasks of the writer that wait for room or for the end of the last reader.
     writer_waiting: Vec<Waker>,
 }
 
@@ -70,7 +71,7 @@ pub(crate) struct Chunk {
     pub bytes: Bytes,
 }
 
-/// What a fill leaves behind that is no longer stored.
+/// The resources that a fill gives up when it is no longer stored.
 #[must_use]
 #[derive(Default)]
 pub(crate) struct Leftover {
@@ -90,7 +91,7 @@ pub(crate) enum End {
     Open,
     Whole,
     Broken(BreakReason),
-    /// What is missing comes from another fill of the same representation.
+    /// The missing bytes come from another fill of the same representation.
     Moved(Arc<Fill>),
 }
 
@@ -122,7 +123,7 @@ impl State {
         self.watermark
     }
 
-    /// Where the part that is in memory begins.
+    /// Returns the offset where the part in memory begins.
     pub(crate) fn tail_start(&self) -> u64 {
         self.tail_start
     }
@@ -131,7 +132,7 @@ impl State {
         self.flushed
     }
 
-    /// Bytes that have arrived and that readers do not see yet.
+    /// Returns the number of bytes that have arrived and that readers do not see yet.
     pub(crate) fn held(&self) -> u64 {
         self.watermark - self.shown
     }
@@ -151,7 +152,7 @@ impl State {
         matches!(self.head, HeadState::Uncacheable)
     }
 
-    /// Sets the head, once; false when there is one.
+    /// Sets the head once; returns false when there is one.
     pub(crate) fn publish(&mut self, head: FillHead) -> bool {
         let waiting = matches!(self.head, HeadState::Waiting);
         if waiting {
@@ -169,17 +170,17 @@ impl State {
         self.tail.push_back(Chunk { start, bytes });
     }
 
-    /// Lets readers see all that is there.
+    /// Lets readers see all bytes that have arrived.
     pub(crate) fn show(&mut self) {
         self.shown = self.watermark;
     }
 
-    /// Lets readers see what is in the file.
+    /// Lets readers see the bytes in the file.
     pub(crate) fn show_flushed(&mut self) {
         self.shown = self.shown.max(self.flushed);
     }
 
-    /// Ends the body, or breaks it; nothing happens to what has ended.
+    /// Ends the body, complete or broken. An ended body does not change.
     pub(crate) fn finish(&mut self, end: End) {
         if matches!(self.end, End::Open) {
             self.end = end;
@@ -187,13 +188,13 @@ impl State {
         }
     }
 
-    /// Tells everybody that this response is not for sharing.
+    /// Marks this response as not to be shared.
     pub(crate) fn release(&mut self) {
         self.head = HeadState::Uncacheable;
         self.finish(End::Broken(BreakReason::Uncacheable));
     }
 
-    /// What a reader at this offset gets now; `None`: it has to wait.
+    /// Returns the piece that a reader at this offset gets now; `None`: it has to wait.
     pub(crate) fn piece(&self, offset: u64, max: usize) -> Option<Piece> {
         let max = max.max(1);
         if self.is_uncacheable() {
@@ -206,12 +207,12 @@ impl State {
             End::Open => None,
             End::Whole => Some(Piece::End),
             End::Broken(reason) => Some(Piece::Broken(reason.clone())),
-            // The reader goes there instead of asking here.
+            // The reader moves to that fill and does not read here.
             End::Moved(_) => Some(Piece::Broken(BreakReason::WriterGone)),
         }
     }
 
-    /// Where a reader that has all of this fill up to `offset` finds the rest.
+    /// Returns the fill with the rest, for a reader that has all of this fill up to `offset`.
     pub(crate) fn moved_to(&self, offset: u64) -> Option<Arc<Fill>> {
         match &self.end {
             End::Moved(fill) if offset >= self.watermark => Some(fill.clone()),
@@ -239,7 +240,7 @@ impl State {
         }
     }
 
-    /// Bytes that are not in the file yet, from the first on, at most about `max` of them.
+    /// Returns the first bytes that are not in the file yet, at most about `max` of them.
     pub(crate) fn unflushed(&self, max: usize) -> Vec<Chunk> {
         let first = self.tail.partition_point(|chunk| chunk.start < self.flushed);
         let mut room = max as u64;
@@ -258,7 +259,7 @@ impl State {
         self.flushed = offset.clamp(self.flushed, self.watermark);
     }
 
-    /// The whole body, when all of it is still in memory.
+    /// Returns the whole body when all of it is still in memory.
     pub(crate) fn body_in_memory(&self) -> Option<Bytes> {
         if self.tail_start > 0 {
             return None;
@@ -271,13 +272,15 @@ impl State {
         Some(body.into())
     }
 
-    /// Drops what nobody needs from memory: all that is in the file, but for a small body.
+    /// Drops the bytes from memory that no reader needs there: all that are in the file, except for a small
+    /// body.
     ///
-    /// Without a file a chunk goes when all readers have passed it, or, where more than the limit is held, when only slow
-    /// readers need it; those end with [`BreakReason::ReaderTooSlow`]. So memory is bounded by [`TAILS_MAX`] limits.
+    /// Without a file a chunk is dropped when all readers have passed it. If more than the limit is held, it
+    /// is also dropped when only slow readers need it; those end with [`BreakReason::ReaderTooSlow`]. So
+    /// memory is bounded by [`TAILS_MAX`] limits.
     pub(crate) fn trim(&mut self, limits: FillLimits) {
         let keep_whole = self.storing && self.watermark <= limits.kept_bytes_max;
-        // With a file it does not matter where they are, and there may be many.
+        // With a file the positions of the readers do not matter, and there may be many.
         let (lowest, slow) = if self.storing {
             (0, u64::MAX)
         } else {
@@ -304,7 +307,7 @@ impl State {
         }
     }
 
-    /// Whether the writer should go on: see `FillWriter::backpressure`.
+    /// Returns whether the writer should continue: see `FillWriter::backpressure`.
     pub(crate) fn has_room(&self, limits: FillLimits) -> bool {
         if !matches!(self.end, End::Open) {
             return true;
@@ -318,17 +321,17 @@ impl State {
         }
     }
 
-    /// Whether bytes still go to the file.
+    /// Returns whether bytes still go to the file.
     pub(crate) fn is_storing(&self) -> bool {
         self.storing
     }
 
-    /// What became of it, once that is known.
+    /// Returns whether the response became a cache file; `None` while that is undecided.
     pub(crate) fn stored(&self) -> Option<bool> {
         self.stored
     }
 
-    /// Where things lie in the file; `None` before the head, or when it cannot be stored.
+    /// Returns the layout of the file; `None` before the head, or when the response cannot be stored.
     pub(crate) fn layout(&self) -> Option<Layout> {
         self.layout
     }
@@ -341,7 +344,7 @@ impl State {
         self.file.as_ref()
     }
 
-    /// Takes up the temporary file; gives its name back where nothing is stored any more.
+    /// Takes the temporary file; returns its name where the fill is no longer stored.
     pub(crate) fn set_file(&mut self, file: &FileHandle, path: PathBuf) -> Result<(), PathBuf> {
         if !self.storing {
             return Err(path);
@@ -351,17 +354,18 @@ impl State {
         Ok(())
     }
 
-    /// The name of the temporary file, for which the caller is responsible from now on.
+    /// Returns the name of the temporary file, for which the caller is responsible from now on.
     pub(crate) fn take_temporary(&mut self) -> Option<PathBuf> {
         self.temporary.take()
     }
 
-    /// Bytes of disk that are charged for the file, and those that no other fill can have.
+    /// Returns the bytes of disk that are charged for the file, and those that no other fill can have.
     pub(crate) fn room(&self) -> (u64, u64) {
         (self.reserved, self.claimed)
     }
 
-    /// Notes that bytes of disk were charged; false where nothing is stored any more, and they are the caller's.
+    /// Notes that bytes of disk were charged. Returns false where the fill is no longer stored: the bytes
+    /// stay the caller's.
     #[must_use]
     pub(crate) fn reserve(&mut self, bytes: u64) -> bool {
         if self.storing {
@@ -370,7 +374,8 @@ impl State {
         self.storing
     }
 
-    /// Notes that bytes of disk were claimed; false where nothing is stored any more, and they are the caller's.
+    /// Notes that bytes of disk were claimed. Returns false where the fill is no longer stored: the bytes
+    /// stay the caller's.
     #[must_use]
     pub(crate) fn claim(&mut self, bytes: u64) -> bool {
         if self.storing {
@@ -379,12 +384,12 @@ impl State {
         self.storing
     }
 
-    /// The charged bytes, for which the caller is responsible from now on.
+    /// Returns the charged bytes, for which the caller is responsible from now on.
     pub(crate) fn take_reserved(&mut self) -> u64 {
         std::mem::take(&mut self.reserved)
     }
 
-    /// The writer is done; returns what there is to be removed and given back.
+    /// Notes that the writer is done; returns the resources to be removed and given back.
     pub(crate) fn writer_ended(&mut self, stored: bool, limits: FillLimits) -> Leftover {
         self.stored = Some(stored);
         self.trim(limits);
@@ -394,13 +399,13 @@ impl State {
         }
     }
 
-    /// Another fill has taken this one's place; the task that waits for that.
+    /// Notes that another fill has replaced this one; returns the task that waits for that.
     pub(crate) fn succeeded_by(&mut self, successor: Arc<Fill>) -> Option<Waker> {
         self.successor = Some(successor);
         self.successor_waiting.take()
     }
 
-    /// The fill that has taken this one's place; without one the task is woken when there is one.
+    /// Returns the fill that has replaced this one; without one the task is woken when there is one.
     pub(crate) fn successor_or_wait(&mut self, waker: &Waker) -> Option<Arc<Fill>> {
         if self.successor.is_none() {
             self.successor_waiting = Some(waker.clone());
@@ -408,7 +413,7 @@ impl State {
         self.successor.clone()
     }
 
-    /// The places of the readers.
+    /// Returns the slots of the readers.
     pub(crate) fn readers(&mut self) -> &mut Readers {
         &mut self.readers
     }
@@ -417,7 +422,7 @@ impl State {
         self.readers.count()
     }
 
-    /// Ends writing to disk; returns what there is to be removed and given back.
+    /// Ends writing to disk; returns the resources to be removed and given back.
     pub(crate) fn stop_storing(&mut self) -> Leftover {
         self.storing = false;
         self.show();
@@ -438,14 +443,14 @@ impl State {
         std::mem::take(&mut self.writer_waiting)
     }
 
-    /// Everybody who waits, for when head or end became known.
+    /// Returns all waiting tasks, for when the head or the end is set.
     pub(crate) fn take_everybody(&mut self) -> Vec<Waker> {
         let mut wakers = self.take_writer();
         wakers.extend(self.readers.take_waiting(u64::MAX));
         wakers
     }
 
-    /// The readers whose next byte is there.
+    /// Returns the readers whose next byte has arrived.
     pub(crate) fn take_readers(&mut self) -> Vec<Waker> {
         self.readers.take_waiting(self.shown)
     }

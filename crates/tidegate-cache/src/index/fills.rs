@@ -1,4 +1,4 @@
-//! Running fills, as the index knows them.
+//! The running fills in the index.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::key::{Key, KeyHash};
 
 /// Result of [`Index::begin`].
 pub(crate) enum Begun {
-    /// The fill is known to the index now, in the place of another one perhaps.
+    /// The index has the fill now, perhaps in the place of another one.
     Started { replaced: Option<Arc<Fill>> },
-    /// Another fill of this key runs.
+    /// Another fill of this key is running.
     Running(Arc<Fill>),
-    /// The index cannot take it: no room, or another key with the same hash is being filled.
+    /// The index cannot take it: there is no room, or another key with the same hash is being filled.
     Refused,
 }
 
 impl Index {
-    /// Registers a fill, unless one runs. With `replace` a running one goes on beside it.
+    /// Registers a fill, unless one is running. With `replace` a running one continues outside of the index.
     pub(crate) fn begin(
         &self,
         key: &Key,
@@ -49,7 +49,7 @@ impl Index {
         self.with_node(key.hash(), now, begin)
     }
 
-    /// Forgets a fill, if it is still the key's.
+    /// Removes a fill from the index, if it is still the key's.
     pub(crate) fn fill_ended(&self, hash: &KeyHash, fill: &Arc<Fill>) {
         let (mut shard, place) = self.nodes.lock(hash);
         if let Some(slot) = shard.find(place) {
@@ -57,8 +57,8 @@ impl Index {
         }
     }
 
-    /// Makes a fill known that is whole, though nobody shared it, unless a shared one runs: it becomes the
-    /// key's file in a moment. The last one counts.
+    /// Registers a complete fill that was not shared, unless a shared one is running: it becomes the key's
+    /// file in a moment. The last one offered counts.
     pub(crate) fn offer(&self, hash: &KeyHash, fill: &Arc<Fill>) {
         let (mut shard, place) = self.nodes.lock(hash);
         if let Some(slot) = shard.find(place)
@@ -72,13 +72,13 @@ impl Index {
         }
     }
 
-    /// Whether this fill is the one that is found by its key.
+    /// Returns whether this fill is the one that is found by its key.
     pub(crate) fn is_known(&self, fill: &Arc<Fill>) -> bool {
         let (shard, place) = self.nodes.lock(fill.key().hash());
         shard.find(place).is_some_and(|slot| is_same(shard.live(slot), fill))
     }
 
-    /// Whether what this fill made may become the key's file.
+    /// Returns whether the object of this fill may become the key's file.
     pub(crate) fn may_fill(&self, hash: &KeyHash, fill: &Arc<Fill>) -> bool {
         let (shard, place) = self.nodes.lock(hash);
         shard.find(place).is_some_and(|slot| self.may_fill_node(&shard, slot, fill))
@@ -88,14 +88,14 @@ impl Index {
         let known = shard.live(slot).and_then(|live| live.fill.as_ref());
         match known {
             Some(known) if Arc::ptr_eq(known, fill) => true,
-            // It was offered later.
+            // That one was offered later.
             Some(known) if known.is_beside() => false,
             _ => fill.is_beside() && fill.removals == self.removals(),
         }
     }
 
-    /// Ends a fill with a file, for which `reserved` bytes were charged; false (and nothing done)
-    /// when [`Index::may_fill`] no longer holds.
+    /// Ends a fill with a file, for which `reserved` bytes were charged. Returns false, and does nothing,
+    /// when [`Index::may_fill`] is no longer true.
     pub(crate) fn filled(
         &self,
         hash: &KeyHash,

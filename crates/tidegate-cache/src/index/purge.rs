@@ -1,4 +1,4 @@
-//! What purges need of the index.
+//! The functions of the index that purges need.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,8 +8,8 @@ use crate::fill::Fill;
 use crate::key::KeyHash;
 
 impl Index {
-    /// Takes the file of this generation from a key, which stays known. Its bytes, which stay charged
-    /// until it has been removed; `None`: the key has another file, or none.
+    /// Takes the file of this generation from a key, which stays in the index. Returns the file's bytes,
+    /// which stay charged until it has been removed; `None`: the key has another file, or none.
     pub(crate) fn take_file(&self, hash: &KeyHash, generation: u64) -> Option<u64> {
         let (mut shard, place) = self.nodes.lock(hash);
         let slot = shard.find(place)?;
@@ -24,14 +24,14 @@ impl Index {
         Some(bytes)
     }
 
-    /// The fill of a key. Others, which nobody shares, make nothing any more that is stored.
+    /// Returns the fill of a key and makes its unshared fills store nothing any more.
     pub(crate) fn only_fill(&self, hash: &KeyHash) -> Option<Arc<Fill>> {
         let (shard, place) = self.nodes.lock(hash);
         self.removals.fetch_add(1, Ordering::AcqRel);
         shard.live(shard.find(place)?)?.fill.clone()
     }
 
-    /// The keys of a shard that have files; `None` behind the last shard.
+    /// Returns the keys of a shard that have files; `None` behind the last shard.
     pub(crate) fn files(&self, shard: usize) -> Option<Vec<KeyHash>> {
         self.nodes.shards().get(shard).map(|shard| shard.lock().files())
     }

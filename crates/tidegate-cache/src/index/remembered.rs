@@ -1,4 +1,4 @@
-//! The index before and after a restart: what a snapshot has to know, and taking it up again.
+//! The index before and after a restart: the data for a snapshot, and their restoration.
 
 use super::entry::{BLOCK_BYTES, Present, Remembered};
 use super::shard;
@@ -6,22 +6,22 @@ use super::table::{Entered, Index};
 use crate::evict::{Eviction, HEAT_MAX, Queue, Ticket};
 use crate::key::KeyHash;
 
-/// What [`Index::seen`] says.
+/// The result of [`Index::seen`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     Unknown,
     Same,
-    /// Another file than the one of this generation, by its size.
+    /// The file differs from the one of this generation in its size.
     Other(u64),
 }
 
 impl Index {
-    /// Tickets of all files, in the order of the queues, for [`Index::remembered`].
+    /// Returns the tickets of all files, in the order of the queues, for [`Index::remembered`].
     pub(crate) fn tickets(&self) -> Vec<Ticket> {
         self.queues.lock().tickets()
     }
 
-    /// What a snapshot has to know of a ticket's file, if it is still there.
+    /// Returns the snapshot record of a ticket's file, if it still exists.
     pub(crate) fn remembered(&self, ticket: Ticket) -> Option<Remembered> {
         let shard = self.nodes.shards()[shard::shard_of(ticket)].lock();
         shard.node_near(ticket).map(|node| Remembered {
@@ -34,8 +34,8 @@ impl Index {
         })
     }
 
-    /// Takes up what a snapshot or journal remembers, unless something newer is known of the key, or
-    /// there is no room for another one. [`Index::restored`] is to be called at the end.
+    /// Restores a file from a snapshot or journal, unless the index has newer data of the key or no room for
+    /// another one. [`Index::restored`] is to be called at the end.
     pub(crate) fn restore(&self, known: &Remembered) {
         if known.blocks == 0 || self.keys() >= self.keys_max() {
             return;
@@ -72,7 +72,7 @@ impl Index {
         self.queues.lock().put_back(ticket, queue);
     }
 
-    /// Forgets what was taken up, since a journal tells that it was removed.
+    /// Removes a restored file, since a journal has its removal.
     pub(crate) fn unrestore(&self, hash: &KeyHash) {
         let (mut shard, place) = self.nodes.lock(hash);
         let Some(slot) = shard.find(place) else { return };
@@ -82,12 +82,12 @@ impl Index {
         }
     }
 
-    /// All that was remembered has been taken up: mends the order of use.
+    /// Sorts the order of use after all files were restored.
     pub(crate) fn restored(&self) {
         self.nodes.shards().iter().for_each(|shard| shard.lock().sort_by_access());
     }
 
-    /// A file has been seen on disk: whether it is known, and as large as it is.
+    /// Compares a file on disk with the index: whether it is in the index, and of the same size.
     pub(crate) fn seen(&self, hash: &KeyHash, file_bytes: u64) -> Seen {
         let (mut shard, place) = self.nodes.lock(hash);
         let Some(slot) = shard.find(place) else { return Seen::Unknown };
@@ -103,13 +103,13 @@ impl Index {
         }
     }
 
-    /// Keys of files that a snapshot told of and nobody has seen since, of one shard; `None`: there
-    /// is no such shard.
+    /// Returns the keys of one shard whose files are in the snapshot and were not found on disk yet; `None`:
+    /// there is no such shard.
     pub(crate) fn unseen(&self, shard: usize) -> Option<Vec<KeyHash>> {
         self.nodes.shards().get(shard).map(|shard| shard.lock().unseen())
     }
 
-    /// Keys that have files, of one shard; `None`: there is no such shard.
+    /// Returns the keys of one shard that have files; `None`: there is no such shard.
     pub(crate) fn with_files(&self, shard: usize) -> Option<Vec<KeyHash>> {
         self.nodes.shards().get(shard).map(|shard| shard.lock().with_files())
     }

@@ -1,4 +1,4 @@
-//! Who leaves the index: the oldest, or who is chosen for want of room.
+//! Removal from the index: of the oldest node, or of the one chosen for want of room.
 
 use std::sync::atomic::Ordering;
 
@@ -7,19 +7,19 @@ use super::table::{FILLING_SKIPPED_MAX, Index, SHARDS, trace_of};
 use crate::evict::{Eviction, Need, Queue, Resident, Residents, Ticket, Total};
 use crate::key::KeyHash;
 
-/// What was chosen to go.
+/// The node chosen for removal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Victim {
     pub hash: KeyHash,
     pub last_access: u64,
     pub generation: Option<u64>,
-    /// Its place in a queue, out of which it was taken.
+    /// Its ticket and queue, out of which it was taken.
     chosen: Option<(Ticket, Queue)>,
 }
 
 impl Index {
-    /// Removes a victim, unless it came into use since it was found. The bytes of its file stay
-    /// charged until that has been removed: they are returned.
+    /// Removes a victim, unless it was used since it was found. Returns the bytes of its file, which stay
+    /// charged until that has been removed.
     pub(crate) fn evict(&self, victim: &Victim) -> Option<u64> {
         let bytes = self.evict_node(victim);
         let trace = trace_of(&victim.hash);
@@ -45,14 +45,14 @@ impl Index {
         Some(bytes)
     }
 
-    /// The node that was not used for the longest time, of those without a fill.
+    /// Returns the node without a fill that was not used for the longest time.
     pub(crate) fn oldest(&self) -> Option<Victim> {
         (0..SHARDS)
             .filter_map(|shard| self.oldest_in(shard))
             .min_by_key(|victim| victim.last_access)
     }
 
-    /// Who goes next for want of room. Must be given to [`Index::evict`].
+    /// Returns the node to remove next for want of room. It must be given to [`Index::evict`].
     pub(crate) fn chosen(&self, need: Need) -> Option<Victim> {
         loop {
             let chosen = self.queues.lock().victim(need, self)?;
@@ -62,9 +62,9 @@ impl Index {
         }
     }
 
-    /// Makes sure that one more key fits; false when every key is being filled.
+    /// Makes sure that one more key fits; returns false when every key is being filled.
     pub(super) fn make_room(&self, mut evicted: impl FnMut(KeyHash, u64)) -> bool {
-        // Two rounds: a victim may come into use between being found and being removed.
+        // Two rounds: a victim may be used between the moment it is found and its removal.
         for _ in 0..2 {
             if self.keys() < self.keys_max() {
                 return true;
@@ -92,7 +92,7 @@ impl Index {
         }
         None
     }
-    /// Clears the queues of what is gone, a queue at a time.
+    /// Clears the queues of void tickets, one queue at a time.
     pub(crate) fn sweep_queues(&self) {
         let taken = self.queues.lock().take_for_sweep(self);
         let Some((queue, mut tickets)) = taken else { return };

@@ -1,4 +1,5 @@
-//! One shard of the index: a table of nodes, their order of use, and what few of them have besides.
+//! One shard of the index: a table of nodes, their order of use, and the additional data that few of them
+//! have.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use super::entry::{BLOCK_BYTES, Present};
 /// Bits of a slot's version that a ticket carries.
 const VERSION_MASK: u32 = 0xFF_FFFF;
 
-/// What is known of one key. One cache line with its links; a million keys are 64 MB and the table.
+/// The data of one key. It takes one cache line with its links; a million keys take 64 MB and the table.
 pub(super) struct Node {
     pub hash: KeyHash,
     pub last_access: u64,
@@ -26,17 +27,17 @@ pub(super) struct Node {
     pub uses: u32,
     /// Room on disk, in blocks.
     pub blocks: u32,
-    /// Counts the changes of key and queue of this slot, so that old tickets are told apart.
+    /// The number of changes of key and queue of this slot: an old ticket has another version.
     version: u32,
     pub heat: u8,
     pub queue: Queue,
-    /// There is something about the key in [`Shard::live`].
+    /// Whether the key has an entry in [`Shard::live`].
     is_live: bool,
-    /// Known from a snapshot and not seen on disk since.
+    /// Whether it was restored from a snapshot and its file was not found on disk yet.
     pub is_unseen: bool,
 }
 
-/// What only few keys have.
+/// The data that only few keys have.
 #[derive(Default)]
 pub(super) struct Live {
     pub uncacheable_until: u64,
@@ -114,13 +115,13 @@ impl Shard {
         &mut self.slots[slot as usize]
     }
 
-    /// Counts as used most recently.
+    /// Marks a node as used most recently.
     pub(super) fn touch(&mut self, slot: u32, now: u64) {
         self.order.touched(slot);
         self.slots[slot as usize].last_access = now;
     }
 
-    /// Adds a key that is not there yet.
+    /// Adds a key that is not in the shard.
     pub(super) fn insert(&mut self, place: Place<'_>, now: u64) -> u32 {
         let node = Node::new(*place.hash, now);
         let slot = match self.free.pop() {
@@ -154,7 +155,7 @@ impl Shard {
         self.free.push(slot);
     }
 
-    /// The key's ticket from now on; the old one is void.
+    /// Returns a new ticket for the key; the old one becomes void.
     pub(super) fn new_ticket(&mut self, slot: u32) -> Ticket {
         let node = &mut self.slots[slot as usize];
         node.version = node.version.wrapping_add(1) & VERSION_MASK;
@@ -162,14 +163,14 @@ impl Shard {
         Ticket(self.number << 56 | version << 32 | u64::from(slot))
     }
 
-    /// The slot that a ticket is for, if it is still valid.
+    /// Returns the slot of a ticket, if the ticket is still valid.
     pub(super) fn slot_of(&self, ticket: Ticket) -> Option<u32> {
         let slot = ticket.0 as u32;
         let version = (ticket.0 >> 32) as u32 & VERSION_MASK;
         (self.slots.get(slot as usize)?.version == version).then_some(slot)
     }
 
-    /// The file that lies in a ticket's slot now, whether the ticket is valid or not.
+    /// Returns the node with a file in a ticket's slot now, whether the ticket is valid or not.
     pub(super) fn node_near(&self, ticket: Ticket) -> Option<&Node> {
         self.slots.get(ticket.0 as u32 as usize).filter(|node| node.generation > 0)
     }
@@ -184,7 +185,7 @@ impl Shard {
         if node.is_live { self.live.get(&node.hash) } else { None }
     }
 
-    /// Changes what only few keys have.
+    /// Changes the data that only few keys have.
     pub(super) fn change_live<T>(&mut self, slot: u32, change: impl FnOnce(&mut Live) -> T) -> T {
         let node = &mut self.slots[slot as usize];
         let live = self.live.entry(node.hash).or_default();
@@ -204,7 +205,7 @@ impl Shard {
         self.order.oldest()
     }
 
-    /// Orders all nodes by their last access, after many came in another order.
+    /// Orders all nodes by their last access, after many were added in another order.
     pub(super) fn sort_by_access(&mut self) {
         let mut slots: Vec<u32> = self.table.iter().copied().collect();
         slots.sort_by_key(|slot| self.slots[*slot as usize].last_access);
@@ -212,31 +213,31 @@ impl Shard {
         slots.into_iter().for_each(|slot| self.order.inserted(slot));
     }
 
-    /// Keys that have files.
+    /// Returns the keys that have files.
     pub(super) fn files(&self) -> Vec<KeyHash> {
         let nodes = self.table.iter().map(|slot| &self.slots[*slot as usize]);
         nodes.filter(|node| node.generation > 0).map(|node| node.hash).collect()
     }
 
-    /// Keys that a snapshot told of and nobody has seen since.
+    /// Returns the keys whose files are in the snapshot and were not found on disk yet.
     pub(super) fn unseen(&self) -> Vec<KeyHash> {
         let nodes = self.table.iter().map(|slot| &self.slots[*slot as usize]);
         nodes.filter(|node| node.is_unseen).map(|node| node.hash).collect()
     }
 
-    /// Keys that have files.
+    /// Returns the keys that have files.
     pub(super) fn with_files(&self) -> Vec<KeyHash> {
         let nodes = self.table.iter().map(|slot| &self.slots[*slot as usize]);
         nodes.filter(|node| node.generation > 0).map(|node| node.hash).collect()
     }
 }
 
-/// Which shard a ticket is for.
+/// Returns the shard number of a ticket.
 pub(super) fn shard_of(ticket: Ticket) -> usize {
     (ticket.0 >> 56) as usize
 }
 
-/// Memory that one entry takes: the node, its links, and its ticket in a queue. The table adds 5 to
-/// 10 bytes.
+/// The memory of one entry in bytes: the node, its links, and its ticket in a queue. The table adds 5 to 10
+/// bytes.
 #[cfg(test)]
 pub(crate) const ENTRY_BYTES: usize = size_of::<Node>() + 8 + 8;

@@ -1,4 +1,4 @@
-//! The nodes of the index, its account of the disk, and what all its parts need.
+//! The nodes of the index, its account of the disk, and the functions that all its parts use.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -11,19 +11,19 @@ use crate::key::KeyHash;
 use crate::lru::{Place, Sharded};
 use crate::sync::Mutex;
 
-/// nginx's manual: one megabyte of `keys_zone` holds about 8000 keys.
+/// Bytes of `keys_zone` for a key. nginx's manual: one megabyte holds about 8000 keys.
 const KEY_COST_BYTES: u64 = 128;
 
-/// What nginx takes of a zone for itself; a zone of 16 kilobytes is a small one there, too.
+/// Bytes that nginx takes of a zone for itself: a zone of 16 kilobytes holds few keys there, too.
 const ZONE_COST_BYTES: u64 = 8 * 1024;
 
-/// Locks of the index: enough that a dozen threads seldom meet.
+/// Number of locks of the index: enough that a dozen threads seldom contend.
 pub(super) const SHARDS: usize = 32;
 
-/// Nodes with running fills that are passed over in one search for the oldest.
+/// Nodes with running fills that are skipped in one search for the oldest.
 pub(super) const FILLING_SKIPPED_MAX: usize = 16;
 
-/// A copy of what a node says.
+/// A copy of a node's data.
 #[derive(Clone, Default)]
 pub(crate) struct NodeView {
     pub uses: u32,
@@ -32,17 +32,17 @@ pub(crate) struct NodeView {
     pub fill: Option<Arc<Fill>>,
 }
 
-/// See [`crate::index`].
+/// The index of a store: see [`crate::index`].
 pub(crate) struct Index {
     pub(super) nodes: Sharded<Shard>,
     pub(super) queues: Mutex<S3Fifo>,
     pub(super) totals: [AtomicTotal; 3],
     keys_max: AtomicUsize,
-    /// The account: see [`crate::index`].
+    /// The account of the disk in bytes: see [`crate::index`].
     charged: AtomicU64,
     generations: AtomicU64,
     pub(super) removals: AtomicU64,
-    /// Some key had to leave to make room for another: the manager shall make more.
+    /// Whether a key was removed to make room for another: the manager shall make more room.
     pub(super) crowded: AtomicBool,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct AtomicTotal {
     pub(super) bytes: AtomicU64,
 }
 
-/// A node that has to be told to the queues, once its shard is unlocked.
+/// A node that has to be added to the queues, once its shard is unlocked.
 #[must_use]
 pub(super) struct Entered {
     pub(super) ticket: Ticket,
@@ -88,8 +88,8 @@ impl Index {
         self.generations.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Whether the manager should remove keys: there are too many, or so many that a new one had to
-    /// wait for room; then an eighth is made free.
+    /// Returns whether the manager should remove keys: there are too many, or a new one had to wait for room.
+    /// In the second case an eighth is freed.
     pub(crate) fn is_crowded(&self) -> bool {
         let (keys, most) = (self.keys(), self.keys_max());
         if keys > most {
@@ -102,7 +102,7 @@ impl Index {
         crowded
     }
 
-    /// How many keys were removed on demand.
+    /// Returns the number of keys that were removed on demand.
     pub(crate) fn removals(&self) -> u64 {
         self.removals.load(Ordering::Acquire)
     }
@@ -119,17 +119,17 @@ impl Index {
         self.total(Queue::Small).count + self.total(Queue::Main).count
     }
 
-    /// Bytes of files.
+    /// Returns the bytes of files.
     pub(crate) fn disk_bytes(&self) -> u64 {
         self.total(Queue::Small).bytes + self.total(Queue::Main).bytes
     }
 
-    /// Bytes of files, of fills, and of what is to be removed.
+    /// Returns the bytes of files, of fills, and of files that are to be removed.
     pub(crate) fn charged(&self) -> u64 {
         self.charged.load(Ordering::Acquire)
     }
 
-    /// Charges bytes, unless the account would exceed `max`.
+    /// Charges bytes, unless the account would exceed `max`. Returns whether they are charged.
     pub(crate) fn charge(&self, bytes: u64, max: Option<u64>) -> bool {
         let fits = |charged: u64| {
             let sum = charged.checked_add(bytes)?;
@@ -143,14 +143,14 @@ impl Index {
         let _ = self.charged.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
     }
 
-    /// Puts one charge in the place of another, in one step.
+    /// Replaces one charge by another, in one step.
     pub(super) fn recharge(&self, old: u64, new: u64) {
         let change = |charged: u64| Some((charged.saturating_add(new)).saturating_sub(old));
         let _ = self.charged.fetch_update(Ordering::AcqRel, Ordering::Acquire, change);
     }
 
-    /// Counts a use. `evicted` hears of a file whose key had to make room, and of its bytes, which
-    /// stay charged until it has been removed.
+    /// Counts a use. `evicted` is called with a file whose key had to make room and its bytes, which stay
+    /// charged until it has been removed.
     pub(crate) fn count_use(
         &self,
         hash: &KeyHash,
@@ -178,13 +178,13 @@ impl Index {
         })
     }
 
-    /// Looks without counting.
+    /// Returns the data of a key without counting a use.
     pub(crate) fn peek(&self, hash: &KeyHash) -> NodeView {
         let (mut shard, place) = self.nodes.lock(hash);
         shard.find(place).map(|slot| view_of(&mut shard, slot)).unwrap_or_default()
     }
 
-    /// Marks as used at `now`, without counting; whether the key is known.
+    /// Marks a key as used at `now`, without counting; returns whether the key is in the index.
     pub(crate) fn touch(&self, hash: &KeyHash, now: u64) -> bool {
         self.touched(hash, now, |shard, slot| {
             let node = shard.node(slot);
@@ -193,7 +193,7 @@ impl Index {
         .is_some()
     }
 
-    /// Notes that a key's responses are not to be shared before a moment, if the key is known.
+    /// Notes that a key's responses are not to be shared before a moment, if the key is in the index.
     pub(crate) fn mark_uncacheable(&self, hash: &KeyHash, until: u64) {
         let (mut shard, place) = self.nodes.lock(hash);
         if let Some(slot) = shard.find(place) {
@@ -201,7 +201,7 @@ impl Index {
         }
     }
 
-    /// Adds a file found on disk, unless the key has one; whether it was added.
+    /// Adds a file found on disk, unless the key has one; returns whether it was added.
     pub(crate) fn add_found(
         &self,
         hash: &KeyHash,
@@ -227,8 +227,7 @@ impl Index {
         added
     }
 
-    /// Puts another description in the place of one of this generation, for which `reserved` bytes
-    /// were charged.
+    /// Replaces the data of the file of this generation, for whose new size `reserved` bytes were charged.
     pub(crate) fn renew(
         &self,
         hash: &KeyHash,
@@ -250,7 +249,7 @@ impl Index {
         true
     }
 
-    /// Forgets the file of this generation, which is gone; uses keep counting.
+    /// Removes the file of this generation from the index, since it no longer exists; uses keep counting.
     pub(crate) fn forget_file(&self, hash: &KeyHash, generation: u64) {
         let (mut shard, place) = self.nodes.lock(hash);
         let Some(slot) = shard.find(place) else { return };
@@ -263,8 +262,8 @@ impl Index {
         self.enter(entered);
     }
 
-    /// Forgets all about a key, and the fill that runs (it goes on for its readers only). The bytes
-    /// of its file stay charged until that has been removed.
+    /// Removes a key, and its running fill, which continues for its readers only. The bytes of its file stay
+    /// charged until that has been removed.
     pub(crate) fn remove(&self, hash: &KeyHash) -> Option<NodeView> {
         let (mut shard, place) = self.nodes.lock(hash);
         self.removals.fetch_add(1, Ordering::AcqRel);
@@ -286,7 +285,7 @@ impl Index {
         Some(change(&mut shard, slot))
     }
 
-    /// Changes a node, making it when it is new.
+    /// Changes a node and adds it when it is new.
     pub(super) fn with_node<T>(
         &self,
         hash: &KeyHash,
@@ -342,7 +341,7 @@ impl Index {
         Some(Entered { ticket: shard.new_ticket(slot), queue, trace })
     }
 
-    /// Tells the queues; no shard may be locked.
+    /// Adds a node to the queues; no shard may be locked.
     pub(super) fn enter(&self, entered: Option<Entered>) {
         if let Some(Entered { ticket, queue, trace }) = entered {
             self.queues.lock().entered(ticket, queue, trace, self);
@@ -370,7 +369,7 @@ fn view_of(shard: &mut Shard, slot: u32) -> NodeView {
     NodeView { uses: node.uses, uncacheable_until, present: node.present(), fill }
 }
 
-/// What ghosts remember of a key. A collision makes an object popular too early, no more.
+/// Returns the trace of a key for the ghosts. A collision makes an object popular too early, no more.
 pub(super) fn trace_of(hash: &KeyHash) -> u32 {
     let [.., a, b, c, d] = hash.0;
     u32::from_le_bytes([a, b, c, d])

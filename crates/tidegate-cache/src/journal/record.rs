@@ -1,4 +1,4 @@
-//! A change of the index as snapshots and journals write it.
+//! A change of the index in the format of snapshots and journals.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -30,7 +30,7 @@ pub(super) fn encode(change: &Change, bytes: &mut Vec<u8>) {
             (&known.hash, known.body_bytes, known.last_access, known.blocks, kind)
         }
     };
-    // Rounded up: nothing is to be thought older than it is.
+    // Rounded up: no object shall count as older than it is.
     let seconds = u32::try_from(last_access.div_ceil(1000)).unwrap_or(u32::MAX);
     bytes.extend_from_slice(&hash.0);
     bytes.extend_from_slice(&body_bytes.to_le_bytes()[..6]);
@@ -58,7 +58,7 @@ pub(super) fn decode(record: &[u8]) -> Option<Change> {
     }))
 }
 
-/// A number of up to eight bytes; the caller has checked the length.
+/// Reads a number of up to eight bytes; the caller has checked the length.
 pub(super) fn number(bytes: &[u8], at: usize, length: usize) -> u64 {
     let mut number = [0; 8];
     number[..length].copy_from_slice(&bytes[at..at + length]);

@@ -1,4 +1,4 @@
-//! Snapshots of the index: written beside the old one and put in its place, read block by block.
+//! Snapshots of the index: written beside the old one, which they then replace, and read block by block.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ const HEAD_BYTES: usize = 64;
 /// Records of one block.
 const BLOCK_RECORDS: usize = 1024;
 
-/// Where a snapshot lies.
+/// Returns the path of a snapshot.
 pub(crate) fn path(root: &Path) -> PathBuf {
     root.join(NAME)
 }
@@ -33,7 +33,7 @@ pub(crate) struct SnapshotReader {
 }
 
 impl SnapshotReader {
-    /// Opens a snapshot; `None` when there is none that could be used.
+    /// Opens a snapshot; returns `None` when there is no valid one.
     pub(crate) fn open(disk: &dyn Disk, root: &Path, levels: Levels) -> Option<SnapshotReader> {
         let file = disk.open(&path(root)).ok()?;
         let mut head = [0; HEAD_BYTES];
@@ -57,7 +57,7 @@ impl SnapshotReader {
         })
     }
 
-    /// The next block of records; empty at the end, or where the file is damaged.
+    /// Returns the next block of records: none at the end, or where the file is damaged.
     pub(crate) fn next(&mut self) -> Vec<Remembered> {
         let count = self.left.min(BLOCK_RECORDS as u64) as usize;
         let mut bytes = vec![0; count * RECORD_BYTES + 8];
@@ -100,7 +100,7 @@ impl SnapshotWriter {
         sequence: u64,
     ) -> io::Result<SnapshotWriter> {
         let path = root.join(NEW_NAME);
-        // A leftover of an attempt that failed.
+        // The file may be left of a failed attempt.
         let _ = disk.remove(&path);
         let file = disk.create(&path)?;
         let offset = HEAD_BYTES as u64;
@@ -132,7 +132,7 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    /// Puts it in place of the old one.
+    /// Replaces the old snapshot with this one.
     pub(crate) fn finish(
         mut self,
         disk: &dyn Disk,

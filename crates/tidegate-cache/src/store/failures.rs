@@ -1,26 +1,26 @@
-//! What the disk refuses: counted, and kept until somebody asks who can tell the administrator.
+//! Errors of the disk: counted, and kept until the caller takes them for the log.
 
 use std::io;
 
 use crate::sync::Mutex;
 
-/// Failures of the disk since they were last asked for.
+/// Failures of the disk since they were last taken.
 #[derive(Debug)]
 pub struct DiskFailures {
-    /// How many calls failed.
+    /// The number of failed calls.
     pub count: u64,
-    /// What the store was about when it met the last of them, as in "writing a file".
+    /// The work of the store at the last failure, as in "writing a file".
     pub doing: &'static str,
     /// The last error.
     pub error: io::Error,
 }
 
-/// The failures since somebody last asked.
+/// The failures since they were last taken.
 #[derive(Default)]
 pub(super) struct Failures(Mutex<Option<DiskFailures>>);
 
 impl Failures {
-    /// Counts a failure; of several the last one is kept.
+    /// Counts a failure; the last one is kept.
     pub(super) fn note(&self, doing: &'static str, error: &io::Error) {
         let copied = error.raw_os_error().map(io::Error::from_raw_os_error);
         let error = copied.unwrap_or_else(|| error.kind().into());

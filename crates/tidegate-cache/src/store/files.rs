@@ -1,5 +1,4 @@
-//! The store's files: opening and verifying them, making temporary ones, removing.
-//! Everything here blocks.
+//! The store's files: opening and verifying them, making temporary ones, removing. Everything here blocks.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,16 +16,16 @@ use crate::key::{Key, KeyHash, temporary_name};
 use crate::sums::is_sound;
 use crate::verify::{DamageHandler, Verification};
 
-/// First read of a file: most headers fit.
+/// Bytes of the first read of a file: most headers fit.
 const FIRST_READ_BYTES: usize = 4096;
 
 /// Bytes copied at a time where a file has to be copied.
 const COPY_BYTES: usize = 256 * 1024;
 
-/// Names tried for a temporary file before giving up: others are left of an earlier process.
+/// Names tried for a temporary file. Files of an earlier process may have some of them.
 const TEMPORARY_NAMES_TRIED: usize = 16;
 
-/// What the disk failed at, for the log.
+/// The failed work, in the words of the log.
 const READING: &str = "reading a file";
 const REMOVING: &str = "removing a file";
 
@@ -34,11 +33,11 @@ const REMOVING: &str = "removing a file";
 pub(super) struct Opened {
     pub header: Header,
     pub file: FileHandle,
-    /// What was read: header and perhaps the whole body.
+    /// The bytes that were read: the header and perhaps the whole body.
     read: Bytes,
 }
 
-/// What is under a name.
+/// The content of a name.
 pub(super) enum Found {
     Whole(Box<Opened>),
     /// Not a whole cache file of this hash.
@@ -47,11 +46,11 @@ pub(super) enum Found {
 }
 
 impl StoreInner {
-    /// Opens the file that the index knows, or one that the loader has not reached yet.
+    /// Opens the file that the index has, or one that the loader has not reached yet.
     ///
-    /// The first look takes no lock, as most files are as the index says. What does not fit may be a file that somebody
-    /// renames or renews at this moment, so it is looked at again under the lock of its path; what does not fit then
-    /// is removed and forgotten. An error of the disk changes nothing.
+    /// The first look takes no lock, as most files agree with the index. A file that does not may be in the
+    /// middle of a rename or a renewal, so it is examined again under the lock of its path. If it still does
+    /// not agree, it is removed from disk and index. An error of the disk changes nothing.
     pub(super) fn open_entry(&self, key: &Key, now: u64) -> io::Result<Option<OpenEntry>> {
         let view = self.index.peek(key.hash());
         let Some(known) = view.present else {
@@ -67,10 +66,10 @@ impl StoreInner {
         if let Found::Whole(opened) = self.examine(key.hash(), &path)?
             && let Some(entry) = self.entry_of(*opened, known.generation, now)?
         {
-            // Replaced or renewed between the two looks: right to serve, not to keep.
+            // Replaced or renewed between the two looks: it may be served, not kept.
             return Ok(entry.is_of(key).then(|| self.keep(key.hash(), known.generation, entry)));
         }
-        // Once more, with nobody renaming or renewing under that name.
+        // Again under the path lock, so that no rename or renewal of that name is under way.
         let _path_lock = self.lock_path(key.hash());
         let Some(known) = self.index.peek(key.hash()).present else { return Ok(None) };
         let found = match self.examine(key.hash(), &path)? {
@@ -120,8 +119,8 @@ impl StoreInner {
         }))
     }
 
-    /// Adds a verified file to the index; its generation, unless the key has a file already.
-    /// The caller holds the path lock.
+    /// Adds a verified file to the index. Returns its generation, unless the key has a file already. The
+    /// caller holds the path lock.
     pub(super) fn add_found(&self, hash: &KeyHash, header: &Header, now: u64) -> Option<u64> {
         let found = present(&self.index, header.layout, header.body_bytes);
         let evicted = |evicted, bytes| self.discard_entry(evicted, bytes);
@@ -132,12 +131,12 @@ impl StoreInner {
         added.then_some(found.generation)
     }
 
-    /// Opens and verifies what is under a name; a small file is read whole.
+    /// Opens and verifies the file of a name; a small file is read whole.
     pub(super) fn examine(&self, hash: &KeyHash, path: &Path) -> io::Result<Found> {
         self.examine_up_to(hash, path, self.options().memory_body_bytes_max + FIRST_READ_BYTES)
     }
 
-    /// Opens and verifies what is under a name, without its body.
+    /// Opens and verifies the file of a name, without its body.
     pub(super) fn examine_header(&self, hash: &KeyHash, path: &Path) -> io::Result<Found> {
         self.examine_up_to(hash, path, 0)
     }
@@ -175,18 +174,19 @@ impl StoreInner {
         Ok(Found::Whole(Box::new(Opened { header, file, read })))
     }
 
-    /// Makes the entry to be served, with a small body in memory; `None` when the body is damaged as
-    /// far as it is compared now.
+    /// Makes the entry to be served, with a small body in memory. Returns `None` when the part of the body
+    /// that is compared now is damaged.
     ///
-    /// Invariant: a body in memory is compared whole, and no file is asked again. A body in a file is compared up to
-    /// [`crate::verify::VERIFIED_AT_OPEN`]; the rest is as it is served. The file may change at any moment, so its
-    /// length, which was compared with the header, is not relied upon: each read may end early.
+    /// Invariant: a body in memory is compared whole, and the file is not read again. A body in a file is
+    /// compared up to [`crate::verify::VERIFIED_AT_OPEN`], and the rest as it is served. The file may change
+    /// at any moment, so its length, which was compared with the header, is not relied upon: each read may
+    /// end early.
     fn entry_of(&self, opened: Opened, generation: u64, now: u64) -> io::Result<Option<OpenEntry>> {
         let Opened { header, file, read } = opened;
         let limit = self.options().memory_body_bytes_max as u64;
         let in_memory = header.body_bytes <= limit;
         let whole = if in_memory && header.file_bytes() != Some(read.len() as u64) {
-            // Small body behind a long header, or the limit was raised meanwhile.
+            // A small body behind a long header, or the limit was raised meanwhile.
             let bytes = header.file_bytes().unwrap_or(0) as usize;
             let longer = read_start(&*file, bytes);
             let longer = longer.map_err(|error| self.counted(READING, error))?;
@@ -211,7 +211,7 @@ impl StoreInner {
                 (BodySource::File(file), Some(Arc::new(verification)))
             }
         };
-        // Copied: slices would keep all that was read in memory.
+        // Copied: slices would keep all bytes of the read in memory.
         let entry = OpenEntry::new(OpenInner {
             key_text: Bytes::copy_from_slice(&header.key_text),
             metadata: Bytes::copy_from_slice(&header.metadata),
@@ -236,7 +236,7 @@ impl StoreInner {
         self.remove_torn(&self.path_of(hash));
     }
 
-    /// Keeps an entry open, if the index still means what was opened.
+    /// Keeps an entry open, if the index still has the same generation.
     fn keep(&self, hash: &KeyHash, generation: u64, entry: OpenEntry) -> OpenEntry {
         let known = self.index.peek(hash).present;
         let matches = known.is_some_and(|known| {
@@ -318,7 +318,7 @@ impl StoreInner {
         self.remove_quietly(path);
     }
 
-    /// Removes a file; whether it is gone now. A failure is counted only.
+    /// Removes a file; returns whether it no longer exists. A failure is only counted.
     pub(super) fn remove_quietly(&self, path: &Path) -> bool {
         match self.disk.remove(path) {
             Ok(()) => true,
@@ -339,7 +339,7 @@ impl DamageHandler for StoreInner {
     fn remove_damaged(&self, hash: &KeyHash, generation: u64, now: u64) {
         let _path_lock = self.lock_path(hash);
         let known = self.index.peek(hash).present;
-        // Else it has been replaced or removed meanwhile, or the caller removes it himself.
+        // Otherwise it has been replaced or removed meanwhile, or the caller removes it.
         if known.is_some_and(|known| known.generation == generation) {
             self.forget_damaged(hash, generation, now);
         }
@@ -353,7 +353,7 @@ fn read_start(file: &dyn DiskFile, bytes: usize) -> io::Result<Bytes> {
     Ok(buffer.into())
 }
 
-/// Copies a range; an error when the source ends too early.
+/// Copies a range. Fails when the source ends too early.
 pub(super) fn copy_bytes(
     from: &dyn DiskFile,
     to: &dyn DiskFile,

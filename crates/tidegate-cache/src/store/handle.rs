@@ -1,4 +1,4 @@
-//! A store as its callers have it: opening it, filling keys, opening files.
+//! A store for its callers: opening it, filling keys, opening files.
 
 use std::io;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a cache and creates its directories. Blocks. The files in it are found by `load_step`.
+    /// Opens a cache and creates its directories. Blocks. `load_step` finds the files in it.
     ///
     /// # Errors
-    /// Those of the disk; `ResourceBusy` when another server uses the directory.
+    /// Errors of the disk; `ResourceBusy` when another server uses the directory.
     pub fn open(options: Options, disk: Arc<dyn Disk>) -> io::Result<Store> {
         disk.create_directory(&options.path)?;
         if let Some(directory) = &options.temporary_directory {
@@ -36,13 +36,13 @@ impl Store {
         Ok(Store { inner })
     }
 
-    /// The settings as they are now.
+    /// Returns the current settings.
     pub fn options(&self) -> Arc<Options> {
         self.inner.options()
     }
 
-    /// Takes up new settings; path and levels must be the old ones. Does not block; what no longer
-    /// fits goes with the next `manage_step`.
+    /// Applies new settings; path and levels must be the old ones. Does not block. Objects that no longer fit
+    /// are removed by the next `manage_step`.
     pub fn reconfigure(&self, options: Options) -> Result<(), ReconfigureError> {
         let mut current = self.inner.options.write();
         if current.path != options.path {
@@ -57,10 +57,10 @@ impl Store {
         Ok(())
     }
 
-    /// Starts to fill a key; if somebody does so already, his fill to follow. Never blocks.
+    /// Starts to fill a key; returns the running fill, to be followed, if there is one. Never blocks.
     ///
-    /// Where the index has no room, or another key of the same hash is being filled, the fill
-    /// goes to its own readers only: nobody else will find it and nothing is stored.
+    /// When the index has no room, or another key of the same hash is being filled, the fill serves its own
+    /// readers only: no other request finds it, and nothing is stored.
     pub fn begin_fill(&self, key: &Key, now: u64) -> Result<FillWriter, Arc<Fill>> {
         match self.inner.clone().begin_fill(key, now, false) {
             Err(running) if self.inner.is_fill_purged(&running) => {
@@ -70,8 +70,8 @@ impl Store {
         }
     }
 
-    /// Starts to fill a key though it may be being filled: nobody new will find the other fill, but
-    /// if it becomes whole after all, it is stored. For fills that make no progress. Never blocks.
+    /// Starts to fill a key though a fill of it may be running. New requests do not find the other fill, but
+    /// if it becomes complete after all, it is stored. It is for fills that make no progress. Never blocks.
     pub fn take_over_fill(&self, key: &Key, now: u64) -> FillWriter {
         let inner = &self.inner;
         match inner.clone().begin_fill(key, now, true) {
@@ -80,31 +80,35 @@ impl Store {
         }
     }
 
-    /// Starts a fill that nobody else will find, for callers who do not share: whichever of several
-    /// is whole last is what stays stored. Nothing is stored if the key is removed meanwhile, or was
-    /// never looked up. Never blocks.
+    /// Starts a fill that no other request finds, for callers that do not share. Of several such fills the
+    /// one that completes last is kept. Nothing is stored if the key is removed meanwhile, or was never
+    /// looked up. Never blocks.
     pub fn begin_fill_beside(&self, key: &Key, now: u64) -> FillWriter {
         let fill = self.inner.new_fill(key, now, true);
         fill.set_beside();
         FillWriter::new(fill, self.inner.clone())
     }
 
-    /// Opens the file of a key. Blocks, unless the open entry is at hand (see [`crate::Lookup::open`]).
+    /// Opens the file of a key. Blocks, unless the entry is open (see [`crate::Lookup::open`]).
     ///
-    /// `None`: there is no such file, or it is torn (then it is removed), or it is another key's
-    /// of the same hash. An error: the disk failed; the entry stays known.
+    /// Returns `None` when there is no such file, when it is torn (it is then removed), or when it belongs to
+    /// another key of the same hash.
+    ///
+    /// # Errors
+    /// The disk failed; the entry stays in the index.
     pub fn open_entry(&self, key: &Key, now: u64) -> io::Result<Option<OpenEntry>> {
         let opened = self.inner.open_entry(key, now)?;
         Ok(opened.and_then(|entry| self.inner.unless_purged(key, entry)))
     }
 
-    /// What the disk has refused since the last call. In memory only; never blocks.
+    /// Returns the failures of the disk since the last call. In memory only; never blocks.
     pub fn take_failures(&self) -> Option<DiskFailures> {
         self.inner.failures.take()
     }
 
-    /// Removes a key's file. A fill that runs is left to the readers that it has and stores
-    /// nothing, since it may have read what was to be removed. Blocks. Whether anything was known.
+    /// Removes a key's file. A running fill continues for its present readers and stores nothing, since it
+    /// may have read the response that was to be removed. Returns whether there was an entry or a fill.
+    /// Blocks.
     pub fn remove(&self, key: &Key) -> io::Result<bool> {
         self.inner.remove(key.hash())
     }

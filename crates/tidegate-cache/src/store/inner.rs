@@ -1,4 +1,4 @@
-//! What all clones of a store share.
+//! The state that all clones of a store share.
 
 use std::collections::VecDeque;
 use std::io;
@@ -22,12 +22,12 @@ use crate::verify::Alarm;
 /// Locks for names in the cache directory; each is held across a few disk calls.
 const PATH_LOCKS: usize = 64;
 
-/// Files waiting for removal by `manage_step`. What does not fit stays on disk until the next
-/// start finds it, which is better than memory without limit.
+/// The most files that wait for removal by `manage_step`. Others stay on disk until the next start finds
+/// them, which is better than memory without limit.
 pub(super) const GARBAGE_MAX: usize = 64 * 1024;
 
 pub(crate) struct StoreInner {
-    /// Itself, for entries that outlive it.
+    /// A reference to itself, for entries that outlive it.
     pub(super) this: Weak<StoreInner>,
     pub index: Index,
     pub(super) disk: Arc<dyn Disk>,
@@ -51,7 +51,7 @@ pub(super) struct Counters {
     pub(super) temporaries: AtomicU64,
     pub(super) evicted: AtomicU64,
     pub(super) torn: AtomicU64,
-    /// Files left on disk because too many waited for their removal.
+    /// Files left on disk because too many waited for removal.
     pub(super) abandoned: AtomicU64,
     pub(super) refused: AtomicU64,
     pub(super) disk_errors: AtomicU64,
@@ -61,12 +61,12 @@ pub(super) struct Counters {
 /// A file to be removed by `manage_step`, and the bytes that are charged until then.
 pub(super) enum Garbage {
     Temporary(PathBuf, u64),
-    /// The file of a key that had to leave the index; stays if the key has come back.
+    /// The file of a key that was removed from the index; it is kept if the key has been added again.
     Entry(KeyHash, u64),
 }
 
 impl StoreInner {
-    /// A store with an empty index. Reads the rules of purges; blocks.
+    /// Makes a store with an empty index. Reads the purge rules; blocks.
     pub(super) fn new(options: Options, disk: Arc<dyn Disk>) -> Arc<StoreInner> {
         Arc::new_cyclic(|this| StoreInner {
             this: this.clone(),
@@ -117,13 +117,13 @@ impl StoreInner {
         }
     }
 
-    /// Counts what the disk refused, and keeps it for the log.
+    /// Counts an error of the disk, and keeps it for the log.
     pub(crate) fn disk_failed(&self, doing: &'static str, error: &io::Error) {
         self.counters.disk_errors.fetch_add(1, Ordering::Relaxed);
         self.failures.note(doing, error);
     }
 
-    /// Notes an error on its way up.
+    /// Counts an error and returns it.
     pub(crate) fn counted(&self, doing: &'static str, error: io::Error) -> io::Error {
         self.disk_failed(doing, &error);
         error

@@ -1,10 +1,10 @@
-//! The cache loader: walks the cache directory after a start and adds what it finds. Blocks.
+//! The cache loader: walks the cache directory after a start and adds the files that it finds. Blocks.
 //!
-//! First of all it takes up what the last owner left of its index. Then it compares the directory with
-//! that: what is known and as large as it should be is not even opened.
+//! First it restores the index of the last owner. Then it compares the directory with it: a file that the
+//! index has, of the right size, is not opened.
 //!
-//! Only names that this store makes are touched: directories and files as `levels` places them, and
-//! temporary files. Everything else is left alone.
+//! It touches only names that a store makes: directories and files as `levels` places them, and temporary
+//! files. All other names are left alone.
 
 use std::sync::atomic::Ordering;
 
@@ -19,41 +19,42 @@ use crate::index::Seen;
 use crate::journal::journal_sequence;
 use crate::key::{KeyHash, is_temporary_name};
 
-/// What one step of the loader did.
+/// The result of one step of the loader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LoadReport {
     /// Entries added to the index.
     pub added: usize,
-    /// Torn files, misplaced files and leftovers removed.
+    /// Torn files, misplaced files and leftovers that were removed.
     pub removed: usize,
-    /// Items of other names, left alone.
+    /// Items with other names, left alone.
     pub ignored: usize,
     /// Directories and files that could not be read.
     pub failed: usize,
-    /// The index of the last owner is being taken up: the next step should follow at once.
+    /// Whether the index of the last owner is being restored: the next step should follow at once.
     pub restoring: bool,
-    /// The whole cache has been walked.
+    /// Whether the whole cache has been walked.
     pub done: bool,
 }
 
 impl Store {
-    /// One step of the cache loader: looks at about `budget` files (`loader_files`) and adds them
-    /// to the index; removes leftovers. Blocks.
+    /// Runs one step of the cache loader: examines about `budget` files (`loader_files`) and adds them to the
+    /// index; removes leftovers. Blocks.
     pub fn load_step(&self, now: u64, budget: usize) -> LoadReport {
         self.inner.load_step(now, budget)
     }
 }
 
 impl StoreInner {
-    /// One step of the loader's walk, whose state is [`super::walk::Loader`]:
+    /// Runs one step of the loader's walk, whose state is [`super::walk::Loader`]:
     ///
     /// ```text
-    /// restoring ──→ walking: a file, or the next directory ──→ checking what was not met, shard by shard ──→ loaded
+    /// restoring ──→ walking: a file, or the next directory ──→ checking files not found, shard by shard ──→
+    /// loaded
     /// ```
-    /// Each turn of the loop takes one thing off a list or fills one; a list holds what one directory or one shard
-    /// of the index has. The loader's lock is held, so two steps never run at once; a guest that becomes
-    /// the owner puts a new walk in its place between two steps. Until `loaded` a miss of the index is none:
-    /// [`StoreInner::open_entry`] looks on the disk. Sources: `loader_files`, `loader_sleep`.
+    /// Each iteration of the loop takes one item off a list or fills a list; a list holds the items of one
+    /// directory or one shard of the index. The loader's lock is held, so two steps never run at once. When a
+    /// guest becomes the owner, a new walk begins between two steps. Until `loaded` a miss of the index is
+    /// not final: [`StoreInner::open_entry`] looks on the disk. Sources: `loader_files`, `loader_sleep`.
     pub(super) fn load_step(&self, now: u64, budget: usize) -> LoadReport {
         let options = self.options();
         let mut report = LoadReport::default();
@@ -99,11 +100,11 @@ impl StoreInner {
         report
     }
 
-    /// Takes up a file of the walk, or removes what nobody will ever find: a journal or a temporary file of an earlier
-    /// process, a file of other `levels`, a torn one. Names that no store makes are left alone.
+    /// Adds a file of the walk, or removes a file that no request can find: a journal or a temporary file of
+    /// an earlier process, a file of other `levels`, a torn one. Names that no store makes are left alone.
     ///
-    /// A temporary file is left over when it was last written before this process started. A newer one is being filled, by
-    /// this process or by one of its family.
+    /// A temporary file is left over when it was last written before this process started. A newer one is
+    /// being filled, by this process or by another one of the same server instance.
     fn load_file(
         &self,
         options: &Options,
@@ -123,7 +124,7 @@ impl StoreInner {
                 Ok(modified) if modified < options.started_at => {
                     report.removed += usize::from(self.remove_quietly(&item.path));
                 }
-                // Written by this process, or by the one that it takes over from.
+                // Written by this process, or by the one that it replaces.
                 Ok(_) => report.ignored += 1,
                 Err(_) => report.failed += 1,
             }
@@ -139,14 +140,14 @@ impl StoreInner {
         }
         let _path_lock = self.lock_path(&hash);
         if self.path_of(&hash) != item.path {
-            // Left of other levels: it would never be found.
+            // A file of other levels: no request would find it.
             report.removed += usize::from(self.remove_quietly(&item.path));
             return;
         }
         self.load_entry(&hash, item, now, report);
     }
 
-    /// Compares a file under its right name with what the index knows. The caller has its path lock.
+    /// Compares a file under its right name with the index. The caller has its path lock.
     fn load_entry(&self, hash: &KeyHash, item: &DirectoryItem, now: u64, report: &mut LoadReport) {
         let generation = match self.disk.file_bytes(&item.path) {
             Ok(bytes) => match self.index.seen(hash, bytes) {
@@ -162,7 +163,7 @@ impl StoreInner {
                     let added = self.add_found(hash, &opened.header, now);
                     report.added += usize::from(added.is_some());
                 }
-                // Replaced since the snapshot, by whoever was the owner then.
+                // Replaced since the snapshot by the owner of that time.
                 Some(generation) => {
                     let header = &opened.header;
                     let known = present(&self.index, header.layout, header.body_bytes);

@@ -1,4 +1,4 @@
-//! Looking keys up, in memory only.
+//! Lookup of keys, in memory only.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,34 +12,34 @@ use crate::hot::OpenEntry;
 use crate::index::NodeView;
 use crate::key::Key;
 
-/// What the memory knows of a key.
+/// The data in memory about a key.
 #[derive(Clone)]
 pub struct Lookup {
-    /// The file, if there is one: fresh or stale, that is for the caller to decide.
+    /// The file, if there is one, fresh or stale: the caller decides.
     pub entry: Option<EntryInfo>,
-    /// The opened file, if it is open: then no blocking call is needed.
+    /// The open entry, if the file is open: then no blocking call is needed.
     pub open: Option<OpenEntry>,
-    /// The running fill, if one runs.
+    /// The running fill, if there is one.
     pub fill: Option<Arc<Fill>>,
-    /// A fill that was made stale when its last byte had come: its stale file is there in a moment.
+    /// A fill that was made stale when its last byte had arrived: its stale file is stored in a moment.
     pub placing: Option<Arc<Fill>>,
-    /// How often the key was looked up, this time included (`proxy_cache_min_uses`).
+    /// The number of lookups of the key, this one included (`proxy_cache_min_uses`).
     pub uses: u32,
-    /// Until when requests of this key should not wait for each other, since its responses proved
-    /// not to be cacheable ([`Store::mark_uncacheable`]); 0: no such mark.
+    /// The moment, in Unix milliseconds, until which requests of this key should not wait for each other,
+    /// since its responses were not cacheable ([`Store::mark_uncacheable`]); 0: no such mark.
     pub uncacheable_until: u64,
-    /// The loader has not finished and the key is not known: `open_entry` may find a file.
+    /// Whether the loader has not finished and the index does not have the key: `open_entry` may find a file.
     pub cold: bool,
 }
 
-/// A whole object, as the index knows it.
+/// A whole object, as the index has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryInfo {
     /// Differs for each file of the key and each renewal of its metadata.
     pub generation: u64,
     /// The length of the body.
     pub body_bytes: u64,
-    /// Room taken on disk.
+    /// Room taken on disk in bytes.
     pub disk_bytes: u64,
     /// The metadata, if they are in memory.
     pub metadata: Option<Bytes>,
@@ -55,7 +55,7 @@ impl Store {
         inner.describe(key, view)
     }
 
-    /// Looks a key up without counting, for a second look after a wait. Never blocks.
+    /// Looks a key up without counting, for a second lookup after a wait. Never blocks.
     pub fn peek(&self, key: &Key) -> Lookup {
         self.inner.describe(key, self.inner.index.peek(key.hash()))
     }
@@ -65,9 +65,9 @@ impl Store {
         self.inner.index.touch(key.hash(), now);
     }
 
-    /// Marks a key whose response proved not to be cacheable, so that until then (unix
-    /// milliseconds) its requests need not queue for one another. A stored response ends it. To be
-    /// called before [`crate::FillWriter::release`]. Never blocks.
+    /// Marks a key whose response was not cacheable, so that its requests do not wait for each other until
+    /// then (Unix milliseconds). A stored response removes the mark. To be called before
+    /// [`crate::FillWriter::release`]. Never blocks.
     pub fn mark_uncacheable(&self, key: &Key, until: u64) {
         self.inner.index.mark_uncacheable(key.hash(), until);
     }

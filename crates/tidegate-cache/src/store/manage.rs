@@ -1,4 +1,4 @@
-//! The cache manager: removes what is unused, too much, or waiting for removal. Blocks.
+//! The cache manager: removes unused and surplus objects, and files that wait for removal. Blocks.
 
 use std::sync::atomic::Ordering;
 
@@ -8,26 +8,26 @@ use super::options::Options;
 use crate::evict::Need;
 use crate::index::Victim;
 
-/// Longest rest of the manager, in milliseconds; nginx's manager rests ten seconds as well.
+/// Longest pause of the manager, in milliseconds; nginx's manager sleeps ten seconds as well.
 const REST_MAX: u64 = 10_000;
 
-/// What one step of the manager did.
+/// The result of one step of the manager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ManageReport {
     /// Files removed, whole or temporary.
     pub removed_files: usize,
-    /// Keys forgotten, with or without a file.
+    /// Keys removed, with or without a file.
     pub removed_keys: usize,
-    /// There is more to do: come again soon (`manager_sleep`).
+    /// Whether there is more to do: the next step should follow soon (`manager_sleep`).
     pub more: bool,
-    /// Otherwise come again in so many milliseconds.
+    /// Otherwise the time to the next step, in milliseconds.
     pub come_again_in: u64,
 }
 
 impl Store {
-    /// One step of the cache manager: removes at most about `budget` files that are waiting for
-    /// removal, were not used for `inactive`, or are too many for `max_size` and `min_free`.
-    /// Blocks. `manager_files` is nginx's budget.
+    /// Runs one step of the cache manager: removes at most about `budget` files that wait for removal, were
+    /// not used for `inactive`, or exceed `max_size` and `min_free`. Blocks. `manager_files` is nginx's
+    /// budget.
     pub fn manage_step(&self, now: u64, budget: usize) -> ManageReport {
         self.inner.manage_step(now, budget)
     }
@@ -59,7 +59,7 @@ impl StoreInner {
         report
     }
 
-    /// Removes what was not used for `inactive`; false when nothing is.
+    /// Removes objects that were not used for `inactive`; returns false when there is none left.
     fn remove_idle(&self, options: &Options, now: u64, report: &mut ManageReport) -> bool {
         let Some(victim) = self.index.oldest() else { return false };
         let idle_until = victim.last_access.saturating_add(options.inactive);
@@ -71,7 +71,7 @@ impl StoreInner {
         true
     }
 
-    /// Removes what goes next while there is too much; false when there is not.
+    /// Removes the next victims while there is too much; returns false when there is not.
     fn remove_surplus(&self, options: &Options, report: &mut ManageReport) -> bool {
         let too_large = options.size_max.is_some_and(|max| self.index.charged() > max)
             || !self.has_free(options, 0);
@@ -85,7 +85,7 @@ impl StoreInner {
         true
     }
 
-    /// Removes a victim; whether a file of it was removed, `None` if it stays.
+    /// Removes a victim; returns whether a file of it was removed, `None` if it stays.
     pub(super) fn evict(&self, victim: &Victim) -> Option<bool> {
         let _path_lock = self.lock_path(&victim.hash);
         let bytes = self.index.evict(victim)?;
@@ -100,7 +100,7 @@ impl StoreInner {
         Some(removed)
     }
 
-    /// Whether a file was removed.
+    /// Removes a waiting file; returns whether one was removed.
     pub(super) fn remove_garbage(&self, garbage: Garbage) -> bool {
         match garbage {
             Garbage::Temporary(path, bytes) => {

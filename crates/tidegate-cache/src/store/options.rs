@@ -9,40 +9,40 @@ use crate::key::Levels;
 /// Settings of a store: `proxy_cache_path` and its parameters. Times are in milliseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The directory of the cache, made if it is not there.
+    /// The directory of the cache, created if there is none.
     pub path: PathBuf,
-    /// `levels`: how files are spread over directories.
+    /// `levels`: the directories over which files are spread.
     pub levels: Levels,
-    /// Size of `keys_zone`; about 8000 keys for each megabyte.
+    /// Size of `keys_zone` in bytes; about 8000 keys for each megabyte.
     pub keys_bytes: u64,
     /// `max_size`, in bytes; `None`: no limit.
     pub size_max: Option<u64>,
-    /// `min_free`, in bytes; `None`: not looked at.
+    /// `min_free`, in bytes; `None`: not checked.
     pub free_min: Option<u64>,
-    /// `inactive`: what was not used for so long goes, fresh or not.
+    /// `inactive`: objects that were not used for this time are removed, fresh or not.
     pub inactive: u64,
-    /// Where files are written before they are whole; `None` (`use_temp_path=off`): beside them.
+    /// The directory of files that are not complete yet; `None` (`use_temp_path=off`): beside the final ones.
     pub temporary_directory: Option<PathBuf>,
     /// Bytes of memory for open entries and small bodies.
     pub memory_bytes: usize,
-    /// Bodies up to this size may be kept in memory.
+    /// Bodies up to this number of bytes may be kept in memory.
     pub memory_body_bytes_max: usize,
-    /// Files kept open for hits.
+    /// The most files kept open for hits.
     pub open_files_max: usize,
-    /// Limit of memory of one fill, see [`TAIL_BYTES_MAX_DEFAULT`].
+    /// Limit of the memory of one fill in bytes, see [`TAIL_BYTES_MAX_DEFAULT`].
     pub fill_tail_bytes_max: usize,
-    /// The name of the family of processes that this one belongs to: it and those that it is started
-    /// again as, by a binary upgrade or after a crash. With one the directory is locked against other
-    /// servers, and index and journal are kept in it. Of at most 200 bytes.
+    /// The id of the server instance: this process and those that succeed it, by a binary upgrade or after a
+    /// crash. With an id the directory is locked against other servers, and index and journal are kept in it.
+    /// At most 200 bytes.
     pub owner: Option<String>,
-    /// What has to outlast a power cut (`fsync`).
+    /// The data that have to survive a power failure (`fsync`).
     pub sync: Sync,
-    /// When this process started: temporary files older than this are leftovers.
+    /// When this process started, in Unix milliseconds: temporary files older than this are leftovers.
     pub started_at: u64,
 }
 
 impl Options {
-    /// nginx's defaults, with 10 MB of keys and 32 MB of memory.
+    /// Returns nginx's defaults, with 10 MB of keys and 32 MB of memory.
     pub fn new(path: impl Into<PathBuf>) -> Options {
         Options {
             path: path.into(),
@@ -63,25 +63,25 @@ impl Options {
     }
 }
 
-/// What a stored object survives (`fsync`). A cache may forget, so the default is nothing but what
-/// the file system does by itself; half-written files are told by their checksums in any case.
+/// The events that a stored object survives (`fsync`). A cache may lose objects, so the default is nothing
+/// but the behaviour of the file system; half-written files are detected by their checksums in any case.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub enum Sync {
     #[default]
-    /// Nothing is written through: a power cut may cost what was stored a moment before.
+    /// Nothing is synchronized: a power failure may lose the objects that were stored a moment before.
     Off,
     /// A file's contents are on disk before it gets its name.
     Data,
-    /// And its name, and the index.
+    /// In addition the name of the file, and the index.
     All,
 }
 
-/// A change of configuration that a running store cannot follow.
+/// A change of configuration that a running store cannot apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReconfigureError {
-    /// A store is its path; another path is another store.
+    /// The path differs: another path is another store.
     Path,
-    /// Files would no longer be found (nginx refuses it likewise).
+    /// The levels differ: files would no longer be found (nginx refuses it likewise).
     Levels,
 }
 

@@ -1,4 +1,4 @@
-//! Giving the file of a whole fill its name. Everything here blocks.
+//! Renaming the file of a complete fill to its final name. Everything here blocks.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use crate::key::{Key, KeyHash};
 use crate::times::Times;
 use crate::verify::Verification;
 
-/// A whole temporary file, to be placed.
+/// A complete temporary file, to be placed.
 pub(crate) struct Placed<'a> {
     pub layout: Layout,
     pub head: &'a FillHead,
@@ -30,7 +30,7 @@ pub(crate) struct Placed<'a> {
 }
 
 impl Placed<'_> {
-    /// Those of its head, unless it was made stale meanwhile.
+    /// Returns the times of its head, unless it was made stale meanwhile.
     fn times(&self, fill: &Fill) -> Times {
         let times = self.head.times;
         fill.stale_since().map_or(times, |at| times.stale_since(at))
@@ -43,9 +43,9 @@ impl Placed<'_> {
 }
 
 impl StoreInner {
-    /// Gives a whole temporary file its name and makes it known; false when the key was
-    /// removed meanwhile. The temporary name is gone afterwards, one way or the other, and the
-    /// `reserved` bytes are those of the file or given back.
+    /// Gives a complete temporary file its final name and adds it to the index; returns false when the key
+    /// was removed meanwhile. In both cases the temporary name no longer exists afterwards, and the
+    /// `reserved` bytes are charged for the file or given back.
     ///
     /// | step | a crash behind it leaves |
     /// |---|---|
@@ -56,9 +56,9 @@ impl StoreInner {
     /// | the name to the disk (`Sync::All`) | the same, after a power cut too |
     /// | index and journal | the same, known |
     ///
-    /// Invariant: the lock of the key's path is held all along, so that the index says of the name what is true of it.
-    /// The index may answer otherwise at the last step than at the first, as fills begin and are offered without that
-    /// lock: then the file goes again.
+    /// Invariant: the lock of the key's path is held all the time, so that the index and the name agree. The
+    /// result of the index may differ between the first and the last step, as fills begin and are offered
+    /// without that lock: the file is then removed again.
     pub(crate) fn place(
         &self,
         fill: &Arc<Fill>,
@@ -95,7 +95,7 @@ impl StoreInner {
         }
         let known = present(&self.index, placed.layout, placed.body_bytes);
         if !self.index.filled(hash, fill, known, reserved, now) {
-            // Taken over or removed in between; the older file went with the renaming.
+            // Taken over or removed in between; the rename has removed the older file.
             if let Some(older) = self.index.peek(hash).present {
                 self.index.forget_file(hash, older.generation);
             }
@@ -129,7 +129,7 @@ impl StoreInner {
         Ok(true)
     }
 
-    /// Renames, making directories as needed; copies first if the name is on another file system.
+    /// Renames, and creates directories as needed; copies first if the name is on another file system.
     fn rename_into(
         &self,
         hash: &KeyHash,

@@ -1,6 +1,6 @@
-//! Purges: of one key, whose file goes; and of all that begins so or bears a tag, by rules that take
-//! effect at once ([`crate::purge`]). The rules are kept in the cache directory, for the next start, and
-//! made superfluous by a sweep over all files.
+//! Purges: of one key, whose file is removed, and of all keys with a prefix or entries with a tag, by rules
+//! that take effect at once ([`crate::purge`]). The rules are kept in the cache directory for the next start.
+//! A sweep over all files makes them superfluous.
 
 use std::io;
 use std::sync::Arc;
@@ -18,47 +18,47 @@ use crate::index::NodeView;
 use crate::key::{Key, KeyHash};
 use crate::purge::{MetadataReader, Verdict};
 
-/// What one step of the purger did.
+/// The result of one step of the purger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PurgeReport {
-    /// Files looked at.
+    /// Files examined.
     pub scanned: usize,
     /// Files removed.
     pub removed: usize,
     /// Files marked as stale.
     pub staled: usize,
-    /// There is more to do: come again soon (`purger_sleep`).
+    /// Whether there is more to do: the next step should follow soon (`purger_sleep`).
     pub more: bool,
 }
 
 impl Store {
-    /// Tells how metadata are read for purges. Before that no rule concerns anything.
+    /// Sets the reader of metadata for purges. Before that no rule concerns anything.
     pub fn read_metadata_by(&self, reader: MetadataReader) {
         let _ = self.inner.purges.reader.set(reader);
     }
 
-    /// Purges by a rule, which takes effect at once; files go later, by [`Store::purge_step`] or when
-    /// somebody asks for them. Fills that run and are concerned go to the readers that they have, or,
-    /// when they are whole, are treated like older entries. Blocks.
+    /// Purges by a rule, which takes effect at once. Files are removed later, by [`Store::purge_step`] or
+    /// when they are requested. Running fills that are concerned continue for their present readers; complete
+    /// ones are treated like older entries. Blocks.
     pub fn purge(&self, purge: Purge, now: u64) -> Result<(), PurgeError> {
         let inner = &self.inner;
         inner.purges.add(purge, now)?;
         inner.save_rules().map_err(PurgeError::Disk)
     }
 
-    /// Makes a key's entry stale; a fill that runs goes to the readers that it has, and is stored as stale
-    /// unless a newer one has taken its place. Blocks. Whether anything was known. ([`Store::remove`]
-    /// removes it.)
+    /// Makes a key's entry stale. A running fill continues for its present readers, and is stored as stale
+    /// unless a newer one has replaced it. Returns whether there was an entry or a fill. Blocks.
+    /// ([`Store::remove`] removes the entry.)
     pub fn make_stale(&self, key: &Key, now: u64) -> io::Result<bool> {
         let inner = &self.inner;
         let had_fill = inner.make_fill_stale(key, now);
-        // It may not be in the index yet.
+        // The index may not have it yet.
         let is_there = self.open_entry(key, now)?.is_some();
         let known = is_there && inner.update_metadata(key, &Change::Stale(now))?;
         Ok(known || had_fill)
     }
 
-    /// The rules that have not been swept yet, oldest first, with their moments in unix milliseconds.
+    /// Returns the rules that have not been swept yet, oldest first, with their moments in Unix milliseconds.
     pub fn purges(&self) -> Vec<(Purge, u64)> {
         let rules = self.inner.purges.rules.read();
         let shown = |rule: &crate::purge::Rule| {
@@ -67,16 +67,16 @@ impl Store {
         rules.list().iter().map(shown).collect()
     }
 
-    /// One step of the cache purger: holds about `budget` files against the rules and removes or marks
-    /// those that are concerned. Without `eager` there is nothing to do before the rules are many, or
-    /// so old that `inactive` has left few files. Blocks.
+    /// Runs one step of the cache purger: compares about `budget` files with the rules and removes or marks
+    /// those that are concerned. Without `eager` there is nothing to do before the rules are many, or so old
+    /// that `inactive` has left few files. Blocks.
     pub fn purge_step(&self, now: u64, budget: usize, eager: bool) -> PurgeReport {
         self.inner.purge_step(now, budget, eager)
     }
 }
 
 impl StoreInner {
-    /// What the rules leave of what was found in memory.
+    /// Removes purged objects from the result of a lookup in memory.
     pub(super) fn purge_found(
         &self,
         key: &Key,
@@ -98,7 +98,7 @@ impl StoreInner {
             }
             Verdict::Gone => {
                 view.present = None;
-                // Where there is no room to leave the file to the manager it stays known, and purged.
+                // When the manager's list is full, the entry stays in the index, and purged.
                 let has_room = self.garbage.lock().len() < GARBAGE_MAX;
                 let taken = has_room.then(|| self.index.take_file(key.hash(), present.generation));
                 if let Some(bytes) = taken.flatten() {
@@ -109,14 +109,14 @@ impl StoreInner {
         }
     }
 
-    /// What the rules leave of an entry that was opened. Blocks.
+    /// Returns an opened entry unless it is purged. Blocks.
     pub(super) fn unless_purged(&self, key: &Key, entry: OpenEntry) -> Option<OpenEntry> {
         let mut view = self.index.peek(key.hash());
         match view.present {
             Some(_) => {
                 let left = self.purge_found(key, &mut view, Some(entry));
                 if left.is_none() {
-                    // At once: before the loader is done a file that is there would be found again.
+                    // At once: before the loader is done an existing file would be found again.
                     self.remove_unknown(key.hash());
                 }
                 left
@@ -134,12 +134,13 @@ impl StoreInner {
         }
     }
 
-    /// Whether a running fill answers what was asked before a purge that may concern it.
+    /// Returns whether a running fill was requested before a purge that may concern it.
     pub(crate) fn is_fill_purged(&self, fill: &Fill) -> bool {
         self.judge_fill(fill) != Verdict::Kept
     }
 
-    /// What the purges say of a running fill. It is gone for new readers as long as nobody can tell.
+    /// Returns the result of the rules for a running fill. New readers do not get it as long as that is
+    /// undecided.
     fn judge_fill(&self, fill: &Fill) -> Verdict {
         let by_key = fill.stale_since().map_or(Verdict::Kept, Verdict::Stale);
         let purges = &self.purges;
@@ -157,8 +158,8 @@ impl StoreInner {
         if by_rules == Verdict::Kept { by_key } else { by_rules }
     }
 
-    /// What the purges leave of a fill for those who come now: the fill, or, where that is stale, the
-    /// certainty that its file comes.
+    /// Returns the running fill for new requests, unless it is purged; where it is stale, returns that its
+    /// file will be stored in a moment.
     pub(super) fn purge_fill(
         &self,
         fill: Option<Arc<Fill>>,
@@ -171,23 +172,23 @@ impl StoreInner {
         }
     }
 
-    /// Makes what a fill makes of a key stale; whether one runs. Blocks.
+    /// Makes the object of a running fill stale; returns whether there is one. Blocks.
     fn make_fill_stale(&self, key: &Key, now: u64) -> bool {
-        // Nobody is placing it meanwhile: either its file is there, or it will be stale.
+        // The fill is not being placed meanwhile: either its file exists, or it will be stale.
         let _path_lock = self.lock_path(key.hash());
         let fill = self.index.only_fill(key.hash()).filter(|fill| fill.key().text() == key.text());
         fill.inspect(|fill| fill.make_stale(now)).is_some()
     }
 
-    /// Whether a whole fill was purged while it ran and is not to be stored: not even as stale where it
-    /// might take the place of a newer one.
+    /// Returns whether a complete fill was purged while it ran and is not to be stored: not even as stale
+    /// where it might replace a newer one.
     pub(super) fn is_purged(&self, fill: &Arc<Fill>, head: &FillHead) -> bool {
         let (verdict, _) = self.purges.judge(fill.key().text(), &head.metadata, 0);
         let is_stale = verdict != Verdict::Kept || fill.stale_since().is_some();
         verdict == Verdict::Gone || is_stale && fill.is_beside() && !self.index.is_known(fill)
     }
 
-    /// Removes the file of a key that the index has none for; whether there is none now.
+    /// Removes the file of a key that has none in the index; returns whether it no longer exists.
     fn remove_unknown(&self, hash: &KeyHash) -> bool {
         let _path_lock = self.lock_path(hash);
         self.index.peek(hash).present.is_some() || self.remove_quietly(&self.path_of(hash))
@@ -202,7 +203,7 @@ impl StoreInner {
             if !is_loaded || !self.purges.is_sweep_due(now, inactive, eager) {
                 return report;
             }
-            // Rules before which fills still run need another sweep after those.
+            // A rule before which a running fill began needs another sweep after that fill.
             let through = self.purges.rules.read().settled();
             *sweep = Sweep { through, ..Sweep::default() };
             if through == 0 {
@@ -226,8 +227,8 @@ impl StoreInner {
         report
     }
 
-    /// Forgets the rules that all files have been held against. What waits for its removal goes first:
-    /// the next start would find it.
+    /// Removes the rules that all files have been compared with. Files that wait for removal are removed
+    /// first, since the next start would find them.
     fn end_sweep(&self, sweep: &mut Sweep) {
         let waiting = self.garbage.lock().len();
         for _ in 0..waiting {
@@ -235,7 +236,7 @@ impl StoreInner {
             self.remove_garbage(garbage);
         }
         let Sweep { through, failed, .. } = std::mem::take(sweep);
-        // Files that are on disk unknown to the index wait for the next start, and so do the rules.
+        // Files on disk that are not in the index wait for the next start, and so do the rules.
         if failed || self.counters.abandoned.load(Ordering::Relaxed) > 0 {
             return;
         }
@@ -245,13 +246,13 @@ impl StoreInner {
         }
     }
 
-    /// Holds a file against the rules; whether what they say was done.
+    /// Compares a file with the rules; returns whether their result was applied.
     fn sweep_file(&self, hash: &KeyHash, report: &mut PurgeReport) -> bool {
         report.scanned += 1;
         let Some(present) = self.index.peek(hash).present else { return true };
         let header = match self.examine_header(hash, &self.path_of(hash)) {
             Ok(Found::Whole(opened)) => opened.header,
-            // Nobody will be served by it.
+            // It is never served.
             Ok(Found::Torn | Found::Nothing) => return true,
             Err(_) => return false,
         };

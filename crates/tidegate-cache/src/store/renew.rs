@@ -1,4 +1,4 @@
-//! Renewing metadata in place, or by a copy when they outgrew their slot. Everything here blocks.
+//! Renewal of metadata in place, or by a copy when they outgrew their slot. Everything here blocks.
 
 use std::io;
 
@@ -13,27 +13,27 @@ use crate::format::{Header, Layout, encode};
 use crate::key::Key;
 use crate::times::Times;
 
-/// What becomes of a file's metadata.
+/// The change of a file's metadata.
 pub(super) enum Change {
-    /// Those of the file of this generation are replaced; another file's are its own.
+    /// The metadata of the file of this generation are replaced; another file keeps its own.
     Renewal { generation: u64, metadata: Bytes, times: Times },
-    /// The file that is there is stale from this moment on.
+    /// The present file is stale from this moment on, in Unix milliseconds.
     Stale(u64),
 }
 
-/// How the renewal of metadata ended.
+/// The result of the renewal of metadata.
 enum Renewed {
     Done,
     /// There is no such file.
     Gone,
-    /// So many bytes have to be charged for a copy.
+    /// This number of bytes has to be charged for a copy.
     NeedsRoom(u64),
 }
 
 impl Store {
-    /// Renews metadata and times of the file of this generation, after a revalidation. Blocks. False
-    /// when there is no such file any more, or it was renewed or made stale meanwhile. Either the old or
-    /// the new metadata are found after a crash.
+    /// Renews metadata and times of the file of this generation, after a revalidation. Blocks. Returns false
+    /// when there is no such file any more, or it was renewed or made stale meanwhile. After a crash either
+    /// the old or the new metadata are found.
     pub fn update_metadata(
         &self,
         key: &Key,
@@ -57,7 +57,7 @@ impl StoreInner {
                     return result.map(|renewed| matches!(renewed, Renewed::Done));
                 }
             };
-            // Without the lock of this key's path, since others may have to go.
+            // Without the lock of this key's path, since other files may have to be removed.
             match self.keep_room(missing, missing) {
                 Room::Kept => granted += missing,
                 Room::More => {}
@@ -69,15 +69,14 @@ impl StoreInner {
         }
     }
 
-    /// Renews a file's metadata. `granted` bytes are charged for a copy; what was used of them is
-    /// subtracted.
+    /// Renews a file's metadata. `granted` bytes are charged for a copy; the used ones are subtracted.
     ///
-    /// In place, where they fit: the slot that is not in use is written, and counts from the moment on when its
-    /// checksum is right. Else by a copy, which takes the file's name. A crash leaves the old or the new metadata.
+    /// In place, where they fit: the slot that is not in use is written, and is valid as soon as its checksum
+    /// is. Otherwise by a copy, which takes the file's name. A crash leaves the old or the new metadata.
     ///
-    /// Invariant: the lock of the key's path is held, so nothing is evicted for the copy meanwhile: that would take
-    /// locks of other paths. Where room is missing, [`Renewed::NeedsRoom`] goes back to the caller, who asks again with
-    /// more. Source: RFC 9111 section 4.3.4, freshening stored responses.
+    /// Invariant: the lock of the key's path is held, so nothing is evicted for the copy meanwhile: that
+    /// would take locks of other paths. Where room is missing, [`Renewed::NeedsRoom`] is returned, and the
+    /// caller tries again with more. Source: RFC 9111 section 4.3.4, freshening stored responses.
     fn renew(&self, key: &Key, change: &Change, granted: &mut u64) -> io::Result<Renewed> {
         let hash = key.hash();
         let _path_lock = self.lock_path(hash);
@@ -98,7 +97,7 @@ impl StoreInner {
         let mut renewed = known;
         renewed.generation = self.index.next_generation();
         let mut reserved = 0;
-        // Before the file is written to: looked at afterwards it seems changed.
+        // Before the write: afterwards the file would seem to be changed.
         let open = self.hot.find(key, known.generation);
         let before = opened.file.stamp().ok();
         match header.renewal(&metadata, times) {
@@ -121,7 +120,7 @@ impl StoreInner {
         if !done {
             self.index.uncharge(reserved);
         }
-        // A copy has another body start: it is opened anew.
+        // A copy has another body start: it is opened again.
         let is_same = reserved == 0;
         if let Some(open) = open.filter(|open| done && (is_same || open.file().is_none())) {
             open.note_renewal(before, renewed.generation);

@@ -1,10 +1,10 @@
-//! Keeping the index over a restart: the lock that makes one process the owner of the directory, the
-//! journal, snapshots, and taking them up again. Everything here blocks.
+//! The index over a restart: the lock by which one process owns the directory, the journal, snapshots, and
+//! their restoration. Everything here blocks.
 //!
-//! A directory has one owner. Another server is refused; a process of the same family (the old and
-//! the new one of a binary upgrade, a worker that is started again) may use the directory as a guest:
-//! it finds files by their names, writes no journal, and becomes the owner when the other one ends.
-//! Then it takes up what that one left and walks the directory once more.
+//! A directory has one owner. Another server is refused. A process of the same server instance (the old and
+//! the new one of a binary upgrade, a worker that is started again) may use the directory as a guest: it
+//! finds files by their names, writes no journal, and becomes the owner when the other one ends. Then it
+//! restores the index of that owner and walks the directory once more.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,13 +23,13 @@ use crate::key::KeyHash;
 /// Name of the file that is locked.
 const LOCK_NAME: &str = ".lock";
 
-/// Longest name of a family in the lock file.
+/// Longest id of a server instance in the lock file, in bytes.
 const OWNER_BYTES_MAX: usize = 256;
 
-/// Blocks of a snapshot (or as much of a journal) taken up in one step: some milliseconds.
+/// Blocks of a snapshot (or as much of a journal) restored in one step: some milliseconds.
 const STEP_BLOCKS: usize = 8;
 
-/// A snapshot follows after so many changes, or as many as there are entries.
+/// A snapshot follows after this number of changes, or as many as there are entries.
 const CHANGES_MAX: u64 = 64 * 1024;
 
 /// With fewer changes a snapshot follows after this time, and without any (for the times of last
@@ -37,31 +37,31 @@ const CHANGES_MAX: u64 = 64 * 1024;
 const SNAPSHOT_AFTER: u64 = 5 * 60 * 1000;
 const SNAPSHOT_IDLE_AFTER: u64 = 60 * 60 * 1000;
 
-/// What the disk failed at, in the words of the log.
+/// The failed work, in the words of the log.
 const KEEPING: &str = "keeping the index";
 const LOCKING: &str = "locking the directory";
 
-/// After a failure the next attempt waits so long.
+/// The pause after a failure, in milliseconds.
 const SNAPSHOT_RETRY_AFTER: u64 = 10 * 1000;
 
-/// What is noted is written at once when it is this much.
+/// Waiting bytes at which the journal is written at once.
 const JOURNAL_WRITE_BYTES: usize = 64 * 1024;
 
 impl Store {
-    /// Writes what has changed in the index to its journal, and a snapshot when one is due. Blocks.
-    /// To be called every second or so; `manage_step` does it, too.
+    /// Writes the changes of the index to its journal, and a snapshot when one is due. Blocks. To be called
+    /// about every second; `manage_step` does it, too.
     pub fn keep_index(&self, now: u64) {
         self.inner.keep_books(now);
     }
 
-    /// Leaves the index for the next start, at the end of the process. Blocks.
+    /// Saves the index for the next start, at the end of the process. Blocks.
     pub fn finish(&self, now: u64) {
         self.inner.close_books(now);
     }
 }
 
 impl StoreInner {
-    /// Becomes the owner of the directory, or its guest; an error when others own it.
+    /// Makes this process the owner of the directory, or its guest. Fails when another server owns it.
     pub(super) fn lock_directory(&self) -> io::Result<()> {
         let options = self.options();
         let Some(owner) = &options.owner else { return Ok(()) };
@@ -86,9 +86,9 @@ impl StoreInner {
         Ok(())
     }
 
-    /// The disk gives no lock. A directory that takes no files (a disk that is full, or read-only) may be
-    /// shared by any number of servers, and what it holds can be served. A lock that is there and may not
-    /// be touched is another user's.
+    /// Makes this process a guest where the disk gives no lock. A directory that takes no files (a disk that
+    /// is full, or read-only) may be shared by any number of servers, and its files can be served. A lock
+    /// file that exists and may not be opened is another user's.
     fn stay_guest(&self, path: &Path, error: io::Error) -> io::Result<()> {
         let may_not = error.kind() == io::ErrorKind::PermissionDenied;
         if may_not && self.disk.file_bytes(path).is_ok() {
@@ -98,7 +98,8 @@ impl StoreInner {
         Ok(())
     }
 
-    /// Without its name in the lock (the disk may be full) a relative is refused as a stranger is.
+    /// Writes the id into the lock file. Without it (the disk may be full) a process of the same instance is
+    /// refused like any other.
     fn become_owner(&self, lock: FileHandle, owner: &str) {
         if let Err(error) = write_full_at(&*lock, format!("{owner}\n").as_bytes(), 0) {
             self.disk_failed(LOCKING, &error);
@@ -111,7 +112,7 @@ impl StoreInner {
         self.books.is_owner.load(Ordering::Acquire)
     }
 
-    /// A guest asks whether the owner has ended; then everything is looked at once more.
+    /// Checks, as a guest, whether the owner has ended; then everything is walked once more.
     pub(super) fn try_take_over(&self) {
         let options = self.options();
         let Some(owner) = options.owner.as_ref().filter(|_| !self.is_owner()) else { return };
@@ -139,7 +140,7 @@ impl StoreInner {
         }
     }
 
-    /// Never blocks.
+    /// Notes the removal of a key in the journal. Never blocks.
     pub(super) fn note_removed(&self, hash: &KeyHash) {
         if self.is_owner() {
             self.books.journal.note(&Change::Removed(*hash));
@@ -152,7 +153,7 @@ impl StoreInner {
         }
     }
 
-    /// Whether a journal of this number is none of ours: left of a directory's earlier life.
+    /// Returns whether a journal of this number is not in use: it was left by an earlier owner.
     pub(super) fn is_stale_journal(&self, sequence: u64) -> bool {
         let (is_owner, books) = (self.is_owner(), &self.books);
         is_owner && books.journal.needed().is_some_and(|needed| !needed.contains(&sequence))
@@ -175,7 +176,7 @@ impl StoreInner {
         }
     }
 
-    /// Leaves the index for the next start.
+    /// Saves the index for the next start.
     pub(super) fn close_books(&self, now: u64) {
         if self.is_owner() && self.books.is_restored.load(Ordering::Acquire) {
             self.write_snapshot(now);
@@ -194,8 +195,8 @@ impl StoreInner {
         }
     }
 
-    /// The journal goes on first: what changes while the snapshot is written is in both, which
-    /// does no harm.
+    /// Starts the next journal first: changes made while the snapshot is written are in both, which does no
+    /// harm.
     fn try_snapshot(&self, now: u64) -> io::Result<()> {
         let options = self.options();
         let (disk, root, journal) = (&*self.disk, &options.path, &self.books.journal);
@@ -217,15 +218,16 @@ impl StoreInner {
         Ok(())
     }
 
-    /// Takes up a part of what the last owner left; what remains to be done.
+    /// Restores a part of the index of the last owner; returns the remaining work.
     ///
     /// ```text
     /// begin ─ no snapshot ─→ a snapshot is written: done
     ///   └─→ snapshot N, block by block ─→ journal N ─→ journal N+1 ─→ … ─→ the first that is missing: done
     /// ```
-    /// Invariant: what is newer wins. A key that was placed or is being filled since the start is left alone, and a
-    /// later change in a journal goes over an earlier one. Until this is done no journal is written (`is_restored`), so
-    /// a crash finds the same files again. Damage ends a file early; what stood behind it is found by the walk.
+    /// Invariant: newer data win. A key that was placed or is being filled since the start is left alone, and
+    /// a later change in a journal overrides an earlier one. Until this is done no journal is written
+    /// (`is_restored`), so a crash finds the same files again. Damage ends a file early; the walk finds the
+    /// objects behind it.
     pub(super) fn restore_step(
         &self,
         options: &Options,
@@ -278,7 +280,7 @@ impl StoreInner {
     fn begin_restoring(&self, options: &Options, now: u64) -> Option<Restoring> {
         match SnapshotReader::open(&*self.disk, &options.path, options.levels) {
             Some(reader) => {
-                // The time in which nobody could use anything does not count as unused.
+                // The time in which no server ran does not count as unused.
                 let passed = now.saturating_sub(reader.written_at);
                 Some(Restoring::Snapshot { reader, passed })
             }
@@ -295,7 +297,7 @@ impl StoreInner {
         self.index.restore(&Remembered { last_access, ..*known });
     }
 
-    /// Goes on with a journal of its own.
+    /// Starts a journal of its own.
     fn end_restoring(&self, options: &Options, sequence: u64, oldest: u64, now: u64) {
         self.index.restored();
         let books = &self.books;
@@ -308,7 +310,7 @@ impl StoreInner {
         books.is_restored.store(true, Ordering::Release);
     }
 
-    /// After the walk: a file that a snapshot told of and nobody saw may be gone.
+    /// Checks, after the walk, a file of the snapshot that was not found: it may not exist any more.
     pub(super) fn check_unseen(&self, hash: &KeyHash) {
         let _path_lock = self.lock_path(hash);
         let Some(known) = self.index.peek(hash).present else { return };

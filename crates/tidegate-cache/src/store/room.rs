@@ -9,32 +9,32 @@ use crate::evict::Need;
 use crate::format::Layout;
 use crate::index::{BLOCK_BYTES, Index, Present};
 
-/// Files removed in one call to make room for a fill. The fill goes on between two calls, and the
-/// pace of its readers does not depend on how many small files a large one drives out.
+/// Files removed in one call to make room for a fill. The fill continues between two calls, and the pace of
+/// its readers does not depend on the number of small files that a large one evicts.
 const EVICTED_MAX: usize = 64;
 
-/// What became of a wish for room.
+/// The result of a request for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// The bytes are charged.
     Kept,
-    /// Some room was made, but not enough yet: ask again.
+    /// Some room was made, but not enough yet: call again.
     More,
-    /// There is no room: the fill must go on without a file.
+    /// There is no room: the fill must continue without a file.
     None,
 }
 
 impl StoreInner {
-    /// Whether an object of so many bytes on disk can ever be stored. One that still grows may
-    /// take half the room: an endless one must not drive everything out before it is given up.
+    /// Returns whether an object of this number of bytes on disk can ever be stored. An object that still
+    /// grows may take half the room: an endless one must not evict everything before it is given up.
     pub(crate) fn can_hold(&self, bytes: u64, grows: bool) -> bool {
         let max = write_limit(&self.options());
         max.is_none_or(|max| bytes <= if grows { max / 2 } else { max })
     }
 
-    /// Claims room for a running fill, so that not more is promised than there is once everything else
-    /// has been removed: who follows a fill relies on its file. False: other fills have claimed it. Never
-    /// blocks.
+    /// Claims room for a running fill, so that not more is promised than there is once everything else has
+    /// been removed: followers of a fill rely on its file. Returns false when other fills have claimed it.
+    /// Never blocks.
     pub(crate) fn claim(&self, bytes: u64) -> bool {
         let max = write_limit(&self.options());
         let more = |claimed: u64| {
@@ -49,8 +49,8 @@ impl StoreInner {
         self.claimed.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Charges bytes for a fill, of which `unwritten` are about to be written, and makes room for
-    /// them: by removing what waits for removal, then what goes next.
+    /// Charges bytes for a fill, of which `unwritten` are about to be written, and makes room for them: by
+    /// removing files that wait for removal, then the next victims.
     pub(crate) fn keep_room(&self, bytes: u64, unwritten: u64) -> Room {
         let options = self.options();
         for _ in 0..EVICTED_MAX {
@@ -69,8 +69,8 @@ impl StoreInner {
         Room::More
     }
 
-    /// Whether `min_free` is left when so many bytes more are written. With no file to remove there
-    /// is nothing that eviction could free.
+    /// Returns whether `min_free` is left when this number of bytes more are written. With no file to remove,
+    /// eviction could free nothing.
     pub(super) fn has_free(&self, options: &Options, unwritten: u64) -> bool {
         let Some(free_min) = options.free_min else { return true };
         match self.disk.free_bytes(&options.path) {
@@ -82,9 +82,9 @@ impl StoreInner {
         }
     }
 
-    /// Removes the next victim and its file; false when there is none.
+    /// Removes the next victim and its file; returns false when there is none.
     pub(super) fn evict_one(&self, need: Need) -> bool {
-        // A victim may come into use between being chosen and being removed: then the next one.
+        // A victim may be used between its choice and its removal: then the next one is tried.
         for _ in 0..3 {
             let Some(victim) = self.index.chosen(need) else { return false };
             if self.evict(&victim).is_some() {
@@ -95,24 +95,24 @@ impl StoreInner {
     }
 }
 
-/// What may be stored at any moment. A limit of 0 is none for writing: it asks the manager to clear the
-/// cache at its pace, as with nginx, where else nothing could ever be stored.
+/// Returns the most bytes that may be stored at any moment. A limit of 0 does not limit writing: it makes the
+/// manager clear the cache at its pace, as with nginx, where otherwise nothing could ever be stored.
 fn write_limit(options: &Options) -> Option<u64> {
     options.size_max.filter(|max| *max > 0)
 }
 
-/// The index's description of a file.
+/// Returns the index's data of a file.
 pub(super) fn present(index: &Index, layout: Layout, body_bytes: u64) -> Present {
     let disk_bytes = disk_bytes_of(layout, body_bytes);
     Present { body_bytes, disk_bytes, generation: index.next_generation() }
 }
 
-/// Room on disk of a file with this layout.
+/// Returns the room on disk of a file with this layout, in bytes.
 pub(crate) fn disk_bytes_of(layout: Layout, body_bytes: u64) -> u64 {
     disk_bytes(layout.file_bytes(body_bytes))
 }
 
-/// Room that a file of this size takes: whole blocks, as nginx counts.
+/// Returns the room that a file of this size takes, in bytes: whole blocks, as in nginx.
 fn disk_bytes(file_bytes: u64) -> u64 {
     file_bytes.checked_next_multiple_of(BLOCK_BYTES).unwrap_or(u64::MAX)
 }

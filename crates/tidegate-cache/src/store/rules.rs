@@ -1,4 +1,4 @@
-//! The rules of purges that a store keeps ([`crate::purge`]), and the file in which they outlast a restart.
+//! The purge rules of a store ([`crate::purge`]), and the file in which they outlast a restart.
 
 use std::fmt;
 use std::io;
@@ -11,28 +11,28 @@ use crate::key::KeyHash;
 use crate::purge::{Bearing, MetadataReader, PURGE_RULES_MAX, Refused, Rules, Scope, Verdict};
 use crate::sync::{Mutex, RwLock};
 
-/// The file of rules, in the cache directory; no name of an entry.
+/// The file of rules, in the cache directory. No entry has such a name.
 const RULES_FILE: &str = ".purges";
 const RULES_FILE_NEW: &str = ".purges.new";
 
-/// The rules are swept away when there are so many, whether a purger is wanted or not.
+/// The number of rules at which a sweep runs whether a purger is configured or not.
 const RULES_CROWDED: usize = PURGE_RULES_MAX / 2;
 
-/// What to purge.
+/// A purge of several entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purge {
-    /// What is concerned.
+    /// The entries that are concerned.
     pub scope: Scope,
-    /// Entries become stale and are kept; else they are as if they were not there.
+    /// Whether entries become stale and are kept; otherwise they are no longer found.
     pub soft: bool,
 }
 
-/// Why a purge did not take place.
+/// The reasons why a purge did not take place.
 #[derive(Debug)]
 pub enum PurgeError {
-    /// There are too many that have not been swept yet, or the text is too long.
+    /// There are too many rules that have not been swept yet, or the text is too long.
     Refused,
-    /// It has taken effect, but is not remembered over a restart.
+    /// It has taken effect, but does not outlast a restart.
     Disk(io::Error),
 }
 
@@ -47,13 +47,13 @@ impl fmt::Display for PurgeError {
 
 impl std::error::Error for PurgeError {}
 
-/// The rules and what belongs to them.
+/// The rules and their bookkeeping.
 pub(crate) struct Purges {
     pub(super) rules: RwLock<Rules>,
-    /// Copies of what the rules say, so that who is not concerned needs no lock.
+    /// Copies of values of the rules, so that an entry that is not concerned needs no lock.
     pub(super) serial: AtomicU64,
     pub(super) latest: AtomicU64,
-    /// The latest moment that a fill was told, which may be ahead of a clock that was set back.
+    /// The latest start of a fill, in Unix milliseconds. It may be ahead of a clock that was set back.
     pub(super) latest_asked: AtomicU64,
     /// Held by every fill that began since the latest rule.
     pub(super) present: Mutex<Arc<()>>,
@@ -63,21 +63,21 @@ pub(crate) struct Purges {
     pub(super) saving: Mutex<()>,
 }
 
-/// How far a sweep has come: none (`through` is 0) → over all shards → the rules up to `through` are forgotten, unless
-/// a file could not be dealt with. Rules that come meanwhile need the next sweep.
+/// The progress of a sweep: none (`through` is 0) → over all shards → the rules up to `through` are removed,
+/// unless a file could not be processed. Rules that are added meanwhile need the next sweep.
 #[derive(Default)]
 pub(super) struct Sweep {
-    /// The rules up to this one are superfluous when it ends; 0: no sweep is under way.
+    /// The number of the last rule that is superfluous when the sweep ends; 0: no sweep is running.
     pub(super) through: u64,
     pub(super) shard: usize,
     pub(super) hashes: Vec<KeyHash>,
-    /// Some file could not be removed or marked.
+    /// Whether some file could not be removed or marked.
     pub(super) failed: bool,
 }
 
 impl Purges {
-    /// The rules of the cache directory. A file that cannot be read purges everything that is older than
-    /// this process, since nobody knows what it forbade.
+    /// Reads the rules of the cache directory. A file that cannot be read purges everything that is older
+    /// than this process, since its rules are unknown.
     pub(crate) fn load(directory: &Path, disk: &dyn Disk, now: u64) -> Purges {
         let rules = match read_rules(directory, disk) {
             Ok(None) => Rules::default(),
@@ -96,12 +96,12 @@ impl Purges {
         }
     }
 
-    /// What a fill that begins now has to hold as long as it runs.
+    /// Returns the value that a fill that begins now has to hold as long as it runs.
     pub(crate) fn present(&self) -> Arc<()> {
         self.present.lock().clone()
     }
 
-    /// A moment that is later than every purge.
+    /// Returns a moment that is later than every purge.
     pub(crate) fn after_all(&self, now: u64) -> u64 {
         let moment = match self.serial.load(Ordering::Acquire) {
             0 => now,
@@ -130,7 +130,7 @@ impl Purges {
         self.reader.get().and_then(|reader| reader(metadata))
     }
 
-    /// What the rules say of an entry, and up to which one.
+    /// Returns the result of the rules for an entry, and the number of the last rule that was considered.
     pub(super) fn judge(&self, key: &[u8], metadata: &[u8], checked: u64) -> (Verdict, u64) {
         let serial = self.serial.load(Ordering::Acquire);
         if checked >= serial {
@@ -141,7 +141,7 @@ impl Purges {
         (rules.judge(key, bearing, checked), rules.serial())
     }
 
-    /// Whether a sweep is worth it.
+    /// Returns whether a sweep is worth its cost.
     pub(super) fn is_sweep_due(&self, now: u64, inactive: u64, eager: bool) -> bool {
         let rules = self.rules.read();
         let oldest = rules.list().first();
@@ -153,7 +153,7 @@ impl Purges {
 
 fn everything(now: u64) -> Rules {
     let mut rules = Rules::default();
-    // A first rule is never refused.
+    // The first rule is never refused.
     let _ = rules.add(Scope::Prefix(Box::default()), false, (now, now), std::sync::Weak::new());
     rules
 }

@@ -1,5 +1,5 @@
-//! The scrubber: reads files that nobody asks for and compares them with their checksums, so that damage is found
-//! before somebody needs what it has taken. Blocks; the caller sets the pace.
+//! The scrubber: reads files that are not requested and compares them with their checksums, so that damage is
+//! found before the damaged response is needed. Blocks; the caller sets the pace.
 
 use std::path::PathBuf;
 use std::sync::Weak;
@@ -12,32 +12,32 @@ use crate::key::KeyHash;
 use crate::sums::BLOCK_BYTES;
 use crate::verify::{DamageHandler, Subject, Verification};
 
-/// What looking at one key costs of a step's bytes at least, so that steps end where files are small.
+/// The least cost of one key, in bytes of a step, so that steps end where files are small.
 const KEY_BYTES: u64 = 4096;
 
-/// What one step of the scrubber did.
+/// The result of one step of the scrubber.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrubReport {
-    /// Bytes read, and some for each file.
+    /// Bytes read, and a fixed number for each file.
     pub bytes: u64,
-    /// Files that were whole.
+    /// The number of undamaged files.
     pub sound: usize,
-    /// Files that were damaged, and are removed.
+    /// The paths of damaged files, which have been removed.
     pub damaged: Vec<PathBuf>,
-    /// The whole cache was walked; the next step begins anew.
+    /// Whether the whole cache was compared; the next step begins anew.
     pub round_ended: bool,
 }
 
 impl Store {
-    /// One step of the scrubber: compares about `bytes` of files with their checksums and removes what is damaged.
-    /// Blocks.
+    /// Runs one step of the scrubber: compares about `bytes` of files with their checksums and removes
+    /// damaged ones. Blocks.
     pub fn scrub_step(&self, bytes: u64, now: u64) -> ScrubReport {
         self.inner.scrub_step(bytes, now)
     }
 }
 
 impl StoreInner {
-    /// A file whose body is to be compared.
+    /// Returns a file whose body is to be compared.
     pub(super) fn subject(
         &self,
         hash: &KeyHash,
@@ -52,7 +52,7 @@ impl StoreInner {
     fn scrub_step(&self, bytes: u64, now: u64) -> ScrubReport {
         let mut scrubber = self.scrubber.lock();
         let mut report = ScrubReport::default();
-        // Each turn costs bytes or comes nearer to the last shard.
+        // Each iteration costs bytes or advances to the next shard.
         while report.bytes < bytes {
             if let Some(current) = scrubber.current.take() {
                 let length = (bytes - report.bytes).max(BLOCK_BYTES);
@@ -80,7 +80,7 @@ impl StoreInner {
             Found::Whole(opened) => opened,
             Found::Nothing => return None,
             Found::Torn => {
-                // Once more, with nobody renaming or renewing under that name.
+                // Again under the path lock, so that no rename or renewal of that name is under way.
                 let _path_lock = self.lock_path(hash);
                 let is_torn = matches!(self.examine_header(hash, &path), Ok(Found::Torn));
                 let known = self.index.peek(hash).present.filter(|_| is_torn)?;
@@ -95,7 +95,7 @@ impl StoreInner {
         Some(Current { file, path, verification, offset: 0, body_bytes: header.body_bytes })
     }
 
-    /// Goes on with a file; gives it back when there is more of it.
+    /// Continues with a file; returns it when there is more of it.
     fn compare_part(
         &self,
         mut current: Current,
@@ -110,7 +110,7 @@ impl StoreInner {
                 report.damaged.push(current.path);
                 return None;
             }
-            // The disk's failure has been noted.
+            // The failure of the disk has been counted.
             Err(_) => return None,
         }
         if current.offset < current.body_bytes {

@@ -1,4 +1,4 @@
-//! How far the scrubber has come.
+//! The progress of the scrubber.
 
 use std::path::PathBuf;
 
@@ -6,17 +6,17 @@ use crate::disk::FileHandle;
 use crate::key::KeyHash;
 use crate::verify::Verification;
 
-/// How far the scrubber has come.
+/// The progress of the scrubber.
 #[derive(Default)]
 pub(super) struct Scrubber {
-    /// Keys of this shard, and in a while those of the next one.
+    /// The number of the shard whose keys are compared.
     pub(super) shard: usize,
     pub(super) keys: Vec<KeyHash>,
     pub(super) current: Option<Current>,
 }
 
-/// The file that is being read. It may be replaced or removed meanwhile: it stays readable, and what is found to be
-/// damaged is removed only if the name still has the same generation.
+/// The file that is being read. It may be replaced or removed meanwhile: it stays readable, and a damaged
+/// file is removed only if the name still has the same generation.
 pub(super) struct Current {
     pub(super) file: FileHandle,
     pub(super) path: PathBuf,

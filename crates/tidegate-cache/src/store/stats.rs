@@ -1,29 +1,29 @@
-//! The figures of a store.
+//! The statistics of a store.
 
 use std::sync::atomic::Ordering;
 
 use super::handle::Store;
 use super::inner::StoreInner;
 
-/// Figures of a store.
+/// The statistics of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Keys that are known, with or without a file.
+    /// Keys in the index, with or without a file.
     pub keys: usize,
     /// Keys that `keys_zone` has room for.
     pub keys_max: usize,
     /// Keys that have a file.
     pub entries: usize,
-    /// Room taken by files.
+    /// Room taken by files, in bytes.
     pub disk_bytes: u64,
-    /// The same, and what fills have reserved or wrote, and what is to be removed; never more than
-    /// `max_size`, unless that was lowered or the loader found more.
+    /// The same with the bytes that fills have reserved or written, and those that are to be removed; never
+    /// more than `max_size`, unless that was lowered or the loader found more.
     pub charged_bytes: u64,
     /// Bytes of memory that open entries take, small bodies included.
     pub memory_bytes: usize,
     /// Descriptors that open entries hold.
     pub open_files: usize,
-    /// Files removed for want of room or use.
+    /// Files removed for want of room or after `inactive`.
     pub evicted: u64,
     /// Fills that were not stored for want of room (`max_size`, `min_free`).
     pub refused: u64,
@@ -31,12 +31,13 @@ pub struct Stats {
     pub torn: u64,
     /// Failed disk calls, removals included.
     pub disk_errors: u64,
-    /// The loader has walked the whole cache since the start.
+    /// Whether the loader has walked the whole cache since the start.
     pub loaded: bool,
 }
 
 impl Store {
-    /// Figures of this moment; each is exact, all of them together need not be. Never blocks for long.
+    /// Returns the current statistics. Each value is exact; together they need not be of one moment. Never
+    /// blocks for long.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
     }

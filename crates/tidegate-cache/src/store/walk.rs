@@ -1,4 +1,4 @@
-//! How far the loader's walk over the cache directory has come.
+//! The progress of the loader's walk over the cache directory.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,14 @@ use super::options::Options;
 use crate::disk::DirectoryItem;
 use crate::key::KeyHash;
 
-/// How far the walk has come.
+/// The progress of the walk.
 pub(super) struct Loader {
     pub(super) restoring: Option<Restoring>,
     pub(super) directories: Vec<Directory>,
     pub(super) items: Vec<DirectoryItem>,
-    /// The directory that the items are in.
+    /// The directory of the items.
     pub(super) place: Place,
-    /// After the walk: remembered files that were not met.
+    /// After the walk: files of the snapshot that were not found.
     pub(super) unseen: Vec<KeyHash>,
     pub(super) shards_checked: usize,
 }
@@ -26,7 +26,7 @@ pub(super) struct Directory {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// So many directories below the root of the cache.
+    /// A directory at this depth below the root of the cache.
     Cache(usize),
     TemporaryDirectory,
 }

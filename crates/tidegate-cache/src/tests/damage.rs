@@ -1,4 +1,4 @@
-//! Damage on disk and disks that fail: nothing wrong is served, and serving goes on.
+//! Damage on disk and failing disks: no wrong byte is served, and the store continues to work.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::fake::{Faults, MemoryDisk};
 use crate::fuzz::block_on;
 use crate::{Committed, Options, Piece, RealDisk, Store, Sync};
 
-/// Nothing is kept in memory, so that every look opens the file.
+/// Options that keep nothing in memory, so that every lookup opens the file.
 fn forgetful() -> Options {
     let mut settings = options();
     settings.memory_bytes = 0;
@@ -20,7 +20,7 @@ fn forgetful() -> Options {
     settings
 }
 
-/// What a client would get: all of it, or nothing, or a part that ends broken.
+/// Returns what a client would get: the whole body, nothing, or a part that ends broken.
 fn read_verified(store: &Store, name: &str) -> Option<Result<Vec<u8>, Vec<u8>>> {
     let entry = store.open_entry(&key(name), 0).expect("disk")?;
     let (_, whole) = contents(&entry);
@@ -59,7 +59,7 @@ fn no_flipped_byte_is_served() {
             disk.put(&path, bytes);
             let store = loaded(&disk, forgetful());
             match read_verified(&store, "a") {
-                // Padding, and the half of the metadata that is not in use, say nothing.
+                // The padding and the metadata slot that is not in use have no effect.
                 Some(Ok(found)) => assert!(found == whole && at < good.len() - length, "{at}"),
                 Some(Err(part)) => {
                     assert!(whole.starts_with(&part) && part.len() >= 1 << 20, "{at}");
@@ -88,7 +88,7 @@ fn damage_in_one_file_makes_the_others_be_read_into_memory() {
     disk.put(&path, bytes);
     assert!(store.open_entry(&key("a"), 0).expect("disk").is_none());
     assert_eq!((entry.known_to(0, 0), entry.is_suspect(0)), (0, true));
-    // Several blocks at a time, from within one on, and no more than was asked for.
+    // Several blocks at a time, from the middle of one on, and no more than was requested.
     let part = |offset: u64, length: u64| entry.read_verified(offset, length, 0).expect("disk");
     assert_eq!(part(0, u64::MAX).as_deref(), Some(&whole[..4 << 16]));
     assert_eq!(part(70_000, 200_000).as_deref(), Some(&whole[70_000..270_000]));
@@ -102,9 +102,9 @@ fn damage_in_one_file_makes_the_others_be_read_into_memory() {
 }
 
 #[test]
-fn a_change_is_young_for_as_long_as_another_one_may_carry_its_time() {
-    // A file that changed a second after the epoch, by the moment at which a look at it began. What changed in the
-    // course of that look is young; what is to change in an hour comes of a clock that was set back.
+fn a_change_is_young_as_long_as_another_may_have_its_time() {
+    // A file that changed a second after the epoch, by the moment when a look at it began. A change during
+    // that look is young; one in an hour comes from a clock that was set back.
     let stamp = Stamp { changed: 1_000_000_000, ..Stamp::default() };
     for (now, young) in [(1_000, true), (1_049, true), (1_050, false), (900, true), (0, true)] {
         assert_eq!(stamp.is_young(now), young, "{now}");
@@ -125,7 +125,7 @@ fn changes_of_an_open_file_are_counted() {
     let mut bytes = good.clone();
     bytes[100_000] ^= 1;
     disk.overwrite(&path, bytes);
-    // Somebody else may have been told of it before.
+    // Another caller may have detected the change before.
     assert_eq!(entry.verified_to(0, 0), 0);
     assert_eq!((entry.changes(), entry.changes()), (1, 1));
     disk.overwrite(&path, good);
@@ -188,7 +188,7 @@ fn a_file_that_is_changed_while_it_is_open_is_compared_again() {
         let mut bytes = disk.contents(&path).expect("file");
         bytes[entry.body_start() as usize + at] ^= 1;
         disk.overwrite(&path, bytes);
-        // Who has it open already.
+        // A client that has it open already.
         assert_eq!(entry.verified_to(0, 0), 0);
         let block = at as u64 / 65_536 * 65_536;
         if block > 0 {
@@ -197,7 +197,7 @@ fn a_file_that_is_changed_while_it_is_open_is_compared_again() {
         }
         assert!(entry.read_verified(0, 100, 0).expect("disk").is_some() == (block > 0));
         assert!(!entry.verify(block, 1, 0).expect("disk"));
-        // Who comes now.
+        // A new client.
         assert_eq!(store.open_entry(&key("a"), 0).expect("disk").map(|_| ()), None);
         assert!(disk.paths().is_empty());
     }
@@ -217,7 +217,7 @@ fn a_file_that_is_written_over_with_its_own_bytes_stays() {
 }
 
 #[test]
-fn the_scrubber_finds_damage_that_nobody_asks_for() {
+fn the_scrubber_finds_damage_before_a_request_does() {
     let disk = MemoryDisk::default();
     let store = loaded(&disk, forgetful());
     for (name, length) in [("a", 50), ("b", 70_000), ("c", 3_000_000), ("d", 200)] {
@@ -257,7 +257,7 @@ fn the_scrubber_finds_damage_that_nobody_asks_for() {
 }
 
 #[test]
-fn a_full_or_failing_disk_serves_on() {
+fn a_store_on_a_full_or_failing_disk_still_serves() {
     for error in [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::ReadOnlyFilesystem] {
         let disk = MemoryDisk::default();
         let store = loaded(&disk, forgetful());
@@ -298,7 +298,7 @@ fn a_full_or_failing_disk_serves_on() {
 fn a_directory_that_gives_no_lock_is_used_by_a_guest() {
     let open_failing = |error, lock_is_there: bool| {
         let disk = MemoryDisk::default();
-        // Without a family nobody asks for the lock.
+        // Without an owner the lock is not requested.
         drop(open(&disk));
         let calls_before = disk.calls();
         if lock_is_there {
@@ -326,7 +326,7 @@ fn a_directory_that_gives_no_lock_is_used_by_a_guest() {
 }
 
 #[test]
-fn what_cannot_be_read_to_its_end_goes() {
+fn an_unreadable_file_is_removed() {
     let disk = MemoryDisk::default();
     fill(&loaded(&disk, forgetful()), &key("a"), "m", &body(2_000_000, 5), 1);
     let store = loaded(&disk, forgetful());
@@ -355,7 +355,7 @@ fn a_removed_directory_is_made_again() {
 }
 
 #[test]
-fn what_fsync_asks_for_is_done() {
+fn fsync_synchronizes_files_and_names() {
     let check = |sync: Sync, at_least: u64, at_most: u64| {
         let disk = MemoryDisk::default();
         let mut settings = options();
@@ -363,7 +363,7 @@ fn what_fsync_asks_for_is_done() {
         let store = loaded(&disk, settings);
         fill(&store, &key("a"), "m", &body(3000, 0), 1);
         assert!((at_least..=at_most).contains(&disk.syncs()), "{sync:?}: {}", disk.syncs());
-        // A disk that cannot keep its promise keeps nothing.
+        // A disk that cannot synchronize stores nothing.
         for fail_at in 1..100 {
             disk.set_faults(Faults { fail_at: Some(fail_at), ..Faults::default() });
             fill(&store, &key("b"), "m", &body(3000, 0), 2);

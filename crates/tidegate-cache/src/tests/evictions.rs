@@ -1,5 +1,4 @@
-//! The policy of eviction: against a model that keeps the books, and against least recently used
-//! on a made-up trace.
+//! The eviction policy: against a model, and against least recently used on a generated trace.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -8,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::evict::{Eviction, HEAT_MAX, Need, Queue, Resident, Residents, S3Fifo, Ticket, Total};
 
-/// Objects of a cache without files: who is there, how hot, in which queue.
+/// The objects of a cache without files: their heat and their queues.
 #[derive(Default)]
 struct World {
     inner: RefCell<Inner>,
@@ -80,7 +79,7 @@ impl World {
         self.inner.borrow_mut().insert(name, resident, queue)
     }
 
-    /// Counts a use; whether the object is there.
+    /// Counts a use; returns whether the object is stored.
     fn hit(&self, name: u64) -> bool {
         let mut inner = self.inner.borrow_mut();
         let Some(object) = inner.objects.get_mut(&name) else { return false };
@@ -111,7 +110,7 @@ impl World {
     }
 }
 
-/// A cache by [`S3Fifo`].
+/// A cache with [`S3Fifo`].
 #[derive(Default)]
 struct Cache {
     world: World,
@@ -146,7 +145,7 @@ impl Cache {
     }
 }
 
-/// The same, by least recently used.
+/// A cache with least recently used.
 #[derive(Default)]
 struct LeastRecent {
     order: VecDeque<u64>,
@@ -175,7 +174,7 @@ impl LeastRecent {
     }
 }
 
-/// Numbers that are the same in each run.
+/// Random numbers that are the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -191,8 +190,8 @@ impl Random {
     }
 }
 
-/// Popular objects (their number is drawn by a power law) and, in between, a scan over objects that
-/// nobody asks for twice. Sizes from 1 to 64 blocks, small ones more often.
+/// Returns requests of popular objects (their number is drawn by a power law) and, in between, a scan over
+/// objects that are requested once. Sizes are from 1 to 64 blocks, small ones more often.
 fn trace(requests: usize, scanned: f64) -> Vec<(u64, u64)> {
     const OBJECTS: f64 = 5000.0;
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
@@ -202,7 +201,7 @@ fn trace(requests: usize, scanned: f64) -> Vec<(u64, u64)> {
             scan += 1;
             return scan;
         }
-        // Inverse of the sum of x^-0.9, by its integral.
+        // The inverse of the sum of x^-0.9, by its integral.
         (1.0 + random.unit() * (OBJECTS.powf(0.1) - 1.0)).powf(10.0) as u64
     };
     let mut name = name;
@@ -215,7 +214,7 @@ fn trace(requests: usize, scanned: f64) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Hits of objects and of bytes, in percent.
+/// Returns the hit rates of objects and of bytes, in percent.
 fn rates(trace: &[(u64, u64)], mut ask: impl FnMut(u64, u64) -> bool) -> (f64, f64) {
     let (mut hits, mut hit_bytes, mut bytes) = (0, 0, 0);
     for (name, size) in trace {
@@ -227,7 +226,7 @@ fn rates(trace: &[(u64, u64)], mut ask: impl FnMut(u64, u64) -> bool) -> (f64, f
     (hits as f64 * 100.0 / trace.len() as f64, hit_bytes as f64 * 100.0 / bytes as f64)
 }
 
-/// The figures are printed (`--nocapture`) for whoever changes the policy.
+/// Prints the figures (`--nocapture`) for changes of the policy.
 #[test]
 fn better_than_least_recently_used() {
     for (scanned, better_by) in [(0.0, 1.0), (0.3, 4.0), (0.6, 4.0)] {
@@ -286,9 +285,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Whoever is there can be chosen, nobody else is, busy ones never, and the bound holds.
+    /// Every present object can be chosen and no other, busy ones never, and the bound holds.
     #[test]
-    fn the_policy_loses_nobody(steps in steps()) {
+    fn the_policy_loses_no_object(steps in steps()) {
         let mut cache = Cache { max: 100, ..Cache::default() };
         let mut busy = HashSet::new();
         for step in steps {
@@ -334,7 +333,7 @@ proptest! {
 }
 
 #[test]
-fn queues_of_the_gone_are_swept() {
+fn void_tickets_are_swept() {
     let mut cache = Cache { max: 1_000_000, ..Cache::default() };
     for name in 0..5000 {
         cache.ask(name, 1);

@@ -1,4 +1,4 @@
-//! The disk fails, or the machine does, at every call in turn: nothing torn is ever served.
+//! The disk fails, or the machine crashes, at each call of a scenario: nothing torn is ever served.
 
 use bytes::Bytes;
 
@@ -22,7 +22,7 @@ fn versions() -> Versions {
     ]
 }
 
-/// Fills, refills, renews in place, renews by copy, refills; errors are no matter.
+/// Fills, refills, renews in place, renews by copy, refills; errors are ignored.
 fn scenario(store: &Store) {
     let versions = versions();
     let text = |at: usize| String::from_utf8(versions[at].0.clone()).expect("text");
@@ -74,12 +74,12 @@ fn a_failing_call_tears_nothing() {
         every_fault(false, torn_writes, |disk, store, fail_at| {
             disk.set_faults(Faults::default());
             assert_whole(store, fail_at);
-            // The store goes on afterwards, and leaves nothing behind.
+            // The store works afterwards, and leaves no files behind.
             fill(store, &key("a"), "three", &body(400, 3), 5);
             assert_eq!(served(store, &key("a")), versions().pop());
             store.manage_step(6, 100);
             let stats = store.stats();
-            // A removal that failed may leave its file to the next start; nothing else may.
+            // A removal that failed may leave its file to the next start; nothing else may remain.
             assert!(disk.paths().len() <= stats.entries + 1, "call {fail_at}: {:?}", disk.paths());
         });
     }

@@ -1,4 +1,4 @@
-//! Live fills: what readers see while a body is on its way.
+//! Running fills: what readers get while a body arrives.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ fn publish(writer: &FillWriter, length: Option<u64>) {
 }
 
 #[test]
-fn readers_find_what_the_writer_left() {
+fn readers_get_the_attached_value() {
     let store = open(&MemoryDisk::default());
     let writer = begin(&store, &key("a"), 1);
     let reader = writer.fill().reader(0);
@@ -67,7 +67,7 @@ fn followers_stream_what_has_arrived() {
 #[test]
 fn pieces_of_any_size_are_written_in_their_order() {
     let disk = MemoryDisk::default();
-    // Larger than one write, at its edge, and more than one write takes.
+    // Larger than one write, at its limit, and more than one write takes.
     let tables: [&[usize]; 4] =
         [&[300_000], &[65_536, 65_536, 1], &[1, 65_535, 70_000, 3], &[100; 700]];
     for (seed, lengths) in tables.into_iter().enumerate() {
@@ -89,7 +89,7 @@ fn pieces_of_any_size_are_written_in_their_order() {
 }
 
 #[test]
-fn an_append_wakes_those_it_concerns() {
+fn an_append_wakes_the_readers_it_concerns() {
     let store = open(&MemoryDisk::default());
     let writer = begin(&store, &key("a"), 1);
     let (mut near, mut far) = (writer.fill().reader(0), writer.fill().reader(10));
@@ -141,7 +141,7 @@ fn a_thousand_readers_are_woken_once_for_each_part() {
         }
     }
     assert_eq!(pieces, READERS * PARTS, "each part was read once");
-    // Who does not wait is not woken.
+    // A reader that does not wait is not woken.
     for _ in 0..5 {
         writer.append(body(10, 0).into(), 1);
     }
@@ -169,13 +169,13 @@ fn held_bytes_are_seen_once_they_are_in_the_file() {
     let piece = reader.poll_next(&mut context, 500);
     assert!(matches!(piece, Poll::Ready(Piece::File { length: 150, .. })));
     assert!(reader.poll_next(&mut context, 500).is_pending());
-    // What has to wait too long is given out of memory.
+    // Bytes that have to wait too long are read from memory.
     writer.show();
     assert_eq!(count.0.load(Ordering::SeqCst), 2);
     let piece = reader.poll_next(&mut context, 500);
     assert!(matches!(piece, Poll::Ready(Piece::Bytes(bytes)) if bytes[..] == whole[150..200]));
     assert!(reader.poll_next(&mut context, 500).is_pending());
-    // The end shows everything.
+    // The end shows all bytes.
     writer.hold(Bytes::copy_from_slice(&whole[200..]), 1);
     assert_eq!(writer.finish(), Ok(()));
     assert_eq!(count.0.load(Ordering::SeqCst), 3);
@@ -183,7 +183,7 @@ fn held_bytes_are_seen_once_they_are_in_the_file() {
 }
 
 #[test]
-fn a_fill_that_was_nobody_elses_is_found_once_it_is_whole() {
+fn an_unshared_fill_is_found_once_it_is_complete() {
     let store = open(&MemoryDisk::default());
     store.lookup(&key("a"), 1);
     let alone = store.begin_fill_beside(&key("a"), 1);
@@ -198,7 +198,7 @@ fn a_fill_that_was_nobody_elses_is_found_once_it_is_whole() {
     assert!(Arc::ptr_eq(&found, alone.fill()));
     assert_eq!(alone.finish(), Ok(()));
     assert_eq!(drain(&mut found.reader(0), 9), (b"1234".to_vec(), Ok(())));
-    // The last one counts, whatever the order in which they come to be stored.
+    // The last one counts, whatever the order in which they are stored.
     other.append(Bytes::from_static(b"56"), 1);
     let found = store.lookup(&key("a"), 1).fill.expect("it is whole");
     assert!(Arc::ptr_eq(&found, other.fill()));
@@ -210,7 +210,7 @@ fn a_fill_that_was_nobody_elses_is_found_once_it_is_whole() {
 }
 
 #[test]
-fn what_was_removed_meanwhile_is_not_offered() {
+fn a_fill_removed_meanwhile_is_not_offered() {
     let store = open(&MemoryDisk::default());
     store.lookup(&key("a"), 1);
     let alone = store.begin_fill_beside(&key("a"), 1);
@@ -264,7 +264,7 @@ fn skipping_ahead_waits_for_the_byte_there() {
 }
 
 #[test]
-fn readers_of_a_silent_fill_go_over_to_its_successor() {
+fn readers_of_a_silent_fill_move_to_its_successor() {
     let disk = MemoryDisk::default();
     let store = open(&disk);
     let whole = body(600, 5);
@@ -329,7 +329,7 @@ fn far_readers_get_ranges_of_the_file() {
 }
 
 #[test]
-fn ends_before_the_end_are_told() {
+fn early_ends_are_reported_to_readers() {
     let check = |end: fn(FillWriter), expected: BreakReason| {
         let disk = MemoryDisk::default();
         let store = open(&disk);
@@ -354,7 +354,7 @@ fn ends_before_the_end_are_told() {
 }
 
 #[test]
-fn uncacheable_heads_free_those_who_wait() {
+fn uncacheable_heads_wake_waiting_readers() {
     let store = open(&MemoryDisk::default());
     let writer = begin(&store, &key("a"), 1);
     let mut reader = writer.fill().reader(0);
@@ -382,7 +382,7 @@ fn the_end_is_seen_before_the_commit() {
 }
 
 #[test]
-fn a_full_disk_breaks_only_the_slow() {
+fn a_full_disk_breaks_only_slow_readers() {
     let disk = MemoryDisk::default();
     let store = open(&disk);
     let writer = begin(&store, &key("a"), 1);
@@ -427,7 +427,7 @@ fn without_a_disk_the_foremost_reader_misses_nothing() {
 }
 
 #[test]
-fn who_is_close_behind_the_foremost_reader_misses_nothing_either() {
+fn a_reader_close_behind_the_foremost_misses_nothing_either() {
     let disk = MemoryDisk::default();
     let store = open(&disk);
     let writer = begin(&store, &key("a"), 1);
@@ -472,7 +472,7 @@ fn chunks_of_any_size_reach_their_place() {
 }
 
 #[test]
-fn the_writer_waits_for_room_and_for_nobody() {
+fn the_writer_waits_for_room_and_for_the_end_of_readers() {
     let store = open(&MemoryDisk::default());
     let writer = begin(&store, &key("a"), 1);
     publish(&writer, None);
@@ -498,7 +498,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_operations_keep_the_promises(input in prop::collection::vec(any::<u8>(), 0..400)) {
+    fn any_operations_keep_the_invariants(input in prop::collection::vec(any::<u8>(), 0..400)) {
         fuzz_operations(&input);
     }
 }

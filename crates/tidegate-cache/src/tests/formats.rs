@@ -12,7 +12,7 @@ use crate::{Key, KeyHash, Levels, Times};
 
 #[test]
 fn paths_are_as_documented() {
-    // The example of proxy_cache_path in nginx's manual.
+    // The example of `proxy_cache_path` in nginx's manual.
     let hash = KeyHash::from_hexadecimal("b7f54b2df7773722d382f4809d65029c").expect("hash");
     let check = |levels: Levels, expected: &str| {
         assert_eq!(levels.path(Path::new("/data/nginx/cache"), &hash), Path::new(expected));
@@ -85,7 +85,7 @@ proptest! {
         let before = Header::parse(&bytes.clone().into()).expect("header");
         bytes[at] ^= change;
         fuzz_header(&bytes);
-        // The second slot and the padding say nothing; everything else counts.
+        // The second slot and the padding have no effect; everything else counts.
         if let Ok(after) = Header::parse(&bytes.into()) {
             prop_assert_eq!(after, before);
         }
@@ -96,7 +96,7 @@ proptest! {
         fuzz_header(&bytes);
     }
 
-    /// However a renewal is torn, the old metadata or the new are found.
+    /// However a renewal is torn, the old or the new metadata are found.
     #[test]
     fn a_torn_renewal_leaves_a_whole_header(
         first in prop::collection::vec(any::<u8>(), 0..100),

@@ -1,4 +1,4 @@
-//! What happens between two disk calls: a disk that calls back in the middle of one.
+//! Events between two disk calls: a disk with callbacks in the middle of a call.
 
 use std::io;
 use std::path::Path;
@@ -161,8 +161,8 @@ fn a_failed_renaming_leaves_nothing() {
     assert!(store.lookup(&key("a"), 3).entry.is_none());
 }
 
-/// A file that is being replaced may seem to be missing: it is looked for once more, with the
-/// name held still, before it is forgotten.
+/// A file that is being replaced may seem to be missing: it is looked up once more under the path lock before
+/// it is removed from the index.
 #[test]
 fn a_file_missed_once_is_not_forgotten() {
     let disk = Arc::new(HookedDisk::default());
@@ -179,7 +179,7 @@ fn a_file_missed_once_is_not_forgotten() {
 }
 
 #[test]
-fn what_came_into_use_is_not_evicted() {
+fn an_entry_used_meanwhile_is_not_evicted() {
     let index = Index::new(1 << 20);
     index.count_use(key("a").hash(), 1, |_, _| ());
     let victim = index.oldest().expect("victim");

@@ -16,7 +16,7 @@ fn owned() -> Options {
     settings
 }
 
-/// A store that has taken up its index, and not yet looked at the directory.
+/// Returns a store that has restored its index and not yet walked the directory.
 fn restored(disk: &MemoryDisk, settings: Options, now: u64) -> Store {
     let store = open_with(disk, settings);
     while store.load_step(now, 1).restoring {}
@@ -37,7 +37,7 @@ fn fill_numbers(store: &Store, numbers: std::ops::Range<usize>, now: u64) {
     }
 }
 
-/// How many of the numbered keys the index knows, without asking the disk.
+/// Returns the numbered keys that the index has, without a disk call.
 fn known(store: &Store, numbers: std::ops::Range<usize>) -> Vec<usize> {
     numbers.filter(|number| store.peek(&numbered(*number)).entry.is_some()).collect()
 }
@@ -58,7 +58,7 @@ fn own_files(disk: &MemoryDisk) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_restart_knows_everything_at_once() {
+fn a_restart_restores_the_whole_index_at_once() {
     let disk = MemoryDisk::default();
     let store = restored(&disk, owned(), 100);
     walk(&store, 100);
@@ -69,7 +69,7 @@ fn a_restart_knows_everything_at_once() {
     store.finish(100_000);
     drop(store);
     assert_eq!(own_files(&disk).len(), 2, "{:?}", own_files(&disk));
-    // Two minutes during which nobody could ask do not count as unused.
+    // Two minutes during which no server ran do not count as unused.
     let store = restored(&disk.after_crash(), owned(), 220_000);
     let stats = store.stats();
     assert!(!stats.loaded);
@@ -79,13 +79,13 @@ fn a_restart_knows_everything_at_once() {
     assert_serves_right(&store, 0..40);
     walk(&store, 220_000);
     assert_eq!(store.stats().entries, 39);
-    // The order of use is that of before: `inactive` is ten minutes.
+    // The order of use is the one before the restart: `inactive` is ten minutes.
     assert_eq!(store.manage_step(121_000 + 600_000 - 1, 100).removed_files, 0);
     assert_eq!(store.manage_step(121_000 + 600_000, 100).removed_files, 19);
 }
 
 #[test]
-fn a_crash_knows_what_the_journal_has() {
+fn a_restart_after_a_crash_restores_the_journal() {
     let disk = MemoryDisk::default();
     let store = restored(&disk, owned(), 1);
     fill_numbers(&store, 0..10, 1);
@@ -101,7 +101,7 @@ fn a_crash_knows_what_the_journal_has() {
     let store = restored(&after, owned(), 10);
     let expected: Vec<usize> = (0..15).filter(|number| *number != 3).collect();
     assert_eq!(known(&store, 0..20), expected);
-    // What the journal lacks is found by its name, what is gone is a miss.
+    // A key that the journal lacks is found by its file name; a removed file is a miss.
     assert!(served(&store, &numbered(17)).is_some());
     assert!(served(&store, &numbered(4)).is_none());
     walk(&store, 10);
@@ -111,7 +111,7 @@ fn a_crash_knows_what_the_journal_has() {
 }
 
 #[test]
-fn files_changed_behind_our_back_are_found_out() {
+fn files_changed_by_other_programs_are_detected() {
     let disk = MemoryDisk::default();
     let store = restored(&disk, owned(), 1);
     fill_numbers(&store, 0..6, 1);
@@ -164,7 +164,7 @@ fn damage_loses_no_more_than_itself() {
         walk(&store, 3);
         assert_eq!(known(&store, 0..16).len(), 16);
         assert_eq!(store.stats().charged_bytes, 16 * 4096);
-        // And the next start is as good as any.
+        // The next start works as well.
         store.finish(4);
         drop(store);
         assert_eq!(known(&restored(&after, owned(), 5), 0..16).len(), 16);
@@ -219,7 +219,7 @@ fn the_journal_does_not_grow_for_ever() {
         largest = largest.max(sizes.sum::<usize>());
         assert!(own_files(&disk).len() <= 2);
     }
-    // 90000 changes are 3.6 MB, were they all kept.
+    // 90000 changes would be 3.6 MB if all were kept.
     assert!(largest < 1 << 20, "{largest}");
 }
 
@@ -261,7 +261,7 @@ fn a_failing_disk_costs_the_index_and_nothing_else() {
 }
 
 #[test]
-fn a_directory_has_one_owner_and_his_relatives() {
+fn a_directory_has_one_owner_and_guests_of_its_instance() {
     let disk = MemoryDisk::default();
     let store = restored(&disk, owned(), 1);
     fill_numbers(&store, 0..3, 1);
@@ -272,7 +272,7 @@ fn a_directory_has_one_owner_and_his_relatives() {
     let error = refused.err().expect("refused");
     assert_eq!(error.kind(), ErrorKind::ResourceBusy);
     assert!(error.to_string().contains("us"), "{error}");
-    // The new one of a binary upgrade: it finds files, and writes no index.
+    // The new process of a binary upgrade finds files and writes no index.
     let before = own_files(&disk).iter().map(|path| disk.contents(path)).collect::<Vec<_>>();
     let guest = restored(&disk, owned(), 2);
     assert!(served(&guest, &numbered(1)).is_some());
@@ -282,7 +282,7 @@ fn a_directory_has_one_owner_and_his_relatives() {
     guest.finish(2);
     let now = own_files(&disk).iter().map(|path| disk.contents(path)).collect::<Vec<_>>();
     assert_eq!(before, now);
-    // The old one stores something yet, and ends.
+    // The old process stores some more and ends.
     fill_numbers(&store, 5..7, 3);
     store.finish(3);
     drop(store);

@@ -1,5 +1,5 @@
-//! The store against a plain map: whatever is done, it serves what was stored last, never takes
-//! more room than it may, and removes nothing without need.
+//! The store against a plain map: after any operations it serves the last stored object, never takes more
+//! room than its limit, and removes nothing without need.
 
 use std::collections::HashMap;
 
@@ -46,7 +46,7 @@ struct Expected {
     used: u64,
 }
 
-/// The store and the map that it has to be like.
+/// The store and the map that it has to agree with.
 struct Pair {
     settings: Options,
     disk: MemoryDisk,
@@ -86,13 +86,13 @@ impl Pair {
         Pair { settings, disk, store, model: HashMap::new(), now: 1 }
     }
 
-    /// How many blocks more than there is room for an operation needs at one time.
+    /// Returns the blocks beyond the limit that an operation needs at one time.
     fn surplus_of(&self, operation: &Operation) -> usize {
         let writes = matches!(operation, Operation::Fill { .. } | Operation::Renew { .. });
         (self.model.len() + usize::from(writes)).saturating_sub(BLOCKS_MAX)
     }
 
-    /// Files may have gone for want of room, but no more than had to.
+    /// Checks that files were removed for want of room, but no more than necessary.
     fn check_room(&mut self, surplus: usize) {
         let before = self.model.len();
         let store = &self.store;
@@ -160,7 +160,7 @@ impl Pair {
         let metadata = body(length.into(), step as u8);
         let bytes = Bytes::from(metadata.clone());
         let done = renew(&self.store, &key, bytes, times(self.now)).expect("disk");
-        // The copy that longer metadata need may have cost the very file that is renewed.
+        // The copy that longer metadata need may have evicted the very file that is renewed.
         assert_eq!(done, self.store.peek(&key).entry.is_some());
         self.model.entry(key).and_modify(|expected| expected.metadata = metadata);
     }
@@ -176,7 +176,7 @@ impl Pair {
         self.disk = self.disk.after_crash();
         self.store = open_with(&self.disk, self.settings.clone());
         while !self.store.load_step(self.now, 4).done {}
-        // What was loaded at one moment has no order of use: give it one.
+        // Objects loaded at one moment have no order of use: give them one.
         let mut keys: Vec<Key> = self.model.keys().cloned().collect();
         keys.sort_by_key(|key| *key.hash());
         for key in keys {

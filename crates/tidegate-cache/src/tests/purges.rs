@@ -1,4 +1,4 @@
-//! Purges: rules by themselves, and what they do to entries and fills.
+//! Purges: the rules alone, and their effect on entries and fills.
 
 use std::sync::Weak;
 
@@ -28,7 +28,7 @@ fn soft(scope: Scope) -> Purge {
     Purge { scope, soft: true }
 }
 
-/// Metadata of the tests: the moment of asking, then tags.
+/// Reads the metadata of the tests: the moment of the request, then tags.
 fn reader(metadata: &[u8]) -> Option<Bearing<'_>> {
     let text = std::str::from_utf8(metadata).ok()?;
     let (asked_at, tags) = text.split_once(' ').unwrap_or((text, ""));
@@ -41,14 +41,14 @@ fn store(disk: &MemoryDisk) -> Store {
     store
 }
 
-/// Fresh as long as the tests last.
+/// Times of an object that is fresh as long as the tests last.
 fn lasting(created: u64) -> Times {
     let valid_until = 1 << 40;
     let (updating_until, error_until) = (valid_until + 10, valid_until + 20);
     Times { created, valid_until, updating_until, error_until }
 }
 
-/// Fills a key as a caller does: with the moment that the fill tells.
+/// Fills a key as a caller does: with the moment that the fill returns.
 fn put(store: &Store, name: &str, tags: &str, now: u64) {
     let writer = begin(store, &key(name), now);
     let metadata = format!("{} {tags}", writer.fill().started_at());
@@ -57,7 +57,7 @@ fn put(store: &Store, name: &str, tags: &str, now: u64) {
     assert!(matches!(writer.commit(now), Committed::Stored), "{name}");
 }
 
-/// `fresh`, `stale` or `none`, as a lookup and an opening see a key; they must agree.
+/// Returns `fresh`, `stale` or `none`, as a lookup and an opening see a key; they must agree.
 fn state(store: &Store, name: &str, now: u64) -> &'static str {
     let shown = |valid_until: Option<u64>| match valid_until {
         None => "none",
@@ -254,7 +254,7 @@ fn a_fill_that_became_stale_is_stored_unless_there_is_a_newer_one() {
 }
 
 #[test]
-fn a_fill_without_a_head_may_bear_any_tag() {
+fn a_fill_without_a_head_may_have_any_tag() {
     let store = store(&MemoryDisk::default());
     let key = key("/a");
     store.lookup(&key, 1);
@@ -281,7 +281,7 @@ fn one_key_becomes_stale() {
 }
 
 #[test]
-fn what_was_asked_before_makes_nothing_fresh_again() {
+fn an_older_request_makes_nothing_fresh_again() {
     let store = store(&MemoryDisk::default());
     put(&store, "/a", "", 1);
     let seen = store.peek(&key("/a")).entry.expect("an entry").generation;
@@ -296,7 +296,7 @@ fn what_was_asked_before_makes_nothing_fresh_again() {
     assert_eq!(state(&store, "/a", 3), "fresh");
 }
 
-/// The ways to make what is under `/a` stale.
+/// A way to make the entry of `/a` stale.
 type Softly = fn(&Store, u64);
 const SOFTLY: [(&str, Softly); 3] = [
     ("key", |store, now| assert!(store.make_stale(&key("/a"), now).expect("disk"))),
@@ -304,7 +304,7 @@ const SOFTLY: [(&str, Softly); 3] = [
     ("tag", |store, now| store.purge(soft(tag("t")), now).expect("purged")),
 ];
 
-/// A fill of `/a` with its head and the first byte of two.
+/// Makes a fill of `/a` with its head and the first byte of two.
 fn half(store: &Store, writer: FillWriter, length: Option<u64>) -> FillWriter {
     store.lookup(&key("/a"), 1);
     let metadata = format!("{} t", writer.fill().started_at());
@@ -314,7 +314,7 @@ fn half(store: &Store, writer: FillWriter, length: Option<u64>) -> FillWriter {
 }
 
 #[test]
-fn what_becomes_stale_while_it_is_fetched_is_stored_as_stale() {
+fn a_fill_made_stale_while_it_is_fetched_is_stored_as_stale() {
     for ((how, make_stale), replaced) in SOFTLY.iter().flat_map(|how| [(how, false), (how, true)]) {
         let disk = MemoryDisk::default();
         let store_one = store(&disk);
@@ -338,7 +338,7 @@ fn what_becomes_stale_while_it_is_fetched_is_stored_as_stale() {
 
 /// A client that has the last byte may purge before the object has its file.
 #[test]
-fn what_becomes_stale_while_it_is_placed_is_waited_for() {
+fn a_fill_made_stale_while_it_is_placed_is_waited_for() {
     for ((how, make_stale), (length, shared)) in SOFTLY
         .iter()
         .flat_map(|how| [(how, (None, true)), (how, (Some(2), true)), (how, (Some(2), false))])
@@ -362,7 +362,7 @@ fn what_becomes_stale_while_it_is_placed_is_waited_for() {
 }
 
 #[test]
-fn what_is_removed_while_it_is_placed_does_not_come() {
+fn a_key_removed_while_its_file_is_placed_stays_removed() {
     for hard in [
         (|store| assert!(store.remove(&key("/a")).expect("disk"))) as fn(&Store),
         |store| store.purge(hard(prefix("/")), 2).expect("purged"),
@@ -384,9 +384,9 @@ fn what_is_removed_while_it_is_placed_does_not_come() {
     }
 }
 
-/// What nobody shares is offered when it is whole, unless a purge came before.
+/// An unshared fill is offered when it is complete, unless a purge came before.
 #[test]
-fn what_was_stale_before_it_was_whole_takes_nobodys_place() {
+fn a_fill_made_stale_before_its_end_replaces_nothing() {
     for (how, make_stale) in SOFTLY {
         let store = store(&MemoryDisk::default());
         store.lookup(&key("/a"), 1);
@@ -402,7 +402,7 @@ fn what_was_stale_before_it_was_whole_takes_nobodys_place() {
     }
 }
 
-/// Sweeps to the end; files removed and files marked.
+/// Sweeps to the end; returns the numbers of removed and of marked files.
 fn sweep(store: &Store, now: u64, eager: bool) -> (usize, usize) {
     let (mut removed, mut staled) = (0, 0);
     loop {
@@ -429,7 +429,7 @@ fn a_sweep_makes_rules_superfluous() {
     assert_eq!(store_one.purges(), []);
     assert_eq!(store_one.stats().entries, 3);
     assert_eq!(sweep(&store_one, 5, true), (0, 0));
-    // What was marked is marked on disk.
+    // The marks are on disk.
     let after = store(&disk);
     assert_eq!(after.purges(), []);
     let states = ["/a/1", "/a/2", "/b/1", "/b/2", "/c"].map(|name| state(&after, name, 5));
@@ -470,7 +470,7 @@ fn a_rule_outlives_the_fills_that_began_before() {
 }
 
 #[test]
-fn a_disk_that_fails_is_told_and_the_purge_holds() {
+fn a_failing_disk_is_reported_and_the_purge_holds() {
     let disk = MemoryDisk::default();
     let store = store(&disk);
     put(&store, "/a", "", 1);
@@ -506,7 +506,7 @@ proptest! {
     }
 }
 
-/// Nothing is served that was purged after it had been asked for, whatever comes in which order.
+/// No entry is served that was requested before a purge of it, in any order of events.
 #[test]
 fn operations_against_a_model() {
     let mut runner = proptest::test_runner::TestRunner::default();
@@ -539,7 +539,7 @@ fn operations_against_a_model() {
                 5 => drop(sweep(&store, now, true)),
                 _ => {
                     store = self::store(&disk);
-                    // A restart takes longer than a purge: the clock goes on.
+                    // A restart takes longer than a purge: the clock advances.
                     now += 100;
                 }
             }

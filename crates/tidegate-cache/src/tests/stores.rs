@@ -43,7 +43,7 @@ fn the_largest_zone_of_keys_makes_room() {
 }
 
 #[test]
-fn an_evicted_key_that_came_back_keeps_its_file() {
+fn an_evicted_key_that_was_added_again_keeps_its_file() {
     let mut settings = options();
     settings.keys_bytes = 8192 + 128;
     let disk = MemoryDisk::default();
@@ -72,7 +72,7 @@ fn uncacheable_keys_are_remembered_for_a_while() {
 }
 
 #[test]
-fn the_oldest_go_first_but_what_was_used() {
+fn the_oldest_unused_files_are_removed_first() {
     let mut settings = options();
     settings.size_max = Some(3 * BLOCK);
     settings.inactive = 1000;
@@ -91,7 +91,7 @@ fn the_oldest_go_first_but_what_was_used() {
     let kept = |name| served(&store, &key(name)).is_some();
     assert_eq!(["a", "b", "c", "d", "e"].map(kept), [true, false, false, true, true]);
     assert_eq!(store.stats().disk_bytes, 3 * BLOCK);
-    // `a` was used at 2: it goes at 1002 and not before.
+    // `a` was used at 2: it is removed at 1002 and not before.
     assert_eq!(store.manage_step(1001, 10).come_again_in, 1);
     assert_eq!(store.manage_step(1002, 10).removed_files, 1);
     assert_eq!(store.manage_step(2000, 10).removed_files, 2);
@@ -114,12 +114,12 @@ fn free_space_is_kept() {
     }
     assert!(served(&store, &key("5")).is_some());
     assert!(store.stats().evicted > 0);
-    // What would go below it is not written, whatever else is removed for it.
+    // A write that would leave less is not made, whatever is evicted for it.
     assert!(matches!(fill(&store, &key("a"), "m", &body(6000, 0), 6), Committed::NotStored(_)));
     assert!(free() >= 4500, "one step of writing at most");
     store.manage_step(6, 100);
     assert!(matches!(fill(&store, &key("b"), "m", &body(1500, 0), 6), Committed::Stored));
-    // Others fill the disk.
+    // Other programs fill the disk.
     disk.set_free_bytes(Some(6000));
     let report = store.manage_step(7, 100);
     assert!(report.removed_files > 0 && !report.more, "{report:?}");
@@ -129,7 +129,7 @@ fn free_space_is_kept() {
 }
 
 #[test]
-fn a_restart_finds_what_was_whole() {
+fn a_restart_finds_complete_files() {
     let disk = MemoryDisk::default();
     let store = open(&disk);
     fill(&store, &key("small"), "m", b"body", 1);
@@ -360,7 +360,7 @@ fn the_real_disk_does_the_same() {
     }
 }
 
-/// Who follows a fill relies on its file: so what fills may take is told apart when their heads are known.
+/// Followers of a fill rely on its file: the room of fills is reserved when their heads are known.
 #[test]
 fn fills_in_flight_claim_their_room() {
     let block = BLOCK as usize;

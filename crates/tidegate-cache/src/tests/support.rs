@@ -1,4 +1,4 @@
-//! What the tests share: a store on a disk in memory, filling and reading in one call.
+//! Helpers of the tests: a store on a disk in memory, filling and reading in one call.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(super) fn open_with(disk: &MemoryDisk, options: Options) -> Store {
     Store::open(options, Arc::new(disk.clone())).expect("open")
 }
 
-/// A store whose loader is done.
+/// Returns a store whose loader is done.
 pub(super) fn loaded(disk: &MemoryDisk, options: Options) -> Store {
     let store = open_with(disk, options);
     load(&store);
@@ -59,7 +59,7 @@ pub(super) fn begin(store: &Store, key: &Key, now: u64) -> FillWriter {
     store.begin_fill(key, now).unwrap_or_else(|_| panic!("{key:?} is being filled"))
 }
 
-/// Fills a key in pieces of 50 bytes, flushing as it goes.
+/// Fills a key in pieces of 50 bytes and flushes after each.
 pub(super) fn fill(store: &Store, key: &Key, metadata: &str, body: &[u8], now: u64) -> Committed {
     let writer = begin(store, key, now);
     let length = Some(body.len() as u64);
@@ -72,7 +72,7 @@ pub(super) fn fill(store: &Store, key: &Key, metadata: &str, body: &[u8], now: u
     writer.commit(now)
 }
 
-/// Renews what the store has under a key, whatever that is.
+/// Renews the present file of a key, whichever that is.
 pub(super) fn renew(
     store: &Store,
     key: &Key,
@@ -83,7 +83,7 @@ pub(super) fn renew(
     store.update_metadata(key, generation, metadata, times)
 }
 
-/// The metadata and the body that the store serves for a key.
+/// Returns the metadata and the body that the store serves for a key.
 pub(super) fn served(store: &Store, key: &Key) -> Option<(Vec<u8>, Vec<u8>)> {
     store.open_entry(key, 0).expect("disk").map(|entry| contents(&entry))
 }
@@ -102,7 +102,7 @@ pub(super) fn contents(entry: &OpenEntry) -> (Vec<u8>, Vec<u8>) {
     (entry.metadata().to_vec(), body)
 }
 
-/// Reads to the end; the bytes, and how it ended.
+/// Reads to the end; returns the bytes, and how the body ended.
 pub(super) fn drain(
     reader: &mut FillReader,
     max: usize,
@@ -123,7 +123,7 @@ pub(super) fn drain(
     }
 }
 
-/// A body whose bytes tell their place.
+/// Returns a body whose bytes depend on their position.
 pub(super) fn body(length: usize, seed: u8) -> Vec<u8> {
     (0..length).map(|at| (at as u8).wrapping_mul(13) ^ (at >> 8) as u8 ^ seed).collect()
 }

@@ -11,7 +11,7 @@ use crate::fuzz::block_on;
 use crate::{Head, Store};
 
 #[test]
-fn one_fills_and_all_follow() {
+fn one_thread_fills_and_all_follow() {
     let disk = MemoryDisk::default();
     let mut settings = options();
     settings.fill_tail_bytes_max = 8000;
@@ -29,7 +29,7 @@ fn one_fills_and_all_follow() {
     assert_eq!(served(&store, &key("a")).map(|(_, body)| body), Some(whole));
 }
 
-/// Returns how many fills this thread began.
+/// Returns the number of fills that this thread began.
 fn fill_or_follow(store: &Store, whole: &[u8], barrier: &Barrier) -> usize {
     barrier.wait();
     match store.begin_fill(&key("a"), 1) {
@@ -90,7 +90,7 @@ fn fills_removals_and_eviction_at_once() {
     assert_eq!(store.stats().disk_bytes, total as u64);
 }
 
-/// One step of a thread: the body of a key says which key it is of.
+/// Runs one step of a thread: the body of a key contains the number of that key.
 fn work(store: &Store, seed: u8, step: u32) {
     let number = (step.wrapping_mul(7) + u32::from(seed) * 3) % 8;
     let key = key(&number.to_string());
@@ -121,8 +121,8 @@ fn work(store: &Store, seed: u8, step: u32) {
     }
 }
 
-/// Whatever happens at once, the files never take more room than `max_size`, and in the end nothing
-/// is charged that is not there.
+/// In any order of events the files never take more room than `max_size`, and in the end only present files
+/// are charged.
 #[test]
 fn room_is_never_exceeded() {
     const BLOCKS: u64 = 12;
@@ -138,7 +138,7 @@ fn room_is_never_exceeded() {
             scope.spawn(move || {
                 for step in 0..300u32 {
                     let number = step.wrapping_mul(7).wrapping_add(seed * 11) % 16;
-                    // Of known and unknown length, some of many blocks, some that never fit.
+                    // Of known and unknown length, some of many blocks, some too large for the cache.
                     let text = body(number as usize * 4000, number as u8);
                     let length = (step % 2 == 0).then_some(text.len() as u64);
                     grow(store, &key(&number.to_string()), &text, length, step.into());
@@ -163,7 +163,7 @@ fn room_is_never_exceeded() {
     assert!(stats.refused > 0 && stats.evicted > 0, "{stats:?}");
 }
 
-/// Fills a key, unless somebody does; some fills are broken off.
+/// Fills a key unless it is being filled; some fills are aborted.
 fn grow(store: &Store, key: &crate::Key, text: &[u8], length: Option<u64>, now: u64) {
     let Ok(writer) = store.begin_fill(key, now) else { return };
     writer.publish_head(Bytes::from_static(b"m"), times(now), length, now);

@@ -1,4 +1,4 @@
-//! How far a file may be served by what was compared of it.
+//! How far a file may be served by the comparisons of it.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ impl DamageHandler for NoStore {
     fn remove_damaged(&self, _: &KeyHash, _: u64, _: u64) {}
 }
 
-/// A body of which these blocks were compared.
+/// Returns a verification of a body of which these blocks were compared.
 fn compared(body_bytes: u64, blocks: &[bool]) -> Verification {
     let subject = Subject {
         hash: KeyHash([0; 16]),
@@ -35,7 +35,7 @@ fn compared(body_bytes: u64, blocks: &[bool]) -> Verification {
     verification
 }
 
-/// The same, one block after the other.
+/// Returns the same result by a walk over the blocks.
 fn walked(body_bytes: u64, blocks: &[bool], offset: u64) -> u64 {
     let mut end = offset;
     for (block, is_done) in (0u64..).zip(blocks).skip((offset / BLOCK_BYTES) as usize) {
@@ -49,7 +49,7 @@ fn walked(body_bytes: u64, blocks: &[bool], offset: u64) -> u64 {
 
 proptest! {
     #[test]
-    fn what_was_compared_without_a_gap_may_be_served(
+    fn blocks_compared_without_a_gap_may_be_served(
         blocks in vec(proptest::bool::weighted(0.98), 1..300), missing in 0..BLOCK_BYTES, offset in 0u64..400 * BLOCK_BYTES,
     ) {
         let body_bytes = blocks.len() as u64 * BLOCK_BYTES - missing;
@@ -59,7 +59,7 @@ proptest! {
     }
 
     #[test]
-    fn what_this_process_wrote_may_be_served(body_bytes in 0u64..200 * BLOCK_BYTES, offset in 0u64..200 * BLOCK_BYTES) {
+    fn files_of_this_process_may_be_served(body_bytes in 0u64..200 * BLOCK_BYTES, offset in 0u64..200 * BLOCK_BYTES) {
         let verification = compared(body_bytes, &[]);
         verification.done.iter().for_each(|word| word.store(u64::MAX, Ordering::Release));
         prop_assert_eq!(verification.compared_to(offset, 0), body_bytes.max(offset));

@@ -1,5 +1,5 @@
-//! Writing a fill's bytes to its file, and making it a cache file in the end. All of it blocks but what
-//! says otherwise, and belongs on a thread that may.
+//! Writing a fill's bytes to its file, and making it a cache file in the end. Everything here blocks unless
+//! it is documented otherwise, and must be called on a thread that may block.
 
 use std::io::{self, IoSlice};
 use std::iter;
@@ -16,59 +16,59 @@ use crate::store::place::Placed;
 use crate::store::room::{Room, disk_bytes_of};
 use crate::sums::BodySums;
 
-/// How much one flush step takes up at most.
+/// The most bytes of one flush step.
 const FLUSH_STEP_BYTES: usize = 1 << 20;
 
 /// Pieces written with one system call.
 const PIECES_MAX: usize = 64;
 
-/// Bytes written with one system call. The page cache takes memory of that size at once, and large blocks of
-/// it are such that nobody has used for long: a megabyte by one call took seven times as long as by sixteen.
+/// Bytes written with one system call. The page cache takes memory of that size at once, and large blocks are
+/// memory that was not used for long: a megabyte by one call took seven times as long as by sixteen.
 const WRITE_BYTES_MAX: usize = 64 * 1024;
 
-/// A body up to this size that never met the disk goes out with its header in one write.
+/// A body up to this number of bytes of which nothing was written is written with its header in one write.
 const JOINED_BYTES_MAX: usize = 256 * 1024;
 
-/// What the disk failed at, in the words of the log.
+/// The failed work, in the words of the log.
 const WRITING: &str = "writing a file";
 
-/// Writes a fill's bytes to its file; may be sent to another thread while the writer appends.
+/// Writes a fill's bytes to its file. It may be sent to another thread while the writer appends.
 #[derive(Clone)]
 pub struct FillFlusher {
     pub(super) fill: Arc<Fill>,
     pub(super) store: Arc<StoreInner>,
 }
 
-/// What a flush step did.
+/// The result of a flush step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlushReport {
-    /// Bytes that this step has put into the file.
+    /// Bytes that this step has written to the file.
     pub written: u64,
-    /// Bytes left to be flushed.
+    /// Bytes that are still to be flushed.
     pub unflushed: u64,
-    /// False once the disk has failed: there is nothing to flush any more.
+    /// False once the disk has failed: nothing is flushed any more.
     pub storing: bool,
 }
 
 impl FillFlusher {
-    /// The fill that is written.
+    /// Returns the fill that is written.
     pub fn fill(&self) -> &Arc<Fill> {
         &self.fill
     }
 
-    /// Lets readers have what is in the file. To be called on the thread of the readers, whom it is
-    /// cheaper to wake from there, after a [`FillFlusher::flush_step`]. Never blocks.
+    /// Lets readers have the bytes in the file. To be called on the thread of the readers, which are woken
+    /// from there at less cost, after a [`FillFlusher::flush_step`]. Never blocks.
     pub fn show_flushed(&self) {
         self.show(State::show_flushed);
     }
 
-    /// Gives memory back, after each [`FillFlusher::flush_step`]: on the thread of who appends, since that is
-    /// where an allocator takes it back best. Never blocks.
+    /// Frees memory after each [`FillFlusher::flush_step`]. To be called on the thread that appends, since
+    /// the allocator takes memory back best there. Never blocks.
     pub fn trim(&self) {
         self.fill.state.lock().trim(self.fill.limits);
     }
 
-    /// Lets readers have all that has arrived, out of memory. Never blocks.
+    /// Lets readers have all bytes that have arrived, out of memory. Never blocks.
     pub fn show_all(&self) {
         self.show(State::show);
     }
@@ -81,10 +81,9 @@ impl FillFlusher {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Writes up to a megabyte of unflushed bytes to the temporary file, creating it first.
-    /// Blocks. Does nothing before the head is published, since the body's place in the file
-    /// depends on it. On an error of the disk, or when there is no room, the fill goes on without a
-    /// file.
+    /// Writes up to a megabyte of unflushed bytes to the temporary file, which it creates first. Blocks. Does
+    /// nothing before the head is published, since the body's position in the file depends on it. On an error
+    /// of the disk, or when there is no room, the fill continues without a file.
     pub fn flush_step(&self) -> FlushReport {
         let mut sums = self.fill.disk_turn.lock();
         let result = self.write_some(&mut sums);
@@ -97,7 +96,7 @@ impl FillFlusher {
         FlushReport { written, unflushed: unflushed_of(&state), storing: state.is_storing() }
     }
 
-    /// One step of writing; the caller has the disk's turn.
+    /// Writes one step; the caller has the disk lock of the fill.
     fn write_some(&self, sums: &mut BodySums) -> io::Result<u64> {
         let (chunks, layout) = {
             let state = self.fill.state.lock();
@@ -122,11 +121,11 @@ impl FillFlusher {
         Ok(end - start)
     }
 
-    /// Sees to it that the file may grow to hold so much of the body: all of it, if its length is
-    /// known, so that a fill either has room to its end or does not begin. False: not yet.
+    /// Reserves room for this much of the body: for all of it if its length is known, so that a fill either
+    /// has room to its end or does not begin. Returns false: not yet.
     ///
-    /// Invariant: what is charged here is in `reserved` when this returns, or given back: the state is looked at again
-    /// under its lock, since the fill may have been broken off meanwhile.
+    /// Invariant: bytes that are charged here are in `reserved` when this returns, or given back. The state
+    /// is examined again under its lock, since the fill may have been aborted meanwhile.
     fn keep_room(&self, layout: Layout, body_end: u64) -> io::Result<bool> {
         let ((reserved, claimed), written, whole, grows) = {
             let state = self.fill.state.lock();
@@ -135,7 +134,7 @@ impl FillFlusher {
             let grows = promised.is_none() && matches!(state.end(), End::Open);
             (state.room(), state.flushed(), whole, grows)
         };
-        // Even if nothing is missing: others may have taken what `min_free` wants to be left.
+        // Even if nothing is missing: others may have taken room that `min_free` reserves.
         let missing = whole.saturating_sub(reserved);
         if !self.store.can_hold(whole, grows) || !self.claim(whole.saturating_sub(claimed)) {
             return Err(io::ErrorKind::StorageFull.into());
@@ -155,7 +154,7 @@ impl FillFlusher {
         }
     }
 
-    /// Claims more for a fill that grows; false when other fills have claimed it.
+    /// Claims more for a fill that grows; returns false when other fills have claimed it.
     fn claim(&self, bytes: u64) -> bool {
         if bytes > 0 {
             if !self.store.claim(bytes) {
@@ -170,7 +169,7 @@ impl FillFlusher {
         true
     }
 
-    /// The temporary file, created when there is none; `None`: the fill was broken off meanwhile.
+    /// Returns the temporary file, created when there is none; `None`: the fill was aborted meanwhile.
     fn temporary_file(&self) -> io::Result<Option<FileHandle>> {
         if let Some(file) = self.fill.state.lock().file() {
             return Ok(Some(file.clone()));
@@ -185,7 +184,7 @@ impl FillFlusher {
         Ok(Some(file))
     }
 
-    /// Makes a cache file of a whole fill; false when it is not to be stored.
+    /// Makes a cache file of a complete fill; returns false when it is not to be stored.
     pub(super) fn store_whole(&self, now: u64) -> io::Result<bool> {
         let mut sums = self.fill.disk_turn.lock();
         let whole = self.write_whole(&mut sums)?;
@@ -201,14 +200,15 @@ impl FillFlusher {
         self.store.place(&self.fill, temporary, placed, reserved, now)
     }
 
-    /// Writes all that is missing: body and checksums first, then everything before it. Returns the temporary
-    /// file's name, which the caller is now responsible for; `None` when the fill is not stored any more.
+    /// Writes all missing bytes: body and checksums first, then everything before the body. Returns the
+    /// temporary file's name, for which the caller is now responsible; `None` when the fill is not stored any
+    /// more.
     ///
-    /// Invariant: `sums` has the checksums of exactly what is flushed, as only the owner of the disk's turn writes.
-    /// What makes a cache file of the bytes is written last, so whatever a crash leaves is no cache file; the one write
-    /// of a small object ends with the checksums, which a torn one lacks. Each turn of the loop writes a step, or frees
-    /// room ([`Room::More`]), or ends; an error ends storing, and the caller's `end` gives everything back. Sources:
-    /// `max_size` and `min_free` of `proxy_cache_path`.
+    /// Invariant: `sums` has the checksums of exactly the flushed bytes, as only the owner of the disk lock
+    /// writes. The part that makes the bytes a cache file is written last, so a crash leaves no cache file;
+    /// the one write of a small object ends with the checksums, which a torn one lacks. Each iteration of the
+    /// loop writes a step, or frees room ([`Room::More`]), or ends. An error ends storing, and the caller's
+    /// `end` gives everything back. Sources: `max_size` and `min_free` of `proxy_cache_path`.
     fn write_whole(
         &self,
         sums: &mut BodySums,
@@ -256,7 +256,7 @@ impl FillFlusher {
         }
     }
 
-    /// The disk has failed: go on for the readers who are here, and let others start anew.
+    /// Continues without a file for the present readers, and lets new requests start a new fill.
     fn give_up_storing(&self) {
         let mut state = self.fill.state.lock();
         let leftover = state.stop_storing();
@@ -267,7 +267,7 @@ impl FillFlusher {
         self.detach(leftover);
     }
 
-    /// Tells everybody that the writer is done.
+    /// Notes that the writer is done, and wakes all waiting tasks.
     pub(super) fn end(&self, stored: bool) {
         let mut state = self.fill.state.lock();
         let leftover = state.writer_ended(stored, self.fill.limits);
