@@ -1,12 +1,12 @@
 //! Helpers for lists of tokens and for numbers in fields.
 
-/// Whether a comma-separated list holds this token, in any case (RFC 9110 section 5.6.1).
-/// Parameters behind a `;` are not looked at.
+/// Returns whether a comma-separated list contains this token, in any case (RFC 9110 section 5.6.1).
+/// Parameters behind a `;` are ignored.
 pub fn has_token(list: &[u8], token: &[u8]) -> bool {
     tokens(list).any(|item| item.eq_ignore_ascii_case(token))
 }
 
-/// What a `Connection` field asks for (RFC 9110 section 7.6.1).
+/// The options of a `Connection` field (RFC 9110 section 7.6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConnectionOptions {
     pub(crate) close: bool,
@@ -19,7 +19,7 @@ impl ConnectionOptions {
     pub(crate) fn of(list: &[u8]) -> ConnectionOptions {
         let none = ConnectionOptions::default();
         match list {
-            // Nearly all there are.
+            // A fast path for nearly all fields.
             b"keep-alive" => ConnectionOptions { keep_alive: true, ..none },
             b"close" => ConnectionOptions { close: true, ..none },
             list => ConnectionOptions {
@@ -31,14 +31,14 @@ impl ConnectionOptions {
     }
 }
 
-/// The items of a comma-separated list without spaces, parameters and empty items.
+/// Returns the items of a comma-separated list without spaces, parameters and empty items.
 pub fn tokens(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     let items = list.split(|byte| *byte == b',');
     let names = items.map(|item| trim(item.split(|byte| *byte == b';').next().unwrap_or(item)));
     names.filter(|item| !item.is_empty())
 }
 
-/// Cuts spaces and tabs at both ends.
+/// Removes spaces and tabs at both ends.
 pub fn trim(mut text: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = text {
         text = rest;
@@ -49,7 +49,7 @@ pub fn trim(mut text: &[u8]) -> &[u8] {
     text
 }
 
-/// A decimal number of digits only that fits a file offset (63 bits); `None` otherwise.
+/// Parses a decimal number of digits only that fits a file offset (63 bits); returns `None` otherwise.
 pub fn parse_length(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() {
         return None;

@@ -1,9 +1,9 @@
-//! Numbers in decimal, without the formatting machinery and without memory of their own.
+//! Numbers in decimal, without the formatting machinery and without allocation.
 
 /// Digits of the largest `u64`.
 pub(crate) const DIGITS_MAX: usize = 20;
 
-/// The digits of `number`, at the end of `room`.
+/// Writes the digits of `number` at the end of `room` and returns them.
 pub(crate) fn digits(number: u64, room: &mut [u8; DIGITS_MAX]) -> &[u8] {
     let mut at = room.len();
     let mut left = number;

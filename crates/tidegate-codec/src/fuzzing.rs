@@ -15,7 +15,7 @@ use crate::request::{
 use crate::response::{ResponseHead, parse_cgi_response, parse_response};
 use crate::uri::normalise;
 
-/// Target normalisation with and without `merge_slashes`.
+/// Normalises a target with and without `merge_slashes`.
 pub fn fuzz_uri(data: &[u8]) {
     let mut decoded = Vec::new();
     for merge_slashes in [true, false] {
@@ -27,7 +27,7 @@ pub fn fuzz_uri(data: &[u8]) {
     }
 }
 
-/// `Range` for several sizes: ranges lie within the representation.
+/// Decides a `Range` for several sizes: ranges lie within the representation.
 pub fn fuzz_range(data: &[u8]) {
     for size in [0, 1, 1000, u64::MAX] {
         for field in [data.to_vec(), [b"bytes=", data].concat()] {
@@ -44,7 +44,7 @@ pub fn fuzz_range(data: &[u8]) {
     }
 }
 
-/// `Cache-Control`, `Vary` and `X-Accel-Expires` with the bytes as every value.
+/// Parses `Cache-Control`, `Vary` and `X-Accel-Expires` with the bytes as every value.
 pub fn fuzz_cache_control(data: &[u8]) {
     let mut headers = Headers::new();
     for known in [Known::CacheControl, Known::Vary, Known::XAccelExpires, Known::Expires] {
@@ -72,7 +72,7 @@ pub fn fuzz_cache_control(data: &[u8]) {
     }
 }
 
-/// PROXY protocol headers: a shorter input is partial or wrong, never complete otherwise.
+/// Parses PROXY protocol headers: a shorter input is partial or wrong, never complete in another way.
 pub fn fuzz_proxy_protocol(data: &[u8]) {
     if let Ok(ParsedProxy::Complete(header, len)) = proxy_protocol::parse(data) {
         assert!(len <= data.len());
@@ -81,7 +81,7 @@ pub fn fuzz_proxy_protocol(data: &[u8]) {
     }
 }
 
-/// TLS hellos: once one is read, or found to be none, more bytes change nothing.
+/// Parses TLS hellos: once one is complete or refused, more bytes change nothing.
 pub fn fuzz_client_hello(data: &[u8]) {
     let whole = client_hello::parse(data);
     for cut in [1, data.len() / 2, data.len().saturating_sub(1)] {
@@ -90,7 +90,7 @@ pub fn fuzz_client_hello(data: &[u8]) {
     }
 }
 
-/// Request heads: the result does not depend on where the bytes are cut.
+/// Parses request heads: the result does not depend on where the bytes are cut.
 pub fn fuzz_request(data: &[u8]) {
     let options = ParseOptions { headers_max: 8, ..ParseOptions::default() };
     let mut head = RequestHead::new();
@@ -122,7 +122,7 @@ pub fn fuzz_request(data: &[u8]) {
     }
 }
 
-/// A host that was taken is one by RFC 3986 section 3.2.2, and is found to be the same when it is read again.
+/// Checks that an accepted host conforms to RFC 3986 section 3.2.2, and is the same when it is parsed again.
 fn check_host(host: &[u8]) {
     let literal = host.first() == Some(&b'[');
     let may = |byte: &u8| match byte {
@@ -136,7 +136,7 @@ fn check_host(host: &[u8]) {
     assert_eq!(parse_host(host).as_ref().map(|again| again.as_bytes()), Some(host));
 }
 
-/// Response heads: as for requests.
+/// Parses response heads, as for requests.
 pub fn fuzz_response(data: &[u8]) {
     let mut head = ResponseHead::new();
     let outcome = parse_response(data, 4096, &mut head);
@@ -154,8 +154,8 @@ pub fn fuzz_response(data: &[u8]) {
     assert!(outcome.is_err() || outcome == second);
 }
 
-/// A FastCGI application's records: the result does not depend on where the bytes are cut, and what
-/// stays is never more than what came.
+/// Decodes a FastCGI application's records: the result does not depend on where the bytes are cut, and the
+/// output is never longer than the input.
 pub fn fuzz_fastcgi(data: &[u8]) {
     let decode = |piece: usize| {
         let (mut decoder, mut out) = (fastcgi::Decoder::new(), Vec::new());
@@ -181,7 +181,7 @@ pub fn fuzz_fastcgi(data: &[u8]) {
     let _ = (outcome, head.cgi_framing(Method::Get));
 }
 
-/// Lines that answer a memcached `get`: what is understood lies within what was received.
+/// Parses the response line of a memcached `get`: all values lie within the received bytes.
 pub fn fuzz_memcached(data: &[u8]) {
     for (key, most) in [(&b"key"[..], 4096), (b"", 64)] {
         match memcached::parse_reply(data, key, most) {
@@ -199,7 +199,7 @@ pub fn fuzz_memcached(data: &[u8]) {
     }
 }
 
-/// Chunked bodies: the decoder always moves on, and one piece equals many.
+/// Decodes chunked bodies: the decoder always advances, and one piece equals many.
 pub fn fuzz_chunked(data: &[u8]) {
     type Outcome = Result<(Vec<u8>, usize, bool), (ChunkError, Vec<u8>)>;
     let decode = |piece: usize| -> Outcome {

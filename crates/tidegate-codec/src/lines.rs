@@ -1,28 +1,29 @@
-//! One field line of a head or trailer: the scanner that requests, responses and chunks share.
+//! One field line of a head or trailer: the scanner of requests, responses and chunks.
 
 use crate::headers::{Field, Known};
 
-/// What to do about names that are not letters, digits and `-`.
+/// The treatment of names that are not letters, digits and `-`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldRules {
-    /// Leave such fields out; else they are taken as they are.
+    /// Whether such fields are left out; otherwise they are taken unchanged.
     pub(crate) ignore_odd_names: bool,
-    /// `_` is an ordinary letter.
+    /// Whether `_` is an ordinary letter.
     pub(crate) underscores: bool,
-    /// Values may hold control characters beside tabs; line ends and zero bytes never (RFC 9110 section 5.5).
+    /// Whether values may contain control characters beside tabs; line ends and zero bytes never (RFC 9110
+    /// section 5.5).
     pub(crate) controls: bool,
 }
 
-/// What stands at the start of a line.
+/// The line at a position.
 pub(crate) enum Line {
-    /// A field, and where the next line begins.
+    /// A field, and the offset of the next line.
     Field(Field, usize),
-    /// A field with an odd name that is to be left out.
+    /// A field with an odd name that is to be left out, and the offset of the next line.
     Ignored(usize),
-    /// The empty line.
+    /// The empty line, and the offset behind it.
     End(usize),
     Incomplete,
-    /// Not a field, because of the byte at this place of the line.
+    /// Not a field, because of the byte at this offset of the line.
     Invalid(usize),
 }
 
@@ -55,7 +56,7 @@ pub(crate) fn read_field(buffer: &[u8], start: usize, rules: FieldRules) -> Line
     }
 }
 
-/// The rest of a line behind its name.
+/// Reads the rest of a line behind its name.
 #[inline]
 fn read_value(line: &[u8], start: usize, name_len: usize, known: Known, rules: FieldRules) -> Line {
     let mut from = name_len + 1;
@@ -84,18 +85,18 @@ fn read_value(line: &[u8], start: usize, name_len: usize, known: Known, rules: F
     Line::Field(field, start + line_next)
 }
 
-/// Whether this byte around a value is none of it (OWS, RFC 9110 section 5.6.3). A tab around what says where a
-/// message ends is part of the value, and makes it invalid, as in nginx: not every server trims it, and who
-/// disagrees about an end can be made to take a body for a request.
+/// Returns whether this byte around a value is not part of it (OWS, RFC 9110 section 5.6.3). A tab around a
+/// value that decides the framing is part of the value, and makes it invalid, as in nginx: not every server
+/// trims it, and a server that sees another end of the message takes a body for a request.
 #[inline]
 fn is_blank(byte: u8, known: Known) -> bool {
     byte == b' '
         || (byte == b'\t' && !matches!(known, Known::ContentLength | Known::TransferEncoding))
 }
 
-/// Where a value ends that goes on at `at`: at a line feed, a carriage return or a zero byte, and where it may not hold
-/// `controls` at those. Values are short: looking at eight bytes at a time costs less than getting a wider search
-/// going.
+/// Returns the end of a value that continues at `at`: a line feed, a carriage return or a zero byte, and,
+/// where `controls` are not allowed, any of those. Values are short: a loop over eight bytes at a time costs
+/// less than the start of a wider search.
 #[inline]
 fn value_end(line: &[u8], mut at: usize, controls: bool) -> Option<usize> {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
@@ -103,8 +104,9 @@ fn value_end(line: &[u8], mut at: usize, controls: bool) -> Option<usize> {
     loop {
         while let Some(bytes) = line.get(at..).and_then(|rest| rest.first_chunk()) {
             let word = u64::from_le_bytes(*bytes);
-            // The highest bit of each byte that is below, and of 0x7f, which is one less than a byte that has it. A
-            // borrow may mark bytes behind the first that is found; a carry may mark any, which is looked at in vain.
+            // The highest bit is set in each byte that is below, and in 0x7f, which is one less than a byte
+            // that has it. A borrow may mark bytes behind the first match; a carry may mark any byte, which
+            // is then checked in vain.
             let below = word.wrapping_sub(ONES * CONTROLS_BELOW);
             let found = (below | word.wrapping_add(ONES)) & !word & (ONES << 7);
             if found != 0 {
@@ -121,12 +123,13 @@ fn value_end(line: &[u8], mut at: usize, controls: bool) -> Option<usize> {
     }
 }
 
-/// A byte that no text of a head may hold (RFC 9110 section 5.5): a control character that is no tab.
+/// Returns whether no text of a head may contain this byte (RFC 9110 section 5.5): a control character other
+/// than a tab.
 pub(crate) fn is_control(byte: u8) -> bool {
     byte.is_ascii_control() && byte != b'\t'
 }
 
-/// A byte that no name may hold: right at the start it may be the empty line.
+/// Classifies a line whose first byte may not be in a name: at the very start it may be the empty line.
 fn line_without_name(line: &[u8], at: usize, start: usize) -> Line {
     match (line[at], line.get(at + 1)) {
         (b'\n', _) if at == 0 => Line::End(start + 1),
@@ -138,7 +141,7 @@ fn line_without_name(line: &[u8], at: usize, start: usize) -> Line {
 
 const NAME_PLAIN: u8 = 0;
 const NAME_UNDERSCORE: u8 = 1;
-/// Allowed only with `ignore_invalid_headers off`, else the field is left out.
+/// Allowed only with `ignore_invalid_headers off`, otherwise the field is left out.
 const NAME_ODD: u8 = 2;
 const NAME_COLON: u8 = 3;
 /// Spaces and controls: the request is refused.
@@ -160,15 +163,15 @@ static NAME_CLASS: [u8; 256] = {
     classes
 };
 
-/// Where a line's text ends: before LF or CRLF.
+/// Returns the end of a line's text, before LF or CRLF.
 pub(crate) fn trim_line_end(buffer: &[u8], start: usize, next: usize) -> usize {
     let line = &buffer[start..next];
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     start + line.strip_suffix(b"\r").unwrap_or(line).len()
 }
 
-/// Bytes from outside as the error log may show them: at most 2048, and everything that is not
-/// plain ASCII text as `\xHH`, so that a line of the log stays one line.
+/// Returns received bytes in a form for the error log: at most 2048, and everything that is not plain ASCII
+/// text as `\xHH`, so that a line of the log stays one line.
 pub(crate) fn loggable(bytes: &[u8]) -> String {
     const SHOWN_BYTES_MAX: usize = 2048;
     let cut = &bytes[..bytes.len().min(SHOWN_BYTES_MAX)];

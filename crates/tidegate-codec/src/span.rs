@@ -1,37 +1,41 @@
-//! A place in a buffer, small and `Copy`, so that a parsed head is numbers into one text.
+//! A range of a buffer, small and `Copy`, so that a parsed head is numbers into one text.
 
-/// A range of bytes in a buffer that is named elsewhere. Offsets are 32 bits: heads are limited
-/// to far less by `large_client_header_buffers`.
+/// A range of bytes in a buffer that the caller has. Offsets are 32 bits: `large_client_header_buffers`
+/// limits heads to far less.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
+    /// The offset of the first byte.
     pub start: u32,
+    /// The number of bytes.
     pub len: u32,
 }
 
 impl Span {
-    /// The range `start..end`; offsets beyond 32 bits saturate, and then name no bytes.
+    /// Makes the range `start..end`; offsets beyond 32 bits saturate, and then contain no bytes.
     pub fn new(start: usize, end: usize) -> Span {
         let start32 = u32::try_from(start).unwrap_or(u32::MAX);
         let len = u32::try_from(end.saturating_sub(start)).unwrap_or(0);
         Span { start: start32, len }
     }
 
-    /// The bytes of this span in `text`; empty when the span does not lie within it.
+    /// Returns the bytes of this span in `text`; empty when the span is not within it.
     pub fn of(self, text: &[u8]) -> &[u8] {
         let start = self.start as usize;
         text.get(start..start.saturating_add(self.len as usize)).unwrap_or(&[])
     }
 
+    /// Returns whether the span has no bytes.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
 
+    /// Returns the offset behind the last byte.
     pub fn end(self) -> usize {
         self.start as usize + self.len as usize
     }
 }
 
-/// The span of `part`, which should be a slice of `text`; an empty span when it is not.
+/// Returns the span of `part`, which should be a slice of `text`; an empty span when it is not.
 pub(crate) fn locate(text: &[u8], part: &[u8]) -> Span {
     let start = (part.as_ptr() as usize).wrapping_sub(text.as_ptr() as usize);
     match start.checked_add(part.len()) {

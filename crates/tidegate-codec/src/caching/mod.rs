@@ -1,4 +1,5 @@
-//! May a response be stored, and until when: the rules of `proxy_cache` and its twins.
+//! Whether a response may be stored, and until when it is fresh: the rules of `proxy_cache` and its
+//! counterparts for the other gateways.
 //!
 //! Times are Unix seconds and always arguments. Sources: RFC 9111, and the documentation of
 //! `proxy_cache_valid`, `proxy_ignore_headers`, `proxy_cache_use_stale`.
@@ -11,33 +12,49 @@ use crate::connection::{tokens, trim};
 use crate::date::parse_http;
 use crate::headers::{Headers, Known};
 
-/// The directives of `Cache-Control` that the server looks at, of all its fields together.
+/// The directives of `Cache-Control` that the server uses, of all its fields together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheControl {
+    /// `no-cache`.
     pub no_cache: bool,
+    /// `no-store`.
     pub no_store: bool,
+    /// `no-transform`.
     pub no_transform: bool,
+    /// `private`.
     pub private: bool,
+    /// `public`.
     pub public: bool,
+    /// `must-revalidate`.
     pub must_revalidate: bool,
+    /// `proxy-revalidate`.
     pub proxy_revalidate: bool,
+    /// `only-if-cached`.
     pub only_if_cached: bool,
+    /// `immutable`.
     pub immutable: bool,
+    /// `must-understand`.
     pub must_understand: bool,
-    /// Seconds; a number too large is the largest one, one that is no number is `Invalid`.
+    /// Seconds. A number that is too large is the largest one; a value that is no number is `Invalid`.
     pub max_age: Option<Seconds>,
+    /// `s-maxage`.
     pub s_maxage: Option<Seconds>,
+    /// `min-fresh`.
     pub min_fresh: Option<Seconds>,
     /// `max-stale` without a value is the largest number.
     pub max_stale: Option<Seconds>,
+    /// `stale-while-revalidate` (RFC 5861 section 3).
     pub stale_while_revalidate: Option<Seconds>,
+    /// `stale-if-error` (RFC 5861 section 4).
     pub stale_if_error: Option<Seconds>,
 }
 
-/// A number of seconds as a directive gives it.
+/// The argument of a directive, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seconds {
+    /// A number of seconds, at most [`SECONDS_MAX`].
     Number(u32),
+    /// A value that is no number.
     Invalid,
 }
 
@@ -55,7 +72,7 @@ impl Seconds {
         Seconds::Number(digits.iter().fold(0, step).min(SECONDS_MAX))
     }
 
-    /// `None` for `Invalid`.
+    /// Returns the number of seconds; `None` for `Invalid`.
     pub fn number(self) -> Option<u32> {
         match self {
             Seconds::Number(number) => Some(number),
@@ -68,7 +85,7 @@ impl Seconds {
 pub const SECONDS_MAX: u32 = 1 << 31;
 
 impl CacheControl {
-    /// Of all `Cache-Control` fields of a request or a response.
+    /// Reads all `Cache-Control` fields of a request or a response.
     pub fn of(headers: &Headers) -> CacheControl {
         let mut control = CacheControl::default();
         for field in headers.all(Known::CacheControl) {
@@ -77,8 +94,8 @@ impl CacheControl {
         control
     }
 
-    /// Adds one field's directives (RFC 9111 section 5.2). The first of two numbers wins. Behind a quote that is not
-    /// closed nobody knows what was meant: what forbids there counts, what permits does not.
+    /// Adds the directives of one field (RFC 9111 section 5.2). The first of two numbers counts. Behind a quote
+    /// that is not closed the meaning is unknown: directives there that forbid count, those that permit do not.
     pub fn add(&mut self, field: &[u8]) {
         let Some(open) = unclosed_quote(field) else { return self.add_list(field) };
         self.add_list(&field[..open]);
@@ -152,7 +169,7 @@ impl CacheControl {
     }
 }
 
-/// Where the quote stands that nothing closes.
+/// Returns the position of a quote that is not closed.
 fn unclosed_quote(field: &[u8]) -> Option<usize> {
     let mut open = None;
     let mut escaped = false;
@@ -176,21 +193,21 @@ fn split_list(field: &[u8]) -> impl Iterator<Item = &[u8]> {
     items.map(trim).filter(|item| !item.is_empty())
 }
 
-/// What `X-Accel-Expires` says.
+/// The value of `X-Accel-Expires`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccelExpires {
-    /// 0: not to be stored.
+    /// 0: the response is not to be stored.
     Never,
-    /// `off`: nothing is said.
+    /// `off`: the field has no effect.
     Off,
-    /// From now on, seconds.
+    /// Fresh for this number of seconds from now on.
     For(u32),
-    /// `@time`, Unix seconds.
+    /// `@time`: fresh until this moment, Unix seconds.
     At(i64),
 }
 
 impl AccelExpires {
-    /// `None` for a value that cannot be read, which counts as no field.
+    /// Parses the field; returns `None` for a value that cannot be read, which counts as no field.
     pub fn parse(field: &[u8]) -> Option<AccelExpires> {
         let field = trim(field);
         if field.eq_ignore_ascii_case(b"off") {
@@ -202,7 +219,7 @@ impl AccelExpires {
         };
         let number = crate::connection::parse_length(digits)?;
         Some(match (at, number) {
-            // As nginx does: time zero says nothing, while zero seconds forbid.
+            // As nginx does: time zero has no effect, while zero seconds forbid.
             (true, 0) => return None,
             (false, 0) => AccelExpires::Never,
             (true, time) => AccelExpires::At(i64::try_from(time).unwrap_or(i64::MAX)),
@@ -211,18 +228,18 @@ impl AccelExpires {
     }
 }
 
-/// What `Vary` names.
+/// The names in `Vary`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vary {
-    /// `*`: no two requests are alike.
+    /// `*`: no stored response matches another request.
     Any,
     /// Lower-case names, sorted, each once; empty without the field.
     Names(Vec<Vec<u8>>),
 }
 
 impl Vary {
-    /// Of all `Vary` fields of a response (RFC 9110 section 12.5.5). Spaces divide names as commas do: a name that no
-    /// request can have would make all requests one variant.
+    /// Reads all `Vary` fields of a response (RFC 9110 section 12.5.5). Spaces separate names as commas do: a
+    /// name that no request can have would make all requests one variant.
     pub fn of(response: &Headers) -> Vary {
         let mut names = Vec::new();
         let words = response.all(Known::Vary).flat_map(tokens);
@@ -239,8 +256,8 @@ impl Vary {
     }
 }
 
-/// Appends what a request says in the named fields, so that equal texts mean the same variant
-/// (RFC 9111 section 4.1). Lists are compared item by item, without spaces and empty items.
+/// Appends the values of the named fields of a request, so that equal texts mean the same variant (RFC 9111
+/// section 4.1). Lists are compared item by item, without spaces and empty items.
 pub fn write_variant(names: &[Vec<u8>], request: &Headers, out: &mut Vec<u8>) {
     for name in names {
         out.extend_from_slice(name);
@@ -257,64 +274,74 @@ pub fn write_variant(names: &[Vec<u8>], request: &Headers, out: &mut Vec<u8>) {
     }
 }
 
-/// Response fields whose meaning `proxy_ignore_headers` takes away.
+/// The response fields that `proxy_ignore_headers` disables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IgnoredFields {
+    /// `X-Accel-Expires`.
     pub x_accel_expires: bool,
+    /// `Expires`.
     pub expires: bool,
+    /// `Cache-Control`.
     pub cache_control: bool,
+    /// `Set-Cookie`.
     pub set_cookie: bool,
+    /// `Vary`.
     pub vary: bool,
 }
 
 /// A response that may be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storable {
-    /// Fresh until then, Unix seconds; may be in the past.
+    /// The end of its freshness, Unix seconds; may be in the past.
     pub valid_until: i64,
-    /// Seconds past `valid_until` in which it may be served while it is fetched anew.
+    /// Seconds after `valid_until` in which it may be served while it is fetched again.
     pub stale_while_revalidate: u32,
-    /// Seconds past `valid_until` in which it may be served when fetching fails.
+    /// Seconds after `valid_until` in which it may be served when the fetch fails.
     pub stale_if_error: u32,
-    /// The request fields that tell variants apart.
+    /// The request fields that distinguish variants.
     pub vary: Vec<Vec<u8>>,
 }
 
-/// Why a response may not be stored.
+/// The reason why a response may not be stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NotStorable {
     /// `X-Accel-Expires: 0`
     AccelExpires,
+    /// `Cache-Control: no-store`.
     NoStore,
+    /// `Cache-Control: no-cache`.
     NoCache,
+    /// `Cache-Control: private`.
     Private,
-    /// `max-age=0`, `s-maxage=0`, or no number.
+    /// `max-age=0`, `s-maxage=0`, or a value that is no number.
     MaxAge,
-    /// `Expires` in the past, or no date.
+    /// `Expires` in the past, or with a value that is no date.
     Expires,
+    /// A `Set-Cookie` field.
     SetCookie,
+    /// `Vary: *`.
     VaryAny,
-    /// No field gives a time, and `proxy_cache_valid` gives none for this status.
+    /// No field has a time, and `proxy_cache_valid` has none for this status.
     NoValidity,
-    /// Further reasons of [`rfc9111`]: the request says `no-store`,
+    /// The request has `no-store` (this and the following reasons are those of [`rfc9111`]).
     RequestNoStore,
-    /// it has `Authorization`, and the response does not say that this does not matter,
+    /// The request has `Authorization`, and the response does not permit to store it.
     Authorization,
-    /// `must-understand` with a status that is not understood,
+    /// The response has `must-understand`, and the status is not understood.
     NotUnderstood,
-    /// stale at once, with nothing to revalidate it by.
+    /// The response is stale at once and has no validator.
     Useless,
 }
 
-/// Decides about a response's head at `now`.
+/// Decides whether a response may be stored, by its head and the time `now`.
 ///
-/// `valid_for_status` is what `proxy_cache_valid` gives for the response's status, seconds;
-/// `Some(0)` means not to store. Priority: `X-Accel-Expires`, then `Cache-Control`
-/// (`s-maxage` before `max-age`), then `Expires`, then `proxy_cache_valid`.
+/// `valid_for_status` is the time of `proxy_cache_valid` for the response's status, in seconds; `Some(0)`
+/// means that it is not stored. Priority: `X-Accel-Expires`, then `Cache-Control` (`s-maxage` before
+/// `max-age`), then `Expires`, then `proxy_cache_valid`.
 ///
-/// The order of nginx, as `proxy_ignore_headers` and `proxy_cache_valid` document it: a cookie and `Vary: *` forbid
-/// whatever the times say; a time in the response counts before one of the configuration; a field that is ignored is as
-/// if it had not been sent.
+/// The order is nginx's, as `proxy_ignore_headers` and `proxy_cache_valid` document it: a cookie and `Vary:
+/// *` forbid storing whatever the times are; a time in the response counts before one of the configuration;
+/// an ignored field counts as absent.
 pub fn storable(
     response: &Headers,
     ignored: IgnoredFields,
@@ -335,7 +362,7 @@ pub fn storable(
     };
     let accel = match ignored.x_accel_expires {
         true => None,
-        // The first counts, later ones are duplicates.
+        // The first one counts; later ones are duplicates.
         false => response.first(Known::XAccelExpires).and_then(AccelExpires::parse),
     };
     let valid_until = match accel {
@@ -361,7 +388,7 @@ pub fn storable(
     })
 }
 
-/// By `Cache-Control`, else by `Expires`.
+/// Returns the end of freshness by `Cache-Control`, or else by `Expires`.
 fn valid_by_fields(
     response: &Headers,
     control: &CacheControl,
@@ -394,25 +421,28 @@ fn valid_by_fields(
 }
 
 impl NotStorable {
-    /// The next request's response may well be stored: the reason lies in this request alone.
+    /// Returns whether the reason lies in this request alone, so that the response to the next request may be
+    /// stored.
     pub fn is_about_request(self) -> bool {
         matches!(self, NotStorable::RequestNoStore | NotStorable::Authorization)
     }
 }
 
-/// How a stored response stands at a time.
+/// The freshness of a stored response at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Freshness {
+    /// It may be used.
     Fresh,
-    /// Past its time, but within `stale-while-revalidate`.
+    /// Stale, within `stale-while-revalidate`.
     StaleWhileRevalidate,
-    /// Past that, but within `stale-if-error`.
+    /// Stale, past `stale-while-revalidate`, within `stale-if-error`.
     StaleIfError,
+    /// Stale, and past all of these times.
     Expired,
 }
 
 impl Storable {
-    /// nginx counts the last second as fresh no more.
+    /// Returns the freshness at `now`, Unix seconds. As in nginx, the last second does not count as fresh.
     pub fn freshness(&self, now: i64) -> Freshness {
         let within = |seconds: u32| now < self.valid_until.saturating_add(i64::from(seconds));
         if within(0) {

@@ -1,4 +1,4 @@
-//! What may be stored, as tables of response fields.
+//! Which responses may be stored, as tables of response fields.
 use super::*;
 use proptest::prelude::*;
 

@@ -1,14 +1,14 @@
-//! Requests in the packets of SCGI and uwsgi. What answers them is a CGI head, see
+//! Requests in the packets of SCGI and uwsgi. The response has a CGI head, see
 //! [`crate::response::parse_cgi_response`].
 
 #[cfg(test)]
 mod tests;
 
-/// Bytes in front of a uwsgi packet's content.
+/// Bytes before the content of a uwsgi packet.
 const UWSGI_HEADER_BYTES: usize = 4;
 
-/// Appends a pair of a SCGI request. Both end with a zero byte, so none may be in them: one in a value
-/// is written as a space.
+/// Appends a pair of an SCGI request. Name and value end with a zero byte, so neither may contain one: a zero
+/// byte in a value is written as a space.
 pub fn scgi_pair(name: &[u8], out: &mut Vec<u8>, value: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(name);
     out.push(0);
@@ -27,7 +27,7 @@ pub fn scgi_close(out: &mut Vec<u8>, start: usize) {
 
 /// Appends a pair of a uwsgi packet.
 ///
-/// A name or value of more than 65,535 bytes makes the packet too large: [`uwsgi_close`] tells.
+/// A name or value of more than 65,535 bytes makes the packet too large: [`uwsgi_close`] reports that.
 pub fn uwsgi_pair(name: &[u8], out: &mut Vec<u8>, value: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(&uwsgi_length(name.len()));
     out.extend_from_slice(name);
@@ -42,7 +42,7 @@ fn uwsgi_length(length: usize) -> [u8; 2] {
     u16::try_from(length).unwrap_or(u16::MAX).to_le_bytes()
 }
 
-/// Leaves room for a packet's header.
+/// Reserves room for a packet's header and returns its position.
 pub fn uwsgi_open(out: &mut Vec<u8>) -> usize {
     let start = out.len();
     out.extend_from_slice(&[0; UWSGI_HEADER_BYTES]);
@@ -52,7 +52,7 @@ pub fn uwsgi_open(out: &mut Vec<u8>) -> usize {
 /// Writes the header of the packet that was opened at `start`.
 ///
 /// # Errors
-/// The content's length, when it is more than 65,535 bytes.
+/// Returns the content's length when it is more than 65,535 bytes.
 pub fn uwsgi_close(out: &mut [u8], start: usize, modifiers: (u8, u8)) -> Result<(), usize> {
     let length = out.len().saturating_sub(start + UWSGI_HEADER_BYTES);
     let [low, high] = u16::try_from(length).map_err(|_| length)?.to_le_bytes();

@@ -10,25 +10,25 @@ use crate::lines::{FieldRules, Line, read_field};
 use crate::uri::hex_digit;
 use std::ops::Range;
 
-/// Extensions are ignored, so nobody needs long ones; per chunk.
+/// The most bytes of the extensions of a chunk. They are ignored, so there is no need for long ones.
 const EXTENSION_BYTES_MAX: usize = 1024;
-/// And per body, against bodies that are mostly extensions.
+/// The most bytes of the extensions of a body, against bodies that are mostly extensions.
 const EXTENSION_BYTES_TOTAL: usize = 64 * 1024;
-/// Sixteen hexadecimal digits hold any 64-bit length.
+/// The most digits of a size: sixteen hexadecimal digits hold any 64-bit length.
 const SIZE_DIGITS_MAX: u8 = 16;
 
-/// Why a chunked body is refused.
+/// The reason why a chunked body is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChunkError {
-    /// No hexadecimal size, or one beyond 63 bits.
+    /// There is no hexadecimal size, or one beyond 63 bits.
     Size,
-    /// An extension with controls, or too long.
+    /// An extension contains control characters, or is too long.
     Extension,
-    /// A line or a chunk that does not end with CRLF.
+    /// A line or a chunk does not end with CRLF.
     LineEnd,
-    /// A trailer line that is no field.
+    /// A trailer line is no field.
     Trailer,
-    /// More trailer than the limit.
+    /// The trailer section is larger than the limit.
     TrailerTooLarge,
 }
 
@@ -46,14 +46,14 @@ impl fmt::Display for ChunkError {
 
 impl std::error::Error for ChunkError {}
 
-/// What one call of `decode` found.
+/// The result of one call of `decode`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
-    /// So many input bytes are done with.
+    /// The number of input bytes that were processed.
     pub consumed: usize,
-    /// The body bytes among them; empty when there are none yet.
+    /// The range of the body bytes among them; empty when there are none yet.
     pub data: Range<usize>,
-    /// The body is whole; the rest of the input belongs to the next message.
+    /// Whether the body is complete; the rest of the input belongs to the next message.
     pub done: bool,
 }
 
@@ -69,25 +69,26 @@ enum State {
     Done,
 }
 
-/// Decodes a chunked body piece by piece. Holds no data but the trailer.
+/// A decoder of a chunked body, piece by piece. It keeps no data but the trailer section.
 #[derive(Clone, Debug)]
 pub struct ChunkedDecoder {
     state: State,
-    /// Of the size being read, then of the chunk's data left.
+    /// The size that is being read, then the bytes of the chunk that are left.
     size: u64,
     digits: u8,
     extension: usize,
     extension_total: usize,
     trailer: Vec<u8>,
     trailer_bytes_max: usize,
-    /// Where in `trailer` the current line begins.
+    /// The offset in `trailer` of the current line.
     trailer_line: usize,
-    /// Found behind data that was given out before.
+    /// An error behind data that was returned before.
     failed: Option<ChunkError>,
 }
 
 impl ChunkedDecoder {
-    /// `trailer_bytes_max` bounds the trailer section, its last empty line included.
+    /// Makes a decoder. `trailer_bytes_max` bounds the trailer section in bytes, its last empty line
+    /// included.
     pub fn new(trailer_bytes_max: usize) -> ChunkedDecoder {
         ChunkedDecoder {
             state: State::Size,
@@ -102,17 +103,18 @@ impl ChunkedDecoder {
         }
     }
 
+    /// Returns whether the body is complete.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// Something was broken behind data that was given out: the next call says what.
+    /// Returns whether an error was found behind data that was returned: the next call returns it.
     pub fn is_broken(&self) -> bool {
         self.failed.is_some()
     }
 
-    /// Reads on until there is data, the end of the body or the end of `input`. Call again with
-    /// what is behind `consumed`.
+    /// Decodes until there is data, the end of the body or the end of `input`. The next call takes the bytes
+    /// behind `consumed`.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, ChunkError> {
         if let Some(error) = self.failed {
             return Err(error);
@@ -138,9 +140,9 @@ impl ChunkedDecoder {
         Ok(Decoded { consumed: at, data: at..at, done: self.is_done() })
     }
 
-    /// Decodes all of `buffer` in place: its first bytes are then the body's data, as many as is answered, and behind
-    /// them stands what follows a whole body. Many small chunks cost no more than a large one. What is broken behind
-    /// data is told by the next call.
+    /// Decodes all of `buffer` in place: its first bytes are then the data of the body, and their number is
+    /// returned. Bytes behind the end of the body follow them. Many small chunks cost no more than a large
+    /// one. An error behind data is returned by the next call.
     pub fn gather(&mut self, buffer: &mut Vec<u8>) -> Result<usize, ChunkError> {
         let (mut read, mut length) = (0, 0);
         while self.failed.is_none() && read < buffer.len() && !self.is_done() {
@@ -163,8 +165,8 @@ impl ChunkedDecoder {
         }
     }
 
-    /// The trailer fields of a whole body, appended to `headers`. Which of them mean something
-    /// is the caller's to decide (RFC 9110 section 6.5.1).
+    /// Appends the trailer fields of a complete body to `headers`. The caller decides which of them count
+    /// (RFC 9110 section 6.5.1).
     pub fn trailers(&self, headers: &mut Headers) {
         let mut at = 0;
         while let Line::Field(field, next) = read_field(&self.trailer, at, TRAILER_RULES) {
@@ -177,12 +179,12 @@ impl ChunkedDecoder {
         }
     }
 
-    /// One byte that is neither data nor trailer (RFC 9112 section 7.1).
+    /// Decodes one byte that is neither data nor trailer (RFC 9112 section 7.1).
     ///
-    /// `Size` → (`Extension`) → `SizeLf` → `Data`, or `Trailer` behind size 0; behind the data `DataCr` → `DataLf` →
-    /// `Size`. Each line must end with CR LF: a bare LF is refused, as another reader may see another end (request
-    /// smuggling). A size has at most 63 bits and sixteen digits, zeros in front included; extensions are bounded per
-    /// chunk and per body.
+    /// `Size` → (`Extension`) → `SizeLf` → `Data`, or `Trailer` behind size 0; behind the data `DataCr` →
+    /// `DataLf` → `Size`. Each line must end with CR LF: a bare LF is refused, as another reader may see
+    /// another end (request smuggling). A size has at most 63 bits and sixteen digits, leading zeros
+    /// included. Extensions are bounded per chunk and per body.
     fn line_byte(&mut self, byte: u8) -> Result<(), ChunkError> {
         match (self.state, byte) {
             (State::Size, b'\r') if self.digits > 0 => self.state = State::SizeLf,
@@ -249,7 +251,7 @@ impl ChunkedDecoder {
 const TRAILER_RULES: FieldRules =
     FieldRules { ignore_odd_names: false, underscores: true, controls: false };
 
-/// The line before a chunk's data, in a buffer of its own so that it can be one part of a vectored
+/// The line before a chunk's data. It has a buffer of its own, so that it can be one part of a vectored
 /// write.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkHeader {
@@ -258,7 +260,8 @@ pub struct ChunkHeader {
 }
 
 impl ChunkHeader {
-    /// For a chunk of this many bytes. Size 0 would end the body: use `LAST_CHUNK` for that.
+    /// Makes the line for a chunk of this number of bytes. Size 0 would end the body: `LAST_CHUNK` is for
+    /// that.
     pub fn new(size: u64) -> ChunkHeader {
         let mut bytes = *b"0000000000000000\r\n";
         let mut start = 16;
@@ -274,15 +277,15 @@ impl ChunkHeader {
         ChunkHeader { bytes, start: start as u8 }
     }
 
-    /// Size in hexadecimal and CRLF.
+    /// Returns the size in hexadecimal and CRLF.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[usize::from(self.start)..]
     }
 }
 
-/// What follows a chunk's data.
+/// The bytes behind a chunk's data.
 pub const CHUNK_END: &[u8] = b"\r\n";
-/// Ends a body without trailers.
+/// The end of a body without trailers.
 pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 /// Appends the last chunk and the trailer section.

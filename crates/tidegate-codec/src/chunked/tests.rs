@@ -2,7 +2,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Decodes in pieces of `piece` bytes; the body and what is left behind it.
+/// Decodes in pieces of `piece` bytes; returns the body and the bytes behind it.
 fn decode(input: &[u8], piece: usize) -> Result<(Vec<u8>, usize, bool), ChunkError> {
     let mut decoder = ChunkedDecoder::new(64);
     let mut body = Vec::new();

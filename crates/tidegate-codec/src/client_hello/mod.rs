@@ -1,13 +1,13 @@
-//! The first message of a TLS client, read without answering it: names, protocols and versions that the
-//! client asks for (RFC 8446 section 4.1.2, RFC 6066 section 3, RFC 7301 section 3.1), and the version of
-//! a hello in the format of SSL 2.0 (RFC 5246 appendix E.2).
+//! The first message of a TLS client, read without a handshake: the names, protocols and versions that the
+//! client offers (RFC 8446 section 4.1.2, RFC 6066 section 3, RFC 7301 section 3.1), and the version of a
+//! hello in the format of SSL 2.0 (RFC 5246 appendix E.2).
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
-/// What a hello tells.
+/// The content of a hello.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientHello {
     /// The highest version that the client offers, as on the wire: 0x0303 is TLS 1.2.
@@ -18,15 +18,16 @@ pub struct ClientHello {
     pub alpn: Vec<Vec<u8>>,
 }
 
-/// The outcome of reading.
+/// The result of parsing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParsedHello {
+    /// A complete hello.
     Complete(ClientHello),
     /// More bytes are needed.
     Partial,
 }
 
-/// The bytes are no client's hello.
+/// The bytes are not the hello of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotHello;
 
@@ -43,9 +44,10 @@ const HANDSHAKE: u8 = 22;
 /// Handshake type (RFC 8446 section 4).
 const CLIENT_HELLO: u8 = 1;
 const RECORD_HEADER_BYTES: usize = 5;
-/// A record's longest content (RFC 8446 section 5.1).
+/// Longest content of a record, in bytes (RFC 8446 section 5.1).
 const RECORD_BYTES_MAX: usize = 1 << 14;
-/// No client's hello is as long; those with post-quantum key shares have about 2000 bytes.
+/// Longest hello, in bytes. No client sends one as long; those with post-quantum key shares have about 2000
+/// bytes.
 const HELLO_BYTES_MAX: usize = 1 << 16;
 
 const SERVER_NAME: u16 = 0;
@@ -53,10 +55,10 @@ const ALPN: u16 = 16;
 const SUPPORTED_VERSIONS: u16 = 43;
 const TLS13: u16 = 0x0304;
 
-/// Reads a hello from the start of what a client sent.
+/// Parses a hello from the start of the bytes that a client sent.
 ///
 /// # Errors
-/// It is something else, as far as it goes.
+/// The bytes, as far as they have arrived, are something else.
 pub fn parse(buffer: &[u8]) -> Result<ParsedHello, NotHello> {
     match buffer {
         [] => Ok(ParsedHello::Partial),
@@ -66,7 +68,7 @@ pub fn parse(buffer: &[u8]) -> Result<ParsedHello, NotHello> {
     }
 }
 
-/// The name of a version, as OpenSSL has it; empty for one that has none.
+/// Returns the name of a version, as in OpenSSL; empty for a version without one.
 pub fn version_name(version: u16) -> &'static str {
     match version {
         0x0002 => "SSLv2",
@@ -79,7 +81,7 @@ pub fn version_name(version: u16) -> &'static str {
     }
 }
 
-/// `length (2) | type (1) | version (2) | …`
+/// Parses `length (2) | type (1) | version (2) | …`.
 fn parse_ssl2(buffer: &[u8]) -> Result<ParsedHello, NotHello> {
     match buffer {
         [_, _, kind, ..] if *kind != CLIENT_HELLO => Err(NotHello),
@@ -91,7 +93,7 @@ fn parse_ssl2(buffer: &[u8]) -> Result<ParsedHello, NotHello> {
     }
 }
 
-/// A hello may be spread over several records.
+/// Parses a hello in TLS records; it may be spread over several of them.
 fn parse_records(mut buffer: &[u8]) -> Result<ParsedHello, NotHello> {
     let mut message = Vec::new();
     loop {
@@ -118,7 +120,7 @@ fn parse_records(mut buffer: &[u8]) -> Result<ParsedHello, NotHello> {
     }
 }
 
-/// The content of a whole handshake message; `None` when it is not whole.
+/// Returns the content of a complete handshake message; `None` when it is incomplete.
 fn message_body(message: &[u8]) -> Result<Option<&[u8]>, NotHello> {
     match message {
         [kind, ..] if *kind != CLIENT_HELLO => Err(NotHello),
@@ -133,7 +135,7 @@ fn message_body(message: &[u8]) -> Result<Option<&[u8]>, NotHello> {
     }
 }
 
-/// `version (2) | random (32) | session id | cipher suites | compression methods | extensions`
+/// Parses `version (2) | random (32) | session id | cipher suites | compression methods | extensions`.
 fn read(body: &[u8]) -> Option<ClientHello> {
     let mut reader = Reader(body);
     let mut hello = ClientHello { version: reader.number16()?, ..ClientHello::default() };
@@ -160,7 +162,7 @@ fn read(body: &[u8]) -> Option<ClientHello> {
     Some(hello)
 }
 
-/// The first name of the type `host_name`.
+/// Returns the first name of the type `host_name`.
 fn host_name(mut content: Reader<'_>) -> Option<Vec<u8>> {
     let length = usize::from(content.number16()?);
     let mut list = Reader(content.up_to(length));
@@ -187,7 +189,7 @@ fn protocols(mut content: Reader<'_>) -> Vec<Vec<u8>> {
     found
 }
 
-/// The highest version that exists; drafts of TLS 1.3 count as that.
+/// Returns the highest version that exists; drafts of TLS 1.3 count as that version.
 fn highest(mut content: Reader<'_>) -> Option<u16> {
     let length = usize::from(content.number8()?);
     let mut list = Reader(content.up_to(length));
@@ -201,7 +203,7 @@ fn highest(mut content: Reader<'_>) -> Option<u16> {
     found
 }
 
-/// Takes numbers and pieces from the front.
+/// A reader that takes numbers and pieces from the front.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -211,7 +213,7 @@ impl<'a> Reader<'a> {
         Some(taken)
     }
 
-    /// As many bytes, or what is left.
+    /// Takes this number of bytes, or the rest if there are fewer.
     fn up_to(&mut self, length: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(length.min(self.0.len()));
         self.0 = rest;

@@ -28,7 +28,7 @@ fn versions(list: &[u16]) -> Vec<u8> {
     extension(SUPPORTED_VERSIONS, &[&[bytes.len() as u8][..], &bytes].concat())
 }
 
-/// The handshake message without records.
+/// Returns the handshake message without records.
 fn message(version: u16, extensions: &[u8]) -> Vec<u8> {
     let mut body = version.to_be_bytes().to_vec();
     body.extend_from_slice(&[7; 32]);
@@ -40,7 +40,7 @@ fn message(version: u16, extensions: &[u8]) -> Vec<u8> {
     [&[CLIENT_HELLO][..], &length[1..], &body].concat()
 }
 
-/// The message in records of at most so many bytes.
+/// Returns the message in records of at most `most` bytes.
 fn records(message: &[u8], most: usize) -> Vec<u8> {
     let parts = message.chunks(most.max(1));
     parts.flat_map(|part| [&[HANDSHAKE, 3, 1][..], &sized16(part)].concat()).collect()

@@ -1,4 +1,5 @@
-//! Conditional requests: 304, 412 or go on (RFC 9110 section 13; directive `if_modified_since`).
+//! Conditional requests: 304, 412 or the response itself (RFC 9110 section 13; directive
+//! `if_modified_since`).
 
 #[cfg(test)]
 mod tests;
@@ -17,26 +18,27 @@ pub enum IfModifiedSince {
     Exact,
     /// 304 when the response was modified at or before the field's date.
     Before,
-    /// The same, and each date counts only where there is no entity tag beside it: not a value of the
-    /// directive but the order of RFC 9110 section 13.2.2.
+    /// The same, and each date counts only without the entity tag beside it. This is not a value of the
+    /// directive, but the order of RFC 9110 section 13.2.2.
     Rfc9110,
 }
 
-/// What to answer to a request whose response would be 200.
+/// The result of the preconditions of a request whose response would be 200.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
+    /// The response is sent as it is.
     Proceed,
-    /// 304
+    /// The response is 304.
     NotModified,
-    /// 412
+    /// The response is 412.
     Failed,
 }
 
 /// Evaluates the preconditions of a request against a response's validators.
 ///
-/// `last_modified` is Unix seconds. In nginx's order (unless `mode` says otherwise): `If-Unmodified-Since` and `If-Match` may
-/// fail the request; then `If-Modified-Since` and `If-None-Match` give 304 only if none of those
-/// that are there objects.
+/// `last_modified` is Unix seconds. In nginx's order (unless `mode` is another one): `If-Unmodified-Since`
+/// and `If-Match` may fail the request; then `If-Modified-Since` and `If-None-Match` give 304 only if each of
+/// them that is present permits it.
 pub fn evaluate(
     request: &Headers,
     etag: Option<&[u8]>,
@@ -74,14 +76,16 @@ pub fn evaluate(
     Condition::NotModified
 }
 
-/// How entity tags compare (RFC 9110 section 8.8.3.2).
+/// The comparison of entity tags (RFC 9110 section 8.8.3.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
+    /// Both must be strong and equal.
     Strong,
+    /// The opaque parts must be equal.
     Weak,
 }
 
-/// Whether a list of entity tags, or `*`, holds this one.
+/// Returns whether a list of entity tags, or `*`, contains this one.
 pub fn matches_any(list: &[u8], etag: Option<&[u8]>, comparison: Comparison) -> bool {
     let list = trim(list);
     if list == b"*" {
@@ -109,7 +113,7 @@ pub fn matches_any(list: &[u8], etag: Option<&[u8]>, comparison: Comparison) -> 
     }
 }
 
-/// The length of the item at the start: quoted (commas inside are its own), or up to a comma.
+/// Returns the length of the item at the start: quoted (with commas inside), or up to a comma.
 fn tag_len(text: &[u8]) -> Option<usize> {
     let len = match text.first()? {
         b'"' => memchr::memchr(b'"', &text[1..])? + 2,
@@ -119,8 +123,8 @@ fn tag_len(text: &[u8]) -> Option<usize> {
 }
 
 fn unmodified_since(field: &[u8], last_modified: Option<i64>) -> bool {
-    // A date that cannot be read is no condition (RFC 9110 section 13.1.4); neither is one for a
-    // response that has no date.
+    // A date that cannot be read is no condition (RFC 9110 section 13.1.4); neither is one for a response
+    // that has no date.
     match (parse_http(field), last_modified) {
         (Some(date), Some(modified)) => modified <= date,
         _ => true,
@@ -136,7 +140,7 @@ fn modified_since(field: &[u8], last_modified: Option<i64>, mode: IfModifiedSinc
     }
 }
 
-/// Appends a file's entity tag as nginx makes it: `"mtime-size"` in hexadecimal.
+/// Appends a file's entity tag in nginx's format: `"mtime-size"` in hexadecimal.
 pub fn write_etag(modified_seconds: i64, size: u64, out: &mut Vec<u8>) {
     out.push(b'"');
     write_hex(modified_seconds as u64, out);

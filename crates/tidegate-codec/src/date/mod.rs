@@ -1,6 +1,6 @@
 //! Dates: IMF-fixdate and the older forms, ISO 8601 and cookie times, from and to Unix seconds.
 //!
-//! No clock and no time zone: the caller gives both.
+//! No clock and no time zone: both are arguments.
 
 #[cfg(test)]
 mod tests;
@@ -8,12 +8,19 @@ mod tests;
 /// A moment in the Gregorian calendar. `weekday` 0 is Sunday.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Civil {
+    /// The year.
     pub year: i32,
+    /// The month, 1 to 12.
     pub month: u8,
+    /// The day of the month, from 1 on.
     pub day: u8,
+    /// The hour, 0 to 23.
     pub hour: u8,
+    /// The minute, 0 to 59.
     pub minute: u8,
+    /// The second, 0 to 59.
     pub second: u8,
+    /// The day of the week; 0 is Sunday.
     pub weekday: u8,
 }
 
@@ -27,12 +34,12 @@ const SECONDS_MAX: i64 = 253_402_300_799;
 const DAY: i64 = 86_400;
 
 impl Civil {
-    /// From Unix seconds; outside the years 0 to 9999 the nearest end.
+    /// Makes a moment of Unix seconds; outside the years 0 to 9999 the nearest limit.
     pub fn from_unix(seconds: i64) -> Civil {
         let seconds = seconds.clamp(SECONDS_MIN, SECONDS_MAX);
         let days = seconds.div_euclid(DAY);
         let of_day = seconds.rem_euclid(DAY);
-        // Days since 0000-03-01, so that the leap day is a year's last.
+        // Days since 0000-03-01, so that the leap day is the last of a year.
         let shifted = days + 719_468;
         let era = shifted.div_euclid(146_097);
         let of_era = shifted.rem_euclid(146_097);
@@ -53,7 +60,7 @@ impl Civil {
         }
     }
 
-    /// To Unix seconds; `None` for a moment that does not exist. `weekday` is not looked at.
+    /// Returns Unix seconds; `None` for a moment that does not exist. `weekday` is ignored.
     pub fn to_unix(self) -> Option<i64> {
         let in_range = self.hour < 24 && self.minute < 60 && self.second < 60 && self.day >= 1;
         if !in_range || self.day > days_in_month(self.year, self.month)? {
@@ -82,7 +89,7 @@ fn days_in_month(year: i32, month: u8) -> Option<u8> {
     }
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7).
+/// Formats `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110 section 5.6.7).
 pub fn format_http(seconds: i64) -> [u8; 29] {
     let civil = Civil::from_unix(seconds);
     let mut text = *b"Sun, 00 Jan 0000 00:00:00 GMT";
@@ -94,7 +101,7 @@ pub fn format_http(seconds: i64) -> [u8; 29] {
     text
 }
 
-/// `2000-10-10T13:55:36+00:00` (ISO 8601). The offset is minutes east of UTC.
+/// Formats `2000-10-10T13:55:36+00:00` (ISO 8601). The offset is in minutes east of UTC.
 pub fn format_iso8601(seconds: i64, offset_minutes: i32) -> [u8; 25] {
     let civil = Civil::from_unix(seconds.saturating_add(i64::from(offset_minutes) * 60));
     let mut text = *b"0000-00-00T00:00:00+00:00";
@@ -109,7 +116,8 @@ pub fn format_iso8601(seconds: i64, offset_minutes: i32) -> [u8; 25] {
     text
 }
 
-/// `Oct 10 13:55:36 2000 GMT`, the day filled with a space: how OpenSSL shows a certificate's times.
+/// Formats `Oct 10 13:55:36 2000 GMT`, the day padded with a space: OpenSSL's format of the times of a
+/// certificate.
 pub fn format_certificate(seconds: i64) -> String {
     let civil = Civil::from_unix(seconds);
     let name = month(civil).map(char::from);
@@ -118,8 +126,8 @@ pub fn format_certificate(seconds: i64) -> String {
     format!("{name} {day:2} {hour:02}:{minute:02}:{second:02} {year} GMT")
 }
 
-/// Appends `Thu, 31-Dec-37 23:55:55 GMT`; after 2037 the year has four digits, as old clients
-/// would take two for the last century.
+/// Appends `Thu, 31-Dec-37 23:55:55 GMT`; after 2037 the year has four digits, as old clients would take two
+/// for the last century.
 pub fn write_cookie(seconds: i64, out: &mut Vec<u8>) {
     let civil = Civil::from_unix(seconds);
     let http = format_http(seconds);
@@ -134,8 +142,8 @@ pub fn write_cookie(seconds: i64, out: &mut Vec<u8>) {
 
 /// Parses IMF-fixdate, RFC 850 and asctime forms (RFC 9110 section 5.6.7) to Unix seconds.
 ///
-/// As tolerant as nginx: the day's name is not compared with the date, and `GMT` may be missing.
-/// Two-digit years below 70 are of this century.
+/// As tolerant as nginx: the day name is not compared with the date, and `GMT` may be missing. Two-digit
+/// years below 70 are of this century.
 pub fn parse_http(text: &[u8]) -> Option<i64> {
     if let Ok(text) = text.try_into()
         && let Some(seconds) = parse_fixdate(text)
@@ -149,7 +157,7 @@ pub fn parse_http(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// The same for one of the three forms as they are written down; `None` for what is merely like one.
+/// Parses one of the three forms exactly as they are specified; returns `None` for any deviation.
 pub fn parse_http_strict(text: &[u8]) -> Option<i64> {
     const FIXDATE_BYTES: usize = 29;
     const RFC850_BYTES: usize = 22;
@@ -165,7 +173,7 @@ pub fn parse_http_strict(text: &[u8]) -> Option<i64> {
     parse_http(text)
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`, as nearly everybody writes it. `None` where it is not exactly that.
+/// Parses `Sun, 06 Nov 1994 08:49:37 GMT`, the form of nearly all senders; returns `None` for any deviation.
 fn parse_fixdate(text: &[u8; 29]) -> Option<i64> {
     let separated = text[3..5] == *b", " && text[7] == b' ' && text[11] == b' ' && text[16] == b' ';
     if !separated || text[19] != b':' || text[22] != b':' || text[25..] != *b" GMT" {
@@ -213,7 +221,7 @@ fn parse_after_comma(text: &[u8]) -> Option<i64> {
     unix_of(year, month, day, &rest[..8])
 }
 
-/// `Sun Nov  6 08:49:37 1994`
+/// Parses `Sun Nov  6 08:49:37 1994`.
 fn parse_asctime(text: &[u8]) -> Option<i64> {
     if text.len() != 24 || text[3] != b' ' || text[7] != b' ' || text[10] != b' ' {
         return None;
@@ -237,7 +245,7 @@ fn unix_of(year: u16, month: u8, day: u16, time: &[u8]) -> Option<i64> {
     civil.to_unix()
 }
 
-/// Up to four digits.
+/// Parses up to four digits.
 fn number(digits: &[u8]) -> Option<u16> {
     if digits.is_empty() || digits.len() > 4 || !digits.iter().all(u8::is_ascii_digit) {
         return None;

@@ -1,4 +1,4 @@
-//! The records that an application sends, taken apart as they arrive.
+//! The records that an application sends, decoded as they arrive.
 
 use std::fmt;
 
@@ -7,20 +7,23 @@ use super::{END_REQUEST, HEADER_BYTES, REQUEST_ID, STDERR, STDOUT, VERSION};
 /// Bytes of a request's error stream that are kept; the rest is dropped.
 pub const STDERR_BYTES_MAX: usize = 64 * 1024;
 
-/// Why a stream of records cannot be read on.
+/// The reason why a stream of records cannot be decoded further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordError {
+    /// An unknown protocol version.
     Version(u8),
+    /// A record of another request, with its id.
     RequestId(u16),
+    /// A record of an unexpected type.
     Kind(u8),
-    /// `END_REQUEST` with a body of another length than 8.
+    /// `END_REQUEST` with a body of another length than 8; the length.
     EndLength(u16),
-    /// The application does not do the request: `protocolStatus` (section 5.5).
+    /// The application refuses the request: `protocolStatus` (section 5.5).
     Refused(u8),
 }
 
 impl fmt::Display for RecordError {
-    /// The error log's text.
+    /// Writes the error log's text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RecordError::Version(version) => {
@@ -50,19 +53,19 @@ impl fmt::Display for RecordError {
 
 impl std::error::Error for RecordError {}
 
-/// Takes records apart in place: what stays in the buffer is the application's output.
+/// A decoder of records, in place: only the application's output remains in the buffer.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     state: State,
     padding: u8,
-    /// What came on the error stream and was not taken yet.
+    /// Bytes of the error stream that were not taken yet.
     stderr: Vec<u8>,
     stderr_room: usize,
-    /// Some of it has just been dropped.
+    /// Whether some of it has just been dropped.
     stderr_cut: bool,
     stdout_closed: bool,
     ended: bool,
-    /// Bytes came behind the end.
+    /// Whether bytes arrived behind the end.
     excess: bool,
 }
 
@@ -108,20 +111,21 @@ impl Default for Decoder {
 }
 
 impl Decoder {
+    /// Makes a decoder for the records of one request.
     pub fn new() -> Decoder {
         Decoder::default()
     }
 
-    /// Reads what was appended to `buffer` from `start` on and leaves of it only what is output, from the
-    /// place on that is returned. That is 0 if the buffer held something already: then the output follows
-    /// it. Else the first record's output stays where it is, and is not moved over the record's head.
+    /// Decodes the bytes that were appended to `buffer` from `start` on and leaves only the output, from the
+    /// returned position on. That is 0 if the buffer was not empty: the output follows the present bytes.
+    /// Otherwise the output of the first record stays where it is, and is not moved over the record's header.
     ///
-    /// States (FastCGI 1.0 section 3.3): `Header` → `Stdout`, `Stderr` or `End` by the record's type → `Padding`, if it
-    /// has any → `Header`; behind the `END_REQUEST` record `Over`, where every further byte is excess. `write <= read`
-    /// holds always: bytes move towards the front only, and each is moved once.
+    /// States (FastCGI 1.0 section 3.3): `Header` → `Stdout`, `Stderr` or `End` by the record's type →
+    /// `Padding`, if it has any → `Header`; behind the `END_REQUEST` record `Over`, where every further byte
+    /// is excess. `write <= read` holds always: bytes move towards the front only, and each is moved once.
     ///
     /// # Errors
-    /// The bytes are no records of this request. Only the output in front of the mistake is left.
+    /// The bytes are no records of this request. Only the output before the error is left.
     pub fn decode(&mut self, buffer: &mut Vec<u8>, start: usize) -> Result<usize, RecordError> {
         let (mut read, mut write) = (start, start);
         let mut begin = 0;
@@ -189,27 +193,27 @@ impl Decoder {
         outcome.map(|()| begin)
     }
 
-    /// The application has ended the request.
+    /// Returns whether the application has ended the request.
     pub fn is_ended(&self) -> bool {
         self.ended
     }
 
-    /// No output will follow.
+    /// Returns whether no output will follow.
     pub fn is_output_closed(&self) -> bool {
         self.ended || self.stdout_closed
     }
 
-    /// The request ended with its last byte: the connection can take another one.
+    /// Returns whether the request ended with its last byte: the connection can take another one.
     pub fn is_clean(&self) -> bool {
         matches!(self.state, State::Over) && !self.excess
     }
 
-    /// What came on the error stream since the last call, and whether more will be dropped from now on.
+    /// Takes the bytes of the error stream since the last call; the flag is whether some were dropped.
     pub fn take_stderr(&mut self) -> (Vec<u8>, bool) {
         (std::mem::take(&mut self.stderr), std::mem::take(&mut self.stderr_cut))
     }
 
-    /// What came on the error stream and was not taken yet.
+    /// Returns the bytes of the error stream that were not taken yet.
     pub fn stderr(&self) -> &[u8] {
         &self.stderr
     }
@@ -238,7 +242,7 @@ impl Decoder {
         Ok(())
     }
 
-    /// Goes on behind a record's content, or behind its padding.
+    /// Continues behind a record's content, or behind its padding.
     fn next_if(&mut self, over: bool) {
         if !over {
             return;

@@ -1,7 +1,7 @@
-//! FastCGI 1.0: the records of a request, and an application's records taken apart.
+//! FastCGI 1.0: encoding of the records of a request, and decoding of an application's records.
 //!
-//! One request at a time is on a connection, so its id is always 1 (section 3.3: multiplexing is the
-//! server's choice).
+//! A connection has one request at a time, so its id is always 1 (section 3.3: multiplexing is the server's
+//! choice).
 
 mod decode;
 #[cfg(test)]
@@ -9,7 +9,7 @@ mod tests;
 
 pub use decode::{Decoder, RecordError, STDERR_BYTES_MAX};
 
-/// Most bytes of content in one record (section 3.3: the length is 16 bits).
+/// The most bytes of content in one record (section 3.3: the length is 16 bits).
 pub const CONTENT_BYTES_MAX: usize = 65_535;
 
 const VERSION: u8 = 1;
@@ -26,7 +26,7 @@ const STDERR: u8 = 7;
 const ROLE_RESPONDER: u8 = 1;
 const FLAG_KEEP_CONN: u8 = 1;
 
-/// Record header of a piece of the request's body.
+/// Returns the record header of a piece of the request's body.
 pub fn stdin_header(length: usize) -> [u8; HEADER_BYTES] {
     header(STDIN, length)
 }
@@ -34,21 +34,21 @@ pub fn stdin_header(length: usize) -> [u8; HEADER_BYTES] {
 /// The record that ends the request's body.
 pub const STDIN_END: [u8; HEADER_BYTES] = [VERSION, STDIN, 0, REQUEST_ID, 0, 0, 0, 0];
 
-/// At most `CONTENT_BYTES_MAX`.
+/// Returns a record header for at most `CONTENT_BYTES_MAX`.
 fn header(kind: u8, length: usize) -> [u8; HEADER_BYTES] {
     let [high, low] = u16::try_from(length).unwrap_or(u16::MAX).to_be_bytes();
     [VERSION, kind, 0, REQUEST_ID, high, low, 0, 0]
 }
 
-/// Writes the records in front of a request's body.
+/// A writer of the records before a request's body.
 pub struct ParamsWriter<'a> {
     out: &'a mut Vec<u8>,
-    /// Where the content of the parameters begins.
+    /// The offset of the content of the parameters.
     start: usize,
 }
 
 impl<'a> ParamsWriter<'a> {
-    /// Begins a request. `keep`: the application is to leave the connection open afterwards.
+    /// Begins a request. With `keep` the application is to leave the connection open afterwards.
     pub fn begin(keep: bool, out: &'a mut Vec<u8>) -> ParamsWriter<'a> {
         out.extend_from_slice(&header(BEGIN_REQUEST, HEADER_BYTES));
         let flags = if keep { FLAG_KEEP_CONN } else { 0 };
@@ -58,7 +58,7 @@ impl<'a> ParamsWriter<'a> {
         ParamsWriter { out, start }
     }
 
-    /// Adds what `write` appends: pairs, see [`pair`].
+    /// Adds the pairs that `write` appends, see [`pair`].
     pub fn pairs(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(self.out);
     }
@@ -77,7 +77,7 @@ impl<'a> ParamsWriter<'a> {
         } else if length > 0 {
             out[start - HEADER_BYTES..start].copy_from_slice(&header(PARAMS, length));
         } else {
-            // The empty record that ends the parameters is there already.
+            // The empty record that ends the parameters is present already.
             return;
         }
         out.extend_from_slice(&header(PARAMS, 0));

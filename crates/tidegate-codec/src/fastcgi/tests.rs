@@ -16,7 +16,7 @@ fn end() -> Vec<u8> {
     record(END_REQUEST, &[0; 8], 0)
 }
 
-/// What the decoder makes of bytes that arrive in pieces of at most `piece`.
+/// Returns the result of the decoder for bytes that arrive in pieces of at most `piece`.
 fn decoded(bytes: &[u8], piece: usize) -> (Result<(), RecordError>, Vec<u8>, Decoder) {
     let mut decoder = Decoder::new();
     let mut out = Vec::new();
@@ -103,7 +103,7 @@ fn a_huge_error_stream_is_cut() {
 
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// Takes the parameters of a request apart again.
+/// Decodes the parameters of a request.
 fn params(mut bytes: &[u8]) -> (u8, Vec<Pair>) {
     let mut content = Vec::new();
     let mut flags = 0;

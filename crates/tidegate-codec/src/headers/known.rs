@@ -1,68 +1,126 @@
-//! Names of well-known fields, and the table that recognises them whatever their case.
+//! Names of well-known fields, and the table that recognises them in any case.
 
-/// A field name that the server itself has to do with; every other name is `Other`.
+/// A field name that the server itself uses; every other name is `Other`.
 ///
 /// The discriminants are below 64, so that a set of names is one `u64`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Known {
+    /// `Host`.
     Host,
+    /// `Content-Length`.
     ContentLength,
+    /// `Transfer-Encoding`.
     TransferEncoding,
+    /// `Connection`.
     Connection,
+    /// `Keep-Alive`.
     KeepAlive,
+    /// `Expect`.
     Expect,
+    /// `Upgrade`.
     Upgrade,
+    /// `User-Agent`.
     UserAgent,
+    /// `Referer`.
     Referer,
+    /// `Range`.
     Range,
+    /// `If-Range`.
     IfRange,
+    /// `If-Modified-Since`.
     IfModifiedSince,
+    /// `If-Unmodified-Since`.
     IfUnmodifiedSince,
+    /// `If-Match`.
     IfMatch,
+    /// `If-None-Match`.
     IfNoneMatch,
+    /// `Accept-Encoding`.
     AcceptEncoding,
+    /// `Accept`.
     Accept,
+    /// `Accept-Language`.
     AcceptLanguage,
+    /// `Authorization`.
     Authorization,
+    /// `Cookie`.
     Cookie,
+    /// `Set-Cookie`.
     SetCookie,
+    /// `X-Forwarded-For`.
     XForwardedFor,
+    /// `X-Real-IP`.
     XRealIp,
+    /// `Via`.
     Via,
+    /// `TE`.
     Te,
+    /// `Trailer`.
     Trailer,
+    /// `Content-Type`.
     ContentType,
+    /// `Content-Encoding`.
     ContentEncoding,
+    /// `Content-Range`.
     ContentRange,
+    /// `Content-Language`.
     ContentLanguage,
+    /// `Location`.
     Location,
+    /// `Refresh`.
     Refresh,
+    /// `Server`.
     Server,
+    /// `Date`.
     Date,
+    /// `Last-Modified`.
     LastModified,
+    /// `Expires`.
     Expires,
+    /// `Cache-Control`.
     CacheControl,
+    /// `Pragma`.
     Pragma,
+    /// `ETag`.
     Etag,
+    /// `Age`.
     Age,
+    /// `Vary`.
     Vary,
+    /// `Accept-Ranges`.
     AcceptRanges,
+    /// `WWW-Authenticate`.
     WwwAuthenticate,
+    /// `Link`.
     Link,
+    /// `Allow`.
     Allow,
+    /// `Destination`.
     Destination,
+    /// `Depth`.
     Depth,
+    /// `Overwrite`.
     Overwrite,
+    /// `Proxy-Connection`.
     ProxyConnection,
+    /// `X-Accel-Redirect`.
     XAccelRedirect,
+    /// `X-Accel-Expires`.
     XAccelExpires,
+    /// `X-Accel-Buffering`.
     XAccelBuffering,
+    /// `X-Accel-Limit-Rate`.
     XAccelLimitRate,
+    /// `X-Accel-Charset`.
     XAccelCharset,
+    /// `Status`.
     Status,
+    /// `X-Pad`.
     XPad,
+    /// `HTTP2-Settings`.
     Http2Settings,
+    /// Any other name.
     Other,
 }
 
@@ -130,7 +188,7 @@ const NAMES: [(Known, &str); KNOWN_COUNT] = [
 const KNOWN_COUNT: usize = Known::Other as usize;
 
 impl Known {
-    /// The well-known name that `name` spells in any case, or `Other`.
+    /// Returns the well-known name that `name` spells in any case, or `Other`.
     #[inline]
     pub fn of(name: &[u8]) -> Known {
         match Folded::of(name) {
@@ -139,8 +197,8 @@ impl Known {
         }
     }
 
-    /// The well-known name that a line begins with, and its length, where a colon follows at once. Takes
-    /// whole words of the line: `None` near the end of what has come, too.
+    /// Returns the well-known name at the start of a line, and its length, if a colon follows at once. It
+    /// reads whole words of the line, so it also returns `None` near the end of the received bytes.
     #[inline]
     pub(crate) fn before_colon(line: &[u8]) -> Option<(Known, usize)> {
         let (first, len) = colon_among_words(line)?;
@@ -168,12 +226,12 @@ impl Known {
         }
     }
 
-    /// Every well-known name, in the order of the enum.
+    /// Returns every well-known name, in the order of the enum.
     pub fn all() -> impl Iterator<Item = Known> {
         NAMES.iter().map(|(known, _)| *known)
     }
 
-    /// The canonical spelling, as in `Content-Length`; empty for `Other`.
+    /// Returns the canonical spelling, as in `Content-Length`; empty for `Other`.
     pub fn name(self) -> &'static str {
         match NAMES.get(self as usize) {
             Some((_, spelling)) => spelling,
@@ -181,14 +239,14 @@ impl Known {
         }
     }
 
-    /// This name's bit in a set of names.
+    /// Returns this name's bit in a set of names.
     #[inline]
     pub(crate) const fn bit(self) -> u64 {
         1 << self as u8
     }
 }
 
-/// A name in lower case as three words, which compare faster than its bytes do.
+/// A name in lower case as three words, which compare faster than its bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Folded {
     len: u8,
@@ -198,12 +256,12 @@ struct Folded {
 /// The longest name that `Folded` can hold; no well-known one is longer.
 const FOLDED_BYTES_MAX: usize = 24;
 const DASHES: u64 = u64::from_le_bytes([b'-'; 8]);
-/// Setting this bit makes a letter lower-case and leaves digits and `-` as they are.
+/// This bit makes a letter lower-case and leaves digits and `-` unchanged.
 const LOWER: u64 = 0x2020_2020_2020_2020;
 
 impl Folded {
-    /// `None` for an empty or a long name and for one with a byte that no field name may hold: such a
-    /// byte could become a letter.
+    /// Folds a name; returns `None` for an empty or a long name and for one with a byte that no field name
+    /// may contain: such a byte could become a letter.
     #[inline]
     const fn of(name: &[u8]) -> Option<Folded> {
         let len = name.len();
@@ -223,7 +281,7 @@ impl Folded {
         Folded::checked(len, [word(name, 0), middle, word(name, len - 8)])
     }
 
-    /// Of a name below eight bytes, filled up with `-`.
+    /// Folds a name below eight bytes, padded with `-`.
     #[inline]
     const fn short(len: usize, word: u64) -> Option<Folded> {
         Folded::checked(len, [word, DASHES, DASHES])
@@ -245,7 +303,7 @@ impl Folded {
     }
 }
 
-/// Eight bytes of a name, from `at` on.
+/// Returns eight bytes of a name, from `at` on.
 #[inline]
 const fn word(name: &[u8], at: usize) -> u64 {
     let (_, rest) = name.split_at(at);
@@ -255,7 +313,8 @@ const fn word(name: &[u8], at: usize) -> u64 {
     }
 }
 
-/// The first word of a line and where its first colon is, if that is within the longest well-known name.
+/// Returns the first word of a line and the position of its first colon, if that is within the longest
+/// well-known name.
 #[inline]
 fn colon_among_words(line: &[u8]) -> Option<(u64, usize)> {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
@@ -263,7 +322,7 @@ fn colon_among_words(line: &[u8]) -> Option<(u64, usize)> {
     let first = line.first_chunk().map(|bytes| u64::from_le_bytes(*bytes))?;
     for (index, word) in words.take(FOLDED_BYTES_MAX / 8 + 1).enumerate() {
         let colons = word ^ u64::from_le_bytes([b':'; 8]);
-        // The lowest bit that is set marks the first byte that is zero now.
+        // The lowest set bit marks the first byte that is zero now.
         let zeros = colons.wrapping_sub(ONES) & !colons & (ONES << 7);
         if zeros != 0 {
             return Some((first, index * 8 + zeros.trailing_zeros() as usize / 8));
@@ -272,7 +331,7 @@ fn colon_among_words(line: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// Whether bit 5 or bit 6 is set in every byte, as in all from the space to `DEL`.
+/// Returns whether bit 5 or bit 6 is set in every byte, as in all from the space to `DEL`.
 #[inline]
 const fn is_printable(word: u64) -> bool {
     (word | (word << 1)) & (LOWER << 1) == (LOWER << 1)
@@ -295,7 +354,7 @@ static FOLDED: [Folded; KNOWN_COUNT] = {
     folded
 };
 
-/// Open addressing over the folded names, built while compiling.
+/// Open addressing over the folded names, built at compile time.
 static TABLE: [u8; SLOTS] = {
     let mut table = [EMPTY; SLOTS];
     let mut index = 0;

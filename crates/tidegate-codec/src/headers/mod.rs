@@ -1,7 +1,7 @@
 //! Header fields: ordered, spelled as received, stored as ranges into one byte buffer.
 //!
-//! For a received head the buffer is the whole head, so that parsing a field is writing five
-//! numbers. Fields that are pushed later append their bytes to the same buffer.
+//! For a received head the buffer is the whole head, so that parsing a field is writing five numbers. Fields
+//! that are added later append their bytes to the same buffer.
 
 mod known;
 #[cfg(test)]
@@ -11,25 +11,30 @@ pub use known::Known;
 
 use crate::decimal;
 
-/// One field's place in the buffer.
+/// The positions of one field in the buffer.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
+    /// The offset of the name.
     pub name_start: u32,
+    /// The offset of the value.
     pub value_start: u32,
+    /// The length of the value in bytes.
     pub value_len: u32,
+    /// The length of the name in bytes.
     pub name_len: u16,
+    /// The well-known name, or `Other`.
     pub known: Known,
 }
 
-/// An ordered list of fields. `clear` keeps the capacity, so a reused value does not allocate; nor
-/// does `clone_from` into one.
+/// An ordered list of fields. `clear` and `clone_from` keep the capacity, so that a reused value does not
+/// allocate.
 #[derive(Debug, Default)]
 pub struct Headers {
     text: Vec<u8>,
     fields: Vec<Field>,
-    /// Bit per `Known` that may be present; a clear bit answers `first` without a search.
+    /// One bit per `Known` that may be present; with a clear bit `first` needs no search.
     present: u64,
-    /// Bit per `Known` that came more than once; bits may be left over after removals.
+    /// One bit per `Known` that is present more than once; bits may be left over after removals.
     repeated: u64,
 }
 
@@ -52,11 +57,12 @@ impl Clone for Headers {
 }
 
 impl Headers {
+    /// Makes an empty list, which has not allocated.
     pub fn new() -> Headers {
         Headers::default()
     }
 
-    /// Room for a common head, so that filling it allocates nothing more.
+    /// Makes a list with room for a common head, so that filling it allocates nothing more.
     pub fn with_capacity(text: usize, fields: usize) -> Headers {
         Headers {
             text: Vec::with_capacity(text),
@@ -66,19 +72,19 @@ impl Headers {
         }
     }
 
-    /// Takes a text and places in it. A place outside the text reads as empty.
+    /// Makes a list of a text and positions in it. A position outside of the text reads as empty.
     pub fn from_raw_parts(text: Vec<u8>, fields: Vec<Field>) -> Headers {
         let mut headers = Headers { text, fields, present: 0, repeated: 0 };
         headers.recount();
         headers
     }
 
-    /// All fields in order: known name, name as spelled, value.
+    /// Returns all fields in order: known name, name as spelled, value.
     pub fn iter(&self) -> impl Iterator<Item = (Known, &[u8], &[u8])> + '_ {
         self.fields.iter().map(|field| (field.known, self.name_of(field), self.value_of(field)))
     }
 
-    /// The first value of a well-known field.
+    /// Returns the first value of a well-known field.
     #[inline]
     pub fn first(&self, known: Known) -> Option<&[u8]> {
         if self.present & known.bit() == 0 {
@@ -88,21 +94,21 @@ impl Headers {
         Some(self.value_of(field))
     }
 
-    /// All values of a well-known field, in order.
+    /// Returns all values of a well-known field, in order.
     pub fn all(&self, known: Known) -> impl Iterator<Item = &[u8]> + '_ {
         let fields = if self.present & known.bit() == 0 { &[] } else { self.fields.as_slice() };
         let matching = fields.iter().filter(move |field| field.known == known);
         matching.map(|field| self.value_of(field))
     }
 
-    /// Removes all fields and keeps the text, for those who point into it.
+    /// Removes all fields and keeps the text, for callers with spans into it.
     pub fn forget_fields(&mut self) {
         self.fields.clear();
         self.present = 0;
         self.repeated = 0;
     }
 
-    /// The first value of the field of this name, in any case.
+    /// Returns the first value of the field of this name, in any case.
     pub fn first_named(&self, name: &[u8]) -> Option<&[u8]> {
         match Known::of(name) {
             Known::Other => {
@@ -114,7 +120,7 @@ impl Headers {
         }
     }
 
-    /// All values of the field of this name, in any case and in order.
+    /// Returns all values of the field of this name, in any case and in order.
     pub fn all_named<'a>(&'a self, name: &'a [u8]) -> impl Iterator<Item = &'a [u8]> + 'a {
         let known = Known::of(name);
         let matching = self.fields.iter().filter(move |field| {
@@ -124,13 +130,13 @@ impl Headers {
         matching.map(|field| self.value_of(field))
     }
 
-    /// Whether the field is there; one bit test for an absent one.
+    /// Returns whether the field is present; one bit test for an absent one.
     #[inline]
     pub fn contains(&self, known: Known) -> bool {
         self.present & known.bit() != 0
     }
 
-    /// The second value of the first of these names that came more than once.
+    /// Returns the second value of the first of these names that is present more than once.
     pub(crate) fn repeated_among(&self, names: &[Known]) -> Option<&[u8]> {
         if self.repeated == 0 {
             return None;
@@ -139,39 +145,41 @@ impl Headers {
         suspects.filter_map(|known| self.all(*known).nth(1)).next()
     }
 
+    /// Returns the number of fields.
     pub fn len(&self) -> usize {
         self.fields.len()
     }
 
+    /// Returns whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.fields.is_empty()
     }
 
-    /// Appends a field as spelled. Beyond 64 kB of name or 4 GB of text the field is not stored:
-    /// the limits on heads are far below.
+    /// Appends a field as spelled. Beyond 64 kB of name or 4 GB of text the field is not stored: the limits
+    /// on heads are far below.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         self.append(Known::of(name), name, value);
     }
 
-    /// Appends a field that is written as it is and stands for nothing: to [`Headers::first`], [`Headers::remove`] and
-    /// all that ask by [`Known`] it is not there.
+    /// Appends a field that is only written: [`Headers::first`], [`Headers::remove`] and all other searches
+    /// by [`Known`] do not find it.
     pub fn push_beside(&mut self, name: &[u8], value: &[u8]) {
         self.append(Known::Other, name, value);
     }
 
-    /// Appends a well-known field in its canonical spelling; nothing for `Known::Other`.
+    /// Appends a well-known field in its canonical spelling; does nothing for `Known::Other`.
     pub fn push_known(&mut self, known: Known, value: &[u8]) {
         if known != Known::Other {
             self.append(known, known.name().as_bytes(), value);
         }
     }
 
-    /// Appends a well-known field whose value is a number in decimal; nothing for `Known::Other`.
+    /// Appends a well-known field whose value is a number in decimal; does nothing for `Known::Other`.
     pub fn push_number(&mut self, known: Known, number: u64) {
         self.push_known(known, decimal::digits(number, &mut [0; decimal::DIGITS_MAX]));
     }
 
-    /// Replaces all fields of this name by one, which takes the place of the first.
+    /// Replaces all fields of this name by one, at the position of the first.
     pub fn set_known(&mut self, known: Known, value: &[u8]) {
         if known == Known::Other {
             return;
@@ -216,14 +224,14 @@ impl Headers {
         }
     }
 
-    /// Keeps only the fields for which `keep` says so.
+    /// Keeps only the fields for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(Known, &[u8], &[u8]) -> bool) {
         let text = &self.text;
         self.fields.retain(|field| keep(field.known, name_in(text, field), value_in(text, field)));
         self.recount();
     }
 
-    /// Forgets all fields and the text; the capacity stays.
+    /// Removes all fields and the text; the capacity stays.
     pub fn clear(&mut self) {
         self.text.clear();
         self.fields.clear();
@@ -231,17 +239,17 @@ impl Headers {
         self.repeated = 0;
     }
 
-    /// The buffer that holds the fields: for a received head, all of its bytes.
+    /// Returns the buffer that holds the fields: for a received head, all of its bytes.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// Bytes allocated, for accounting and for giving back what one large request took.
+    /// Returns the allocated bytes, for accounting and for freeing the memory of a large request.
     pub fn capacity(&self) -> usize {
         self.text.capacity() + self.fields.capacity() * size_of::<Field>()
     }
 
-    /// Gives memory above these bounds back.
+    /// Frees memory above these bounds.
     pub fn shrink_to(&mut self, text: usize, fields: usize) {
         self.text.shrink_to(text);
         self.fields.shrink_to(fields);
@@ -257,7 +265,7 @@ impl Headers {
         }
     }
 
-    /// For parsers: notes a field whose bytes `set_text` will bring.
+    /// Adds a field, for parsers, whose bytes `set_text` will set.
     #[inline]
     pub(crate) fn note(&mut self, field: Field) {
         let bit = field.known.bit();
@@ -266,7 +274,7 @@ impl Headers {
         self.fields.push(field);
     }
 
-    /// For parsers: the text that the noted fields lie in.
+    /// Sets the text of the added fields, for parsers.
     #[inline]
     pub(crate) fn set_text(&mut self, text: &[u8]) {
         self.text.clear();

@@ -77,7 +77,7 @@ fn a_known_name_is_seen_before_its_colon() {
 }
 
 proptest! {
-    /// What is seen by words is what is seen by bytes.
+    /// Reading by words gives the same as reading by bytes.
     #[test]
     fn names_by_words_are_names_by_bytes(line in "((Host|te|ETAG|Content-Length|X)[ :a\u{1}\r-]{0,3}){0,4}") {
         let line = line.as_bytes();

@@ -1,4 +1,4 @@
-//! memcached's text protocol: one `get`, and what answers it.
+//! memcached's text protocol: one `get`, and its response.
 
 #[cfg(test)]
 mod tests;
@@ -12,24 +12,24 @@ use crate::headers::Known;
 use crate::lines::loggable;
 use crate::response::ResponseHead;
 
-/// What stands behind a value.
+/// The bytes behind a value.
 pub const TRAILER: &[u8] = b"\r\nEND\r\n";
 
-/// The line in front of a value, or in its place.
+/// The response line of a `get`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// More bytes are needed.
     Partial,
-    /// There is no such value; the line took so many bytes.
+    /// There is no such value; the number of bytes of the line.
     Absent { consumed: usize },
-    /// The value's bytes follow behind so many bytes, and `TRAILER` behind them.
+    /// The value follows behind `consumed` bytes; it has `length` bytes, and `TRAILER` follows it.
     Value { consumed: usize, flags: u32, length: u64 },
 }
 
 impl Reply {
-    /// Makes the head of an HTTP response with the same meaning: 200 and the value's length, `Content-Encoding: gzip`
-    /// where the value's flags have a bit of `gzip_flag` (`memcached_gzip_flag`); 404 and no body where there is no
-    /// value. A part of a line leaves `head` as it is.
+    /// Makes the head of an HTTP response with the same meaning: 200 and the value's length,
+    /// `Content-Encoding: gzip` where the value's flags have a bit of `gzip_flag` (`memcached_gzip_flag`);
+    /// 404 and no body where there is no value. `Partial` leaves `head` unchanged.
     pub fn write_head(&self, gzip_flag: u32, head: &mut ResponseHead) {
         match *self {
             Reply::Partial => {}
@@ -48,21 +48,23 @@ impl Reply {
     }
 }
 
-/// What an answer is refused for (502).
+/// The reason why a response is refused (502).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplyError {
-    /// No line that answers a `get`.
+    /// The line is no response to a `get`.
     Line(String),
     /// The value of another key.
     Key(String),
+    /// Flags that are no number of 32 bits; the line.
     Flags(String),
+    /// A length that is no valid number; the line.
     Length(String),
-    /// No line end within the limit.
+    /// There is no line end within the limit.
     TooBig,
 }
 
 impl fmt::Display for ReplyError {
-    /// The error log's text, but for the key that was asked for.
+    /// Writes the error log's text, without the requested key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReplyError::Line(line) => write!(f, "memcached sent invalid response: \"{line}\""),
@@ -83,7 +85,7 @@ impl fmt::Display for ReplyError {
 impl std::error::Error for ReplyError {}
 
 impl ReplyError {
-    /// The error log's text.
+    /// Returns the error log's text with the requested key.
     pub fn message(&self, key: &[u8]) -> String {
         match self {
             ReplyError::Key(_) => format!("{self} for key \"{}\"", loggable(key)),
@@ -92,10 +94,10 @@ impl ReplyError {
     }
 }
 
-/// Reads the line that answers `get key`.
+/// Parses the response line of `get key`.
 ///
 /// # Errors
-/// It is none, or longer than `line_bytes_max`.
+/// The line is invalid, or longer than `line_bytes_max`.
 pub fn parse_reply(buffer: &[u8], key: &[u8], line_bytes_max: usize) -> Result<Reply, ReplyError> {
     let received = &buffer[..buffer.len().min(line_bytes_max)];
     let Some(end) = memchr(b'\n', received) else {
@@ -119,7 +121,7 @@ pub fn parse_reply(buffer: &[u8], key: &[u8], line_bytes_max: usize) -> Result<R
     let flags = words.next().and_then(parse_length).and_then(|flags| u32::try_from(flags).ok());
     let flags = flags.ok_or_else(|| ReplyError::Flags(shown()))?;
     let length = words.next().and_then(parse_length).ok_or_else(|| ReplyError::Length(shown()))?;
-    // What follows is not of an answer to `get` (`gets` has one more number).
+    // More words are no response to `get` (`gets` has one more number).
     if words.next().is_some() {
         return Err(ReplyError::Length(shown()));
     }

@@ -1,4 +1,4 @@
-//! Lines that answer a `get`.
+//! Response lines of a `get`.
 
 use super::*;
 

@@ -1,17 +1,17 @@
-//! The built-in error pages, byte for byte as nginx prints them but for the product's name.
+//! The built-in error pages, byte for byte as nginx sends them except for the product's name.
 
 #[cfg(test)]
 mod tests;
 
-/// Makes a page larger than the size below which old browsers show one of their own
+/// A comment that makes a page larger than the size below which old browsers show a page of their own
 /// (directive `msie_padding`).
 const PADDING_LINE: &str = "<!-- a padding to disable MSIE and Chrome friendly error page -->\r\n";
 const PADDING_LINES: usize = 6;
 
-/// Appends the page for a status; false when there is none, and the response has no body.
+/// Appends the page for a status; returns false when there is none, so that the response has no body.
 ///
-/// `product` is the line below the rule: name, or name and version with `server_tokens on`.
-/// `padding` is for the browsers that `msie_padding` means, and applies from 400 on.
+/// `product` is the line below the rule: name, or name and version with `server_tokens on`. `padding` is for
+/// the browsers of `msie_padding`, and applies from 400 on.
 pub fn write_page(status: u16, product: &[u8], padding: bool, out: &mut Vec<u8>) -> bool {
     let Some((title, heading, detail)) = texts(status) else { return false };
     for part in ["<html>\r\n<head><title>", title, "</title></head>\r\n<body>\r\n<center><h1>"] {
@@ -35,7 +35,7 @@ pub fn write_page(status: u16, product: &[u8], padding: bool, out: &mut Vec<u8>)
     true
 }
 
-/// Title, heading, and a line below it.
+/// Returns title, heading, and a line below it.
 fn texts(status: u16) -> Option<(&'static str, &'static str, &'static str)> {
     let special = match status {
         494 => ("400 Request Header Or Cookie Too Large", "Request Header Or Cookie Too Large"),

@@ -1,4 +1,4 @@
-//! The PROXY protocol, versions 1 and 2: who the client behind a load balancer is.
+//! The PROXY protocol, versions 1 and 2: the address of the client behind a load balancer.
 //!
 //! Format: the specification "The PROXY protocol, versions 1 & 2" of HAProxy.
 
@@ -10,12 +10,12 @@ use std::fmt;
 use crate::range::write_number;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Version 1: the longest line, CRLF included, by the specification.
+/// Version 1: the longest line in bytes, CRLF included, by the specification.
 const LINE_BYTES_MAX: usize = 107;
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Version 2: bytes before the addresses.
 const FIXED_BYTES: usize = 16;
-/// Version 2: the largest header accepted; certificates in TLVs stay below that.
+/// Version 2: the largest accepted header in bytes; those with certificates in TLVs stay below that.
 pub const HEADER_BYTES_MAX: usize = 4096;
 
 /// The bytes are no PROXY protocol header (log: `broken header`).
@@ -33,14 +33,14 @@ impl std::error::Error for ProxyProtocolError {}
 /// A parsed header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyHeader {
-    /// Client and the address it connected to; `None` for `UNKNOWN`, `LOCAL` and Unix sockets:
+    /// The address of the client and the one it connected to; `None` for `UNKNOWN`, `LOCAL` and Unix sockets:
     /// the connection's own addresses count.
     pub addresses: Option<(SocketAddr, SocketAddr)>,
     /// Version 2: the raw type-length-value list.
     pub tlvs: Vec<u8>,
 }
 
-/// What a call to `parse` found.
+/// The result of a call of `parse`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParsedProxy {
     /// The header, and its length in bytes.
@@ -58,9 +58,10 @@ pub fn parse(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
     parse_v1(buffer)
 }
 
-/// Version 1: one line of words, `PROXY TCP4 SOURCE DESTINATION PORT PORT` with CR LF, or `PROXY UNKNOWN` and anything
-/// (the PROXY protocol's specification, section 2.1). It is refused as soon as it cannot become one: at the first
-/// wrong byte of the prefix, and at the largest length of the specification without a line end.
+/// Parses version 1: one line of words, `PROXY TCP4 SOURCE DESTINATION PORT PORT` with CR LF, or `PROXY
+/// UNKNOWN` and any words (the PROXY protocol's specification, section 2.1). It is refused as soon as it
+/// cannot become a header: at the first wrong byte of the prefix, and at the largest length of the
+/// specification without a line end.
 fn parse_v1(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
     let prefix = b"PROXY ";
     let common = buffer.len().min(prefix.len());
@@ -94,7 +95,7 @@ fn parse_v1(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
     let address = |host: &str, port: &str| {
         let ip: IpAddr = match family {
             "TCP4" => IpAddr::V4(host.parse().ok()?),
-            // Some proxies leave the side that came by IPv4 as it is; nginx takes it.
+            // Some proxies leave the IPv4 side unchanged; nginx accepts it.
             "TCP6" => host.parse().ok()?,
             _ => return None,
         };
@@ -107,7 +108,7 @@ fn parse_v1(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
     complete(Some((source, destination)))
 }
 
-/// Whether what follows `PROXY ` can become a header.
+/// Returns whether the bytes behind `PROXY ` can become a header.
 fn may_be_family(rest: &[u8]) -> bool {
     [&b"TCP4 "[..], b"TCP6 ", b"UNKNOWN"].iter().any(|family| {
         let common = rest.len().min(family.len());
@@ -130,7 +131,7 @@ fn parse_v2(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
         return Err(ProxyProtocolError);
     }
     let Some(body) = buffer.get(FIXED_BYTES..total) else { return Ok(ParsedProxy::Partial) };
-    // LOCAL: a health check of the balancer itself; whatever follows does not count.
+    // `LOCAL`: a health check by the balancer itself; the rest is ignored.
     if command == 0 {
         return Ok(ParsedProxy::Complete(ProxyHeader::default(), total));
     }
@@ -143,7 +144,7 @@ fn parse_v2(buffer: &[u8]) -> Result<ParsedProxy, ProxyProtocolError> {
         1 => (v4_addresses(body), 12),
         2 => (v6_addresses(body), 36),
         3 => (None, 216),
-        // A family of later days: skipped with all that belongs to it, as nginx does.
+        // An unknown family: skipped with its addresses, as nginx does.
         _ => (None, len),
     };
     if matches!(family >> 4, 1 | 2) && addresses.is_none() {
@@ -176,29 +177,29 @@ fn two_ports(bytes: &[u8]) -> Option<(u16, u16)> {
     Some((u16::from_be_bytes([ports[0], ports[1]]), u16::from_be_bytes([ports[2], ports[3]])))
 }
 
-/// Type of the TLV that holds TLS facts: one byte of flags, four of verify result, then TLVs.
+/// Type of the TLV with TLS data: one byte of flags, four of verify result, then TLVs.
 const TLV_SSL: u8 = 0x20;
 
 impl ProxyHeader {
-    /// The first TLV of a type: `$proxy_protocol_tlv_0xNN`.
+    /// Returns the first TLV of a type: `$proxy_protocol_tlv_0xNN`.
     pub fn tlv(&self, wanted: u8) -> Option<&[u8]> {
         find_tlv(&self.tlvs, wanted)
     }
 
-    /// A TLV within the TLS one: `$proxy_protocol_tlv_ssl_0xNN`.
+    /// Returns a TLV within the TLS one: `$proxy_protocol_tlv_ssl_0xNN`.
     pub fn ssl_tlv(&self, wanted: u8) -> Option<&[u8]> {
         find_tlv(self.tlv(TLV_SSL)?.get(5..)?, wanted)
     }
 
-    /// 0 when the client's certificate was verified: `$proxy_protocol_tlv_ssl_verify`.
+    /// Returns 0 when the client's certificate was verified: `$proxy_protocol_tlv_ssl_verify`.
     pub fn ssl_verify(&self) -> Option<u32> {
         let bytes = self.tlv(TLV_SSL)?.get(1..5)?;
         Some(u32::from_be_bytes(bytes.try_into().ok()?))
     }
 }
 
-/// By the name that `$proxy_protocol_tlv_NAME` uses, or by `0x` and hexadecimal digits; within
-/// the TLS one with `ssl_` before it.
+/// Returns the type of a name that `$proxy_protocol_tlv_NAME` uses, or of `0x` and hexadecimal digits. The
+/// flag is whether it is within the TLS one (prefix `ssl_`).
 pub fn tlv_type(name: &str) -> Option<(bool, u8)> {
     let number = |text: &str| {
         let digits = text.strip_prefix("0x")?;
@@ -239,7 +240,7 @@ fn find_tlv(mut list: &[u8], wanted: u8) -> Option<&[u8]> {
     None
 }
 
-/// Appends a version 1 line; `UNKNOWN` where the families differ.
+/// Appends a version 1 line; `UNKNOWN` where the address families differ.
 pub fn write_v1(source: SocketAddr, destination: SocketAddr, out: &mut Vec<u8>) {
     let family = match (source, destination) {
         (SocketAddr::V4(_), SocketAddr::V4(_)) => "TCP4",
@@ -259,8 +260,8 @@ const CHECKSUM: u8 = 3;
 /// Version 2: bytes of the checksum with its type and length.
 const CHECKSUM_BYTES: u8 = 7;
 
-/// Appends a version 2 header with a checksum; `LOCAL`, as for a connection of our own, without addresses and where
-/// their families differ.
+/// Appends a version 2 header with a checksum. Without addresses, or where their families differ, it is
+/// `LOCAL`, as for a connection of the server's own.
 pub fn write_v2(addresses: Option<(SocketAddr, SocketAddr)>, datagrams: bool, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(SIGNATURE);
@@ -285,12 +286,12 @@ pub fn write_v2(addresses: Option<(SocketAddr, SocketAddr)>, datagrams: bool, ou
         out.extend_from_slice(&destination.port().to_be_bytes());
     }
     out.extend_from_slice(&[CHECKSUM, 0, 4]);
-    // The place of the checksum counts as zeros.
+    // The checksum field counts as zeros.
     let checksum = !crc32c(crc32c(!0, &out[start..]), &[0; 4]);
     out.extend_from_slice(&checksum.to_be_bytes());
 }
 
-/// CRC32c (RFC 3309), without the inversions at its begin and end.
+/// Returns the CRC32c (RFC 3309), without the inversions at its begin and end.
 fn crc32c(before: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(before, |sum, byte| {
         (0..8).fold(sum ^ u32::from(*byte), |sum, _| {

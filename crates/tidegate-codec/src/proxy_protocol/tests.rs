@@ -148,11 +148,11 @@ fn version_2_is_written_with_a_checksum() {
         let written = out.strip_prefix(b"before\r\n\r\n\0\r\nQUIT\n").unwrap();
         assert_eq!(written, expected, "{addresses:?}");
         let ParsedProxy::Complete(header, length) = parse(&out[6..]).unwrap() else { panic!() };
-        // The addresses of datagrams mean nothing on a listener.
+        // The addresses of datagrams are ignored on a listener.
         assert_eq!(header.addresses, addresses.filter(|_| !datagrams));
         assert_eq!(length, out.len() - 6);
     }
-    // Of two families: nobody's.
+    // Two different families: `LOCAL`.
     let mut out = Vec::new();
     write_v2(pair("127.0.0.1:1", "[::1]:2"), false, &mut out);
     assert_eq!(out.len(), 16 + 7);

@@ -1,4 +1,4 @@
-//! `Range` and `If-Range`: which bytes of a representation to send (RFC 9110 sections 13.1.5, 14).
+//! `Range` and `If-Range`: the bytes of a representation to be sent (RFC 9110 sections 13.1.5, 14).
 
 #[cfg(test)]
 mod tests;
@@ -7,18 +7,22 @@ use crate::connection::trim;
 use crate::date::parse_http;
 use crate::decimal;
 
-/// Bytes `start` to `end`, the last not included.
+/// The bytes from `start` to `end`, the last not included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteRange {
+    /// The offset of the first byte.
     pub start: u64,
+    /// The offset behind the last byte.
     pub end: u64,
 }
 
 impl ByteRange {
+    /// Returns the number of bytes.
     pub fn len(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }
 
+    /// Returns whether the range has no bytes.
     pub fn is_empty(&self) -> bool {
         self.end <= self.start
     }
@@ -27,14 +31,15 @@ impl ByteRange {
 /// The value of `Content-Range` in a 206 (RFC 9110 section 14.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentRange {
+    /// The bytes of the representation that follow.
     pub range: ByteRange,
-    /// The length of the whole representation; `None` where the sender does not know it.
+    /// The length of the whole representation in bytes; `None` where the sender does not know it.
     pub size: Option<u64>,
 }
 
 impl ContentRange {
-    /// `None` for what is no satisfied range of bytes: another unit, `*`, an end before the start, a
-    /// range that does not fit into its size.
+    /// Parses the field; returns `None` for anything but a satisfied range of bytes: another unit, `*`, an
+    /// end before the start, a range beyond its size.
     pub fn parse(field: &[u8]) -> Option<ContentRange> {
         let field = trim(field);
         let unit = field.get(..6)?;
@@ -55,24 +60,25 @@ impl ContentRange {
     }
 }
 
-/// What to answer.
+/// The response to a `Range` request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RangeDecision {
-    /// 200 with everything: no `bytes` unit, too many ranges, or more bytes than there are.
+    /// 200 with the whole representation: no `bytes` unit, too many ranges, or more bytes than the
+    /// representation has.
     Whole,
     /// 206 with one part.
     Single(ByteRange),
-    /// 206 as `multipart/byteranges`, in the order asked for.
+    /// 206 as `multipart/byteranges`, in the requested order.
     Multiple(Vec<ByteRange>),
     /// 416 with `Content-Range: bytes */size`.
     Unsatisfiable,
 }
 
-/// Reads a `Range` field for a representation of `size` bytes.
+/// Decides the response to a `Range` field for a representation of `size` bytes.
 ///
-/// `ranges_max` is `max_ranges`: 0 turns ranges off, `usize::MAX` is no limit. As nginx does:
-/// broken syntax is 416; ranges out of reach are left out and do not count; when the parts
-/// together are larger than the whole, the whole is sent.
+/// `ranges_max` is `max_ranges`: 0 disables ranges, `usize::MAX` is unlimited. As in nginx: wrong syntax is
+/// 416; ranges beyond the end are left out and do not count; when the parts together are larger than the
+/// whole, the whole is sent.
 pub fn decide(field: &[u8], size: u64, ranges_max: usize) -> RangeDecision {
     let unit = field.get(..6).unwrap_or(&[]);
     if ranges_max == 0 || field.len() < 7 || !unit.eq_ignore_ascii_case(b"bytes=") {
@@ -109,14 +115,14 @@ pub fn decide(field: &[u8], size: u64, ranges_max: usize) -> RangeDecision {
     }
 }
 
-/// What a part costs beside its bytes: boundary, fields, and the work of finding it.
+/// Bytes that count for a part beside its content: boundary, fields, and the work of finding it.
 const PART_OVERHEAD: u64 = 256;
 
-/// What parts may cost more than the whole, so that a few parts of something small are still given.
+/// Bytes by which parts may exceed the whole, so that a few parts of a small representation are still sent.
 const PARTS_ALLOWANCE: u64 = 4096;
 
-/// Whether so many parts of `total` bytes are cheaper than the whole, or not much dearer (RFC 9110 section
-/// 14.2: many small ranges are a way to make a server work). The bound is that of nginx since 1.31.
+/// Returns whether this number of parts of `total` bytes cost less than the whole, or not much more (RFC 9110
+/// section 14.2: many small ranges are a way to load a server). The bound is that of nginx since 1.31.
 fn is_worth_parts(count: usize, total: u64, size: u64) -> bool {
     let overhead = PART_OVERHEAD.saturating_mul(count as u64);
     total.saturating_add(overhead) <= size.saturating_add(PARTS_ALLOWANCE)
@@ -156,7 +162,7 @@ fn parse_item(item: &[u8], size: u64) -> Item {
     Item::Range(ByteRange { start, end })
 }
 
-/// Digits only; beyond 64 bits the largest number, which is behind every representation's end.
+/// Parses digits only; beyond 64 bits the largest number, which is behind the end of every representation.
 fn parse_position(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -166,8 +172,8 @@ fn parse_position(digits: &[u8]) -> Option<u64> {
     Some(digits.iter().fold(0, step))
 }
 
-/// Whether `If-Range` lets the range through: the entity tag compares strongly, or the date is
-/// exactly `last_modified` (Unix seconds). A field that is neither means no.
+/// Returns whether `If-Range` permits the range: the entity tag compares strongly, or the date is exactly
+/// `last_modified` (Unix seconds). A field that is neither does not permit it.
 pub fn if_range_holds(field: &[u8], etag: Option<&[u8]>, last_modified: Option<i64>) -> bool {
     let field = trim(field);
     if field.ends_with(b"\"") {
@@ -198,8 +204,8 @@ pub fn write_unsatisfied_range(size: u64, out: &mut Vec<u8>) {
     write_number(size, out);
 }
 
-/// Appends what stands before a part of `multipart/byteranges`. `boundary` has no dashes before
-/// it; `content_type` is the whole representation's, `None` leaves the line out.
+/// Appends the head of a part of `multipart/byteranges`. `boundary` has no leading dashes; `content_type` is
+/// that of the whole representation, `None` leaves the line out.
 pub fn write_part_head(
     boundary: &[u8],
     content_type: Option<&[u8]>,
@@ -218,14 +224,14 @@ pub fn write_part_head(
     out.extend_from_slice(b"\r\n\r\n");
 }
 
-/// Appends what stands behind the last part.
+/// Appends the end behind the last part.
 pub fn write_parts_end(boundary: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(b"\r\n--");
     out.extend_from_slice(boundary);
     out.extend_from_slice(b"--\r\n");
 }
 
-/// The `Content-Length` of the whole multipart body; `None` beyond 64 bits.
+/// Returns the `Content-Length` of the whole multipart body; `None` beyond 64 bits.
 pub fn multipart_len(
     boundary: &[u8],
     content_type: Option<&[u8]>,

@@ -1,4 +1,4 @@
-//! `Range` fields and what they select of 1000 bytes.
+//! `Range` fields and the bytes that they select of 1000.
 use super::*;
 use proptest::prelude::*;
 

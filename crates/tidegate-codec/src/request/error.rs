@@ -1,4 +1,4 @@
-//! What can be wrong with a request head: one table of statuses and log texts.
+//! The errors of a request head: one table of statuses and log texts.
 
 use std::fmt;
 
@@ -8,47 +8,68 @@ use crate::span::Span;
 /// A refused request head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestError {
+    /// The reason.
     pub fault: Fault,
-    /// The bytes at fault within the head's text, where one line is to blame.
+    /// The invalid bytes within the head's text, where one line is the reason.
     pub line: Span,
-    /// The line that it contradicts.
+    /// The earlier line that it contradicts.
     pub previous: Option<Span>,
 }
 
 /// The reasons for refusing a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
+    /// A method with an invalid byte (400).
     InvalidMethod,
+    /// A request line without method, target and version (400).
     InvalidRequestLine,
+    /// A request without a version that is not `GET` (400).
     Http09Method,
+    /// A major version above 1 (505).
     UnsupportedVersion,
+    /// A request line longer than a buffer (414).
     LongRequestLine,
+    /// A field line longer than a buffer (494).
     LongHeaderLine,
+    /// A head larger than all buffers (494).
     LargeHead,
+    /// More field lines than `max_headers` (494).
     ManyHeaders,
+    /// A field line with an invalid byte (400).
     InvalidHeaderLine,
+    /// An HTTP/1.1 request without `Host` (400).
     HostMissing,
+    /// An invalid host in the `Host` field (400).
     HostInvalid,
+    /// An invalid host in the target (400).
     TargetHostInvalid,
+    /// A repeated `Host` field (400).
     HostRepeated,
+    /// A repeated field that must not be repeated (400).
     HeaderRepeated,
+    /// A `Content-Length` that is no length (400).
     ContentLengthInvalid,
+    /// `Content-Length` together with `Transfer-Encoding` (400).
     ContentLengthWithTransferEncoding,
+    /// A transfer coding other than `chunked` (501).
     TransferEncodingUnknown,
+    /// `Transfer-Encoding` in an HTTP/1.0 request (400).
     TransferEncodingInHttp10,
+    /// The method TRACE (405).
     TraceMethod,
+    /// The method CONNECT (405).
     ConnectMethod,
 }
 
 impl fmt::Display for Fault {
-    /// The error log's text without the line at fault.
+    /// Writes the error log's text without the invalid line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.row().1)
     }
 }
 
 impl fmt::Display for RequestError {
-    /// As its fault; [`RequestError::message`] shows the line as well.
+    /// Writes the text of its fault; [`RequestError::message`] includes the line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.fault.fmt(f)
     }
@@ -57,22 +78,23 @@ impl fmt::Display for RequestError {
 impl std::error::Error for RequestError {}
 
 impl RequestError {
+    /// Makes an error of a reason and the invalid bytes.
     pub fn new(fault: Fault, line: Span) -> RequestError {
         RequestError { fault, line, previous: None }
     }
 
-    /// The status for `error_page` and `$status`; may be one of nginx's internal codes.
+    /// Returns the status for `error_page` and `$status`; may be one of nginx's internal codes.
     pub fn status(&self) -> u16 {
         self.fault.row().0
     }
 
-    /// The status that is sent: the internal codes are 400 to the client.
+    /// Returns the status that is sent: the internal codes are sent as 400.
     pub fn wire_status(&self) -> u16 {
         wire_status(self.status())
     }
 
-    /// The error log's text, without the "while reading …" that tells the connection's action.
-    /// `text` is the head's text.
+    /// Returns the error log's text, without the "while reading …" that names the connection's action. `text`
+    /// is the head's text.
     pub fn message(&self, text: &[u8]) -> String {
         let (_, reason, shows_line) = self.fault.row();
         if !shows_line {
@@ -80,7 +102,7 @@ impl RequestError {
         }
         let line = self.line.of(text);
         let mut message = match (self.fault, line.split_last()) {
-            // Up to the byte at fault, as nginx shows it.
+            // Up to the invalid byte, as in nginx's log.
             (Fault::InvalidHeaderLine, Some((last, before))) => {
                 format!("{reason}: \"{}\\x{last:02x}...\"", loggable(before))
             }
@@ -93,7 +115,7 @@ impl RequestError {
         message
     }
 
-    /// Whether it was found behind the request line.
+    /// Returns whether it was found behind the request line.
     pub fn in_fields(&self) -> bool {
         !matches!(
             self.fault,
@@ -107,8 +129,8 @@ impl RequestError {
     }
 }
 
-/// The status on the wire for an internal one: 494 (header too large), 495, 496 (certificate)
-/// and 497 (plain HTTP to an HTTPS port) are all 400 to the client.
+/// Returns the status that is sent for an internal one: 494 (header too large), 495, 496 (certificate) and
+/// 497 (plain HTTP to an HTTPS port) are all 400 to the client.
 pub fn wire_status(status: u16) -> u16 {
     match status {
         494..=497 => 400,
@@ -117,7 +139,7 @@ pub fn wire_status(status: u16) -> u16 {
 }
 
 impl Fault {
-    /// Status, text for the log, and whether the text is followed by the line.
+    /// Returns the status, the text for the log, and whether the line follows the text.
     fn row(self) -> (u16, &'static str, bool) {
         match self {
             Fault::InvalidMethod => (400, "client sent invalid method", false),

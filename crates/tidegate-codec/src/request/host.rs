@@ -1,16 +1,18 @@
-//! Host names out of `Host` fields, targets and TLS hellos: checked, lower-cased, port and last dot cut.
+//! Host names of `Host` fields, targets and TLS hellos: checked, in lower case, without port and last dot.
 
 use std::net::Ipv6Addr;
 
-/// A checked host, kept where it is when it was lower-case already.
+/// A checked host, borrowed where it was in lower case already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostName<'a> {
+    /// The host as received, in lower case already.
     Borrowed(&'a [u8]),
+    /// A copy in lower case.
     Lowered(Vec<u8>),
 }
 
 impl HostName<'_> {
-    /// Without port and trailing dot, in lower case; an IPv6 literal keeps its brackets.
+    /// Returns the host without port and trailing dot, in lower case; an IPv6 literal keeps its brackets.
     pub fn as_bytes(&self) -> &[u8] {
         match self {
             HostName::Borrowed(bytes) => bytes,
@@ -19,21 +21,23 @@ impl HostName<'_> {
     }
 }
 
-/// Splits `host[:port]` (RFC 3986 section 3.2, without user information, which has no place in HTTP: RFC 9110 section
-/// 4.2.4). `None` when it is not one: an empty host, a byte that no host may hold, a `%` without two hexadecimal
-/// digits, two dots in a row, brackets around something that is no address, a port that is not 0 to 65535.
+/// Splits `host[:port]` (RFC 3986 section 3.2, without user information, which is not allowed in HTTP: RFC
+/// 9110 section 4.2.4). Returns `None` when it is invalid: an empty host, a byte that no host may contain, a
+/// `%` without two hexadecimal digits, two dots in a row, brackets around something that is no address, a
+/// port that is not 0 to 65535.
 #[inline]
 pub fn parse_authority(text: &[u8]) -> Option<(HostName<'_>, Option<u16>)> {
     parse(text, NAME_BAD)
 }
 
-/// The same in a request's target: as in nginx, a name has letters, digits, `-` and `.` alone there.
+/// Splits the authority of a request target. As in nginx, a name may only have letters, digits, `-` and `.`
+/// there.
 #[inline]
 pub(super) fn parse_target_authority(text: &[u8]) -> Option<(HostName<'_>, Option<u16>)> {
     parse(text, NAME_BAD | NAME_RARE | NAME_PERCENT)
 }
 
-/// A host alone, as TLS names it (RFC 6066 section 3); else as [`parse_authority`].
+/// Parses a host alone, as in TLS (RFC 6066 section 3); otherwise as [`parse_authority`].
 #[inline]
 pub fn parse_host(host: &[u8]) -> Option<HostName<'_>> {
     parse_name(host, NAME_BAD)
@@ -48,7 +52,7 @@ fn parse(text: &[u8], refused: u8) -> Option<(HostName<'_>, Option<u16>)> {
     Some((parse_name(host, refused)?, parse_port(rest)?))
 }
 
-/// A host without bytes of the `refused` classes.
+/// Parses a host without bytes of the `refused` classes.
 #[inline]
 fn parse_name(host: &[u8], refused: u8) -> Option<HostName<'_>> {
     if host.first()? == &b'[' {
@@ -66,8 +70,8 @@ fn parse_name(host: &[u8], refused: u8) -> Option<HostName<'_>> {
     (!host.is_empty()).then(|| kept(host, seen & NAME_UPPER != 0))
 }
 
-/// Length of the address in brackets at the start, brackets included: an IPv6 address or a later form
-/// (RFC 3986 section 3.2.2).
+/// Returns the length of the address in brackets at the start, brackets included: an IPv6 address or a later
+/// form (RFC 3986 section 3.2.2).
 fn literal_len(text: &[u8]) -> Option<usize> {
     let end = text.iter().position(|byte| *byte == b']')?;
     let inside = &text[1..end];
@@ -78,7 +82,7 @@ fn literal_len(text: &[u8]) -> Option<usize> {
     valid.then_some(end + 1)
 }
 
-/// Behind the `v`: hexadecimal digits, a dot, the address.
+/// Checks the text behind the `v`: hexadecimal digits, a dot, the address.
 fn is_future_address(text: &[u8]) -> bool {
     let Some(dot) = text.iter().position(|byte| *byte == b'.') else { return false };
     let (version, address) = (&text[..dot], &text[dot + 1..]);
@@ -101,7 +105,7 @@ fn percents_are_whole(host: &[u8]) -> bool {
     true
 }
 
-/// `""`, `":"` or `":80"`; zeros before the number do not count.
+/// Parses `""`, `":"` or `":80"`; leading zeros are ignored.
 fn parse_port(rest: &[u8]) -> Option<Option<u16>> {
     let Some((b':', digits)) = rest.split_first() else {
         return rest.is_empty().then_some(None);
@@ -153,7 +157,7 @@ static NAME_CLASS: [u8; 256] = {
     classes
 };
 
-/// Hexadecimal digits, unreserved characters, sub-delimiters, colons.
+/// Returns whether it is a hexadecimal digit, an unreserved character, a sub-delimiter or a colon.
 fn is_literal_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b":.-_~!$&'()*+,;=".contains(&byte)
 }

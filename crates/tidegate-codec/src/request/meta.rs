@@ -1,4 +1,4 @@
-//! What the fields of a head decide: body framing, connection, host (RFC 9112 sections 3.2, 6, 9).
+//! The decisions by the fields of a head: body framing, connection, host (RFC 9112 sections 3.2, 6, 9).
 
 use super::error::{Fault, RequestError};
 use super::host::{HostName, parse_authority, parse_target_authority};
@@ -10,23 +10,23 @@ use crate::span::{Span, locate};
 /// The decisions that every request needs. Borrows the host from the head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestMeta<'a> {
-    /// `Content-Length`, bytes.
+    /// `Content-Length`, in bytes.
     pub content_length: Option<u64>,
-    /// The body comes in chunks.
+    /// Whether the body has the chunked coding.
     pub chunked: bool,
-    /// The client would send another request on this connection.
+    /// Whether the client may send another request on this connection.
     pub keep_alive: bool,
     /// `Connection: upgrade` together with an `Upgrade` field.
     pub upgrade: bool,
     /// `Expect: 100-continue` from an HTTP/1.1 client.
     pub expect_continue: bool,
-    /// From the target if it names one, else from `Host`; `None` for old clients without.
+    /// The host of the target, or else of `Host`; `None` for HTTP/1.0 clients without it.
     pub host: Option<HostName<'a>>,
-    /// The port that came with the host.
+    /// The port of the host, if it was sent.
     pub port: Option<u16>,
 }
 
-/// Fields that must not come twice, as nginx documents for its duplicate check.
+/// Fields that must not be repeated, as nginx documents for its duplicate check.
 const SOLE: [Known; 11] = [
     Known::Host,
     Known::ContentLength,
@@ -42,8 +42,8 @@ const SOLE: [Known; 11] = [
 ];
 
 impl<'a> RequestMeta<'a> {
-    /// Reads and checks the fields that decide; repeated or conflicting ones are refused, since
-    /// two servers that read them differently disagree about where the next request begins.
+    /// Reads and checks the fields that decide. Repeated or conflicting ones are refused, since two servers
+    /// that read them differently disagree about the start of the next request.
     pub fn of(head: &'a RequestHead) -> Result<RequestMeta<'a>, RequestError> {
         if head.method == Method::Trace {
             return Err(refuse(head, Fault::TraceMethod, b""));
@@ -79,7 +79,7 @@ impl<'a> RequestMeta<'a> {
     }
 }
 
-/// Names the field whose value `second` is, and the one of the same name before it.
+/// Returns the error for the field whose value `second` is, with the earlier one of the same name.
 #[cold]
 fn repeated(head: &RequestHead, second: &[u8]) -> RequestError {
     let text = head.headers.text();
@@ -111,11 +111,11 @@ fn host_of(head: &RequestHead) -> Result<(Option<HostName<'_>>, Option<u16>), Re
             host => host,
         },
     };
-    // Checked also where the target decides, as whoever comes next may believe it.
+    // Checked also where the target decides, as the next server may use it.
     let from_field = match field {
         None => None,
-        // RFC 9112 section 3.2: an empty field is right for a target without authority, but a
-        // request for no host at all is refused by nginx.
+        // RFC 9112 section 3.2: an empty field is correct for a target without authority, but nginx refuses a
+        // request without any host.
         Some(value) => match parse_authority(value) {
             None => return Err(refuse(head, Fault::HostInvalid, value)),
             host => host,
@@ -148,7 +148,7 @@ fn framing_of(head: &RequestHead) -> Result<(Option<u64>, bool), RequestError> {
     Ok((None, true))
 }
 
-/// An error that points at `value` within the head's text.
+/// Makes an error that points at `value` within the head's text.
 fn refuse(head: &RequestHead, fault: Fault, value: &[u8]) -> RequestError {
     RequestError::new(fault, locate(head.headers.text(), value))
 }

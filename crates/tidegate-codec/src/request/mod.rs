@@ -1,7 +1,7 @@
-//! Request heads: the types, the limits, and what can be wrong with a head.
+//! Request heads: the types, the limits, and the errors.
 //!
 //! `parse_request` turns received bytes into a `RequestHead` (RFC 9112 sections 2, 3 and 5);
-//! `RequestMeta::of` then reads what decides framing, connection and host from its fields.
+//! `RequestMeta::of` then reads the fields that decide framing, connection and host.
 
 mod error;
 mod host;
@@ -19,39 +19,55 @@ use crate::headers::{Headers, Known};
 use crate::lines::FieldRules;
 use crate::span::Span;
 
-/// The methods that the server itself has to do with.
+/// The methods that the server itself uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Method {
+    /// `GET`.
     #[default]
     Get,
+    /// `HEAD`.
     Head,
+    /// `POST`.
     Post,
+    /// `PUT`.
     Put,
+    /// `DELETE`.
     Delete,
+    /// `OPTIONS`.
     Options,
+    /// `PATCH`.
     Patch,
+    /// `TRACE`.
     Trace,
+    /// `CONNECT`.
     Connect,
+    /// `MKCOL`.
     Mkcol,
+    /// `COPY`.
     Copy,
+    /// `MOVE`.
     Move,
+    /// `PROPFIND`.
     Propfind,
+    /// `PROPPATCH`.
     Proppatch,
+    /// `LOCK`.
     Lock,
+    /// `UNLOCK`.
     Unlock,
     /// Any other well-formed method; its bytes are in `RequestHead::method_bytes`.
     Other,
 }
 
 impl Method {
-    /// A bit of its own in a mask of methods.
+    /// Returns a bit of its own in a mask of methods.
     #[inline]
     pub fn bit(self) -> u32 {
         1 << self as u8
     }
 
-    /// The method that these bytes name; methods are case-sensitive (RFC 9110 section 9.1).
+    /// Returns the method of this name; methods are case-sensitive (RFC 9110 section 9.1).
     #[inline]
     pub fn of(name: &[u8]) -> Method {
         match name {
@@ -75,7 +91,7 @@ impl Method {
         }
     }
 
-    /// As written in a request line; empty for `Other`.
+    /// Returns the name as in a request line; empty for `Other`.
     pub fn name(self) -> &'static str {
         match self {
             Method::Get => "GET",
@@ -103,13 +119,16 @@ impl Method {
 /// (RFC 9110 section 2.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
+    /// HTTP/0.9: a request line without a version.
     H09,
+    /// HTTP/1.0.
     H10,
+    /// HTTP/1.1.
     #[default]
     H11,
 }
 
-/// What the request target looks like (RFC 9112 section 3.2).
+/// The form of the request target (RFC 9112 section 3.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TargetForm {
     /// `/path?args`
@@ -126,15 +145,19 @@ pub enum TargetForm {
 /// A parsed request head. Reuse one value per connection: `clear` keeps the buffers.
 #[derive(Clone, Debug, Default)]
 pub struct RequestHead {
+    /// The method.
     pub method: Method,
+    /// The version of the request line.
     pub version: Version,
+    /// The form of the target.
     pub form: TargetForm,
-    /// Without the line end; `$request`.
+    /// The request line without its end; `$request`.
     pub line_span: Span,
+    /// The method as received.
     pub method_span: Span,
     /// The whole target as received; `$request_uri`.
     pub target_span: Span,
-    /// Host and port of an absolute or authority form; else empty.
+    /// Host and port of an absolute or authority form; otherwise empty.
     pub authority_span: Span,
     /// Path and arguments: the target without scheme and authority; may begin with `?`.
     pub path_span: Span,
@@ -145,24 +168,25 @@ pub struct RequestHead {
     pub(crate) progress: Progress,
 }
 
-/// How far an incomplete head was read, so that the next call goes on from there.
+/// The progress of an incomplete head, from which the next call continues.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) in_fields: bool,
-    /// Where the line begins that is being received.
+    /// The offset of the line that is being received.
     pub(crate) line_start: usize,
-    /// Up to where no line end was found.
+    /// The offset up to which there is no line end.
     pub(crate) scan_from: usize,
-    /// Field lines so far, those left out included.
+    /// The number of field lines so far, those left out included.
     pub(crate) lines: usize,
 }
 
 impl RequestHead {
+    /// Makes an empty head.
     pub fn new() -> RequestHead {
         RequestHead::default()
     }
 
-    /// Makes ready for the next request; the buffers keep their capacity.
+    /// Prepares for the next request; the buffers keep their capacity.
     pub fn clear(&mut self) {
         let mut headers = std::mem::take(&mut self.headers);
         let mut ignored_lines = std::mem::take(&mut self.ignored_lines);
@@ -171,48 +195,51 @@ impl RequestHead {
         *self = RequestHead { headers, ignored_lines, ..RequestHead::default() };
     }
 
-    /// The request line without its end. After an error: as much as was received of it.
+    /// Returns the request line without its end. After an error: the part that was received.
     pub fn line(&self) -> &[u8] {
         self.line_span.of(self.headers.text())
     }
 
+    /// Returns the method as received.
     pub fn method_bytes(&self) -> &[u8] {
         self.method_span.of(self.headers.text())
     }
 
+    /// Returns the whole target as received.
     pub fn target(&self) -> &[u8] {
         self.target_span.of(self.headers.text())
     }
 
-    /// `host:port` of an absolute or authority form target.
+    /// Returns `host:port` of a target in absolute or authority form.
     pub fn authority(&self) -> Option<&[u8]> {
         let named = matches!(self.form, TargetForm::Absolute | TargetForm::Authority);
         named.then(|| self.authority_span.of(self.headers.text()))
     }
 
-    /// Whether the request line has been received whole.
+    /// Returns whether the request line has been received completely.
     pub fn has_line(&self) -> bool {
         self.progress.in_fields
     }
 
-    /// The host that is asked for, of a head that may be wrong elsewhere: from the target, else from `Host`.
+    /// Returns the requested host of a head that may be invalid elsewhere: from the target, or else from
+    /// `Host`.
     pub fn host(&self) -> Option<HostName<'_>> {
         parse_authority(self.host_text()?).map(|(host, _)| host)
     }
 
-    /// Host and port as written: the target's where it names them, whatever the `Host` field says (RFC 9112 section
-    /// 3.2.2), else that field's.
+    /// Returns host and port as written: those of the target if it has them, whatever the `Host` field is
+    /// (RFC 9112 section 3.2.2), or else those of that field.
     pub fn host_text(&self) -> Option<&[u8]> {
         self.authority().or_else(|| self.headers.first(Known::Host))
     }
 
-    /// Keeps the request line alone: it was wrong, and nginx does not read on then.
+    /// Keeps only the request line: it was invalid, and nginx does not read further then.
     pub fn forget_fields(&mut self) {
         self.headers.forget_fields();
         self.ignored_lines.clear();
     }
 
-    /// Path and arguments, `/` where an absolute target has none; input of `uri::Uri::parse`.
+    /// Returns path and arguments, `/` where an absolute target has none; input of [`crate::uri::normalise`].
     pub fn path_and_args(&self) -> &[u8] {
         match self.form {
             TargetForm::Absolute if self.path_span.is_empty() => b"/",
@@ -224,19 +251,20 @@ impl RequestHead {
 /// Limits and tolerances for a request head, from the server's directives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParseOptions {
-    /// `ignore_invalid_headers`: leave fields with odd names out instead of passing them on.
+    /// `ignore_invalid_headers`: whether fields with odd names are left out instead of passed on.
     pub ignore_invalid_headers: bool,
-    /// `underscores_in_headers`: `_` is an ordinary letter of a name.
+    /// `underscores_in_headers`: whether `_` is an ordinary letter of a name.
     pub underscores_in_headers: bool,
-    /// `max_headers`: field lines per request.
+    /// `max_headers`: the most field lines of a request.
     pub headers_max: usize,
-    /// `client_header_buffer_size`, bytes.
+    /// `client_header_buffer_size`, in bytes.
     pub header_buffer_bytes: usize,
-    /// `large_client_header_buffers`: how many.
+    /// `large_client_header_buffers`: the number of buffers.
     pub large_buffers: usize,
-    /// `large_client_header_buffers`: bytes of each, so the longest line.
+    /// `large_client_header_buffers`: the size of each in bytes, which limits the longest line.
     pub large_buffer_bytes: usize,
-    /// Bytes of the buffers that this head has already, by the rules of the server before this one; 0 where it began.
+    /// Bytes of the buffers that this head already uses by the options of the server before this one; 0 at
+    /// its start.
     pub head_bytes_there: usize,
 }
 
@@ -255,7 +283,7 @@ impl Default for ParseOptions {
 }
 
 impl ParseOptions {
-    /// The longest line, its end included.
+    /// Returns the longest line in bytes, its end included.
     pub fn line_bytes_max(&self) -> usize {
         self.header_buffer_bytes.max(self.large_buffer_bytes)
     }
@@ -268,7 +296,7 @@ impl ParseOptions {
         }
     }
 
-    /// The largest head; a receive buffer of this size holds any head that is accepted.
+    /// Returns the largest head in bytes; a receive buffer of this size holds any accepted head.
     pub fn head_bytes_max(&self) -> usize {
         let large = self.large_buffers.saturating_mul(self.large_buffer_bytes);
         let own = large.saturating_add(self.header_buffer_bytes);
@@ -276,7 +304,7 @@ impl ParseOptions {
         own.max(self.head_bytes_there).min(1 << 30)
     }
 
-    /// Bytes of the buffers that a head of `len` bytes has taken.
+    /// Returns the bytes of the buffers that a head of `len` bytes uses.
     fn head_bytes_taken(&self, len: usize) -> usize {
         let large = len.saturating_sub(self.header_buffer_bytes);
         let large = large.checked_next_multiple_of(self.large_buffer_bytes).unwrap_or(large);
@@ -284,10 +312,10 @@ impl ParseOptions {
     }
 }
 
-/// What a call to `parse_request` found.
+/// The result of a call of `parse_request`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parse {
-    /// The head is whole: so many bytes from the start of the buffer belong to it.
+    /// The head is complete: this number of bytes from the start of the buffer belong to it.
     Complete(usize),
     /// More bytes are needed; call again with the same bytes and more behind them.
     Partial,

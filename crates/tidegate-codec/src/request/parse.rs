@@ -1,4 +1,4 @@
-//! The request head parser: one pass, resumable at any byte, no allocation once the buffers grew.
+//! The request head parser: one pass, resumable at any byte, no allocation once the buffers have grown.
 //!
 //! Stricter than nginx where its documentation and tests leave room: exactly one space between
 //! the parts of a request line, no bare CR anywhere, no folded fields (RFC 9112 sections 2.2, 3
@@ -11,14 +11,14 @@ use crate::lines::{Line, read_field, trim_line_end};
 use crate::span::Span;
 use memchr::memchr;
 
-/// Empty lines before a request line are skipped (RFC 9112 section 2.2), but not without end.
+/// The most bytes of empty lines before a request line, which are skipped (RFC 9112 section 2.2).
 const LEADING_EMPTY_BYTES: usize = 64;
 
 /// Reads a request head from the start of `buffer`.
 ///
-/// Call it with a cleared `head`, and after `Partial` again with the same bytes and more: what
-/// was seen is not looked at twice. On `Complete` and on an error `head` holds its own copy of
-/// the bytes, so that `buffer` may move on.
+/// Call it with a cleared `head`, and after `Partial` again with the same bytes and more: bytes are not
+/// scanned twice. On `Complete` and on an error `head` has its own copy of the bytes, so that `buffer` may be
+/// reused.
 pub fn parse_request(
     buffer: &[u8],
     options: &ParseOptions,
@@ -27,12 +27,12 @@ pub fn parse_request(
     parse_request_for(buffer, &mut options.clone(), head, None)
 }
 
-/// The rules of the server that a host names; `None` keeps those in force.
+/// The options of the server of a host; `None` keeps the present ones.
 pub type HostRules<'a> = Option<&'a dyn Fn(&[u8]) -> Option<ParseOptions>>;
 
-/// The same where servers have rules of their own: from the line on that names the host, which is the request line or
-/// the `Host` field, those of the server that is meant are in force, as in nginx, and `options` has them for the next
-/// call.
+/// Parses as [`parse_request`] where servers have options of their own. From the line on that has the host,
+/// which is the request line or the `Host` field, those of its server apply, as in nginx, and `options` has
+/// them for the next call.
 pub fn parse_request_for(
     buffer: &[u8],
     options: &mut ParseOptions,
@@ -47,9 +47,10 @@ pub fn parse_request_for(
             keep_partial(buffer, options, head);
             if !head.has_line() {
                 head.version = match error.fault {
-                    // Who sends no version does not expect a head.
+                    // A client that sends no version does not expect a head.
                     Fault::Http09Method => Version::H09,
-                    // The version stands at the line's end: nobody is sent chunks who may not know them.
+                    // The version is at the end of the line. Without it no chunks are sent, which the client
+                    // may not understand.
                     _ => Version::H10,
                 };
             }
@@ -58,15 +59,15 @@ pub fn parse_request_for(
     outcome
 }
 
-/// Gives `head` what was received of a head that stays incomplete, for logs: after [`Parse::Partial`], with the same
-/// bytes. Without a whole request line nothing is known of the request but how it was written.
+/// Copies the received part of an incomplete head into `head`, for logs: after [`Parse::Partial`], with the
+/// same bytes. Without a complete request line only its text is set.
 #[cold]
 pub fn keep_partial(buffer: &[u8], options: &ParseOptions, head: &mut RequestHead) {
     if !head.progress.in_fields {
         let start = head.progress.line_start.min(buffer.len());
         let end = buffer[start..].iter().position(|byte| matches!(byte, b'\r' | b'\n'));
         let end = end.map_or(buffer.len(), |end| start + end);
-        // More than a line may have says nothing new: as much as fits a buffer, as nginx logs it.
+        // Up to the size of a buffer, as nginx logs it: more of the line would add nothing.
         let end = end.min(start + options.line_bytes_max());
         head.clear();
         head.line_span = Span::new(start, end);
@@ -90,7 +91,7 @@ impl Parser<'_> {
         if self.head.version == Version::H09 {
             return Ok(Parse::Complete(self.head.progress.line_start));
         }
-        // The line that was incomplete last time is looked at again only once its end is there.
+        // A line that was incomplete last time is parsed again only once its end has arrived.
         let progress = self.head.progress;
         let unseen = self.buffer.get(progress.scan_from..).unwrap_or(&[]);
         if progress.scan_from > progress.line_start && memchr(b'\n', unseen).is_none() {
@@ -125,7 +126,7 @@ impl Parser<'_> {
         Ok(true)
     }
 
-    /// Goes on by the rules of the server that this host names; the buffers that were needed up to `next` stay.
+    /// Continues with the options of the server of this host; the buffers that were needed up to `next` stay.
     #[cold]
     fn follow(&mut self, host: Span, next: usize) {
         let host = host.of(self.buffer);
@@ -147,7 +148,7 @@ impl Parser<'_> {
         Ok(at)
     }
 
-    /// A wrong method is refused at once: a TLS greeting on a plain port holds no line end.
+    /// Refuses a wrong method at once: a TLS greeting on a plain port has no line end.
     fn partial_request_line(&mut self, start: usize) -> Result<bool, RequestError> {
         let len = self.buffer.len();
         self.check_line_length(start, len)?;
@@ -186,10 +187,10 @@ impl Parser<'_> {
 
     /// Reads field lines until the empty line (RFC 9112 section 5).
     ///
-    /// Invariant: `progress.line_start` is the begin of the first line that is not noted yet, so that after `Partial`
-    /// the call is made again with the same bytes and more, and reads no line twice. The limits on one line, on all of
-    /// the head (`large_client_header_buffers`) and on the number of fields are looked at with each line, before it is
-    /// noted.
+    /// Invariant: `progress.line_start` is the start of the first line that is not noted yet, so that after
+    /// `Partial` the call is made again with the same bytes and more, and reads no line twice. The limits on
+    /// one line, on the whole head (`large_client_header_buffers`) and on the number of fields are checked
+    /// with each line, before it is noted.
     fn fields(&mut self) -> Result<Parse, RequestError> {
         loop {
             let start = self.head.progress.line_start;
@@ -220,7 +221,7 @@ impl Parser<'_> {
                 }
                 Line::Incomplete => return self.incomplete(),
                 Line::Invalid(at) => {
-                    // Judged at its end, so that it does not matter how the bytes arrive.
+                    // Decided at its end, so that the result does not depend on how the bytes arrive.
                     let Some(end) = memchr(b'\n', &self.buffer[start..]) else {
                         return self.incomplete();
                     };
@@ -272,7 +273,7 @@ fn parse_line(buffer: &[u8], start: usize, head: &mut RequestHead) -> Result<(),
     Ok(())
 }
 
-/// Length of the target at the begin of `rest`, looked at many bytes at a time.
+/// Returns the length of the target at the start of `rest`; scans many bytes at a time.
 fn target_len(rest: &[u8]) -> usize {
     let (blocks, _) = rest.as_chunks::<16>();
     let whole = blocks.iter().position(|block| {
@@ -295,7 +296,7 @@ fn parse_version(text: &[u8]) -> Result<Version, Fault> {
     }
 }
 
-/// A version behind 1, whatever follows the digits that say so.
+/// Returns whether the version is above 1, whatever follows its digits.
 fn is_later_version(text: &[u8]) -> bool {
     matches!(text, [b'2'..=b'9', ..] | [b'1', b'0'..=b'9', ..])
 }
@@ -332,7 +333,7 @@ fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), Fa
     let authority = scheme + 3;
     let path = target[authority..].iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
     let path = path.map_or(target.len(), |path| authority + path);
-    // A fragment is not for servers, and what stands behind the host is its path.
+    // A fragment is not sent to servers; the text behind the host is its path.
     if target.get(path) == Some(&b'#') {
         return Err(Fault::InvalidRequestLine);
     }

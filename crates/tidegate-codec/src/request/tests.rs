@@ -22,7 +22,7 @@ fn parse(input: &[u8], options: &ParseOptions) -> (Result<Parse, RequestError>, 
     (outcome, head)
 }
 
-/// Parses and reads the meta data; the status of whichever fails, else 200.
+/// Parses and reads the meta data; returns the status of the first failure, or else 200.
 fn status_with(input: &str, options: &ParseOptions) -> u16 {
     let (outcome, head) = parse(input.as_bytes(), options);
     match outcome {
@@ -152,7 +152,7 @@ fn hosts() {
 fn hosts_that_are_none() {
     for host in NO_HOSTS {
         check(&[(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400)]);
-        // In a target the slash begins the path.
+        // In a target the slash starts the path.
         if !host.starts_with("example.com/") {
             check(&[(&format!("GET http://{host} HTTP/1.1\r\nHost: a\r\n\r\n"), 400)]);
         }
@@ -202,7 +202,7 @@ const NO_HOSTS: &[&str] = &[
     "a b",
 ];
 
-/// RFC 3986 allows more in a name than nginx takes in a target.
+/// RFC 3986 allows more in a name than nginx accepts in a target.
 #[test]
 fn hosts_of_fields_alone() {
     for host in ["a_b", "a~b", "a!b$&'()*+,;=b", "a%41b", "*", "-a"] {
@@ -271,7 +271,7 @@ fn what_is_wrong_is_named_as_in_nginx() {
     }
 }
 
-/// Of the control characters a value may hold all but zero and line ends (RFC 9110 section 5.5).
+/// A value may contain all control characters except zero and line ends (RFC 9110 section 5.5).
 #[test]
 fn control_characters_in_values() {
     for byte in (0u8..32).chain([127]) {

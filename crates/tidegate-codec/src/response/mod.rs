@@ -1,4 +1,4 @@
-//! Response heads: parsing an upstream's, what follows it, and writing our own.
+//! Response heads: parsing those of origins, the framing of their bodies, and writing the server's own.
 
 use std::fmt;
 
@@ -16,37 +16,43 @@ mod tests;
 /// A parsed response head. Reuse it: `clear` keeps the buffers.
 #[derive(Clone, Debug, Default)]
 pub struct ResponseHead {
+    /// The version of the status line.
     pub version: Version,
     /// 100 to 999.
     pub status: u16,
+    /// The reason phrase as received.
     pub reason_span: Span,
+    /// The fields; their text is the whole head as received.
     pub headers: Headers,
     line_start: usize,
     scan_from: usize,
 }
 
-/// What an upstream's response is refused for (502).
+/// The reason why the response of an origin is refused (502).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseError {
-    /// No HTTP/1 status line; HTTP/0.9 responses are refused too.
+    /// There is no HTTP/1 status line; HTTP/0.9 responses are refused, too.
     StatusLine,
-    /// The `Status` field of a CGI head is no status.
+    /// The `Status` field of a CGI head is not a status.
     StatusInvalid(Span),
     /// The head is larger than the buffer for it (`proxy_buffer_size`).
     TooBig,
-    /// This line is no field, or holds a zero byte or a bare CR.
+    /// This line is no field, or contains a zero byte or a bare CR.
     InvalidHeader(Span),
-    /// `Content-Length`, `Transfer-Encoding` came twice.
+    /// `Content-Length` or `Transfer-Encoding` is repeated.
     Repeated(Span),
+    /// A `Content-Length` that is no length.
     ContentLengthInvalid(Span),
+    /// `Content-Length` together with `Transfer-Encoding`.
     ContentLengthWithTransferEncoding,
+    /// A transfer coding other than `chunked`.
     TransferEncodingUnknown(Span),
-    /// The body's chunks are broken.
+    /// The chunks of the body are invalid.
     Chunk(ChunkError),
 }
 
 impl fmt::Display for ResponseError {
-    /// The error log's text without the bytes at fault.
+    /// Writes the error log's text without the invalid bytes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ResponseError::StatusLine => "upstream sent no valid HTTP/1.0 header",
@@ -71,7 +77,7 @@ impl fmt::Display for ResponseError {
 impl std::error::Error for ResponseError {}
 
 impl ResponseError {
-    /// The error log's text; `text` is the head's text.
+    /// Returns the error log's text; `text` is the head's text.
     pub fn message(&self, text: &[u8]) -> String {
         let span = match self {
             ResponseError::StatusInvalid(span)
@@ -85,57 +91,61 @@ impl ResponseError {
     }
 }
 
-/// The line from its begin to the end of `value`, so that the log names the field.
+/// Returns the line from its start to the end of `value`, so that the log contains the field.
 fn line_of(value: Span, text: &[u8]) -> Span {
     let before = text.get(..value.start as usize).unwrap_or_default();
     let start = memrchr(b'\n', before).map_or(0, |end| end + 1);
     Span::new(start, value.end())
 }
 
-/// How the end of a response's body is known (RFC 9112 section 6.3).
+/// The framing of a response's body (RFC 9112 section 6.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseFraming {
-    /// No body at all.
+    /// There is no body.
     None,
+    /// This number of bytes.
     Length(u64),
+    /// The chunked coding.
     Chunked,
+    /// All bytes up to the end of the connection.
     UntilClose,
 }
 
 impl ResponseHead {
+    /// Makes an empty head.
     pub fn new() -> ResponseHead {
         ResponseHead::default()
     }
 
-    /// Makes ready for the next response; the buffers keep their capacity.
+    /// Prepares for the next response; the buffers keep their capacity.
     pub fn clear(&mut self) {
         let mut headers = std::mem::take(&mut self.headers);
         headers.clear();
         *self = ResponseHead { headers, ..ResponseHead::default() };
     }
 
-    /// Makes this the head of a response that did not come as HTTP/1 text: HTTP/1.1, with nginx's reason phrase for
-    /// the status and no field yet. The buffers keep their capacity.
+    /// Makes this the head of a response that was not received as HTTP/1 text: HTTP/1.1, with nginx's reason
+    /// phrase for the status and no field yet. The buffers keep their capacity.
     pub fn begin(&mut self, status: u16) {
         self.clear();
         let reason = reason(status).as_bytes();
-        // A reason phrase is a part of a head's text.
+        // The reason phrase is part of a head's text.
         self.headers.set_text(reason);
         self.reason_span = Span::new(0, reason.len());
         (self.version, self.status) = (Version::H11, status);
     }
 
-    /// As sent; may be empty.
+    /// Returns the reason phrase as it was sent; may be empty.
     pub fn reason(&self) -> &[u8] {
         self.reason_span.of(self.headers.text())
     }
 
-    /// A 1xx head is followed by another head; 101 is the last of its connection.
+    /// Returns whether another head follows: 1xx, except 101, which is the last of its connection.
     pub fn is_interim(&self) -> bool {
         (100..200).contains(&self.status) && self.status != 101
     }
 
-    /// Whether the upstream would take another request on this connection.
+    /// Returns whether the origin accepts another request on this connection.
     pub fn keep_alive(&self) -> bool {
         let mut keep = self.version == Version::H11;
         for value in self.headers.all(Known::Connection) {
@@ -145,14 +155,14 @@ impl ResponseHead {
             }
             keep |= asked.keep_alive;
         }
-        // RFC 9112 section 6.1: chunks from an HTTP/1.0 sender are not to be trusted further.
+        // RFC 9112 section 6.1: a connection with chunks from an HTTP/1.0 sender is not reused.
         keep && !(self.version != Version::H11 && self.headers.contains(Known::TransferEncoding))
     }
 
-    /// What follows this head, as the answer to `method`.
+    /// Returns the framing of the body of this response to `method`.
     ///
     /// # Errors
-    /// `Content-Length` and `Transfer-Encoding` say different things, or what nobody understands.
+    /// `Content-Length` and `Transfer-Encoding` contradict each other, or a coding is unknown.
     pub fn framing(&self, method: Method) -> Result<ResponseFraming, ResponseError> {
         let (length, is_chunked) = self.length_and_coding()?;
         let tunnel = method == Method::Connect && (200..300).contains(&self.status);
@@ -166,11 +176,11 @@ impl ResponseHead {
         })
     }
 
-    /// As [`ResponseHead::framing`] for the answer of a gateway's protocol, which has an end of its own:
-    /// chunks have no meaning there (RFC 3875 section 6.3), and no interim heads exist.
+    /// Returns the framing as [`ResponseHead::framing`] for a gateway protocol, which has an end of its own:
+    /// chunks have no meaning there (RFC 3875 section 6.3), and there are no interim heads.
     ///
     /// # Errors
-    /// As for HTTP: an application that contradicts itself is not believed.
+    /// As for HTTP: a contradictory response is refused.
     pub fn cgi_framing(&self, method: Method) -> Result<ResponseFraming, ResponseError> {
         let (length, _) = self.length_and_coding()?;
         Ok(match (method == Method::Head || matches!(self.status, 204 | 304), length) {
@@ -180,7 +190,7 @@ impl ResponseHead {
         })
     }
 
-    /// `Content-Length`, and whether `Transfer-Encoding` says chunks; never both.
+    /// Returns `Content-Length`, and whether the coding is chunked; never both.
     fn length_and_coding(&self) -> Result<(Option<u64>, bool), ResponseError> {
         let headers = &self.headers;
         let sole = [Known::ContentLength, Known::TransferEncoding];
@@ -211,9 +221,9 @@ impl ResponseHead {
 
 /// Reads a response head from the start of `buffer`; at most `head_bytes_max` bytes.
 ///
-/// Call it with a cleared `head`, and after `Partial` again with the same bytes and more. A bare
-/// LF ends a line and the reason may be missing, as nginx accepts it from upstreams. Control characters in values and
-/// the reason are refused, unlike there: what reads the client's copy may take them for the end of a line.
+/// Call it with a cleared `head`, and after `Partial` again with the same bytes and more. A bare LF ends a
+/// line and the reason may be missing, as nginx accepts it from origins. Unlike in nginx, control characters
+/// in values and the reason are refused: a reader of the client's copy may take them for the end of a line.
 pub fn parse_response(
     buffer: &[u8],
     head_bytes_max: usize,
@@ -232,9 +242,9 @@ pub fn parse_response(
     outcome
 }
 
-/// Reads the head of a FastCGI, SCGI or uwsgi response: fields only, and the status in a `Status`
-/// field (RFC 3875 section 6.3; 302 with a `Location` and none, else 200). A whole HTTP/1 head is
-/// taken as well, as SCGI and uwsgi servers may send one.
+/// Parses the head of a FastCGI, SCGI or uwsgi response: fields only, with the status in a `Status` field
+/// (RFC 3875 section 6.3; 302 with a `Location` and no status, otherwise 200). A complete HTTP/1 head is
+/// accepted as well, as SCGI and uwsgi servers may send one.
 pub fn parse_cgi_response(
     buffer: &[u8],
     head_bytes_max: usize,
@@ -248,7 +258,7 @@ pub fn parse_cgi_response(
             false => parse_response(buffer, head_bytes_max, head),
         };
     }
-    // A status that is set says that no status line is to be looked for.
+    // A status that is set means that no status line is expected.
     head.status = 200;
     let outcome = parse_response(buffer, head_bytes_max, head)?;
     if let Parse::Complete(_) = outcome {
@@ -270,7 +280,7 @@ pub fn parse_cgi_response(
     Ok(outcome)
 }
 
-/// Three digits, 100 to 999.
+/// Parses three digits, 100 to 999.
 fn status_of(digits: [u8; 3]) -> Option<u16> {
     let valid = digits.iter().all(u8::is_ascii_digit) && digits[0] != b'0';
     valid.then(|| digits.iter().fold(0, |sum, digit| sum * 10 + u16::from(digit - b'0')))
@@ -309,7 +319,7 @@ fn read_head(buffer: &[u8], head: &mut ResponseHead) -> Result<Parse, ResponseEr
     }
 }
 
-/// Something that is not HTTP may never hold a line end.
+/// Checks the start of a response: bytes that are not HTTP may never contain a line end.
 fn check_beginning(buffer: &[u8], head: &ResponseHead) -> Result<Parse, ResponseError> {
     let begins = buffer.iter().zip(b"HTTP/1.").all(|(received, wanted)| received == wanted);
     if head.status == 0 && !begins {
@@ -339,7 +349,7 @@ fn read_status_line(line: &[u8], head: &mut ResponseHead) -> Option<()> {
     Some(())
 }
 
-/// The reason phrase nginx sends; empty for a status it has none for.
+/// Returns the reason phrase that nginx sends; empty for a status without one.
 pub fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",
@@ -385,7 +395,8 @@ pub fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Appends `HTTP/1.1 200 OK\r\n`. A status without a phrase keeps the space behind it.
+/// Appends `HTTP/1.1 200 OK\r
+/// `. A status without a phrase keeps the space behind it.
 pub fn write_status_line(status: u16, out: &mut Vec<u8>) {
     if status == 200 {
         return out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
@@ -393,7 +404,7 @@ pub fn write_status_line(status: u16, out: &mut Vec<u8>) {
     write_status_line_with(status, reason(status).as_bytes(), out);
 }
 
-/// Appends a status line with a given reason, as an upstream sent it.
+/// Appends a status line with a given reason, as an origin sent it.
 pub fn write_status_line_with(status: u16, reason: &[u8], out: &mut Vec<u8>) {
     let status = status.min(999);
     let digit = |value: u16| b'0' + (value % 10) as u8;

@@ -1,4 +1,4 @@
-//! Upstream heads, framing, and our own status lines.
+//! Heads of origins, framing, and the server's own status lines.
 use super::*;
 use proptest::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use super::hex_digit;
 
-/// Which bytes are encoded. Controls and bytes above 0x7E always are, but for `Memcached`.
+/// The set of bytes that are encoded. Controls and bytes above 0x7E always are, except with `Memcached`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Escape {
     /// A path: space and ``"#%<>?\^`{|}``.
@@ -33,7 +33,7 @@ impl Escape {
     }
 }
 
-/// Appends `bytes` to `out`, encoded as `%XX` in upper case where the mode says so.
+/// Appends `bytes` to `out`; bytes of the mode's set are encoded as `%XX` in upper case.
 pub fn escape(bytes: &[u8], mode: Escape, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     out.reserve(bytes.len());
@@ -47,7 +47,7 @@ pub fn escape(bytes: &[u8], mode: Escape, out: &mut Vec<u8>) {
     }
 }
 
-/// The length that `escape` would append; equal to `bytes.len()` when nothing needs a code.
+/// Returns the length that `escape` would append; `bytes.len()` when nothing is encoded.
 pub fn escaped_len(bytes: &[u8], mode: Escape) -> usize {
     bytes.len() + 2 * bytes.iter().filter(|byte| mode.escapes(**byte)).count()
 }
@@ -65,7 +65,7 @@ pub fn escape_html(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `bytes` with `%XX` decoded; a wrong code is copied as it is. `+` stays.
+/// Appends `bytes` with `%XX` decoded; an invalid code is copied unchanged. `+` stays.
 pub fn unescape(bytes: &[u8], out: &mut Vec<u8>) {
     let mut rest = bytes;
     while let Some((first, behind)) = rest.split_first() {

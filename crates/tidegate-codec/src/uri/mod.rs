@@ -1,6 +1,6 @@
-//! Request targets: percent decoding, dot segments and slashes, as locations are matched against.
+//! Request targets: percent decoding, dot segments and slashes, as location matching needs them.
 //!
-//! Most targets need none of that; `normalise` sees so in one pass and copies nothing.
+//! Most targets need none of that; `normalise` detects this in one pass and copies nothing.
 
 mod escape;
 #[cfg(test)]
@@ -25,25 +25,25 @@ impl fmt::Display for UriError {
 
 impl std::error::Error for UriError {}
 
-/// Where the parts of a target are. The spans lie in the target that was given.
+/// The positions of the parts of a target. The spans are within the given target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uri {
-    /// The path needed no change: it is `raw_path` of the target.
+    /// Whether the path needed no change: it is `raw_path` of the target.
     pub plain: bool,
     /// The path as received, without arguments and fragment.
     pub raw_path: Span,
-    /// Behind the `?`, undecoded, without fragment; `Some` of nothing for a bare `?`.
+    /// The arguments behind the `?`, undecoded, without fragment; `Some` of nothing for a bare `?`.
     pub args: Option<Span>,
 }
 
 impl Uri {
-    /// Decoded and normalised path: `$uri`. Give the target and buffer of `normalise`.
+    /// Returns the decoded and normalised path: `$uri`. Takes the target and buffer of `normalise`.
     #[inline]
     pub fn path<'a>(&self, target: &'a [u8], decoded: &'a [u8]) -> &'a [u8] {
         if self.plain { self.raw_path.of(target) } else { decoded }
     }
 
-    /// The arguments, empty where there are none: `$args`.
+    /// Returns the arguments, empty without any: `$args`.
     #[inline]
     pub fn args<'a>(&self, target: &'a [u8]) -> &'a [u8] {
         self.args.map_or(&[][..], |args| args.of(target))
@@ -83,7 +83,7 @@ pub fn normalise(
                 args = Some(args_span(target, at + 1));
                 break;
             }
-            // A fragment is not for the server.
+            // A fragment is not for servers.
             _ => {
                 path_len = at;
                 break;
@@ -96,8 +96,8 @@ pub fn normalise(
     Ok(Uri { plain: !complex, raw_path: Span::new(0, path_len), args })
 }
 
-/// Nothing but a path that needs no change. Blocks of fixed size are looked at as a whole, also by a compiler whose
-/// profile knows short paths alone.
+/// Returns whether the target is only a path that needs no change. Blocks of fixed size are checked as a
+/// whole, which a compiler keeps even when its profile has short paths only.
 fn is_plain(target: &[u8]) -> bool {
     let Some((last, before)) = target.split_last() else { return false };
     let (blocks, rest) = before.as_chunks::<16>();
@@ -110,7 +110,7 @@ fn is_plain(target: &[u8]) -> bool {
         && !is_odd(*last, 0)
 }
 
-/// A byte that is not, or with the one behind it may not be, part of a path as it stands.
+/// Returns whether a byte, or that byte with the next one, is not part of an unchanged path.
 fn is_odd(byte: u8, next: u8) -> bool {
     let special = (byte == b'%') | (byte == b'?') | (byte == b'#');
     special | ((byte == b'/') & ((next == b'.') | (next == b'/')))
@@ -134,7 +134,7 @@ fn args_span(target: &[u8], start: usize) -> Span {
 fn decode(path: &[u8], merge_slashes: bool, out: &mut Vec<u8>) -> Result<(), UriError> {
     out.reserve(path.len() + 1);
     let mut rest = path;
-    // Where the segment begins that is being written: behind the last slash.
+    // The start of the segment that is being written: behind the last slash.
     let mut segment = 0;
     while let Some((first, behind)) = rest.split_first() {
         let mut byte = *first;
@@ -160,7 +160,7 @@ fn decode(path: &[u8], merge_slashes: bool, out: &mut Vec<u8>) -> Result<(), Uri
     Ok(())
 }
 
-/// Removes a dot segment at the end of `out`, else ends the segment with its slash.
+/// Removes a dot segment at the end of `out`, or else ends the segment with its slash.
 fn end_segment(
     out: &mut Vec<u8>,
     segment: &mut usize,
@@ -192,7 +192,7 @@ fn end_segment(
     Ok(())
 }
 
-/// The value of a hexadecimal digit.
+/// Returns the value of a hexadecimal digit.
 #[inline]
 pub(crate) fn hex_digit(digit: u8) -> Option<u8> {
     match digit {

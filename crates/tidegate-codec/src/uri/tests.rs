@@ -107,7 +107,7 @@ proptest! {
 
     #[test]
     fn plain_targets_are_their_own_paths(target in "(/[a-z.%?#/]{0,3}){1,20}") {
-        // Decoding says so too: with arguments that are none the other way is taken.
+        // Decoding gives the same: an empty argument part makes it take the other path.
         let (mut one, mut other) = (Vec::new(), Vec::new());
         for merge in [false, true] {
             let short = normalise(target.as_bytes(), merge, &mut one);

@@ -1,10 +1,10 @@
-//! Which stored responses an unsafe request makes wrong (RFC 9111 section 4.4).
+//! The stored responses that an unsafe request invalidates (RFC 9111 section 4.4).
 
 use crate::connection::trim;
 use crate::headers::{Headers, Known};
 use crate::request::Method;
 
-/// Whether a method may change what it is sent to. One that nobody knows may.
+/// Returns whether a method may change its target. An unknown method may.
 pub fn is_unsafe(method: Method) -> bool {
     !matches!(
         method,
@@ -12,24 +12,24 @@ pub fn is_unsafe(method: Method) -> bool {
     )
 }
 
-/// Whether a response tells that the request did what it was to do.
+/// Returns whether a response is a success (2xx or 3xx), so that the request may have changed its target.
 pub fn succeeded(status: u16) -> bool {
     (200..400).contains(&status)
 }
 
-/// A request's place, as the client sees it.
+/// The target URI of a request, as the client has it.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     /// `http` or `https`.
     pub scheme: &'a [u8],
-    /// As in the `Host` field, with a port if there is one.
+    /// The value of the `Host` field, with a port if there is one.
     pub authority: &'a [u8],
     /// Path and query.
     pub target: &'a [u8],
 }
 
-/// The paths, with queries, that `Location` and `Content-Location` name of the same origin. Those of
-/// other origins are left out: nobody may invalidate what is another's.
+/// Returns the paths, with queries, that `Location` and `Content-Location` name of the same origin. URIs of
+/// other origins are left out: a response may not invalidate those.
 pub fn related(place: Place<'_>, response: &Headers) -> Vec<Vec<u8>> {
     let locations = response.first(Known::Location).into_iter();
     let locations = locations.chain(response.first_named(b"Content-Location"));
@@ -39,7 +39,7 @@ pub fn related(place: Place<'_>, response: &Headers) -> Vec<Vec<u8>> {
     targets
 }
 
-/// A reference resolved against a place (RFC 3986 section 5.2); `None` for another origin.
+/// Resolves a reference against a target URI (RFC 3986 section 5.2); returns `None` for another origin.
 fn resolve(place: Place<'_>, reference: &[u8]) -> Option<Vec<u8>> {
     let reference = trim(reference).split(|byte| *byte == b'#').next().unwrap_or_default();
     let own_path = place.target.split(|byte| *byte == b'?').next().unwrap_or_default();
@@ -54,7 +54,7 @@ fn resolve(place: Place<'_>, reference: &[u8]) -> Option<Vec<u8>> {
     };
     let directory = base.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
     Some(match path.first() {
-        // The place itself, or the root of its authority.
+        // The target itself, or the root of its authority.
         None if path.len() == reference.len() => place.target.to_vec(),
         None => base.to_vec(),
         Some(b'/') => without_dots(path),
@@ -63,14 +63,14 @@ fn resolve(place: Place<'_>, reference: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// The end of a scheme, where its colon is.
+/// Returns the end of a scheme, the position of its colon.
 fn scheme_end(reference: &[u8]) -> Option<usize> {
     let end = reference.iter().position(|byte| b":/?".contains(byte))?;
     let is_scheme = |byte: &u8| byte.is_ascii_alphanumeric() || b"+-.".contains(byte);
     (reference[end] == b':' && end > 0 && reference[..end].iter().all(is_scheme)).then_some(end)
 }
 
-/// What follows `//authority`, when the authority is the place's own.
+/// Returns the rest behind `//authority`, when the authority is the one of `place`.
 fn own_authority<'r>(place: Place<'_>, rest: &'r [u8]) -> Option<&'r [u8]> {
     let rest = rest.strip_prefix(b"//")?;
     let end = rest.iter().position(|byte| b"/?".contains(byte)).unwrap_or(rest.len());
@@ -81,7 +81,7 @@ fn own_authority<'r>(place: Place<'_>, rest: &'r [u8]) -> Option<&'r [u8]> {
     (bare(&rest[..end]) == bare(place.authority)).then_some(&rest[end..])
 }
 
-/// A path without `.` and `..` segments (RFC 3986 section 5.2.4); the query stays as it is.
+/// Returns a path without `.` and `..` segments (RFC 3986 section 5.2.4); the query is unchanged.
 fn without_dots(target: &[u8]) -> Vec<u8> {
     let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
     let (path, query) = target.split_at(end);

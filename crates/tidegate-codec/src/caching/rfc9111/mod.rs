@@ -1,14 +1,14 @@
-//! RFC 9111 as a shared cache follows it (`proxy_cache_rfc9111 on`), where nginx's rules differ;
-//! with RFC 5861 (stale answers), RFC 9213 (`CDN-Cache-Control`).
+//! The rules of RFC 9111 for a shared cache (`proxy_cache_rfc9111 on`), where nginx's rules differ; with RFC
+//! 5861 (stale responses) and RFC 9213 (`CDN-Cache-Control`).
 //!
 //! | file | question |
 //! |---|---|
-//! | here | may this response be stored, how old is it, how long is it fresh |
-//! | `reuse` | may a stored response answer this request |
-//! | `targeted` | what `CDN-Cache-Control` says |
-//! | `invalidation` | which stored responses an unsafe request makes wrong |
+//! | here | may this response be stored, what is its age, how long is it fresh |
+//! | `reuse` | may a stored response be used for this request |
+//! | `targeted` | the directives of `CDN-Cache-Control` |
+//! | `invalidation` | the stored responses that an unsafe request invalidates |
 //!
-//! No clock: times are arguments, in Unix seconds unless a name says otherwise.
+//! No clock: times are arguments, in Unix seconds unless a name contains another unit.
 
 pub mod invalidation;
 pub mod reuse;
@@ -23,73 +23,80 @@ use crate::connection::trim;
 use crate::date::{parse_http, parse_http_strict};
 use crate::headers::{Headers, Known};
 
-/// Longest time for which a response is fresh by guess.
+/// Longest heuristic freshness, in seconds.
 pub const HEURISTIC_SECONDS_MAX: i64 = 24 * 60 * 60;
 
-/// The part of a response's age at its last change that counts as its time: a tenth, as RFC 9111
+/// The heuristic freshness is one part in this number of the time since the last change: a tenth, as RFC 9111
 /// section 4.2.2 proposes.
 const HEURISTIC_DIVISOR: i64 = 10;
 
-/// What matters of a request for storing its response.
+/// The fields of a request that matter for storing its response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
+    /// Whether the request has an `Authorization` field.
     pub has_authorization: bool,
     /// `Cache-Control: no-store`
     pub no_store: bool,
 }
 
 impl Asked {
+    /// Reads the fields of a request.
     pub fn of(request: &Headers) -> Asked {
         let no_store = CacheControl::of(request).no_store;
         Asked { has_authorization: request.contains(Known::Authorization), no_store }
     }
 }
 
-/// A response's head and when it was asked for and came.
+/// A response's head, with the times of its request and of its arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'a> {
+    /// The status of the response.
     pub status: u16,
+    /// The fields of the response.
     pub headers: &'a Headers,
+    /// When the request was sent, Unix seconds.
     pub asked_at: i64,
+    /// When the response arrived, Unix seconds.
     pub received_at: i64,
 }
 
-/// The operator's part.
+/// The settings of the operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Operator {
     /// `proxy_ignore_headers`
     pub ignored: IgnoredFields,
-    /// `proxy_cache_valid` for the response's status, seconds; in place of the guess for responses
-    /// that tell no time. `Some(0)`: not to be stored.
+    /// The time of `proxy_cache_valid` for the response's status, in seconds. It replaces the heuristic for
+    /// responses without a time. `Some(0)`: not to be stored.
     pub valid_for_status: Option<u32>,
 }
 
 /// A response that may be stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storable {
-    /// How old it was when it came, seconds (RFC 9111 section 4.2.3: `corrected_initial_age`).
+    /// Its age when it arrived, in seconds (RFC 9111 section 4.2.3: `corrected_initial_age`).
     pub initial_age: u32,
-    /// Fresh until then, Unix seconds; in the past for one that is to be revalidated at each use.
+    /// The end of its freshness, Unix seconds; in the past for a response that is to be revalidated at each
+    /// use.
     pub valid_until: i64,
-    /// Seconds past `valid_until` in which it may be served while it is fetched anew.
+    /// Seconds after `valid_until` in which it may be served while it is fetched again.
     pub stale_while_revalidate: u32,
-    /// Seconds past `valid_until` in which it may be served when fetching fails.
+    /// Seconds after `valid_until` in which it may be served when the fetch fails.
     pub stale_if_error: u32,
-    /// No other permission to serve it stale counts: `must-revalidate`, `proxy-revalidate`,
+    /// Whether no other permission to serve it stale counts: `must-revalidate`, `proxy-revalidate`,
     /// `s-maxage`, `no-cache`.
     pub must_revalidate: bool,
-    /// The request fields that tell variants apart.
+    /// The request fields that distinguish variants.
     pub vary: Vec<Vec<u8>>,
 }
 
-/// Decides about a response to a GET request (RFC 9111 section 3). Whole responses only: 206 and
-/// 304 are the caller's.
+/// Decides whether the response to a GET request may be stored (RFC 9111 section 3). Only for whole
+/// responses: the caller handles 206 and 304.
 ///
-/// First what forbids: the request's and the response's `no-store`, `private`, `Vary: *`, a request with
-/// `Authorization` that nothing permits to share (section 3.5), `must-understand` with an unknown status. Then how
-/// long it is fresh: by `X-Accel-Expires`, else by `s-maxage`, `max-age`, `Expires` (section 4.2.1), else by what the
-/// operator says or a guess (section 4.2.2). At last whether it is of any use: one that is stale at once and has no
-/// validator is not stored.
+/// First the prohibitions: `no-store` of the request and the response, `private`, `Vary: *`, a request with
+/// `Authorization` without a permission to share (section 3.5), `must-understand` with an unknown status.
+/// Then the freshness: by `X-Accel-Expires`, else by `s-maxage`, `max-age`, `Expires` (section 4.2.1), else
+/// by the operator's time or the heuristic (section 4.2.2). Finally the use: a response that is stale at once
+/// and has no validator is not stored.
 pub fn storable(
     asked: Asked,
     received: Received<'_>,
@@ -110,7 +117,7 @@ pub fn storable(
     let age = initial_age(received);
     let generated_at = received_at.saturating_sub(i64::from(age));
     let valid_until = match accel(headers, ignored)? {
-        // The origin says it to this very cache, so it counts from here.
+        // The origin addresses this very cache, so the time counts from here.
         Some(AccelExpires::For(seconds)) => received_at.saturating_add(i64::from(seconds)),
         Some(AccelExpires::At(time)) => time,
         _ => match explicit_lifetime(&control, expires, received) {
@@ -129,7 +136,7 @@ pub fn storable(
         || control.proxy_revalidate
         || control.no_cache
         || control.s_maxage.is_some();
-    // `s-maxage` forbids stale answers by itself; beside an explicit permission it does not mean to.
+    // `s-maxage` alone forbids stale responses; beside an explicit permission it does not.
     let forbids = control.must_revalidate || control.proxy_revalidate || control.no_cache;
     let seconds = |value: Option<Seconds>| match forbids {
         true => 0,
@@ -147,9 +154,9 @@ pub fn storable(
 }
 
 impl Storable {
-    /// Fresh, or good to be revalidated, or good to be served stale.
+    /// Returns whether it is fresh, or can be revalidated, or can be served stale.
     fn is_of_use(&self, received: Received<'_>) -> bool {
-        // Validators of other statuses are not asked by.
+        // Validators of other statuses are not used for revalidation.
         let validators = received.status == 200
             && (received.headers.contains(Known::Etag)
                 || received.headers.contains(Known::LastModified));
@@ -159,9 +166,9 @@ impl Storable {
     }
 }
 
-/// The directives that count: those of `CDN-Cache-Control` where it is valid, else those of
-/// `Cache-Control`; and whether `Expires` counts, which a targeted field replaces as well (RFC 9213
-/// section 2.2).
+/// Returns the directives that count: those of `CDN-Cache-Control` where it is valid, else those of
+/// `Cache-Control`; and whether `Expires` counts, which a targeted field replaces as well (RFC 9213 section
+/// 2.2).
 fn control(headers: &Headers, ignored: IgnoredFields) -> (CacheControl, bool) {
     if ignored.cache_control {
         return (CacheControl::default(), !ignored.expires);
@@ -173,7 +180,7 @@ fn control(headers: &Headers, ignored: IgnoredFields) -> (CacheControl, bool) {
 }
 
 fn permitted(control: &CacheControl, asked: Asked, status: u16) -> Result<(), NotStorable> {
-    // RFC 9111 section 5.2.2.3: who understands the status shall pass over `no-store`.
+    // RFC 9111 section 5.2.2.3: a cache that understands the status ignores `no-store`.
     if control.must_understand && !is_understood(status) {
         return Err(NotStorable::NotUnderstood);
     }
@@ -183,7 +190,7 @@ fn permitted(control: &CacheControl, asked: Asked, status: u16) -> Result<(), No
     if control.private {
         return Err(NotStorable::Private);
     }
-    // Section 3.5.
+    // RFC 9111 section 3.5.
     let shared = control.public || control.must_revalidate || control.s_maxage.is_some();
     if asked.has_authorization && !shared {
         return Err(NotStorable::Authorization);
@@ -201,7 +208,8 @@ fn accel(headers: &Headers, ignored: IgnoredFields) -> Result<Option<AccelExpire
     }
 }
 
-/// Section 4.2.1: `s-maxage`, `max-age`, `Expires`; seconds. What cannot be read is no time at all.
+/// Returns the freshness by `s-maxage`, `max-age` or `Expires` in seconds (RFC 9111 section 4.2.1). A value
+/// that cannot be read counts as zero seconds.
 fn explicit_lifetime(control: &CacheControl, expires: bool, received: Received<'_>) -> Option<i64> {
     if let Some(lifetime) = control.s_maxage.or(control.max_age) {
         return Some(lifetime.number().map_or(0, i64::from));
@@ -211,7 +219,8 @@ fn explicit_lifetime(control: &CacheControl, expires: bool, received: Received<'
     Some(lifetime.unwrap_or(0).max(0))
 }
 
-/// Fresh by the operator's word or by guess (section 4.2.2) until then; `None`: neither.
+/// Returns the end of freshness by the operator's time or the heuristic (RFC 9111 section 4.2.2); `None`:
+/// neither applies.
 fn implicit_until(
     control: &CacheControl,
     generated_at: i64,
@@ -234,7 +243,8 @@ fn implicit_until(
     }))
 }
 
-/// Section 4.2.3: by `Age` and the time that the exchange took, or by `Date`, whichever is more.
+/// Returns the age by `Age` and the time that the exchange took, or by `Date`, whichever is more (RFC 9111
+/// section 4.2.3).
 fn initial_age(received: Received<'_>) -> u32 {
     let Received { asked_at, received_at, .. } = received;
     let apparent = received_at.saturating_sub(date_of(received)).max(0);
@@ -244,13 +254,13 @@ fn initial_age(received: Received<'_>) -> u32 {
     u32::try_from(age).unwrap_or(SECONDS_MAX)
 }
 
-/// `Date`, or without a readable one the time when the response came.
+/// Returns `Date`, or without a readable one the time when the response arrived.
 fn date_of(received: Received<'_>) -> i64 {
     received.headers.first(Known::Date).and_then(parse_http).unwrap_or(received.received_at)
 }
 
-/// `Age` in seconds: the first member of the first field; 0 for none or one that is no number
-/// (section 5.1).
+/// Returns `Age` in seconds: the first member of the first field; 0 without a field, or for a value that is
+/// no number (RFC 9111 section 5.1).
 fn age_of(headers: &Headers) -> u32 {
     let first = headers.first(Known::Age).and_then(|field| split_list(field).next());
     let Some(digits) = first.map(trim).filter(|digits| digits.iter().all(u8::is_ascii_digit))
@@ -263,12 +273,14 @@ fn age_of(headers: &Headers) -> u32 {
     }
 }
 
-/// Statuses that may be stored without any time given (RFC 9110 section 15.1); 206 is not stored.
+/// Returns whether responses of this status may be stored without a given time (RFC 9110 section 15.1). 206
+/// is not stored.
 fn is_heuristic(status: u16) -> bool {
     matches!(status, 200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }
 
-/// Final statuses of RFC 9110, of whose responses nothing but the head and the body is to be kept.
+/// Returns whether this is a final status of RFC 9110 for whose responses head and body are all that is to be
+/// stored.
 fn is_understood(status: u16) -> bool {
     matches!(status, 200..=205 | 300..=303 | 307 | 308 | 400..=417 | 421 | 422 | 426 | 500..=505)
 }

@@ -1,29 +1,34 @@
-//! May a stored response answer this request: its times and what the request says (RFC 9111
-//! sections 4 and 5.2.1). Times in Unix milliseconds.
+//! Whether a stored response may be used for a request: its times and the directives of the request (RFC 9111
+//! sections 4 and 5.2.1). Times are Unix milliseconds.
 
 use super::super::{CacheControl, Seconds};
 use crate::connection::has_token;
 use crate::headers::{Headers, Known};
 
-/// What a request says about stored responses; the default says nothing. Seconds.
+/// The directives of a request about stored responses; the default has none. In seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestTerms {
-    /// A stored response only after the origin has confirmed it.
+    /// A stored response may only be used after the origin has confirmed it.
     pub no_cache: bool,
-    /// The response to it is not to be stored.
+    /// The response to this request is not to be stored.
     pub no_store: bool,
+    /// `only-if-cached`: the origin must not be contacted.
     pub only_if_cached: bool,
+    /// `max-age`: the greatest age.
     pub max_age: Option<u32>,
+    /// `min-fresh`: the least time that it stays fresh; 0: absent.
     pub min_fresh: u32,
+    /// `max-stale`: the longest time past its freshness; 0: absent.
     pub max_stale: u32,
-    /// RFC 5861 section 4.
+    /// RFC 5861 section 4; 0: absent.
     pub stale_if_error: u32,
 }
 
 impl RequestTerms {
+    /// Reads the fields of a request.
     pub fn of(request: &Headers) -> RequestTerms {
         if !request.contains(Known::CacheControl) {
-            // As HTTP/1.0 clients say it, where nothing newer is said (RFC 9111 section 5.4).
+            // `Pragma` of HTTP/1.0 clients counts where there is no `Cache-Control` (RFC 9111 section 5.4).
             let no_cache = request.all(Known::Pragma).any(|field| has_token(field, b"no-cache"));
             return RequestTerms { no_cache, ..RequestTerms::default() };
         }
@@ -44,33 +49,34 @@ impl RequestTerms {
 /// The times of a stored response, Unix milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredTimes {
-    /// Its age counts from then.
+    /// The moment from which its age counts.
     pub generated_at: u64,
+    /// The end of its freshness.
     pub valid_until: u64,
     /// End of `stale-while-revalidate`.
     pub updating_until: u64,
     /// End of `stale-if-error`.
     pub error_until: u64,
-    /// Nothing but the two times above lets it be served stale.
+    /// Whether only the two times above permit to serve it stale.
     pub must_revalidate: bool,
 }
 
-/// What may be done with a stored response for a request.
+/// The permitted uses of a stored response for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reuse {
-    /// As it is, without asking the origin.
+    /// It may be used as it is, without a request to the origin.
     pub fresh: bool,
-    /// As it is though it is stale: the client takes it (`max-stale`).
+    /// It is stale, and may be used as it is: the client accepts that (`max-stale`).
     pub stale_is_welcome: bool,
-    /// While it is fetched anew.
+    /// It may be used while it is fetched again.
     pub while_updating: bool,
-    /// When fetching fails.
+    /// It may be used when the fetch fails.
     pub on_error: bool,
-    /// By the operator's word (`proxy_cache_use_stale`).
+    /// It may be used where the operator permits it (`proxy_cache_use_stale`).
     pub by_operator: bool,
 }
 
-/// Judges a stored response.
+/// Returns the permitted uses of a stored response at `now`.
 pub fn judge(stored: &StoredTimes, terms: &RequestTerms, now: u64) -> Reuse {
     let millis = |seconds: u32| u64::from(seconds) * 1000;
     if terms.no_cache {
@@ -94,7 +100,7 @@ pub fn judge(stored: &StoredTimes, terms: &RequestTerms, now: u64) -> Reuse {
             && young_enough
             && !stored.must_revalidate
             && now < welcome_until,
-        // Who wants it fresh for a while does not want it stale.
+        // A client that wants the response fresh for a while does not want it stale.
         while_updating: young_enough && terms.min_fresh == 0 && now < stored.updating_until,
         on_error,
         by_operator: !stored.must_revalidate,

@@ -6,8 +6,8 @@ use crate::headers::Headers;
 
 const FIELD: &[u8] = b"CDN-Cache-Control";
 
-/// What the field says; `None` when there is none, or it is empty or malformed, which is the same
-/// (RFC 9213 section 2.1).
+/// Reads the directives of the field; returns `None` when there is none, or it is empty or malformed, which
+/// is the same (RFC 9213 section 2.1).
 pub(super) fn of(response: &Headers) -> Option<CacheControl> {
     let mut lines = response.all_named(FIELD);
     let mut text = lines.next()?.to_vec();
@@ -18,7 +18,7 @@ pub(super) fn of(response: &Headers) -> Option<CacheControl> {
     let members = Parser(&text).dictionary().filter(|members| !members.is_empty())?;
     let mut control = CacheControl::default();
     for (index, (name, value)) in members.iter().enumerate() {
-        // The last of several members of a name is the one (RFC 8941 section 4.2.2).
+        // The last of several members of a name counts (RFC 8941 section 4.2.2).
         if members[index + 1..].iter().all(|(later, _)| later != name) {
             apply(&mut control, name, *value);
         }
@@ -26,7 +26,7 @@ pub(super) fn of(response: &Headers) -> Option<CacheControl> {
     Some(control)
 }
 
-/// A member's value, as far as a directive can use it.
+/// The value of a member, as far as a directive can use it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Value {
     Integer(i64),
@@ -36,7 +36,7 @@ enum Value {
 
 fn apply(control: &mut CacheControl, name: &[u8], value: Value) {
     let said = value != Value::Boolean(false);
-    // A time that is no integer counts as one that cannot be read: stale.
+    // A time that is no integer counts as unreadable: stale.
     let seconds = match value {
         Value::Integer(number) if number >= 0 => {
             Seconds::Number(u32::try_from(number).unwrap_or(SECONDS_MAX).min(SECONDS_MAX))
@@ -61,7 +61,7 @@ fn apply(control: &mut CacheControl, name: &[u8], value: Value) {
     }
 }
 
-/// What is left to be read. Every method takes what it reads off the front, or gives `None`.
+/// The rest of the input. Every method takes the part it reads off the front, or returns `None`.
 struct Parser<'a>(&'a [u8]);
 
 impl<'a> Parser<'a> {
@@ -170,7 +170,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// An integer of at most 15 digits, or a decimal of at most 12 and 3.
+    /// Reads an integer of at most 15 digits, or a decimal of at most 12 and 3.
     fn number(&mut self) -> Option<Value> {
         let negative = self.takes(b'-');
         let digits = self.take_while(u8::is_ascii_digit);

@@ -1,4 +1,4 @@
-//! RFC 9111 as tables: what may be stored, how long, and what answers which request.
+//! RFC 9111 as tables: which response may be stored, for how long, and for which requests it may be used.
 use super::super::tests::headers;
 use super::invalidation::{Place, is_unsafe, related, succeeded};
 use super::reuse::{RequestTerms, Reuse, StoredTimes, judge};
@@ -24,7 +24,7 @@ fn judged(
     storable(Asked::of(&headers(request)), received, operator)
 }
 
-/// Seconds for which a response is fresh.
+/// Checks the seconds for which a response is fresh.
 fn check(response: &str, expected: Result<i64, NotStorable>) {
     check_status(200, response, expected);
 }
@@ -159,7 +159,7 @@ fn a_targeted_field_replaces_the_others() {
     check("max-age=0", &format!("Expires: {IN_AN_HOUR}"), Err(Useless));
     check("max-age=\"60\"", "Cache-Control: max-age=60", Err(Useless));
     check("max-age=-60", "Cache-Control: max-age=60", Err(Useless));
-    // Malformed ones count for nothing.
+    // Malformed fields have no effect.
     for broken in
         ["", "max-age=60, &&&", "MaX-aGe=60", "max-age =60", "max-age= 60", "a,", "a=\"b", "a=(1"]
     {
@@ -175,7 +175,7 @@ const TIMES: StoredTimes = StoredTimes {
     must_revalidate: false,
 };
 
-/// Whether it is fresh, welcome though stale, good while updating, good on errors.
+/// Checks whether it is fresh, accepted though stale, usable while updating, usable on errors.
 fn check_reuse(request: &str, now: u64, expected: &str) {
     check_times(&TIMES, request, now, expected);
 }
@@ -254,7 +254,7 @@ fn unsafe_methods_invalidate_their_own_origin_only() {
 }
 
 proptest! {
-    /// What a client asks for can only narrow what is fresh, and `must-revalidate` what is stale.
+    /// A client's directives can only narrow freshness, and `must-revalidate` only staleness.
     #[test]
     fn demands_never_make_a_response_fresher(
         lifetime in 0u64..100_000, swr in 0u64..50_000, now in 100_000u64..300_000,
@@ -275,7 +275,7 @@ proptest! {
         prop_assert!(!(strict && welcoming.stale_is_welcome));
     }
 
-    /// Whatever is stored is of use, and a greater age never makes it fresh for longer.
+    /// Every stored response is of use, and a greater age never makes it fresh for longer.
     #[test]
     fn age_only_shortens(lifetime in 0u32..10_000, age in 0u32..10_000, more in 0u32..10_000) {
         let until = |age: u32| {
