@@ -1,4 +1,4 @@
-//! A directive's arguments, read as what they should be.
+//! The arguments of a directive, parsed as values.
 
 use std::fmt;
 use std::io;
@@ -12,12 +12,12 @@ use crate::source::Span;
 use crate::tree::{Statement, Word};
 use crate::units;
 
-/// Who knows the addresses of host names that a configuration writes. This crate asks nobody itself.
+/// A lookup of host names that a configuration contains. This crate makes no lookup itself.
 pub trait HostNames {
-    /// The addresses of a host. May block.
+    /// Returns the addresses of a host. May block.
     ///
     /// # Errors
-    /// The name is not known.
+    /// The name is unknown.
     fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 }
 
@@ -27,7 +27,7 @@ impl fmt::Debug for dyn HostNames + '_ {
     }
 }
 
-/// Knows no name.
+/// A lookup without any name.
 struct NoNames;
 
 impl HostNames for NoNames {
@@ -41,22 +41,22 @@ impl HostNames for NoNames {
 pub struct Args<'a> {
     /// The statement.
     pub statement: &'a Statement,
-    /// Where it stands: one context.
+    /// The context of the statement: a single one.
     pub context: Contexts,
-    /// Who is asked for the addresses of host names.
+    /// The lookup of host names.
     pub names: &'a dyn HostNames,
 }
 
-/// What an index beyond the last argument gives.
+/// The word of an index beyond the last argument.
 static NO_WORD: Word = Word { bytes: Vec::new(), span: Span::NONE, quoted: false };
 
 impl<'a> Args<'a> {
-    /// The arguments of `statement`, which stands in `context`. No host name is known to it.
+    /// Makes the arguments of `statement`, which is in `context`. No host name can be looked up.
     pub fn new(statement: &'a Statement, context: Contexts) -> Self {
         Args { statement, context, names: &NoNames }
     }
 
-    /// The same where host names are looked up.
+    /// Makes the arguments with a lookup of host names.
     pub fn with_names(
         statement: &'a Statement,
         context: Contexts,
@@ -65,33 +65,33 @@ impl<'a> Args<'a> {
         Args { statement, context, names }
     }
 
-    /// Number of arguments.
+    /// Returns number of arguments.
     #[expect(clippy::len_without_is_empty, reason = "the arity was checked before")]
     pub fn len(&self) -> usize {
         self.statement.args.len()
     }
 
-    /// The directive's name.
+    /// Returns the directive's name.
     pub fn name(&self) -> std::borrow::Cow<'a, str> {
         self.statement.name.display()
     }
 
-    /// All arguments.
+    /// Returns all arguments.
     pub fn words(&self) -> &'a [Word] {
         &self.statement.args
     }
 
-    /// An argument; an empty word when there are not so many.
+    /// Returns an argument; an empty word when there is none of this index.
     pub fn word(&self, index: usize) -> &'a Word {
         self.statement.args.get(index).unwrap_or(&NO_WORD)
     }
 
-    /// An argument's bytes; empty when there are not so many.
+    /// Returns the bytes of an argument; empty when there is none of this index.
     pub fn bytes(&self, index: usize) -> &'a [u8] {
         &self.word(index).bytes
     }
 
-    /// An argument as text.
+    /// Returns an argument as text.
     ///
     /// # Errors
     /// When it is no UTF-8.
@@ -102,7 +102,7 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// `on` or `off`, in upper or lower case.
+    /// Parses `on` or `off`, in upper or lower case.
     ///
     /// # Errors
     /// For anything else, in nginx's words.
@@ -122,11 +122,11 @@ impl<'a> Args<'a> {
         Err(self.error(index, message).label("expected `on` or `off`"))
     }
 
-    /// A number within bounds.
+    /// Parses a number within bounds.
     ///
     /// # Errors
-    /// `"x" directive invalid number` when it is none; `value must be between 1 and 9` or `value
-    /// must be equal to or greater than 1` when it is out of bounds.
+    /// `"x" directive invalid number` for anything else; `value must be between 1 and 9` or `value must be
+    /// equal to or greater than 1` out of bounds.
     pub fn number(&self, index: usize, range: RangeInclusive<u64>) -> Result<u64, Diagnostic> {
         let Some(number) = units::parse_number(self.bytes(index)) else {
             let message = format!("\"{}\" directive invalid number", self.name());
@@ -142,7 +142,7 @@ impl<'a> Args<'a> {
         Err(self.error(index, message).label("out of bounds"))
     }
 
-    /// A size in bytes, see [`units::parse_size`].
+    /// Parses a size in bytes, see [`units::parse_size`].
     ///
     /// # Errors
     /// `"x" directive invalid value`.
@@ -151,7 +151,7 @@ impl<'a> Args<'a> {
             .ok_or_else(|| self.invalid(index).label("expected a size such as `512`, `8k` or `1m`"))
     }
 
-    /// A file size in bytes, see [`units::parse_offset`].
+    /// Parses a file size in bytes, see [`units::parse_offset`].
     ///
     /// # Errors
     /// `"x" directive invalid value`.
@@ -161,7 +161,7 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// A size of buffers, which is not zero.
+    /// Parses a size of buffers, which is not zero.
     ///
     /// # Errors
     /// `"x" directive invalid value`.
@@ -172,7 +172,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// A time down to milliseconds, see [`units::parse_milliseconds`].
+    /// Parses a time down to milliseconds, see [`units::parse_milliseconds`].
     ///
     /// # Errors
     /// `"x" directive invalid value`.
@@ -182,7 +182,7 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// A time in whole seconds, see [`units::parse_seconds`].
+    /// Parses a time in whole seconds, see [`units::parse_seconds`].
     ///
     /// # Errors
     /// `"x" directive invalid value`.
@@ -192,7 +192,7 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// One of several names, in upper or lower case; the value beside it.
+    /// Parses one of several names, in upper or lower case, and returns its value.
     ///
     /// # Errors
     /// `invalid value "x"`, with the names as help.
@@ -215,7 +215,7 @@ impl<'a> Args<'a> {
         Err(error)
     }
 
-    /// An argument as `name=value`, or as a name alone.
+    /// Splits an argument into the name and value of `name=value`; a name alone has no value.
     ///
     /// # Errors
     /// When it is no UTF-8.
@@ -227,12 +227,12 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// The statements of the block; none when there is no block.
+    /// Returns the statements of the block; none when there is no block.
     pub fn block(&self) -> &'a [Statement] {
         self.statement.children()
     }
 
-    /// The statements of a block of data (`map`, `types`, `geo`), where no block may stand.
+    /// Returns the statements of a block of data (`map`, `types`, `geo`), which may not contain blocks.
     ///
     /// # Errors
     /// `unexpected "{"`.
@@ -246,7 +246,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// An error about one argument (about the directive, if there are not so many).
+    /// Makes an error about one argument (about the directive, if there is none of this index).
     pub fn error(&self, index: usize, message: impl Into<String>) -> Diagnostic {
         let span = match self.statement.args.get(index) {
             Some(word) => word.span,
@@ -255,26 +255,26 @@ impl<'a> Args<'a> {
         Diagnostic::emerg(message).at(span).line_at(self.statement.terminator())
     }
 
-    /// An error about the directive as a whole.
+    /// Makes an error about the directive as a whole.
     pub fn error_here(&self, message: impl Into<String>) -> Diagnostic {
         self.error(usize::MAX, message)
     }
 
-    /// `"x" directive invalid value`: nginx's words for a bad size or time.
+    /// Makes the error `"x" directive invalid value`: nginx's words for an invalid size or time.
     pub fn invalid(&self, index: usize) -> Diagnostic {
         self.error(index, format!("\"{}\" directive invalid value", self.name()))
     }
 
-    /// `invalid value "x"`: nginx's words where it names what it does not take.
+    /// Makes the error `invalid value "x"`: nginx's words where it names the refused value.
     pub fn invalid_value(&self, index: usize) -> Diagnostic {
         self.error(index, format!("invalid value \"{}\"", self.word(index).display()))
     }
 
-    /// `invalid parameter "x"`: nginx's words for an unknown or bad `name=value`.
+    /// Makes the error `invalid parameter "x"`: nginx's words for an unknown or invalid `name=value`.
     pub fn invalid_parameter(&self, index: usize) -> Diagnostic {
         let word = self.word(index);
         let error = self.error(index, format!("invalid parameter \"{}\"", word.display()));
-        // The next directive's name becomes an argument when a `;` is forgotten.
+        // When a `;` is missing, the name of the next directive becomes an argument.
         if index > 0 && !crate::known::find(&word.bytes).is_empty() {
             return error.help(format!("is a `;` missing before `{}`?", word.display()));
         }
@@ -284,7 +284,7 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// `"x" directive is duplicate`.
+    /// Makes the error `"x" directive is duplicate`.
     pub fn duplicate(&self) -> Diagnostic {
         self.error_here(format!("\"{}\" directive is duplicate", self.name()))
             .label("given a second time here")

@@ -1,4 +1,4 @@
-//! A configuration's files in one piece: the master reads them, the worker parses them.
+//! The files of a configuration in one piece: the master reads them, the worker parses them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 
 use crate::loader::Loader;
 
-/// Everything that was read for one configuration.
+/// All files that were read for one configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bundle {
     /// Files in order of reading.
     pub files: Vec<(PathBuf, Vec<u8>)>,
-    /// Patterns and what they matched.
+    /// Patterns with the paths that matched them.
     pub globs: Vec<(String, Vec<PathBuf>)>,
 }
 
-/// Why bytes are no bundle.
+/// The reason why bytes are no bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BundleError {
     /// They do not begin with this version's mark.
     Foreign,
-    /// They end too early, or go on after the end.
+    /// They end too early, or continue after the end.
     Length,
     /// A path or pattern cannot be a path on this system.
     Path,
@@ -43,7 +43,7 @@ impl std::error::Error for BundleError {}
 const MARK: &[u8] = b"tidegate-conf-1\n";
 
 impl Bundle {
-    /// The bundle as bytes: a mark, then counts, lengths (64 bits, little endian) and contents.
+    /// Encodes the bundle: a mark, then counts, lengths (64 bits, little endian) and contents.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MARK.to_vec();
         push_length(&mut bytes, self.files.len());
@@ -62,10 +62,10 @@ impl Bundle {
         bytes
     }
 
-    /// Undoes [`Bundle::to_bytes`].
+    /// Decodes the bytes of [`Bundle::to_bytes`].
     ///
     /// # Errors
-    /// When the bytes are not what [`Bundle::to_bytes`] makes.
+    /// The bytes are not those of a bundle.
     pub fn from_bytes(bytes: &[u8]) -> Result<Bundle, BundleError> {
         let rest = bytes.strip_prefix(MARK).ok_or(BundleError::Foreign)?;
         let mut input = Input { rest };
@@ -86,7 +86,7 @@ impl Bundle {
     }
 }
 
-/// Reads from a [`Bundle`]: what is not in it does not exist.
+/// A loader of a [`Bundle`]: a file that it does not contain does not exist.
 #[derive(Clone, Debug, Default)]
 pub struct BundleLoader {
     files: HashMap<PathBuf, Vec<u8>>,
@@ -94,7 +94,7 @@ pub struct BundleLoader {
 }
 
 impl BundleLoader {
-    /// A loader of a bundle's files.
+    /// Makes a loader of a bundle's files.
     pub fn new(bundle: Bundle) -> Self {
         BundleLoader {
             files: bundle.files.into_iter().collect(),
@@ -116,19 +116,19 @@ impl Loader for BundleLoader {
 /// `ENOENT`, and `ERROR_FILE_NOT_FOUND` on Windows.
 const NOT_FOUND: i32 = 2;
 
-/// Passes through to another loader and remembers what was read.
+/// A loader that calls another one and records the files.
 pub struct RecordingLoader<L> {
     inner: L,
     bundle: RefCell<Bundle>,
 }
 
 impl<L: Loader> RecordingLoader<L> {
-    /// Records what `inner` gives.
+    /// Makes a loader that records the files of `inner`.
     pub fn new(inner: L) -> Self {
         RecordingLoader { inner, bundle: RefCell::default() }
     }
 
-    /// What was read so far.
+    /// Returns the files that were read until now.
     pub fn into_bundle(self) -> Bundle {
         self.bundle.into_inner()
     }
@@ -157,7 +157,7 @@ fn push_piece(bytes: &mut Vec<u8>, piece: &[u8]) {
     bytes.extend_from_slice(piece);
 }
 
-/// Reader of a bundle's bytes. Nothing is allocated by a length that the bytes do not back.
+/// A reader of a bundle's bytes. No length allocates more than the bytes that are present.
 struct Input<'a> {
     rest: &'a [u8],
 }
@@ -185,7 +185,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A path from bytes: any bytes on Unix, UTF-8 elsewhere.
+/// Makes a path of bytes: any bytes on Unix, UTF-8 elsewhere.
 #[cfg(unix)]
 #[expect(clippy::unnecessary_wraps, reason = "fails on other systems")]
 pub(crate) fn path_from_bytes(bytes: &[u8]) -> Option<PathBuf> {
@@ -193,7 +193,7 @@ pub(crate) fn path_from_bytes(bytes: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(std::ffi::OsStr::from_bytes(bytes)))
 }
 
-/// A path from bytes: any bytes on Unix, UTF-8 elsewhere.
+/// Makes a path of bytes: any bytes on Unix, UTF-8 elsewhere.
 #[cfg(not(unix))]
 pub(crate) fn path_from_bytes(bytes: &[u8]) -> Option<PathBuf> {
     std::str::from_utf8(bytes).ok().map(PathBuf::from)

@@ -1,9 +1,9 @@
-//! Where a directive may stand.
+//! The contexts of directives.
 
 use bitflags::bitflags;
 
 bitflags! {
-    /// A set of places where a directive may stand.
+    /// A set of contexts in which a directive is allowed.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Contexts: u16 {
         /// Outside of every block.
@@ -47,7 +47,7 @@ bitflags! {
         const REWRITE = Self::SERVER_LOCATION.bits() | Self::SERVER_IF.bits() | Self::LOCATION_IF.bits();
         /// `stream`, `server` in it
         const STREAM_AND_SERVER = Self::STREAM.bits() | Self::STREAM_SERVER.bits();
-        /// `http`, `stream`: what both have alike
+        /// `http`, `stream`: directives that both have
         const HTTP_STREAM = Self::HTTP.bits() | Self::STREAM.bits();
         /// `mail`, `server` in it
         const MAIL_AND_SERVER = Self::MAIL.bits() | Self::MAIL_SERVER.bits();
@@ -56,7 +56,7 @@ bitflags! {
     }
 }
 
-/// Name of each single context, as nginx's documentation has it.
+/// The name of each single context, as in nginx's documentation.
 const NAMES: [(Contexts, &str); 14] = [
     (Contexts::MAIN, "main"),
     (Contexts::EVENTS, "events"),
@@ -75,7 +75,7 @@ const NAMES: [(Contexts, &str); 14] = [
 ];
 
 impl Contexts {
-    /// For people: `http, server, location`; `any` for all; `nowhere` for none.
+    /// Returns the contexts for messages: `http, server, location`; `any` for all; `nowhere` for none.
     pub fn describe(self) -> String {
         if self.contains(Contexts::ANY) {
             return "any".to_owned();

@@ -1,4 +1,4 @@
-//! What is wrong with a configuration: nginx's line for tools, a picture and advice for people.
+//! Diagnostics of a configuration: nginx's line for tools, an excerpt of the source and advice for users.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use crate::source::{SourceMap, Span};
 
 mod picture;
 
-/// How bad it is, in the names of `error_log` levels.
+/// The severity of a diagnostic, in the names of `error_log` levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
     /// The configuration cannot be used.
@@ -17,12 +17,12 @@ pub enum Severity {
     Error,
     /// Probably a mistake.
     Warn,
-    /// Worth knowing.
+    /// Information only.
     Notice,
 }
 
 impl Severity {
-    /// The name in an error log.
+    /// Returns the name in an error log.
     pub fn name(self) -> &'static str {
         match self {
             Severity::Emerg => "emerg",
@@ -33,23 +33,23 @@ impl Severity {
         }
     }
 
-    /// May the configuration not be used?
+    /// Returns whether the configuration cannot be used.
     pub fn is_fatal(self) -> bool {
         matches!(self, Severity::Emerg | Severity::Crit)
     }
 }
 
-/// One thing to tell about a configuration.
+/// One message about a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// nginx's text, without ` in FILE:LINE`.
     pub message: String,
-    /// The place that the picture shows.
+    /// The place that the excerpt shows.
     pub span: Option<Span>,
-    /// The place whose line the first line names, when nginx names another one than that of
-    /// `span`: it names the line of the `;` or `{` that ends the directive.
+    /// The place whose line the first line contains, when nginx prints another one than that of `span`: the
+    /// line of the `;` or `{` that ends the directive.
     pub line_span: Option<Span>,
     /// Text beside the underlined place; may be empty.
     pub label: String,
@@ -58,7 +58,7 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    /// A diagnostic without a place.
+    /// Makes a diagnostic without a place.
     pub fn new(severity: Severity, message: impl Into<String>) -> Self {
         let message = message.into();
         Diagnostic {
@@ -71,19 +71,19 @@ impl Diagnostic {
         }
     }
 
-    /// What makes a configuration unusable.
+    /// Makes a diagnostic that makes a configuration unusable.
     pub fn emerg(message: impl Into<String>) -> Self {
         Self::new(Severity::Emerg, message)
     }
 
-    /// What is probably a mistake.
+    /// Makes a warning of a probable mistake.
     pub fn warn(message: impl Into<String>) -> Self {
         Self::new(Severity::Warn, message)
     }
 
-    /// Sorts diagnostics by the places that their first lines name, in the order in which nginx
-    /// reads them: the first error is then the one at which nginx would have stopped. Those without
-    /// a place come last. What several blocks inherit is told once, not for each of them.
+    /// Sorts diagnostics by the places of their first lines, in the order in which nginx reads them: the
+    /// first error is then the one at which nginx would have stopped. Those without a place are last. A
+    /// diagnostic that several blocks inherit is kept once.
     pub fn sort(diagnostics: &mut Vec<Diagnostic>, sources: &SourceMap) {
         diagnostics.sort_by_cached_key(|diagnostic| {
             let place = diagnostic.line_span.or(diagnostic.span);
@@ -93,37 +93,37 @@ impl Diagnostic {
         diagnostics.retain(|one| told.insert((one.span, one.line_span, one.message.clone())));
     }
 
-    /// The same as what is probably a mistake: for what [`crate::Args`] made with its place.
+    /// Lowers the severity to a warning: for a diagnostic that [`crate::Args`] made with its place.
     pub fn as_warning(mut self) -> Self {
         self.severity = Severity::Warn;
         self
     }
 
-    /// The place.
+    /// Sets the place.
     pub fn at(mut self, span: Span) -> Self {
         self.span = (span != Span::NONE).then_some(span);
         self
     }
 
-    /// The place whose line the first line names, see [`Diagnostic::line_span`].
+    /// Sets the place whose line the first line contains, see [`Diagnostic::line_span`].
     pub fn line_at(mut self, span: Span) -> Self {
         self.line_span = (span != Span::NONE).then_some(span);
         self
     }
 
-    /// Text beside the underlined place.
+    /// Sets the text beside the underlined place.
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// One more line of advice.
+    /// Adds a line of advice.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help.push(help.into());
         self
     }
 
-    /// The message with its place as nginx's error log has it: `MESSAGE in FILE:LINE`.
+    /// Returns the message with its place in the format of nginx's error log: `MESSAGE in FILE:LINE`.
     pub fn first_line(&self, sources: &SourceMap) -> String {
         let place = self.line_span.or(self.span);
         let Some((span, file)) = place.and_then(|span| Some((span, sources.file(span.file)?)))
@@ -131,14 +131,14 @@ impl Diagnostic {
             return self.message.clone();
         };
         if file.path().is_none() {
-            // A fragment has no lines for nginx.
+            // nginx has no line numbers for a fragment.
             return format!("{} in {}", self.message, file.name());
         }
         format!("{} in {}:{}", self.message, file.name(), sources.line_column(span).0)
     }
 
-    /// All of it, several lines, each ended by a line feed: `nginx: [emerg] MESSAGE in FILE:LINE`
-    /// first, then the picture. `color` adds terminal colours (to the picture only).
+    /// Returns all of it, several lines, each ended by a line feed: `nginx: [emerg] MESSAGE in FILE:LINE`
+    /// first, then the excerpt. `color` adds terminal colours (to the excerpt only).
     pub fn render(&self, sources: &SourceMap, color: bool) -> String {
         let mut text = format!("nginx: [{}] {}\n", self.severity.name(), self.first_line(sources));
         picture::draw(self, sources, color, &mut text);

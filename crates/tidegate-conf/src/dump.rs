@@ -1,8 +1,8 @@
-//! What `nginx -T` prints.
+//! The output of `nginx -T`.
 
 use crate::source::SourceMap;
 
-/// All files, each once and in order of reading, under a line that names it.
+/// Returns all files, each once and in order of reading, under a line with its name.
 pub fn dump(sources: &SourceMap) -> Vec<u8> {
     let mut text = Vec::new();
     for (_, file) in sources.files() {

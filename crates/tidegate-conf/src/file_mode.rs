@@ -1,8 +1,9 @@
-//! Permissions of files that are made for clients: `user:rw group:rw all:r` (`*_store_access`, `dav_access`).
+//! Permissions of files that are created for clients: `user:rw group:rw all:r` (`*_store_access`,
+//! `dav_access`).
 
 use crate::{Args, Diagnostic};
 
-/// The mode bits that a directive's arguments say; the user gets `rw` where no argument is about the user.
+/// Returns the mode bits of a directive's arguments; the user gets `rw` where no argument is about the user.
 ///
 /// # Errors
 /// An argument is not `user`, `group` or `all` with `:r`, `:w` or `:rw`.
@@ -34,7 +35,8 @@ pub fn read(args: &Args<'_>) -> Result<u32, Diagnostic> {
     Ok(mode | user)
 }
 
-/// The mode of directories made on the way to a file of this mode: whoever may read or write may enter.
+/// Returns the mode of directories that are created for a file of this mode: search permission wherever it
+/// has read or write permission.
 pub fn of_directory(mode: u32) -> u32 {
     [6, 3, 0].iter().fold(mode, |all, shift| match (mode >> shift) & 6 {
         0 => all,

@@ -1,21 +1,21 @@
-//! The directives of modules that do not belong to nginx, to name the module that a configuration
-//! relies on.
+//! The directives of modules that do not belong to nginx, so that an error can name the module that a
+//! configuration relies on.
 
 use crate::diagnostic::Diagnostic;
 
-/// Directive (with at most one `*` for any letters), module and what is built in instead (may be
-/// empty), separated by tabs. The first row that fits counts.
+/// Directive (with at most one `*` for any letters), module and the built-in replacement (may be empty),
+/// separated by tabs. The first matching row counts.
 const TABLE: &str = include_str!("../data/foreign-modules.tsv");
 
-/// In place of a module: what nginx itself had once.
+/// In place of a module: a directive that nginx itself once had.
 const REMOVED: &str = "removed";
 
-/// Who has a directive that is neither nginx's nor ours.
+/// The module of a directive that is neither nginx's nor Tidegate's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Foreign {
-    /// For people: `Lua module (OpenResty)`.
+    /// The module for messages: `Lua module (OpenResty)`.
     pub module: &'static str,
-    /// What to use instead, empty for nothing.
+    /// The replacement to use, empty for none.
     pub advice: &'static str,
 }
 
@@ -33,7 +33,7 @@ impl Foreign {
     }
 }
 
-/// The owner of a directive.
+/// Finds the module of a directive.
 pub(crate) fn find(name: &[u8]) -> Option<Foreign> {
     TABLE.lines().skip(1).find_map(|line| {
         let mut fields = line.split('\t');
@@ -45,7 +45,7 @@ pub(crate) fn find(name: &[u8]) -> Option<Foreign> {
     })
 }
 
-/// Does the block of this directive hold Lua instead of directives?
+/// Returns whether the block of this directive contains Lua instead of directives.
 pub(crate) fn has_lua_block(name: &[u8]) -> bool {
     name.ends_with(b"_by_lua_block")
 }

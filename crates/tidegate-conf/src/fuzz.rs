@@ -8,8 +8,8 @@ use crate::parser::Parser;
 use crate::registry::Registry;
 use crate::{parse_milliseconds, parse_offset, parse_seconds};
 
-/// Parses arbitrary bytes as a file (which may include itself), as a fragment, as a bundle and as
-/// a time; renders what is wrong. Whatever the bytes are, nothing may panic.
+/// Parses arbitrary bytes as a file (which may include itself), as a fragment, as a bundle and as a time;
+/// renders the diagnostics. No bytes may cause a panic.
 pub fn fuzz_config(data: &[u8]) {
     if let Ok(bundle) = Bundle::from_bytes(data) {
         assert_eq!(Bundle::from_bytes(&bundle.to_bytes()).as_ref(), Ok(&bundle), "round trip");
@@ -35,5 +35,5 @@ pub fn fuzz_config(data: &[u8]) {
     }
 }
 
-/// Pictures take longer than parsing.
+/// The most diagnostics that are rendered: that takes longer than parsing.
 const RENDERED_MAX: usize = 20;

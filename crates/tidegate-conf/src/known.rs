@@ -1,4 +1,4 @@
-//! The directives of nginx itself, to tell what it knows and we lack from what nobody knows.
+//! The directives of nginx itself, to distinguish those that are not supported yet from unknown names.
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
@@ -6,8 +6,7 @@ use std::sync::OnceLock;
 use crate::contexts::Contexts;
 use crate::registry::{Arity, Kind};
 
-/// Module, name, contexts and arguments of each directive of nginx's own modules, separated by
-/// tabs.
+/// Module, name, contexts and arguments of each directive of nginx's own modules, separated by tabs.
 const TABLE: &str = include_str!("../data/nginx-directives.tsv");
 
 /// A directive of nginx.
@@ -17,20 +16,20 @@ pub struct KnownDirective {
     pub module: &'static str,
     /// First word of the statement.
     pub name: &'static str,
-    /// Where nginx allows it.
+    /// The contexts in which nginx allows it.
     pub contexts: Contexts,
     /// Number of arguments.
     pub arity: Arity,
-    /// How it ends.
+    /// Whether it ends with `;` or with a block.
     pub kind: Kind,
 }
 
-/// All directives of nginx.
+/// Returns all directives of nginx.
 pub fn known_directives() -> impl Iterator<Item = &'static KnownDirective> {
     table().values().flatten()
 }
 
-/// All directives with a name; several modules may have one.
+/// Returns all directives of a name; several modules may have one.
 pub(crate) fn find(name: &[u8]) -> &'static [KnownDirective] {
     table().get(name).map_or(&[], Vec::as_slice)
 }
@@ -73,7 +72,7 @@ fn parse_line(line: &'static str) -> Option<KnownDirective> {
     Some(KnownDirective { module, name, contexts, arity, kind })
 }
 
-/// One context; `server` and `upstream` mean another one for each kind of module.
+/// Returns one context; `server` and `upstream` are another one for each kind of module.
 fn context(module: &str, name: &str) -> Contexts {
     let stream = module.starts_with("ngx_stream_");
     let mail = module.starts_with("ngx_mail_");

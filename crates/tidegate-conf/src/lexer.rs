@@ -1,4 +1,4 @@
-//! Bytes to words, by nginx's rules.
+//! Splits bytes into words, by nginx's rules.
 //!
 //! - Words are separated by spaces, tabs, carriage returns and line feeds, and end before `;` and
 //!   `{`. A `}` ends nothing within a word; `{` after `$` is part of the word (`${name}`).
@@ -19,7 +19,7 @@ mod quantifier;
 /// the byte after it, does not fit. A fragment has no such limit.
 pub(crate) const WORD_BYTES_MAX: usize = 4096;
 
-/// What the parser gets.
+/// A token for the parser.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     Word(Word),
@@ -32,8 +32,8 @@ pub(crate) enum Token {
     EndInWord(Span),
 }
 
-/// Cuts one text into words. What is wrong goes to `diagnostics`, and the lexer goes on as if it
-/// had been written right.
+/// A lexer of one text. Errors are added to `diagnostics`, and the lexer continues as if the text were
+/// correct.
 pub(crate) struct Lexer<'a> {
     text: &'a [u8],
     file: FileId,
@@ -45,12 +45,12 @@ pub(crate) struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
-    /// A lexer of a whole text, less than 4 GiB of it.
+    /// Makes a lexer of a whole text of less than 4 GiB.
     pub(crate) fn new(text: &'a [u8], file: FileId, word_bytes_max: usize) -> Self {
         Lexer { text, file, at: 0, word_bytes_max, expression_brace: None, diagnostics: Vec::new() }
     }
 
-    /// The next token. After the end, the end again.
+    /// Returns the next token. After the end, it returns the end again.
     pub(crate) fn next(&mut self) -> Token {
         loop {
             let start = self.at;
@@ -93,7 +93,7 @@ impl<'a> Lexer<'a> {
         Token::Word(Word { bytes: unescape(raw), span, quoted: false })
     }
 
-    /// Goes to the end of a word without quotes; `false` when the text ends before the word does.
+    /// Advances to the end of a word without quotes; returns `false` when the text ends before the word does.
     fn scan_plain(&mut self, start: usize) -> bool {
         let mut after_dollar = false;
         while let Some(byte) = self.peek() {
@@ -106,16 +106,16 @@ impl<'a> Lexer<'a> {
                     let Some(length) = quantifier::length(self.text, start, self.at) else {
                         return true;
                     };
-                    // The rest is read as if the word were quoted, so that nothing follows from it.
+                    // The rest is read as if the word were quoted, so that there are no further errors.
                     let brace = self.span(self.at, self.at + 1);
                     self.expression_brace.get_or_insert(brace);
                     self.at += length - 1;
                 }
-                // The protected byte is looked at by nothing else.
+                // The protected byte has no other meaning.
                 b'\\' => self.at += 1,
                 _ => {}
             }
-            // nginx takes any number of braces after a dollar for part of the word.
+            // nginx takes any number of braces after a dollar as part of the word.
             after_dollar = byte == b'$' || (after_dollar && byte == b'{');
             self.at += 1;
         }
@@ -151,12 +151,12 @@ impl<'a> Lexer<'a> {
         Token::Word(Word { bytes, span: self.span(open, self.at), quoted: true })
     }
 
-    /// Checks what stands right after a closing quote. A wrong text is taken into the word, so
-    /// that the number of words is what was meant.
+    /// Checks the byte right after a closing quote. A wrong text is taken into the word, so that the number
+    /// of words is the intended one.
     fn after_quote(&mut self, bytes: &mut Vec<u8>) {
         let at = self.at;
         match self.peek() {
-            // The parser has the same words for a brace that comes before the `;`.
+            // The parser has the same message for a brace before the `;`.
             None | Some(b' ' | b'\t' | b'\r' | b'\n' | b';' | b'{' | b')' | b'}') => return,
             Some(byte) => {
                 let shown = String::from_utf8_lossy(&[byte]).into_owned();
@@ -172,8 +172,8 @@ impl<'a> Lexer<'a> {
         bytes.extend_from_slice(&unescape(self.text.get(at..self.at).unwrap_or(&[])));
     }
 
-    /// Reports a closing quote that is not found in time, and goes on after the first line of the
-    /// word, before its `;` if it ends with one.
+    /// Reports a closing quote that is not found in time, and continues after the first line of the word,
+    /// before its `;` if it ends with one.
     fn unterminated(&mut self, open: usize, quote: u8) -> Token {
         let character = char::from(quote);
         self.diagnostics.push(
@@ -204,7 +204,7 @@ impl<'a> Lexer<'a> {
         );
     }
 
-    /// Goes on after the `}` of a block of Lua whose `{` was read, and gives the `}`. `None` when
+    /// Advances behind the `}` of a block of Lua whose `{` was read, and returns the `}`. Returns `None` when
     /// it is missing; the rest of the text is skipped then.
     pub(crate) fn skip_lua_block(&mut self) -> Option<Span> {
         let length = lua::block_length(self.text.get(self.at..).unwrap_or(&[]));
@@ -212,12 +212,12 @@ impl<'a> Lexer<'a> {
         length.map(|_| self.span(self.at - 1, self.at))
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub(crate) fn text(&self) -> &'a [u8] {
         self.text
     }
 
-    /// The end of the text.
+    /// Returns the end of the text.
     pub(crate) fn end(&self) -> Span {
         self.span(self.text.len(), self.text.len())
     }
@@ -226,14 +226,14 @@ impl<'a> Lexer<'a> {
         self.text.get(self.at).copied()
     }
 
-    /// The text has less than 4 GiB, see [`crate::SourceMap`].
+    /// Makes a span; the text has less than 4 GiB, see [`crate::SourceMap`].
     fn span(&self, start: usize, end: usize) -> Span {
         let end = end.min(self.text.len());
         Span { file: self.file, start: start.min(end) as u32, end: end as u32 }
     }
 }
 
-/// Takes the backslashes out of a word.
+/// Removes the backslashes of a word.
 fn unescape(raw: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut rest = raw.iter().copied();

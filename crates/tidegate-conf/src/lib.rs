@@ -1,16 +1,15 @@
 //! nginx's configuration language: lexer, parser, includes, spans, diagnostics and the directive
 //! registry.
 //!
-//! The way of a configuration through this crate:
+//! The steps from a configuration's bytes to its values:
 //!
 //! ```text
 //! bytes → [`Parser`] → [`Statement`]s with [`Span`]s → [`Registry::check`] → a module's setter,
 //! which reads its words through [`Args`]
 //! ```
 //!
-//! Everything that goes wrong is a [`Diagnostic`]: its first line is the line that nginx would
-//! print, because people's tools read it; below it comes a picture of the place and a suggestion.
-//! The crate reads files only through [`Loader`].
+//! Every error is a [`Diagnostic`]: its first line is the line that nginx would print, because tools read it;
+//! below it are an excerpt of the source and a suggestion. The crate reads files only through [`Loader`].
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,30 +1,30 @@
-//! How the parser reaches files.
+//! Access of the parser to files.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// Source of configuration files.
 pub trait Loader {
-    /// The content of a file.
+    /// Returns the content of a file.
     ///
     /// # Errors
     /// As the operating system reports them; the parser prints them as nginx does.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// The paths that match a pattern, sorted by bytes; none is no error.
+    /// Returns the paths that match a pattern, sorted by bytes; no match is no error.
     ///
     /// # Errors
-    /// When a directory cannot be read for another reason than that it does not exist.
+    /// A directory cannot be read for another reason than that it does not exist.
     fn glob(&self, pattern: &str) -> io::Result<Vec<PathBuf>>;
 }
 
-/// Files that directives name, such as those with certificates and keys: where they lie, and their content.
-/// Who builds the server from a configuration has them; they may come from another process.
+/// Files that directives name, such as those with certificates and keys: their paths and contents. The code
+/// that builds the server from a configuration provides them; they may come from another process.
 pub trait NamedFiles {
-    /// The path of a file by its name as written, which need not be absolute.
+    /// Returns the path of a file by its name as written, which need not be absolute.
     fn path_of(&self, name: &str) -> PathBuf;
 
-    /// The content of a small file, by its path.
+    /// Returns the content of a small file, by its path.
     ///
     /// # Errors
     /// As the operating system reports them.

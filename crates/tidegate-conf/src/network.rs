@@ -1,4 +1,4 @@
-//! Networks of IP addresses as directives name them: an address, or an address and a number of bits.
+//! Networks of IP addresses in directives: an address, or an address and a number of bits.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Reads `address` or `address/bits`; tells as well whether all bits beyond those were zero.
+    /// Parses `address` or `address/bits`. The flag is whether all bits beyond those were zero.
     pub fn parse(text: &str) -> Option<(Network, bool)> {
         let (address, bits) = match text.split_once('/') {
             None => (text, None),
@@ -26,29 +26,29 @@ impl Network {
         Some((Network { address, bits }, address == written))
     }
 
-    /// The network of one address.
+    /// Makes the network of one address.
     pub fn single(address: IpAddr) -> Network {
         Network { address, bits: if address.is_ipv4() { 32 } else { 128 } }
     }
 
-    /// Its first address.
+    /// Returns its first address.
     pub fn address(self) -> IpAddr {
         self.address
     }
 
-    /// How many bits its addresses have in common.
+    /// Returns the number of bits that its addresses have in common.
     pub fn bits(self) -> u8 {
         self.bits
     }
 
-    /// Whether an address belongs to it; an IPv4 client of an IPv6 socket counts as what it is.
+    /// Returns whether it contains an address; an IPv4-mapped IPv6 address counts as its IPv4 address.
     pub fn contains(self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         address.is_ipv4() == self.address.is_ipv4() && masked(address, self.bits) == self.address
     }
 }
 
-/// nginx's warning for a network with bits beyond its own.
+/// Makes nginx's warning for a network with bits beyond its own.
 pub fn meaningless_bits(args: &Args<'_>, index: usize) -> Diagnostic {
     let word = args.word(index);
     let message = format!("low address bits of {} are meaningless", word.display());

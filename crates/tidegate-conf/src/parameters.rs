@@ -1,6 +1,6 @@
-//! Parameters of directives, for suggestions: what was meant by one that nobody knows.
+//! Parameters of directives, for suggestions in errors about unknown ones.
 //!
-//! A directive that is not here, or one that somebody forgot to add, costs a suggestion and nothing else.
+//! A directive that is missing here only costs a suggestion.
 
 use crate::registry::closest;
 
@@ -142,7 +142,7 @@ const PARAMETERS: &[(&[&str], &[&str])] = &[
     (&["satisfy"], &["all", "any"]),
 ];
 
-/// What was probably meant by a parameter of a directive; `None` as well when its name is right, so that its value
+/// Returns the parameter that was probably intended; `None` also when its name is right, so that its value
 /// must be wrong.
 pub(crate) fn meant(directive: &str, parameter: &str) -> Option<&'static str> {
     let all = PARAMETERS.iter().find(|(directives, _)| directives.contains(&directive))?.1;

@@ -1,4 +1,4 @@
-//! Words to a tree, with included files in their place.
+//! Parses words into a tree, with included files in their place.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,10 +32,10 @@ const TEXT_BYTES_MAX: usize = 1 << 30;
 /// Most files that one configuration may include, repeated ones counted each time.
 const INCLUDES_MAX: usize = 200_000;
 
-/// After so many errors the parser gives up: what follows is most probably a consequence.
+/// The most errors before the parser stops: further ones are most probably consequences.
 const ERRORS_MAX: usize = 100;
 
-/// Reads configurations: files and fragments into one [`SourceMap`], all errors into one list.
+/// A parser of configurations: files and fragments into one [`SourceMap`], all errors into one list.
 pub struct Parser<'a> {
     loader: &'a dyn Loader,
     conf_prefix: PathBuf,
@@ -46,13 +46,13 @@ pub struct Parser<'a> {
     block_depth: usize,
     includes: usize,
     text_bytes: usize,
-    /// Of the text being read.
+    /// The indentation of the text being read.
     layout: Layout,
 }
 
 impl<'a> Parser<'a> {
-    /// A parser that reads by `loader`. Paths in `include` are relative to `conf_prefix`, the
-    /// directory of the main configuration file.
+    /// Makes a parser that reads by `loader`. Paths in `include` are relative to `conf_prefix`, the directory
+    /// of the main configuration file.
     pub fn new(loader: &'a dyn Loader, conf_prefix: impl Into<PathBuf>) -> Self {
         Parser {
             loader,
@@ -67,16 +67,16 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Reads a configuration file and all that it includes. What is wrong is added to
-    /// [`Parser::diagnostics`]; the result is what could be understood.
+    /// Parses a configuration file and all that it includes. Errors are added to [`Parser::diagnostics`]; the
+    /// result is the part that could be parsed.
     pub fn parse_file(&mut self, path: &Path) -> Vec<Statement> {
         let mut statements = Vec::new();
         self.read_into(path, Span::NONE, &mut statements);
         statements
     }
 
-    /// Reads directives from a text that is no file, as `-g` gives them: `name` is what nginx
-    /// prints for the place, `command line`. Blocks are not allowed there.
+    /// Parses directives of a text that is no file, such as that of `-g`. `name` is the place that nginx
+    /// prints, `command line`. Blocks are not allowed there.
     pub fn parse_fragment(&mut self, name: &str, text: &[u8]) -> Vec<Statement> {
         let mut statements = Vec::new();
         let Some(file) = self.sources.add_fragment(name, text.to_vec()) else {
@@ -87,22 +87,22 @@ impl<'a> Parser<'a> {
         statements
     }
 
-    /// The texts read so far.
+    /// Returns the texts read until now.
     pub fn sources(&self) -> &SourceMap {
         &self.sources
     }
 
-    /// What is wrong so far.
+    /// Returns the diagnostics until now.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }
 
-    /// The texts and what is wrong with them.
+    /// Returns the texts and their diagnostics.
     pub fn finish(self) -> (SourceMap, Vec<Diagnostic>) {
         (self.sources, self.diagnostics)
     }
 
-    /// Parses the file at `path`; `place` is what asked for it.
+    /// Parses the file at `path`; `place` is the `include` of it.
     fn read_into(&mut self, path: &Path, place: Span, statements: &mut Vec<Statement>) {
         let file = match self.sources.find(path) {
             Some(file) => file,
@@ -158,8 +158,8 @@ impl<'a> Parser<'a> {
         self.including.pop();
     }
 
-    /// Parses up to the `}` of the block that `open` describes, or to the end of the text; returns
-    /// the place where it stopped. `None` after the end of the text or when giving up.
+    /// Parses up to the `}` of the block that `open` describes, or to the end of the text; returns the place
+    /// where it stopped. `None` after the end of the text or when it stops for too many errors.
     fn parse_statements(
         &mut self,
         lexer: &mut Lexer<'_>,
@@ -217,7 +217,7 @@ impl<'a> Parser<'a> {
         None
     }
 
-    /// A `;`: the words so far are a statement, or an include.
+    /// Ends a statement at `;`: the words are a statement, or an include.
     fn finish_simple(&mut self, words: &mut Vec<Word>, end: Span, statements: &mut Vec<Statement>) {
         let Some((name, args)) = take_words(words) else {
             return self.report(
@@ -235,7 +235,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A `{`: parses the block and makes the statement. `None` when the text ended in it; the
+    /// Parses a block behind `{` and makes the statement. Returns `None` when the text ended in it; the
     /// statement is kept nevertheless.
     fn finish_block(
         &mut self,
@@ -287,8 +287,8 @@ impl<'a> Parser<'a> {
         close.map(|_| ())
     }
 
-    /// A `;` in what should have been a block: its `{` is missing before the word at `at`. Goes on
-    /// as if the brace were there.
+    /// Reports a `;` in a statement that should have been a block: its `{` is missing before the word at
+    /// `at`. Continues as if the brace were present.
     fn finish_unopened(
         &mut self,
         lexer: &mut Lexer<'_>,
@@ -342,7 +342,7 @@ impl<'a> Parser<'a> {
         });
     }
 
-    /// The end of a text: nothing may be unfinished. `word` is a word without a `;`, `open` the
+    /// Checks the end of a text: nothing may be unfinished. `word` is a word without a `;`, `open` the
     /// innermost open block.
     fn check_end(
         &mut self,
@@ -421,21 +421,21 @@ struct Opened {
     name: Option<Span>,
 }
 
-/// What kind of text is parsed.
+/// The kind of text that is parsed.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     File,
     Fragment,
 }
 
-/// Takes all words out: the name and the arguments.
+/// Takes all words: the name and the arguments.
 fn take_words(words: &mut Vec<Word>) -> Option<(Word, Vec<Word>)> {
     let mut taken = std::mem::take(words).into_iter();
     let name = taken.next()?;
     Some((name, taken.collect()))
 }
 
-/// Goes on after the `}` of a block whose `{` was read. `None` when the text ends before.
+/// Advances behind the `}` of a block whose `{` was read; returns `None` when the text ends before.
 fn skip_block(lexer: &mut Lexer<'_>) -> Option<()> {
     let mut depth = 1_usize;
     while depth > 0 {
@@ -456,7 +456,7 @@ fn invalid_path(word: &Word) -> Diagnostic {
         .label("not valid UTF-8")
 }
 
-/// A word for a help line; very long ones are cut.
+/// Returns a word for a help line; very long ones are cut.
 fn shorten(word: &Word) -> String {
     let shown = word.display();
     if shown.chars().count() <= 60 {
@@ -465,7 +465,7 @@ fn shorten(word: &Word) -> String {
     shown.chars().take(57).chain("...".chars()).collect()
 }
 
-/// An error of the operating system as nginx prints it: `2: No such file or directory`.
+/// Returns an error of the operating system as nginx prints it: `2: No such file or directory`.
 fn describe(error: &io::Error) -> String {
     let text = error.to_string();
     match error.raw_os_error() {

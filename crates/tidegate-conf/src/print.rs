@@ -1,19 +1,19 @@
-//! A tree as configuration text.
+//! Prints a tree as configuration text.
 
 use crate::tree::{Statement, Word};
 
 /// Spaces for each level of blocks.
 const INDENT: usize = 4;
 
-/// Statements as text that parses to the same words: one a line, blocks indented by four spaces.
+/// Returns statements as text that parses to the same words: one a line, blocks indented by four spaces.
 pub fn print_statements(statements: &[Statement]) -> Vec<u8> {
     let mut out = Vec::new();
     print_level(statements, 0, &mut out);
     out
 }
 
-/// A word as it must be written to be read as these bytes: in quotes if it was, and where it must
-/// be.
+/// Appends a word so that it is read as these bytes: in quotes if it was quoted, and where quotes are
+/// necessary.
 pub fn print_word(word: &Word, out: &mut Vec<u8>) {
     let quotes = word.quoted || needs_quotes(&word.bytes);
     if quotes {
@@ -26,8 +26,8 @@ pub fn print_word(word: &Word, out: &mut Vec<u8>) {
             b'\t' => out.extend(b"\\t"),
             b'\r' => out.extend(b"\\r"),
             b'\n' => out.extend(b"\\n"),
-            // A backslash that the reader keeps protects the next byte, whatever it is: `\$`
-            // stays as it is, and so does `\ ` within quotes.
+            // A backslash that the parser keeps protects the next byte, whatever it is: `\$` stays unchanged,
+            // and so does `\ ` within quotes.
             b'\\' => match bytes.peek() {
                 Some(b'"' | b'\'' | b'\\' | b't' | b'r' | b'n' | b'\t' | b'\r' | b'\n') | None => {
                     out.extend(b"\\\\");
@@ -65,7 +65,7 @@ fn print_level(statements: &[Statement], depth: usize, out: &mut Vec<u8>) {
     }
 }
 
-/// Would the bytes, written without quotes, be read as something else?
+/// Returns whether the bytes, written without quotes, would be read as something else.
 fn needs_quotes(bytes: &[u8]) -> bool {
     let first = matches!(bytes.first(), None | Some(b'"' | b'\'' | b'#' | b'}'));
     first || bytes.iter().any(|byte| matches!(byte, b' ' | b';' | b'{' | b'\t' | b'\r' | b'\n'))

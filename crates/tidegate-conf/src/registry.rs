@@ -1,4 +1,4 @@
-//! The table of all directives: what may stand where, with how many arguments.
+//! The table of all directives: their contexts and the number of their arguments.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -10,12 +10,12 @@ use crate::foreign;
 use crate::known;
 use crate::tree::Statement;
 
-/// How many arguments a directive takes.
+/// The number of arguments that a directive takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arity {
-    /// At least so many.
+    /// The least number.
     pub min: usize,
-    /// At most so many.
+    /// The greatest number.
     pub max: usize,
 }
 
@@ -45,22 +45,22 @@ impl Arity {
     /// Two or more.
     pub const AT_LEAST_TWO: Arity = Arity::between(2, usize::MAX);
 
-    /// Just so many.
+    /// Takes exactly `count`.
     pub const fn exactly(count: usize) -> Arity {
         Arity { min: count, max: count }
     }
 
-    /// From `min` to `max`, both included.
+    /// Takes `min` to `max`, both included.
     pub const fn between(min: usize, max: usize) -> Arity {
         Arity { min, max }
     }
 
-    /// Is `count` allowed?
+    /// Returns whether `count` is allowed.
     pub fn allows(self, count: usize) -> bool {
         (self.min..=self.max).contains(&count)
     }
 
-    /// For people: `2 arguments`, `1 to 3 arguments`.
+    /// Returns the number for messages: `2 arguments`, `1 to 3 arguments`.
     pub fn describe(self) -> String {
         match (self.min, self.max) {
             (0, 0) => "no arguments".to_owned(),
@@ -75,7 +75,7 @@ impl Arity {
     }
 }
 
-/// How a directive ends.
+/// The end of a directive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// With `;`.
@@ -86,20 +86,20 @@ pub enum Kind {
     Either,
 }
 
-/// What the registry knows of a directive: a [`Directive`] without its setter.
+/// The properties of a directive in the registry: a [`Directive`] without its setter.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// First word of the statement.
     pub name: &'static str,
-    /// Where it may stand.
+    /// The contexts in which it is allowed.
     pub contexts: Contexts,
     /// Number of arguments.
     pub arity: Arity,
-    /// How it ends.
+    /// Whether it ends with `;` or with a block.
     pub kind: Kind,
-    /// Value when it is not given, as text for the reference pages; empty for none.
+    /// The default value, as text for the reference pages; empty for none.
     pub default: &'static str,
-    /// What it does, one paragraph.
+    /// Its documentation, one paragraph.
     pub doc: &'static str,
 }
 
@@ -107,23 +107,22 @@ pub struct Row {
 pub struct Directive<C: 'static> {
     /// First word of the statement.
     pub name: &'static str,
-    /// Where it may stand.
+    /// The contexts in which it is allowed.
     pub contexts: Contexts,
     /// Number of arguments.
     pub args: Arity,
-    /// How it ends.
+    /// Whether it ends with `;` or with a block.
     pub kind: Kind,
-    /// Value when it is not given, as text for the reference pages; empty for none.
+    /// The default value, as text for the reference pages; empty for none.
     pub default: &'static str,
-    /// What it does, one paragraph.
+    /// Its documentation, one paragraph.
     pub doc: &'static str,
-    /// Takes the arguments into the settings. Called after place, number of arguments and ending
-    /// were checked.
+    /// Sets the arguments in the settings. Called after context, number of arguments and end were checked.
     pub set: fn(&mut C, &Args<'_>) -> Result<(), Diagnostic>,
 }
 
 impl<C> Directive<C> {
-    /// The row without its setter.
+    /// Returns the row without its setter.
     pub const fn row(&self) -> Row {
         Row {
             name: self.name,
@@ -136,7 +135,7 @@ impl<C> Directive<C> {
     }
 }
 
-/// A row of a directive that ends with `;`.
+/// Makes a row of a directive that ends with `;`.
 pub const fn row<C>(
     name: &'static str,
     contexts: Contexts,
@@ -148,13 +147,13 @@ pub const fn row<C>(
     Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
 }
 
-/// All rows of all owners (modules). Several rows may have the same name in different contexts;
-/// where two fit, the one added first is taken.
+/// All rows of all owners (modules). Several rows may have the same name in different contexts; where two
+/// match, the one added first counts.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     entries: Vec<Entry>,
     by_name: HashMap<&'static [u8], Vec<usize>>,
-    /// How many unknown names were looked for among the known ones.
+    /// The number of unknown names for which a suggestion was searched.
     guesses: Cell<usize>,
 }
 
@@ -166,7 +165,7 @@ struct Entry {
 }
 
 impl Registry {
-    /// An empty registry.
+    /// Makes an empty registry.
     pub fn new() -> Self {
         Self::default()
     }
@@ -184,16 +183,16 @@ impl Registry {
         self.add(owner, table.iter().map(Directive::row));
     }
 
-    /// All rows with owner and index, in order of adding.
+    /// Returns all rows with owner and index, in order of adding.
     pub fn rows(&self) -> impl Iterator<Item = (usize, usize, &Row)> {
         self.entries.iter().map(|entry| (entry.owner, entry.index, &entry.row))
     }
 
-    /// Finds the row for `statement`, which stands in `context`: `(owner, index of the row)`.
+    /// Finds the row for `statement`, which is in `context`: `(owner, index of the row)`.
     ///
     /// # Errors
-    /// In nginx's words and order: unknown, not allowed here, wrong ending, wrong number of
-    /// arguments. What nginx knows and the registry does not is `not supported yet`.
+    /// In nginx's words and order: unknown, not allowed here, wrong end, wrong number of arguments. A
+    /// directive that nginx has and the registry has not is `not supported yet`.
     pub fn check(
         &self,
         statement: &Statement,
@@ -211,7 +210,7 @@ impl Registry {
         Ok((entry.owner, entry.index))
     }
 
-    /// The error for a name that no row has.
+    /// Makes the error for a name that no row has.
     fn unknown(&self, statement: &Statement, context: Contexts) -> Diagnostic {
         let name = statement.name.display();
         let known = known::find(&statement.name.bytes);
@@ -242,7 +241,7 @@ impl Registry {
     }
 }
 
-/// The error for a name that has rows, but none for this place.
+/// Makes the error for a name that has rows, but none for this context.
 fn misplaced<'a>(
     statement: &Statement,
     context: Contexts,
@@ -259,7 +258,7 @@ fn misplaced<'a>(
         .help(format!("`{name}` is allowed in: {}", allowed.describe()))
 }
 
-/// The error for a directive that nginx has. The module of the place is named before others of the
+/// Makes the error for a directive that nginx has. The module of the context is named before others of the
 /// same name.
 fn unsupported(statement: &Statement, context: Contexts) -> Diagnostic {
     let name = statement.name.display();
@@ -305,7 +304,7 @@ fn check_arity(statement: &Statement, row: &Row) -> Result<(), Diagnostic> {
     }
     let name = row.name;
     let first = statement.name.span;
-    // What is too much, or the whole statement when something is missing.
+    // The surplus, or the whole statement when arguments are missing.
     let extra = statement.args.get(row.arity.max).zip(statement.args.last());
     let span = match extra {
         Some((from, last)) => from.span.to(last.span),
@@ -319,7 +318,7 @@ fn check_arity(statement: &Statement, row: &Row) -> Result<(), Diagnostic> {
     {
         found = found.help("typographic quotes quote nothing: write `\"` or `'`");
     }
-    // A forgotten `;` makes the next lines arguments.
+    // A missing `;` makes the next lines arguments.
     if let Some((from, _)) = extra
         && from.span.start > first.end
         && !known::find(&from.bytes).is_empty()
@@ -333,10 +332,10 @@ fn error(statement: &Statement, message: String) -> Diagnostic {
     Diagnostic::emerg(message).at(statement.name.span).line_at(statement.terminator())
 }
 
-/// The candidate that `name` is most probably a misspelling of.
+/// Returns the candidate of which `name` is most probably a misspelling.
 pub fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    // A third of the letters may be wrong; the cost of a comparison grows with both lengths, and
-    // no directive is as long as this.
+    // A third of the letters may be wrong. The cost of a comparison grows with both lengths, and no directive
+    // is as long as this.
     if name.len() > NAME_BYTES_MAX {
         return None;
     }
@@ -348,9 +347,9 @@ pub fn closest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
-/// Unknown names of one configuration that get suggestions: each costs a comparison with all directives, and nobody
-/// reads more.
+/// The most unknown names of one configuration that get suggestions: each costs a comparison with all
+/// directives, and more would not be read.
 const GUESSES_MAX: usize = 100;
 
-/// Longer names get no suggestion.
+/// The longest name in bytes that gets a suggestion.
 const NAME_BYTES_MAX: usize = 64;

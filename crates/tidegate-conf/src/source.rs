@@ -1,15 +1,15 @@
-//! The texts that a configuration was read from, and places in them.
+//! The texts of a configuration, and places in them.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// Which text of a [`SourceMap`] a [`Span`] points into.
+/// The text of a [`SourceMap`] that a [`Span`] is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId(u32);
 
 impl FileId {
-    /// Position in [`SourceMap::files`], which is the order of reading.
+    /// Returns the position in [`SourceMap::files`], which is the order of reading.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -27,53 +27,53 @@ pub struct Span {
 }
 
 impl Span {
-    /// A place in no text: what is made by the program itself has it. It renders as no place.
+    /// A place in no text, for statements that the program itself makes. It renders as no place.
     pub const NONE: Span = Span { file: FileId(u32::MAX), start: 0, end: 0 };
 
-    /// From the beginning of `self` to the end of `other`, both of one text.
+    /// Returns the span from the beginning of `self` to the end of `other`, both of one text.
     pub fn to(self, other: Span) -> Span {
         Span { file: self.file, start: self.start, end: other.end.max(self.start) }
     }
 }
 
-/// One text: a file, or what came from the command line.
+/// One text: a file, or a text of the command line.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
     name: String,
     path: Option<PathBuf>,
     bytes: Arc<[u8]>,
     line_starts: OnceLock<Vec<u32>>,
-    /// The `include` that had the file read, the first of them.
+    /// The first `include` of the file.
     included_at: Option<Span>,
 }
 
 impl SourceFile {
-    /// As nginx prints it: the full path, or a name such as `command line`.
+    /// Returns the name as nginx prints it: the full path, or a name such as `command line`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Path on disk; `None` for a fragment that is no file.
+    /// Returns the path on disk; `None` for a fragment that is no file.
     pub fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
 
-    /// The whole text.
+    /// Returns the whole text.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// A handle to the text that does not borrow the map.
+    /// Returns a handle to the text that does not borrow the map.
     pub(crate) fn shared_bytes(&self) -> Arc<[u8]> {
         Arc::clone(&self.bytes)
     }
 
-    /// The first `include` that asked for the file; `None` for a file that nothing includes.
+    /// Returns the first `include` of the file; `None` for a file that nothing includes.
     pub fn included_at(&self) -> Option<Span> {
         self.included_at
     }
 
-    /// Offsets at which lines begin; the first is 0.
+    /// Returns the offsets at which lines begin; the first is 0.
     pub(crate) fn line_starts(&self) -> &[u32] {
         self.line_starts.get_or_init(|| {
             let mut starts = vec![0];
@@ -86,7 +86,7 @@ impl SourceFile {
         })
     }
 
-    /// Index (from 0) of the line that holds the byte at `offset`.
+    /// Returns the index (from 0) of the line that contains the byte at `offset`.
     pub(crate) fn line_index(&self, offset: u32) -> usize {
         self.line_starts().partition_point(|start| *start <= offset).saturating_sub(1)
     }
@@ -100,13 +100,13 @@ pub struct SourceMap {
 }
 
 impl SourceMap {
-    /// An empty map.
+    /// Makes an empty map.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in a file. `None` when it is larger than 4 GiB, since spans are 32 bits wide, or when
-    /// there are too many files. A path that is known already keeps its text and its identity.
+    /// Adds a file. Returns `None` when it is larger than 4 GiB, since spans are 32 bits wide, or when there
+    /// are too many files. A path that is in the map already keeps its text and its identity.
     pub fn add_file(&mut self, path: &Path, bytes: Vec<u8>) -> Option<FileId> {
         if let Some(known) = self.find(path) {
             return Some(known);
@@ -117,28 +117,28 @@ impl SourceMap {
         Some(file)
     }
 
-    /// Takes in a text that is no file, under a name for people (`command line`). Limits as
+    /// Adds a text that is no file, under a name for messages (`command line`). Limits as
     /// [`SourceMap::add_file`].
     pub fn add_fragment(&mut self, name: &str, bytes: Vec<u8>) -> Option<FileId> {
         self.push(name.to_owned(), None, bytes)
     }
 
-    /// The file read from `path`, if it was read.
+    /// Returns the file read from `path`, if it was read.
     pub fn find(&self, path: &Path) -> Option<FileId> {
         self.by_path.get(path).copied()
     }
 
-    /// A text; `None` for the file of [`Span::NONE`] and for one of another map.
+    /// Returns a text; `None` for the file of [`Span::NONE`] and for one of another map.
     pub fn file(&self, file: FileId) -> Option<&SourceFile> {
         self.files.get(file.index())
     }
 
-    /// All texts in order of reading.
+    /// Returns all texts in order of reading.
     pub fn files(&self) -> impl ExactSizeIterator<Item = (FileId, &SourceFile)> {
         self.files.iter().enumerate().map(|(index, file)| (FileId(index as u32), file))
     }
 
-    /// Line and column (in bytes) of the beginning of `span`, both counted from 1. `(0, 0)` for a
+    /// Returns line and column (in bytes) of the beginning of `span`, both counted from 1; `(0, 0)` for a
     /// place in no text.
     pub fn line_column(&self, span: Span) -> (usize, usize) {
         let Some(file) = self.file(span.file) else { return (0, 0) };
@@ -147,14 +147,14 @@ impl SourceMap {
         (line + 1, (span.start - line_start) as usize + 1)
     }
 
-    /// The bytes of a span; empty for a place in no text.
+    /// Returns the bytes of a span; empty for a place in no text.
     pub fn text(&self, span: Span) -> &[u8] {
         self.file(span.file)
             .and_then(|file| file.bytes.get(span.start as usize..span.end as usize))
             .unwrap_or(&[])
     }
 
-    /// Notes which `include` had `file` read.
+    /// Notes the `include` of a file.
     pub(crate) fn note_include(&mut self, file: FileId, place: Span) {
         let known = self.file(place.file).is_some() && place.file < file;
         if let Some(file) = self.files.get_mut(file.index()).filter(|_| known) {
@@ -162,8 +162,8 @@ impl SourceMap {
         }
     }
 
-    /// Orders places as they are read: an included file where its `include` stands. The key is the
-    /// outermost file, then an offset for each level of includes.
+    /// Returns a key that orders places as they are read: an included file at the place of its `include`. The
+    /// key is the outermost file, then an offset for each level of includes.
     pub(crate) fn reading_key(&self, span: Span) -> (FileId, Vec<u32>) {
         let mut offsets = vec![span.start];
         let mut file = span.file;

@@ -1,20 +1,20 @@
-//! The tree of a configuration, as written: statements with words and places, no meaning yet.
+//! The tree of a configuration, as written: statements with words and places, without meaning.
 
 use crate::source::Span;
 
-/// One word: a directive's name or an argument, after quotes and escapes were undone.
+/// One word: a directive's name or an argument, without quotes and escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     /// The value. nginx's words are bytes, in whatever encoding the file has.
     pub bytes: Vec<u8>,
     /// The word in the text, quotes included.
     pub span: Span,
-    /// Was it written in quotes?
+    /// Whether it was written in quotes.
     pub quoted: bool,
 }
 
 impl Word {
-    /// The word for people: bytes that are no UTF-8 are shown as U+FFFD.
+    /// Returns the word for messages: bytes that are no UTF-8 are shown as U+FFFD.
     pub fn display(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.bytes)
     }
@@ -27,14 +27,14 @@ pub struct Statement {
     pub name: Word,
     /// Further words.
     pub args: Vec<Word>,
-    /// What stands in `{ }`; files included there are spliced in.
+    /// The content of `{ }`; files included there are spliced in.
     pub block: Option<Block>,
     /// From the name to the `;` or `}`, both included.
     pub span: Span,
 }
 
 impl Statement {
-    /// Where the words end: the `;` or the `{`. nginx names the line of this place in errors.
+    /// Returns the end of the words: the `;` or the `{`. nginx prints the line of this place in errors.
     pub fn terminator(&self) -> Span {
         match &self.block {
             Some(block) => block.open,
@@ -42,7 +42,7 @@ impl Statement {
         }
     }
 
-    /// The statements of the block; none for a statement that ends with `;`.
+    /// Returns the statements of the block; none for a statement that ends with `;`.
     pub fn children(&self) -> &[Statement] {
         self.block.as_ref().map_or(&[], |block| &block.statements)
     }

@@ -1,8 +1,8 @@
-//! Numbers, sizes and times as nginx writes them.
+//! Numbers, sizes and times in nginx's format.
 
 use std::time::Duration;
 
-/// A number of decimal digits; `None` for anything else and when it does not fit 63 bits.
+/// Parses a number of decimal digits; returns `None` for anything else and when it does not fit 63 bits.
 pub fn parse_number(text: &[u8]) -> Option<u64> {
     if text.is_empty() {
         return None;
@@ -15,10 +15,10 @@ pub fn parse_number(text: &[u8]) -> Option<u64> {
     (number <= NUMBER_MAX).then_some(number)
 }
 
-/// Largest number: nginx's are signed.
+/// The largest number: nginx's are signed.
 const NUMBER_MAX: u64 = i64::MAX as u64;
 
-/// A size in bytes: a number, or one of kilobytes (`k`, `K`) or megabytes (`m`, `M`).
+/// Parses a size in bytes: a number, or one of kilobytes (`k`, `K`) or megabytes (`m`, `M`).
 pub fn parse_size(text: &[u8]) -> Option<u64> {
     match text.split_last()? {
         (b'k' | b'K', digits) => scaled(digits, 1 << 10),
@@ -27,7 +27,7 @@ pub fn parse_size(text: &[u8]) -> Option<u64> {
     }
 }
 
-/// As [`parse_size`], and gigabytes (`g`, `G`): for file sizes.
+/// Parses as [`parse_size`], with gigabytes (`g`, `G`): for file sizes.
 pub fn parse_offset(text: &[u8]) -> Option<u64> {
     match text.split_last()? {
         (b'g' | b'G', digits) => scaled(digits, 1 << 30),
@@ -39,12 +39,12 @@ fn scaled(digits: &[u8], factor: u64) -> Option<u64> {
     parse_number(digits)?.checked_mul(factor).filter(|size| *size <= NUMBER_MAX)
 }
 
-/// A time in seconds: `30`, `30s`, `1h30m`, `1y 6M`. Milliseconds are refused.
+/// Parses a time in seconds: `30`, `30s`, `1h30m`, `1y 6M`. Milliseconds are refused.
 pub fn parse_seconds(text: &[u8]) -> Option<Duration> {
     parse_time(text, Resolution::Seconds).map(Duration::from_secs)
 }
 
-/// A time down to milliseconds: `30`, `500ms`, `1h30m`. Years and months are refused.
+/// Parses a time down to milliseconds: `30`, `500ms`, `1h30m`. Years and months are refused.
 pub fn parse_milliseconds(text: &[u8]) -> Option<Duration> {
     parse_time(text, Resolution::Milliseconds).map(Duration::from_millis)
 }
@@ -71,7 +71,7 @@ enum Step {
 }
 
 impl Step {
-    /// Length in seconds; milliseconds are counted by the caller.
+    /// Returns the length in seconds; the caller counts milliseconds.
     fn seconds(self) -> u64 {
         match self {
             Step::Year => 365 * 24 * 3600,
@@ -85,9 +85,9 @@ impl Step {
     }
 }
 
-/// Numbers with units, spaces allowed after a unit; a number without a unit counts seconds and
-/// ends the list. As in nginx, a unit without a number counts nothing (`h30m`), though at least
-/// one digit must be there.
+/// Parses numbers with units, spaces allowed after a unit; a number without a unit counts seconds and ends
+/// the list. As in nginx, a unit without a number counts nothing (`h30m`), though at least one digit must be
+/// present.
 fn parse_time(text: &[u8], resolution: Resolution) -> Option<u64> {
     let scale = if resolution == Resolution::Milliseconds { 1000 } else { 1 };
     let mut rest = text;
@@ -103,7 +103,7 @@ fn parse_time(text: &[u8], resolution: Resolution) -> Option<u64> {
             continue;
         }
         let unit = unit(*byte, &mut rest, resolution)?;
-        // A second number without a unit has no place either: both would end the list.
+        // A second number without a unit is not allowed either: both would end the list.
         if step >= unit || (unit == Step::Last && step >= Step::Second) {
             return None;
         }
@@ -121,7 +121,7 @@ fn parse_time(text: &[u8], resolution: Resolution) -> Option<u64> {
     total.checked_add(value.checked_mul(scale)?).filter(|time| *time <= NUMBER_MAX)
 }
 
-/// The unit that begins with `byte`; takes the second letter of `ms` from `rest`.
+/// Returns the unit that begins with `byte`; takes the second letter of `ms` from `rest`.
 fn unit(byte: u8, rest: &mut &[u8], resolution: Resolution) -> Option<Step> {
     let fine = resolution == Resolution::Milliseconds;
     match byte {

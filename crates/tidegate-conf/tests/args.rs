@@ -19,7 +19,7 @@ fn statement(text: &str) -> (Statement, SourceMap) {
     (statements.remove(0), sources)
 }
 
-/// What `read` makes of a statement; an error is its first line without the place.
+/// Returns the result of `read` for a statement; an error is its first line without the place.
 fn with<T>(text: &str, read: impl Fn(&Args<'_>) -> Result<T, Diagnostic>) -> Result<T, String> {
     let (statement, _) = statement(text);
     read(&Args::new(&statement, Contexts::HTTP)).map_err(|error| error.message)

@@ -1,4 +1,4 @@
-//! Reading files: the file system with patterns, bundles, and what `-T` prints.
+//! Reading files: the file system with patterns, bundles, and the output of `-T`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use tidegate_conf::{
     print_statements,
 };
 
-/// A directory with files, removed at the end.
+/// Makes a directory with files, which is removed at the end.
 fn directory(names: &[&str]) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     for name in names {

@@ -1,6 +1,5 @@
-//! Golden files: a configuration, a line of dashes, and what is understood of it: the tree, then
-//! the pictures of what is wrong. Further files follow the first after lines `===== PATH`.
-//! `UPDATE=1 cargo test` rewrites what stands below the dashes.
+//! Golden files: a configuration, a line of dashes, and its result: the tree, then the diagnostics. Further
+//! files follow the first after lines `===== PATH`. `UPDATE=1 cargo test` rewrites the part below the dashes.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -35,7 +34,7 @@ fn golden_files() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Tree and diagnostics of a configuration.
+/// Returns tree and diagnostics of a configuration.
 fn run(input: &str) -> String {
     let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     let mut pieces = input.split("\n===== ");
@@ -63,7 +62,7 @@ fn run(input: &str) -> String {
     text
 }
 
-/// All of nginx but one module, to see what is not supported yet.
+/// Makes a registry of all of nginx but one module, to test directives that are not supported yet.
 fn registry() -> Registry {
     let mut registry = Registry::new();
     let supported = known_directives().filter(|known| known.module != "ngx_http_perl_module");

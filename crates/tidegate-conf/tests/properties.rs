@@ -1,4 +1,4 @@
-//! Properties: nothing panics, and what is printed is read as the same tree.
+//! Properties: nothing panics, and a printed tree is read as the same tree.
 
 use std::path::Path;
 
@@ -36,7 +36,7 @@ fn plain(statements: &[Statement]) -> Vec<Plain> {
         .collect()
 }
 
-/// Text as it could stand in a file: much punctuation.
+/// Returns texts similar to a file, with much punctuation.
 fn configuration_text() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"a".to_vec()),
@@ -96,8 +96,8 @@ proptest! {
     }
 }
 
-/// Texts of megabytes. A step that takes time in proportion to the whole text, once for each word
-/// or line, would not come to an end here.
+/// Texts of megabytes. A step that takes time in proportion to the whole text, once for each word or line,
+/// would not end in the time of a test.
 #[test]
 fn large_texts() {
     let shapes: [(Vec<u8>, usize); 6] = [
@@ -114,7 +114,7 @@ fn large_texts() {
     }
 }
 
-/// Pictures of places in lines of megabytes.
+/// Excerpts of places in lines of megabytes.
 #[test]
 fn long_lines_are_cut_in_pictures() {
     let text = [b"a b; ".repeat(400_000).as_slice(), b"x }"].concat();
@@ -129,7 +129,7 @@ fn long_lines_are_cut_in_pictures() {
     assert!(picture.len() < 1000, "{}", picture.len());
 }
 
-/// Inputs that once went wrong, and shapes that a fuzzer finds late.
+/// Inputs that once failed, and shapes that a fuzzer finds late.
 #[test]
 fn corpus() {
     let long = "a".repeat(5000);

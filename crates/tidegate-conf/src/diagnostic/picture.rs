@@ -1,4 +1,4 @@
-//! The picture of a place in a configuration.
+//! The excerpt of the source with the place of a diagnostic.
 
 use std::ops::Range;
 
@@ -10,14 +10,13 @@ use crate::source::{SourceFile, SourceMap, Span};
 /// Lines shown before and after the place.
 const LINES_AROUND: usize = 1;
 
-/// Of a place with more lines, the first ones are shown.
+/// The most lines shown of a place; the first ones are shown.
 const LINES_SHOWN_MAX: usize = 6;
 
-/// Text is shown this far before and after the place, in bytes: minified configurations have lines
-/// of megabytes.
+/// The most bytes shown before and after the place: minified configurations have lines of megabytes.
 const BYTES_AROUND: usize = 2000;
 
-/// Appends the picture of `diagnostic`, and its advice, to `text`.
+/// Appends the excerpt of `diagnostic`, and its advice, to `text`.
 pub(super) fn draw(diagnostic: &Diagnostic, sources: &SourceMap, color: bool, text: &mut String) {
     let shown = diagnostic.span.and_then(|span| Some((span, sources.file(span.file)?)));
     let Some((span, file)) = shown else {
@@ -35,11 +34,11 @@ pub(super) fn draw(diagnostic: &Diagnostic, sources: &SourceMap, color: bool, te
         .line_start(excerpt.first_line)
         .fold(false)
         .annotation(annotation);
-    // The first line told the message, hence the group has no title.
+    // The first line has the message, hence the group has no title.
     let level = if diagnostic.severity.is_fatal() { Level::ERROR } else { Level::WARNING };
     let mut group = Group::with_level(level);
     if excerpt.cropped {
-        // The renderer would count columns from where the line was cut.
+        // The renderer would count columns from the cut.
         let (line, column) = sources.line_column(span);
         group = group.element(Origin::path(file.name()).line(line).char_column(column));
     } else {
@@ -59,11 +58,11 @@ pub(super) fn draw(diagnostic: &Diagnostic, sources: &SourceMap, color: bool, te
 /// The lines around a place, as text.
 struct Excerpt {
     text: String,
-    /// Number of its first line, from 1.
+    /// The number of its first line, from 1.
     first_line: usize,
     /// The place within `text`.
     marked: Range<usize>,
-    /// Does `text` begin within the line of the place?
+    /// Whether `text` begins within the line of the place.
     cropped: bool,
 }
 
@@ -101,7 +100,7 @@ impl Excerpt {
     }
 }
 
-/// Bytes as text that a terminal shows without harm; lines stay lines.
+/// Returns the bytes as text that a terminal shows without harm; lines stay lines.
 fn clean(bytes: Option<&[u8]>) -> String {
     let text = String::from_utf8_lossy(bytes.unwrap_or(&[]));
     text.chars()

@@ -1,4 +1,4 @@
-//! Owners of directives, and the rows of the table.
+//! The modules of directives, and the rows of the table.
 
 use super::{TABLE, find};
 use crate::known;

@@ -1,6 +1,6 @@
-//! Where a block of Lua ends: braces in strings and comments do not count (Lua 5.1, section 2.1).
+//! The end of a block of Lua: braces in strings and comments do not count (Lua 5.1, section 2.1).
 
-/// Length of the text up to and with the `}` that closes a block whose `{` was read. `None` when
+/// Returns the length of the text up to and with the `}` that closes a block whose `{` was read; `None` when
 /// there is none.
 pub(super) fn block_length(text: &[u8]) -> Option<usize> {
     let mut at = 0;
@@ -27,7 +27,8 @@ pub(super) fn block_length(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// A string in quotes; it ends with its line unless a backslash stands before the line feed.
+/// Returns the length of a string in quotes; it ends with its line unless a backslash is before the line
+/// feed.
 fn string_length(text: &[u8], quote: u8) -> usize {
     let mut at = 1;
     while let Some(byte) = text.get(at) {
@@ -42,14 +43,14 @@ fn string_length(text: &[u8], quote: u8) -> usize {
     text.len()
 }
 
-/// What follows `--`: long brackets, or the rest of the line.
+/// Returns the length of a comment behind `--`: long brackets, or the rest of the line.
 fn comment_length(text: &[u8]) -> usize {
     let rest_of_line = || text.iter().position(|byte| *byte == b'\n').unwrap_or(text.len());
     long_length(text).unwrap_or_else(rest_of_line)
 }
 
-/// `[[ ... ]]`, `[=[ ... ]=]` and so on, to the end of the text if they are not closed. `None` for
-/// other text.
+/// Returns the length of `[[ ... ]]`, `[=[ ... ]=]` and so on, to the end of the text if they are not closed;
+/// `None` for other text.
 fn long_length(text: &[u8]) -> Option<usize> {
     let level = text.iter().skip(1).take_while(|byte| **byte == b'=').count();
     if text.first() != Some(&b'[') || text.get(level + 1) != Some(&b'[') {

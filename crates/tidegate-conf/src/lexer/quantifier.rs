@@ -1,10 +1,10 @@
 //! Braces of regular expressions in words without quotes: `a{2}`, `a{1,3}`, `\\p{L}`.
 
-/// Longest text between the braces that is looked at, in bytes: `{1000,2000}`, `\\p{Old_North_Arabian}`.
+/// Longest text between the braces that is examined, in bytes: `{1000,2000}`, `\\p{Old_North_Arabian}`.
 const INNER_BYTES_MAX: usize = 32;
 
-/// Length of the braces at `at`, in a word that begins at `start`, when they are a regular
-/// expression's. `None` for the beginning of a block.
+/// Returns the length of the braces at `at`, in a word that begins at `start`, when they are part of a
+/// regular expression; `None` for the beginning of a block.
 pub(super) fn length(text: &[u8], start: usize, at: usize) -> Option<usize> {
     let before = text.get(start..at)?;
     let rest = text.get(at + 1..)?;
@@ -15,7 +15,7 @@ pub(super) fn length(text: &[u8], start: usize, at: usize) -> Option<usize> {
     (fits && !before.is_empty()).then_some(inner.len() + 2)
 }
 
-/// `2`, `2,`, `2,3`, and `,3` of newer PCRE.
+/// Returns whether it is `2`, `2,`, `2,3`, or `,3` of newer PCRE.
 fn is_count(inner: &[u8]) -> bool {
     let commas = inner.iter().filter(|byte| **byte == b',').count();
     let digits = inner.iter().filter(|byte| byte.is_ascii_digit()).count();

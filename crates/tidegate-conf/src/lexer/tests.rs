@@ -3,7 +3,7 @@
 use super::{Lexer, Token, WORD_BYTES_MAX};
 use crate::source::{FileId, SourceMap};
 
-/// Tokens as text: words in `[]` (`<>` when quoted), `$` for the end, `!` for an end in a word;
+/// Returns the tokens as text: words in `[]` (`<>` when quoted), `$` for the end, `!` for an end in a word;
 /// then the messages.
 fn read(text: &[u8]) -> String {
     let mut lexer = Lexer::new(text, file(), WORD_BYTES_MAX);
@@ -51,7 +51,7 @@ fn words_and_punctuation() {
         // A brace closes only where a word could begin.
         ("a}b;", "[a}b] ; $"),
         ("a }b;", "[a] } [b] ; $"),
-        // Only the end of the file ends a word without leaving one.
+        // Only the end of the file ends a word without a token for it.
         ("a", "!"),
         ("a ", "[a] $"),
         ("a\0b ", "[a\\x00b] $"),
@@ -118,7 +118,7 @@ fn escapes() {
     ]);
 }
 
-/// nginx 1.22 draws the limits exactly here.
+/// nginx 1.22 has exactly these limits.
 #[test]
 fn limits() {
     let long = |count: usize| "a".repeat(count);

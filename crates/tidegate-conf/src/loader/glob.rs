@@ -1,15 +1,14 @@
-//! A small `glob(3)`: `*`, `?` and `[...]` within path components, `\` before a character that
-//! stands for itself.
+//! A small `glob(3)`: `*`, `?` and `[...]` within path components, `\` before a literal character.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Bytes that make a path a pattern for nginx's `include`.
+/// Returns whether nginx's `include` takes the path as a pattern.
 pub(crate) fn is_pattern(path: &[u8]) -> bool {
     path.iter().any(|byte| matches!(byte, b'*' | b'?' | b'['))
 }
 
-/// All existing paths that match `pattern`, sorted by bytes.
+/// Returns all existing paths that match `pattern`, sorted by bytes.
 pub(super) fn expand(pattern: &str) -> io::Result<Vec<PathBuf>> {
     let (mut found, rest) = match pattern.strip_prefix('/') {
         Some(rest) => (vec![PathBuf::from("/")], rest),
@@ -28,7 +27,7 @@ pub(super) fn expand(pattern: &str) -> io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The entries of `directory` that match one component. A directory that cannot be read has none, as in
+/// Adds the entries of `directory` that match one component. A directory that cannot be read has none, as in
 /// `glob(3)` without `GLOB_ERR`.
 fn step(directory: &Path, component: &str, found: &mut Vec<PathBuf>) {
     if !is_pattern(component.as_bytes()) {
@@ -60,15 +59,15 @@ fn unescape(component: &str) -> String {
     text
 }
 
-/// Does `name` (one path component) match `pattern`? A leading dot is matched by a dot only.
+/// Returns whether `name` (one path component) matches `pattern`. A leading dot is matched by a dot only.
 pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     if name.first() == Some(&b'.') && pattern.first() != Some(&b'.') && !pattern.starts_with(b"\\.")
     {
         return false;
     }
     let (mut at_pattern, mut at_name) = (0, 0);
-    // Where to go on after a mismatch: the last `*` takes one byte more. Greedy matching needs no
-    // deeper backtracking, hence the cost is at most pattern times name.
+    // The position to continue from after a mismatch: the last `*` takes one byte more. Greedy matching needs
+    // no deeper backtracking, hence the cost is at most pattern times name.
     let mut retry: Option<(usize, usize)> = None;
     loop {
         if let Some(b'*') = pattern.get(at_pattern) {
@@ -94,14 +93,14 @@ pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     }
 }
 
-/// Length of the pattern element at the beginning of `pattern`, if it matches `byte`.
+/// Returns the length of the pattern element at the beginning of `pattern`, if it matches `byte`.
 fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     match *pattern.first()? {
         b'?' => Some(1),
         b'[' => match bracket(pattern, byte) {
             Some((width, true)) => Some(width),
             Some((_, false)) => None,
-            // No closing bracket: the bracket stands for itself.
+            // Without a closing bracket the bracket is literal.
             None => (byte == b'[').then_some(1),
         },
         b'\\' if pattern.len() > 1 => (pattern[1] == byte).then_some(2),
@@ -109,7 +108,7 @@ fn one(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-/// Length of the set `[...]` and whether it holds `byte`; `None` when it is not closed.
+/// Returns the length of the set `[...]` and whether it contains `byte`; `None` when it is not closed.
 fn bracket(pattern: &[u8], byte: u8) -> Option<(usize, bool)> {
     let mut at = 1;
     let negated = matches!(pattern.get(at), Some(b'!' | b'^'));

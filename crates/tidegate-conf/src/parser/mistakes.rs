@@ -1,5 +1,5 @@
-//! Advice for mistakes that show far from where they were made: a brace too few or too many, and
-//! braces within a regular expression.
+//! Advice for mistakes that are reported far from their place: a missing or superfluous brace, and braces
+//! within a regular expression.
 
 use crate::diagnostic::Diagnostic;
 use crate::known;
@@ -7,10 +7,10 @@ use crate::registry::Kind;
 use crate::source::Span;
 use crate::tree::Word;
 
-/// A longer line is not shown again in the advice, in bytes.
+/// Longest line, in bytes, that is repeated in the advice.
 const LINE_BYTES_MAX: usize = 160;
 
-/// A block as it stands in the text.
+/// A block in the text.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Braces {
     /// The directive's name.
@@ -21,7 +21,7 @@ pub(super) struct Braces {
     pub close: Span,
 }
 
-/// What the indentation of one text says of its blocks.
+/// The indentation of the blocks of one text.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
     /// The first block whose `}` is indented less than its first line.
@@ -52,7 +52,7 @@ impl Layout {
         }
     }
 
-    /// The error for the end of a text in the block that `open` began.
+    /// Makes the error for the end of a text in the block that `open` began.
     pub(super) fn unclosed(&self, text: &[u8], open: Span, name: Option<Span>) -> Diagnostic {
         let block = self.shallow.map(|block| (block.name, block.open));
         let suspect = block.or(name.map(|name| (name, open)));
@@ -78,7 +78,7 @@ impl Layout {
         ))
     }
 
-    /// Says which `}` is probably the one that is too many.
+    /// Adds which `}` is probably the superfluous one.
     pub(super) fn superfluous(&self, text: &[u8], error: Diagnostic) -> Diagnostic {
         let error = error.label("no block is open here");
         if let Some(block) = self.deep {
@@ -99,8 +99,8 @@ impl Layout {
     }
 }
 
-/// The error for a word that has a `{` in it, at `brace`. Its first line is what nginx says when it
-/// ends the word there.
+/// Makes the error for a word that contains a `{`, at `brace`. Its first line is nginx's message for a word
+/// that ends there.
 pub(super) fn unquoted_expression(
     text: &[u8],
     first: Option<&Word>,
@@ -126,14 +126,14 @@ pub(super) fn unquoted_expression(
         ))
 }
 
-/// The line of a word with the word in quotes; the word alone when the line is long.
+/// Returns the line of a word with the word in quotes; the word alone when the line is long.
 fn quoted(text: &[u8], word: Span, is_if: bool) -> String {
     let start = line_start(text, word.start);
     let tail = text.get(word.end as usize..).unwrap_or(&[]);
     let tail = tail.split(|byte| *byte == b'\n').next().unwrap_or(&[]).trim_ascii_end();
     let head = text.get(start..word.start as usize).unwrap_or(&[]).trim_ascii_start();
     let whole = bytes(text, word);
-    // The parenthesis of a condition is no part of its expression.
+    // The parenthesis of a condition is not part of its expression.
     let inner = whole.strip_suffix(b")").filter(|_| is_if).unwrap_or(whole);
     let after = &whole[inner.len()..];
     let quote: &[u8] = if inner.contains(&b'"') { b"'" } else { b"\"" };
@@ -145,15 +145,15 @@ fn quoted(text: &[u8], word: Span, is_if: bool) -> String {
     String::from_utf8_lossy(&parts.concat()).into_owned()
 }
 
-/// A statement that should have been a block: the number of words before the first directive in it.
-/// The words up to there stand on lines of their own.
+/// Returns the number of words before the first directive in a statement that should have been a block. The
+/// words before it are on lines of their own.
 pub(super) fn missing_open(text: &[u8], words: &[Word]) -> Option<usize> {
     let first = words.first()?;
     let known = known::find(&first.bytes);
     if !known.iter().any(|known| known.kind == Kind::Block) {
         return None;
     }
-    // `server` of `upstream` takes a name, which may be that of a directive, and parameters.
+    // `server` in `upstream` takes a name, which may be that of a directive, and parameters.
     let is_plain = |word: &Word| !word.bytes.contains(&b'=');
     if known.iter().any(|known| known.kind != Kind::Block) && !words.get(2).is_some_and(is_plain) {
         return None;
@@ -167,7 +167,7 @@ pub(super) fn missing_open(text: &[u8], words: &[Word]) -> Option<usize> {
     (!known::find(&next.bytes).is_empty()).then_some(index)
 }
 
-/// The error for [`missing_open`]: `head` are the words before the block, `end` is the `;`.
+/// Makes the error for [`missing_open`]: `head` are the words before the block, `end` is the `;`.
 pub(super) fn no_opening(head: &[Word], end: Span) -> Diagnostic {
     let name = head.first().map(Word::display).unwrap_or_default();
     let place = head.last().map_or(end, |word| word.span);
@@ -177,7 +177,7 @@ pub(super) fn no_opening(head: &[Word], end: Span) -> Diagnostic {
         .label("expected `{` after this")
 }
 
-/// Is it a directive of nginx that never has a block?
+/// Returns whether it is a directive of nginx that never has a block.
 fn takes_no_block(name: &[u8]) -> bool {
     let known = known::find(name);
     !known.is_empty() && known.iter().all(|known| known.kind == Kind::Simple)
@@ -187,19 +187,19 @@ fn bytes(text: &[u8], span: Span) -> &[u8] {
     text.get(span.start as usize..span.end as usize).unwrap_or(&[])
 }
 
-/// The text of a span for people, cut when it is long.
+/// Returns the text of a span for messages, cut when it is long.
 fn shown(text: &[u8], span: Span) -> String {
     let bytes = bytes(text, span);
     String::from_utf8_lossy(&bytes[..bytes.len().min(60)]).into_owned()
 }
 
-/// Where the line of a byte begins.
+/// Returns the offset of the line of a byte.
 fn line_start(text: &[u8], at: u32) -> usize {
     let before = text.get(..at as usize).unwrap_or(text);
     before.iter().rposition(|byte| *byte == b'\n').map_or(0, |found| found + 1)
 }
 
-/// Number of the line, from 1.
+/// Returns the number of the line, from 1.
 fn line_number(text: &[u8], span: Span) -> usize {
     let before = text.get(..span.start as usize).unwrap_or(text);
     before.iter().filter(|byte| **byte == b'\n').count() + 1

@@ -1,4 +1,4 @@
-//! Includes, limits and fragments. What is read in one file is told by the golden files.
+//! Includes, limits and fragments. The golden files test the parsing of one file.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use crate::bundle::{Bundle, BundleLoader};
 use crate::print::print_statements;
 use crate::tree::Statement;
 
-/// Parses `/c/main`; gives the statements as text and the first lines of the errors.
+/// Parses `/c/main`; returns the statements as text and the first lines of the errors.
 fn parse(files: &[(&str, &str)]) -> (String, Vec<String>) {
     let list = files
         .iter()
@@ -141,7 +141,7 @@ fn fragments() {
     );
 }
 
-/// Borrowed texts as owned ones.
+/// Conversion of borrowed texts to owned ones.
 trait MapOwned {
     fn map_owned(&self) -> Vec<String>;
 }

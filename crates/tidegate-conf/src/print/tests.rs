@@ -1,4 +1,4 @@
-//! What is printed is read as the same words.
+//! Printed words are read as the same words.
 
 use super::print_word;
 use crate::source::Span;

@@ -1,4 +1,4 @@
-//! Tables of texts and what nginx 1.22 makes of them.
+//! Tables of texts and their values in nginx 1.22.
 
 use std::time::Duration;
 
