@@ -1,5 +1,5 @@
-//! From a client's first bytes to a TLS stream. The handshake stops behind the client's hello, so that the caller
-//! can choose a server by what it says.
+//! From a client's first bytes to a TLS stream. The handshake stops behind the client's hello, so that the
+//! caller can choose a server by its content.
 
 #[cfg(test)]
 mod tests;
@@ -20,21 +20,21 @@ use crate::stream::TlsStream;
 use crate::x509::Fault;
 use crate::{cipher_suites, groups};
 
-/// Bytes asked for a client's first message at once: nearly all fit, and a longer one is read on.
+/// Bytes read at once for a client's first message: nearly all fit, and a longer one is read further.
 pub const HELLO_BYTES: usize = 2048;
-/// First bytes that mean TLS: a handshake record, and what an SSLv2 hello begins with.
+/// First bytes of TLS: a handshake record, and the start of an SSLv2 hello.
 const HANDSHAKE_RECORD: u8 = 0x16;
 const SSL2_BIT: u8 = 0x80;
 /// A fatal alert `unrecognized_name` (RFC 6066 section 3) in a record of its own.
 const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 
-/// A client's first message (ClientHello, RFC 8446 section 4.1.2), and the handshake that waits behind it: the caller
-/// looks at the name, chooses a server's settings, and lets it [`accept`](Hello::accept) by them, or refuses. Nothing
-/// has been sent to the client by then. Dropping it ends the handshake without a word.
+/// A client's first message (ClientHello, RFC 8446 section 4.1.2), and the handshake behind it. The caller
+/// examines the name, chooses a server's settings, and calls [`accept`](Hello::accept) with them, or refuses.
+/// Nothing has been sent to the client by then. Dropping it ends the handshake without an alert.
 pub struct Hello(Accepted);
 
-/// What a handshake came to, as variables and logs show it: a plain value, taken once and independent of the stream, so
-/// that it can be asked for when that has gone.
+/// The result of a handshake for variables and logs: a plain value, independent of the stream, so that it
+/// outlives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Negotiated {
     /// `TLSv1.2` or `TLSv1.3`.
@@ -43,37 +43,38 @@ pub struct Negotiated {
     pub cipher: &'static str,
     /// OpenSSL's name of the key exchange group.
     pub group: &'static str,
-    /// The client resumed a session.
+    /// Whether the client resumed a session.
     pub session_reused: bool,
     /// The protocol chosen by ALPN.
     pub alpn: Option<String>,
-    /// The client's certificate, where it was asked for and has shown one.
+    /// The client's certificate, if it was requested and sent.
     pub client: Option<ShownCertificate>,
 }
 
-/// A certificate that a client has shown. It has the key, whether or not it is trusted: a handshake takes any, and it
-/// is for the caller to refuse requests by `fault` (`ssl_verify_client`).
+/// The certificate of a client. The client has its key, whether or not it is trusted: a handshake accepts any
+/// certificate, and the caller refuses requests by `fault` (`ssl_verify_client`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShownCertificate {
-    /// DER.
+    /// The certificate (DER).
     pub der: Vec<u8>,
-    /// Why it is not trusted.
+    /// The reason why it is not trusted; `None` for a trusted one.
     pub fault: Option<Fault>,
 }
 
-/// Whether a client that begins with this byte speaks TLS, rather than a plain protocol.
+/// Returns whether a client that begins with this byte speaks TLS, rather than a plain protocol.
 pub fn begins_hello(first: u8) -> bool {
     first == HANDSHAKE_RECORD || first & SSL2_BIT != 0
 }
 
 impl Hello {
-    /// Receives the client's hello, of which `input` has come already. Mistakes in it are answered with an alert.
+    /// Receives the client's hello, of which `input` has arrived already. An invalid hello gets an alert.
     ///
-    /// Cancelling: what was read goes with it, so a connection whose hello was given up on can only be closed. The
-    /// library bounds how much is read before there is a hello; time is the caller's.
+    /// Cancelling: the bytes that were read are lost, so the connection of a cancelled hello can only be
+    /// closed. The library bounds the bytes that are read before there is a hello; the caller sets the time
+    /// limit.
     ///
     /// # Errors
-    /// The client closed, the socket failed, or what came is no hello.
+    /// The client closed, the socket failed, or the bytes are no hello.
     pub async fn receive(stream: &Stream, mut input: Vec<u8>) -> Result<Hello, HandshakeError> {
         let mut acceptor = Acceptor::default();
         loop {
@@ -99,35 +100,35 @@ impl Hello {
         }
     }
 
-    /// The name of the server that the client wants (SNI, RFC 6066 section 3).
+    /// Returns the server name that the client requests (SNI, RFC 6066 section 3).
     pub fn server_name(&self) -> Option<String> {
         self.0.client_hello().server_name().map(str::to_owned)
     }
 
-    /// Numbers of the cipher suites that the client offers (IANA registry "TLS Cipher Suites").
+    /// Returns the numbers of the cipher suites that the client offers (IANA registry "TLS Cipher Suites").
     pub fn cipher_suites(&self) -> Box<[u16]> {
         self.0.client_hello().cipher_suites().iter().map(|suite| u16::from(*suite)).collect()
     }
 
-    /// Numbers of the groups that the client offers (IANA registry "TLS Supported Groups").
+    /// Returns the numbers of the groups that the client offers (IANA registry "TLS Supported Groups").
     pub fn groups(&self) -> Box<[u16]> {
         let hello = self.0.client_hello();
         let groups = hello.named_groups().unwrap_or_default();
         groups.iter().map(|group| u16::from(*group)).collect()
     }
 
-    /// Breaks the handshake off with the alert `unrecognized_name`, as far as the client takes it.
+    /// Ends the handshake with the alert `unrecognized_name`, as far as the client takes it.
     pub async fn refuse_name(self, stream: &Stream) {
         let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
     }
 
-    /// Goes through the rest of the handshake. Time limits are the caller's. A client's certificate is judged and
-    /// never refused here.
+    /// Completes the handshake. The caller sets the time limits. A client's certificate is verified and never
+    /// refused here.
     ///
-    /// Cancelling: dropping it gives the session up; the socket stays open, and is of no use but to be closed.
+    /// Cancelling: dropping it ends the session; the socket stays open, and can only be closed.
     ///
     /// # Errors
-    /// The handshake came to nothing; the client has been sent an alert where there is one for it.
+    /// The handshake failed; the client has been sent an alert where there is one for the reason.
     pub async fn accept(
         self,
         stream: &Rc<Stream>,
@@ -165,7 +166,7 @@ fn negotiated(connection: &ServerConnection, settings: &ServerSettings) -> Negot
     }
 }
 
-/// Judges what a client has shown; resumed sessions know the certificates of their first handshake.
+/// Verifies the certificate of a client. A resumed session has the certificates of its first handshake.
 fn shown(connection: &ServerConnection, settings: &ServerSettings) -> Option<ShownCertificate> {
     let trust = settings.clients()?;
     let chain = connection.peer_certificates()?;

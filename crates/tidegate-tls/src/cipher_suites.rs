@@ -1,17 +1,17 @@
-//! Cipher suites of TLS under OpenSSL's names: lists in its format, and names for variables and logs.
-//! Suites are told by their numbers (IANA registry "TLS Cipher Suites").
+//! Cipher suites of TLS under OpenSSL's names: lists in its format, and names for variables and logs. Suites
+//! are identified by their numbers (IANA registry "TLS Cipher Suites").
 
 #[cfg(test)]
 mod tests;
 
 use tidegate_conf::{Diagnostic, Word};
 
-/// A TLS 1.2 suite that is available, with what lists can name it by.
+/// An available TLS 1.2 suite, with the words of lists that select it.
 struct Row {
     name: &'static str,
     standard: &'static str,
     number: u16,
-    /// Strength in bits, for `@STRENGTH`.
+    /// The strength in bits, for `@STRENGTH`.
     bits: u16,
     aliases: &'static [&'static str],
 }
@@ -28,7 +28,7 @@ macro_rules! row {
     };
 }
 
-/// In OpenSSL's order of preference.
+/// The suites in OpenSSL's order of preference.
 static ROWS: [Row; 6] = [
     row!("ECDHE-ECDSA-AES256-GCM-SHA384", TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, 0xc02c, 256,
         "aECDSA" "ECDSA" "AES" "AES256" "AESGCM"),
@@ -44,11 +44,11 @@ static ROWS: [Row; 6] = [
         "aRSA" "AES" "AES128" "AESGCM"),
 ];
 
-/// Words that name every available suite.
+/// Words that select every available suite.
 const ALL: &[&str] =
     &["ALL", "HIGH", "DEFAULT", "FIPS", "TLSv1.2", "ECDH", "ECDHE", "EECDH", "kECDHE", "kEECDH"];
 
-/// Words that OpenSSL knows and that name none of the available suites.
+/// Words that OpenSSL has and that select none of the available suites.
 const NONE: &[&str] = &[
     "COMPLEMENTOFALL",
     "COMPLEMENTOFDEFAULT",
@@ -103,14 +103,14 @@ const NONE: &[&str] = &[
     "CBC",
 ];
 
-/// Lists of one word that stand for themselves: the suites of RFC 6460 (Suite B).
+/// Lists of a single word: the suites of RFC 6460 (Suite B).
 const SUITE_B: [(&str, &[u16]); 3] =
     [("SUITEB128", &[0xc02b, 0xc02c]), ("SUITEB128ONLY", &[0xc02b]), ("SUITEB192", &[0xc02c])];
 
 impl Row {
-    /// Whether one word of a list (without `+`) means this suite.
+    /// Returns whether one word of a list (without `+`) selects this suite.
     fn is(&self, word: &str) -> bool {
-        // The Government's view of ChaCha20 is the only difference between these words.
+        // These words differ only in ChaCha20, which FIPS does not approve.
         let fips = word != "FIPS" || !self.aliases.contains(&"CHACHA20");
         self.name == word
             || self.standard == word
@@ -119,10 +119,10 @@ impl Row {
     }
 }
 
-/// The TLS 1.2 suites, by number, of a list in OpenSSL's format (its manual page ciphers(1)): words separated by
-/// `:`, `,`, space or `;`; `!` removes for good, `-` removes, `+` moves to the end, `a+b` means both.
-/// `@SECLEVEL=n` removes what is weaker than the level, wherever it stands. Words without meaning here are left
-/// out, as OpenSSL does with those that it does not know.
+/// Returns the TLS 1.2 suites, by number, of a list in OpenSSL's format (its manual page ciphers(1)): words
+/// separated by `:`, `,`, space or `;`; `!` removes for good, `-` removes, `+` moves to the end, `a+b` means
+/// both. `@SECLEVEL=n` removes suites weaker than the level, at any position. Words without meaning here are
+/// left out, as OpenSSL does with unknown ones.
 pub fn tls12(list: &str) -> Vec<u16> {
     if let Some((_, suites)) = SUITE_B.iter().find(|(word, _)| *word == list) {
         return suites.to_vec();
@@ -136,7 +136,7 @@ pub fn tls12(list: &str) -> Vec<u16> {
             continue;
         }
         if let Some(level) = item.strip_prefix("@SECLEVEL=") {
-            // Bits of security that a level asks for (SSL_CTX_set_security_level(3)).
+            // The bits of security that a level requires (`SSL_CTX_set_security_level(3)`).
             bits_min = match level {
                 "5" => 256,
                 "4" => 192,
@@ -168,8 +168,8 @@ pub fn tls12(list: &str) -> Vec<u16> {
     strong.map(|index| ROWS[index].number).collect()
 }
 
-/// What there is to say of a list that leaves no suite for TLS 1.2: it is a mistake when it names none at all, or when
-/// nothing but TLS 1.2 is spoken.
+/// Makes the diagnostic of a list without a suite for TLS 1.2. It is an error when the list has no suite at
+/// all, or when TLS 1.2 is the only version, and otherwise a warning.
 pub fn no_suite(word: &Word, tls13: bool) -> Diagnostic {
     let list = word.display();
     let found = match tls13 && names_suites(&list) {
@@ -183,7 +183,8 @@ pub fn no_suite(word: &Word, tls13: bool) -> Diagnostic {
     found.at(word.span)
 }
 
-/// Whether a list chooses suites that OpenSSL has, available here or not: one without any is a mistake.
+/// Returns whether a list selects suites that OpenSSL has, available here or not: a list without any is an
+/// error.
 pub(crate) fn names_suites(list: &str) -> bool {
     let is_known = |word: &str| {
         NONE.contains(&word)
@@ -198,20 +199,20 @@ fn items(list: &str) -> impl Iterator<Item = &str> {
     list.split([':', ',', ' ', ';']).filter(|item| !item.is_empty())
 }
 
-/// A suite of TLS 1.3 by its name: its number where it is available; `None` for a name that is none.
+/// Finds a suite of TLS 1.3 by its name: its number where it is available; `None` for an unknown name.
 pub(crate) fn tls13(name: &str) -> Option<Option<u16>> {
     let (number, _) = NAMES.iter().find(|(number, known)| number >> 8 == 0x13 && *known == name)?;
     Some((0x1301..=0x1303).contains(number).then_some(*number))
 }
 
-/// OpenSSL's name of a suite by its number (IANA registry "TLS Cipher Suites"); `None` for numbers that
-/// OpenSSL would not show by name.
+/// Returns OpenSSL's name of a suite by its number (IANA registry "TLS Cipher Suites"); `None` for numbers
+/// that OpenSSL would not show by name.
 pub fn name(number: u16) -> Option<&'static str> {
     let place = NAMES.binary_search_by_key(&number, |(known, _)| *known).ok()?;
     Some(NAMES[place].1)
 }
 
-/// Suites that clients offer and OpenSSL 3 knows, by number.
+/// Suites that clients offer and OpenSSL 3 has, by number.
 static NAMES: &[(u16, &str)] = &[
     (0x000a, "DES-CBC3-SHA"),
     (0x0016, "DHE-RSA-DES-CBC3-SHA"),

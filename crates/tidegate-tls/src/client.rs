@@ -1,4 +1,4 @@
-//! From the options of a configuration to what handshakes need.
+//! Settings of handshakes with origins, compiled from the options of a configuration.
 
 #[cfg(test)]
 mod tests;
@@ -22,22 +22,22 @@ use crate::suites;
 use crate::verify::OriginVerifier;
 use crate::x509::possession::Possession;
 
-/// What a configuration says of TLS towards origins, as plain values: numbers, DER and flags, no directive and no file.
-/// Made while a configuration is built, and used up by [`TlsSettings::new`]. Two that are the same by
-/// [`TlsOptions::identity`] may share their settings, over locations and reloads.
+/// The TLS options of a configuration towards origins, as plain values: numbers, DER and flags, no directive
+/// and no file. Made while a configuration is built, and consumed by [`TlsSettings::new`]. Two options with
+/// equal [`TlsOptions::identity`] may share their settings, over locations and reloads.
 #[derive(Clone, Debug, Default)]
 pub struct TlsOptions {
-    /// Whether TLS 1.2 is spoken.
+    /// Whether TLS 1.2 is offered.
     pub tls12: bool,
-    /// Whether TLS 1.3 is spoken.
+    /// Whether TLS 1.3 is offered.
     pub tls13: bool,
     /// Suites of TLS 1.2 by their numbers in the IANA registry, the preferred first.
     pub suites: Vec<u16>,
-    /// Those of TLS 1.3; empty for all that there are.
+    /// Suites of TLS 1.3 likewise; empty for all available ones.
     pub suites_tls13: Vec<u16>,
     /// Whether sessions are resumed.
     pub session_reuse: bool,
-    /// Send the name (SNI, RFC 6066 section 3).
+    /// Whether the name is sent (SNI, RFC 6066 section 3).
     pub server_name: bool,
     /// Whether the origin's certificate is verified, and its name.
     pub verify: bool,
@@ -45,27 +45,28 @@ pub struct TlsOptions {
     pub trusted: Vec<Vec<u8>>,
     /// Lists (DER) of revoked certificates.
     pub revocation_lists: Vec<Vec<u8>>,
-    /// Most certificates between the origin's and a trusted one.
+    /// The most certificates between the origin's and a trusted one.
     pub verify_depth: u64,
-    /// Our own certificate and those between it and its root (DER); empty for none.
+    /// The client certificate towards the origin and those between it and its root (DER); empty for none.
     pub certificate: Vec<Vec<u8>>,
     /// Its private key (DER: PKCS#8, PKCS#1 or SEC1).
     pub key: Vec<u8>,
 }
 
-/// Compiled settings, with the sessions that can be resumed: what costs to make is made once, and handshakes of all
-/// threads share it. Sessions are kept by peer and offer, up to 1024 of them with 32 names each, and go with the
-/// settings; one lock is taken for a handshake, none for a byte.
+/// Compiled settings, with the sessions that can be resumed. Expensive values are made once, and handshakes
+/// of all threads share them. Sessions are kept by peer and offer, up to 1024 of them with 32 names each, as
+/// long as the settings exist. One lock is taken for a handshake, none for a byte.
 pub struct TlsSettings {
     config: ClientConfig,
     session_reuse: bool,
     pub(crate) verify: bool,
-    /// For each peer and what it is offered: one cannot resume another's sessions.
+    /// The library's configuration for each peer and offer, since sessions cannot be resumed with another
+    /// one.
     peers: Mutex<HashMap<(Addr, Protocols), Arc<ClientConfig>>>,
 }
 
-/// Settings and the name that an origin is asked by: all that [`connect`](crate::connect()) takes besides a socket.
-/// Made for each request; a clone costs three counters. Two that are equal may use each other's connections: their
+/// Settings and the name of an origin: all that [`connect`](crate::connect()) takes besides a socket. Made
+/// for each request; a clone costs three counters. Two that are equal may use each other's connections: their
 /// settings are one object, and name and offer are the same.
 #[derive(Clone, Debug)]
 pub struct TlsTarget {
@@ -74,17 +75,17 @@ pub struct TlsTarget {
     pub(crate) alpn: Protocols,
 }
 
-/// Protocols that are offered by ALPN (RFC 7301), the preferred first; empty for no offer. Shared, since most requests
-/// of a location offer the same.
+/// Protocols that are offered by ALPN (RFC 7301), the preferred first; empty for no offer. Shared, since most
+/// requests of a location offer the same.
 pub type Protocols = Arc<[Vec<u8>]>;
 
-/// Peers whose sessions are kept; more begin anew.
+/// The most peers whose sessions are kept; others do full handshakes.
 const PEERS_MAX: usize = 1024;
-/// Names whose sessions are kept for a peer.
+/// The most names of a peer whose sessions are kept.
 const NAMES_MAX: usize = 32;
 
 impl TlsOptions {
-    /// Tells options apart: a text that is the same for the same options.
+    /// Returns a text that is equal for equal options.
     pub fn identity(&self) -> String {
         let mut digest = ::aws_lc_rs::digest::Context::new(&::aws_lc_rs::digest::SHA256);
         let flags = [self.tls12, self.tls13, self.session_reuse, self.server_name, self.verify];
@@ -109,7 +110,7 @@ impl TlsSettings {
     /// Compiles options.
     ///
     /// # Errors
-    /// A key that is none or belongs to another certificate, no protocol.
+    /// The key is invalid or belongs to another certificate, or there is no protocol.
     pub fn new(options: &TlsOptions) -> Result<TlsSettings, SettingsError> {
         let cipher_suites = offered_suites(options);
         let provider = CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() };
@@ -134,7 +135,7 @@ impl TlsSettings {
         Ok(TlsSettings { config, session_reuse, verify, peers: Mutex::default() })
     }
 
-    /// What a handshake with this peer takes.
+    /// Returns the library's configuration for a handshake with this peer.
     pub(crate) fn config(&self, peer: &Addr, alpn: &Protocols) -> Arc<ClientConfig> {
         let key = (peer.clone(), alpn.clone());
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -155,7 +156,7 @@ impl TlsSettings {
     }
 }
 
-/// Suites in the library's order, but for those of TLS 1.2, which options order.
+/// Returns the suites in the library's order, except for those of TLS 1.2, which options order.
 fn offered_suites(options: &TlsOptions) -> Vec<SupportedCipherSuite> {
     let is_tls13 =
         |suite: &&SupportedCipherSuite| suite.version().version == ProtocolVersion::TLSv1_3;
@@ -175,13 +176,14 @@ fn own_certificate(options: &TlsOptions) -> Result<SingleCertAndKey, KeyError> {
 }
 
 impl TlsTarget {
-    /// A handshake by `settings` with the origin called `name` (`proxy_ssl_name`, without a port), to which the
-    /// protocols of `alpn` are offered.
+    /// Makes a target with `settings` for the origin called `name` (`proxy_ssl_name`, without a port), to
+    /// which the protocols of `alpn` are offered.
     pub fn new(settings: Arc<TlsSettings>, name: Arc<[u8]>, alpn: Protocols) -> TlsTarget {
         TlsTarget { settings, name, alpn }
     }
 
-    /// The name that is sent to the origin (SNI) and that its certificate has to be for, as far as the settings say so.
+    /// Returns the name that is sent to the origin (SNI) and that its certificate has to match, if the
+    /// settings require that.
     pub fn name(&self) -> &[u8] {
         &self.name
     }

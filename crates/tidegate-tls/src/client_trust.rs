@@ -1,4 +1,4 @@
-//! Whom a server's clients are trusted by.
+//! The trust of a server in its clients' certificates.
 
 use std::iter;
 
@@ -10,21 +10,22 @@ use crate::verify::ClientVerifier;
 use crate::x509::possession::Possession;
 use crate::x509::{Certificate, Fault, Purpose, Trust};
 
-/// What a server trusts its clients' certificates by. Handshakes ask for a certificate and take any whose key the
-/// client has; the verdict comes with what was negotiated, and it is the caller who refuses.
+/// The trusted authorities for certificates of a server's clients. Handshakes request a certificate and
+/// accept any whose key the client has. The result of the verification is in the negotiated values, and the
+/// caller refuses.
 #[derive(Debug)]
 pub struct ClientTrust {
     trust: Trust,
     /// Contents of the names that are sent to clients, each once.
     names: Vec<Vec<u8>>,
-    /// The same for servers that trust the same.
+    /// Equal for servers with equal trust.
     identity: [u8; 8],
 }
 
 impl ClientTrust {
-    /// Trusts these certificates (DER) as roots. The names of those in `announced` are sent to clients, so that
-    /// they can choose a certificate; `silent` ones are trusted as well. `revocation_lists` (DER) may be empty for no
-    /// checks. At most `depth_max` certificates may stand between a client's and a root.
+    /// Trusts these certificates (DER) as roots. The names of those in `announced` are sent to clients, so
+    /// that they can choose a certificate; `silent` ones are trusted as well. Empty `revocation_lists` (DER)
+    /// disable the revocation check. At most `depth_max` certificates may be between a client's and a root.
     pub fn new(
         announced: &[Vec<u8>],
         silent: &[Vec<u8>],
@@ -50,23 +51,23 @@ impl ClientTrust {
         ClientTrust { trust, names, identity: identity.unwrap_or_default() }
     }
 
-    /// The same eight bytes for servers that trust the same, others for others.
+    /// Returns eight bytes that are equal for servers with equal trust, and differ for others.
     pub fn identity(&self) -> [u8; 8] {
         self.identity
     }
 
-    /// What tells this server's sessions from those of others.
+    /// Returns the bytes that separate this server's sessions from those of others.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &[u8]> {
         iter::once(&self.identity[..]).chain(self.names.iter().map(Vec::as_slice))
     }
 
-    /// What the library asks while a handshake goes on.
+    /// Returns the verifier that the library calls during a handshake.
     pub(crate) fn verifier(&self) -> ClientVerifier {
         let names = self.names.iter().map(|name| DistinguishedName::in_sequence(name));
         ClientVerifier::new(Possession::new(algorithms()), names.collect())
     }
 
-    /// Why a chain as the client sent it is not trusted.
+    /// Returns the reason why a chain, as the client sent it, is not trusted.
     pub(crate) fn fault(&self, chain: &[impl AsRef<[u8]>], now_unix_seconds: i64) -> Option<Fault> {
         self.trust.check(chain, now_unix_seconds).err()
     }

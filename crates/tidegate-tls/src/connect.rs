@@ -17,14 +17,14 @@ use crate::side::Client;
 use crate::stream::TlsStream;
 use crate::verify;
 
-/// Goes through a handshake with an origin, and verifies its certificate where settings ask for it. Time limits are
-/// the caller's.
+/// Completes a handshake with an origin, and verifies its certificate where the settings require it. The
+/// caller sets the time limits.
 ///
-/// Cancelling: dropping it gives the session up; the socket stays open, and is of no use but to be closed. The name is
-/// compared behind the handshake (RFC 9525), before any byte of the caller's is sent.
+/// Cancelling: dropping it ends the session; the socket stays open, and can only be closed. The name is
+/// compared after the handshake (RFC 9525), before any byte of the caller is sent.
 ///
 /// # Errors
-/// The handshake came to nothing, or the certificate is not for the name.
+/// The handshake failed, or the certificate is not for the name.
 pub async fn connect(
     stream: Rc<Stream>,
     peer: &Addr,
@@ -34,7 +34,7 @@ pub async fn connect(
     let connecting = connector.connect(name(target.name(), peer), StreamIo(stream.clone()));
     let session = connecting.await.map_err(HandshakeError::from)?;
     if target.settings.verify {
-        // Resumed sessions know the certificates of their first handshake.
+        // A resumed session has the certificates of its first handshake.
         let chain = session.get_ref().1.peer_certificates().unwrap_or_default();
         let fits = chain.first().is_some_and(|leaf| verify::is_for(leaf, target.name()));
         if !fits {
@@ -44,7 +44,7 @@ pub async fn connect(
     Ok(Rc::new(TlsStream::new(stream, session)))
 }
 
-/// The name as the library takes it. An address stands for names that cannot be sent: it never is.
+/// Returns the name in the library's type. An address replaces names that cannot be sent: it is never sent.
 fn name(name: &[u8], peer: &Addr) -> ServerName<'static> {
     let text = std::str::from_utf8(name).unwrap_or_default();
     ServerName::try_from(text.to_owned()).unwrap_or_else(|_| {

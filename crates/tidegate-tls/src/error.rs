@@ -1,4 +1,4 @@
-//! Why a handshake, or settings for handshakes, came to nothing.
+//! The reasons why a handshake, or settings for handshakes, failed.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +7,7 @@ use std::{error, fmt, io};
 
 use tokio_rustls::rustls::{CertificateError, Error, OtherError};
 
-/// Why a handshake came to nothing. The text of [`HandshakeError::Certificate`] and the two below it is the
+/// The reason why a handshake failed. The text of [`HandshakeError::Certificate`] and the two below it is the
 /// library's; the words around it in logs are nginx's and the caller's.
 #[derive(Debug)]
 pub enum HandshakeError {
@@ -17,35 +17,36 @@ pub enum HandshakeError {
     Socket(io::Error),
     /// The peer's certificate is not accepted. A [`Fault`](crate::x509::Fault) is shown as nginx logs it.
     Certificate(String),
-    /// Either side broke off: an alert, or bytes that are no TLS.
+    /// Either side aborted: an alert, or bytes that are no TLS.
     Protocol(String),
-    /// Something failed on our side.
+    /// An internal error on the server's side.
     Internal(String),
 }
 
-/// Why there is no TLS with an origin: the handshake failed, or it succeeded with somebody else. In both cases nothing
-/// of a request has been sent.
+/// The reason why there is no TLS with an origin: the handshake failed, or the certificate is for another
+/// name. In both cases no part of a request has been sent.
 #[derive(Debug)]
 pub enum ConnectError {
-    /// The handshake came to nothing.
+    /// The handshake failed.
     Handshake(HandshakeError),
-    /// The origin's certificate is for other names than the one that was asked.
+    /// The origin's certificate is for other names than the requested one.
     OtherName,
 }
 
-/// Why settings cannot be used, in the library's words; found while a configuration is built, never in a handshake.
+/// The reason why settings cannot be used, in the library's words; found while a configuration is built,
+/// never in a handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingsError {
     /// Nothing can be negotiated with the protocols, suites and groups that are left.
     Protocols(String),
-    /// Our own certificate or its key cannot be used.
+    /// The certificate or its key cannot be used.
     Key(KeyError),
 }
 
-/// Why a certificate and a private key are no pair.
+/// The reason why a certificate and a private key are no pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeyError {
-    /// The key cannot be read, or is of an unknown kind; the library's words.
+    /// The key cannot be read, or is of an unknown type; the library's words.
     Unusable(String),
     /// There is no certificate, or the first one is no X.509.
     NoCertificate,
@@ -54,7 +55,7 @@ pub enum KeyError {
 }
 
 impl From<io::Error> for HandshakeError {
-    /// Sorts out what the library returns: its own errors are wrapped into the socket's type.
+    /// Converts the error of the library: its own errors are wrapped into the socket's type.
     fn from(error: io::Error) -> HandshakeError {
         if error.kind() == io::ErrorKind::UnexpectedEof {
             return HandshakeError::Closed;

@@ -8,8 +8,8 @@ use std::{error, fmt};
 use tokio_rustls::rustls::crypto::SupportedKxGroup;
 use tokio_rustls::rustls::crypto::aws_lc_rs::kx_group;
 
-/// What a list of groups came to (`ssl_ecdh_curve`): those that there are, in the order of the list, and the names of
-/// those that OpenSSL would have. The caller decides whether these are an error.
+/// The groups of a list (`ssl_ecdh_curve`): the available ones in the order of the list, and the names of
+/// others that OpenSSL has. The caller decides whether these are an error.
 #[derive(Debug)]
 pub struct Groups {
     /// The preferred first.
@@ -23,7 +23,7 @@ pub struct Groups {
 pub struct UnknownGroup(String);
 
 impl fmt::Display for UnknownGroup {
-    /// In OpenSSL's words.
+    /// Writes OpenSSL's words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "group '{}' cannot be set", self.0)
     }
@@ -32,14 +32,14 @@ impl fmt::Display for UnknownGroup {
 impl error::Error for UnknownGroup {}
 
 impl Groups {
-    /// Whether the list leaves no group.
+    /// Returns whether the list leaves no group.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 }
 
 impl Default for Groups {
-    /// All that nginx's default (`auto`) stands for, in the order of preference.
+    /// Returns all groups of nginx's default (`auto`), in the order of preference.
     fn default() -> Groups {
         let groups = vec![
             kx_group::X25519MLKEM768,
@@ -51,7 +51,7 @@ impl Default for Groups {
     }
 }
 
-/// Reads `ssl_ecdh_curve`: names separated by `:`, or `auto`.
+/// Parses `ssl_ecdh_curve`: names separated by `:`, or `auto`.
 ///
 /// # Errors
 /// The first name that is unknown.
@@ -83,7 +83,7 @@ pub fn parse(list: &str) -> Result<Groups, UnknownGroup> {
     Ok(found)
 }
 
-/// OpenSSL's name of a group by its number (IANA registry "TLS Supported Groups").
+/// Returns OpenSSL's name of a group by its number (IANA registry "TLS Supported Groups").
 pub fn name(number: u16) -> Option<&'static str> {
     Some(match number {
         0x0017 => "prime256v1",

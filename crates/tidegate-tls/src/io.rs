@@ -11,19 +11,19 @@ use tidegate_rt::net::Stream;
 use crate::side::Side;
 use crate::stream::TlsStream;
 
-/// A peer's byte stream; clones are the same stream. `S` is our side of it.
+/// A peer's byte stream; clones are the same stream. `S` is this program's side of it.
 ///
-/// What reads and writes need not know whether there is TLS. A call that is not ready keeps the waker of its context
-/// and calls it once; reading and writing wait apart from each other. A stream belongs to its thread.
+/// Code that reads and writes need not know whether there is TLS. A call that is not ready keeps the waker of
+/// its context and calls it once; reading and writing wait independently. A stream belongs to its thread.
 pub enum Io<S: Side> {
-    /// Bytes as they are.
+    /// Bytes without TLS.
     Plain(Rc<Stream>),
-    /// Through TLS.
+    /// Bytes through TLS.
     Tls(Rc<TlsStream<S>>),
 }
 
 impl<S: Side> Io<S> {
-    /// The socket below.
+    /// Returns the socket below.
     pub fn stream(&self) -> &Rc<Stream> {
         match self {
             Io::Plain(stream) => stream,
@@ -31,7 +31,7 @@ impl<S: Side> Io<S> {
         }
     }
 
-    /// The socket, when bytes may be given to it directly (`sendfile`).
+    /// Returns the socket, when bytes may be written to it directly (`sendfile`).
     pub fn plain(&self) -> Option<&Stream> {
         match self {
             Io::Plain(stream) => Some(stream),
@@ -39,23 +39,23 @@ impl<S: Side> Io<S> {
         }
     }
 
-    /// Ready when a read would return something: bytes, the end, or an error. With TLS it may be nothing after
-    /// all.
+    /// Polls until a read would return something: bytes, the end, or an error. With TLS the read may still
+    /// return nothing.
     ///
     /// # Errors
-    /// The socket's.
+    /// Errors of the socket.
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
-            // What was decrypted already is not seen on the socket.
+            // Decrypted bytes are not visible on the socket.
             Io::Tls(tls) if tls.has_news() => Poll::Ready(Ok(())),
             _ => self.stream().poll_readable(context),
         }
     }
 
-    /// Reads what has arrived; 0 is the end of the stream.
+    /// Reads the bytes that have arrived; 0 is the end of the stream.
     ///
     /// # Errors
-    /// The socket's, or what the peer sent is no TLS.
+    /// Errors of the socket, or the peer's bytes are no TLS.
     pub fn poll_read(
         &self,
         context: &mut Context<'_>,
@@ -86,10 +86,10 @@ impl<S: Side> Io<S> {
         read
     }
 
-    /// Writes bytes, as much as is taken.
+    /// Writes bytes, as many as are accepted.
     ///
     /// # Errors
-    /// The socket's.
+    /// Errors of the socket.
     pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match self {
             Io::Plain(stream) => stream.poll_write(context, bytes),
@@ -97,10 +97,10 @@ impl<S: Side> Io<S> {
         }
     }
 
-    /// Writes several pieces, as much as is taken.
+    /// Writes several pieces, as many bytes as are accepted.
     ///
     /// # Errors
-    /// The socket's.
+    /// Errors of the socket.
     pub fn poll_write_vectored(
         &self,
         context: &mut Context<'_>,
@@ -112,10 +112,10 @@ impl<S: Side> Io<S> {
         }
     }
 
-    /// Hands everything written to the kernel. Nothing to do without TLS.
+    /// Passes all written bytes to the kernel. Does nothing without TLS.
     ///
     /// # Errors
-    /// The socket's.
+    /// Errors of the socket.
     pub fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Io::Plain(_) => Poll::Ready(Ok(())),
@@ -123,15 +123,15 @@ impl<S: Side> Io<S> {
         }
     }
 
-    /// See [`Io::poll_flush`].
+    /// Flushes as [`Io::poll_flush`].
     ///
     /// # Errors
-    /// The socket's.
+    /// Errors of the socket.
     pub async fn flush(&self) -> io::Result<()> {
         poll_fn(|context| self.poll_flush(context)).await
     }
 
-    /// Ends our sending side: close_notify of TLS, then FIN.
+    /// Ends the sending side: close_notify of TLS, then FIN.
     pub fn poll_shutdown(&self, context: &mut Context<'_>) -> Poll<()> {
         if let Io::Tls(tls) = self {
             let _ = ready!(tls.poll_shutdown(context));
@@ -140,10 +140,10 @@ impl<S: Side> Io<S> {
         Poll::Ready(())
     }
 
-    /// See [`Io::poll_shutdown`]. A peer that takes nothing more does not hold us up: what does not
-    /// fit its window at once is not sent.
+    /// Ends the sending side as [`Io::poll_shutdown`]. A peer that accepts no more bytes does not delay this:
+    /// bytes that do not fit its window at once are not sent.
     pub async fn shutdown(&self) {
-        // A share that is used up must not be taken for a window that is full.
+        // A used-up time share must not be taken for a full window.
         tidegate_rt::share::wait().await;
         poll_fn(|context| {
             if self.poll_shutdown(context).is_pending() {
@@ -154,8 +154,8 @@ impl<S: Side> Io<S> {
         .await;
     }
 
-    /// Whether nothing has arrived on an idle connection: no early response and no close. Asks the
-    /// kernel only when the loop has seen an event.
+    /// Returns whether nothing has arrived on an idle connection: no early response and no close. Makes a
+    /// system call only when the event loop has seen an event.
     pub fn is_quiet(&self) -> bool {
         let mut byte = [0];
         match self {
@@ -163,14 +163,14 @@ impl<S: Side> Io<S> {
                 let read = stream.try_read(&mut byte);
                 matches!(read, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
             }
-            // Session tickets may have come behind the response: they are taken in.
+            // Session tickets may have arrived behind the response: they are processed.
             Io::Tls(tls) => {
                 tls.poll_read(&mut Context::from_waker(Waker::noop()), &mut byte).is_pending()
             }
         }
     }
 
-    /// As [`Io::is_quiet`] with a system call.
+    /// Returns the same as [`Io::is_quiet`] with a system call.
     pub fn is_quiet_now(&self) -> bool {
         match self {
             Io::Plain(stream) => !stream.peek_closed(),

@@ -1,4 +1,4 @@
-//! Certificates, private keys and pass phrases from the files that directives of TLS name.
+//! Certificates, private keys and pass phrases of the files in TLS directives.
 
 #[cfg(test)]
 mod tests;
@@ -11,18 +11,18 @@ use tidegate_os::os_error;
 use crate::pem::{self, PrivateKey};
 use crate::x509::RevocationList;
 
-/// Pass phrases tried for one key, as many as nginx takes.
+/// The most pass phrases that are tried for one key, as in nginx.
 const PASSWORDS_MAX: usize = 1000;
 
-/// The pass phrases in the content of a file of them (`ssl_password_file`): one a line, empty lines left out, the
-/// first thousand.
+/// Returns the pass phrases in the content of a file (`ssl_password_file`): one a line, without empty lines,
+/// the first thousand.
 pub fn passwords(bytes: &[u8]) -> Vec<Vec<u8>> {
     let lines = bytes.split(|byte| *byte == b'\n');
     let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     lines.filter(|line| !line.is_empty()).take(PASSWORDS_MAX).map(<[u8]>::to_vec).collect()
 }
 
-/// The certificates (DER) of a PEM argument, in order, at least one.
+/// Returns the certificates (DER) of a PEM argument, in order, at least one.
 ///
 /// # Errors
 /// In nginx's words, at the directive.
@@ -31,7 +31,7 @@ pub fn certificates(files: &dyn NamedFiles, word: &Word) -> Result<Vec<Vec<u8>>,
     pem::certificates(&bytes).map_err(|fault| fault.at(word, "certificate", &name))
 }
 
-/// The lists of revoked certificates (DER) in a PEM file, at least one; each can be read.
+/// Returns the lists of revoked certificates (DER) in a PEM file, at least one; each can be parsed.
 ///
 /// # Errors
 /// In nginx's words, at the directive.
@@ -55,7 +55,7 @@ pub fn revocation_lists(files: &dyn NamedFiles, word: &Word) -> Result<Vec<Vec<u
     Ok(lists.iter().map(|list| list.to_vec()).collect())
 }
 
-/// The private key of a PEM argument, and how messages call its file.
+/// Returns the private key of a PEM argument, and the name of its file for messages.
 ///
 /// # Errors
 /// In nginx's words, at the directive.
@@ -92,7 +92,7 @@ impl pem::Fault {
     }
 }
 
-/// The text of a PEM argument (a file's name or `data:…`) and how messages call it.
+/// Returns the text of a PEM argument (a file's name or `data:…`) and its name for messages.
 fn pem_text(
     files: &dyn NamedFiles,
     word: &Word,

@@ -14,13 +14,13 @@ use crate::error::KeyError;
 use crate::pem::PrivateKey;
 use crate::x509;
 
-/// A certificate, those between it and its root, and its private key, ready to sign. Clones share it: the
-/// certificates of many servers are often the same. That key and certificate fit was checked when it was made.
+/// A certificate, those between it and its root, and its private key, ready to sign. Clones share it: many
+/// servers have the same certificates. It was checked that key and certificate match.
 #[derive(Clone)]
 pub struct KeyPair(pub(crate) Arc<CertifiedKey>);
 
 impl KeyPair {
-    /// Takes a chain of certificates (DER), our own first, and its key.
+    /// Makes a pair of a chain of certificates (DER), the server's own first, and its key.
     ///
     /// # Errors
     /// The key cannot be used, or is not that of the first certificate.
@@ -29,7 +29,7 @@ impl KeyPair {
         let signing = signing.map_err(|error| KeyError::Unusable(error.to_string()))?;
         let public = chain.first().and_then(|certificate| x509::public_key(certificate));
         let public = public.ok_or(KeyError::NoCertificate)?;
-        // Only the bits are compared: the algorithm beside them can be written in several ways.
+        // Only the bits are compared: the algorithm beside them can be encoded in several ways.
         let own = signing.public_key();
         if own.is_some_and(|own| x509::key_bits(own.as_ref()) != Some(public)) {
             return Err(KeyError::Mismatch);
@@ -38,14 +38,14 @@ impl KeyPair {
         Ok(KeyPair(Arc::new(CertifiedKey::new(chain, signing))))
     }
 
-    /// The chain (DER), our own certificate first.
+    /// Returns the chain (DER), the server's own certificate first.
     pub fn chain(&self) -> impl Iterator<Item = &[u8]> {
         self.0.cert.iter().map(AsRef::as_ref)
     }
 }
 
 impl fmt::Debug for KeyPair {
-    /// Without the key.
+    /// Writes it without the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyPair").field("chain", &self.0.cert.len()).finish_non_exhaustive()
     }

@@ -1,11 +1,11 @@
-//! TLS for both sides of the server, and what it needs of certificates and keys. It is the only crate of the product
-//! that names the TLS library; it takes plain values and knows neither directives nor requests, so that whatever
-//! speaks TLS can stand on it.
+//! TLS for both sides of the server, with its certificates and keys. It is the only crate of the product that
+//! uses the TLS library. It takes plain values and has neither directives nor requests, so that any protocol
+//! over TLS can use it.
 //!
-//! Towards clients: a [`KeyPair`] for each certificate, which [`Stapled`] holds together with the answer of its OCSP
-//! responder; [`ServerProtocols`], and with them [`ServerOptions`], become the [`ServerSettings`] of one server. A
-//! connection begins with [`Hello::receive`], the caller chooses a server by [`Hello::server_name`], and
-//! [`Hello::accept`] brings the handshake to its end:
+//! Towards clients: a [`KeyPair`] for each certificate, which [`Stapled`] holds together with the response of
+//! its OCSP responder; [`ServerProtocols`], and with them [`ServerOptions`], become the [`ServerSettings`] of
+//! one server. A connection begins with [`Hello::receive`], the caller chooses a server by
+//! [`Hello::server_name`], and [`Hello::accept`] completes the handshake:
 //!
 //! ```text
 //! bytes → Hello → (choose ServerSettings) → accept → TlsStream<Server>, Negotiated
@@ -14,20 +14,20 @@
 //! Towards origins: [`TlsOptions`] become [`TlsSettings`], which together with a name are a [`TlsTarget`], and
 //! [`connect`] makes a `TlsStream<Client>` of a connected socket.
 //!
-//! Behind the handshake both sides read and write through [`Io`], plain or TLS.
+//! After the handshake both sides read and write through [`Io`], plain or TLS.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | accept, connect | from a socket to a stream, for each side |
 //! | server, client | settings, compiled from plain values |
 //! | stream, io, side | the decrypted stream |
-//! | client_trust, verify, x509 | whose certificate is accepted |
-//! | key_pair, pem, key_files | our own certificates and keys |
+//! | client_trust, verify, x509 | verification of certificates |
+//! | key_pair, pem, key_files | own certificates and keys |
 //! | sessions, tickets | resumption, over threads and reloads |
-//! | stapling | answers of OCSP responders |
+//! | stapling | responses of OCSP responders |
 //! | cipher_suites, groups, openssl_commands | OpenSSL's names, lists and commands |
 //! | suites | the library's suites and versions |
-//! | error | why there is no TLS |
+//! | error | the reasons why there is no TLS |
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -53,7 +53,7 @@ mod tickets;
 mod verify;
 pub mod x509;
 
-/// The TLS library, as `-V` names it.
+/// The TLS library, in the form of `-V`.
 pub const LIBRARY: &str = "rustls 0.23 (aws-lc)";
 
 pub use accept::{HELLO_BYTES, Hello, Negotiated, ShownCertificate, begins_hello};

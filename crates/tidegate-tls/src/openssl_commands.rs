@@ -1,20 +1,20 @@
-//! OpenSSL's configuration commands (its manual page SSL_CONF_cmd(3)), as `*_ssl_conf_command` has them:
-//! those that mean something to another library. Files and lists are left to who has the words.
+//! OpenSSL's configuration commands (its manual page `SSL_CONF_cmd(3)`) in `*_ssl_conf_command`: those that
+//! have a meaning for another library. The caller reads the files and lists.
 
 use tidegate_conf::{Args, Diagnostic, Word};
 
 use crate::cipher_suites;
 
-/// What a command asks for.
+/// The setting of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Versions that are left: TLS 1.2 and TLS 1.3.
+    /// The versions that remain: TLS 1.2 and TLS 1.3.
     Protocols(bool, bool),
-    /// The value is a list as `ssl_ciphers` takes it.
+    /// The value is a list in the format of `ssl_ciphers`.
     CipherList,
     /// Suites of TLS 1.3 by their numbers (IANA registry "TLS Cipher Suites").
     Suites(Vec<u16>),
-    /// The value is a list as `ssl_ecdh_curve` takes it.
+    /// The value is a list in the format of `ssl_ecdh_curve`.
     Groups,
     /// The value is a file.
     Certificate,
@@ -22,22 +22,22 @@ pub enum Command {
     PrivateKey,
     /// Whether sessions are resumed by tickets.
     SessionTickets(bool),
-    /// Whether the server's order of cipher suites wins.
+    /// Whether the server's order of cipher suites takes precedence.
     ServerPreference(bool),
-    /// Allows or forbids what does not exist here anyway.
+    /// A setting without effect: it concerns features that do not exist here.
     Nothing,
 }
 
-/// Why a command is not taken.
+/// The reason why a command is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refused {
-    /// OpenSSL would refuse it as well.
+    /// OpenSSL refuses it as well.
     Invalid,
-    /// OpenSSL has it.
+    /// OpenSSL has it, and the library does not.
     NotAvailable,
 }
 
-/// Options about weaknesses, old protocols and ways of working that the library does not have.
+/// Options about weaknesses, old protocols and modes that the library does not have.
 const WITHOUT_MEANING: &[&str] = &[
     "EmptyFragments",
     "Bugs",
@@ -63,7 +63,7 @@ const WITHOUT_MEANING: &[&str] = &[
     "IgnoreUnexpectedEOF",
 ];
 
-/// Reads the arguments of a `*_ssl_conf_command`: what is asked for, each with the value's word.
+/// Parses the arguments of a `*_ssl_conf_command`: the settings, each with the word of the value.
 ///
 /// # Errors
 /// At the value, in nginx's words.
@@ -83,10 +83,10 @@ pub fn of_directive(args: &Args<'_>) -> Result<Vec<(Command, Word)>, Diagnostic>
     }
 }
 
-/// Reads a command; `Options` is as many as it lists.
+/// Parses a command; `Options` gives as many as it lists.
 ///
 /// # Errors
-/// It is none, or needs what is not available.
+/// It is unknown, or needs a feature that is not available.
 fn parse(name: &str, value: &str) -> Result<Vec<Command>, Refused> {
     let one = |command| Ok(vec![command]);
     match name.to_ascii_lowercase().as_str() {

@@ -1,4 +1,4 @@
-//! Certificates and private keys out of PEM texts (RFC 7468), whoever read them.
+//! Certificates and private keys of PEM texts (RFC 7468).
 
 #[cfg(test)]
 mod tests;
@@ -10,37 +10,37 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tidegate_os::os_error;
 
-/// Why a text cannot be used as a certificate or a key, in words for the log; for a configuration also what is wrong at
-/// the place that names it, and what can be done about it.
+/// The reason why a text cannot be used as a certificate or a key, in words for the log; for a configuration
+/// also the label at its place, and advice.
 #[derive(Debug)]
 pub struct Fault {
-    /// In OpenSSL's words.
+    /// The reason in OpenSSL's words.
     reason: String,
-    /// What is wrong at the place that names the text.
+    /// The label at the place of the text in a configuration.
     pub(crate) label: Option<&'static str>,
-    /// What can be done about it.
+    /// The advice.
     pub(crate) help: Option<&'static str>,
 }
 
-/// A private key as its text had it: PKCS#8 (RFC 5958), PKCS#1 or SEC1. Whether it can sign is found out when it
-/// becomes part of a [`KeyPair`](crate::KeyPair). `Debug` does not show it.
+/// A private key in the format of its text: PKCS#8 (RFC 5958), PKCS#1 or SEC1. Whether it can sign is checked
+/// when it becomes part of a [`KeyPair`](crate::KeyPair). `Debug` does not show it.
 pub struct PrivateKey(pub(crate) PrivateKeyDer<'static>);
 
 impl PrivateKey {
-    /// The key (DER).
+    /// Returns the key (DER).
     pub fn der(&self) -> &[u8] {
         self.0.secret_der()
     }
 }
 
 impl fmt::Debug for PrivateKey {
-    /// Without the key.
+    /// Writes it without the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PrivateKey").finish_non_exhaustive()
     }
 }
 
-/// The certificates (DER) of a text, in order, at least one.
+/// Returns the certificates (DER) of a text, in order, at least one.
 ///
 /// # Errors
 /// There is none, or one cannot be decoded.
@@ -49,7 +49,7 @@ pub fn certificates(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Fault> {
         false => {
             CertificateDer::pem_slice_iter(bytes).map(|der| der.map(|der| der.to_vec())).collect()
         }
-        // OpenSSL's own format: its remarks on trust stand behind the certificate.
+        // OpenSSL's own format: its trust settings follow the certificate.
         true => {
             let text = String::from_utf8_lossy(bytes).replace("TRUSTED CERTIFICATE", "CERTIFICATE");
             let sections = CertificateDer::pem_slice_iter(text.as_bytes());
@@ -70,7 +70,7 @@ fn bare<'a>(der: &'a CertificateDer<'_>) -> &'a [u8] {
     crate::x509::first_element(der).unwrap_or(der)
 }
 
-/// The private key of a text, decrypted with the first pass phrase that fits.
+/// Returns the private key of a text, decrypted with the first matching pass phrase.
 ///
 /// # Errors
 /// There is none, or it cannot be decoded or decrypted.
@@ -97,7 +97,7 @@ pub fn private_key(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKey, Fa
 
 /// Decrypts a PKCS#8 key (RFC 5958 section 3).
 fn decrypt(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKeyDer<'static>, DecryptError> {
-    // The PEM reader knows the plain label only.
+    // The PEM reader supports the plain label only.
     let text = String::from_utf8_lossy(bytes).replace("ENCRYPTED PRIVATE KEY", "PRIVATE KEY");
     let section = PrivatePkcs8KeyDer::from_pem_slice(text.as_bytes());
     let section = section.map_err(DecryptError::Pem)?;
@@ -113,7 +113,7 @@ fn decrypt(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKeyDer<'static>
     Err(error)
 }
 
-/// Why an encrypted private key cannot be decrypted.
+/// The reason why an encrypted private key cannot be decrypted.
 #[derive(Debug)]
 enum DecryptError {
     /// It is no PEM section; the library's words.
@@ -121,7 +121,7 @@ enum DecryptError {
     /// It is no `EncryptedPrivateKeyInfo`; the library's words.
     Der(pkcs8::Error),
     NoPassPhrase,
-    /// None of the pass phrases fits.
+    /// No pass phrase matches.
     WrongPassPhrase,
 }
 
@@ -143,12 +143,12 @@ impl Fault {
         Fault { reason, label: None, help: None }
     }
 
-    /// The file with the text cannot be read.
+    /// Makes the error for a file that cannot be read.
     pub fn unopened(error: &io::Error) -> Fault {
         Fault::new(format!("open() failed ({})", os_error(error)))
     }
 
-    /// In nginx's words; `what` is "certificate" or "certificate key".
+    /// Returns the error in nginx's words; `what` is "certificate" or "certificate key".
     pub fn told(&self, what: &str, name: &str) -> String {
         format!("cannot load {what} \"{name}\": {}", self.reason)
     }

@@ -1,4 +1,4 @@
-//! What handshakes with clients need, compiled from plain values.
+//! Settings of handshakes with clients, compiled from plain values.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,54 +18,54 @@ use crate::stapling::Stapled;
 use crate::suites;
 use crate::tickets::{TicketKeys, Tickets};
 
-/// Protocol versions, cipher suites and groups that a server negotiates: what is known to fit together before the
-/// rest of its settings is looked at.
+/// Protocol versions, cipher suites and groups that a server negotiates: checked to be compatible before the
+/// rest of its settings.
 pub struct ServerProtocols(ConfigBuilder<ServerConfig, WantsVerifier>);
 
-/// What a configuration says of TLS for clients of one server, as plain values. Made while a configuration is built,
-/// and used up by [`ServerSettings::new`].
+/// The TLS options of a configuration for clients of one server, as plain values. Made while a configuration
+/// is built, and consumed by [`ServerSettings::new`].
 #[derive(Debug)]
 pub struct ServerOptions {
     /// Versions, cipher suites and groups.
     pub protocols: ServerProtocols,
-    /// At least one; a client gets the first whose key it can use, ECDSA before others.
+    /// The certificates, at least one; a client gets the first whose key it can use, ECDSA before others.
     pub certificates: Vec<Arc<Stapled>>,
-    /// Whether clients are asked for certificates, and whom they are trusted by.
+    /// The trust in client certificates; `None` when none are requested.
     pub clients: Option<ClientTrust>,
-    /// Protocols for ALPN (RFC 7301), the preferred first. A client that offers none of them is refused; empty for no
-    /// choice at all.
+    /// Protocols for ALPN (RFC 7301), the preferred first. A client that offers none of them is refused;
+    /// empty for no ALPN.
     pub alpn: Vec<Vec<u8>>,
-    /// Whether our order of cipher suites wins over the client's.
+    /// Whether the server's order of cipher suites takes precedence over the client's.
     pub prefers_own_suites: bool,
-    /// Most bytes of data in a record that is sent; 64 (RFC 8449) to 16384, other values count as the nearest.
+    /// The most bytes of data in a sent record; 64 (RFC 8449) to 16384, other values count as the nearest.
     pub record_bytes_max: u64,
-    /// How long a session can be resumed.
+    /// The time in which a session can be resumed.
     pub session_timeout: Duration,
-    /// Where sessions are kept; `None` for no such cache.
+    /// The cache of sessions; `None` for no cache.
     pub sessions: Option<Arc<SessionCache>>,
-    /// Keys of tickets; `None` for no tickets.
+    /// The keys of tickets; `None` for no tickets.
     pub tickets: Option<TicketKeys>,
 }
 
-/// Compiled settings of one server. Handshakes of all threads share them, and connections go on by those that they
-/// began with when a reload brings others.
+/// Compiled settings of one server. Handshakes of all threads share them. A connection keeps the settings
+/// that it began with when a reload makes others.
 pub struct ServerSettings {
     pub(crate) config: Arc<ServerConfig>,
     clients: Option<ClientTrust>,
 }
 
-/// The library's limits of a record's size (RFC 8449: at least 64 bytes).
+/// The library's least size of a record in bytes (RFC 8449).
 const RECORD_BYTES_MIN: u64 = 64;
 const RECORD_BYTES_MAX: u64 = 16 * 1024;
-/// Tickets sent after a full handshake of TLS 1.3, as OpenSSL does.
+/// The number of tickets sent after a full handshake of TLS 1.3, as in OpenSSL.
 const TICKETS_SENT: usize = 2;
 
 impl ServerProtocols {
-    /// Takes the versions, suites of TLS 1.2 by their numbers, those of TLS 1.3 (`None` for all that there are), and
-    /// groups, the preferred first.
+    /// Makes protocols of the versions, the suites of TLS 1.2 by their numbers, those of TLS 1.3 (`None` for
+    /// all available ones), and the groups, the preferred first.
     ///
     /// # Errors
-    /// They leave nothing to negotiate.
+    /// Nothing remains to be negotiated.
     pub fn new(
         tls12: bool,
         tls13: bool,
@@ -121,7 +121,7 @@ impl ServerSettings {
         ServerSettings { config: Arc::new(config), clients }
     }
 
-    /// Whom clients are trusted by in handshakes with these settings.
+    /// Returns the trust in client certificates of handshakes with these settings.
     pub fn clients(&self) -> Option<&ClientTrust> {
         self.clients.as_ref()
     }
@@ -133,12 +133,12 @@ impl fmt::Debug for ServerSettings {
     }
 }
 
-/// The certificates of one server, the preferred kind first.
+/// The certificates of one server, the preferred type first.
 #[derive(Debug)]
 struct Certificates(Vec<Arc<Stapled>>);
 
 impl Certificates {
-    /// ECDSA before others: it is what OpenSSL prefers, and costs the server a tenth of RSA.
+    /// Sorts ECDSA before others: OpenSSL prefers it, and it costs the server a tenth of RSA.
     fn new(mut pairs: Vec<Arc<Stapled>>) -> Certificates {
         pairs.sort_by_key(|pair| match pair.current().key.algorithm() {
             SignatureAlgorithm::ECDSA => 0,
@@ -153,13 +153,13 @@ impl ResolvesServerCert for Certificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let schemes = hello.signature_schemes();
         let fits = |pair: &Arc<CertifiedKey>| pair.key.choose_scheme(schemes).is_some();
-        // Without a fitting one the handshake fails with a better reason than "no certificate".
+        // Without a matching one the handshake fails with a better reason than "no certificate".
         let mut all = self.0.iter().map(|pair| pair.current());
         all.find(fits).or_else(|| self.0.first().map(|pair| pair.current()))
     }
 }
 
-/// Tells servers' sessions apart by their certificates and those of their clients.
+/// Returns bytes that separate servers' sessions by their certificates and those of their clients.
 fn context(certificates: &Certificates, clients: Option<&ClientTrust>) -> [u8; 16] {
     let mut digest = digest::Context::new(&digest::SHA256);
     let mut update = |part: &[u8]| {

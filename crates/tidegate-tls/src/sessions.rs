@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use tokio_rustls::rustls::server::StoresServerSessions;
 
-/// Memory counted for a session, about what nginx's manual says: 4000 sessions in a megabyte.
+/// Bytes counted for a session, about the value of nginx's manual: 4000 sessions in a megabyte.
 const SESSION_BYTES: u64 = 256;
-/// Parts with a lock each, so that threads seldom meet.
+/// Parts with a lock each, so that threads seldom contend.
 const SHARDS: usize = 16;
 
-/// Sessions by key, the oldest replaced when there is no room. Servers share one by its name; each finds only sessions
-/// of servers with the same certificates. It lives as long as a server uses it, over reloads, and takes no more memory
-/// than it was made with; a lock is held for a copy of a session, by one handshake at a time in each part.
+/// Sessions by key; the oldest is replaced when there is no room. Servers share a cache by its name; each
+/// finds only sessions of servers with the same certificates. It lives as long as a server uses it, over
+/// reloads, and takes no more memory than its given size. A lock is held for a copy of a session, by one
+/// handshake at a time in each part.
 pub struct SessionCache {
     shards: [Mutex<Shard>; SHARDS],
     shard_entries_max: usize,
@@ -26,7 +27,7 @@ pub struct SessionCache {
 #[derive(Default)]
 struct Shard {
     sessions: HashMap<Box<[u8]>, Session>,
-    /// Keys by age. May name sessions that are gone.
+    /// Keys by age. It may contain keys of removed sessions.
     order: VecDeque<Box<[u8]>>,
 }
 
@@ -36,19 +37,19 @@ struct Session {
 }
 
 impl SessionCache {
-    /// A cache for so many sessions.
+    /// Makes a cache for this number of sessions.
     pub fn with_entries(entries: usize) -> SessionCache {
         let shard_entries_max = entries.div_ceil(SHARDS).max(1);
         SessionCache { shards: Default::default(), shard_entries_max }
     }
 
-    /// A cache of `shared:name:size`.
+    /// Makes the cache of `shared:name:size`, with the size in bytes.
     pub fn with_bytes(bytes: u64) -> SessionCache {
         SessionCache::with_entries(usize::try_from(bytes / SESSION_BYTES).unwrap_or(usize::MAX))
     }
 
     fn shard(&self, key: &[u8]) -> MutexGuard<'_, Shard> {
-        // Session ids are random, their last byte is as good as a hash.
+        // Session ids are random, so their last byte is as good as a hash.
         let index = usize::from(key.last().copied().unwrap_or(0)) % SHARDS;
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -92,7 +93,7 @@ impl SessionCache {
 pub(crate) struct ServerSessions {
     pub(crate) cache: Arc<SessionCache>,
     pub(crate) timeout: Duration,
-    /// Tells servers apart.
+    /// The bytes that separate servers' sessions.
     pub(crate) context: [u8; 16],
 }
 

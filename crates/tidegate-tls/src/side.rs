@@ -6,7 +6,7 @@ use tokio_rustls::rustls::ConnectionCommon;
 use tokio_rustls::{client, server};
 
 /// One side of TLS: [`Server`] or [`Client`]. There are no others. It is a parameter of [`Io`](crate::Io) and
-/// [`TlsStream`](crate::TlsStream), which both sides share; nobody has a value of it.
+/// [`TlsStream`](crate::TlsStream), which both sides share; the types have no values.
 pub trait Side: sealed::Sealed {
     /// The library's session over a socket.
     type Session: AsyncBufRead + AsyncWrite + Unpin;
@@ -14,18 +14,19 @@ pub trait Side: sealed::Sealed {
     /// Called when a read of the peer's bytes has been tried, plain or encrypted.
     fn received();
 
-    /// Whether a read would return something without asking the socket: decrypted bytes, the end, or an error.
+    /// Returns whether a read would return something without a system call: decrypted bytes, the end, or an
+    /// error.
     fn has_news(session: &mut Self::Session) -> bool;
 
     /// Ends a session whose stream is dropped, without waiting.
     fn drop_session(session: &mut Self::Session, stream: &Stream);
 }
 
-/// Our side of connections that clients open.
+/// The server's side of connections that clients open.
 #[derive(Clone, Copy, Debug)]
 pub enum Server {}
 
-/// Our side of connections that we open to origins.
+/// The client's side of connections to origins.
 #[derive(Clone, Copy, Debug)]
 pub enum Client {}
 
@@ -39,7 +40,8 @@ mod sealed {
 impl Side for Server {
     type Session = server::TlsStream<StreamIo>;
 
-    /// What the system was asked before a client's bytes arrived is too old for the request in them.
+    /// Marks cached results of system calls as too old for the request in a client's bytes that have just
+    /// arrived.
     #[inline]
     fn received() {
         tidegate_rt::freshness::received();
@@ -49,7 +51,7 @@ impl Side for Server {
         has_news(session.get_mut().1)
     }
 
-    /// Connections to clients are ended by [`Io::shutdown`](crate::Io::shutdown), or broken off.
+    /// Does nothing: connections to clients are ended by [`Io::shutdown`](crate::Io::shutdown), or aborted.
     fn drop_session(_: &mut Self::Session, _: &Stream) {}
 }
 

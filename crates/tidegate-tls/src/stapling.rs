@@ -1,5 +1,5 @@
-//! Answers of OCSP responders that go along with our certificates (RFC 6066 section 8): what to ask, and what an
-//! answer is worth. Who asks, and when, is the caller's.
+//! Responses of OCSP responders that are sent with the server's certificates (RFC 6066 section 8): the
+//! request, and the verification of a response. The caller sends the requests and decides when.
 
 #[cfg(test)]
 mod tests;
@@ -15,34 +15,35 @@ use crate::x509::ocsp;
 pub use crate::x509::ocsp::StatusError;
 use crate::x509::{Certificate, Purpose, Trust};
 
-/// A certificate with the OCSP response that goes along with it at the moment (`ssl_stapling`). No handshake waits for
-/// one: they take what there is, and whoever has a newer one puts it in its place, for all servers that share this.
+/// A certificate with its present OCSP response (`ssl_stapling`). Handshakes do not wait for one: they take
+/// the present response. A newer one replaces it for all servers that share this.
 pub struct Stapled {
     plain: KeyPair,
     current: RwLock<Arc<CertifiedKey>>,
 }
 
-/// What is asked about one certificate, and who may answer. It holds no connection and no timer: the caller sends the
-/// question to the responder, brings the response back, and is told when to ask again.
+/// The OCSP request for one certificate, and the verification of its response. It holds no connection and no
+/// timer: the caller sends the request to the responder, passes the response, and gets the time of the next
+/// request.
 #[derive(Debug)]
 pub struct StatusCheck {
     own: Arc<Stapled>,
-    /// DER.
+    /// The issuer (DER).
     issuer: Vec<u8>,
-    /// Whom the issuer is trusted by, where answers are verified.
+    /// The trust in the issuer, where responses are verified.
     verify: Option<Trust>,
 }
 
-/// How far the issuer may be from a trusted certificate.
+/// The most certificates between the issuer and a trusted certificate.
 const TRUST_DEPTH_MAX: u64 = 10;
 
 impl Stapled {
-    /// A certificate without an answer.
+    /// Makes a certificate without a response.
     pub fn new(plain: KeyPair) -> Stapled {
         Stapled { current: RwLock::new(plain.0.clone()), plain }
     }
 
-    /// Lets an answer (DER) go along from now on, or none.
+    /// Sets the response (DER) that is sent from now on, or none.
     pub fn staple(&self, answer: Option<Vec<u8>>) {
         let key = CertifiedKey { ocsp: answer, ..(*self.plain.0).clone() };
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
@@ -63,16 +64,16 @@ impl fmt::Debug for Stapled {
     }
 }
 
-/// Whether a file's content is an answer at all.
+/// Returns whether the content of a file is an OCSP response.
 pub fn is_answer(der: &[u8]) -> bool {
     ocsp::is_answer(der)
 }
 
 impl StatusCheck {
-    /// Finds a certificate's issuer in its chain or among `trusted` ones (DER). With `verify`, answers must be by the
-    /// issuer or somebody it has named, and the issuer must be trusted.
+    /// Finds a certificate's issuer in its chain or among `trusted` ones (DER). With `verify`, responses must
+    /// be signed by the issuer or a responder it has named, and the issuer must be trusted.
     ///
-    /// `None` where there is no issuer.
+    /// Returns `None` where there is no issuer.
     pub fn new(own: Arc<Stapled>, trusted: &[Vec<u8>], verify: bool) -> Option<StatusCheck> {
         let mut chain = own.plain.chain();
         let leaf = Certificate::parse(chain.next()?)?;
@@ -85,21 +86,21 @@ impl StatusCheck {
         Some(StatusCheck { verify: verify.then(trust), own, issuer })
     }
 
-    /// The URL of the responder that the certificate names.
+    /// Returns the URL of the responder in the certificate.
     pub fn responder(&self) -> Option<String> {
         ocsp::responder(&self.leaf()?)
     }
 
-    /// The question (RFC 6960 section 4.1, DER); `None` where the issuer has no key.
+    /// Returns the request (RFC 6960 section 4.1, DER); `None` where the issuer has no key.
     pub fn question(&self) -> Option<Vec<u8>> {
         ocsp::request(&self.leaf()?, &Certificate::parse(&self.issuer)?)
     }
 
-    /// Takes an answer (DER) and lets it go along with the certificate. Returns the second since 1970 when newer
-    /// information comes; `None` if it is always there.
+    /// Verifies a response (DER) and sends it with the certificate from now on. Returns the second since 1970
+    /// when newer information will be available; `None` if it always is.
     ///
     /// # Errors
-    /// The answer is of no use; the one before stays.
+    /// The response is not usable; the present one is kept.
     pub fn take(&self, answer: Vec<u8>, now_unix_seconds: i64) -> Result<Option<i64>, StatusError> {
         let leaf = self.leaf().ok_or(StatusError::NO_CERTIFICATE)?;
         let good = ocsp::answer(&answer, &leaf, now_unix_seconds)?;
@@ -112,7 +113,7 @@ impl StatusCheck {
         Ok(good.next_unix_seconds)
     }
 
-    /// Lets no answer go along.
+    /// Removes the response.
     pub fn clear(&self) {
         self.own.staple(None);
     }

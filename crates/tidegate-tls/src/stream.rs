@@ -12,11 +12,11 @@ use tidegate_rt::sync::{AsyncBufRead, AsyncWrite};
 
 use crate::side::Side;
 
-/// Room made when a caller has none.
+/// The room made for a caller without any, in bytes.
 const ROOM_BYTES: usize = 4096;
 
-/// TLS over a socket, behind a finished handshake. It has no buffer of its own: decrypted bytes wait in the
-/// library only until they are read, encrypted ones until the socket takes them, so a flush follows writes.
+/// TLS over a socket, after a finished handshake. It has no buffer of its own: decrypted bytes wait in the
+/// library only until they are read, encrypted ones until the socket accepts them, so a flush follows writes.
 ///
 /// All calls take `&self`: one task may read while another writes. None of them calls back, so none finds the
 /// session in use.
@@ -26,26 +26,27 @@ pub struct TlsStream<S: Side> {
 }
 
 impl<S: Side> TlsStream<S> {
-    /// `session` is over `stream`.
+    /// Makes a stream of `session`, which is over `stream`.
     pub(crate) fn new(stream: Rc<Stream>, session: S::Session) -> TlsStream<S> {
         TlsStream { stream, session: RefCell::new(session) }
     }
 
-    /// The socket below.
+    /// Returns the socket below.
     pub fn stream(&self) -> &Rc<Stream> {
         &self.stream
     }
 
-    /// Whether a read would return something without asking the socket: decrypted bytes, the end, or an error.
+    /// Returns whether a read would return something without a system call: decrypted bytes, the end, or an
+    /// error.
     pub fn has_news(&self) -> bool {
         S::has_news(&mut self.session.borrow_mut())
     }
 
-    /// Reads what has arrived; 0 is the end. As nginx takes it, a connection closed without close_notify has
-    /// ended like any other: HTTP knows by itself where messages end.
+    /// Reads the bytes that have arrived; 0 is the end. As in nginx, a connection closed without close_notify
+    /// has ended like any other: HTTP itself has the ends of messages.
     ///
     /// # Errors
-    /// The socket's, or what the peer sent is no TLS.
+    /// Errors of the socket, or the peer's bytes are no TLS.
     pub fn poll_read(
         &self,
         context: &mut Context<'_>,
@@ -56,10 +57,10 @@ impl<S: Side> TlsStream<S> {
         poll_take(Pin::new(&mut *self.session.borrow_mut()), context, room, take)
     }
 
-    /// Reads into a vector's spare capacity as much as there is, as [`TlsStream::poll_read`] does.
+    /// Reads all available bytes into a vector's spare capacity, as [`TlsStream::poll_read`] does.
     ///
     /// # Errors
-    /// As [`TlsStream::poll_read`]. Behind bytes an error waits for the next call.
+    /// As [`TlsStream::poll_read`]. An error after bytes is returned by the next call.
     pub fn poll_read_append(
         &self,
         context: &mut Context<'_>,
@@ -84,18 +85,18 @@ impl<S: Side> TlsStream<S> {
         Poll::Ready(Ok(buffer.len() - start))
     }
 
-    /// Encrypts bytes and hands them to the socket, as much as is taken.
+    /// Encrypts bytes and passes them to the socket, as many as are accepted.
     ///
     /// # Errors
-    /// The socket's.
+    /// Errors of the socket.
     pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut *self.session.borrow_mut()).poll_write(context, bytes)
     }
 
-    /// Encrypts several pieces, as much as is taken.
+    /// Encrypts several pieces, as many bytes as are accepted.
     ///
     /// # Errors
-    /// The socket's.
+    /// Errors of the socket.
     pub fn poll_write_vectored(
         &self,
         context: &mut Context<'_>,
@@ -104,10 +105,10 @@ impl<S: Side> TlsStream<S> {
         Pin::new(&mut *self.session.borrow_mut()).poll_write_vectored(context, pieces)
     }
 
-    /// Hands what is encrypted to the socket.
+    /// Passes the encrypted bytes to the socket.
     ///
     /// # Errors
-    /// The socket's.
+    /// Errors of the socket.
     pub fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.session.borrow_mut()).poll_flush(context)
     }
@@ -115,13 +116,13 @@ impl<S: Side> TlsStream<S> {
     /// Sends close_notify and ends the sending side.
     ///
     /// # Errors
-    /// The socket's.
+    /// Errors of the socket.
     pub fn poll_shutdown(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut *self.session.borrow_mut()).poll_shutdown(context)
     }
 }
 
-/// Passes at most `room` decrypted bytes to `take`, and how many they were to the caller.
+/// Passes at most `room` decrypted bytes to `take`, and returns their number.
 fn poll_take(
     mut session: Pin<&mut impl AsyncBufRead>,
     context: &mut Context<'_>,
@@ -134,7 +135,7 @@ fn poll_take(
             take(bytes);
             bytes.len()
         }
-        // Without close_notify.
+        // The peer closed without close_notify.
         Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
         Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
         Poll::Pending => return Poll::Pending,

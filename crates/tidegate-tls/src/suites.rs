@@ -4,7 +4,7 @@ use tokio_rustls::rustls::crypto::aws_lc_rs::{ALL_CIPHER_SUITES, cipher_suite as
 use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs};
 use tokio_rustls::rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 
-/// The suites of TLS 1.3, by numbers where some are chosen: no list of `ssl_ciphers` changes them.
+/// Returns the suites of TLS 1.3, by numbers where some are chosen: no list of `ssl_ciphers` changes them.
 pub(crate) fn tls13(chosen: Option<&[u16]>) -> Vec<SupportedCipherSuite> {
     let all = [
         suite::TLS13_AES_256_GCM_SHA384,
@@ -17,7 +17,8 @@ pub(crate) fn tls13(chosen: Option<&[u16]>) -> Vec<SupportedCipherSuite> {
     }
 }
 
-/// Suites by their numbers (IANA registry "TLS Cipher Suites"), in that order; unknown ones are left out.
+/// Returns suites by their numbers (IANA registry "TLS Cipher Suites"), in that order; unknown ones are left
+/// out.
 pub(crate) fn by_number(numbers: &[u16]) -> Vec<SupportedCipherSuite> {
     let known = |number: &u16| {
         ALL_CIPHER_SUITES.iter().find(|suite| u16::from(suite.suite()) == *number).copied()
@@ -25,13 +26,13 @@ pub(crate) fn by_number(numbers: &[u16]) -> Vec<SupportedCipherSuite> {
     numbers.iter().filter_map(known).collect()
 }
 
-/// The versions that are spoken.
+/// Returns the enabled versions.
 pub(crate) fn versions(tls12: bool, tls13: bool) -> Vec<&'static SupportedProtocolVersion> {
     let versions = [tls12.then_some(&version::TLS12), tls13.then_some(&version::TLS13)];
     versions.into_iter().flatten().collect()
 }
 
-/// The algorithms that signatures are verified by, of certificates and of handshakes.
+/// Returns the algorithms by which signatures of certificates and of handshakes are verified.
 pub(crate) fn algorithms() -> WebPkiSupportedAlgorithms {
     aws_lc_rs::default_provider().signature_verification_algorithms
 }

@@ -1,10 +1,10 @@
-//! Session tickets: sessions that the client keeps, encrypted by keys of ours (RFC 5077, RFC 8446
+//! Session tickets: sessions that the client keeps, encrypted by keys of the server (RFC 5077, RFC 8446
 //! section 4.6.1).
 //!
 //! A ticket is `name (16) | salt (32) | AES-256-GCM(time (8) | session)`. Each ticket has its own key,
-//! derived from the named key and the salt, so that no nonce is ever used twice, whatever number of
-//! servers share a key file. Additional data is the server's context: a ticket of one server is
-//! nothing to another one with other certificates.
+//! derived from the named key and the salt, so that no nonce is ever used twice, whatever number of servers
+//! share a key file. Additional data is the server's context: a ticket of one server is invalid for another
+//! one with other certificates.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ const NAME_BYTES: usize = 16;
 const SALT_BYTES: usize = 32;
 const TIME_BYTES: usize = 8;
 
-/// A key for tickets (RFC 5077), with the name that its tickets begin with. It has no `Debug`.
+/// A key for tickets (RFC 5077), with the name at the start of its tickets. It has no `Debug`.
 #[derive(Clone)]
 pub struct TicketKey {
     name: [u8; NAME_BYTES],
@@ -29,7 +29,8 @@ pub struct TicketKey {
 }
 
 impl TicketKey {
-    /// A key from the content of an `ssl_session_ticket_key` file; `None` unless it has 48 or 80 bytes.
+    /// Makes a key of the content of an `ssl_session_ticket_key` file; returns `None` unless it has 48 or 80
+    /// bytes.
     pub fn from_file(bytes: &[u8]) -> Option<TicketKey> {
         if !matches!(bytes.len(), 48 | 80) {
             return None;
@@ -63,7 +64,7 @@ impl TicketKey {
         Some([&self.name[..], &salt, &sealed].concat())
     }
 
-    /// The session and when its ticket was made.
+    /// Returns the session and the time when its ticket was made.
     fn decrypt(&self, context: &[u8], ticket: &[u8]) -> Option<(u64, Vec<u8>)> {
         let (name, rest) = ticket.split_first_chunk::<NAME_BYTES>()?;
         let (salt, sealed) = rest.split_first_chunk::<SALT_BYTES>()?;
@@ -78,7 +79,7 @@ impl TicketKey {
     }
 }
 
-/// Zero: the key is used for this one ticket only.
+/// Returns the nonce zero: the key is used for this one ticket only.
 fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; NONCE_LEN])
 }
@@ -87,20 +88,20 @@ fn extract(secret: &[u8]) -> Prk {
     Salt::new(HKDF_SHA256, b"tidegate session ticket").extract(secret)
 }
 
-/// Random keys that are replaced after each session timeout; the last but one still decrypts. They
-/// survive reloads.
+/// Random keys that are replaced after each session timeout; the last but one still decrypts. They survive
+/// reloads.
 pub struct RandomKeys {
     timeout: Duration,
     keys: Mutex<Vec<(TicketKey, u64)>>,
 }
 
 impl RandomKeys {
-    /// Keys for sessions that can be resumed for so long.
+    /// Makes keys for sessions that can be resumed for this time.
     pub fn new(timeout: Duration) -> RandomKeys {
         RandomKeys { timeout, keys: Mutex::default() }
     }
 
-    /// The keys in use, the encrypting one first.
+    /// Returns the keys in use, the encrypting one first.
     fn current(&self, now_unix_seconds: u64) -> Vec<TicketKey> {
         let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
         let life = self.timeout.as_secs().max(1);
@@ -115,18 +116,18 @@ impl RandomKeys {
     }
 }
 
-/// Where a server's keys come from. Clones are the same keys, so that servers which share them resume each other's
-/// sessions.
+/// The source of a server's keys. Clones are the same keys, so that servers which share them resume each
+/// other's sessions.
 #[derive(Clone)]
 pub enum TicketKeys {
     /// Files: the first key encrypts, all decrypt.
     Files(Vec<TicketKey>),
-    /// Made here, and replaced in time.
+    /// Random keys, replaced after each session timeout.
     Random(Arc<RandomKeys>),
 }
 
 impl fmt::Debug for TicketKeys {
-    /// Without the keys.
+    /// Writes it without the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             TicketKeys::Files(_) => "Files",
@@ -139,7 +140,7 @@ impl fmt::Debug for TicketKeys {
 pub(crate) struct Tickets {
     pub(crate) keys: TicketKeys,
     pub(crate) timeout: Duration,
-    /// Tells servers apart.
+    /// The bytes that separate servers' sessions.
     pub(crate) context: [u8; 16],
 }
 

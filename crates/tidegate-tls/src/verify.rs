@@ -1,4 +1,4 @@
-//! What the library asks about a peer while a handshake goes on, for both sides, and names of certificates.
+//! The verifiers that the library calls during a handshake, for both sides, and names of certificates.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use tokio_rustls::rustls::{
     CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, SignatureScheme,
 };
 
-/// The methods that both of the library's traits want: whether the peer has its certificate's key.
+/// The methods that both of the library's traits require: whether the peer has its certificate's key.
 macro_rules! by_possession {
     () => {
         fn verify_tls12_signature(
@@ -45,8 +45,8 @@ macro_rules! by_possession {
     };
 }
 
-/// Asks a client for a certificate and verifies that it has the key; whom to trust is decided later, as nginx
-/// brings any handshake to its end.
+/// Requests a certificate from a client and verifies that it has the key. Trust is decided later, as nginx
+/// completes any handshake.
 #[derive(Debug)]
 pub(crate) struct ClientVerifier {
     possession: Possession,
@@ -54,7 +54,7 @@ pub(crate) struct ClientVerifier {
 }
 
 impl ClientVerifier {
-    /// Sends these names of authorities to clients.
+    /// Makes a verifier that sends these names of authorities to clients.
     pub(crate) fn new(possession: Possession, names: Vec<DistinguishedName>) -> ClientVerifier {
         ClientVerifier { possession, names }
     }
@@ -81,17 +81,17 @@ impl ClientCertVerifier for ClientVerifier {
     by_possession!();
 }
 
-/// Verifies handshakes with origins as OpenSSL does for nginx: the chain where it is asked for, the name behind the
-/// handshake ([`is_for`]). That the origin has the certificate's key is always verified.
+/// Verifies handshakes with origins as OpenSSL does for nginx: the chain where it is required, the name after
+/// the handshake ([`is_for`]). That the origin has the certificate's key is always verified.
 #[derive(Debug)]
 pub(crate) struct OriginVerifier {
     possession: Possession,
-    /// `None`: any certificate will do.
+    /// `None`: any certificate is accepted.
     trust: Option<Trust>,
 }
 
 impl OriginVerifier {
-    /// Takes what `trust` takes; anything where there is none.
+    /// Makes a verifier that accepts what `trust` accepts; anything without it.
     pub(crate) fn new(possession: Possession, trust: Option<Trust>) -> OriginVerifier {
         OriginVerifier { possession, trust }
     }
@@ -118,8 +118,8 @@ impl ServerCertVerifier for OriginVerifier {
     by_possession!();
 }
 
-/// Whether a certificate is for this name: its alternative names decide, its common name where it has
-/// none (RFC 6125 section 6.4.4, as OpenSSL does).
+/// Returns whether a certificate is for this name: its alternative names decide, or its common name where it
+/// has none (RFC 6125 section 6.4.4, as in OpenSSL).
 pub(crate) fn is_for(leaf: &[u8], name: &[u8]) -> bool {
     let Some(certificate) = Certificate::parse(leaf) else { return false };
     let address = std::str::from_utf8(name).ok().and_then(|text| {
@@ -137,7 +137,7 @@ pub(crate) fn is_for(leaf: &[u8], name: &[u8]) -> bool {
     fits || !has_names && certificate.common_names().iter().any(|common| matches(common, name))
 }
 
-/// Whether a name of a certificate, which may begin with `*.`, means this name.
+/// Returns whether a name of a certificate, which may begin with `*.`, matches this name.
 pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     if name.is_empty() {
         return false;
@@ -145,7 +145,7 @@ pub(crate) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     if pattern.eq_ignore_ascii_case(name) {
         return true;
     }
-    // The star is one label, and what is behind it has at least two.
+    // The star matches one label, and at least two labels follow it.
     let Some(suffix) = pattern.strip_prefix(b"*.") else { return false };
     let Some(dot) = name.iter().position(|byte| *byte == b'.') else { return false };
     dot > 0 && suffix.contains(&b'.') && suffix.eq_ignore_ascii_case(&name[dot + 1..])

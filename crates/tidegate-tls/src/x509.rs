@@ -1,16 +1,15 @@
-//! As much of X.509 (RFC 5280 section 4.1) as both sides of TLS need: a certificate's parts, its names as
-//! text, and whether it is to be trusted. Versions are none of our business: nginx takes certificates of
-//! version 1 as well.
+//! The part of X.509 (RFC 5280 section 4.1) that both sides of TLS need: a certificate's parts, its names as
+//! text, and whether it is trusted. Versions are ignored: nginx accepts certificates of version 1 as well.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
 //! | der | elements and times |
-//! | names | distinguished names: their texts, and when two are the same |
-//! | ocsp | questions whether a certificate was revoked, and answers |
-//! | path | from a certificate to one that is trusted |
+//! | names | distinguished names: their texts, and their comparison |
+//! | ocsp | requests whether a certificate was revoked, and responses |
+//! | path | from a certificate to a trusted one |
 //! | possession | whether a peer has its certificate's key |
 //! | revocation | lists of revoked certificates |
-//! | fault | why a certificate is not trusted, in OpenSSL's words |
+//! | fault | the reasons why a certificate is not trusted, in OpenSSL's words |
 
 mod der;
 mod fault;
@@ -43,17 +42,17 @@ const IP_ADDRESS: u8 = 0x87;
 const COMMON_NAME_ID: &[u8] = &[0x55, 4, 3];
 const SUBJECT_ALT_NAME_ID: &[u8] = &[0x55, 29, 17];
 
-/// Algorithms that signatures are verified by.
+/// Algorithms by which signatures are verified.
 pub(crate) type Algorithms = &'static [&'static dyn SignatureVerificationAlgorithm];
 
-/// A certificate taken apart: what variables show of one, and what decides whether to trust it. It borrows the DER
-/// and holds no copy. Nothing is verified by taking one apart.
+/// The parts of a certificate: those that variables show, and those that decide whether it is trusted. It
+/// borrows the DER and has no copy. Parsing verifies nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Certificate<'a> {
-    /// What is signed.
+    /// The signed part.
     signed: &'a [u8],
     signature: Signature<'a>,
-    /// The number as it is encoded: big-endian, perhaps with a zero in front.
+    /// The number as it is encoded: big-endian, perhaps with a leading zero.
     serial: &'a [u8],
     has_version: bool,
     /// The issuer's name: the content of its Name.
@@ -66,7 +65,7 @@ pub struct Certificate<'a> {
     extensions: &'a [u8],
 }
 
-/// A signature behind what it is about.
+/// A signature with its algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Signature<'a> {
     algorithm: &'a [u8],
@@ -80,7 +79,7 @@ struct Extension<'a> {
     value: &'a [u8],
 }
 
-/// A name that a certificate is for.
+/// A name for which a certificate is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AltName<'a> {
     Dns(&'a [u8]),
@@ -88,7 +87,7 @@ pub(crate) enum AltName<'a> {
 }
 
 impl<'a> Certificate<'a> {
-    /// Takes a certificate apart; `None` for what is none.
+    /// Parses a certificate; returns `None` for anything else.
     pub fn parse(der: &'a [u8]) -> Option<Certificate<'a>> {
         let (whole, _) = element(der, SEQUENCE)?;
         let signed = der::whole(whole)?;
@@ -106,7 +105,7 @@ impl<'a> Certificate<'a> {
         let (_, after) = element(rest, SEQUENCE)?;
         let key_info = rest.get(..rest.len() - after.len())?;
         let mut extensions: &[u8] = &[];
-        // Unique identifiers may stand before the extensions.
+        // Unique identifiers may precede the extensions.
         rest = after;
         while let Some((tag, content, after)) = any(rest) {
             if tag == EXTENSIONS {
@@ -128,7 +127,7 @@ impl<'a> Certificate<'a> {
         })
     }
 
-    /// First and last second of the certificate's life, since 1970.
+    /// Returns the first and last second of the certificate's validity, since 1970.
     pub fn validity(&self) -> Option<(i64, i64)> {
         let (tag, first, rest) = any(self.validity)?;
         let first = der::time(tag, first)?;
@@ -136,7 +135,7 @@ impl<'a> Certificate<'a> {
         Some((first, der::time(tag, last)?))
     }
 
-    /// The serial number in hexadecimal, as OpenSSL writes it.
+    /// Returns the serial number in hexadecimal, as OpenSSL writes it.
     pub fn serial_text(&self) -> String {
         match self.serial {
             [0, rest @ ..] if !rest.is_empty() => names::hexadecimal(rest),
@@ -144,12 +143,12 @@ impl<'a> Certificate<'a> {
         }
     }
 
-    /// Whether it names itself as its issuer.
+    /// Returns whether subject and issuer are equal.
     pub(crate) fn is_self_issued(&self) -> bool {
         names::same(self.issuer, self.subject)
     }
 
-    /// The names of the SubjectAltName extension.
+    /// Returns the names of the SubjectAltName extension.
     pub(crate) fn alt_names(&self) -> Vec<AltName<'a>> {
         let mut names = Vec::new();
         let found = self.extension(SUBJECT_ALT_NAME_ID);
@@ -166,7 +165,7 @@ impl<'a> Certificate<'a> {
         names
     }
 
-    /// The common names of the subject.
+    /// Returns the common names of the subject.
     pub(crate) fn common_names(&self) -> Vec<&'a [u8]> {
         let mut names = Vec::new();
         let mut sets = self.subject;
@@ -188,7 +187,7 @@ impl<'a> Certificate<'a> {
         extensions(self.extensions).find(|extension| extension.id == id)
     }
 
-    /// Whether this certificate's key has made a signature.
+    /// Returns whether this certificate's key has made a signature.
     fn has_signed(&self, algorithms: Algorithms, signed: &[u8], by: Signature<'_>) -> bool {
         let fitting =
             algorithms.iter().filter(|known| known.signature_alg_id().as_ref() == by.algorithm);
@@ -206,7 +205,7 @@ impl<'a> Signature<'a> {
     }
 }
 
-/// Whether the key of a SubjectPublicKeyInfo has made a signature, by one of these algorithms.
+/// Returns whether the key of a SubjectPublicKeyInfo has made a signature, by one of these algorithms.
 fn has_made(
     key_info: &[u8],
     mut algorithms: impl Iterator<Item = &'static dyn SignatureVerificationAlgorithm>,
@@ -222,7 +221,7 @@ fn has_made(
     })
 }
 
-/// The extensions of a certificate or of a list; what cannot be read ends them.
+/// Returns the extensions of a certificate or of a list; an invalid one ends them.
 fn extensions(mut rest: &[u8]) -> impl Iterator<Item = Extension<'_>> {
     std::iter::from_fn(move || {
         let (extension, after) = element(rest, SEQUENCE)?;
@@ -235,25 +234,25 @@ fn extensions(mut rest: &[u8]) -> impl Iterator<Item = Extension<'_>> {
     })
 }
 
-/// The SHA-1 hash of bytes, which certificates are named by (`$ssl_client_fingerprint`, RFC 5019).
+/// Returns the SHA-1 hash of bytes, which identifies certificates (`$ssl_client_fingerprint`, RFC 5019).
 pub fn fingerprint(bytes: &[u8]) -> [u8; 20] {
     let digest = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, bytes);
     digest.as_ref().first_chunk().copied().unwrap_or_default()
 }
 
-/// The bits of a certificate's public key.
+/// Returns the bits of a certificate's public key.
 pub(crate) fn public_key(certificate: &[u8]) -> Option<&[u8]> {
     key_bits(Certificate::parse(certificate)?.key_info)
 }
 
-/// The bits of a SubjectPublicKeyInfo, which may have more behind it.
+/// Returns the bits of a SubjectPublicKeyInfo, which may be followed by more.
 pub(crate) fn key_bits(info: &[u8]) -> Option<&[u8]> {
     let (info, _) = element(info, SEQUENCE)?;
     let (_, rest) = element(info, SEQUENCE)?;
     element(rest, BIT_STRING).map(|(bits, _)| bits)
 }
 
-/// The algorithm of a SubjectPublicKeyInfo: the content of its AlgorithmIdentifier.
+/// Returns the algorithm of a SubjectPublicKeyInfo: the content of its AlgorithmIdentifier.
 pub(crate) fn key_algorithm(info: &[u8]) -> Option<&[u8]> {
     let (info, _) = element(info, SEQUENCE)?;
     element(info, SEQUENCE).map(|(algorithm, _)| algorithm)

@@ -20,10 +20,20 @@ pub const TRAILER: &[u8] = b"\r\nEND\r\n";
 pub enum Reply {
     /// More bytes are needed.
     Partial,
-    /// There is no such value; the number of bytes of the line.
-    Absent { consumed: usize },
-    /// The value follows behind `consumed` bytes; it has `length` bytes, and `TRAILER` follows it.
-    Value { consumed: usize, flags: u32, length: u64 },
+    /// There is no such value.
+    Absent {
+        /// The bytes of the line.
+        consumed: usize,
+    },
+    /// The value follows behind the line, and `TRAILER` behind the value.
+    Value {
+        /// The bytes of the line.
+        consumed: usize,
+        /// The flags of the value.
+        flags: u32,
+        /// The bytes of the value.
+        length: u64,
+    },
 }
 
 impl Reply {

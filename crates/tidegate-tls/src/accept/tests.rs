@@ -1,4 +1,4 @@
-//! Whole handshakes of both sides over a pair of sockets.
+//! Complete handshakes of both sides over a pair of sockets.
 
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -68,10 +68,10 @@ fn target(options: &TlsOptions, alpn: &[&str]) -> TlsTarget {
     TlsTarget::new(settings, b"localhost"[..].into(), alpn)
 }
 
-/// What the server has learnt, and what both have sent each other.
+/// The result of the server, and the bytes that the client received.
 type Outcome = (Result<Negotiated, HandshakeError>, Result<Vec<u8>, ConnectError>);
 
-/// One handshake; then the client says `ping`, and the server answers with `pong` and the end.
+/// Runs one handshake; then the client sends `ping`, and the server sends `pong` and the end.
 fn meet(server: &ServerSettings, target: &TlsTarget) -> Outcome {
     tidegate_rt::block_on(async {
         let (left, right) = Stream::pair().expect("a pair");
@@ -104,7 +104,7 @@ async fn write<S: crate::Side>(io: &Io<S>, bytes: &[u8]) {
     io.flush().await.expect("flushed");
 }
 
-/// Bytes up to `most` or the end.
+/// Reads bytes up to `most` or the end.
 async fn read<S: crate::Side>(io: &Io<S>, most: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
     while bytes.len() < most {
@@ -116,7 +116,7 @@ async fn read<S: crate::Side>(io: &Io<S>, most: usize) -> Vec<u8> {
     bytes
 }
 
-/// A handshake that succeeds.
+/// Runs a handshake that succeeds.
 fn negotiate(server: &ServerSettings, target: &TlsTarget) -> Negotiated {
     let (negotiated, received) = meet(server, target);
     assert_eq!(received.expect("a handshake"), b"pong");
@@ -220,7 +220,8 @@ fn sessions_are_resumed_where_they_are_kept() {
     }
 }
 
-/// A client that sends `bytes` and closes: what it is answered, and what the server finds.
+/// Runs a client that sends `bytes` and closes; returns the hello, the error of the server, and the bytes
+/// that the client received.
 fn greet(bytes: &[u8]) -> (Option<Hello>, Option<HandshakeError>, Vec<u8>) {
     tidegate_rt::block_on(async {
         let (left, right) = Stream::pair().expect("a pair");
@@ -245,10 +246,10 @@ fn what_is_no_hello_is_answered_with_an_alert() {
     assert!(matches!(error, Some(HandshakeError::Closed)) && answer.is_empty(), "{error:?}");
     let (_, error, answer) = greet(&[0x16, 3, 1, 0, 40, 1, 0]);
     assert!(matches!(error, Some(HandshakeError::Closed)) && answer.is_empty(), "{error:?}");
-    // A message of another kind.
+    // A message of another type.
     let (_, error, _) = greet(&[0x16, 3, 1, 0, 4, 9, 0, 0, 0]);
     assert!(matches!(error, Some(HandshakeError::Protocol(_))), "{error:?}");
-    // A hello that only takes compressed bytes: length, version, random, no session, one suite, one method.
+    // A hello that only accepts compressed bytes: length, version, random, no session, one suite, one method.
     let start = [&[0x16, 3, 1, 0, 45, 1, 0, 0, 41, 3, 3][..], &[7; 32], &[0]].concat();
     let (_, error, answer) = greet(&[&start[..], &[0, 2, 0x13, 1, 1, 1]].concat());
     assert!(matches!(error, Some(HandshakeError::Protocol(_))), "{error:?}");

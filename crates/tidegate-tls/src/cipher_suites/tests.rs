@@ -4,7 +4,7 @@ use super::{name, names_suites, no_suite, tls12, tls13};
 use crate::suites;
 use tidegate_conf::{Span, Word};
 
-/// The expected suites without `ECDHE-`, as `openssl ciphers` lists those that exist here.
+/// Checks the suites without `ECDHE-`, as `openssl ciphers` lists those that exist here.
 fn check_ciphers(list: &str, expected: &str) {
     let found: Vec<_> = suites::by_number(&tls12(list))
         .into_iter()
@@ -63,7 +63,7 @@ fn reads_cipher_lists() {
 
 #[test]
 fn knows_lists_that_name_suites() {
-    // Those that `openssl ciphers` takes.
+    // Lists that `openssl ciphers` accepts.
     for list in [
         "ALL",
         "AES128-SHA",

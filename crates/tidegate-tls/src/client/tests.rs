@@ -11,7 +11,7 @@ fn base() -> TlsOptions {
     TlsOptions { tls13: true, session_reuse: true, ..TlsOptions::default() }
 }
 
-/// A certificate and its key, or that of another one.
+/// Returns a certificate and its key.
 fn pair() -> (Vec<u8>, Vec<u8>) {
     let key = rcgen::KeyPair::generate().expect("a key");
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
@@ -42,7 +42,7 @@ fn something_must_be_spoken() {
     assert!(matches!(error, Some(SettingsError::Protocols(_))), "{error:?}");
 }
 
-/// Every option counts: what differs in one of them is not the same.
+/// Every option counts: options that differ in one of them are not equal.
 #[test]
 fn identities_tell_options_apart() {
     let bytes = || vec![vec![1, 2]];

@@ -17,7 +17,8 @@ use crate::client::{TlsOptions, TlsSettings, TlsTarget};
 use crate::error::{ConnectError, HandshakeError};
 use crate::io::Io;
 
-/// A handshake with an origin whose certificate is for `localhost`; what the origin received, or the error.
+/// Runs a handshake with an origin whose certificate is for `localhost`; returns the bytes that the origin
+/// received, or the error.
 fn greet(options: TlsOptions, own: &Own, name: &str) -> Result<String, ConnectError> {
     let settings = Arc::new(TlsSettings::new(&options).expect("settings"));
     let target = TlsTarget::new(settings, name.as_bytes().into(), Arc::default());

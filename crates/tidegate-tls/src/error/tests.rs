@@ -1,4 +1,4 @@
-//! What the library's errors become.
+//! Conversion of the library's errors.
 
 use std::io::{self, ErrorKind};
 use std::sync::Arc;

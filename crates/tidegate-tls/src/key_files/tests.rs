@@ -1,4 +1,4 @@
-//! What directives of key files say of mistakes.
+//! Errors of directives with key files.
 
 use std::collections::HashMap;
 use std::io;
@@ -30,7 +30,7 @@ fn files() -> Files {
     Files(HashMap::from([("a.pem", CERTIFICATE), ("list.pem", LIST), ("empty.pem", "")]))
 }
 
-/// A place that is not nowhere.
+/// Returns a place other than the empty one.
 fn place() -> Span {
     let file = SourceMap::new().add_fragment("test", b"name".to_vec()).expect("a file");
     Span { file, start: 1, end: 3 }
@@ -40,7 +40,7 @@ fn word(text: &str) -> Word {
     Word { bytes: text.as_bytes().to_vec(), span: place(), quoted: false }
 }
 
-/// The message begins so; file names are the system's.
+/// Checks the beginning of the message; file names are the system's.
 fn check<T>(found: Result<T, Diagnostic>, expected: &str) {
     let Err(found) = found else { panic!("no mistake: {expected}") };
     let message = found.message.replace('\\', "/");

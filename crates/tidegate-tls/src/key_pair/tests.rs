@@ -1,10 +1,10 @@
-//! Keys and certificates that fit, and that do not.
+//! Keys and certificates that match, and that do not.
 
 use super::KeyPair;
 use crate::error::KeyError;
 use crate::pem;
 
-/// A certificate (DER) and its key (PEM).
+/// Returns a certificate (DER) and its key (PEM).
 fn made() -> (Vec<u8>, String) {
     let key = rcgen::KeyPair::generate().expect("a key");
     let params = rcgen::CertificateParams::new(vec!["a".to_owned()]).expect("a name");

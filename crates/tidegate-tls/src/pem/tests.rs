@@ -1,4 +1,4 @@
-//! PEM texts as `openssl` writes them.
+//! PEM texts of the `openssl` command.
 
 use super::{Fault, certificates, private_key};
 
@@ -48,7 +48,7 @@ fn finds_certificates() {
     let (first, second): (&[u8], &[u8]) = (&[0x30, 3, 2, 1, 1], &[0x30, 3, 2, 1, 2]);
     check_certificates(&one, Ok(&[first]));
     check_certificates(&format!("words\n{one}{PLAIN}{two}"), Ok(&[first, second]));
-    // OpenSSL's remarks on trust (here another element) stand behind the certificate.
+    // OpenSSL's trust settings (here another element) follow the certificate.
     check_certificates(&text("TRUSTED CERTIFICATE", "MAMCAQEwAA=="), Ok(&[first]));
     let none = "PEM_read_bio_X509_AUX() failed (SSL: no start line:Expecting: CERTIFICATE)";
     check_certificates("", Err(none));

@@ -1,4 +1,4 @@
-//! How long sessions are kept, and how many.
+//! The time limit and the number limit of sessions.
 
 use std::time::Duration;
 

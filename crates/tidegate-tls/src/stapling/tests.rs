@@ -1,4 +1,4 @@
-//! Questions about a certificate, and answers that OpenSSL has made.
+//! Requests for a certificate, and responses of OpenSSL.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::x509::ocsp_tests::{
     BY_OTHER, GONE, GOOD, LEAF, NOW, OTHER, QUESTION, REVOKED, ROOT, bytes,
 };
 
-/// A chain whose key does not matter: nothing is signed here.
+/// Makes a chain with an arbitrary key: nothing is signed here.
 fn stapled(chain: &[&str]) -> Arc<Stapled> {
     let key = rcgen::KeyPair::generate().expect("a key");
     let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");

@@ -20,7 +20,7 @@ fn matches_names() {
     }
 }
 
-/// Whether a certificate with these alternative names and this common name is for `name`.
+/// Checks whether a certificate with these alternative names and this common name is for `name`.
 fn check(alternatives: &[&str], common: &str, name: &str, expected: bool) {
     let key = rcgen::KeyPair::generate().expect("a key");
     let names: Vec<String> = alternatives.iter().map(|name| (*name).to_owned()).collect();

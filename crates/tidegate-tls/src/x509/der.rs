@@ -1,4 +1,4 @@
-//! Elements of DER (ITU-T X.690) and times, as far as certificates and revocation lists have them.
+//! Elements of DER (ITU-T X.690) and times, as certificates and revocation lists use them.
 
 pub(crate) const BOOLEAN: u8 = 0x01;
 pub(crate) const INTEGER: u8 = 0x02;
@@ -10,7 +10,7 @@ pub(crate) const GENERALIZED_TIME: u8 = 0x18;
 pub(crate) const SEQUENCE: u8 = 0x30;
 pub(crate) const SET: u8 = 0x31;
 
-/// Seconds since 1970 of a time (RFC 5280 section 4.1.2.5): always UTC, always with seconds.
+/// Returns the seconds since 1970 of a time (RFC 5280 section 4.1.2.5): always UTC, always with seconds.
 pub(crate) fn time(tag: u8, text: &[u8]) -> Option<i64> {
     let text = text.strip_suffix(b"Z")?;
     let number = |digits: &[u8]| {
@@ -35,13 +35,14 @@ pub(crate) fn time(tag: u8, text: &[u8]) -> Option<i64> {
     Some(days * 86_400 + part(2)? * 3600 + part(3)? * 60 + part(4)?)
 }
 
-/// The content of an element with this tag, and what follows it.
+/// Returns the content of an element with this tag, and the rest behind it.
 pub(crate) fn element(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (found, content, rest) = any(der)?;
     (found == tag).then_some((content, rest))
 }
 
-/// The next element, if it has this tag: its content, and what follows it; else everything follows.
+/// Returns the content of the next element, if it has this tag, and the rest behind it; otherwise everything
+/// is the rest.
 pub(crate) fn optional(der: &[u8], tag: u8) -> (Option<&[u8]>, &[u8]) {
     match element(der, tag) {
         Some((content, rest)) => (Some(content), rest),
@@ -49,7 +50,7 @@ pub(crate) fn optional(der: &[u8], tag: u8) -> (Option<&[u8]>, &[u8]) {
     }
 }
 
-/// The next element: tag, content, and what follows it.
+/// Returns the next element: tag, content, and the rest behind it.
 pub(crate) fn any(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (tag, rest) = der.split_first()?;
     let (first, rest) = rest.split_first()?;
@@ -66,7 +67,7 @@ pub(crate) fn any(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((*tag, content, rest))
 }
 
-/// The whole of the element that `der` begins with, its tag and length included.
+/// Returns the whole first element of `der`, its tag and length included.
 pub(crate) fn whole(der: &[u8]) -> Option<&[u8]> {
     let (_, _, rest) = any(der)?;
     der.get(..der.len() - rest.len())

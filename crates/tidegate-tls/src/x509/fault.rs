@@ -1,7 +1,7 @@
-//! Why a certificate is not trusted.
+//! The reasons why a certificate is not trusted.
 
-/// Why a certificate is not trusted, with OpenSSL's number and words ([`Fault::words`]): they stand in logs and in
-/// `$ssl_client_verify`. Where several things are wrong it is the one that OpenSSL would report.
+/// The reason why a certificate is not trusted, with OpenSSL's number and words ([`Fault::words`]), which
+/// appear in logs and in `$ssl_client_verify`. Of several reasons it is the one that OpenSSL would report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The issuer of a trusted certificate in the chain is missing.
@@ -12,35 +12,35 @@ pub enum Fault {
     BadSignature,
     /// A revocation list is not signed by its issuer.
     RevocationListSignature,
-    /// The life of a certificate has not begun.
+    /// The validity of a certificate has not begun.
     NotYetValid,
-    /// The life of a certificate is over, or cannot be read.
+    /// The validity of a certificate has ended, or cannot be read.
     Expired,
     /// A revocation list is of a later time.
     RevocationListNotYetValid,
     /// A newer revocation list is due.
     RevocationListExpired,
-    /// The certificate has signed itself, and is not trusted.
+    /// The certificate is self-signed, and is not trusted.
     SelfSigned,
-    /// The chain ends at a certificate that has signed itself, and is not trusted.
+    /// The chain ends at a self-signed certificate, which is not trusted.
     SelfSignedInChain,
-    /// The chain ends at a certificate whose issuer is not known.
+    /// The chain ends at a certificate whose issuer is unknown.
     NoLocalIssuer,
-    /// There is nothing but the certificate, and nobody to verify it by.
+    /// There is only the certificate, and no issuer to verify it by.
     Unverifiable,
     /// A certificate was revoked.
     Revoked,
     /// An issuer may not issue certificates.
     NotAuthority,
-    /// More certificates stand below an authority than it allows.
+    /// There are more certificates below an authority than it allows.
     PathTooLong,
     /// A certificate is for other purposes than this side of TLS.
     Purpose,
-    /// A critical extension is not known.
+    /// A critical extension is unknown.
     UnknownCriticalExtension,
     /// An issuer may not sign revocation lists.
     MayNotSignLists,
-    /// A critical extension of a revocation list is not known.
+    /// A critical extension of a revocation list is unknown.
     UnknownCriticalListExtension,
     /// A certificate, or one of its extensions, cannot be read.
     InvalidExtension,
@@ -49,7 +49,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// OpenSSL's number and text.
+    /// Returns OpenSSL's number and text.
     pub fn words(self) -> (u16, &'static str) {
         match self {
             Fault::NoIssuer => (2, "unable to get issuer certificate"),
@@ -76,8 +76,8 @@ impl Fault {
         }
     }
 
-    /// Whether it only says that nobody trusted stands behind the certificate, which
-    /// `ssl_verify_client optional_no_ca` allows.
+    /// Returns whether the only reason is a missing trusted issuer, which `ssl_verify_client optional_no_ca`
+    /// allows.
     pub fn is_about_trust(self) -> bool {
         matches!(
             self,
@@ -90,7 +90,7 @@ impl Fault {
 }
 
 impl std::fmt::Display for Fault {
-    /// As nginx logs it: `20:unable to get local issuer certificate`.
+    /// Writes it as nginx logs it: `20:unable to get local issuer certificate`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (number, text) = self.words();
         write!(f, "{number}:{text}")

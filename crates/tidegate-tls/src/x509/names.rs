@@ -1,4 +1,4 @@
-//! Distinguished names: as text, in the two ways that nginx shows them, and compared.
+//! Distinguished names: as text, in the two formats of nginx, and their comparison.
 
 use std::fmt::Write as _;
 
@@ -13,7 +13,7 @@ const VISIBLE_STRING: u8 = 0x1a;
 const UNIVERSAL_STRING: u8 = 0x1c;
 const BMP_STRING: u8 = 0x1e;
 
-/// Each attribute's kind, whether it is joined to the one before, and its value.
+/// The type of each attribute, whether it is joined to the one before, and its value.
 pub(super) type Canonical = Vec<(Vec<u8>, bool, Vec<u8>)>;
 
 /// One attribute of a name.
@@ -23,18 +23,18 @@ struct Attribute<'a> {
     value: &'a [u8],
     /// The value with its tag and length.
     encoded: &'a [u8],
-    /// Belongs to the same relative name as the one before.
+    /// Whether it belongs to the same relative name as the one before.
     joined: bool,
 }
 
-/// As RFC 2253 wants it and OpenSSL writes it (`XN_FLAG_RFC2253`): the last part first, `,` between
-/// parts, bytes beyond ASCII as `\XX`. `name` is the content of a Name.
+/// Returns a name in the format of RFC 2253, as OpenSSL writes it (`XN_FLAG_RFC2253`): the last part first,
+/// `,` between parts, bytes beyond ASCII as `\XX`. `name` is the content of a Name.
 pub fn rfc2253(name: &[u8]) -> String {
     let mut parts: Vec<String> = Vec::new();
     for attribute in attributes(name) {
         let text = rfc2253_attribute(&attribute);
         match parts.last_mut() {
-            // Parts are turned round as wholes, the attributes of a part as well.
+            // Parts are reversed as a whole, and the attributes of a part as well.
             Some(last) if attribute.joined => *last = format!("{text}+{last}"),
             _ => parts.push(text),
         }
@@ -43,7 +43,7 @@ pub fn rfc2253(name: &[u8]) -> String {
     parts.join(",")
 }
 
-/// As `X509_NAME_oneline` writes it: `/C=US/CN=a`, bytes beyond printable ASCII as `\xXX`.
+/// Returns a name in the format of `X509_NAME_oneline`: `/C=US/CN=a`, bytes beyond printable ASCII as `\xXX`.
 pub fn oneline(name: &[u8]) -> String {
     let mut text = String::new();
     for attribute in attributes(name) {
@@ -59,13 +59,13 @@ pub fn oneline(name: &[u8]) -> String {
     text
 }
 
-/// Whether two names are the same: letters of either case, and runs of spaces count as one (RFC 5280
+/// Returns whether two names are equal: letters of either case, and runs of spaces, count as one (RFC 5280
 /// section 7.1, as far as OpenSSL follows it).
 pub(crate) fn same(one: &[u8], other: &[u8]) -> bool {
     one == other || canonical(one) == canonical(other)
 }
 
-/// What is the same for names that are the same.
+/// Returns the canonical form for comparison: equal if and only if the names match (RFC 5280 section 7.1).
 pub(super) fn canonical(name: &[u8]) -> Canonical {
     let attributes = attributes(name);
     let parts = attributes.iter().map(|attribute| {
@@ -81,7 +81,7 @@ pub(super) fn canonical(name: &[u8]) -> Canonical {
     parts.collect()
 }
 
-/// What cannot be read ends the list.
+/// Returns the attributes of a name; an invalid one ends the list.
 fn attributes(name: &[u8]) -> Vec<Attribute<'_>> {
     let mut found = Vec::new();
     let mut sets = name;
@@ -112,7 +112,7 @@ fn rfc2253_attribute(attribute: &Attribute<'_>) -> String {
     }
 }
 
-/// Escapes by RFC 2253 section 2.4, control characters and what is not ASCII included.
+/// Escapes by RFC 2253 section 2.4, control characters and non-ASCII characters included.
 fn escaped(value: &str) -> String {
     let mut text = String::new();
     let last = value.len().wrapping_sub(1);
@@ -130,7 +130,7 @@ fn escaped(value: &str) -> String {
     text
 }
 
-/// A string's value; `None` for other kinds of values.
+/// Returns the value of a string; `None` for other types of values.
 fn utf8(tag: u8, value: &[u8]) -> Option<String> {
     match tag {
         UTF8_STRING => std::str::from_utf8(value).ok().map(str::to_owned),
@@ -158,12 +158,12 @@ pub(super) fn hexadecimal(bytes: &[u8]) -> String {
     text
 }
 
-/// Digits and dots (ITU-T X.690 section 8.19).
+/// Returns digits and dots (ITU-T X.690 section 8.19).
 fn dotted(id: &[u8]) -> String {
     let mut text = String::new();
     let mut number = 0_u128;
     for byte in id {
-        // More than any identifier has; the rest is not shown.
+        // Larger than in any identifier; the rest is not shown.
         let Some(shifted) = number.checked_mul(128) else { return text };
         number = shifted + u128::from(byte & 0x7f);
         if byte & 0x80 != 0 {
@@ -178,7 +178,7 @@ fn dotted(id: &[u8]) -> String {
     text
 }
 
-/// OpenSSL's short name of an attribute.
+/// Returns OpenSSL's short name of an attribute.
 fn short_name(id: &[u8]) -> Option<&'static str> {
     let directory = |last: u8| {
         Some(match last {

@@ -1,4 +1,4 @@
-//! Asking whether a certificate was revoked (OCSP, RFC 6960): the question, and what an answer says.
+//! Requests whether a certificate was revoked (OCSP, RFC 6960), and their responses.
 
 use std::error::Error;
 use std::fmt;
@@ -12,7 +12,7 @@ use super::{Algorithms, Certificate, Signature, Trust, fingerprint, key_bits, pa
 const AUTHORITY_ACCESS_ID: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 1, 1];
 const RESPONDER_ID: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 48, 1];
 const BASIC_RESPONSE_ID: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 48, 1, 1];
-/// id-sha1 with NULL, as an AlgorithmIdentifier's content: what every responder knows (RFC 5019).
+/// id-sha1 with NULL, as the content of an AlgorithmIdentifier: every responder supports it (RFC 5019).
 const SHA1: &[u8] = &[6, 5, 0x2b, 14, 3, 2, 26, 5, 0];
 const URI: u8 = 0x86;
 const ENUMERATED: u8 = 0x0a;
@@ -21,14 +21,14 @@ const EXPLICIT_1: u8 = 0xa1;
 const GOOD: u8 = 0x80;
 const REVOKED: u8 = 0xa1;
 
-/// How long a good answer holds.
+/// The validity of a good response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// `None`: newer information is always there.
+    /// `None`: newer information is always available.
     pub(crate) next_unix_seconds: Option<i64>,
 }
 
-/// The responder that a certificate names.
+/// Returns the responder in a certificate.
 pub(crate) fn responder(certificate: &Certificate<'_>) -> Option<String> {
     let extension = certificate.extension(AUTHORITY_ACCESS_ID)?;
     let (mut rest, _) = element(extension.value, SEQUENCE)?;
@@ -43,7 +43,7 @@ pub(crate) fn responder(certificate: &Certificate<'_>) -> Option<String> {
     None
 }
 
-/// Why an answer is of no use, in words for the log.
+/// The reason why a response is not usable, in words for the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatusError(&'static str);
 
@@ -60,7 +60,7 @@ impl fmt::Display for StatusError {
 
 impl Error for StatusError {}
 
-/// The question about a certificate; `None` for an issuer without a key.
+/// Returns the request for a certificate; `None` for an issuer without a key.
 pub(crate) fn request(certificate: &Certificate<'_>, issuer: &Certificate<'_>) -> Option<Vec<u8>> {
     let (_, key) = key_bits(issuer.key_info)?.split_first()?;
     let name = fingerprint(&wrap(SEQUENCE, issuer.subject));
@@ -75,10 +75,10 @@ pub(crate) fn request(certificate: &Certificate<'_>, issuer: &Certificate<'_>) -
     Some((0..4).fold(id, |content, _| wrap(SEQUENCE, &content)))
 }
 
-/// What an answer says of a certificate: how long it is good.
+/// Verifies that a response says that a certificate is good, and returns how long that is valid.
 ///
 /// # Errors
-/// Why the answer is of no use.
+/// The reason why the response is not usable.
 pub(crate) fn answer(
     der: &[u8],
     certificate: &Certificate<'_>,
@@ -114,12 +114,12 @@ pub(crate) fn answer(
     Err(StatusError("certificate status not found in the OCSP response"))
 }
 
-/// Whether this is an answer at all.
+/// Returns whether the bytes are an OCSP response.
 pub(crate) fn is_answer(der: &[u8]) -> bool {
     element(der, SEQUENCE).is_some_and(|(answer, _)| element(answer, ENUMERATED).is_some())
 }
 
-/// Whether an answer was signed by the issuer, or by whom it has named for that (RFC 6960 section
+/// Returns whether a response was signed by the issuer, or by a responder that it has named (RFC 6960 section
 /// 4.2.2.2), and the issuer is trusted.
 pub(crate) fn is_authentic(
     der: &[u8],
@@ -148,7 +148,7 @@ pub(crate) fn is_authentic(
     (signed(&authority) || delegated) && trust.check(&[issuer], now_unix_seconds).is_ok()
 }
 
-/// Clocks may differ by this.
+/// The most seconds by which clocks may differ.
 const SKEW_SECONDS: i64 = 300;
 const BROKEN: StatusError = StatusError("the OCSP response cannot be read");
 
@@ -184,7 +184,7 @@ fn read_basic(rest: &[u8]) -> Option<Basic<'_>> {
     let certificates = optional(certificates, EXPLICIT_0).0.and_then(|all| element(all, SEQUENCE));
     let certificates = certificates.map_or(&[][..], |(all, _)| all);
     let (_, data) = optional(data, EXPLICIT_0);
-    // The responder's name or key, then when the answer was made.
+    // The responder's name or key, then the time of the response.
     let (_, _, data) = any(data)?;
     let (_, data) = element(data, GENERALIZED_TIME)?;
     let (responses, data) = element(data, SEQUENCE)?;
@@ -199,7 +199,7 @@ fn serial(id: &[u8]) -> Option<&[u8]> {
     Some(element(rest, INTEGER)?.0)
 }
 
-/// An element with a length in as few bytes as it takes.
+/// Encodes an element with its length in as few bytes as possible.
 fn wrap(tag: u8, content: &[u8]) -> Vec<u8> {
     let length = content.len();
     let mut out = vec![tag];

@@ -1,4 +1,4 @@
-//! Questions and answers that OpenSSL has made.
+//! Requests and responses of OpenSSL.
 
 use super::ocsp::{self, Answer};
 use super::{Certificate, Purpose, Trust};
@@ -6,14 +6,14 @@ use crate::suites::algorithms;
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 
-/// Of `/CN=Root`.
+/// The certificate of `/CN=Root`.
 pub(crate) const ROOT: &str = "\
     MIIBUzCB+qADAgECAhQmGwwUCotqtQtGAeNHTDurkbW0rzAKBggqhkjOPQQDAjAPMQ0wCwYDVQQDDARSb290MCAXDTI2\
     MTEyMTA2NTIyM1oYDzIxMjYxMDI4MDY1MjIzWjAPMQ0wCwYDVQQDDARSb290MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcD\
     QgAEA0JG8VBLO1Zzcnt+F6eHiAnu8MYtNk/cd/HUUqIBdnap6ZT4mktCYyfbMr6mmqDg4NGjj0vlZ3t7U/Fc5BjElaMy\
     MDAwDwYDVR0TAQH/BAUwAwEB/zAdBgNVHQ4EFgQUJyguSfocZjL51oDPMv+XxkxQcB0wCgYIKoZIzj0EAwIDSAAwRQIg\
     CCLLJ5MeBm+MWY3Iu2H6ih8bF9Q29BVuqVJYdy6hImECIQDuhPYQL9CFv2fw68hMskpBw60H/wJ71n2GuUU145r3Uw==";
-/// Of another root.
+/// The certificate of another root.
 pub(crate) const OTHER: &str = "\
     MIIBVjCB/KADAgECAhQRK9Uh5lVypfeBghrgMSl7ViUf1zAKBggqhkjOPQQDAjAQMQ4wDAYDVQQDDAVPdGhlcjAgFw0y\
     NjExMjEwNjUyMjNaGA8yMTI2MTAyODA2NTIyM1owEDEOMAwGA1UEAwwFT3RoZXIwWTATBgcqhkjOPQIBBggqhkjOPQMB\
@@ -21,7 +21,7 @@ pub(crate) const OTHER: &str = "\
     ozIwMDAPBgNVHRMBAf8EBTADAQH/MB0GA1UdDgQWBBTp03Xz/S/XNBd+wG6ObQjQ1HKVpDAKBggqhkjOPQQDAgNJADBG\
     AiEA6M3CEHQ0eGzIQxaalVJtLl+SJupYI2wIh7nHVL03/JMCIQDmPHuZFp4qCGZ2qECGk9Mk3phiJ+AHWqbLcZI6xkyl\
     +w==";
-/// Of `/CN=aia`, which names a responder.
+/// The certificate of `/CN=aia`, which names a responder.
 pub(crate) const LEAF: &str = "\
     MIIBgTCCASegAwIBAgICCikwCgYIKoZIzj0EAwIwDzENMAsGA1UEAwwEUm9vdDAgFw0yMDAxMDIwMzA0MDVaGA8yMTIw\
     MDEwMjAzMDQwNVowDjEMMAoGA1UEAwwDYWlhMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAEONCpqzsocoq5IxO3Ylsp\
@@ -29,7 +29,7 @@ pub(crate) const LEAF: &str = "\
     MB4GCCsGAQUFBzABhhJodHRwOi8vb2NzcC50ZXN0L2EwHQYDVR0OBBYEFGgwBQmo0Szrn94Q5JJDdCkdCIURMB8GA1Ud\
     IwQYMBaAFCcoLkn6HGYy+daAzzL/l8ZMUHAdMAoGCCqGSM49BAMCA0gAMEUCIQCLyiy8PVmQQ3bb1/HcaRJiKL6u1nq4\
     lXA7p69Bb+JAkAIgRE4I4bYNRjKtLZL0LzcwyTdl1I9GorOdsdM0iJ8jFx4=";
-/// Of `/CN=gone`.
+/// The certificate of `/CN=gone`.
 pub(crate) const REVOKED: &str = "\
     MIIBZjCCAQ2gAwIBAgICCicwCgYIKoZIzj0EAwIwDzENMAsGA1UEAwwEUm9vdDAgFw0yMDAxMDIwMzA0MDVaGA8yMTIw\
     MDEwMjAzMDQwNVowDzENMAsGA1UEAwwEZ29uZTBZMBMGByqGSM49AgEGCCqGSM49AwEHA0IABDjQqas7KHKKuSMTt2Jb\
@@ -40,20 +40,20 @@ pub(crate) const REVOKED: &str = "\
 /// `openssl ocsp -issuer ROOT -cert LEAF -no_nonce`.
 pub(crate) const QUESTION: &str = "\
     MEMwQTA/MD0wOzAJBgUrDgMCGgUABBRu5L9Op3kl2xUuUq0sadLj6HhUagQUJyguSfocZjL51oDPMv+XxkxQcB0CAgop";
-/// By the issuer itself.
+/// A response signed by the issuer itself.
 pub(crate) const GOOD: &str = "\
     MIH+CgEAoIH4MIH1BgkrBgEFBQcwAQEEgecwgeQwgYuhETAPMQ0wCwYDVQQDDARSb290GA8yMDI2MTEyMTA3MjMxOVow\
     ZTBjMDswCQYFKw4DAhoFAAQUbuS/Tqd5JdsVLlKtLGnS4+h4VGoEFCcoLkn6HGYy+daAzzL/l8ZMUHAdAgIKKYAAGA8y\
     MDI2MTEyMTA3MjMxOVqgERgPMjEyNjEwMjgwNzIzMTlaMAoGCCqGSM49BAMCA0gAMEUCIHaNmRP1qkMI9nQ7aO6EMjYy\
     jteZI7wWVM66ViKRoGJ1AiEA9LNmgEKtTNmOeTPhhD7t4Pom888NdbdKEsb/TycPTt8=";
-/// Of the revoked one.
+/// The response for the revoked certificate.
 pub(crate) const GONE: &str = "\
     MIIBEQoBAKCCAQowggEGBgkrBgEFBQcwAQEEgfgwgfUwgZyhETAPMQ0wCwYDVQQDDARSb290GA8yMDI2MTEyMTA3MjMx\
     OVowdjB0MDswCQYFKw4DAhoFAAQUbuS/Tqd5JdsVLlKtLGnS4+h4VGoEFCcoLkn6HGYy+daAzzL/l8ZMUHAdAgIKJ6ER\
     GA8yMDI2MTEyMTA3MDE1NloYDzIwMjYxMTIxMDcyMzE5WqARGA8yMTI2MTAyODA3MjMxOVowCgYIKoZIzj0EAwIDSAAw\
     RQIhANeuWWmgSHVBNDlMnKu1SGzykH+b5Zfellbj3C0iWugjAiBJRULz1PYFYlp38631+ALBKIT7CxnEKjAzfVRGaQST\
     8Q==";
-/// By a certificate for answers that the issuer has signed.
+/// A response signed by a responder's certificate that the issuer has signed.
 pub(crate) const BY_NAMED: &str = "\
     MIICdQoBAKCCAm4wggJqBgkrBgEFBQcwAQEEggJbMIICVzCBi6ERMA8xDTALBgNVBAMMBHJlc3AYDzIwMjYxMTIxMDcy\
     MzE5WjBlMGMwOzAJBgUrDgMCGgUABBRu5L9Op3kl2xUuUq0sadLj6HhUagQUJyguSfocZjL51oDPMv+XxkxQcB0CAgop\
@@ -65,7 +65,7 @@ pub(crate) const BY_NAMED: &str = "\
     MB0GA1UdDgQWBBTp03Xz/S/XNBd+wG6ObQjQ1HKVpDAfBgNVHSMEGDAWgBQnKC5J+hxmMvnWgM8y/5fGTFBwHTAKBggq\
     hkjOPQQDAgNIADBFAiEAx1d7DXuuilapJOf9Iy1myZ8wqxBUHXWgOHVuE+ZMPDUCIGcdjku5EN0qXcXL+IcDAwjLbIfG\
     yaFkwm0CFQAPSDFR";
-/// By one that is not for answers.
+/// A response signed by a certificate that is not for responses.
 pub(crate) const BY_OTHER: &str = "\
     MIICkgoBAKCCAoswggKHBgkrBgEFBQcwAQEEggJ4MIICdDCBjaETMBExDzANBgNVBAMMBm5vcmVzcBgPMjAyNjExMjEw\
     NzIzMTlaMGUwYzA7MAkGBSsOAwIaBQAEFG7kv06neSXbFS5SrSxp0uPoeFRqBBQnKC5J+hxmMvnWgM8y/5fGTFBwHQIC\
@@ -77,7 +77,7 @@ pub(crate) const BY_OTHER: &str = "\
     DwQEAwIHgDATBgNVHSUEDDAKBggrBgEFBQcDAjAfBgNVHSMEGDAWgBQnKC5J+hxmMvnWgM8y/5fGTFBwHTAdBgNVHQ4E\
     FgQU6dN18/0v1zQXfsBujm0I0NRylaQwCgYIKoZIzj0EAwIDSQAwRgIhAMMYVQ2OOyAw7Scplvm5a/XYXbUP5TJgM4wA\
     DONocV4lAiEArb+Rpkh/UZSGhCsUilyde5xb0KdXrz2A8ITQk/DHEis=";
-/// Within the answers' time.
+/// A moment in the validity of the responses.
 pub(crate) const NOW: i64 = 1_900_000_000;
 
 pub(crate) fn bytes(base64: &str) -> Vec<u8> {

@@ -1,36 +1,36 @@
-//! From a peer's certificate to one that is trusted (RFC 5280 section 6), with OpenSSL's verdicts.
+//! From a peer's certificate to a trusted one (RFC 5280 section 6), with OpenSSL's results.
 //!
-//! OpenSSL goes on behind a fault when it is told to, as nginx tells it, and the last fault is the
-//! verdict. So the steps here stand in its order: the chain, extensions, revocation, then signatures and
-//! times from the top down.
+//! OpenSSL continues after an error if it is configured to, as nginx does, and the last error is the result.
+//! So the steps here are in its order: the chain, extensions, revocation, then signatures and times from the
+//! top down.
 
 use super::der::{
     BIT_STRING, BOOLEAN, INTEGER, OBJECT_ID, OCTET_STRING, SEQUENCE, any, element, optional,
 };
 use super::{Algorithms, Certificate, Fault, RevocationList, extensions, names, revocation};
 
-/// What a certificate is to be good for.
+/// The purpose of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Client,
     Server,
-    /// Whatever there is.
+    /// Any purpose.
     Any,
 }
 
-/// Whom to trust, and how far.
+/// The trusted certificates and the limits of a path.
 #[derive(Debug)]
 pub(crate) struct Trust {
     purpose: Purpose,
     /// Certificates (DER) with their subjects.
     trusted: Vec<(names::Canonical, Vec<u8>)>,
     revocation_lists: Vec<RevocationList>,
-    /// Most certificates between the peer's and the trusted one.
+    /// The most certificates between the peer's and the trusted one.
     depth_max: u64,
     algorithms: Algorithms,
 }
 
-/// Longer chains are nobody's (OpenSSL's own limit).
+/// The longest chain that is accepted (OpenSSL's own limit).
 const DEPTH_MAX: u64 = 100;
 
 const SUBJECT_KEY_ID: &[u8] = &[0x55, 29, 14];
@@ -39,10 +39,10 @@ const BASIC_CONSTRAINTS_ID: &[u8] = &[0x55, 29, 19];
 const NAME_CONSTRAINTS_ID: &[u8] = &[0x55, 29, 30];
 const AUTHORITY_KEY_ID: &[u8] = &[0x55, 29, 35];
 const EXTENDED_KEY_USAGE_ID: &[u8] = &[0x55, 29, 37];
-/// The last bytes of `2.5.29.N` for what may be critical: besides those above SubjectAltName, policies
-/// (which nobody asks for) and where to find revocation lists.
+/// The last bytes of `2.5.29.N` for extensions that may be critical: besides those above SubjectAltName,
+/// policies (which are not evaluated) and the location of revocation lists.
 const KNOWN: &[u8] = &[14, 15, 17, 18, 19, 30, 31, 32, 33, 35, 36, 37, 54];
-/// What id-kp-serverAuth and the like (RFC 5280 section 4.2.1.12) begin with, and their last bytes.
+/// The start of id-kp-serverAuth and similar ids (RFC 5280 section 4.2.1.12), and their last bytes.
 const KEY_PURPOSE_ID: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 3];
 const SERVER: u8 = 1;
 const CLIENT: u8 = 2;
@@ -56,9 +56,9 @@ const CERTIFICATE_SIGN: u16 = 1 << 5;
 const LIST_SIGN: u16 = 1 << 6;
 
 impl Trust {
-    /// Trusts these certificates (DER); what cannot be read is left out. The revocation lists (DER) are
-    /// asked for each certificate of a chain; none for no checks. `depth_max` is the most certificates
-    /// between the peer's and the trusted one.
+    /// Trusts these certificates (DER); unreadable ones are left out. The revocation lists (DER) are searched
+    /// for each certificate of a chain; none disables the check. `depth_max` is the most certificates between
+    /// the peer's and the trusted one.
     pub(crate) fn new(
         purpose: Purpose,
         trusted: &[Vec<u8>],
@@ -78,10 +78,10 @@ impl Trust {
         }
     }
 
-    /// Whether a chain as the peer sent it, its own certificate first, leads to somebody trusted.
+    /// Checks whether a chain as the peer sent it, its own certificate first, leads to a trusted certificate.
     ///
     /// # Errors
-    /// The fault that OpenSSL would report.
+    /// The reason that OpenSSL would report.
     pub(crate) fn check(
         &self,
         chain: &[impl AsRef<[u8]>],
@@ -98,19 +98,19 @@ impl Trust {
         }
         fault = self.check_signatures(&path, trusted, now_unix_seconds).or(fault);
         if path.iter().any(|certificate| certificate.extension(NAME_CONSTRAINTS_ID).is_some()) {
-            // Not compared with the names here, so nothing is known to be within them.
+            // The names are not compared here, so it is unknown whether they satisfy the constraints.
             fault = Some(Fault::ConstrainedNames);
         }
         fault.map_or(Ok(()), Err)
     }
 
-    /// The chain as far as it can be found, and why it does not end at a trusted one (RFC 5280 section 6.1, in
-    /// OpenSSL's order and with its errors).
+    /// Returns the chain as far as it can be found, and the reason why it does not end at a trusted one (RFC
+    /// 5280 section 6.1, in OpenSSL's order and with its errors).
     ///
-    /// Invariant: each certificate of `path` is issued by the next one, by name and key identifiers; signatures are
-    /// checked later. Trusted certificates are preferred to those that came along, and once one is in the path only
-    /// trusted ones follow. It ends: an untrusted one is used once, and no more than `depth_max` stand between leaf and
-    /// root.
+    /// Invariant: each certificate of `path` is issued by the next one, by name and key identifiers;
+    /// signatures are checked later. Trusted certificates are preferred to those of the peer, and once one is
+    /// in the path only trusted ones follow. It ends: an untrusted one is used once, and no more than
+    /// `depth_max` are between leaf and root.
     fn build<'a>(
         &'a self,
         leaf: Certificate<'a>,
@@ -158,14 +158,14 @@ impl Trust {
         self.named(certificate.subject).any(|trusted| trusted == *certificate)
     }
 
-    /// The trusted certificates with this subject.
+    /// Returns the trusted certificates with this subject.
     fn named<'a>(&'a self, subject: &[u8]) -> impl Iterator<Item = Certificate<'a>> + use<'a> {
         let wanted = names::canonical(subject);
         let fitting = self.trusted.iter().filter(move |(subject, _)| *subject == wanted);
         fitting.filter_map(|(_, der)| Certificate::parse(der))
     }
 
-    /// Of several with the right name the one that has signed, rather a valid one.
+    /// Returns, of several with the right name, the one that has signed, preferably a valid one.
     fn trusted_issuer(&self, of: &Certificate<'_>, now: i64) -> Option<Certificate<'_>> {
         let named = self.named(of.issuer);
         let mut fitting: Vec<_> = named.filter(|candidate| of.is_issued_by(candidate)).collect();
@@ -227,7 +227,7 @@ impl Trust {
                 }
                 None => {}
             }
-            // Of the top, only a self-signed one or a lone one is looked at, as OpenSSL does.
+            // At the top, only a self-signed one or a lone one is examined, as in OpenSSL.
             let judged =
                 index == 0 || path.len() > index + 1 || certificate.is_issued_by(certificate);
             fault = certificate.time_fault(now).filter(|_| judged).or(fault);
@@ -236,7 +236,7 @@ impl Trust {
     }
 }
 
-/// Whether an issuer has named this one to answer for the state of its certificates.
+/// Returns whether an issuer has named this certificate to sign responses about its certificates.
 pub(super) fn may_answer_for(
     own: &Certificate<'_>,
     issuer: &Certificate<'_>,
@@ -250,7 +250,7 @@ pub(super) fn may_answer_for(
 }
 
 impl Certificate<'_> {
-    /// By what both say, signatures apart.
+    /// Returns whether names and key identifiers of both match; signatures are not checked.
     pub(crate) fn is_issued_by(&self, issuer: &Certificate<'_>) -> bool {
         if !names::same(self.issuer, issuer.subject) {
             return false;
@@ -266,7 +266,7 @@ impl Certificate<'_> {
         issuer.has_signed(algorithms, self.signed, self.signature)
     }
 
-    /// Key identifier and serial number of the issuer, as this certificate gives them.
+    /// Returns key identifier and serial number of the issuer, as this certificate has them.
     fn authority_key(&self) -> (Option<&[u8]>, Option<&[u8]>) {
         const KEY: u8 = 0x80;
         const ISSUER: u8 = 0xa1;
@@ -280,7 +280,7 @@ impl Certificate<'_> {
         (key, optional(rest, SERIAL).0)
     }
 
-    /// No extension is there twice, and those that decide can be read.
+    /// Returns whether no extension is repeated, and those that decide can be parsed.
     fn has_sound_extensions(&self) -> bool {
         let ids: Vec<&[u8]> = extensions(self.extensions).map(|extension| extension.id).collect();
         let twice = ids.iter().enumerate().any(|(index, id)| ids[..index].contains(id));
@@ -314,7 +314,7 @@ impl Certificate<'_> {
         self.key_usage().is_none_or(|usage| usage & LIST_SIGN != 0)
     }
 
-    /// Whether it says to be an authority, and how many others may stand below it.
+    /// Returns whether it is marked as an authority, and the most others below it.
     fn basic_constraints(&self) -> Option<(bool, Option<u64>)> {
         let extension = self.extension(BASIC_CONSTRAINTS_ID)?;
         let (rest, _) = element(extension.value, SEQUENCE)?;
@@ -323,7 +323,7 @@ impl Certificate<'_> {
         let (length, rest) = optional(rest, INTEGER);
         let length = match length {
             None => None,
-            // Negative ones, and those without end, are none.
+            // Negative numbers, and those that are too long, are invalid.
             Some([first, ..]) if *first >= 0x80 => return None,
             Some(bytes) if bytes.len() > 8 => return None,
             Some(bytes) => Some(bytes.iter().fold(0, |sum, byte| sum << 8 | u64::from(*byte))),
@@ -335,8 +335,8 @@ impl Certificate<'_> {
         self.basic_constraints()?.1
     }
 
-    /// Whether it may issue certificates. Of version 1 only those that have issued themselves: no other
-    /// can say so.
+    /// Returns whether it may issue certificates. Of version 1 only self-issued ones may: others have no
+    /// mark.
     fn is_authority(&self) -> bool {
         let usage = self.key_usage();
         if usage.is_some_and(|usage| usage & CERTIFICATE_SIGN == 0) {
@@ -348,7 +348,7 @@ impl Certificate<'_> {
         }
     }
 
-    /// Key usages allow TLS at this side, or authority over those who do it.
+    /// Returns whether key usages allow TLS at this side, or authority over such certificates.
     fn is_for(&self, purpose: Purpose, as_authority: bool) -> bool {
         let (wanted, usage) = match purpose {
             Purpose::Client => (CLIENT, DIGITAL_SIGNATURE | KEY_AGREEMENT),

@@ -1,5 +1,5 @@
-//! Whether a peer of a TLS handshake has the key of the certificate that it shows. Both sides ask this, whomever
-//! they trust.
+//! Whether a peer of a TLS handshake has the key of its certificate. Both sides check this, independently of
+//! trust.
 
 use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
 use tokio_rustls::rustls::crypto::{
@@ -12,22 +12,22 @@ use tokio_rustls::rustls::{
 
 use super::{Certificate, has_made};
 
-/// Verifies signatures of handshakes, as the library's verifiers are asked to.
+/// Verifies signatures of handshakes for the verifiers of the library.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Possession {
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Possession {
-    /// By these algorithms.
+    /// Makes a verifier with these algorithms.
     pub(crate) fn new(algorithms: WebPkiSupportedAlgorithms) -> Possession {
         Possession { algorithms }
     }
 
-    /// By the key alone: the library reads no certificates of version 1.
+    /// Verifies by the key alone: the library parses no certificates of version 1.
     ///
     /// # Errors
-    /// A scheme that was not offered, a certificate that cannot be read, a signature by another key.
+    /// The scheme was not offered, the certificate cannot be parsed, or the signature is by another key.
     pub(crate) fn verify_tls12(
         &self,
         message: &[u8],
@@ -44,7 +44,7 @@ impl Possession {
         }
     }
 
-    /// The same for TLS 1.3, where a scheme means one algorithm (RFC 8446 section 4.2.3).
+    /// Verifies for TLS 1.3, where a scheme means one algorithm (RFC 8446 section 4.2.3).
     ///
     /// # Errors
     /// As [`Possession::verify_tls12`].
@@ -58,16 +58,16 @@ impl Possession {
         verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
     }
 
-    /// What is offered to the peer.
+    /// Returns the schemes that are offered to the peer.
     pub(crate) fn schemes(&self) -> Vec<SignatureScheme> {
         self.algorithms.supported_schemes()
     }
 }
 
-/// The SubjectPublicKeyInfo of a certificate.
+/// Returns the SubjectPublicKeyInfo of a certificate.
 ///
 /// # Errors
-/// What is none.
+/// The certificate cannot be parsed.
 pub(crate) fn key_info<'a>(leaf: &'a CertificateDer<'_>) -> Result<&'a [u8], Error> {
     let certificate = Certificate::parse(leaf).ok_or(CertificateError::BadEncoding)?;
     Ok(certificate.key_info)

@@ -8,7 +8,7 @@ use super::{Algorithms, Certificate, Fault, Signature, extensions, names};
 
 const EXTENSIONS: u8 = 0xa0;
 
-/// A list, taken apart.
+/// A parsed list.
 #[derive(Debug)]
 pub(crate) struct RevocationList {
     issuer: Vec<u8>,
@@ -18,15 +18,15 @@ pub(crate) struct RevocationList {
     first_unix_seconds: i64,
     last_unix_seconds: Option<i64>,
     serials: HashSet<Box<[u8]>>,
-    /// It, or an entry, has a critical extension. None is known here: lists for parts of what an issuer
-    /// has signed, changes to lists, and lists for other issuers all say so with a critical one.
+    /// Whether it, or an entry, has a critical extension. None is supported here: lists for some of the
+    /// issuer's certificates, delta lists, and lists of other issuers all have a critical one.
     critical: bool,
-    /// The key that was found to have signed it, so that this is asked once.
+    /// The key that was found to have signed it, so that this is checked once.
     signer: OnceLock<Box<[u8]>>,
 }
 
 impl RevocationList {
-    /// Takes a list apart; `None` for what is none.
+    /// Parses a list; returns `None` for anything else.
     pub(crate) fn parse(der: &[u8]) -> Option<RevocationList> {
         let (list, _) = element(der, SEQUENCE)?;
         let signed = whole(list)?;
@@ -84,7 +84,7 @@ impl RevocationList {
     }
 }
 
-/// The numbers of the entries, and whether one of them has a critical extension.
+/// Returns the serial numbers of the entries, and whether one of them has a critical extension.
 fn entry_serials(mut entries: &[u8]) -> Option<(HashSet<Box<[u8]>>, bool)> {
     let mut serials = HashSet::new();
     let mut critical = false;
@@ -100,7 +100,7 @@ fn entry_serials(mut entries: &[u8]) -> Option<(HashSet<Box<[u8]>>, bool)> {
     entries.is_empty().then_some((serials, critical))
 }
 
-/// What the lists say of a certificate: the last of the faults that OpenSSL would find.
+/// Returns the result of the lists for a certificate: the last of the errors that OpenSSL would find.
 pub(super) fn check(
     lists: &[RevocationList],
     certificate: &Certificate<'_>,
@@ -109,7 +109,7 @@ pub(super) fn check(
     now_unix_seconds: i64,
 ) -> Option<Fault> {
     let own = lists.iter().filter(|list| names::same(&list.issuer, certificate.issuer));
-    // A current list before an old one, then the newest.
+    // A current list before an expired one, then the newest.
     let list = own.max_by_key(|list| (list.is_current(now_unix_seconds), list.first_unix_seconds));
     let (Some(list), Some(issuer)) = (list, issuer) else { return Some(Fault::NoRevocationList) };
     let mut fault = None;

@@ -1,4 +1,4 @@
-//! Certificates byte by byte: whole ones are read in the tests of both sides of TLS.
+//! Certificates byte by byte: the tests of both sides of TLS parse whole ones.
 
 use super::der::{GENERALIZED_TIME, UTC_TIME, time};
 use super::{
@@ -27,7 +27,7 @@ fn reads_times() {
 proptest::proptest! {
     #[test]
     fn any_bytes_are_survived(der in proptest::collection::vec(0u8..=255, 0..200)) {
-        // Tags and short lengths more often than chance has them.
+        // Tags and short lengths are more frequent than by chance.
         let nested: Vec<u8> = der.iter().map(|byte| match byte % 4 {
             0 => 0x30,
             1 => 0x31,
@@ -50,7 +50,7 @@ proptest::proptest! {
     }
 }
 
-/// A name of attributes with one-byte lengths; a plus joins an attribute to the one before.
+/// Returns a name of attributes with one-byte lengths; a plus joins an attribute to the one before.
 fn name(attributes: &[(&[u8], u8, &[u8], bool)]) -> Vec<u8> {
     let wrap = |tag: u8, content: &[u8]| [&[tag, content.len() as u8][..], content].concat();
     let mut sets: Vec<Vec<u8>> = Vec::new();
@@ -89,7 +89,7 @@ fn names_as_text() {
     );
     check(&[(COMMON_NAME, utf8, b" # ", false)], "CN=\\ #\\ ", "/CN= # ");
     check(&[(COMMON_NAME, utf8, b"#\n", false)], "CN=\\#\\0A", "/CN=#\\x0A");
-    // ISO 8859-1, and two bytes a letter.
+    // ISO 8859-1, and two bytes per letter.
     check(&[(COMMON_NAME, 0x14, b"\xeb", false)], "CN=\\C3\\AB", "/CN=\\xEB");
     check(&[(COMMON_NAME, 0x1e, b"\0a\x03\xa9", false)], "CN=a\\CE\\A9", "/CN=a\\x03\\xA9");
     check(&[(&[0x2a, 0x86, 0x48, 3], 2, b"\x01", false)], "1.2.840.3=#020101", "/1.2.840.3=\\x01");
