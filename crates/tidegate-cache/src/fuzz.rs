@@ -94,14 +94,14 @@ struct Run {
     disk: MemoryDisk,
     /// The number of the fill. The bytes of its body depend on it.
     round: u8,
-    writer: Option<(FillWriter, Written)>,
+    writer: Option<(FillWriter, WrittenFill)>,
     readers: Vec<Follower>,
     /// The round and length of the last committed body.
     stored: Option<(u8, u64)>,
     now: u64,
 }
 
-struct Written {
+struct WrittenFill {
     round: u8,
     bytes: u64,
     published: bool,
@@ -193,7 +193,8 @@ impl Run {
         // The writer is the only one of this key, so only a leftover could prevent it.
         if let Ok(writer) = self.store.begin_fill(&self.key, self.now) {
             self.round = self.round.wrapping_add(1);
-            let written = Written { round: self.round, bytes: 0, published: false, promised: None };
+            let written =
+                WrittenFill { round: self.round, bytes: 0, published: false, promised: None };
             self.writer = Some((writer, written));
         } else {
             panic!("a fill without a writer is in the way");
@@ -265,7 +266,7 @@ impl Run {
         let metadata = Bytes::from(vec![written.round; 3]);
         writer.publish_head(metadata, times(self.now), written.promised, self.now);
         silent.hand_over(writer.fill());
-        self.writer = Some((writer, Written { bytes: 0, ..written }));
+        self.writer = Some((writer, WrittenFill { bytes: 0, ..written }));
     }
 
     fn end_early(&mut self, large: u8) {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::disk::{FileHandle, Stamp};
 use crate::key::{Key, KeyHash};
-use crate::lru::{LruMap, Place, Sharded};
+use crate::lru::{KeyPosition, LruMap, Sharded};
 use crate::times::Times;
 use crate::verify::{VERIFIED_AT_OPEN, Verification};
 
@@ -320,7 +320,7 @@ impl HotEntries {
 }
 
 impl HotShard {
-    fn drop_at(&mut self, place: Place<'_>) {
+    fn drop_at(&mut self, place: KeyPosition<'_>) {
         if let Some(old) = self.map.remove(place) {
             self.total.subtract(old.entry.cost());
         }

@@ -19,8 +19,8 @@ mod shard;
 mod table;
 
 pub(crate) use entry::{BLOCK_BYTES, Present, Remembered};
-pub(crate) use fills::Begun;
-pub(crate) use remembered::Seen;
+pub(crate) use fills::BeginResult;
+pub(crate) use remembered::FileCheck;
 pub(crate) use room::Victim;
 #[cfg(test)]
 pub(crate) use shard::ENTRY_BYTES;

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use crate::disk::{Disk, FileHandle, read_full_at, write_full_at};
 use crate::key::Levels;
 use crate::sync::Mutex;
-pub(crate) use record::Change;
+pub(crate) use record::IndexChange;
 use record::{RECORD_BYTES, VERSION, checksum, decode, encode, number};
 pub(crate) use snapshot::{SnapshotReader, SnapshotWriter};
 
@@ -74,7 +74,7 @@ impl JournalReader {
     }
 
     /// Returns the next changes: none at the end, or where the file is torn.
-    pub(crate) fn next(&mut self) -> Vec<Change> {
+    pub(crate) fn next(&mut self) -> Vec<IndexChange> {
         let mut bytes = vec![0; READ_ENTRIES * ENTRY_BYTES];
         let offset = JOURNAL_HEAD_BYTES as u64 + self.position * ENTRY_BYTES as u64;
         let read = read_full_at(&*self.file, &mut bytes, offset).unwrap_or(0);
@@ -96,7 +96,7 @@ impl JournalReader {
 #[derive(Default)]
 pub(crate) struct Journal {
     waiting: Mutex<Waiting>,
-    written: Mutex<Option<Written>>,
+    written: Mutex<Option<OpenJournal>>,
 }
 
 /// The changes to be written. Bounded by [`WAITING_BYTES_MAX`]: a change beyond that is only counted
@@ -115,7 +115,7 @@ struct Waiting {
 /// Invariant: entries `0..position` are on disk with their checksums. An entry after a failed write has the
 /// same position as the one where that write began, so it overwrites it. The journals `oldest..=sequence`
 /// continue the snapshot.
-struct Written {
+struct OpenJournal {
     file: FileHandle,
     sequence: u64,
     position: u64,
@@ -125,7 +125,7 @@ struct Written {
 
 impl Journal {
     /// Notes a change. Never blocks.
-    pub(crate) fn note(&self, change: &Change) {
+    pub(crate) fn note(&self, change: &IndexChange) {
         let mut waiting = self.waiting.lock();
         waiting.changes += 1;
         if waiting.records.len() >= WAITING_BYTES_MAX {
@@ -172,7 +172,7 @@ impl Journal {
         let _ = disk.remove(&path);
         let file = disk.create(&path)?;
         write_full_at(&*file, &journal_head(sequence), 0)?;
-        *self.written.lock() = Some(Written { file, sequence, position: 0, oldest });
+        *self.written.lock() = Some(OpenJournal { file, sequence, position: 0, oldest });
         Ok(())
     }
 

@@ -35,20 +35,20 @@ impl<V> Default for LruMap<V> {
 }
 
 impl<V> LruMap<V> {
-    pub(crate) fn find(&mut self, place: Place<'_>) -> Option<&mut V> {
+    pub(crate) fn find(&mut self, place: KeyPosition<'_>) -> Option<&mut V> {
         let slot = self.slot_of(place)?;
         self.value_of(slot)
     }
 
     /// Finds a value and counts that as a use.
-    pub(crate) fn touch(&mut self, place: Place<'_>) -> Option<&mut V> {
+    pub(crate) fn touch(&mut self, place: KeyPosition<'_>) -> Option<&mut V> {
         let slot = self.slot_of(place)?;
         self.order.touched(slot);
         self.value_of(slot)
     }
 
     /// Inserts a value and returns the one that it replaces.
-    pub(crate) fn insert(&mut self, place: Place<'_>, value: V) -> Option<V> {
+    pub(crate) fn insert(&mut self, place: KeyPosition<'_>, value: V) -> Option<V> {
         if let Some(present) = self.touch(place) {
             return Some(std::mem::replace(present, value));
         }
@@ -69,7 +69,7 @@ impl<V> LruMap<V> {
         None
     }
 
-    pub(crate) fn remove(&mut self, place: Place<'_>) -> Option<V> {
+    pub(crate) fn remove(&mut self, place: KeyPosition<'_>) -> Option<V> {
         let slots = &self.slots;
         let entry =
             self.table.find_entry(place.spread, |slot| is_at(slots, *slot, place.hash)).ok()?;
@@ -85,7 +85,7 @@ impl<V> LruMap<V> {
         Some((slot.hash, &mut slot.value))
     }
 
-    fn slot_of(&self, place: Place<'_>) -> Option<u32> {
+    fn slot_of(&self, place: KeyPosition<'_>) -> Option<u32> {
         self.table.find(place.spread, |slot| is_at(&self.slots, *slot, place.hash)).copied()
     }
 
@@ -97,7 +97,7 @@ impl<V> LruMap<V> {
 /// The position of a key: its hash, and that hash spread by a random seed, so that no client can choose keys
 /// that fill one bucket or shard.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct KeyPosition<'a> {
     pub hash: &'a KeyHash,
     pub spread: u64,
 }
@@ -123,19 +123,19 @@ impl<S> Sharded<S> {
         Sharded { spreader, shards }
     }
 
-    pub(crate) fn lock<'a>(&self, hash: &'a KeyHash) -> (MutexGuard<'_, S>, Place<'a>) {
+    pub(crate) fn lock<'a>(&self, hash: &'a KeyHash) -> (MutexGuard<'_, S>, KeyPosition<'a>) {
         let place = self.place(hash);
         (self.shards[self.shard_of(place)].lock(), place)
     }
 
     /// Returns the number of a key's shard.
-    pub(crate) fn shard_of(&self, place: Place<'_>) -> usize {
+    pub(crate) fn shard_of(&self, place: KeyPosition<'_>) -> usize {
         // The upper half chooses the shard: the table's buckets use the other bits.
         (place.spread >> 40) as usize % self.shards.len()
     }
 
-    pub(crate) fn place<'a>(&self, hash: &'a KeyHash) -> Place<'a> {
-        Place { hash, spread: self.spreader.hash_one(hash.0) }
+    pub(crate) fn place<'a>(&self, hash: &'a KeyHash) -> KeyPosition<'a> {
+        KeyPosition { hash, spread: self.spreader.hash_one(hash.0) }
     }
 
     pub(crate) fn shards(&self) -> &[Mutex<S>] {

@@ -49,7 +49,7 @@ pub type MetadataReader = for<'m> fn(&'m [u8]) -> Option<Bearing<'m>>;
 
 /// The result of the rules for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum PurgeEffect {
     Kept,
     /// Not fresh from this moment on, in Unix milliseconds.
     Stale(u64),
@@ -74,15 +74,15 @@ pub(crate) struct Rule {
 
 /// There are [`PURGE_RULES_MAX`] rules already, or the text is too long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused;
+pub(crate) struct RuleRefused;
 
-impl std::fmt::Display for Refused {
+impl std::fmt::Display for RuleRefused {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str("too many purges, or too long a text")
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for RuleRefused {}
 
 /// All rules, oldest first.
 #[derive(Debug, Default)]
@@ -114,14 +114,14 @@ impl Rules {
         soft: bool,
         (now, asked): (u64, u64),
         older_fills: Weak<()>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RuleRefused> {
         if scope.text().len() > PURGE_TEXT_BYTES_MAX {
-            return Err(Refused);
+            return Err(RuleRefused);
         }
         let covered = |rule: &Rule| (rule.soft || !soft) && scope.covers(&rule.scope);
         let kept = self.list.iter().filter(|rule| !covered(rule)).count();
         if kept >= PURGE_RULES_MAX {
-            return Err(Refused);
+            return Err(RuleRefused);
         }
         self.list.retain(|rule| !covered(rule));
         self.serial += 1;
@@ -144,18 +144,18 @@ impl Rules {
     }
 
     /// Returns the result of the rules behind `checked` for an entry.
-    pub(crate) fn judge(&self, key: &[u8], bearing: Bearing<'_>, checked: u64) -> Verdict {
+    pub(crate) fn effect_on(&self, key: &[u8], bearing: Bearing<'_>, checked: u64) -> PurgeEffect {
         let newer = self.list.iter().rev().take_while(|rule| rule.serial > checked);
-        let mut verdict = Verdict::Kept;
+        let mut verdict = PurgeEffect::Kept;
         for rule in newer.filter(|rule| bearing.asked_at <= rule.through) {
             let fits = match &rule.scope {
                 Scope::Prefix(prefix) => key.starts_with(prefix),
                 Scope::Tag(tag) => words(bearing.tags).any(|word| word == &**tag),
             };
             match (fits, rule.soft) {
-                (true, false) => return Verdict::Gone,
+                (true, false) => return PurgeEffect::Gone,
                 // The loop is from the newest to the oldest rule: the oldest moment counts.
-                (true, true) => verdict = Verdict::Stale(rule.at),
+                (true, true) => verdict = PurgeEffect::Stale(rule.at),
                 (false, _) => {}
             }
         }

@@ -6,7 +6,6 @@
 //!
 //! The store survives a reload of the configuration: [`Store::reconfigure`].
 
-mod books;
 mod failures;
 mod files;
 mod handle;
@@ -15,6 +14,7 @@ mod load;
 mod lookup;
 mod manage;
 mod options;
+mod ownership;
 pub(crate) mod place;
 mod purge;
 mod renew;

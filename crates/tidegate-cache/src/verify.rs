@@ -88,7 +88,7 @@ pub(crate) trait DamageHandler: Send + Sync {
 }
 
 /// The file that a verification concerns.
-pub(crate) struct Subject {
+pub(crate) struct VerifiedFile {
     pub hash: KeyHash,
     pub generation: u64,
     pub store: Weak<dyn DamageHandler>,
@@ -99,21 +99,21 @@ pub(crate) struct Subject {
 
 impl Verification {
     /// Makes a verification in which no block was compared yet.
-    pub(crate) fn new(subject: Subject, file: &dyn DiskFile) -> io::Result<Verification> {
+    pub(crate) fn new(subject: VerifiedFile, file: &dyn DiskFile) -> io::Result<Verification> {
         Ok(Verification::begun(subject, file.stamp()?, 0))
     }
 
     /// Makes a verification of a file that this process has just written, so all of it is sound. Where that
     /// is not certain of the file as it is now, it is compared as any other.
-    pub(crate) fn written(subject: Subject, file: &dyn DiskFile) -> Verification {
+    pub(crate) fn written(subject: VerifiedFile, file: &dyn DiskFile) -> Verification {
         match file.stamp() {
             Ok(stamp) => Verification::begun(subject, stamp, u64::MAX),
             Err(_) => Verification::begun(subject, Stamp::default(), 0),
         }
     }
 
-    fn begun(subject: Subject, seen: Stamp, done: u64) -> Verification {
-        let Subject { hash, generation, store, alarm, body_start, body_bytes } = subject;
+    fn begun(subject: VerifiedFile, seen: Stamp, done: u64) -> Verification {
+        let VerifiedFile { hash, generation, store, alarm, body_start, body_bytes } = subject;
         let words = body_bytes.div_ceil(BLOCK_BYTES).div_ceil(64);
         let done = (0..words).map(|_| AtomicU64::new(done)).collect();
         let (generation, seen) = (AtomicU64::new(generation), Mutex::new(seen));

@@ -106,7 +106,7 @@ impl FillWriter {
         let is_storable = bytes
             .is_some_and(|bytes| state.is_storing() && store.claim(bytes) && state.claim(bytes));
         let leftover = if is_storable { None } else { Some(state.stop_storing()) };
-        let wakers = state.take_everybody();
+        let wakers = state.take_all_wakers();
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());
         if let Some(leftover) = leftover {
@@ -234,7 +234,7 @@ impl FillWriter {
             End::Broken(reason) => Err(reason.clone()),
             End::Open | End::Whole | End::Moved(_) => Ok(()),
         };
-        let wakers = state.take_everybody();
+        let wakers = state.take_all_wakers();
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());
         result

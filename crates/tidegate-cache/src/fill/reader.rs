@@ -73,7 +73,7 @@ impl FillReader {
     /// Waits until it is decided whether the response became a cache file. It is called after the end of the
     /// body by clients whose next request shall find it.
     pub fn poll_stored(&mut self, context: &mut Context<'_>) -> Poll<bool> {
-        self.go_where_it_goes_on();
+        self.follow_handover();
         let mut state = self.fill.state.lock();
         match state.stored() {
             Some(stored) => Poll::Ready(stored),
@@ -105,7 +105,7 @@ impl FillReader {
 
     /// Polls for [`FillReader::next`].
     pub fn poll_next(&mut self, context: &mut Context<'_>, max: usize) -> Poll<Piece> {
-        self.go_where_it_goes_on();
+        self.follow_handover();
         let mut state = self.fill.state.lock();
         let Some(piece) = state.piece(self.offset, max) else {
             state.readers().waits(self.slot, context.waker());
@@ -125,7 +125,7 @@ impl FillReader {
 
 impl FillReader {
     /// Moves to the fill that has the rest, once all bytes of this one were read.
-    fn go_where_it_goes_on(&mut self) {
+    fn follow_handover(&mut self) {
         loop {
             let next = self.fill.state.lock().moved_to(self.offset);
             let Some(next) = next else { return };

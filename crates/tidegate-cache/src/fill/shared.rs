@@ -36,7 +36,7 @@ pub struct Fill {
     pub(crate) state: Mutex<State>,
     /// The checksums of the bytes in the file. The lock is held while the temporary file is written, and is
     /// only taken by calls that may block.
-    pub(crate) disk_turn: Mutex<BodySums>,
+    pub(crate) disk_lock: Mutex<BodySums>,
 }
 
 impl Fill {
@@ -58,7 +58,7 @@ impl Fill {
             removals,
             limits,
             state: Mutex::new(State::new(storing)),
-            disk_turn: Mutex::default(),
+            disk_lock: Mutex::default(),
         })
     }
 

@@ -444,7 +444,7 @@ impl State {
     }
 
     /// Returns all waiting tasks, for when the head or the end is set.
-    pub(crate) fn take_everybody(&mut self) -> Vec<Waker> {
+    pub(crate) fn take_all_wakers(&mut self) -> Vec<Waker> {
         let mut wakers = self.take_writer();
         wakers.extend(self.readers.take_waiting(u64::MAX));
         wakers

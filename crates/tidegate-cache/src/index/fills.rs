@@ -9,7 +9,7 @@ use crate::fill::Fill;
 use crate::key::{Key, KeyHash};
 
 /// Result of [`Index::begin`].
-pub(crate) enum Begun {
+pub(crate) enum BeginResult {
     /// The index has the fill now, perhaps in the place of another one.
     Started { replaced: Option<Arc<Fill>> },
     /// Another fill of this key is running.
@@ -27,16 +27,16 @@ impl Index {
         now: u64,
         replace: bool,
         evicted: impl FnMut(KeyHash, u64),
-    ) -> Begun {
+    ) -> BeginResult {
         let begin = |shard: &mut Shard, slot| {
             shard.change_live(slot, |live| match &live.fill {
-                Some(running) if running.key().text() != key.text() => Begun::Refused,
-                Some(running) if !replace => Begun::Running(running.clone()),
+                Some(running) if running.key().text() != key.text() => BeginResult::Refused,
+                Some(running) if !replace => BeginResult::Running(running.clone()),
                 running => {
                     if let Some(running) = running {
                         running.set_beside();
                     }
-                    Begun::Started { replaced: live.fill.replace(fill.clone()) }
+                    BeginResult::Started { replaced: live.fill.replace(fill.clone()) }
                 }
             })
         };
@@ -44,7 +44,7 @@ impl Index {
             return begun;
         }
         if !self.make_room(evicted) {
-            return Begun::Refused;
+            return BeginResult::Refused;
         }
         self.with_node(key.hash(), now, begin)
     }

@@ -2,13 +2,13 @@
 
 use super::entry::{BLOCK_BYTES, Present, Remembered};
 use super::shard;
-use super::table::{Entered, Index};
+use super::table::{Index, QueueEntry};
 use crate::evict::{Eviction, HEAT_MAX, Queue, Ticket};
 use crate::key::KeyHash;
 
-/// The result of [`Index::seen`].
+/// The result of [`Index::check_file`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum FileCheck {
     Unknown,
     Same,
     /// The file differs from the one of this generation in its size.
@@ -61,7 +61,7 @@ impl Index {
         self.recharge(before, disk_bytes);
         let node = shard.node(slot);
         (node.heat, node.is_unseen) = (known.heat.min(HEAT_MAX), true);
-        let Some(Entered { ticket, mut queue, .. }) = entered else { return };
+        let Some(QueueEntry { ticket, mut queue, .. }) = entered else { return };
         if known.is_main {
             self.totals[queue as usize].subtract(disk_bytes);
             queue = Queue::Main;
@@ -88,18 +88,18 @@ impl Index {
     }
 
     /// Compares a file on disk with the index: whether it is in the index, and of the same size.
-    pub(crate) fn seen(&self, hash: &KeyHash, file_bytes: u64) -> Seen {
+    pub(crate) fn check_file(&self, hash: &KeyHash, file_bytes: u64) -> FileCheck {
         let (mut shard, place) = self.nodes.lock(hash);
-        let Some(slot) = shard.find(place) else { return Seen::Unknown };
+        let Some(slot) = shard.find(place) else { return FileCheck::Unknown };
         let node = shard.node(slot);
         let blocks = file_bytes.div_ceil(BLOCK_BYTES);
         match node.present() {
-            None => Seen::Unknown,
+            None => FileCheck::Unknown,
             Some(_) if u64::from(node.blocks) == blocks => {
                 node.is_unseen = false;
-                Seen::Same
+                FileCheck::Same
             }
-            Some(present) => Seen::Other(present.generation),
+            Some(present) => FileCheck::Other(present.generation),
         }
     }
 

@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 use crate::evict::{Queue, Resident, Ticket};
 use crate::fill::Fill;
 use crate::key::KeyHash;
-use crate::lru::{LeastRecent, Place};
+use crate::lru::{KeyPosition, LeastRecent};
 
 use super::entry::{BLOCK_BYTES, Present};
 
@@ -106,7 +106,7 @@ impl Shard {
         }
     }
 
-    pub(super) fn find(&self, place: Place<'_>) -> Option<u32> {
+    pub(super) fn find(&self, place: KeyPosition<'_>) -> Option<u32> {
         let is_it = |slot: &u32| self.slots[*slot as usize].hash == *place.hash;
         self.table.find(place.spread, is_it).copied()
     }
@@ -122,7 +122,7 @@ impl Shard {
     }
 
     /// Adds a key that is not in the shard.
-    pub(super) fn insert(&mut self, place: Place<'_>, now: u64) -> u32 {
+    pub(super) fn insert(&mut self, place: KeyPosition<'_>, now: u64) -> u32 {
         let node = Node::new(*place.hash, now);
         let slot = match self.free.pop() {
             Some(slot) => {
@@ -143,7 +143,7 @@ impl Shard {
         slot
     }
 
-    pub(super) fn remove(&mut self, place: Place<'_>) {
+    pub(super) fn remove(&mut self, place: KeyPosition<'_>) {
         let slots = &self.slots;
         let is_it = |slot: &u32| slots[*slot as usize].hash == *place.hash;
         let Ok(entry) = self.table.find_entry(place.spread, is_it) else { return };

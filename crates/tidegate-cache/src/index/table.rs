@@ -8,7 +8,7 @@ use super::shard::{Node, Shard};
 use crate::evict::{Eviction, HEAT_MAX, Queue, Residents, S3Fifo, Ticket};
 use crate::fill::Fill;
 use crate::key::KeyHash;
-use crate::lru::{Place, Sharded};
+use crate::lru::{KeyPosition, Sharded};
 use crate::sync::Mutex;
 
 /// Bytes of `keys_zone` for a key. nginx's manual: one megabyte holds about 8000 keys.
@@ -54,7 +54,7 @@ pub(super) struct AtomicTotal {
 
 /// A node that has to be added to the queues, once its shard is unlocked.
 #[must_use]
-pub(super) struct Entered {
+pub(super) struct QueueEntry {
     pub(super) ticket: Ticket,
     pub(super) queue: Queue,
     pub(super) trace: u32,
@@ -304,12 +304,12 @@ impl Index {
         let is_bare = shard.slot_of(ticket).is_some();
         drop(shard);
         if is_bare {
-            self.enter(Some(Entered { ticket, queue: Queue::Bare, trace: 0 }));
+            self.enter(Some(QueueEntry { ticket, queue: Queue::Bare, trace: 0 }));
         }
         result
     }
 
-    pub(super) fn remove_in(&self, shard: &mut Shard, place: Place<'_>, slot: u32) {
+    pub(super) fn remove_in(&self, shard: &mut Shard, place: KeyPosition<'_>, slot: u32) {
         let node = shard.node(slot);
         self.totals[node.queue as usize].subtract(node.disk_bytes());
         shard.remove(place);
@@ -321,7 +321,7 @@ impl Index {
         shard: &mut Shard,
         slot: u32,
         present: Option<Present>,
-    ) -> Option<Entered> {
+    ) -> Option<QueueEntry> {
         let node = shard.node(slot);
         let before = node.queue;
         self.totals[before as usize].subtract(node.disk_bytes());
@@ -338,12 +338,12 @@ impl Index {
         node.queue = queue;
         node.heat = 0;
         let trace = trace_of(&node.hash);
-        Some(Entered { ticket: shard.new_ticket(slot), queue, trace })
+        Some(QueueEntry { ticket: shard.new_ticket(slot), queue, trace })
     }
 
     /// Adds a node to the queues; no shard may be locked.
-    pub(super) fn enter(&self, entered: Option<Entered>) {
-        if let Some(Entered { ticket, queue, trace }) = entered {
+    pub(super) fn enter(&self, entered: Option<QueueEntry>) {
+        if let Some(QueueEntry { ticket, queue, trace }) = entered {
             self.queues.lock().entered(ticket, queue, trace, self);
         }
     }

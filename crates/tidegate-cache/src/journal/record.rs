@@ -12,7 +12,7 @@ pub(super) const RECORD_BYTES: usize = 32;
 
 /// A change of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
+pub(crate) enum IndexChange {
     Placed(Remembered),
     Removed(KeyHash),
 }
@@ -21,10 +21,10 @@ const PLACED_SMALL: u8 = 0x10;
 const PLACED_MAIN: u8 = 0x20;
 const REMOVED: u8 = 0x30;
 
-pub(super) fn encode(change: &Change, bytes: &mut Vec<u8>) {
+pub(super) fn encode(change: &IndexChange, bytes: &mut Vec<u8>) {
     let (hash, body_bytes, last_access, blocks, kind) = match change {
-        Change::Removed(hash) => (hash, 0, 0, 0, REMOVED),
-        Change::Placed(known) => {
+        IndexChange::Removed(hash) => (hash, 0, 0, 0, REMOVED),
+        IndexChange::Placed(known) => {
             let kind = if known.is_main { PLACED_MAIN } else { PLACED_SMALL };
             let kind = kind | known.heat.min(HEAT_MAX);
             (&known.hash, known.body_bytes, known.last_access, known.blocks, kind)
@@ -39,16 +39,16 @@ pub(super) fn encode(change: &Change, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(&[kind, 0]);
 }
 
-pub(super) fn decode(record: &[u8]) -> Option<Change> {
+pub(super) fn decode(record: &[u8]) -> Option<IndexChange> {
     let hash = KeyHash(record.get(..16)?.try_into().ok()?);
     let kind = *record.get(30)?;
     let is_main = match kind & 0xF0 {
-        REMOVED => return Some(Change::Removed(hash)),
+        REMOVED => return Some(IndexChange::Removed(hash)),
         PLACED_MAIN => true,
         PLACED_SMALL => false,
         _ => return None,
     };
-    Some(Change::Placed(Remembered {
+    Some(IndexChange::Placed(Remembered {
         hash,
         body_bytes: number(record, 16, 6),
         last_access: number(record, 22, 4) * 1000,

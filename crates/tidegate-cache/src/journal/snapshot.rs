@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::record::{Change, RECORD_BYTES, VERSION, checksum, decode, encode, number};
+use super::record::{IndexChange, RECORD_BYTES, VERSION, checksum, decode, encode, number};
 use crate::disk::{Disk, FileHandle, read_full_at, write_full_at};
 use crate::index::Remembered;
 use crate::key::Levels;
@@ -76,8 +76,8 @@ impl SnapshotReader {
         let changes = records.chunks_exact(RECORD_BYTES).map(decode);
         changes
             .filter_map(|change| match change? {
-                Change::Placed(known) => Some(known),
-                Change::Removed(_) => None,
+                IndexChange::Placed(known) => Some(known),
+                IndexChange::Removed(_) => None,
             })
             .collect()
     }
@@ -111,7 +111,7 @@ impl SnapshotWriter {
         if known.body_bytes >> 48 != 0 {
             return Ok(());
         }
-        encode(&Change::Placed(known), &mut self.waiting);
+        encode(&IndexChange::Placed(known), &mut self.waiting);
         self.records += 1;
         if self.waiting.len() < BLOCK_RECORDS * RECORD_BYTES {
             return Ok(());

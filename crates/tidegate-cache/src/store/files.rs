@@ -30,7 +30,7 @@ const READING: &str = "reading a file";
 const REMOVING: &str = "removing a file";
 
 /// A file that was opened and verified.
-pub(super) struct Opened {
+pub(super) struct OpenedFile {
     pub header: Header,
     pub file: FileHandle,
     /// The bytes that were read: the header and perhaps the whole body.
@@ -38,8 +38,8 @@ pub(super) struct Opened {
 }
 
 /// The content of a name.
-pub(super) enum Found {
-    Whole(Box<Opened>),
+pub(super) enum Examined {
+    Whole(Box<OpenedFile>),
     /// Not a whole cache file of this hash.
     Torn,
     Nothing,
@@ -63,7 +63,7 @@ impl StoreInner {
             return Ok(Some(open));
         }
         let path = self.path_of(key.hash());
-        if let Found::Whole(opened) = self.examine(key.hash(), &path)?
+        if let Examined::Whole(opened) = self.examine(key.hash(), &path)?
             && let Some(entry) = self.entry_of(*opened, known.generation, now)?
         {
             // Replaced or renewed between the two looks: it may be served, not kept.
@@ -73,18 +73,20 @@ impl StoreInner {
         let _path_lock = self.lock_path(key.hash());
         let Some(known) = self.index.peek(key.hash()).present else { return Ok(None) };
         let found = match self.examine(key.hash(), &path)? {
-            Found::Whole(opened) => match self.entry_of(*opened, known.generation, now)? {
+            Examined::Whole(opened) => match self.entry_of(*opened, known.generation, now)? {
                 Some(entry) => {
                     let is_own = entry.is_of(key);
                     return Ok(is_own.then(|| self.keep(key.hash(), known.generation, entry)));
                 }
-                None => Found::Torn,
+                None => Examined::Torn,
             },
             found => found,
         };
         match found {
-            Found::Torn | Found::Whole(_) => self.forget_damaged(key.hash(), known.generation, now),
-            Found::Nothing => {
+            Examined::Torn | Examined::Whole(_) => {
+                self.forget_damaged(key.hash(), known.generation, now)
+            }
+            Examined::Nothing => {
                 self.index.forget_file(key.hash(), known.generation);
                 self.note_removed(key.hash());
             }
@@ -97,12 +99,12 @@ impl StoreInner {
         let _path_lock = self.lock_path(key.hash());
         let path = self.path_of(key.hash());
         let opened = match self.examine(key.hash(), &path)? {
-            Found::Whole(opened) => opened,
-            Found::Torn => {
+            Examined::Whole(opened) => opened,
+            Examined::Torn => {
                 self.remove_torn(&path);
                 return Ok(None);
             }
-            Found::Nothing => return Ok(None),
+            Examined::Nothing => return Ok(None),
         };
         let generation = self.add_found(key.hash(), &opened.header, now);
         let Some(entry) = self.entry_of(*opened, generation.unwrap_or(0), now)? else {
@@ -132,26 +134,26 @@ impl StoreInner {
     }
 
     /// Opens and verifies the file of a name; a small file is read whole.
-    pub(super) fn examine(&self, hash: &KeyHash, path: &Path) -> io::Result<Found> {
+    pub(super) fn examine(&self, hash: &KeyHash, path: &Path) -> io::Result<Examined> {
         self.examine_up_to(hash, path, self.options().memory_body_bytes_max + FIRST_READ_BYTES)
     }
 
     /// Opens and verifies the file of a name, without its body.
-    pub(super) fn examine_header(&self, hash: &KeyHash, path: &Path) -> io::Result<Found> {
+    pub(super) fn examine_header(&self, hash: &KeyHash, path: &Path) -> io::Result<Examined> {
         self.examine_up_to(hash, path, 0)
     }
 
-    fn examine_up_to(&self, hash: &KeyHash, path: &Path, whole_max: usize) -> io::Result<Found> {
+    fn examine_up_to(&self, hash: &KeyHash, path: &Path, whole_max: usize) -> io::Result<Examined> {
         let file = match self.disk.open(path) {
             Ok(file) => file,
-            Err(error) if is_absent(&error) => return Ok(Found::Nothing),
+            Err(error) if is_absent(&error) => return Ok(Examined::Nothing),
             Err(error) => return Err(self.counted(READING, error)),
         };
         let verified = self.verify(hash, file, whole_max);
         verified.map_err(|error| self.counted(READING, error))
     }
 
-    fn verify(&self, hash: &KeyHash, file: FileHandle, whole_max: usize) -> io::Result<Found> {
+    fn verify(&self, hash: &KeyHash, file: FileHandle, whole_max: usize) -> io::Result<Examined> {
         let length = file.length()?;
         let first = if length <= whole_max as u64 { length as usize } else { FIRST_READ_BYTES };
         let mut read = read_start(&*file, first)?;
@@ -161,17 +163,17 @@ impl StoreInner {
                 Err(FormatError::Short(needed)) if needed as u64 <= length => {
                     let longer = read_start(&*file, needed)?;
                     if longer.len() < needed {
-                        return Ok(Found::Torn);
+                        return Ok(Examined::Torn);
                     }
                     read = longer;
                 }
-                Err(_) => return Ok(Found::Torn),
+                Err(_) => return Ok(Examined::Torn),
             }
         };
         if header.hash != *hash || header.file_bytes() != Some(length) {
-            return Ok(Found::Torn);
+            return Ok(Examined::Torn);
         }
-        Ok(Found::Whole(Box::new(Opened { header, file, read })))
+        Ok(Examined::Whole(Box::new(OpenedFile { header, file, read })))
     }
 
     /// Makes the entry to be served, with a small body in memory. Returns `None` when the part of the body
@@ -181,8 +183,13 @@ impl StoreInner {
     /// compared up to [`crate::verify::VERIFIED_AT_OPEN`], and the rest as it is served. The file may change
     /// at any moment, so its length, which was compared with the header, is not relied upon: each read may
     /// end early.
-    fn entry_of(&self, opened: Opened, generation: u64, now: u64) -> io::Result<Option<OpenEntry>> {
-        let Opened { header, file, read } = opened;
+    fn entry_of(
+        &self,
+        opened: OpenedFile,
+        generation: u64,
+        now: u64,
+    ) -> io::Result<Option<OpenEntry>> {
+        let OpenedFile { header, file, read } = opened;
         let limit = self.options().memory_body_bytes_max as u64;
         let in_memory = header.body_bytes <= limit;
         let whole = if in_memory && header.file_bytes() != Some(read.len() as u64) {

@@ -10,7 +10,7 @@ use super::walk::Loader;
 use crate::disk::Disk;
 use crate::fill::{Fill, FillLimits};
 use crate::hot::OpenEntry;
-use crate::index::Begun;
+use crate::index::BeginResult;
 use crate::key::Key;
 use crate::writer::FillWriter;
 
@@ -124,12 +124,12 @@ impl StoreInner {
         let fill = self.new_fill(key, now, true);
         let evicted = |hash, bytes| self.discard_entry(hash, bytes);
         match self.index.begin(key, &fill, now, replace, evicted) {
-            Begun::Started { replaced } => {
+            BeginResult::Started { replaced } => {
                 replaced.into_iter().for_each(|replaced| replaced.succeeded_by(&fill));
                 Ok(FillWriter::new(fill, self))
             }
-            Begun::Running(running) => Err(running),
-            Begun::Refused => Ok(FillWriter::new(self.new_fill(key, now, false), self)),
+            BeginResult::Running(running) => Err(running),
+            BeginResult::Refused => Ok(FillWriter::new(self.new_fill(key, now, false), self)),
         }
     }
 

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 
-use super::books::Books;
 use super::failures::Failures;
 use super::options::Options;
+use super::ownership::Ownership;
 use super::rules::Purges;
 use super::scrubber::Scrubber;
 use super::walk::Loader;
@@ -38,7 +38,7 @@ pub(crate) struct StoreInner {
     pub(super) failures: Failures,
     /// Bytes of disk that running fills may take.
     pub(super) claimed: AtomicU64,
-    pub(super) books: Books,
+    pub(super) ownership: Ownership,
     pub(super) loader: Mutex<Loader>,
     pub(super) scrubber: Mutex<Scrubber>,
     pub(super) alarm: Arc<Alarm>,
@@ -78,7 +78,7 @@ impl StoreInner {
             garbage: Mutex::new(VecDeque::new()),
             failures: Failures::default(),
             claimed: AtomicU64::new(0),
-            books: Books::default(),
+            ownership: Ownership::default(),
             loader: Mutex::new(Loader::new(&options, false)),
             scrubber: Mutex::default(),
             alarm: Arc::default(),

@@ -8,14 +8,14 @@
 
 use std::sync::atomic::Ordering;
 
-use super::files::Found;
+use super::files::Examined;
 use super::handle::Store;
 use super::inner::StoreInner;
 use super::options::Options;
 use super::room::present;
-use super::walk::{Directory, Place};
+use super::walk::{Directory, DirectoryKind};
 use crate::disk::DirectoryItem;
-use crate::index::Seen;
+use crate::index::FileCheck;
 use crate::journal::journal_sequence;
 use crate::key::{KeyHash, is_temporary_name};
 
@@ -68,10 +68,10 @@ impl StoreInner {
             if let Some(item) = loader.items.pop() {
                 let place = loader.place;
                 match (place, item.is_directory) {
-                    (Place::Cache(depth), true)
+                    (DirectoryKind::Cache(depth), true)
                         if options.levels.is_directory(depth, &item.name) =>
                     {
-                        let place = Place::Cache(depth + 1);
+                        let place = DirectoryKind::Cache(depth + 1);
                         loader.directories.push(Directory { path: item.path, place });
                     }
                     (_, true) => report.ignored += 1,
@@ -108,7 +108,7 @@ impl StoreInner {
     fn load_file(
         &self,
         options: &Options,
-        place: Place,
+        place: DirectoryKind,
         item: &DirectoryItem,
         now: u64,
         report: &mut LoadReport,
@@ -134,7 +134,7 @@ impl StoreInner {
             report.ignored += 1;
             return;
         };
-        if place == Place::TemporaryDirectory {
+        if place == DirectoryKind::TemporaryDirectory {
             report.ignored += 1;
             return;
         }
@@ -150,15 +150,15 @@ impl StoreInner {
     /// Compares a file under its right name with the index. The caller has its path lock.
     fn load_entry(&self, hash: &KeyHash, item: &DirectoryItem, now: u64, report: &mut LoadReport) {
         let generation = match self.disk.file_bytes(&item.path) {
-            Ok(bytes) => match self.index.seen(hash, bytes) {
-                Seen::Same => return,
-                Seen::Other(generation) => Some(generation),
-                Seen::Unknown => None,
+            Ok(bytes) => match self.index.check_file(hash, bytes) {
+                FileCheck::Same => return,
+                FileCheck::Other(generation) => Some(generation),
+                FileCheck::Unknown => None,
             },
             Err(_) => None,
         };
         match self.examine_header(hash, &item.path) {
-            Ok(Found::Whole(opened)) => match generation {
+            Ok(Examined::Whole(opened)) => match generation {
                 None => {
                     let added = self.add_found(hash, &opened.header, now);
                     report.added += usize::from(added.is_some());
@@ -170,7 +170,7 @@ impl StoreInner {
                     self.index.renew(hash, generation, known, 0);
                 }
             },
-            Ok(Found::Torn) => {
+            Ok(Examined::Torn) => {
                 if let Some(generation) = generation {
                     self.index.forget_file(hash, generation);
                     self.note_removed(hash);
@@ -178,7 +178,7 @@ impl StoreInner {
                 self.remove_torn(&item.path);
                 report.removed += 1;
             }
-            Ok(Found::Nothing) => {}
+            Ok(Examined::Nothing) => {}
             Err(_) => report.failed += 1,
         }
     }

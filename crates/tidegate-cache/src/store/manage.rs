@@ -51,7 +51,7 @@ impl StoreInner {
             left -= 1;
         }
         self.index.sweep_queues();
-        self.keep_books(now);
+        self.save_index(now);
         if left == 0 {
             report.more = true;
             report.come_again_in = 0;

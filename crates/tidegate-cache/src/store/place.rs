@@ -20,7 +20,7 @@ use crate::times::Times;
 use crate::verify::Verification;
 
 /// A complete temporary file, to be placed.
-pub(crate) struct Placed<'a> {
+pub(crate) struct CompleteFile<'a> {
     pub layout: Layout,
     pub head: &'a FillHead,
     pub file: FileHandle,
@@ -29,7 +29,7 @@ pub(crate) struct Placed<'a> {
     pub body_bytes: u64,
 }
 
-impl Placed<'_> {
+impl CompleteFile<'_> {
     /// Returns the times of its head, unless it was made stale meanwhile.
     fn times(&self, fill: &Fill) -> Times {
         let times = self.head.times;
@@ -63,7 +63,7 @@ impl StoreInner {
         &self,
         fill: &Arc<Fill>,
         temporary: PathBuf,
-        placed: Placed<'_>,
+        placed: CompleteFile<'_>,
         reserved: u64,
         now: u64,
     ) -> io::Result<bool> {

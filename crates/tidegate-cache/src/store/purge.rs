@@ -6,17 +6,17 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::files::Found;
+use super::files::Examined;
 use super::handle::Store;
 use super::inner::{GARBAGE_MAX, StoreInner};
-use super::renew::Change;
+use super::renew::MetadataChange;
 use super::rules::{Purge, PurgeError, Sweep, rule_files};
 use crate::disk::write_full_at;
 use crate::fill::{Fill, FillHead};
 use crate::hot::OpenEntry;
 use crate::index::NodeView;
 use crate::key::{Key, KeyHash};
-use crate::purge::{MetadataReader, Verdict};
+use crate::purge::{MetadataReader, PurgeEffect};
 
 /// The result of one step of the purger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl Store {
         let had_fill = inner.make_fill_stale(key, now);
         // The index may not have it yet.
         let is_there = self.open_entry(key, now)?.is_some();
-        let known = is_there && inner.update_metadata(key, &Change::Stale(now))?;
+        let known = is_there && inner.update_metadata(key, &MetadataChange::Stale(now))?;
         Ok(known || had_fill)
     }
 
@@ -84,19 +84,20 @@ impl StoreInner {
         open: Option<OpenEntry>,
     ) -> Option<OpenEntry> {
         let (open, present) = (open?, view.present?);
-        let (verdict, serial) = self.purges.judge(open.key_text(), open.metadata(), open.checked());
+        let (verdict, serial) =
+            self.purges.effect_on(open.key_text(), open.metadata(), open.checked());
         match verdict {
-            Verdict::Kept => {
+            PurgeEffect::Kept => {
                 open.check_through(serial);
                 Some(open)
             }
-            Verdict::Stale(at) => {
+            PurgeEffect::Stale(at) => {
                 let stale = open.renewed(open.metadata().clone(), open.times().stale_since(at));
                 stale.check_through(serial);
                 self.hot.keep(key.hash(), present.generation, stale.clone());
                 Some(stale)
             }
-            Verdict::Gone => {
+            PurgeEffect::Gone => {
                 view.present = None;
                 // When the manager's list is full, the entry stays in the index, and purged.
                 let has_room = self.garbage.lock().len() < GARBAGE_MAX;
@@ -122,13 +123,13 @@ impl StoreInner {
                 left
             }
             None => {
-                let (verdict, _) = self.purges.judge(entry.key_text(), entry.metadata(), 0);
+                let (verdict, _) = self.purges.effect_on(entry.key_text(), entry.metadata(), 0);
                 match verdict {
-                    Verdict::Kept => Some(entry),
-                    Verdict::Stale(at) => {
+                    PurgeEffect::Kept => Some(entry),
+                    PurgeEffect::Stale(at) => {
                         Some(entry.renewed(entry.metadata().clone(), entry.times().stale_since(at)))
                     }
-                    Verdict::Gone => None,
+                    PurgeEffect::Gone => None,
                 }
             }
         }
@@ -136,13 +137,13 @@ impl StoreInner {
 
     /// Returns whether a running fill was requested before a purge that may concern it.
     pub(crate) fn is_fill_purged(&self, fill: &Fill) -> bool {
-        self.judge_fill(fill) != Verdict::Kept
+        self.effect_on_fill(fill) != PurgeEffect::Kept
     }
 
     /// Returns the result of the rules for a running fill. New readers do not get it as long as that is
     /// undecided.
-    fn judge_fill(&self, fill: &Fill) -> Verdict {
-        let by_key = fill.stale_since().map_or(Verdict::Kept, Verdict::Stale);
+    fn effect_on_fill(&self, fill: &Fill) -> PurgeEffect {
+        let by_key = fill.stale_since().map_or(PurgeEffect::Kept, PurgeEffect::Stale);
         let purges = &self.purges;
         let is_older = purges.serial.load(Ordering::Acquire) > 0
             && fill.started_at() <= purges.latest.load(Ordering::Acquire);
@@ -151,11 +152,11 @@ impl StoreInner {
         }
         let rules = purges.rules.read();
         let by_rules = match fill.head_now().as_ref().and_then(|head| purges.read(&head.metadata)) {
-            Some(bearing) => rules.judge(fill.key().text(), bearing, 0),
-            None if rules.may_concern(fill.key().text(), fill.started_at()) => Verdict::Gone,
-            None => Verdict::Kept,
+            Some(bearing) => rules.effect_on(fill.key().text(), bearing, 0),
+            None if rules.may_concern(fill.key().text(), fill.started_at()) => PurgeEffect::Gone,
+            None => PurgeEffect::Kept,
         };
-        if by_rules == Verdict::Kept { by_key } else { by_rules }
+        if by_rules == PurgeEffect::Kept { by_key } else { by_rules }
     }
 
     /// Returns the running fill for new requests, unless it is purged; where it is stale, returns that its
@@ -165,10 +166,10 @@ impl StoreInner {
         fill: Option<Arc<Fill>>,
     ) -> (Option<Arc<Fill>>, Option<Arc<Fill>>) {
         let Some(fill) = fill else { return (None, None) };
-        match self.judge_fill(&fill) {
-            Verdict::Kept => (Some(fill), None),
-            Verdict::Stale(_) if fill.has_all() && fill.has_file() => (None, Some(fill)),
-            Verdict::Stale(_) | Verdict::Gone => (None, None),
+        match self.effect_on_fill(&fill) {
+            PurgeEffect::Kept => (Some(fill), None),
+            PurgeEffect::Stale(_) if fill.has_all() && fill.has_file() => (None, Some(fill)),
+            PurgeEffect::Stale(_) | PurgeEffect::Gone => (None, None),
         }
     }
 
@@ -183,9 +184,9 @@ impl StoreInner {
     /// Returns whether a complete fill was purged while it ran and is not to be stored: not even as stale
     /// where it might replace a newer one.
     pub(super) fn is_purged(&self, fill: &Arc<Fill>, head: &FillHead) -> bool {
-        let (verdict, _) = self.purges.judge(fill.key().text(), &head.metadata, 0);
-        let is_stale = verdict != Verdict::Kept || fill.stale_since().is_some();
-        verdict == Verdict::Gone || is_stale && fill.is_beside() && !self.index.is_known(fill)
+        let (verdict, _) = self.purges.effect_on(fill.key().text(), &head.metadata, 0);
+        let is_stale = verdict != PurgeEffect::Kept || fill.stale_since().is_some();
+        verdict == PurgeEffect::Gone || is_stale && fill.is_beside() && !self.index.is_known(fill)
     }
 
     /// Removes the file of a key that has none in the index; returns whether it no longer exists.
@@ -251,14 +252,14 @@ impl StoreInner {
         report.scanned += 1;
         let Some(present) = self.index.peek(hash).present else { return true };
         let header = match self.examine_header(hash, &self.path_of(hash)) {
-            Ok(Found::Whole(opened)) => opened.header,
+            Ok(Examined::Whole(opened)) => opened.header,
             // It is never served.
-            Ok(Found::Torn | Found::Nothing) => return true,
+            Ok(Examined::Torn | Examined::Nothing) => return true,
             Err(_) => return false,
         };
-        match self.purges.judge(&header.key_text, &header.metadata, 0).0 {
-            Verdict::Kept => true,
-            Verdict::Gone => {
+        match self.purges.effect_on(&header.key_text, &header.metadata, 0).0 {
+            PurgeEffect::Kept => true,
+            PurgeEffect::Gone => {
                 let Some(bytes) = self.index.take_file(hash, present.generation) else {
                     return true;
                 };
@@ -268,14 +269,15 @@ impl StoreInner {
                 report.removed += 1;
                 self.remove_unknown(hash)
             }
-            Verdict::Stale(at) if header.times.valid_until > at => {
+            PurgeEffect::Stale(at) if header.times.valid_until > at => {
                 let key = Key::new(&header.key_text[..]);
                 let (generation, times) = (present.generation, header.times.stale_since(at));
-                let change = Change::Renewal { generation, metadata: header.metadata, times };
+                let change =
+                    MetadataChange::Renewal { generation, metadata: header.metadata, times };
                 report.staled += 1;
                 self.update_metadata(&key, &change).is_ok()
             }
-            Verdict::Stale(_) => true,
+            PurgeEffect::Stale(_) => true,
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use bytes::Bytes;
 
-use super::files::{Found, copy_bytes};
+use super::files::{Examined, copy_bytes};
 use super::handle::Store;
 use super::inner::StoreInner;
 use super::room::{Room, disk_bytes_of};
@@ -14,7 +14,7 @@ use crate::key::Key;
 use crate::times::Times;
 
 /// The change of a file's metadata.
-pub(super) enum Change {
+pub(super) enum MetadataChange {
     /// The metadata of the file of this generation are replaced; another file keeps its own.
     Renewal { generation: u64, metadata: Bytes, times: Times },
     /// The present file is stale from this moment on, in Unix milliseconds.
@@ -22,7 +22,7 @@ pub(super) enum Change {
 }
 
 /// The result of the renewal of metadata.
-enum Renewed {
+enum RenewalResult {
     Done,
     /// There is no such file.
     Gone,
@@ -41,20 +41,20 @@ impl Store {
         metadata: Bytes,
         times: Times,
     ) -> io::Result<bool> {
-        self.inner.update_metadata(key, &Change::Renewal { generation, metadata, times })
+        self.inner.update_metadata(key, &MetadataChange::Renewal { generation, metadata, times })
     }
 }
 
 impl StoreInner {
-    pub(super) fn update_metadata(&self, key: &Key, change: &Change) -> io::Result<bool> {
+    pub(super) fn update_metadata(&self, key: &Key, change: &MetadataChange) -> io::Result<bool> {
         let mut granted = 0;
         loop {
             let result = self.renew(key, change, &mut granted);
             let missing = match result {
-                Ok(Renewed::NeedsRoom(bytes)) => bytes - granted,
+                Ok(RenewalResult::NeedsRoom(bytes)) => bytes - granted,
                 result => {
                     self.index.uncharge(granted);
-                    return result.map(|renewed| matches!(renewed, Renewed::Done));
+                    return result.map(|renewed| matches!(renewed, RenewalResult::Done));
                 }
             };
             // Without the lock of this key's path, since other files may have to be removed.
@@ -75,24 +75,32 @@ impl StoreInner {
     /// is. Otherwise by a copy, which takes the file's name. A crash leaves the old or the new metadata.
     ///
     /// Invariant: the lock of the key's path is held, so nothing is evicted for the copy meanwhile: that
-    /// would take locks of other paths. Where room is missing, [`Renewed::NeedsRoom`] is returned, and the
+    /// would take locks of other paths. Where room is missing, [`RenewalResult::NeedsRoom`] is returned, and the
     /// caller tries again with more. Source: RFC 9111 section 4.3.4, freshening stored responses.
-    fn renew(&self, key: &Key, change: &Change, granted: &mut u64) -> io::Result<Renewed> {
+    fn renew(
+        &self,
+        key: &Key,
+        change: &MetadataChange,
+        granted: &mut u64,
+    ) -> io::Result<RenewalResult> {
         let hash = key.hash();
         let _path_lock = self.lock_path(hash);
-        let Some(known) = self.index.peek(hash).present else { return Ok(Renewed::Gone) };
-        if matches!(change, Change::Renewal { generation, .. } if *generation != known.generation) {
-            return Ok(Renewed::Gone);
+        let Some(known) = self.index.peek(hash).present else { return Ok(RenewalResult::Gone) };
+        if matches!(change, MetadataChange::Renewal { generation, .. } if *generation != known.generation)
+        {
+            return Ok(RenewalResult::Gone);
         }
         let path = self.path_of(hash);
-        let Found::Whole(opened) = self.examine(hash, &path)? else { return Ok(Renewed::Gone) };
+        let Examined::Whole(opened) = self.examine(hash, &path)? else {
+            return Ok(RenewalResult::Gone);
+        };
         let header = opened.header;
         if header.key_text[..] != key.text()[..] {
-            return Ok(Renewed::Gone);
+            return Ok(RenewalResult::Gone);
         }
         let (metadata, times) = match change {
-            Change::Renewal { metadata, times, .. } => (metadata.clone(), *times),
-            Change::Stale(at) => (header.metadata.clone(), header.times.stale_since(*at)),
+            MetadataChange::Renewal { metadata, times, .. } => (metadata.clone(), *times),
+            MetadataChange::Stale(at) => (header.metadata.clone(), header.times.stale_since(*at)),
         };
         let mut renewed = known;
         renewed.generation = self.index.next_generation();
@@ -109,7 +117,7 @@ impl StoreInner {
                 let layout = Layout::for_new(key, &metadata).ok_or_else(too_long)?;
                 renewed.disk_bytes = disk_bytes_of(layout, header.body_bytes);
                 if renewed.disk_bytes > *granted {
-                    return Ok(Renewed::NeedsRoom(renewed.disk_bytes));
+                    return Ok(RenewalResult::NeedsRoom(renewed.disk_bytes));
                 }
                 self.rewrite(key, layout, &opened.file, &header, &metadata, times)?;
                 reserved = renewed.disk_bytes;
@@ -126,7 +134,7 @@ impl StoreInner {
             open.note_renewal(before, renewed.generation);
             self.hot.keep(hash, renewed.generation, open.renewed(metadata, times));
         }
-        Ok(if done { Renewed::Done } else { Renewed::Gone })
+        Ok(if done { RenewalResult::Done } else { RenewalResult::Gone })
     }
 
     /// Writes a file anew with longer metadata.

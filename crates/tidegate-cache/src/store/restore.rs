@@ -10,14 +10,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use super::books::Restoring;
 use super::handle::Store;
 use super::inner::StoreInner;
 use super::options::{Options, Sync};
+use super::ownership::Restoring;
 use super::walk::Loader;
 use crate::disk::{FileHandle, read_full_at, write_full_at};
 use crate::index::{BLOCK_BYTES, Present, Remembered};
-use crate::journal::{Change, JournalReader, SnapshotReader, SnapshotWriter};
+use crate::journal::{IndexChange, JournalReader, SnapshotReader, SnapshotWriter};
 use crate::key::KeyHash;
 
 /// Name of the file that is locked.
@@ -51,12 +51,12 @@ impl Store {
     /// Writes the changes of the index to its journal, and a snapshot when one is due. Blocks. To be called
     /// about every second; `manage_step` does it, too.
     pub fn keep_index(&self, now: u64) {
-        self.inner.keep_books(now);
+        self.inner.save_index(now);
     }
 
     /// Saves the index for the next start, at the end of the process. Blocks.
     pub fn finish(&self, now: u64) {
-        self.inner.close_books(now);
+        self.inner.save_index_at_end(now);
     }
 }
 
@@ -104,12 +104,12 @@ impl StoreInner {
         if let Err(error) = write_full_at(&*lock, format!("{owner}\n").as_bytes(), 0) {
             self.disk_failed(LOCKING, &error);
         }
-        *self.books.lock.lock() = Some(lock);
-        self.books.is_owner.store(true, Ordering::Release);
+        *self.ownership.lock.lock() = Some(lock);
+        self.ownership.is_owner.store(true, Ordering::Release);
     }
 
     pub(super) fn is_owner(&self) -> bool {
-        self.books.is_owner.load(Ordering::Acquire)
+        self.ownership.is_owner.load(Ordering::Acquire)
     }
 
     /// Checks, as a guest, whether the owner has ended; then everything is walked once more.
@@ -127,7 +127,7 @@ impl StoreInner {
             return;
         }
         let blocks = u32::try_from(present.disk_bytes / BLOCK_BYTES).unwrap_or(u32::MAX);
-        self.books.journal.note(&Change::Placed(Remembered {
+        self.ownership.journal.note(&IndexChange::Placed(Remembered {
             hash: *hash,
             body_bytes: present.body_bytes,
             blocks,
@@ -135,7 +135,7 @@ impl StoreInner {
             heat: 0,
             is_main: false,
         }));
-        if self.books.journal.waiting_bytes() > JOURNAL_WRITE_BYTES {
+        if self.ownership.journal.waiting_bytes() > JOURNAL_WRITE_BYTES {
             self.write_journal();
         }
     }
@@ -143,32 +143,32 @@ impl StoreInner {
     /// Notes the removal of a key in the journal. Never blocks.
     pub(super) fn note_removed(&self, hash: &KeyHash) {
         if self.is_owner() {
-            self.books.journal.note(&Change::Removed(*hash));
+            self.ownership.journal.note(&IndexChange::Removed(*hash));
         }
     }
 
     fn write_journal(&self) {
-        if let Err(error) = self.books.journal.write() {
+        if let Err(error) = self.ownership.journal.write() {
             self.disk_failed(KEEPING, &error);
         }
     }
 
     /// Returns whether a journal of this number is not in use: it was left by an earlier owner.
     pub(super) fn is_stale_journal(&self, sequence: u64) -> bool {
-        let (is_owner, books) = (self.is_owner(), &self.books);
-        is_owner && books.journal.needed().is_some_and(|needed| !needed.contains(&sequence))
+        let (is_owner, ownership) = (self.is_owner(), &self.ownership);
+        is_owner && ownership.journal.needed().is_some_and(|needed| !needed.contains(&sequence))
     }
 
     /// Writes the journal, and a snapshot when one is due.
-    pub(super) fn keep_books(&self, now: u64) {
-        let books = &self.books;
-        if !self.is_owner() || !books.is_restored.load(Ordering::Acquire) {
+    pub(super) fn save_index(&self, now: u64) {
+        let ownership = &self.ownership;
+        if !self.is_owner() || !ownership.is_restored.load(Ordering::Acquire) {
             return;
         }
         self.write_journal();
-        let (changes, lost) = books.journal.changes();
-        let since = now.saturating_sub(books.last_snapshot.load(Ordering::Relaxed));
-        let attempted = now.saturating_sub(books.last_attempt.load(Ordering::Relaxed));
+        let (changes, lost) = ownership.journal.changes();
+        let since = now.saturating_sub(ownership.last_snapshot.load(Ordering::Relaxed));
+        let attempted = now.saturating_sub(ownership.last_attempt.load(Ordering::Relaxed));
         let many = changes > CHANGES_MAX.max(self.index.entries() as u64);
         let old = since > if changes > 0 { SNAPSHOT_AFTER } else { SNAPSHOT_IDLE_AFTER };
         if (lost || many || old) && attempted > SNAPSHOT_RETRY_AFTER {
@@ -177,19 +177,19 @@ impl StoreInner {
     }
 
     /// Saves the index for the next start.
-    pub(super) fn close_books(&self, now: u64) {
-        if self.is_owner() && self.books.is_restored.load(Ordering::Acquire) {
+    pub(super) fn save_index_at_end(&self, now: u64) {
+        if self.is_owner() && self.ownership.is_restored.load(Ordering::Acquire) {
             self.write_snapshot(now);
         }
     }
 
     fn write_snapshot(&self, now: u64) {
-        let books = &self.books;
-        books.last_attempt.store(now, Ordering::Relaxed);
+        let ownership = &self.ownership;
+        ownership.last_attempt.store(now, Ordering::Relaxed);
         match self.try_snapshot(now) {
-            Ok(()) => books.last_snapshot.store(now, Ordering::Relaxed),
+            Ok(()) => ownership.last_snapshot.store(now, Ordering::Relaxed),
             Err(error) => {
-                books.journal.not_compacted();
+                ownership.journal.not_compacted();
                 self.disk_failed(KEEPING, &error);
             }
         }
@@ -199,7 +199,7 @@ impl StoreInner {
     /// harm.
     fn try_snapshot(&self, now: u64) -> io::Result<()> {
         let options = self.options();
-        let (disk, root, journal) = (&*self.disk, &options.path, &self.books.journal);
+        let (disk, root, journal) = (&*self.disk, &options.path, &self.ownership.journal);
         let sequence = match journal.is_open() {
             true => journal.rotate(disk, root)?,
             false => {
@@ -255,11 +255,11 @@ impl StoreInner {
                         true => JournalReader::open(&*self.disk, &options.path, sequence + 1),
                     };
                     let sequence = sequence + u64::from(changes.is_empty() && reader.is_some());
-                    self.books.journal.replayed(changes.len() as u64);
+                    self.ownership.journal.replayed(changes.len() as u64);
                     for change in &changes {
                         match change {
-                            Change::Placed(known) => self.restore(known, passed, now),
-                            Change::Removed(hash) => self.index.unrestore(hash),
+                            IndexChange::Placed(known) => self.restore(known, passed, now),
+                            IndexChange::Removed(hash) => self.index.unrestore(hash),
                         }
                     }
                     if reader.is_none() {
@@ -285,7 +285,7 @@ impl StoreInner {
                 Some(Restoring::Snapshot { reader, passed })
             }
             None => {
-                self.books.is_restored.store(true, Ordering::Release);
+                self.ownership.is_restored.store(true, Ordering::Release);
                 self.write_snapshot(now);
                 None
             }
@@ -300,14 +300,14 @@ impl StoreInner {
     /// Starts a journal of its own.
     fn end_restoring(&self, options: &Options, sequence: u64, oldest: u64, now: u64) {
         self.index.restored();
-        let books = &self.books;
-        let started = books.journal.start(&*self.disk, &options.path, sequence, oldest);
+        let ownership = &self.ownership;
+        let started = ownership.journal.start(&*self.disk, &options.path, sequence, oldest);
         if let Err(error) = started {
-            books.journal.not_compacted();
+            ownership.journal.not_compacted();
             self.disk_failed(KEEPING, &error);
         }
-        books.last_snapshot.store(now, Ordering::Relaxed);
-        books.is_restored.store(true, Ordering::Release);
+        ownership.last_snapshot.store(now, Ordering::Relaxed);
+        ownership.is_restored.store(true, Ordering::Release);
     }
 
     /// Checks, after the walk, a file of the snapshot that was not found: it may not exist any more.
@@ -321,7 +321,7 @@ impl StoreInner {
                 self.note_removed(hash);
             }
             Ok(bytes) => {
-                self.index.seen(hash, bytes);
+                self.index.check_file(hash, bytes);
             }
             Err(error) => self.disk_failed("looking for a file", &error),
         }

@@ -8,7 +8,9 @@ use std::sync::{Arc, OnceLock};
 
 use crate::disk::{Disk, read_full_at};
 use crate::key::KeyHash;
-use crate::purge::{Bearing, MetadataReader, PURGE_RULES_MAX, Refused, Rules, Scope, Verdict};
+use crate::purge::{
+    Bearing, MetadataReader, PURGE_RULES_MAX, PurgeEffect, RuleRefused, Rules, Scope,
+};
 use crate::sync::{Mutex, RwLock};
 
 /// The file of rules, in the cache directory. No entry has such a name.
@@ -39,7 +41,7 @@ pub enum PurgeError {
 impl fmt::Display for PurgeError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PurgeError::Refused => Refused.fmt(formatter),
+            PurgeError::Refused => RuleRefused.fmt(formatter),
             PurgeError::Disk(error) => write!(formatter, "purge could not be saved ({error})"),
         }
     }
@@ -120,7 +122,7 @@ impl Purges {
         drop(before);
         rules
             .add(purge.scope, purge.soft, (now, asked), older_fills)
-            .map_err(|Refused| PurgeError::Refused)?;
+            .map_err(|RuleRefused| PurgeError::Refused)?;
         self.latest.store(rules.latest(), Ordering::Release);
         self.serial.store(rules.serial(), Ordering::Release);
         Ok(())
@@ -131,14 +133,19 @@ impl Purges {
     }
 
     /// Returns the result of the rules for an entry, and the number of the last rule that was considered.
-    pub(super) fn judge(&self, key: &[u8], metadata: &[u8], checked: u64) -> (Verdict, u64) {
+    pub(super) fn effect_on(
+        &self,
+        key: &[u8],
+        metadata: &[u8],
+        checked: u64,
+    ) -> (PurgeEffect, u64) {
         let serial = self.serial.load(Ordering::Acquire);
         if checked >= serial {
-            return (Verdict::Kept, checked);
+            return (PurgeEffect::Kept, checked);
         }
-        let Some(bearing) = self.read(metadata) else { return (Verdict::Kept, checked) };
+        let Some(bearing) = self.read(metadata) else { return (PurgeEffect::Kept, checked) };
         let rules = self.rules.read();
-        (rules.judge(key, bearing, checked), rules.serial())
+        (rules.effect_on(key, bearing, checked), rules.serial())
     }
 
     /// Returns whether a sweep is worth its cost.

@@ -4,13 +4,13 @@
 use std::path::PathBuf;
 use std::sync::Weak;
 
-use super::files::Found;
+use super::files::Examined;
 use super::handle::Store;
 use super::inner::StoreInner;
 use super::scrubber::Current;
 use crate::key::KeyHash;
 use crate::sums::BLOCK_BYTES;
-use crate::verify::{DamageHandler, Subject, Verification};
+use crate::verify::{DamageHandler, Verification, VerifiedFile};
 
 /// The least cost of one key, in bytes of a step, so that steps end where files are small.
 const KEY_BYTES: u64 = 4096;
@@ -44,9 +44,9 @@ impl StoreInner {
         generation: u64,
         body_start: u64,
         body_bytes: u64,
-    ) -> Subject {
+    ) -> VerifiedFile {
         let (store, alarm) = (self.this.clone() as Weak<dyn DamageHandler>, self.alarm.clone());
-        Subject { hash: *hash, generation, store, alarm, body_start, body_bytes }
+        VerifiedFile { hash: *hash, generation, store, alarm, body_start, body_bytes }
     }
 
     fn scrub_step(&self, bytes: u64, now: u64) -> ScrubReport {
@@ -77,12 +77,12 @@ impl StoreInner {
         let known = self.index.peek(hash).present?;
         let path = self.path_of(hash);
         let opened = match self.examine_header(hash, &path).ok()? {
-            Found::Whole(opened) => opened,
-            Found::Nothing => return None,
-            Found::Torn => {
+            Examined::Whole(opened) => opened,
+            Examined::Nothing => return None,
+            Examined::Torn => {
                 // Again under the path lock, so that no rename or renewal of that name is under way.
                 let _path_lock = self.lock_path(hash);
-                let is_torn = matches!(self.examine_header(hash, &path), Ok(Found::Torn));
+                let is_torn = matches!(self.examine_header(hash, &path), Ok(Examined::Torn));
                 let known = self.index.peek(hash).present.filter(|_| is_torn)?;
                 self.forget_damaged(hash, known.generation, now);
                 report.damaged.push(path);

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::books::Restoring;
 use super::options::Options;
+use super::ownership::Restoring;
 use crate::disk::DirectoryItem;
 use crate::key::KeyHash;
 
@@ -13,7 +13,7 @@ pub(super) struct Loader {
     pub(super) directories: Vec<Directory>,
     pub(super) items: Vec<DirectoryItem>,
     /// The directory of the items.
-    pub(super) place: Place,
+    pub(super) place: DirectoryKind,
     /// After the walk: files of the snapshot that were not found.
     pub(super) unseen: Vec<KeyHash>,
     pub(super) shards_checked: usize,
@@ -21,11 +21,11 @@ pub(super) struct Loader {
 
 pub(super) struct Directory {
     pub(super) path: PathBuf,
-    pub(super) place: Place,
+    pub(super) place: DirectoryKind,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum DirectoryKind {
     /// A directory at this depth below the root of the cache.
     Cache(usize),
     TemporaryDirectory,
@@ -38,14 +38,14 @@ impl Loader {
             options
                 .temporary_directory
                 .clone()
-                .map(|path| Directory { path, place: Place::TemporaryDirectory }),
+                .map(|path| Directory { path, place: DirectoryKind::TemporaryDirectory }),
         );
-        directories.push(Directory { path: options.path.clone(), place: Place::Cache(0) });
+        directories.push(Directory { path: options.path.clone(), place: DirectoryKind::Cache(0) });
         Loader {
             restoring: is_owner.then_some(Restoring::Begin),
             directories,
             items: Vec::new(),
-            place: Place::Cache(0),
+            place: DirectoryKind::Cache(0),
             unseen: Vec::new(),
             shards_checked: 0,
         }

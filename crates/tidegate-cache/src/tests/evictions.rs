@@ -119,7 +119,7 @@ struct Cache {
 }
 
 impl Cache {
-    fn ask(&mut self, name: u64, bytes: u64) -> bool {
+    fn request(&mut self, name: u64, bytes: u64) -> bool {
         if self.world.hit(name) {
             return true;
         }
@@ -155,7 +155,7 @@ struct LeastRecent {
 }
 
 impl LeastRecent {
-    fn ask(&mut self, name: u64, bytes: u64) -> bool {
+    fn request(&mut self, name: u64, bytes: u64) -> bool {
         let known = self.sizes.contains_key(&name);
         if known {
             self.order.retain(|other| *other != name);
@@ -215,10 +215,10 @@ fn trace(requests: usize, scanned: f64) -> Vec<(u64, u64)> {
 }
 
 /// Returns the hit rates of objects and of bytes, in percent.
-fn rates(trace: &[(u64, u64)], mut ask: impl FnMut(u64, u64) -> bool) -> (f64, f64) {
+fn rates(trace: &[(u64, u64)], mut request: impl FnMut(u64, u64) -> bool) -> (f64, f64) {
     let (mut hits, mut hit_bytes, mut bytes) = (0, 0, 0);
     for (name, size) in trace {
-        let hit = ask(*name, *size);
+        let hit = request(*name, *size);
         hits += u64::from(hit);
         hit_bytes += if hit { *size } else { 0 };
         bytes += size;
@@ -234,8 +234,8 @@ fn better_than_least_recently_used() {
         for max in [2000, 8000] {
             let mut s3 = Cache { max, ..Cache::default() };
             let mut recent = LeastRecent { max, ..LeastRecent::default() };
-            let ours = rates(&trace, |name, size| s3.ask(name, size));
-            let theirs = rates(&trace, |name, size| recent.ask(name, size));
+            let ours = rates(&trace, |name, size| s3.request(name, size));
+            let theirs = rates(&trace, |name, size| recent.request(name, size));
             println!(
                 "scan {scanned}, room {max}: objects {:.1} % (least recent {:.1} %), \
                  bytes {:.1} % ({:.1} %)",
@@ -251,11 +251,11 @@ fn a_scan_pushes_nothing_popular_out() {
     let mut cache = Cache { max: 1000, ..Cache::default() };
     for round in 0..4 {
         for name in 0..500 {
-            assert_eq!(cache.ask(name, 1), round > 0);
+            assert_eq!(cache.request(name, 1), round > 0);
         }
     }
     for name in 10_000..30_000 {
-        cache.ask(name, 1);
+        cache.request(name, 1);
     }
     let kept = (0..500).filter(|name| cache.world.hit(*name)).count();
     assert!(kept >= 450, "{kept} of 500 were kept");
@@ -293,7 +293,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Ask { name, bytes } if busy.is_empty() => {
-                    cache.ask(name, bytes);
+                    cache.request(name, bytes);
                 }
                 Step::Ask { name, .. } => {
                     cache.world.hit(name);
@@ -336,14 +336,14 @@ proptest! {
 fn void_tickets_are_swept() {
     let mut cache = Cache { max: 1_000_000, ..Cache::default() };
     for name in 0..5000 {
-        cache.ask(name, 1);
+        cache.request(name, 1);
     }
     assert!(cache.policy.take_for_sweep(&cache.world).is_none());
     for name in 0..4900 {
         cache.world.remove(name);
     }
     let (queue, mut tickets) = cache.policy.take_for_sweep(&cache.world).expect("a sweep");
-    cache.ask(9999, 1);
+    cache.request(9999, 1);
     tickets.retain(|ticket| cache.world.look(*ticket).is_some());
     cache.policy.put_back_swept(queue, tickets);
     let left: Vec<u64> =

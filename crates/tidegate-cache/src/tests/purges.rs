@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::support::*;
 use crate::fake::{Faults, MemoryDisk};
-use crate::purge::{Refused, Rules, Verdict};
+use crate::purge::{PurgeEffect, RuleRefused, Rules};
 use crate::{
     Bearing, Committed, Disk, FillWriter, PURGE_RULES_MAX, Purge, PurgeError, Scope, Store, Times,
 };
@@ -89,22 +89,26 @@ fn rules_concern_what_is_older() {
     let list = [(prefix("/a/"), false, 10), (tag("t"), true, 20), (tag("u"), true, 30)];
     let rules = rules(&list);
     for (key, asked_at, tags, expected) in [
-        ("/a/b", 10, "", Verdict::Gone),
-        ("/a/b", 11, "", Verdict::Kept),
-        ("/a/b", 9, "t", Verdict::Gone),
-        ("/a", 9, "", Verdict::Kept),
-        ("/b", 20, "s t", Verdict::Stale(20)),
-        ("/b", 20, "u t", Verdict::Stale(20)),
-        ("/b", 21, "t u", Verdict::Stale(30)),
-        ("/b", 9, "tt", Verdict::Kept),
-        ("/b", 9, "", Verdict::Kept),
+        ("/a/b", 10, "", PurgeEffect::Gone),
+        ("/a/b", 11, "", PurgeEffect::Kept),
+        ("/a/b", 9, "t", PurgeEffect::Gone),
+        ("/a", 9, "", PurgeEffect::Kept),
+        ("/b", 20, "s t", PurgeEffect::Stale(20)),
+        ("/b", 20, "u t", PurgeEffect::Stale(20)),
+        ("/b", 21, "t u", PurgeEffect::Stale(30)),
+        ("/b", 9, "tt", PurgeEffect::Kept),
+        ("/b", 9, "", PurgeEffect::Kept),
     ] {
         let bearing = Bearing { asked_at, tags: tags.as_bytes() };
-        assert_eq!(rules.judge(key.as_bytes(), bearing, 0), expected, "{key} {asked_at} {tags}");
+        assert_eq!(
+            rules.effect_on(key.as_bytes(), bearing, 0),
+            expected,
+            "{key} {asked_at} {tags}"
+        );
     }
     let bearing = Bearing { asked_at: 9, tags: b"t" };
-    assert_eq!(rules.judge(b"/a/b", bearing, 1), Verdict::Stale(20), "checked before");
-    assert_eq!(rules.judge(b"/a/b", bearing, 3), Verdict::Kept, "checked against all");
+    assert_eq!(rules.effect_on(b"/a/b", bearing, 1), PurgeEffect::Stale(20), "checked before");
+    assert_eq!(rules.effect_on(b"/a/b", bearing, 3), PurgeEffect::Kept, "checked against all");
 }
 
 #[test]
@@ -129,7 +133,7 @@ fn the_list_is_bounded() {
     for number in 0..PURGE_RULES_MAX {
         rules.add(tag(&number.to_string()), false, (1, 0), Weak::new()).expect("room");
     }
-    assert_eq!(rules.add(tag("more"), false, (1, 0), Weak::new()), Err(Refused));
+    assert_eq!(rules.add(tag("more"), false, (1, 0), Weak::new()), Err(RuleRefused));
     assert_eq!(
         rules.add(tag("7"), false, (1, 0), Weak::new()),
         Ok(()),
@@ -138,7 +142,7 @@ fn the_list_is_bounded() {
     assert_eq!(rules.add(prefix(""), false, (1, 0), Weak::new()), Ok(()), "takes all places");
     assert_eq!(rules.list().len(), 1);
     let long = "x".repeat(crate::PURGE_TEXT_BYTES_MAX + 1);
-    assert_eq!(rules.add(tag(&long), false, (1, 0), Weak::new()), Err(Refused));
+    assert_eq!(rules.add(tag(&long), false, (1, 0), Weak::new()), Err(RuleRefused));
 }
 
 #[test]
@@ -297,8 +301,8 @@ fn an_older_request_makes_nothing_fresh_again() {
 }
 
 /// A way to make the entry of `/a` stale.
-type Softly = fn(&Store, u64);
-const SOFTLY: [(&str, Softly); 3] = [
+type MakeStale = fn(&Store, u64);
+const SOFTLY: [(&str, MakeStale); 3] = [
     ("key", |store, now| assert!(store.make_stale(&key("/a"), now).expect("disk"))),
     ("prefix", |store, now| store.purge(soft(prefix("/")), now).expect("purged")),
     ("tag", |store, now| store.purge(soft(tag("t")), now).expect("purged")),
@@ -321,7 +325,7 @@ fn a_fill_made_stale_while_it_is_fetched_is_stored_as_stale() {
         let old = half(&store_one, begin(&store_one, &key("/a"), 1), None);
         make_stale(&store_one, 2);
         let seen = store_one.peek(&key("/a"));
-        assert!(seen.fill.is_none() && seen.placing.is_none(), "{how}: nobody new joins it");
+        assert!(seen.fill.is_none() && seen.placing.is_none(), "{how}: no new request joins it");
         let new = replaced.then(|| half(&store_one, begin(&store_one, &key("/a"), 2), None));
         let is_stored = matches!(old.commit(2), Committed::Stored);
         assert_eq!(is_stored, !replaced, "{how}: not in the place of a newer one");

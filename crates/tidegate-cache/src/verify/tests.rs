@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{BLOCK_BYTES, DamageHandler, Subject, Verification};
+use super::{BLOCK_BYTES, DamageHandler, Verification, VerifiedFile};
 use crate::disk::Stamp;
 use crate::key::KeyHash;
 
@@ -20,7 +20,7 @@ impl DamageHandler for NoStore {
 
 /// Returns a verification of a body of which these blocks were compared.
 fn compared(body_bytes: u64, blocks: &[bool]) -> Verification {
-    let subject = Subject {
+    let subject = VerifiedFile {
         hash: KeyHash([0; 16]),
         generation: 1,
         store: Weak::<NoStore>::new(),

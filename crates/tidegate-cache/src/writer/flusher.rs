@@ -12,7 +12,7 @@ use crate::fill::state::{Chunk, End, Leftover, State};
 use crate::fill::{Fill, FillHead};
 use crate::format::{Layout, encode};
 use crate::store::inner::StoreInner;
-use crate::store::place::Placed;
+use crate::store::place::CompleteFile;
 use crate::store::room::{Room, disk_bytes_of};
 use crate::sums::BodySums;
 
@@ -85,7 +85,7 @@ impl FillFlusher {
     /// nothing before the head is published, since the body's position in the file depends on it. On an error
     /// of the disk, or when there is no room, the fill continues without a file.
     pub fn flush_step(&self) -> FlushReport {
-        let mut sums = self.fill.disk_turn.lock();
+        let mut sums = self.fill.disk_lock.lock();
         let result = self.write_some(&mut sums);
         drop(sums);
         let written = result.unwrap_or_else(|_| {
@@ -186,7 +186,7 @@ impl FillFlusher {
 
     /// Makes a cache file of a complete fill; returns false when it is not to be stored.
     pub(super) fn store_whole(&self, now: u64) -> io::Result<bool> {
-        let mut sums = self.fill.disk_turn.lock();
+        let mut sums = self.fill.disk_lock.lock();
         let whole = self.write_whole(&mut sums)?;
         let Some((temporary, layout, head)) = whole else { return Ok(false) };
         let (file, body, body_bytes, reserved) = {
@@ -196,7 +196,7 @@ impl FillFlusher {
             let Some(file) = state.file().cloned() else { return Ok(false) };
             (file, body, state.watermark(), state.take_reserved())
         };
-        let placed = Placed { layout, head: &head, file, body, body_bytes };
+        let placed = CompleteFile { layout, head: &head, file, body, body_bytes };
         self.store.place(&self.fill, temporary, placed, reserved, now)
     }
 
@@ -261,7 +261,7 @@ impl FillFlusher {
         let mut state = self.fill.state.lock();
         let leftover = state.stop_storing();
         state.trim(self.fill.limits);
-        let wakers = state.take_everybody();
+        let wakers = state.take_all_wakers();
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());
         self.detach(leftover);
@@ -271,7 +271,7 @@ impl FillFlusher {
     pub(super) fn end(&self, stored: bool) {
         let mut state = self.fill.state.lock();
         let leftover = state.writer_ended(stored, self.fill.limits);
-        let wakers = state.take_everybody();
+        let wakers = state.take_all_wakers();
         drop(state);
         wakers.into_iter().for_each(|waker| waker.wake());
         self.detach(leftover);

@@ -16,7 +16,7 @@ use crate::sync::Mutex;
 ///
 /// A store only moves down in this table. Without `owner` among the options it stays a guest.
 #[derive(Default)]
-pub(super) struct Books {
+pub(super) struct Ownership {
     pub(super) journal: Journal,
     /// Held while this process is the owner.
     pub(super) lock: Mutex<Option<FileHandle>>,
