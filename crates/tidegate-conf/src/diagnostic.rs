@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::source::{SourceMap, Span};
 
-mod picture;
+mod excerpt;
 
 /// The severity of a diagnostic, in the names of `error_log` levels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -141,7 +141,7 @@ impl Diagnostic {
     /// first, then the excerpt. `color` adds terminal colours (to the excerpt only).
     pub fn render(&self, sources: &SourceMap, color: bool) -> String {
         let mut text = format!("nginx: [{}] {}\n", self.severity.name(), self.first_line(sources));
-        picture::draw(self, sources, color, &mut text);
+        excerpt::draw(self, sources, color, &mut text);
         text
     }
 }

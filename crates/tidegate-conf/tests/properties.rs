@@ -116,17 +116,17 @@ fn large_texts() {
 
 /// Excerpts of places in lines of megabytes.
 #[test]
-fn long_lines_are_cut_in_pictures() {
+fn long_lines_are_cut_in_excerpts() {
     let text = [b"a b; ".repeat(400_000).as_slice(), b"x }"].concat();
     let files = vec![("/c/main".into(), text)];
     let loader = BundleLoader::new(Bundle { files, globs: Vec::new() });
     let mut parser = Parser::new(&loader, "/c");
     let _ = parser.parse_file(Path::new("/c/main"));
     let (sources, diagnostics) = parser.finish();
-    let picture = diagnostics[0].render(&sources, false);
-    assert!(picture.starts_with("nginx: [emerg] unexpected \"}\" in /c/main:1\n"), "{picture}");
-    assert!(picture.contains("/c/main:1:2000003"), "{picture}");
-    assert!(picture.len() < 1000, "{}", picture.len());
+    let text = diagnostics[0].render(&sources, false);
+    assert!(text.starts_with("nginx: [emerg] unexpected \"}\" in /c/main:1\n"), "{text}");
+    assert!(text.contains("/c/main:1:2000003"), "{text}");
+    assert!(text.len() < 1000, "{}", text.len());
 }
 
 /// Inputs that once failed, and shapes that a fuzzer finds late.

@@ -17,7 +17,7 @@ fn owners() {
 }
 
 #[test]
-fn rows_are_whole_and_hide_nothing_of_nginx() {
+fn rows_are_complete_and_hide_no_directive_of_nginx() {
     for line in TABLE.lines().skip(1) {
         let fields: Vec<&str> = line.split('\t').collect();
         assert!(fields.len() == 3 && fields[0].matches('*').count() <= 1, "{line}");
