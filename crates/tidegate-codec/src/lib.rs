@@ -43,7 +43,7 @@
 //!
 //! - [`fastcgi::Decoder`] decodes an application's records, or refuses them with a [`fastcgi::RecordError`];
 //!   [`fastcgi::ParamsWriter`] writes a request's parameters. [`cgi`] writes those of SCGI and uwsgi.
-//! - [`memcached::Reply`] is the response line of a `get`, [`memcached::ReplyError`] an invalid one.
+//! - [`memcached::Reply`] is the response line of a `get`, [`memcached::ValueResponseError`] an invalid one.
 //! - [`proxy_protocol::ProxyHeader`] has the addresses of the client behind a load balancer,
 //!   [`proxy_protocol::ParsedProxy`] is the result of parsing; [`proxy_protocol::ProxyProtocolError`]: the
 //!   bytes are no such header.

@@ -67,7 +67,7 @@ fn fields_decide_in_their_order() {
 }
 
 #[test]
-fn proxy_cache_valid_is_the_last_word() {
+fn proxy_cache_valid_applies_last() {
     check("", Some(10), Ok(NOW + 10));
     check("", Some(0), Err(NotStorable::NoValidity));
     check("X-Accel-Expires: off", Some(10), Ok(NOW + 10));
@@ -78,7 +78,7 @@ fn proxy_cache_valid_is_the_last_word() {
 }
 
 #[test]
-fn ignored_fields_say_nothing() {
+fn ignored_fields_have_no_effect() {
     let lines = format!("Set-Cookie: a|Vary: *|{PAST}|Cache-Control: no-store|X-Accel-Expires: 0");
     let ignored = IgnoredFields {
         x_accel_expires: true,

@@ -15,7 +15,7 @@ fn a_scgi_request_is_a_netstring() {
 }
 
 #[test]
-fn a_packet_that_is_too_large_is_told() {
+fn a_packet_that_is_too_large_is_reported() {
     let mut out = Vec::new();
     let start = uwsgi_open(&mut out);
     uwsgi_pair(b"A", &mut out, |out| out.resize(out.len() + 65_530, b'a'));

@@ -109,7 +109,7 @@ fn sizes_are_written() {
 
 proptest! {
     #[test]
-    fn what_is_encoded_is_decoded(
+    fn encoded_bodies_are_decoded(
         chunks in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 1..40), 0..6),
         piece in 1usize..50,
     ) {

@@ -55,7 +55,7 @@ fn hello(version: u16, name: &str, protocols: &[&str]) -> ClientHello {
 }
 
 #[test]
-fn hellos_tell_names_protocols_and_versions() {
+fn hellos_have_names_protocols_and_versions() {
     let grease = extension(0x3a3a, b"");
     for (version, extensions, expected) in [
         (0x0303, vec![], hello(0x0303, "", &[])),
@@ -78,7 +78,7 @@ fn hellos_tell_names_protocols_and_versions() {
 }
 
 #[test]
-fn other_bytes_are_told_as_soon_as_possible() {
+fn other_bytes_are_refused_as_soon_as_possible() {
     for bytes in
         [&b"G"[..], b"\x16\x02", b"\x16\x03\x01\x00\x00", b"\x16\x03\x01\xff\xff", b"\x80\x1c\x02"]
     {
@@ -90,7 +90,7 @@ fn other_bytes_are_told_as_soon_as_possible() {
 }
 
 #[test]
-fn hellos_of_ssl2_tell_their_version() {
+fn hellos_of_ssl2_have_a_version() {
     let bytes = |version: u16| [&[0x80, 0x1c, 1][..], &version.to_be_bytes(), &[0; 8]].concat();
     for version in [0x0002, 0x0301] {
         let expected = hello(version, "", &[]);

@@ -54,7 +54,7 @@ fn dates_are_parsed_in_three_forms() {
 
 proptest! {
     #[test]
-    fn what_is_formatted_is_parsed(seconds in SECONDS_MIN..=SECONDS_MAX) {
+    fn formatted_dates_are_parsed(seconds in SECONDS_MIN..=SECONDS_MAX) {
         prop_assert_eq!(parse_http(&format_http(seconds)), Some(seconds));
         prop_assert_eq!(Civil::from_unix(seconds).to_unix(), Some(seconds));
     }

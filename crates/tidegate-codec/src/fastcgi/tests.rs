@@ -42,7 +42,7 @@ fn check(name: &str, bytes: &[u8], expected: Result<&str, RecordError>, stderr: 
 }
 
 #[test]
-fn output_is_what_stays() {
+fn only_output_remains() {
     let two = [record(STDOUT, b"Status: 200\r\n\r\n", 1), record(STDOUT, b"body", 0), end()];
     check("two records", &two.concat(), Ok("Status: 200\r\n\r\nbody"), "", true);
     let mixed = [record(STDERR, b"oh ", 3), record(STDOUT, b"a", 7), record(STDERR, b"no", 0)];
@@ -73,7 +73,7 @@ fn the_first_output_is_not_moved() {
 }
 
 #[test]
-fn what_is_no_record_is_refused() {
+fn other_bytes_are_refused() {
     let mut version = record(STDOUT, b"a", 0);
     version[0] = 2;
     check("version", &version, Err(RecordError::Version(2)), "", false);

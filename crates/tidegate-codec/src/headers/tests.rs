@@ -63,7 +63,7 @@ fn setting_replaces_all_in_the_first_place() {
 }
 
 #[test]
-fn a_known_name_is_seen_before_its_colon() {
+fn a_known_name_is_recognised_before_its_colon() {
     for known in Known::all() {
         let line = format!("{}: some value: more", known.name().to_lowercase());
         let seen = Known::before_colon(line.as_bytes());

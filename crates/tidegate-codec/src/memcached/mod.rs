@@ -60,7 +60,7 @@ impl Reply {
 
 /// The reason why a response is refused (502).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReplyError {
+pub enum ValueResponseError {
     /// The line is no response to a `get`.
     Line(String),
     /// The value of another key.
@@ -73,32 +73,34 @@ pub enum ReplyError {
     TooBig,
 }
 
-impl fmt::Display for ReplyError {
+impl fmt::Display for ValueResponseError {
     /// Writes the error log's text, without the requested key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ReplyError::Line(line) => write!(f, "memcached sent invalid response: \"{line}\""),
-            ReplyError::Key(line) => {
+            ValueResponseError::Line(line) => {
+                write!(f, "memcached sent invalid response: \"{line}\"")
+            }
+            ValueResponseError::Key(line) => {
                 write!(f, "memcached sent invalid key in response \"{line}\"")
             }
-            ReplyError::Flags(line) => {
+            ValueResponseError::Flags(line) => {
                 write!(f, "memcached sent invalid flags in response \"{line}\"")
             }
-            ReplyError::Length(line) => {
+            ValueResponseError::Length(line) => {
                 write!(f, "memcached sent invalid length in response \"{line}\"")
             }
-            ReplyError::TooBig => f.write_str("upstream sent too big header"),
+            ValueResponseError::TooBig => f.write_str("upstream sent too big header"),
         }
     }
 }
 
-impl std::error::Error for ReplyError {}
+impl std::error::Error for ValueResponseError {}
 
-impl ReplyError {
+impl ValueResponseError {
     /// Returns the error log's text with the requested key.
     pub fn message(&self, key: &[u8]) -> String {
         match self {
-            ReplyError::Key(_) => format!("{self} for key \"{}\"", loggable(key)),
+            ValueResponseError::Key(_) => format!("{self} for key \"{}\"", loggable(key)),
             _ => self.to_string(),
         }
     }
@@ -108,32 +110,39 @@ impl ReplyError {
 ///
 /// # Errors
 /// The line is invalid, or longer than `line_bytes_max`.
-pub fn parse_reply(buffer: &[u8], key: &[u8], line_bytes_max: usize) -> Result<Reply, ReplyError> {
+pub fn parse_reply(
+    buffer: &[u8],
+    key: &[u8],
+    line_bytes_max: usize,
+) -> Result<Reply, ValueResponseError> {
     let received = &buffer[..buffer.len().min(line_bytes_max)];
     let Some(end) = memchr(b'\n', received) else {
         return match buffer.len() >= line_bytes_max {
-            true => Err(ReplyError::TooBig),
+            true => Err(ValueResponseError::TooBig),
             false => Ok(Reply::Partial),
         };
     };
     let shown = || loggable(received[..end].strip_suffix(b"\r").unwrap_or(&received[..end]));
     let Some(line) = received[..end].strip_suffix(b"\r") else {
-        return Err(ReplyError::Line(shown()));
+        return Err(ValueResponseError::Line(shown()));
     };
     if line == b"END" {
         return Ok(Reply::Absent { consumed: end + 1 });
     }
-    let Some(rest) = line.strip_prefix(b"VALUE ") else { return Err(ReplyError::Line(shown())) };
+    let Some(rest) = line.strip_prefix(b"VALUE ") else {
+        return Err(ValueResponseError::Line(shown()));
+    };
     let Some(rest) = rest.strip_prefix(key).and_then(|rest| rest.strip_prefix(b" ")) else {
-        return Err(ReplyError::Key(shown()));
+        return Err(ValueResponseError::Key(shown()));
     };
     let mut words = rest.split(|byte| *byte == b' ');
     let flags = words.next().and_then(parse_length).and_then(|flags| u32::try_from(flags).ok());
-    let flags = flags.ok_or_else(|| ReplyError::Flags(shown()))?;
-    let length = words.next().and_then(parse_length).ok_or_else(|| ReplyError::Length(shown()))?;
+    let flags = flags.ok_or_else(|| ValueResponseError::Flags(shown()))?;
+    let length =
+        words.next().and_then(parse_length).ok_or_else(|| ValueResponseError::Length(shown()))?;
     // More words are no response to `get` (`gets` has one more number).
     if words.next().is_some() {
-        return Err(ReplyError::Length(shown()));
+        return Err(ValueResponseError::Length(shown()));
     }
     Ok(Reply::Value { consumed: end + 1, flags, length })
 }

@@ -110,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_parsed(a in any::<[u8; 16]>(), b in any::<[u8; 16]>(), port in any::<u16>()) {
+    fn written_headers_are_parsed(a in any::<[u8; 16]>(), b in any::<[u8; 16]>(), port in any::<u16>()) {
         let pair = (SocketAddr::new(a.into(), port), SocketAddr::new(b.into(), 80));
         let mut out = Vec::new();
         write_v1(pair.0, pair.1, &mut out);

@@ -149,7 +149,7 @@ fn hosts() {
 }
 
 #[test]
-fn hosts_that_are_none() {
+fn invalid_hosts_are_refused() {
     for host in NO_HOSTS {
         check(&[(&format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n"), 400)]);
         // In a target the slash starts the path.
@@ -249,7 +249,7 @@ fn targets() {
 }
 
 #[test]
-fn what_is_wrong_is_named_as_in_nginx() {
+fn errors_have_the_texts_of_nginx() {
     for (fields, expected) in [
         ("X y: z", r#"client sent invalid header line: "X\x20...""#),
         (": z", r#"client sent invalid header line: "\x3a...""#),
@@ -282,7 +282,7 @@ fn control_characters_in_values() {
 }
 
 #[test]
-fn the_server_that_is_named_has_its_rules_from_there_on() {
+fn the_options_of_the_named_server_apply_from_there_on() {
     let rules = |host: &[u8]| {
         let on = host == b"on";
         on.then(|| ParseOptions { underscores_in_headers: true, ..ParseOptions::default() })
@@ -305,7 +305,7 @@ fn the_server_that_is_named_has_its_rules_from_there_on() {
 }
 
 #[test]
-fn the_server_that_is_named_takes_no_buffer_back() {
+fn the_named_server_keeps_buffers_in_use() {
     let few = ParseOptions {
         header_buffer_bytes: 128,
         large_buffers: 1,

@@ -83,7 +83,7 @@ fn age_counts() {
 }
 
 #[test]
-fn times_are_guessed_where_nothing_is_said() {
+fn freshness_is_heuristic_without_a_time() {
     let modified = format!("Last-Modified: {HOUR_AGO}");
     check(&modified, Ok(360));
     check("Last-Modified: Fri, 01 Jan 1999 12:00:00 GMT", Ok(HEURISTIC_SECONDS_MAX));
@@ -189,7 +189,7 @@ fn check_times(times: &StoredTimes, request: &str, now: u64, expected: &str) {
 }
 
 #[test]
-fn requests_say_what_they_take() {
+fn requests_limit_the_use_of_stored_responses() {
     let cc = |directives: &str| format!("Cache-Control: {directives}");
     check_reuse("", 159_999, "fue");
     check_reuse("", 160_000, "ue");
