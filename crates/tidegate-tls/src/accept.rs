@@ -86,9 +86,9 @@ impl Hello {
                 Ok(Some(accepted)) => return Ok(Hello(accepted)),
                 Ok(None) => {}
                 Err((error, mut alert)) => {
-                    let mut answer = Vec::new();
-                    let _ = alert.write_all(&mut answer);
-                    let _ = stream.write_all(&answer).await;
+                    let mut alert_bytes = Vec::new();
+                    let _ = alert.write_all(&mut alert_bytes);
+                    let _ = stream.write_all(&alert_bytes).await;
                     return Err(HandshakeError::from(&error));
                 }
             }

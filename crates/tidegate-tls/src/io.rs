@@ -47,7 +47,7 @@ impl<S: Side> Io<S> {
     pub fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             // Decrypted bytes are not visible on the socket.
-            Io::Tls(tls) if tls.has_news() => Poll::Ready(Ok(())),
+            Io::Tls(tls) if tls.is_read_ready() => Poll::Ready(Ok(())),
             _ => self.stream().poll_readable(context),
         }
     }

@@ -30,7 +30,7 @@ pub enum Command {
 
 /// The reason why a command is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refused {
+enum CommandError {
     /// OpenSSL refuses it as well.
     Invalid,
     /// OpenSSL has it, and the library does not.
@@ -73,10 +73,10 @@ pub fn of_directive(args: &Args<'_>) -> Result<Vec<(Command, Word)>, Diagnostic>
         Ok(commands) => {
             Ok(commands.into_iter().map(|command| (command, args.word(1).clone())).collect())
         }
-        Err(Refused::Invalid) => {
+        Err(CommandError::Invalid) => {
             Err(args.error(1, format!("SSL_CONF_cmd(\"{name}\", \"{value}\") failed")))
         }
-        Err(Refused::NotAvailable) => {
+        Err(CommandError::NotAvailable) => {
             let message = format!("\"{} {name} {value}\" is not supported yet", args.name());
             Err(args.error(1, message).label("the TLS library is not OpenSSL"))
         }
@@ -87,27 +87,29 @@ pub fn of_directive(args: &Args<'_>) -> Result<Vec<(Command, Word)>, Diagnostic>
 ///
 /// # Errors
 /// It is unknown, or needs a feature that is not available.
-fn parse(name: &str, value: &str) -> Result<Vec<Command>, Refused> {
+fn parse(name: &str, value: &str) -> Result<Vec<Command>, CommandError> {
     let one = |command| Ok(vec![command]);
     match name.to_ascii_lowercase().as_str() {
         "minprotocol" => match value {
             "TLSv1.3" => one(Command::Protocols(false, true)),
             "None" | "SSLv3" | "TLSv1" | "TLSv1.1" | "TLSv1.2" => one(Command::Nothing),
-            _ => Err(Refused::Invalid),
+            _ => Err(CommandError::Invalid),
         },
         "maxprotocol" => match value {
             "TLSv1.2" => one(Command::Protocols(true, false)),
             "None" | "TLSv1.3" => one(Command::Nothing),
-            "SSLv3" | "TLSv1" | "TLSv1.1" => Err(Refused::NotAvailable),
-            _ => Err(Refused::Invalid),
+            "SSLv3" | "TLSv1" | "TLSv1.1" => Err(CommandError::NotAvailable),
+            _ => Err(CommandError::Invalid),
         },
         "cipherstring" => one(Command::CipherList),
         "ciphersuites" => {
             let suites = value.split(':').filter(|suite| !suite.is_empty());
             let suites = suites.map(cipher_suites::tls13).collect::<Option<Vec<_>>>();
             match suites {
-                None => Err(Refused::Invalid),
-                Some(suites) if suites.iter().all(Option::is_none) => Err(Refused::NotAvailable),
+                None => Err(CommandError::Invalid),
+                Some(suites) if suites.iter().all(Option::is_none) => {
+                    Err(CommandError::NotAvailable)
+                }
                 Some(suites) => one(Command::Suites(suites.into_iter().flatten().collect())),
             }
         }
@@ -130,12 +132,12 @@ fn parse(name: &str, value: &str) -> Result<Vec<Command>, Refused> {
         | "clientcapath"
         | "verifymode"
         | "ecdhparameters"
-        | "serverinfofile" => Err(Refused::NotAvailable),
-        _ => Err(Refused::Invalid),
+        | "serverinfofile" => Err(CommandError::NotAvailable),
+        _ => Err(CommandError::Invalid),
     }
 }
 
-fn option(flag: &str) -> Result<Command, Refused> {
+fn option(flag: &str) -> Result<Command, CommandError> {
     let (on, name) = match flag.strip_prefix('-') {
         Some(name) => (false, name),
         None => (true, flag.strip_prefix('+').unwrap_or(flag)),
@@ -148,13 +150,13 @@ fn option(flag: &str) -> Result<Command, Refused> {
     }
     match WITHOUT_MEANING.iter().any(|known| known.eq_ignore_ascii_case(name)) {
         true => Ok(Command::Nothing),
-        false => Err(Refused::Invalid),
+        false => Err(CommandError::Invalid),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Command, Refused, parse};
+    use super::{Command, CommandError, parse};
 
     #[test]
     fn reads_commands() {
@@ -163,15 +165,15 @@ mod tests {
             ("MinProtocol", "TLSv1.3", one(Command::Protocols(false, true))),
             ("minprotocol", "TLSv1", one(Command::Nothing)),
             ("MaxProtocol", "TLSv1.2", one(Command::Protocols(true, false))),
-            ("MaxProtocol", "TLSv1.1", Err(Refused::NotAvailable)),
-            ("MaxProtocol", "foo", Err(Refused::Invalid)),
+            ("MaxProtocol", "TLSv1.1", Err(CommandError::NotAvailable)),
+            ("MaxProtocol", "foo", Err(CommandError::Invalid)),
             (
                 "Ciphersuites",
                 "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_CCM_SHA256:TLS_AES_128_GCM_SHA256",
                 one(Command::Suites(vec![0x1303, 0x1301])),
             ),
-            ("Ciphersuites", "TLS_AES_128_CCM_SHA256", Err(Refused::NotAvailable)),
-            ("Ciphersuites", "foo", Err(Refused::Invalid)),
+            ("Ciphersuites", "TLS_AES_128_CCM_SHA256", Err(CommandError::NotAvailable)),
+            ("Ciphersuites", "foo", Err(CommandError::Invalid)),
             (
                 "Options",
                 "-SessionTicket, ServerPreference,KTLS",
@@ -181,10 +183,10 @@ mod tests {
                     Command::Nothing,
                 ]),
             ),
-            ("Options", "foo", Err(Refused::Invalid)),
+            ("Options", "foo", Err(CommandError::Invalid)),
             ("Groups", "X25519", one(Command::Groups)),
-            ("SignatureAlgorithms", "ed25519", Err(Refused::NotAvailable)),
-            ("foo", "bar", Err(Refused::Invalid)),
+            ("SignatureAlgorithms", "ed25519", Err(CommandError::NotAvailable)),
+            ("foo", "bar", Err(CommandError::Invalid)),
         ] {
             assert_eq!(parse(name, value), expected, "{name} {value}");
         }

@@ -16,7 +16,7 @@ pub trait Side: sealed::Sealed {
 
     /// Returns whether a read would return something without a system call: decrypted bytes, the end, or an
     /// error.
-    fn has_news(session: &mut Self::Session) -> bool;
+    fn is_read_ready(session: &mut Self::Session) -> bool;
 
     /// Ends a session whose stream is dropped, without waiting.
     fn drop_session(session: &mut Self::Session, stream: &Stream);
@@ -47,8 +47,8 @@ impl Side for Server {
         tidegate_rt::freshness::received();
     }
 
-    fn has_news(session: &mut Self::Session) -> bool {
-        has_news(session.get_mut().1)
+    fn is_read_ready(session: &mut Self::Session) -> bool {
+        is_read_ready(session.get_mut().1)
     }
 
     /// Does nothing: connections to clients are ended by [`Io::shutdown`](crate::Io::shutdown), or aborted.
@@ -61,8 +61,8 @@ impl Side for Client {
     #[inline]
     fn received() {}
 
-    fn has_news(session: &mut Self::Session) -> bool {
-        has_news(session.get_mut().1)
+    fn is_read_ready(session: &mut Self::Session) -> bool {
+        is_read_ready(session.get_mut().1)
     }
 
     /// Sends close_notify as far as the origin's window has room: some servers forget sessions that end
@@ -80,7 +80,7 @@ impl Side for Client {
     }
 }
 
-fn has_news<Data>(connection: &mut ConnectionCommon<Data>) -> bool {
+fn is_read_ready<Data>(connection: &mut ConnectionCommon<Data>) -> bool {
     match connection.process_new_packets() {
         Ok(state) => state.plaintext_bytes_to_read() > 0 || state.peer_has_closed(),
         Err(_) => true,

@@ -44,8 +44,8 @@ impl Stapled {
     }
 
     /// Sets the response (DER) that is sent from now on, or none.
-    pub fn staple(&self, answer: Option<Vec<u8>>) {
-        let key = CertifiedKey { ocsp: answer, ..(*self.plain.0).clone() };
+    pub fn staple(&self, response: Option<Vec<u8>>) {
+        let key = CertifiedKey { ocsp: response, ..(*self.plain.0).clone() };
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(key);
     }
 
@@ -66,7 +66,7 @@ impl fmt::Debug for Stapled {
 
 /// Returns whether the content of a file is an OCSP response.
 pub fn is_answer(der: &[u8]) -> bool {
-    ocsp::is_answer(der)
+    ocsp::is_response(der)
 }
 
 impl StatusCheck {
@@ -101,15 +101,25 @@ impl StatusCheck {
     ///
     /// # Errors
     /// The response is not usable; the present one is kept.
-    pub fn take(&self, answer: Vec<u8>, now_unix_seconds: i64) -> Result<Option<i64>, StatusError> {
+    pub fn take(
+        &self,
+        response: Vec<u8>,
+        now_unix_seconds: i64,
+    ) -> Result<Option<i64>, StatusError> {
         let leaf = self.leaf().ok_or(StatusError::NO_CERTIFICATE)?;
-        let good = ocsp::answer(&answer, &leaf, now_unix_seconds)?;
+        let good = ocsp::verify_response(&response, &leaf, now_unix_seconds)?;
         if let Some(trust) = &self.verify
-            && !ocsp::is_authentic(&answer, &self.issuer, trust, algorithms().all, now_unix_seconds)
+            && !ocsp::is_authentic(
+                &response,
+                &self.issuer,
+                trust,
+                algorithms().all,
+                now_unix_seconds,
+            )
         {
             return Err(StatusError::NOT_AUTHENTIC);
         }
-        self.own.staple(Some(answer));
+        self.own.staple(Some(response));
         Ok(good.next_unix_seconds)
     }
 

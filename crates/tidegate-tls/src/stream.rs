@@ -38,8 +38,8 @@ impl<S: Side> TlsStream<S> {
 
     /// Returns whether a read would return something without a system call: decrypted bytes, the end, or an
     /// error.
-    pub fn has_news(&self) -> bool {
-        S::has_news(&mut self.session.borrow_mut())
+    pub fn is_read_ready(&self) -> bool {
+        S::is_read_ready(&mut self.session.borrow_mut())
     }
 
     /// Reads the bytes that have arrived; 0 is the end. As in nginx, a connection closed without close_notify

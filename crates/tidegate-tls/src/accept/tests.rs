@@ -26,20 +26,20 @@ use crate::x509::Fault;
 const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A certificate (DER) and its key (PEM and DER).
-struct Own {
+struct OwnCertificate {
     der: Vec<u8>,
     key: rcgen::KeyPair,
 }
 
-fn own(name: &str) -> Own {
+fn own(name: &str) -> OwnCertificate {
     let key = rcgen::KeyPair::generate().expect("a key");
     let params = rcgen::CertificateParams::new(vec![name.to_owned()]).expect("a name");
     let der = params.self_signed(&key).expect("signed").der().to_vec();
-    Own { der, key }
+    OwnCertificate { der, key }
 }
 
 /// Options of a server with the certificate `own`.
-fn options(own: &Own) -> ServerOptions {
+fn options(own: &OwnCertificate) -> ServerOptions {
     let suites = crate::cipher_suites::tls12("DEFAULT");
     let key = pem::private_key(own.key.serialize_pem().as_bytes(), &[]).expect("a key");
     let pair = KeyPair::new(vec![own.der.clone()], &key).expect("a pair");
@@ -124,7 +124,7 @@ fn negotiate(server: &ServerSettings, target: &TlsTarget) -> Negotiated {
 }
 
 #[test]
-fn first_bytes_tell_tls_from_plain_text() {
+fn first_bytes_distinguish_tls_from_plain_text() {
     for (first, expected) in [(0x16, true), (0x80, true), (b'G', false), (b'\n', false), (0, false)]
     {
         assert_eq!(begins_hello(first), expected, "{first}");
@@ -178,7 +178,7 @@ fn certificates_of_clients_are_judged_and_not_refused() {
     let (own, client_own, stranger) = (own("localhost"), own("a"), own("b"));
     let clients = || Some(ClientTrust::new(std::slice::from_ref(&client_own.der), &[], &[], 1));
     let server = || ServerSettings::new(ServerOptions { clients: clients(), ..options(&own) });
-    let showing = |shown: &Own| TlsOptions {
+    let showing = |shown: &OwnCertificate| TlsOptions {
         certificate: vec![shown.der.clone()],
         key: shown.key.serialize_der(),
         ..client()
@@ -202,13 +202,14 @@ fn sessions_are_resumed_where_they_are_kept() {
     let cache = Arc::new(SessionCache::with_entries(100));
     let keys = TicketKeys::Random(Arc::new(RandomKeys::new(TIMEOUT)));
     for tls13 in [true, false] {
-        let options = |own: &Own, cached: bool, tickets: bool| ServerOptions {
+        let options = |own: &OwnCertificate, cached: bool, tickets: bool| ServerOptions {
             sessions: cached.then(|| cache.clone()),
             tickets: tickets.then(|| keys.clone()),
             ..options(own)
         };
         for (cached, tickets) in [(false, false), (true, false), (false, true), (true, true)] {
-            let settings = |own: &Own| ServerSettings::new(options(own, cached, tickets));
+            let settings =
+                |own: &OwnCertificate| ServerSettings::new(options(own, cached, tickets));
             let resuming = TlsOptions { session_reuse: true, tls13, ..client() };
             let target = target(&resuming, &[]);
             assert!(!negotiate(&settings(&own), &target).session_reused, "the first one");
@@ -229,31 +230,31 @@ fn greet(bytes: &[u8]) -> (Option<Hello>, Option<HandshakeError>, Vec<u8>) {
         left.shutdown_write().expect("shut down");
         let found = Hello::receive(&right, Vec::new()).await;
         drop(right);
-        let mut answer = Vec::with_capacity(64);
-        while matches!(left.read_append(&mut answer).await, Ok(1..)) {}
+        let mut received = Vec::with_capacity(64);
+        while matches!(left.read_append(&mut received).await, Ok(1..)) {}
         match found {
-            Ok(hello) => (Some(hello), None, answer),
-            Err(error) => (None, Some(error), answer),
+            Ok(hello) => (Some(hello), None, received),
+            Err(error) => (None, Some(error), received),
         }
     })
     .expect("a loop")
 }
 
 #[test]
-fn what_is_no_hello_is_answered_with_an_alert() {
+fn other_bytes_get_an_alert() {
     const ALERT: u8 = 21;
-    let (_, error, answer) = greet(b"");
-    assert!(matches!(error, Some(HandshakeError::Closed)) && answer.is_empty(), "{error:?}");
-    let (_, error, answer) = greet(&[0x16, 3, 1, 0, 40, 1, 0]);
-    assert!(matches!(error, Some(HandshakeError::Closed)) && answer.is_empty(), "{error:?}");
+    let (_, error, received) = greet(b"");
+    assert!(matches!(error, Some(HandshakeError::Closed)) && received.is_empty(), "{error:?}");
+    let (_, error, received) = greet(&[0x16, 3, 1, 0, 40, 1, 0]);
+    assert!(matches!(error, Some(HandshakeError::Closed)) && received.is_empty(), "{error:?}");
     // A message of another type.
     let (_, error, _) = greet(&[0x16, 3, 1, 0, 4, 9, 0, 0, 0]);
     assert!(matches!(error, Some(HandshakeError::Protocol(_))), "{error:?}");
     // A hello that only accepts compressed bytes: length, version, random, no session, one suite, one method.
     let start = [&[0x16, 3, 1, 0, 45, 1, 0, 0, 41, 3, 3][..], &[7; 32], &[0]].concat();
-    let (_, error, answer) = greet(&[&start[..], &[0, 2, 0x13, 1, 1, 1]].concat());
+    let (_, error, received) = greet(&[&start[..], &[0, 2, 0x13, 1, 1, 1]].concat());
     assert!(matches!(error, Some(HandshakeError::Protocol(_))), "{error:?}");
-    assert_eq!(answer.first(), Some(&ALERT));
+    assert_eq!(received.first(), Some(&ALERT));
 }
 
 #[test]

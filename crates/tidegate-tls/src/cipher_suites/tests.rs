@@ -62,7 +62,7 @@ fn reads_cipher_lists() {
 }
 
 #[test]
-fn knows_lists_that_name_suites() {
+fn recognises_lists_with_suites() {
     // Lists that `openssl ciphers` accepts.
     for list in [
         "ALL",

@@ -37,14 +37,14 @@ fn own_keys_must_fit() {
 }
 
 #[test]
-fn something_must_be_spoken() {
+fn a_version_must_be_enabled() {
     let error = TlsSettings::new(&TlsOptions { tls13: false, ..base() }).err();
     assert!(matches!(error, Some(SettingsError::Protocols(_))), "{error:?}");
 }
 
 /// Every option counts: options that differ in one of them are not equal.
 #[test]
-fn identities_tell_options_apart() {
+fn identities_distinguish_options() {
     let bytes = || vec![vec![1, 2]];
     let options = [
         TlsOptions::default(),

@@ -19,7 +19,7 @@ use crate::io::Io;
 
 /// Runs a handshake with an origin whose certificate is for `localhost`; returns the bytes that the origin
 /// received, or the error.
-fn greet(options: TlsOptions, own: &Own, name: &str) -> Result<String, ConnectError> {
+fn greet(options: TlsOptions, own: &OwnCertificate, name: &str) -> Result<String, ConnectError> {
     let settings = Arc::new(TlsSettings::new(&options).expect("settings"));
     let target = TlsTarget::new(settings, name.as_bytes().into(), Arc::default());
     let acceptor = TlsAcceptor::from(own.config.clone());
@@ -55,12 +55,12 @@ fn greet(options: TlsOptions, own: &Own, name: &str) -> Result<String, ConnectEr
 }
 
 /// An origin's certificate and settings.
-struct Own {
+struct OwnCertificate {
     der: Vec<u8>,
     config: Arc<ServerConfig>,
 }
 
-fn own() -> Own {
+fn own() -> OwnCertificate {
     let key = rcgen::KeyPair::generate().expect("a key");
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
     let certificate = params.self_signed(&key).expect("signed");
@@ -69,11 +69,11 @@ fn own() -> Own {
     let builder = builder.with_safe_default_protocol_versions().expect("versions");
     let chain = vec![certificate.der().clone()];
     let config = builder.with_no_client_auth().with_single_cert(chain, private).expect("a pair");
-    Own { der: certificate.der().to_vec(), config: Arc::new(config) }
+    OwnCertificate { der: certificate.der().to_vec(), config: Arc::new(config) }
 }
 
 #[test]
-fn handshakes_verify_what_is_asked() {
+fn handshakes_verify_as_configured() {
     let (own, stranger) = (own(), self::own());
     let base = || TlsOptions {
         tls12: true,
@@ -81,8 +81,11 @@ fn handshakes_verify_what_is_asked() {
         suites: crate::cipher_suites::tls12("DEFAULT"),
         ..TlsOptions::default()
     };
-    let trusting =
-        |trusted: &Own| TlsOptions { verify: true, trusted: vec![trusted.der.clone()], ..base() };
+    let trusting = |trusted: &OwnCertificate| TlsOptions {
+        verify: true,
+        trusted: vec![trusted.der.clone()],
+        ..base()
+    };
     let hello = |greeted: Result<String, ConnectError>| {
         assert_eq!(greeted.expect("a handshake"), "hello");
     };

@@ -84,7 +84,7 @@ fn finds_keys() {
 }
 
 #[test]
-fn faults_say_what_can_be_done() {
+fn errors_have_advice() {
     let fault = |text: &str| private_key(text.as_bytes(), &[]).expect_err("no key");
     let help = |fault: Fault| fault.help.unwrap_or_default();
     assert!(help(fault(ENCRYPTED)).contains("ssl_password_file"));

@@ -44,8 +44,8 @@ fn issuers_are_in_the_chain_or_trusted() {
 }
 
 #[test]
-fn answers_go_along_once_they_are_good() {
-    for (chain, trusted, verify, answer, expected) in [
+fn good_responses_are_stapled() {
+    for (chain, trusted, verify, response, expected) in [
         (&[LEAF, ROOT], ROOT, false, GOOD, None),
         (&[LEAF, ROOT], ROOT, true, GOOD, None),
         (&[LEAF, ROOT], OTHER, false, GOOD, None),
@@ -61,14 +61,14 @@ fn answers_go_along_once_they_are_good() {
     ] {
         let own = stapled(chain);
         let check = StatusCheck::new(own.clone(), &[bytes(trusted)], verify).expect("an issuer");
-        let taken = check.take(bytes(answer), NOW);
+        let taken = check.take(bytes(response), NOW);
         assert_eq!(taken.map_err(|error| error.to_string()).err().as_deref(), expected);
-        assert_eq!(own.current().ocsp, expected.is_none().then(|| bytes(answer)));
+        assert_eq!(own.current().ocsp, expected.is_none().then(|| bytes(response)));
     }
 }
 
 #[test]
-fn an_answer_stays_until_the_next() {
+fn a_response_stays_until_the_next() {
     let own = stapled(&[LEAF, ROOT]);
     let check = StatusCheck::new(own.clone(), &[], false).expect("an issuer");
     let next = check.take(bytes(GOOD), NOW).expect("good").expect("a time");
@@ -80,7 +80,7 @@ fn an_answer_stays_until_the_next() {
 }
 
 #[test]
-fn files_hold_answers() {
+fn files_contain_responses() {
     assert!(is_answer(&bytes(GOOD)));
     for other in [&b""[..], b"text", &bytes(LEAF)] {
         assert!(!is_answer(other));

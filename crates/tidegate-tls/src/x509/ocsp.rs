@@ -23,7 +23,7 @@ const REVOKED: u8 = 0xa1;
 
 /// The validity of a good response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct GoodStatus {
     /// `None`: newer information is always available.
     pub(crate) next_unix_seconds: Option<i64>,
 }
@@ -79,11 +79,11 @@ pub(crate) fn request(certificate: &Certificate<'_>, issuer: &Certificate<'_>) -
 ///
 /// # Errors
 /// The reason why the response is not usable.
-pub(crate) fn answer(
+pub(crate) fn verify_response(
     der: &[u8],
     certificate: &Certificate<'_>,
     now_unix_seconds: i64,
-) -> Result<Answer, StatusError> {
+) -> Result<GoodStatus, StatusError> {
     let basic = basic(der)?;
     let mut rest = basic.responses;
     while let Some((single, after)) = element(rest, SEQUENCE) {
@@ -109,14 +109,14 @@ pub(crate) fn answer(
         {
             return Err(StatusError("the OCSP response is not of this time"));
         }
-        return Ok(Answer { next_unix_seconds: next });
+        return Ok(GoodStatus { next_unix_seconds: next });
     }
     Err(StatusError("certificate status not found in the OCSP response"))
 }
 
 /// Returns whether the bytes are an OCSP response.
-pub(crate) fn is_answer(der: &[u8]) -> bool {
-    element(der, SEQUENCE).is_some_and(|(answer, _)| element(answer, ENUMERATED).is_some())
+pub(crate) fn is_response(der: &[u8]) -> bool {
+    element(der, SEQUENCE).is_some_and(|(response, _)| element(response, ENUMERATED).is_some())
 }
 
 /// Returns whether a response was signed by the issuer, or by a responder that it has named (RFC 6960 section
@@ -136,7 +136,8 @@ pub(crate) fn is_authentic(
     let by_named = |der: &[u8]| {
         let own = Certificate::parse(der);
         own.is_some_and(|own| {
-            path::may_answer_for(&own, &authority, algorithms, now_unix_seconds) && signed(&own)
+            path::may_sign_responses_for(&own, &authority, algorithms, now_unix_seconds)
+                && signed(&own)
         })
     };
     let mut rest = basic.certificates;
@@ -153,14 +154,14 @@ const SKEW_SECONDS: i64 = 300;
 const BROKEN: StatusError = StatusError("the OCSP response cannot be read");
 
 /// A BasicOCSPResponse.
-struct Basic<'a> {
+struct BasicResponse<'a> {
     signed: &'a [u8],
     signature: Signature<'a>,
     responses: &'a [u8],
     certificates: &'a [u8],
 }
 
-fn basic(der: &[u8]) -> Result<Basic<'_>, StatusError> {
+fn basic(der: &[u8]) -> Result<BasicResponse<'_>, StatusError> {
     let (response, _) = element(der, SEQUENCE).ok_or(BROKEN)?;
     let (status, rest) = element(response, ENUMERATED).ok_or(BROKEN)?;
     if status != [0] {
@@ -169,7 +170,7 @@ fn basic(der: &[u8]) -> Result<Basic<'_>, StatusError> {
     read_basic(rest).ok_or(BROKEN)
 }
 
-fn read_basic(rest: &[u8]) -> Option<Basic<'_>> {
+fn read_basic(rest: &[u8]) -> Option<BasicResponse<'_>> {
     let (bytes, _) = element(element(rest, EXPLICIT_0)?.0, SEQUENCE)?;
     let (id, bytes) = element(bytes, OBJECT_ID)?;
     if id != BASIC_RESPONSE_ID {
@@ -189,7 +190,7 @@ fn read_basic(rest: &[u8]) -> Option<Basic<'_>> {
     let (_, data) = element(data, GENERALIZED_TIME)?;
     let (responses, data) = element(data, SEQUENCE)?;
     let _ = optional(data, EXPLICIT_1);
-    Some(Basic { signed, signature, responses, certificates })
+    Some(BasicResponse { signed, signature, responses, certificates })
 }
 
 fn serial(id: &[u8]) -> Option<&[u8]> {

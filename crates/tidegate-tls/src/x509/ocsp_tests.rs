@@ -1,6 +1,6 @@
 //! Requests and responses of OpenSSL.
 
-use super::ocsp::{self, Answer};
+use super::ocsp::{self, GoodStatus};
 use super::{Certificate, Purpose, Trust};
 use crate::suites::algorithms;
 use rustls_pki_types::CertificateDer;
@@ -85,18 +85,18 @@ pub(crate) fn bytes(base64: &str) -> Vec<u8> {
     CertificateDer::from_pem_slice(text.as_bytes()).expect("base64").to_vec()
 }
 
-fn answer(certificate: &str, answer: &str, now: i64) -> Result<Answer, String> {
+fn verify(certificate: &str, response: &str, now: i64) -> Result<GoodStatus, String> {
     let certificate = bytes(certificate);
     let certificate = Certificate::parse(&certificate).expect("a certificate");
-    ocsp::answer(&bytes(answer), &certificate, now).map_err(|error| error.to_string())
+    ocsp::verify_response(&bytes(response), &certificate, now).map_err(|error| error.to_string())
 }
 
-fn failed(text: &str) -> Result<Answer, String> {
+fn failed(text: &str) -> Result<GoodStatus, String> {
     Err(text.to_owned())
 }
 
 #[test]
-fn what_is_asked() {
+fn requests_are_encoded() {
     let (root, leaf) = (bytes(ROOT), bytes(LEAF));
     let (root, leaf) = (Certificate::parse(&root), Certificate::parse(&leaf));
     let (root, leaf) = (root.expect("a certificate"), leaf.expect("a certificate"));
@@ -106,30 +106,30 @@ fn what_is_asked() {
 }
 
 #[test]
-fn what_answers_say() {
-    let next = answer(LEAF, GOOD, NOW).expect("good").next_unix_seconds.expect("a time");
+fn responses_are_verified() {
+    let next = verify(LEAF, GOOD, NOW).expect("good").next_unix_seconds.expect("a time");
     assert!(next > NOW);
-    assert_eq!(answer(LEAF, BY_NAMED, NOW).map(|_| ()), Ok(()));
-    let late = answer(LEAF, GOOD, next + 301);
+    assert_eq!(verify(LEAF, BY_NAMED, NOW).map(|_| ()), Ok(()));
+    let late = verify(LEAF, GOOD, next + 301);
     assert_eq!(late, failed("the OCSP response is not of this time"));
-    assert_eq!(answer(LEAF, GOOD, 0), failed("the OCSP response is not of this time"));
-    let gone = answer(REVOKED, GONE, NOW);
+    assert_eq!(verify(LEAF, GOOD, 0), failed("the OCSP response is not of this time"));
+    let gone = verify(REVOKED, GONE, NOW);
     assert_eq!(gone, failed("certificate status \"revoked\" in the OCSP response"));
-    let other = answer(REVOKED, GOOD, NOW);
+    let other = verify(REVOKED, GOOD, NOW);
     assert_eq!(other, failed("certificate status not found in the OCSP response"));
-    assert_eq!(answer(LEAF, "MAMKAQY=", NOW), failed("OCSP response not successful"));
+    assert_eq!(verify(LEAF, "MAMKAQY=", NOW), failed("OCSP response not successful"));
     for cut in 0..bytes(GOOD).len() {
         let leaf = bytes(LEAF);
         let leaf = Certificate::parse(&leaf).expect("a certificate");
-        assert!(ocsp::answer(&bytes(GOOD)[..cut], &leaf, NOW).is_err(), "cut at {cut}");
+        assert!(ocsp::verify_response(&bytes(GOOD)[..cut], &leaf, NOW).is_err(), "cut at {cut}");
     }
 }
 
 #[test]
-fn who_may_answer() {
-    let authentic = |answer: &[u8], trusted: &str| {
+fn responders_are_authorised() {
+    let authentic = |response: &[u8], trusted: &str| {
         let trust = Trust::new(Purpose::Any, &[bytes(trusted)], &[], 1, algorithms().all);
-        ocsp::is_authentic(answer, &bytes(ROOT), &trust, algorithms().all, NOW)
+        ocsp::is_authentic(response, &bytes(ROOT), &trust, algorithms().all, NOW)
     };
     assert!(authentic(&bytes(GOOD), ROOT), "the issuer");
     assert!(authentic(&bytes(BY_NAMED), ROOT), "named by the issuer");

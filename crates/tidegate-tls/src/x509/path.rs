@@ -237,7 +237,7 @@ impl Trust {
 }
 
 /// Returns whether an issuer has named this certificate to sign responses about its certificates.
-pub(super) fn may_answer_for(
+pub(super) fn may_sign_responses_for(
     own: &Certificate<'_>,
     issuer: &Certificate<'_>,
     algorithms: Algorithms,

@@ -36,9 +36,9 @@ proptest::proptest! {
         }).collect();
         for bytes in [&der, &nested] {
             let _ = (key_bits(bytes), key_algorithm(bytes), public_key(bytes));
-            let _ = ocsp::is_answer(bytes);
+            let _ = ocsp::is_response(bytes);
             if let Some(certificate) = Certificate::parse(bytes) {
-                let _ = (ocsp::answer(bytes, &certificate, 0), ocsp::responder(&certificate));
+                let _ = (ocsp::verify_response(bytes, &certificate, 0), ocsp::responder(&certificate));
                 let _ = certificate.validity();
                 let _ = (certificate.alt_names(), certificate.common_names());
             }
