@@ -144,6 +144,7 @@ impl Header {
         hash.copy_from_slice(&fixed[16..32]);
         let hash = KeyHash(hash);
         let sum = checksum(&fixed[..PREFIX_SUMMED_BYTES], &key_text, &hash);
+        // Body start and prefix length follow from the lengths above: a difference is damage.
         if number_u64(fixed, 56) != sum
             || number_u64(fixed, 40) != body_start as u64
             || number_u32(fixed, 12) as usize != PREFIX_FIXED_BYTES + key_bytes

@@ -258,9 +258,9 @@ impl Run {
         };
         let writer = self.store.take_over_fill(&self.key, self.now);
         let waker = Waker::from(Arc::<Flag>::default());
-        let told = silent.poll_successor(&mut Context::from_waker(&waker));
+        let polled = silent.poll_successor(&mut Context::from_waker(&waker));
         // A fill that the index has forgotten has no successor there.
-        if let Poll::Ready(successor) = told {
+        if let Poll::Ready(successor) = polled {
             assert!(Arc::ptr_eq(&successor, writer.fill()));
         }
         let metadata = Bytes::from(vec![written.round; 3]);

@@ -89,8 +89,8 @@ impl Diagnostic {
             let place = diagnostic.line_span.or(diagnostic.span);
             (place.is_none(), place.map(|span| sources.reading_key(span)))
         });
-        let mut told = HashSet::new();
-        diagnostics.retain(|one| told.insert((one.span, one.line_span, one.message.clone())));
+        let mut seen = HashSet::new();
+        diagnostics.retain(|one| seen.insert((one.span, one.line_span, one.message.clone())));
     }
 
     /// Lowers the severity to a warning: for a diagnostic that [`crate::Args`] made with its place.

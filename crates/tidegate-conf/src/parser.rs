@@ -195,6 +195,7 @@ impl<'a> Parser<'a> {
                     if words.is_empty() && open.is_some() {
                         return Some(span);
                     }
+                    // A superfluous `}`, or one behind a statement without `;`, which is kept.
                     self.unexpected_close(lexer.text(), &words, span);
                     if !words.is_empty() {
                         self.finish_simple(&mut words, span, statements);

@@ -92,12 +92,14 @@ fn parse(name: &str, value: &str) -> Result<Vec<Command>, CommandError> {
     match name.to_ascii_lowercase().as_str() {
         "minprotocol" => match value {
             "TLSv1.3" => one(Command::Protocols(false, true)),
+            // TLS 1.2 is the oldest version of the library: a lower minimum has no effect.
             "None" | "SSLv3" | "TLSv1" | "TLSv1.1" | "TLSv1.2" => one(Command::Nothing),
             _ => Err(CommandError::Invalid),
         },
         "maxprotocol" => match value {
             "TLSv1.2" => one(Command::Protocols(true, false)),
             "None" | "TLSv1.3" => one(Command::Nothing),
+            // Such a maximum would leave no version.
             "SSLv3" | "TLSv1" | "TLSv1.1" => Err(CommandError::NotAvailable),
             _ => Err(CommandError::Invalid),
         },

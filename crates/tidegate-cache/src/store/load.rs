@@ -59,6 +59,7 @@ impl StoreInner {
         let options = self.options();
         let mut report = LoadReport::default();
         let mut loader = self.loader.lock();
+        // The index of the last owner comes first: the walk compares the directory with it.
         if let Some(restoring) = loader.restoring.take() {
             loader.restoring = self.restore_step(&options, restoring, now);
             report.restoring = true;
@@ -87,6 +88,7 @@ impl StoreInner {
                     }
                 }
             } else if let Some(hash) = loader.unseen.pop() {
+                // All directories were walked: check the files of the snapshot that were not found.
                 self.check_unseen(&hash);
             } else if let Some(unseen) = self.index.unseen(loader.shards_checked) {
                 loader.shards_checked += 1;

@@ -94,6 +94,7 @@ impl StoreInner {
             return Err(self.counted("placing a file", error));
         }
         let known = present(&self.index, placed.layout, placed.body_bytes);
+        // The index decides again: fills begin and are offered without the path lock.
         if !self.index.filled(hash, fill, known, reserved, now) {
             // Taken over or removed in between; the rename has removed the older file.
             if let Some(older) = self.index.peek(hash).present {

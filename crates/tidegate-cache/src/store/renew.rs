@@ -108,6 +108,7 @@ impl StoreInner {
         // Before the write: afterwards the file would seem to be changed.
         let open = self.hot.find(key, known.generation);
         let before = opened.file.stamp().ok();
+        // In place where the metadata fit the slot; otherwise by a copy, which needs charged room.
         match header.renewal(&metadata, times) {
             Some((offset, slot)) => {
                 let file = self.disk.open_for_update(&path)?;

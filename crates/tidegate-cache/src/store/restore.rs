@@ -239,6 +239,7 @@ impl StoreInner {
                 Restoring::Begin => self.begin_restoring(options, now)?,
                 Restoring::Snapshot { mut reader, passed } => {
                     let records = reader.next();
+                    // The end of the snapshot, or damage: its journals follow.
                     if records.is_empty() {
                         let sequence = reader.sequence;
                         let journal = JournalReader::open(&*self.disk, &options.path, sequence);
@@ -254,6 +255,7 @@ impl StoreInner {
                         false => Some(reader),
                         true => JournalReader::open(&*self.disk, &options.path, sequence + 1),
                     };
+                    // The number advances only when there is a next journal.
                     let sequence = sequence + u64::from(changes.is_empty() && reader.is_some());
                     self.ownership.journal.replayed(changes.len() as u64);
                     for change in &changes {
@@ -263,12 +265,14 @@ impl StoreInner {
                         }
                     }
                     if reader.is_none() {
+                        // Journal `sequence` exists, so the new one gets the next number.
                         self.end_restoring(options, sequence + 1, oldest, now);
                         return None;
                     }
                     Restoring::Journal { reader, sequence, oldest, passed }
                 }
                 Restoring::Journal { reader: None, sequence, oldest, .. } => {
+                    // The snapshot has no journal: the new one gets its number.
                     self.end_restoring(options, sequence, oldest, now);
                     return None;
                 }

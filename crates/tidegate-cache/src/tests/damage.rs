@@ -282,8 +282,9 @@ fn a_store_on_a_full_or_failing_disk_still_serves() {
         assert_eq!((got == whole, end), (true, Ok(())));
         assert!(store.open_entry(&key("before"), 3).is_err(), "known, and not to be had now");
         assert!(store.stats().disk_errors > 0);
-        let told = store.take_failures().map(|failures| (failures.count, failures.error.kind()));
-        assert_eq!(told, Some((store.stats().disk_errors, error)));
+        let reported =
+            store.take_failures().map(|failures| (failures.count, failures.error.kind()));
+        assert_eq!(reported, Some((store.stats().disk_errors, error)));
         assert!(store.take_failures().is_none());
         disk.set_faults(Faults::default());
         assert!(served(&store, &key("before")).is_some());

@@ -126,7 +126,11 @@ fn a_thousand_readers_are_woken_once_for_each_part() {
     for part in 1..=PARTS {
         for (reader, count, waker) in &mut readers {
             assert!(reader.poll_next(&mut Context::from_waker(waker), 100).is_pending());
-            assert_eq!(count.0.load(Ordering::SeqCst), part - 1, "nothing came, nobody is woken");
+            assert_eq!(
+                count.0.load(Ordering::SeqCst),
+                part - 1,
+                "no byte arrived, no reader is woken"
+            );
         }
         writer.append(body(10, part as u8).into(), 1);
         writer.flush_step();
@@ -284,7 +288,7 @@ fn readers_of_a_silent_fill_move_to_its_successor() {
     assert_eq!(near.offset(), 300);
 
     let fresh = store.take_over_fill(&key("a"), 2);
-    assert_eq!(count.0.load(Ordering::SeqCst), 1, "the silent one's writer is told");
+    assert_eq!(count.0.load(Ordering::SeqCst), 1, "the writer of the silent fill is woken");
     let Poll::Ready(successor) = silent.poll_successor(&mut context) else {
         panic!("no successor")
     };

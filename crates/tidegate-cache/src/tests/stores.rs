@@ -377,7 +377,7 @@ fn fills_in_flight_claim_their_room() {
     assert!(first.fill().has_file(), "there is room once the old one has gone");
     let second = publish("second", Some(2 * BLOCK));
     assert!(!second.fill().has_file(), "header and checksums make it three blocks");
-    assert!(store.peek(&key("second")).fill.is_none(), "nobody else shall find it");
+    assert!(store.peek(&key("second")).fill.is_none(), "no other request finds it");
     let unknown = publish("unknown", None);
     assert!(unknown.fill().has_file());
     unknown.append(body(block, 2).into(), 2);

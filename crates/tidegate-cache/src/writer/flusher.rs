@@ -223,6 +223,7 @@ impl FillFlusher {
                     return Ok(None);
                 }
                 let pending = state.watermark() - state.flushed();
+                // A small body of which nothing was written goes with its header in one write.
                 let small = state.file().is_none() && pending <= JOINED_BYTES_MAX as u64;
                 let all = if small { Some(state.unflushed(usize::MAX)) } else { None };
                 (head.clone(), layout, if pending == 0 { Some(Vec::new()) } else { all })
@@ -240,6 +241,7 @@ impl FillFlusher {
             rest.iter().for_each(|chunk| sums.add(&chunk.bytes, key.hash()));
             let Some(file) = self.temporary_file()? else { return Ok(None) };
             let sums = sums.finish(key.hash());
+            // With the body in the file the header is last, since it makes a cache file of it.
             let written = if rest.is_empty() {
                 write_full_at(&*file, sums, layout.body_start() as u64 + body_bytes)
                     .and_then(|()| write_full_at(&*file, &header, 0))

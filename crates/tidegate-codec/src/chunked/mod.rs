@@ -192,6 +192,7 @@ impl ChunkedDecoder {
                 self.state = State::Extension;
                 self.extension = 0;
             }
+            // A bare LF: another reader may see another end of the line.
             (State::Size, b'\n') if self.digits > 0 => return Err(ChunkError::LineEnd),
             (State::Size, _) => {
                 let digit = hex_digit(byte).ok_or(ChunkError::Size)?;
@@ -199,6 +200,7 @@ impl ChunkedDecoder {
                 let larger = self.size.checked_mul(16).map(|size| size | u64::from(digit));
                 self.size =
                     larger.filter(|size| *size <= i64::MAX as u64).ok_or(ChunkError::Size)?;
+                // Leading zeros count, so that no size is endless.
                 if self.digits > SIZE_DIGITS_MAX {
                     return Err(ChunkError::Size);
                 }

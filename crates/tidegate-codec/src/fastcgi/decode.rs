@@ -147,6 +147,7 @@ impl Decoder {
                     let taken = fitting(*left);
                     *left -= taken as u16;
                     let over = *left == 0;
+                    // The first output of an empty buffer stays in place, behind the header.
                     if write == 0 {
                         (begin, write) = (read, read);
                     } else {
@@ -188,6 +189,7 @@ impl Decoder {
         }
         buffer.truncate(write);
         if outcome.is_err() {
+            // An error has no position: the output then begins at 0.
             buffer.drain(..begin);
         }
         outcome.map(|()| begin)

@@ -47,7 +47,7 @@ fn greet(options: TlsOptions, own: &OwnCertificate, name: &str) -> Result<String
         };
         let (received, result) = tidegate_rt::sync::join!(origin, client);
         result.map(|io| {
-            assert!(io.is_quiet(), "tickets are not news");
+            assert!(io.is_quiet(), "tickets do not end the quiet");
             received
         })
     })

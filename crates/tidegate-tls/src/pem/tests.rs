@@ -90,8 +90,11 @@ fn errors_have_advice() {
     assert!(help(fault(ENCRYPTED)).contains("ssl_password_file"));
     assert!(help(fault("Proc-Type: 4,ENCRYPTED")).contains("openssl pkcs8"));
     let missing = Fault::unopened(&std::io::Error::from_raw_os_error(2));
-    let told = missing.told("certificate", "a.pem");
-    assert!(told.starts_with("cannot load certificate \"a.pem\": open() failed (2: "), "{told}");
+    let message = missing.told("certificate", "a.pem");
+    assert!(
+        message.starts_with("cannot load certificate \"a.pem\": open() failed (2: "),
+        "{message}"
+    );
 }
 
 proptest::proptest! {

@@ -133,6 +133,7 @@ impl Trust {
                     Some(if alone { Fault::SelfSigned } else { Fault::SelfSignedInChain }),
                 );
             }
+            // Trusted certificates are preferred, as in OpenSSL.
             let issuer = match path.len() > longest {
                 true => None,
                 false => self.trusted_issuer(&last, now),
@@ -142,6 +143,7 @@ impl Trust {
                 path.push(issuer);
                 continue;
             }
+            // Behind a trusted certificate the untrusted ones of the peer are not used.
             let found = match by_trusted || path.len() > longest {
                 true => None,
                 false => untrusted.iter().position(|candidate| last.is_issued_by(candidate)),
