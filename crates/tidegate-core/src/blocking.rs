@@ -1,7 +1,8 @@
-//! The process's thread pools by name, for what would hold a loop: disk work, password hashing, handlers.
+//! The process's thread pools by name, for work that would block an event loop: disk work, password hashing,
+//! handlers.
 //!
-//! They outlive reloads: one whose directive stays the same goes on, another one is replaced, and what was
-//! given to the old one is done there.
+//! Pools outlive reloads: a pool whose directive is unchanged is kept. A changed one is replaced, and the jobs
+//! that the old pool has accepted run there.
 
 #[cfg(test)]
 mod tests;
@@ -13,31 +14,34 @@ use std::time::Instant;
 use arc_swap::ArcSwapOption;
 use tidegate_rt::blocking::{Figures, JobError, ThreadPool, submit};
 
-/// The pool of everything that names no other one.
+/// The pool for all work that names no other pool.
 pub const DEFAULT: &str = "default";
-/// The pool of handlers that name no other one: they may take long, and files should not wait for them.
+/// The pool of handlers that name no other pool: they may take long, and file reads should not wait for them.
 pub const HANDLERS: &str = "handlers";
-/// Threads and queue of these two when the configuration does not say.
+/// Threads of these two pools without a `thread_pool` directive.
 pub const THREADS_DEFAULT: usize = 32;
+/// Longest queue of these two pools without a `thread_pool` directive, in jobs.
 pub const QUEUE_DEFAULT: usize = 65536;
 
-/// One `thread_pool`.
+/// One `thread_pool` directive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
+    /// The pool's name.
     pub name: String,
+    /// Number of threads.
     pub threads: usize,
-    /// Most jobs that wait for a thread.
+    /// Most jobs that may wait for a thread.
     pub max_queue: usize,
 }
 
-/// All pools of the process but the default one, which file reads find without a lock.
+/// All pools of the process except the default one, which file reads find without a lock.
 static NAMED: Mutex<Vec<Arc<ThreadPool>>> = Mutex::new(Vec::new());
 static DEFAULT_POOL: ArcSwapOption<ThreadPool> = ArcSwapOption::const_empty();
 
-/// Makes the process's pools those of a configuration.
+/// Replaces the process's pools by those of a configuration.
 ///
 /// # Errors
-/// The system refuses a thread; the pools are as before.
+/// The system refuses a thread; the pools are unchanged.
 pub fn apply(wanted: &[PoolSettings]) -> io::Result<()> {
     let mut named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
     let mut next = Vec::new();
@@ -77,7 +81,7 @@ fn kept_or_made(
     }
 }
 
-/// The pool of this name; those that need no directive are made when they are first asked for.
+/// Returns the pool of this name; a pool that needs no directive is created at the first call.
 pub fn pool(name: &str) -> Option<Arc<ThreadPool>> {
     if name == DEFAULT {
         return default_pool();
@@ -92,7 +96,7 @@ pub fn pool(name: &str) -> Option<Arc<ThreadPool>> {
     Some(pool)
 }
 
-/// Names and figures of the pools in use.
+/// Returns names and figures of the pools in use.
 pub fn figures() -> Vec<(String, Figures)> {
     pools().iter().map(|pool| (pool.name().to_owned(), pool.figures())).collect()
 }
@@ -102,8 +106,8 @@ fn pools() -> Vec<Arc<ThreadPool>> {
     DEFAULT_POOL.load_full().into_iter().chain(named.iter().cloned()).collect()
 }
 
-/// Refuses new work and waits for what was accepted, if there is a limit until then. Answers whether all
-/// is done.
+/// Refuses new work and waits for accepted work, at most until `until` if that is given. Returns whether all
+/// work is done.
 pub fn drain(until: Option<Instant>) -> bool {
     let mut all_done = true;
     for pool in pools() {
@@ -115,12 +119,12 @@ pub fn drain(until: Option<Instant>) -> bool {
     all_done
 }
 
-/// The default pool; `None` where the system has no threads for it.
+/// Returns the default pool; `None` where the system refuses its threads.
 pub fn default_pool() -> Option<Arc<ThreadPool>> {
     if let Some(pool) = DEFAULT_POOL.load_full() {
         return Some(pool);
     }
-    // One maker at a time: threads of a pool made in vain would be a waste.
+    // One creator at a time: a second pool's threads would be started for nothing.
     let _named = NAMED.lock().unwrap_or_else(PoisonError::into_inner);
     if DEFAULT_POOL.load().is_none() {
         let pool = ThreadPool::new(DEFAULT, THREADS_DEFAULT, QUEUE_DEFAULT).ok()?;
@@ -136,7 +140,7 @@ pub fn run<T: Send + 'static>(
     run_on(default_pool().as_deref(), work)
 }
 
-/// Runs `work` on a thread of a pool, if that could be made. A full queue is an error at once.
+/// Runs `work` on a thread of `pool`. No pool and a full queue are errors at once.
 pub fn run_on<T: Send + 'static, W: FnOnce() -> io::Result<T> + Send + 'static>(
     pool: Option<&ThreadPool>,
     work: W,
@@ -155,8 +159,8 @@ pub fn run_on<T: Send + 'static, W: FnOnce() -> io::Result<T> + Send + 'static>(
     }
 }
 
-/// Runs `work` on a thread of the default pool although nobody waits for it; without a pool, or with a full queue,
-/// at once.
+/// Runs `work` on a thread of the default pool without waiting for it; without a pool, or with a full queue, runs it
+/// at once on the calling thread.
 pub fn detach<W: FnOnce() + Send + 'static>(work: W) {
     let work = Arc::new(Mutex::new(Some(work)));
     let run = |work: &Mutex<Option<W>>| {

@@ -1,5 +1,5 @@
-//! Bodies that are pulled: a response body is a value the driver asks for its next piece, so that a slow
-//! client holds its source back without any buffer in between.
+//! Bodies that are pulled: the driver takes a response body's next chunk when it has room. So a slow client
+//! holds back the body's source without a buffer in between.
 
 pub mod cut;
 #[cfg(test)]
@@ -20,33 +20,34 @@ use tidegate_rt::blocking::ThreadPool;
 use crate::client::ClientIo;
 use crate::future::LocalFuture;
 
-/// Up to so many bytes, copying them from memory costs a server no more than `sendfile`. (Both as measured over
-/// loopback; a network card that takes bytes from where they are moves it down.)
+/// Up to this number of bytes, copying from memory costs no more than `sendfile`. (Both measured over loopback;
+/// with a network card that reads pages directly, the threshold is lower.)
 pub const SENDFILE_ABOVE: u64 = 32 << 10;
 
 /// A part of an open file, sent by `sendfile` where the driver can.
 #[derive(Clone, Debug)]
 pub struct FileRange {
+    /// The open file.
     pub file: Arc<File>,
-    /// First byte, from the start of the file.
+    /// Offset of the first byte in the file.
     pub offset: u64,
-    /// Bytes to send. A file that turns out shorter ends the transfer visibly.
+    /// Bytes to send. A file that is shorter ends the transfer with an error that the client sees.
     pub length: u64,
-    /// Where it is read when the page cache does not have it (`aio threads=`); `None` for the default pool.
+    /// The pool that reads it when it is not in the page cache (`aio threads=`); `None` for the default pool.
     pub pool: Option<Arc<ThreadPool>>,
-    /// Written a moment ago: the page cache has it, and need not be asked.
+    /// Whether it was written just now: then it is in the page cache, and no check is needed.
     pub is_fresh: bool,
-    /// The file's bytes, where they are in memory too.
+    /// The file's contents, where they are in memory as well.
     pub resident: Option<Arc<Resident>>,
 }
 
 impl FileRange {
-    /// A part that is read on the default pool.
+    /// Creates a range that is read on the default pool.
     pub fn new(file: Arc<File>, offset: u64, length: u64) -> FileRange {
         FileRange { file, offset, length, pool: None, is_fresh: false, resident: None }
     }
 
-    /// These bytes, from memory.
+    /// Returns the range's bytes where they are in memory.
     pub fn in_memory(&self) -> Option<Bytes> {
         let bytes = &self.resident.as_ref()?.bytes;
         let start = usize::try_from(self.offset).ok()?;
@@ -55,32 +56,36 @@ impl FileRange {
     }
 }
 
-/// The contents of a file of which a descriptor is held as well: `sendfile` takes them from the page cache, and
-/// whoever cannot use that takes them from here.
+/// The contents of a file whose descriptor is held as well: `sendfile` takes them from the page cache, and callers
+/// that cannot use `sendfile` take them from here.
 #[derive(Debug)]
 pub struct Resident {
+    /// The whole file.
     pub bytes: Bytes,
-    /// Unix milliseconds of the last look at the page cache that found the file there.
+    /// Unix milliseconds of the last check that found the file in the page cache.
     pub(crate) seen_cached: AtomicU64,
 }
 
 impl Resident {
+    /// Creates the contents of a file that has not been checked for in the page cache.
     pub fn new(bytes: Bytes) -> Resident {
         Resident { bytes, seen_cached: AtomicU64::new(0) }
     }
 }
 
-/// One piece of a body on its way to the client.
+/// One piece of a body.
 #[derive(Clone, Debug)]
 pub enum Chunk {
+    /// Data in memory.
     Bytes(Bytes),
+    /// A part of a file, which stays a range unless a filter needs its bytes.
     File(FileRange),
-    /// Send what is buffered now; carries no data.
+    /// Send buffered data now; carries no data.
     Flush,
 }
 
 impl Chunk {
-    /// Bytes of data in this piece.
+    /// Returns the bytes of data in this chunk.
     pub fn length(&self) -> u64 {
         match self {
             Chunk::Bytes(bytes) => bytes.len() as u64,
@@ -90,11 +95,12 @@ impl Chunk {
     }
 }
 
-/// Why a body ended before its end. The client sees a broken transfer, never a short one that looks whole.
+/// Why a body ended early. The client sees a broken transfer, never a short one that looks complete.
 #[derive(Debug)]
 pub enum BodyError {
+    /// A read failed.
     Io(io::Error),
-    /// The origin broke off or lied about its length; already logged by whoever noticed.
+    /// The origin closed early or sent a wrong length; already logged where it was detected.
     Incomplete,
 }
 
@@ -104,58 +110,63 @@ impl From<io::Error> for BodyError {
     }
 }
 
-/// A source of pieces. Dropping it gives up whatever feeds it.
+/// A source of chunks. Dropping it cancels the work behind it.
 pub trait BodyStream {
-    /// The next piece, or `None` at the regular end.
+    /// Returns the next chunk, or `None` at the regular end.
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>>;
 
-    /// For a stream that nobody has read from: makes these bytes all that it gives. `false`: it cannot,
-    /// and gives everything.
+    /// Restricts a stream that has not been read to these bytes. Returns `false` where it cannot; then it yields
+    /// everything.
     fn narrow(&mut self, _range: ByteRange) -> bool {
         false
     }
 
-    /// Leaves out bytes that nobody wants, where that costs less than reading them; returns how many
-    /// of the next `count` bytes will not come.
+    /// Skips bytes that are not needed, where that costs less than reading them; returns how many of the next
+    /// `count` bytes are skipped.
     fn skip(&mut self, count: u64) -> u64 {
         let _ = count;
         0
     }
 
-    /// Whether it is known already that nothing will come any more. `false` may turn out to be wrong.
+    /// Returns whether the end is known to be reached. `false` may turn out to be wrong.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// Trailer fields, known once `poll_chunk` has answered `None`.
+    /// Returns trailer fields, known once `poll_chunk` has returned `None`.
     fn trailers(&mut self) -> Option<tidegate_codec::Headers> {
         None
     }
 }
 
-/// What follows a 101 response: the handler owns the raw connection until it returns.
+/// The function that runs after a 101 response: it owns the raw connection until it returns.
 pub type Tunnel = Box<dyn FnOnce(ClientIo) -> LocalFuture<'static, ()>>;
 
 /// A response body.
 #[derive(Default)]
 pub enum Body {
+    /// No data.
     #[default]
     Empty,
+    /// Data in memory.
     Bytes(Bytes),
+    /// A part of a file.
     File(FileRange),
-    /// Several pieces whose total length is known.
+    /// Several chunks whose total length is known.
     Chunks(VecDeque<Chunk>),
+    /// Chunks that are made as they are pulled; the length is not known beforehand.
     Stream(Box<dyn BodyStream>),
+    /// Bytes both ways after a 101 response.
     Tunnel(Tunnel),
 }
 
 impl Body {
-    /// Nothing, which says nothing of the length: for responses to HEAD.
+    /// Creates an empty body whose length counts as unknown: for responses to HEAD.
     pub fn of_unknown_length() -> Body {
         Body::Stream(Box::new(Nothing))
     }
 
-    /// Total bytes where that is known beforehand.
+    /// Returns the total length in bytes where it is known beforehand.
     pub fn known_length(&self) -> Option<u64> {
         match self {
             Body::Empty => Some(0),
@@ -166,7 +177,7 @@ impl Body {
         }
     }
 
-    /// The next piece, or `None` at the end.
+    /// Returns the next chunk, or `None` at the end.
     pub fn poll_chunk(
         &mut self,
         context: &mut Context<'_>,
@@ -183,12 +194,12 @@ impl Body {
         }
     }
 
-    /// `poll_chunk` as a future.
+    /// [`Body::poll_chunk`] as a future.
     pub async fn next(&mut self) -> Option<Result<Chunk, BodyError>> {
         poll_fn(|context| self.poll_chunk(context)).await
     }
 
-    /// Trailer fields after the end.
+    /// Returns trailer fields after the end.
     pub fn trailers(&mut self) -> Option<tidegate_codec::Headers> {
         match self {
             Body::Stream(stream) => stream.trailers(),
@@ -196,7 +207,7 @@ impl Body {
         }
     }
 
-    /// True for a body without a byte of data.
+    /// Returns whether the body is known to have no data.
     pub fn is_empty(&self) -> bool {
         self.known_length() == Some(0)
     }

@@ -1,5 +1,5 @@
-//! A body as bytes, for filters that have to look at them: file ranges are read piece by piece, on a
-//! pool thread where the disk would hold the loop.
+//! A body as bytes, for filters that need them: file ranges are read piece by piece, on a pool thread where the
+//! disk would block the event loop.
 
 #[cfg(test)]
 mod tests;
@@ -11,32 +11,33 @@ use bytes::Bytes;
 use crate::body::{Body, BodyError, Chunk, FileRange};
 use crate::future::LocalFuture;
 
-/// Bytes of a file that are read at once.
+/// Bytes of one read of a file.
 const READ_BYTES: usize = 32 << 10;
 
-/// One piece of a body that has no file ranges left.
+/// One piece of a body without file ranges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Never empty.
+    /// Data, never empty.
     Bytes(Bytes),
-    /// Pass on what was made so far.
+    /// Pass on buffered output now.
     Flush,
 }
 
 /// A body whose pieces are bytes.
 pub struct ByteBody {
     body: Body,
-    /// What is left of the file range at hand.
+    /// The unread rest of the current file range.
     file: Option<FileRange>,
     reading: Option<LocalFuture<'static, std::io::Result<Vec<u8>>>>,
 }
 
 impl ByteBody {
+    /// Creates a reader of `body`.
     pub fn new(body: Body) -> ByteBody {
         ByteBody { body, file: None, reading: None }
     }
 
-    /// The next piece, or `None` at the end. A file that is shorter than promised breaks the body off.
+    /// Returns the next piece, or `None` at the end. A file that is shorter than its range is an error.
     pub fn poll_piece(
         &mut self,
         context: &mut Context<'_>,
@@ -63,12 +64,12 @@ impl ByteBody {
         }
     }
 
-    /// `poll_piece` as a future.
+    /// [`ByteBody::poll_piece`] as a future.
     pub async fn next(&mut self) -> Option<Result<Piece, BodyError>> {
         std::future::poll_fn(|context| self.poll_piece(context)).await
     }
 
-    /// Trailer fields after the end.
+    /// Returns trailer fields after the end.
     pub fn trailers(&mut self) -> Option<tidegate_codec::Headers> {
         self.body.trailers()
     }

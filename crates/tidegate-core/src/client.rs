@@ -1,4 +1,4 @@
-//! What a protocol driver offers about the client's connection to everything above it.
+//! The client's connection as protocol drivers show it to the code above them.
 
 #[cfg(test)]
 mod tests;
@@ -15,15 +15,17 @@ use tidegate_codec::Headers;
 
 use crate::future::LocalFuture;
 
-/// An address of either family; Unix peers have none.
+/// The address of a peer or of a listener.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Address {
+    /// An IPv4 or IPv6 address with its port.
     Inet(SocketAddr),
+    /// The path of a Unix socket, which clients seldom have.
     Unix(String),
 }
 
 impl Address {
-    /// The address alone as `$remote_addr` shows it (`unix:` for Unix sockets).
+    /// Returns the address without port as `$remote_addr` shows it (`unix:` for Unix sockets).
     pub fn host_text(&self) -> String {
         match self {
             Address::Inet(address) => address.ip().to_string(),
@@ -31,7 +33,7 @@ impl Address {
         }
     }
 
-    /// Address and port as `listen` takes them.
+    /// Returns address and port as `listen` takes them.
     pub fn text(&self) -> String {
         match self {
             Address::Inet(address) => address.to_string(),
@@ -39,7 +41,7 @@ impl Address {
         }
     }
 
-    /// The port; `None` for Unix sockets.
+    /// Returns the port; `None` for Unix sockets.
     pub fn port(&self) -> Option<u16> {
         match self {
             Address::Inet(address) => Some(address.port()),
@@ -48,45 +50,50 @@ impl Address {
     }
 }
 
-/// What the TLS layer knows of a connection, as the `$ssl_*` variables show it.
+/// The TLS parameters of a connection, as the `$ssl_*` variables show them.
 #[derive(Clone, Debug, Default)]
 pub struct TlsInfo {
+    /// The protocol version in nginx's spelling, such as `TLSv1.3`.
     pub protocol: &'static str,
-    /// OpenSSL's name.
+    /// OpenSSL's name of the cipher.
     pub cipher: &'static str,
     /// OpenSSL's name of the key exchange group.
     pub curve: &'static str,
+    /// The name that the client sent (SNI).
     pub server_name: Option<String>,
-    /// The handshake was with the server of that name, not with the address's default one.
+    /// Whether the handshake was with the server of that name, not with the address's default server.
     pub server_named: bool,
+    /// Whether an earlier session was resumed.
     pub session_reused: bool,
+    /// The protocol chosen by ALPN.
     pub alpn: Option<String>,
-    /// Numbers of what the client offered; kept only when the configuration shows them.
+    /// Code points of the ciphers that the client offered; kept only when the configuration uses them.
     pub offered_ciphers: Box<[u16]>,
+    /// Code points of the key exchange groups that the client offered; kept only when the configuration uses them.
     pub offered_groups: Box<[u16]>,
+    /// The certificate that the client sent.
     pub client: Option<Box<ClientCertificate>>,
 }
 
-/// The certificate that a client has shown.
+/// The certificate that a client has sent.
 #[derive(Clone, Debug)]
 pub struct ClientCertificate {
-    /// DER.
+    /// The certificate in DER.
     pub der: Vec<u8>,
-    /// Why it is not trusted.
+    /// Why the certificate is not trusted; `None` for a trusted one.
     pub fault: Option<CertificateFault>,
-    /// Tells apart whom it was to be trusted by.
+    /// Identifies the trust settings that the certificate was verified with.
     pub judge: [u8; 8],
 }
 
-/// Why a client's certificate is not trusted, as OpenSSL says it.
+/// Why a client's certificate is not trusted, in OpenSSL's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CertificateFault {
-    /// OpenSSL's number (`X509_V_ERR_...`).
+    /// OpenSSL's error number (`X509_V_ERR_...`).
     pub number: u16,
-    /// OpenSSL's text.
+    /// OpenSSL's error text.
     pub text: &'static str,
-    /// Nothing is wrong but that nobody trusted stands behind the certificate, which `ssl_verify_client
-    /// optional_no_ca` allows.
+    /// Whether the only error is the missing trusted issuer, which `ssl_verify_client optional_no_ca` allows.
     pub is_about_trust: bool,
 }
 
@@ -97,36 +104,40 @@ impl fmt::Display for CertificateFault {
     }
 }
 
-/// Facts of one client connection; shared by its requests.
+/// Properties of one client connection; shared by its requests.
 #[derive(Clone)]
 pub struct Connection {
     /// `$connection`.
     pub number: u64,
+    /// The client's address.
     pub peer: Address,
+    /// This server's address on the connection.
     pub local: Address,
-    /// Text of the peer's address, made when somebody asks for it.
+    /// Text of the peer's address, made at first use.
     pub peer_text: OnceCell<Box<str>>,
     /// Addresses from a PROXY protocol header: client and server side.
     pub proxy_protocol: Option<Box<ProxyProtocol>>,
+    /// TLS parameters; `None` for a plain connection.
     pub tls: Option<Box<TlsInfo>>,
-    /// What is spoken where requests are streams: `h2`, `h2c`, `h3` or `hq`; empty for HTTP/1.
+    /// The protocol where requests are streams: `h2`, `h2c`, `h3` or `hq`; empty for HTTP/1.
     pub protocol: &'static str,
-    /// Requests that have begun so far. Which of them one is, it knows itself: `Exchange::ordinal`.
+    /// Requests begun so far. A request's own number is `Exchange::ordinal`.
     pub requests: Cell<u64>,
-    /// When it was accepted, for `keepalive_time` and `$connection_time`.
+    /// Time of the accept in Unix milliseconds, for `keepalive_time` and `$connection_time`.
     pub accepted_unix_millis: u64,
 }
 
 impl Connection {
-    /// The peer's address as `$remote_addr` shows it.
+    /// Returns the peer's address as `$remote_addr` shows it.
     pub fn peer_text(&self) -> &str {
         self.peer_text.get_or_init(|| self.peer.host_text().into())
     }
 }
 
-/// A client's address other than the connection's, which a trusted proxy told.
+/// A client's address other than the connection's, as reported by a trusted proxy (`realip`).
 #[derive(Clone, Debug)]
 pub struct ClientAddress {
+    /// The reported address.
     pub address: Address,
     /// Text of the address, made once.
     pub text: String,
@@ -138,10 +149,12 @@ impl From<Address> for ClientAddress {
     }
 }
 
-/// What a PROXY protocol header told.
+/// The contents of a PROXY protocol header.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyProtocol {
+    /// Source address: the client's.
     pub client: Option<SocketAddr>,
+    /// Destination address: the one that the client connected to.
     pub server: Option<SocketAddr>,
     /// Version 2: the raw type-length-value list, see `tidegate_codec::proxy_protocol`.
     pub tlvs: Vec<u8>,
@@ -153,63 +166,64 @@ pub trait ByteStream {
     fn poll_read(&self, context: &mut Context<'_>, buffer: &mut Vec<u8>)
     -> Poll<io::Result<usize>>;
 
-    /// Writes bytes, as much as is taken.
+    /// Writes bytes; returns how many were taken.
     fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>>;
 
-    /// Hands everything written to the kernel.
+    /// Passes all written bytes to the kernel.
     fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
 
-    /// Ends our sending side.
+    /// Ends the sending side.
     fn poll_shutdown(&self, context: &mut Context<'_>) -> Poll<()>;
 }
 
-/// A taken-over client connection.
+/// A client connection that a [`Tunnel`](crate::body::Tunnel) has taken over.
 pub struct ClientIo {
+    /// The connection's bytes.
     pub io: Rc<dyn ByteStream>,
-    /// Bytes the client had sent behind its request.
+    /// Bytes received after the client's request.
     pub prefetched: Bytes,
 }
 
-/// How a request is given up whose response is not sent, or not to its end.
+/// How a request is cancelled whose response is not sent, or not to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelCode {
-    /// The client sees that nothing more comes (`return 444`, a body that broke off). HTTP/1 closes the connection;
+    /// The client sees the end (`return 444`, a body that broke off). HTTP/1 closes the connection;
     /// HTTP/2 and HTTP/3 reset the stream with `INTERNAL_ERROR` (RFC 9113 section 7).
     Close,
-    /// It is not told in an orderly way (`reset_timedout_connection`). HTTP/1 resets the connection; HTTP/2 and
-    /// HTTP/3 reset the stream with `CANCEL`.
+    /// The connection is reset (`reset_timedout_connection`): HTTP/1 with a TCP reset; HTTP/2 and HTTP/3 reset the
+    /// stream with `CANCEL`.
     Reset,
 }
 
-/// The driver's side of a request in progress: one stream, which may share its connection with others.
+/// The driver's side of a request in progress: one stream, which may share its connection with other streams.
 pub trait Client {
-    /// Ready once the client has closed its connection, or given up this request.
+    /// Becomes ready once the client has closed its connection or cancelled this request.
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()>;
 
-    /// Gives up the request: the driver sends nothing more of it once it has the exchange back. Of several calls the
+    /// Cancels the request: the driver sends nothing more of it once it has the exchange back. Of several calls the
     /// first one counts.
     fn cancel(&self, code: CancelCode);
 
-    /// Bytes received of the request's body, with what frames its chunks; not those that were discarded because
-    /// nobody asked for them.
+    /// Returns the bytes received of the request's body, chunk framing included; discarded bytes do not count.
     fn body_bytes(&self) -> u64 {
         0
     }
 
-    /// Sends an informational (1xx) response at once.
+    /// Sends an interim (1xx) response at once.
     fn send_interim<'a>(
         &'a self,
         status: u16,
         headers: &'a Headers,
     ) -> LocalFuture<'a, io::Result<()>>;
 
-    /// TCP figures for `$tcpinfo_*`: rtt, rttvar (µs), congestion window, receive space.
+    /// Returns TCP figures for `$tcpinfo_*`: rtt and rttvar in µs, congestion window in segments, receive space in
+    /// bytes.
     fn tcp_info(&self) -> Option<[u32; 4]> {
         None
     }
 }
 
-/// A client that is not there: for exchanges without a socket.
+/// The client of an exchange without a socket.
 pub struct NoClient;
 
 impl Client for NoClient {

@@ -1,5 +1,5 @@
-//! Counters of the whole process for `stub_status` and its variables. Each thread adds to its own, so that
-//! counting costs no locked instruction and no cache line moves; readers sum them.
+//! Counters of the whole process for `stub_status` and its variables. Each thread has counters of its own, so that
+//! counting costs no locked instruction and moves no cache line; readers sum them.
 
 #[cfg(test)]
 mod tests;
@@ -7,7 +7,7 @@ mod tests;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What one thread's drivers count. Written by that thread alone.
+/// The counters of one thread's drivers. Written by that thread alone.
 #[derive(Default)]
 pub struct Counters {
     accepted: AtomicI64,
@@ -17,12 +17,12 @@ pub struct Counters {
     writing: AtomicI64,
 }
 
-/// One moment's figures of all threads.
+/// The sums of all threads at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Connections taken from listeners.
     pub accepted: u64,
-    /// Connections of these that were served: all, as none is taken while `worker_connections` are in use.
+    /// Accepted connections that were served: all, as none is accepted while `worker_connections` are in use.
     pub handled: u64,
     /// Requests of all clients.
     pub requests: u64,
@@ -30,16 +30,16 @@ pub struct Figures {
     pub active: u64,
     /// Connections on which a request head is being read.
     pub reading: u64,
-    /// Connections on which a request is worked on or an answer is written.
+    /// Connections on which a request is processed or a response is written.
     pub writing: u64,
     /// Idle connections: open, neither reading nor writing.
     pub waiting: u64,
 }
 
-/// The counters of all threads, those of ended ones included: totals never go back.
+/// The counters of all threads, ended ones included: totals never decrease.
 static ALL: Mutex<Vec<Arc<Counters>>> = Mutex::new(Vec::new());
 
-/// Sums up all threads.
+/// Returns the sums of all threads.
 pub fn figures() -> Figures {
     let (active, reading, writing) = (active(), sum(|c| &c.reading), sum(|c| &c.writing));
     let accepted = sum(|c| &c.accepted);
@@ -54,59 +54,60 @@ pub fn figures() -> Figures {
     }
 }
 
-/// Open client connections of all threads.
+/// Returns the open client connections of all threads.
 pub fn active() -> u64 {
     sum(|counters| &counters.active)
 }
 
-/// A figure of all threads.
+/// Sums one figure over all threads.
 fn sum(figure: fn(&Counters) -> &AtomicI64) -> u64 {
     let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
     let total: i64 = all.iter().map(|counters| figure(counters).load(Ordering::Relaxed)).sum();
     u64::try_from(total).unwrap_or(0)
 }
 
-/// One thread's figure goes up or down. Only that thread writes, so a load and a store do.
+/// Changes one thread's figure. Only that thread writes, so a load and a store suffice.
 fn add(figure: &AtomicI64, change: i64) {
     figure.store(figure.load(Ordering::Relaxed) + change, Ordering::Relaxed);
 }
 
 impl Counters {
-    /// Counters of the calling thread, added to the sums.
+    /// Creates the calling thread's counters and adds them to the sums.
     pub fn register() -> Arc<Counters> {
         let counters = Arc::new(Counters::default());
         ALL.lock().unwrap_or_else(PoisonError::into_inner).push(counters.clone());
         counters
     }
 
-    /// A connection was accepted and is served as long as the answer lives.
+    /// Counts an accepted connection, which is open until the returned value is dropped.
     pub fn open(self: &Arc<Self>) -> Open {
         add(&self.accepted, 1);
         add(&self.active, 1);
         Open(self.clone())
     }
 
-    /// Open client connections of this thread.
+    /// Returns the open client connections of this thread.
     pub fn active(&self) -> u64 {
         u64::try_from(self.active.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
+    /// Counts a request.
     pub fn request(&self) {
         add(&self.requests, 1);
     }
 
-    /// A request head is being read as long as the answer lives.
+    /// Counts a connection as reading a request head until the returned value is dropped.
     pub fn reading(&self) -> Busy<'_> {
         Busy::new(&self.reading)
     }
 
-    /// A request is worked on or an answer is written as long as the answer lives.
+    /// Counts a connection as processing a request or writing a response until the returned value is dropped.
     pub fn writing(&self) -> Busy<'_> {
         Busy::new(&self.writing)
     }
 }
 
-/// An open connection; must be dropped on the thread that opened it.
+/// The count of an open connection; must be dropped on the thread that opened it.
 pub struct Open(Arc<Counters>);
 
 impl Drop for Open {
@@ -115,7 +116,7 @@ impl Drop for Open {
     }
 }
 
-/// A connection in one of the states that are counted.
+/// The count of a connection in one state; must be dropped on the same thread.
 pub struct Busy<'a>(&'a AtomicI64);
 
 impl<'a> Busy<'a> {

@@ -1,6 +1,7 @@
 //! User name and password of `Authorization: Basic` (RFC 7617).
 
-/// The parts of the field's value; `None` when it is of another scheme, broken, or has no colon or name.
+/// Parses the field's value into name and password; `None` for another scheme, for invalid Base64, and without a
+/// colon or a name.
 pub fn basic(field: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     let (scheme, encoded) = field.split_at_checked(6)?;
     if !scheme.eq_ignore_ascii_case(b"Basic ") {
@@ -13,7 +14,7 @@ pub fn basic(field: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
     (!user.is_empty()).then_some((user, password))
 }
 
-/// Base64 (RFC 4648 section 4), padding optional.
+/// Decodes Base64 (RFC 4648 section 4), padding optional; `None` for invalid text.
 pub fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
     let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
     let digits = &text[..end];
@@ -33,7 +34,7 @@ pub fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Base64 (RFC 4648 section 4) without padding.
+/// Appends `bytes` in Base64 (RFC 4648 section 4) without padding.
 pub fn encode_base64(bytes: &[u8], out: &mut Vec<u8>) {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for three in bytes.chunks(3) {
@@ -45,7 +46,7 @@ pub fn encode_base64(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Base64 (RFC 4648 section 4) with its padding.
+/// Returns `bytes` in Base64 (RFC 4648 section 4) with padding.
 pub fn padded_base64(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
     encode_base64(bytes, &mut out);

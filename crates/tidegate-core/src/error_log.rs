@@ -1,4 +1,4 @@
-//! The error log: nginx's levels and line shape, to files, standard error and syslog.
+//! The error log: nginx's levels and line format, to files, standard error and syslog.
 
 #[cfg(test)]
 mod tests;
@@ -10,44 +10,48 @@ pub use crate::level::{LEVELS, Level};
 use crate::log_file::LogFile;
 use crate::syslog::Syslog;
 
-/// Where lines go.
+/// A destination of log lines.
 #[derive(Clone)]
 pub enum Sink {
+    /// A file in append mode.
     File(Arc<LogFile>),
+    /// Standard error.
     Stderr,
+    /// A syslog server.
     Syslog(Arc<Syslog>),
 }
 
-/// One or several sinks with a level each.
+/// Any number of destinations, each with its level.
 #[derive(Clone, Default)]
 pub struct ErrorLog {
     sinks: Arc<[(Sink, Level)]>,
     most: Option<Level>,
 }
 
-/// Longer lines are cut: no line may flood the log.
+/// Most bytes of a line; longer ones are cut, so that no line floods the log.
 const LINE_BYTES_MAX: usize = 2048;
 
-/// Of these a message may have so many, so that a long name leaves room for the system's reason and the client.
+/// Most bytes of the message in a line, so that a long name leaves room for the system's reason and the client.
 const MESSAGE_BYTES_MAX: usize = LINE_BYTES_MAX - 300;
 
 impl ErrorLog {
+    /// Creates a log with these destinations; none writes nothing.
     pub fn new(sinks: Vec<(Sink, Level)>) -> ErrorLog {
         let most = sinks.iter().map(|(_, level)| *level).max();
         ErrorLog { sinks: sinks.into(), most }
     }
 
-    /// A log that writes to standard error only.
+    /// Creates a log that writes to standard error only.
     pub fn stderr(level: Level) -> ErrorLog {
         ErrorLog::new(vec![(Sink::Stderr, level)])
     }
 
-    /// Whether a line of this level would be written anywhere.
+    /// Returns whether a line of this level would be written.
     pub fn enabled(&self, level: Level) -> bool {
         self.most.is_some_and(|most| level <= most)
     }
 
-    /// Writes a line; `connection` 0 means none.
+    /// Writes a line; `connection` is the connection's number, 0 for none.
     pub fn write(&self, level: Level, connection: u64, message: &str) {
         if !self.enabled(level) {
             return;
@@ -60,13 +64,13 @@ impl ErrorLog {
                     use std::io::Write;
                     let _ = std::io::stderr().write_all(&line);
                 }
-                // A message has an end of its own.
+                // A syslog message needs no line end.
                 Sink::Syslog(syslog) => syslog.send(level, &line[..line.len() - 1]),
             }
         }
     }
 
-    /// A line that belongs to no connection.
+    /// Writes a line that belongs to no connection.
     pub fn say(&self, level: Level, message: fmt::Arguments<'_>) {
         if self.enabled(level) {
             self.write(level, 0, &message.to_string());
@@ -74,7 +78,7 @@ impl ErrorLog {
     }
 }
 
-/// A line with its end.
+/// Formats a line with its line end.
 fn line(level: Level, connection: u64, message: &str) -> Vec<u8> {
     let mut text = String::with_capacity(message.len() + 64);
     tidegate_rt::clock::log_time_error(|time| text.push_str(&String::from_utf8_lossy(time)));
@@ -94,7 +98,7 @@ fn line(level: Level, connection: u64, message: &str) -> Vec<u8> {
     bytes
 }
 
-/// Cuts what is too long out of the middle of a message: what the system said of it, in brackets, ends it still.
+/// Shortens a message that is too long in its middle: the system's reason, in brackets, stays at its end.
 pub(crate) fn shortened(message: String) -> String {
     if message.len() <= MESSAGE_BYTES_MAX {
         return message;

@@ -1,4 +1,4 @@
-//! Answers made from a bare status: `error_page`, redirects, built-in pages.
+//! Responses made from a bare status: `error_page`, redirects, built-in pages.
 
 use bytes::Bytes;
 use tidegate_codec::request::Method;
@@ -9,20 +9,23 @@ use crate::exchange::{Exchange, FieldOwner, RangeSupport};
 use crate::settings::Tokens;
 use crate::step::Jump;
 
-/// What a status becomes.
+/// The result of resolving a status.
 pub enum Resolved {
+    /// Send the response's head with this body.
     Send(Body),
+    /// Go on with an internal redirect to the error page.
     Jump(Jump),
+    /// Send nothing and close the connection.
     Close,
 }
 
-/// Answers with `status`: an `error_page` if one is set and none is being served, else the built-in page.
+/// Makes the response for `status`: an `error_page` if one is set and none is being served, else the built-in page.
 pub fn resolve(x: &mut Exchange, status: u16) -> Resolved {
-    // A status that comes while an error page is made replaces the one that asked for the page.
+    // A status that occurs while an error page is made replaces the one that the page is for.
     x.disposition.refuse(status);
-    // An origin said it of the body that it wanted to be sent (`X-Accel-Redirect`).
+    // The type belongs to the body that the origin wanted to be sent (`X-Accel-Redirect`).
     x.preserved_headers.remove(Known::ContentType);
-    // As nginx: who was too slow with his request gets no answer.
+    // As in nginx, a client that was too slow with its request gets no response.
     if matches!(status, 408 | 444 | 499) {
         x.disposition.leave_unanswered(status);
         return Resolved::Close;
@@ -47,7 +50,7 @@ pub fn resolve(x: &mut Exchange, status: u16) -> Resolved {
     Resolved::Send(builtin(x, status))
 }
 
-/// Statuses after which the rest of the connection cannot be trusted.
+/// Returns whether the rest of the connection cannot be trusted after this status.
 fn closes_connection(status: u16) -> bool {
     matches!(status, 400 | 413 | 414 | 494..=497 | 500 | 501 | 505)
 }
@@ -71,7 +74,7 @@ fn error_page(x: &mut Exchange, target: Vec<u8>, overwrite: Option<u16>) -> Reso
     }
 }
 
-/// Splits `path?args`.
+/// Splits `path?args` at the first question mark.
 pub fn split_args(mut target: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
     match target.iter().position(|byte| *byte == b'?') {
         None => (target, Vec::new()),
@@ -83,7 +86,7 @@ pub fn split_args(mut target: Vec<u8>) -> (Vec<u8>, Vec<u8>) {
     }
 }
 
-/// The built-in page of a status, with the head made for it. Fields that belong to it (`Location`,
+/// Makes the built-in page of a status and its head. Fields that belong to the status (`Location`,
 /// `WWW-Authenticate`, …) are already in the head.
 fn builtin(x: &mut Exchange, status: u16) -> Body {
     let wire = tidegate_codec::request::wire_status(status);
@@ -92,7 +95,7 @@ fn builtin(x: &mut Exchange, status: u16) -> Body {
     x.response.content_length = None;
     x.response.last_modified = None;
     x.response.ranges = RangeSupport::None;
-    // The page is the server's own, whatever `proxy_pass_header` passes of an origin.
+    // The page is this server's own, even where `proxy_pass_header` passes the origin's fields.
     x.delivery.server = FieldOwner::Server;
     x.delivery.date = FieldOwner::Server;
     for known in [Known::AcceptRanges, Known::LastModified, Known::Etag, Known::ContentEncoding] {
@@ -121,11 +124,11 @@ fn builtin(x: &mut Exchange, status: u16) -> Body {
     Body::Bytes(Bytes::from(page))
 }
 
-/// A page that leads an Internet Explorer on without a redirect (`msie_refresh`).
+/// Makes a page that redirects Internet Explorer without a 3xx status (`msie_refresh`).
 fn refresh_page(place: &[u8]) -> Bytes {
     let mut page = b"<html><head><meta http-equiv=\"Refresh\" content=\"0; URL=".to_vec();
     for byte in place {
-        // What would end the attribute or the line; the rest is an address already.
+        // Bytes that would end the attribute or the line; the rest is escaped already.
         match byte {
             b' ' | b'"' | b'\'' | b'<' | b'>' | 0..0x20 | 0x7f.. => {
                 page.extend_from_slice(format!("%{byte:02X}").as_bytes());
@@ -137,14 +140,14 @@ fn refresh_page(place: &[u8]) -> Bytes {
     Bytes::from(page)
 }
 
-/// Old Internet Explorers, for whom nginx pads pages.
+/// Returns whether the client is an old Internet Explorer, for which nginx pads pages.
 fn is_msie(x: &Exchange) -> bool {
     let agent = x.request.header(Known::UserAgent).unwrap_or_default();
     let msie = agent.windows(5).any(|word| word == b"MSIE ");
     msie && !agent.windows(6).any(|word| word == b"Opera ")
 }
 
-/// Writes the `Server` field under `server_tokens`; nothing where that is empty.
+/// Writes the `Server` field according to `server_tokens`; nothing where that is empty.
 pub fn write_server_field(x: &mut Exchange, out: &mut Vec<u8>) {
     let mut write = |text: &[u8]| {
         if !text.is_empty() {
@@ -159,7 +162,7 @@ pub fn write_server_field(x: &mut Exchange, out: &mut Vec<u8>) {
     }
 }
 
-/// The product name for error pages and the `Server` field under `server_tokens`.
+/// Returns the product name for error pages and the `Server` field according to `server_tokens`.
 fn product(x: &mut Exchange) -> Bytes {
     match &x.hold_location().settings.tokens {
         Tokens::Fixed(text) => text.clone(),
@@ -172,12 +175,12 @@ fn product(x: &mut Exchange) -> Bytes {
     }
 }
 
-/// Name on the wire.
+/// Product name in responses.
 pub const PRODUCT: &str = "tidegate";
-/// Name and version on the wire.
+/// Product name and version in responses.
 pub const PRODUCT_WITH_VERSION: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
-/// Puts a `Location` for a redirect of our own into the head: absolute if `absolute_redirect` says so.
+/// Starts the head of this server's own redirect with its `Location`: absolute if `absolute_redirect` is on.
 /// `place` is escaped and starts with `/`.
 pub fn redirect_headers(x: &mut Exchange, place: &[u8]) {
     x.clear_response();
@@ -185,7 +188,7 @@ pub fn redirect_headers(x: &mut Exchange, place: &[u8]) {
     x.response.headers.set_known(Known::Location, &url);
 }
 
-/// Where a client is sent for a place of our own: a whole URL if `absolute_redirect` says so, else the place.
+/// Returns the `Location` for a path on this server: a whole URL if `absolute_redirect` is on, else the path.
 pub fn own_url(x: &Exchange, place: &[u8]) -> Vec<u8> {
     let settings = x.settings();
     if !settings.absolute_redirect {

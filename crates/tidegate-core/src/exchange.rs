@@ -1,4 +1,4 @@
-//! One request and its answer, above every protocol: what handlers, filters and variables work on.
+//! One request and its response, independent of the protocol: handlers, filters and variables work on it.
 
 mod disposition;
 mod lineage;
@@ -36,21 +36,22 @@ pub use response::{
 pub(crate) use routing::PathState;
 pub use routing::{Kind, REDIRECTS_MAX, Routing};
 
-/// A thread's hold on a generation's plan: cloning it costs no atomic operation.
+/// A thread's reference to a generation's plan: cloning it costs no atomic operation.
 #[derive(Clone)]
 pub struct PlanRef(Rc<Held>);
 
-/// Behind the thread's own count, one count of the plan that all threads share.
+/// The thread's single count of the plan that all threads share; the `Rc` around it counts within the thread.
 struct Held {
     plan: Arc<Plan>,
 }
 
 impl PlanRef {
+    /// Creates a thread's reference to a plan.
     pub fn new(plan: Arc<Plan>) -> PlanRef {
         PlanRef(Rc::new(Held { plan }))
     }
 
-    /// The plan itself, for what must cross threads.
+    /// Returns the plan's shared reference, for values that cross threads.
     pub fn shared(&self) -> &Arc<Plan> {
         &self.0.plan
     }
@@ -64,7 +65,7 @@ impl Deref for PlanRef {
     }
 }
 
-/// A hold on one location of a plan.
+/// A reference to one location that keeps the location's plan.
 pub struct LocationRef {
     plan: PlanRef,
     location: LocationId,
@@ -78,33 +79,45 @@ impl Deref for LocationRef {
     }
 }
 
-/// One request and its response. A fresh one has the defaults of all parts; so has a recycled one.
+/// One request and its response. A new exchange has the defaults of all parts; so has a recycled one.
 pub struct Exchange {
+    /// The configuration that the request is served by.
     pub plan: PlanRef,
+    /// The client's connection, shared with its other requests.
     pub connection: Rc<Connection>,
+    /// The driver's side of the request.
     pub client: Rc<dyn Client>,
-    /// Which request of its connection this is, from 1 on: `$connection_requests`. Streams share a connection, which
-    /// may have begun others since.
+    /// The request's number on its connection, counted from 1: `$connection_requests`. Streams share a connection,
+    /// where further requests may have begun since.
     pub ordinal: u64,
+    /// Server and location.
     pub routing: Routing,
+    /// The client's request.
     pub request: Request,
+    /// The response's head.
     pub response: Response,
+    /// How the response is to be sent.
     pub delivery: DeliveryHints,
+    /// The response's status, and whether the connection stays open.
     pub disposition: Disposition,
+    /// State of modules, captures and variables.
     pub modules: ModuleState,
+    /// What is being done, for log lines.
     pub progress: Progress,
+    /// What was received and sent, for logs.
     pub outcome: Outcome,
-    /// Fields that the next response gets whoever makes it, beside its own: they survive an internal redirect
-    /// (`X-Accel-Redirect`, an intercepted 401). A `Content-Type` is for those that have none but by their name.
+    /// Fields that are added to the next response, however it is made: they survive an internal redirect
+    /// (`X-Accel-Redirect`, an intercepted 401). A `Content-Type` among them is only for responses whose type comes
+    /// from the file's name.
     pub preserved_headers: Headers,
-    /// `$limit_rate` set by a variable or `X-Accel-Limit-Rate`, bytes a second. It survives an internal redirect.
+    /// `$limit_rate` in bytes a second, set by a variable or by `X-Accel-Limit-Rate`. It survives an internal redirect.
     pub limit_rate: Option<u64>,
-    /// What it has in common with its parent and its subrequests.
+    /// State shared with its parent and its subrequests.
     pub lineage: Lineage,
 }
 
 impl Exchange {
-    /// A fresh exchange on a connection.
+    /// Creates an exchange on a connection.
     pub fn new(plan: PlanRef, connection: Rc<Connection>, client: Rc<dyn Client>) -> Exchange {
         let mut x = Exchange {
             plan,
@@ -127,7 +140,7 @@ impl Exchange {
         x
     }
 
-    /// Makes it a fresh exchange of the same connection; the memory of its buffers is kept.
+    /// Makes it a new exchange on the same connection; the memory of its buffers is kept.
     pub fn reset(&mut self, fresh_plan: PlanRef) {
         let Exchange {
             plan,
@@ -162,22 +175,24 @@ impl Exchange {
         modules.slots.resize(plan.slot_count, None);
     }
 
-    /// Drops the response made so far, and makes room for another.
+    /// Drops the response made so far.
     pub fn clear_response(&mut self) {
         self.response.empty();
         self.delivery.empty();
         self.disposition.set_status(0);
     }
 
+    /// Returns the server block that serves the request.
     pub fn server(&self) -> &Server {
         self.plan.server(self.routing.server)
     }
 
+    /// Returns the current location.
     pub fn location(&self) -> &Location {
         self.plan.location(self.routing.location)
     }
 
-    /// The client's address: the connection's, or the one that a trusted proxy told.
+    /// Returns the client's address: the connection's, or the one that a trusted proxy reported.
     pub fn client_address(&self) -> &Address {
         match &self.request.real_client_address {
             Some(real) => &real.address,
@@ -185,7 +200,7 @@ impl Exchange {
         }
     }
 
-    /// The text of [`Exchange::client_address`]: `$remote_addr`.
+    /// Returns the text of [`Exchange::client_address`]: `$remote_addr`.
     pub fn client_text(&self) -> &str {
         match &self.request.real_client_address {
             Some(real) => &real.text,
@@ -193,46 +208,47 @@ impl Exchange {
         }
     }
 
-    /// The present location, held beside the exchange: for handlers and templates of its own, which take the whole
-    /// exchange.
+    /// Returns a reference to the current location that does not borrow the exchange: the location's handlers and
+    /// templates take the whole exchange.
     pub fn hold_location(&self) -> LocationRef {
         LocationRef { plan: self.plan.clone(), location: self.routing.location }
     }
 
-    /// Settings of the core module in the present location.
+    /// Returns the core module's settings in the current location.
     pub fn settings(&self) -> &Settings {
         &self.plan.location(self.routing.location).settings
     }
 
-    /// Writes a variable's value; `false` when it has none.
+    /// Appends a variable's value; returns `false` when it has none.
     pub fn variable(&mut self, id: VariableId, out: &mut Vec<u8>) -> bool {
         crate::variables::evaluate(self, id, out)
     }
 
-    /// Writes the value of the variable of this name in lower case, whether the configuration uses it or
-    /// not; `false` when it has none. For names that come with an answer (SSI).
+    /// Appends the value of the variable of this name in lower case, whether the configuration uses it or
+    /// not; returns `false` when it has none. For names in a response (SSI).
     pub fn variable_named(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
         crate::variables::evaluate_named(self, name, out)
     }
 
-    /// Value of a `set` variable or named capture.
+    /// Returns the value of a `set` variable or named capture.
     pub fn slot(&self, slot: usize) -> Option<&[u8]> {
         self.modules.slots.get(slot)?.as_deref()
     }
 
+    /// Sets or removes the value of a `set` variable or named capture.
     pub fn set_slot(&mut self, slot: usize, value: Option<&[u8]>) {
         if let Some(place) = self.modules.slots.get_mut(slot) {
             *place = value.map(Rc::from);
         }
     }
 
-    /// Replaces path and, if given, args, so that after the rewrite phase a location is looked up anew.
+    /// Replaces path and, if given, args; the location is looked up again after the rewrite phase.
     pub fn rewrite_to(&mut self, path: Vec<u8>, args: Option<Vec<u8>>) {
         self.set_path(path, args);
         self.routing.path = PathState::Changed;
     }
 
-    /// Replaces path and args and stays in the location (`rewrite … break`).
+    /// Replaces path and, if given, args and stays in the location (`rewrite … break`).
     pub fn rewrite_in_place(&mut self, path: Vec<u8>, args: Option<Vec<u8>>) {
         self.set_path(path, args);
         self.routing.path = PathState::Replaced;
@@ -243,11 +259,12 @@ impl Exchange {
         self.request.set_path(path, args);
     }
 
+    /// Returns whether another exchange made this one.
     pub fn is_subrequest(&self) -> bool {
         self.routing.is_subrequest()
     }
 
-    /// `$host`: from the request, or the server's first name.
+    /// Returns `$host`: the request's host, or the server's first name.
     pub fn host(&self) -> &[u8] {
         if self.request.host.is_empty() {
             self.server().name.as_bytes()

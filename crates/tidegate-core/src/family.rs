@@ -1,8 +1,8 @@
-//! The name of a family of processes: a server, its workers, and what it becomes by a binary upgrade.
+//! The identifier of a server instance: a master, its workers, and the processes of its binary upgrades.
 //!
-//! What only one server may use at a time (the directory of a cache) carries the name of the family, so
-//! that others are refused and relatives are not. A master makes the name and hands it down in the
-//! environment.
+//! A resource that one server alone may use (the directory of a cache) is marked with the identifier: other servers
+//! are refused, further processes of the same instance are not. The master makes the identifier and passes it on in
+//! the environment.
 
 #[cfg(test)]
 mod tests;
@@ -12,13 +12,13 @@ use std::sync::OnceLock;
 
 use tidegate_rt::clock;
 
-/// The variable that carries the name.
+/// The environment variable that carries the identifier.
 pub const VARIABLE: &str = "TIDEGATE_FAMILY";
 
-/// Longest name that is taken from the environment.
+/// Longest identifier that is accepted from the environment, in bytes.
 const NAME_BYTES_MAX: usize = 200;
 
-/// This process's family.
+/// Returns the identifier of this process's server instance.
 pub fn name() -> &'static str {
     static NAME: OnceLock<String> = OnceLock::new();
     NAME.get_or_init(|| {
@@ -27,7 +27,7 @@ pub fn name() -> &'static str {
     })
 }
 
-/// Process and time of the first of the family: for people who wonder who it is, too.
+/// Makes an identifier of this process and the time in Unix milliseconds, which people can read in messages.
 fn new_name() -> String {
     format!("process {}, {}", process::id(), clock::unix_millis())
 }

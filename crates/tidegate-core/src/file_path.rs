@@ -1,14 +1,15 @@
-//! From a request's path to a file's: `root` and `alias`.
+//! The mapping of a request's path to a file's: `root` and `alias`.
 
 use crate::exchange::{Exchange, PathState};
 
-/// The file-system path of the request's path, or `None` when `alias` cannot be applied.
+/// Returns the file-system path of the request's path, or `None` when `alias` cannot be applied.
 pub fn map(x: &mut Exchange) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(128);
     map_into(x, &mut out).then_some(out)
 }
 
-/// The same into a buffer that is used again and again; `false` when `alias` cannot be applied.
+/// Writes the file-system path of the request's path to a reused buffer; returns `false` when `alias` cannot be
+/// applied.
 pub fn map_into(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     out.clear();
     append_root(x, out);
@@ -18,7 +19,8 @@ pub fn map_into(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     mapped
 }
 
-/// The file-system path of another path in the present location (`try_files`, `index`).
+/// Returns the file-system path of another path in the current location (`try_files`, `index`), or `None` when
+/// `alias` cannot be applied.
 pub fn map_path(x: &mut Exchange, path: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(128);
     append_root(x, &mut out);
@@ -40,9 +42,9 @@ fn append_path(x: &Exchange, path: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// `$document_root`'s text before links are resolved.
+/// Appends `$document_root` before symbolic links are resolved.
 pub fn append_root(x: &mut Exchange, out: &mut Vec<u8>) {
-    // A root without variables was made absolute with the configuration.
+    // A root without variables is absolute since the configuration was read.
     if let Some(root) = x.settings().root.literal() {
         return out.extend_from_slice(root);
     }
@@ -55,7 +57,7 @@ pub fn append_root(x: &mut Exchange, out: &mut Vec<u8>) {
     }
 }
 
-/// How many bytes of a path the present location's `root` or `alias` wrote; 0 where variables did.
+/// Returns how many bytes of a path come from the current location's `root` or `alias`; 0 where these have variables.
 pub fn root_length(x: &Exchange, path: &[u8]) -> usize {
     let root = x.settings().root.literal().filter(|root| path.starts_with(root));
     root.map_or(0, <[u8]>::len)

@@ -1,4 +1,4 @@
-//! Reading pieces of files so that a slow disk holds no loop.
+//! Reading parts of files so that a slow disk blocks no event loop.
 
 #[cfg(test)]
 mod tests;
@@ -12,13 +12,13 @@ use tidegate_rt::{clock, share};
 use crate::blocking;
 use crate::body::FileRange;
 
-/// Bytes that are brought into the page cache at once, before `sendfile` takes them from there.
+/// Bytes that are read into the page cache in one job, before `sendfile` takes them from there.
 const WARM_BYTES_MAX: u64 = 512 << 10;
-/// Bytes of one read of these.
+/// Bytes of one read of such a job.
 const WARM_PIECE: usize = 128 << 10;
 
-/// Reads up to `want` bytes at `offset` of the range's file; empty at the end of the file. Bytes that are in
-/// the page cache are taken at once; others are read on a pool thread.
+/// Reads up to `want` bytes at `offset` of the range's file; empty at the end of the file. Bytes in the page cache
+/// are taken at once; others are read on a pool thread.
 pub async fn read(range: &FileRange, offset: u64, want: usize) -> io::Result<Vec<u8>> {
     share::wait().await;
     let mut buffer = vec![0; want];
@@ -40,9 +40,9 @@ pub async fn read(range: &FileRange, offset: u64, want: usize) -> io::Result<Vec
     }
 }
 
-/// Sees to it that `sendfile` will not wait for the disk: answers how many of the `want` bytes at `offset`
-/// it may be given. Where the first or the last of them is not in the page cache, a pool thread reads them.
-/// (Pages are dropped and read in runs, so that the two ends tell of what is between them nearly always.)
+/// Prevents that `sendfile` waits for the disk: returns how many of the `want` bytes at `offset` it may send. Where
+/// the first or the last of them is not in the page cache, a pool thread reads them. (Pages are evicted and read in
+/// runs, so that the two ends nearly always show what is between them.)
 pub async fn warm(range: &FileRange, offset: u64, want: u64) -> io::Result<u64> {
     let last = offset.saturating_add(want.saturating_sub(1));
     if want == 0 {
@@ -71,7 +71,8 @@ pub async fn warm(range: &FileRange, offset: u64, want: u64) -> io::Result<u64> 
     on_its_pool(range, work).await
 }
 
-/// Whether a small file was found in the page cache a moment ago: as much in use as it is, it is there still.
+/// Returns whether a small file was found in the page cache within the last 100 ms: a file in such use is still
+/// there.
 pub fn was_cached(range: &FileRange) -> bool {
     range.resident.as_ref().is_some_and(|resident| {
         let seen = resident.seen_cached.load(Ordering::Relaxed);
@@ -79,7 +80,7 @@ pub fn was_cached(range: &FileRange) -> bool {
     })
 }
 
-/// Remembers it where that was the whole file.
+/// Records the time where the bytes found are the whole file.
 fn note_cached(range: &FileRange, found: u64) {
     if let Some(resident) = &range.resident
         && resident.bytes.len() as u64 == found
@@ -88,9 +89,10 @@ fn note_cached(range: &FileRange, found: u64) {
     }
 }
 
+/// How long a check of the page cache counts, in milliseconds.
 const MOMENT_MILLIS: u64 = 100;
 
-/// The least that the page cache holds.
+/// Smallest unit of the page cache, in bytes.
 const PAGE: u64 = 4096;
 
 fn is_cached(range: &FileRange, offset: u64) -> io::Result<bool> {

@@ -1,5 +1,5 @@
-//! Bytes of a body that are kept in memory: small pieces are gathered in one buffer, so that a body that comes in
-//! pieces of a byte takes no more memory than twice its length.
+//! Bytes of a body in memory: small pieces are copied into one buffer, so that a body that arrives byte by byte takes
+//! at most twice its length.
 //!
 //! ```
 //! use tidegate_core::gathered::Gathered;
@@ -16,22 +16,22 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-/// Larger pieces are kept as they are: what they take besides their bytes is nothing beside these.
+/// Larger pieces, in bytes, are kept as they are: their overhead is small beside their size.
 const COPIED_BYTES_MAX: usize = 2 * 1024;
-/// A buffer of gathered pieces: copying it when it grows costs as little as reading it did.
+/// Most bytes of the buffer: copying it when it grows costs as little as reading it did.
 const BUFFER_BYTES: usize = 16 * 1024;
 
 /// Pieces of a body, in their order.
 #[derive(Debug, Default)]
 pub struct Gathered {
     pieces: VecDeque<Bytes>,
-    /// Behind all of them.
+    /// Bytes that follow all `pieces`.
     buffer: Vec<u8>,
     length: u64,
 }
 
 impl Gathered {
-    /// Keeps a further piece.
+    /// Appends a piece.
     pub fn push(&mut self, bytes: Bytes) {
         self.length += bytes.len() as u64;
         let is_large = bytes.len() > COPIED_BYTES_MAX;
@@ -44,7 +44,7 @@ impl Gathered {
         }
     }
 
-    /// Takes the first piece out.
+    /// Removes and returns the first piece.
     pub fn pop(&mut self) -> Option<Bytes> {
         if self.pieces.is_empty() {
             self.close_buffer();
@@ -54,18 +54,19 @@ impl Gathered {
         Some(bytes)
     }
 
-    /// Takes all pieces out.
+    /// Removes and returns all pieces.
     pub fn take(&mut self) -> VecDeque<Bytes> {
         self.close_buffer();
         self.length = 0;
         std::mem::take(&mut self.pieces)
     }
 
-    /// Bytes that are kept.
+    /// Returns the bytes in memory.
     pub fn len(&self) -> u64 {
         self.length
     }
 
+    /// Returns whether it holds no bytes.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }

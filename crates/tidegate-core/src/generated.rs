@@ -1,5 +1,4 @@
-//! Bodies made by an asynchronous function that gives its pieces one by one, and goes on only when a
-//! piece has been taken.
+//! Bodies made by an asynchronous function that yields chunks one by one and continues when a chunk has been taken.
 
 #[cfg(test)]
 mod tests;
@@ -14,7 +13,7 @@ use tidegate_codec::Headers;
 use crate::body::{Body, BodyError, BodyStream, Chunk};
 use crate::future::LocalFuture;
 
-/// Where the function puts its pieces.
+/// The output of the function.
 pub struct Yielder(Rc<RefCell<Slot>>);
 
 #[derive(Default)]
@@ -24,21 +23,21 @@ struct Slot {
 }
 
 impl Yielder {
-    /// Gives a piece; ready when it has been taken.
+    /// Yields a chunk; becomes ready when the chunk has been taken.
     pub async fn put(&self, chunk: Chunk) {
         self.0.borrow_mut().chunk = Some(chunk);
-        // The stream polls the function only when the slot is empty, so nobody has to be woken.
+        // The stream polls the function only when the slot is empty, so no wake-up is needed.
         poll_fn(|_| if self.0.borrow().chunk.is_none() { Poll::Ready(()) } else { Poll::Pending })
             .await;
     }
 
-    /// Trailer fields for the body's end.
+    /// Sets the trailer fields for the body's end.
     pub fn set_trailers(&self, trailers: Option<Headers>) {
         self.0.borrow_mut().trailers = trailers;
     }
 }
 
-/// A body made by `make`.
+/// Creates a body of the chunks that `make` yields.
 pub fn generate<F>(make: impl FnOnce(Yielder) -> F) -> Body
 where
     F: Future<Output = Result<(), BodyError>> + 'static,

@@ -1,21 +1,32 @@
-//! What the plan of a location holds for its requests: functions, in the order of the phases.
+//! The functions that a location's plan holds for its requests, and the phases that they run in.
 
 use crate::body::Body;
 use crate::exchange::Exchange;
 use crate::step::Step;
 
-/// A step of the way; handlers can be registered in all but FindConfig, PostRewrite and PostAccess.
+/// A step in the processing of a request; handlers can be registered in all but FindConfig, PostRewrite and
+/// PostAccess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
+    /// Before anything is decided: `realip`.
     PostRead,
+    /// `rewrite`, `set` and `return` of the server block.
     ServerRewrite,
+    /// The choice of the location.
     FindConfig,
+    /// `rewrite`, `if`, `set` and `return` of the location.
     Rewrite,
+    /// Back to FindConfig where the path has changed.
     PostRewrite,
+    /// Limits.
     Preaccess,
+    /// `allow`, `deny` and `auth_*`.
     Access,
+    /// The result of `satisfy any`.
     PostAccess,
+    /// `try_files` and `mirror`.
     Precontent,
+    /// The response is made.
     Content,
 }
 
@@ -31,5 +42,5 @@ pub type Filter = Box<dyn Fn(&mut Exchange, Body) -> Body + Send + Sync>;
 /// Adds to `x.response.trailers` once the body has been sent.
 pub type Trailer = Box<dyn Fn(&mut Exchange) + Send + Sync>;
 
-/// Runs when the request is over, whatever became of it.
+/// Runs when the request has ended, with or without a response.
 pub type Logger = Box<dyn Fn(&mut Exchange) + Send + Sync>;

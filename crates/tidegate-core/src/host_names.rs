@@ -1,5 +1,5 @@
-//! Values by host name: exact names, then the longest leading wildcard, then the longest trailing one.
-//! `server_name`, `map` with `hostnames` and `valid_referers` look hosts up like this.
+//! Values by host name: exact names, then the longest leading wildcard, then the longest trailing one, as for
+//! `server_name`, `map` with `hostnames` and `valid_referers`.
 
 #[cfg(test)]
 mod tests;
@@ -16,12 +16,12 @@ pub struct HostNames<V> {
     prefixes: HashMap<Vec<u8>, V>,
 }
 
-/// Why a name was not taken.
+/// Why a name was not added.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NotTaken<'t, V> {
-    /// Stars stand where none may be.
+    /// A wildcard is where none may be.
     Invalid,
-    /// It is there already, with this value.
+    /// The name is in the table already, with this value.
     Known(&'t V),
 }
 
@@ -36,8 +36,8 @@ impl<V: Clone + PartialEq> HostNames<V> {
     /// it), `www.example.*`.
     ///
     /// # Errors
-    /// For bad wildcards and for names that are there; the first one stays. Of `.example.com` both parts are added
-    /// or, where one of them has another value, neither is.
+    /// For bad wildcards and for names that are in the table; the earlier value stays. Of `.example.com` both parts are
+    /// added or, where one of them has another value, neither is.
     pub fn add(&mut self, name: &[u8], value: V) -> Result<(), NotTaken<'_, V>> {
         let is_plain = |name: &[u8]| !name.is_empty() && !name.contains(&b'*');
         match name {
@@ -64,15 +64,15 @@ impl<V: Clone + PartialEq> HostNames<V> {
         }
     }
 
-    /// Adds a name that is no pattern.
+    /// Adds a name without wildcard.
     ///
     /// # Errors
-    /// When it is there.
+    /// When the name is in the table already.
     pub fn add_exact(&mut self, name: &[u8], value: V) -> Result<(), NotTaken<'_, V>> {
         put(&mut self.exact, name, value)
     }
 
-    /// The value for a host in lower case.
+    /// Returns the value for a host in lower case.
     pub fn find(&self, host: &[u8]) -> Option<&V> {
         if let Some(value) = self.exact.get(host) {
             return Some(value);

@@ -1,9 +1,9 @@
-//! The numbers by which a request knows its server and its location: places in the lists of its plan.
+//! The numbers of servers and locations: indices into the lists of a plan.
 
-/// A server block's number.
+/// The index of a server block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ServerId(pub u32);
 
-/// A location's number; a server block and an `if` block have one as well.
+/// The index of a location; server blocks and `if` blocks have one as well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LocationId(pub u32);

@@ -1,19 +1,27 @@
-//! How severe a line of the error log is.
+//! The severity of error log lines.
 
 /// Severity, the most severe first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
+    /// The server cannot go on.
     Emerg,
+    /// Must be corrected at once.
     Alert,
+    /// A critical condition, such as a failing system call.
     Crit,
+    /// A request failed.
     Error,
+    /// Something unexpected that changes no response.
     Warn,
+    /// A normal event that is worth a line, such as a reload.
     Notice,
+    /// An event of a client or a connection.
     Info,
+    /// For debugging.
     Debug,
 }
 
-/// Names as the directive and the lines spell them.
+/// Names in the directive and in log lines, ordered as [`Level`].
 pub const LEVELS: &[(&str, Level)] = &[
     ("emerg", Level::Emerg),
     ("alert", Level::Alert),
@@ -26,6 +34,7 @@ pub const LEVELS: &[(&str, Level)] = &[
 ];
 
 impl Level {
+    /// Returns the level's name in the directive and in log lines.
     pub fn name(self) -> &'static str {
         LEVELS[self as usize].0
     }

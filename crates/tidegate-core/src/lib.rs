@@ -1,6 +1,7 @@
 //! The engine: what a request is, how it goes through phases and filters, and the frozen plan that decides all of it.
-//! Knows no socket, no protocol, no module and no directive.
+//! It knows no socket, no protocol, no module and no directive.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod blocking;
 pub mod body;

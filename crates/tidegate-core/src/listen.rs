@@ -9,66 +9,90 @@ use crate::host_names::{HostNames, NotTaken};
 use crate::ids::ServerId;
 use crate::regex::Regex;
 
-/// TCP keepalive as `so_keepalive` sets it; `None` fields keep the system's values.
+/// TCP keepalive as set by `so_keepalive`; `None` fields keep the system's values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SoKeepalive {
+    /// Whether it is used.
     pub on: bool,
+    /// Idle time before the first probe (`TCP_KEEPIDLE`).
     pub idle: Option<Duration>,
+    /// Time between probes (`TCP_KEEPINTVL`).
     pub interval: Option<Duration>,
+    /// Probes before the connection is closed (`TCP_KEEPCNT`).
     pub count: Option<u32>,
 }
 
-/// Socket options of an address.
+/// Socket options of an address, the parameters of `listen`; `None` is the system's or nginx's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SocketOptions {
+    /// Longest queue of connections that are not accepted yet.
     pub backlog: Option<i32>,
+    /// Receive buffer in bytes (`SO_RCVBUF`).
     pub rcvbuf: Option<usize>,
+    /// Send buffer in bytes (`SO_SNDBUF`).
     pub sndbuf: Option<usize>,
+    /// Longest queue of connections with TCP Fast Open (RFC 7413).
     pub fastopen: Option<i32>,
+    /// Accept when data has arrived (`TCP_DEFER_ACCEPT`).
     pub deferred: bool,
+    /// A socket for each worker thread (`SO_REUSEPORT`).
     pub reuseport: bool,
+    /// Whether a wildcard IPv6 socket accepts IPv6 alone.
     pub ipv6only: Option<bool>,
+    /// TCP keepalive.
     pub so_keepalive: Option<SoKeepalive>,
+    /// Multipath TCP (RFC 8684).
     pub multipath: bool,
-    /// Any socket option (or `bind`) was written: nginx allows that once for each address.
+    /// Whether any socket option (or `bind`) was written: nginx allows that once for each address.
     pub written: bool,
 }
 
-/// What a listening socket is found again by over reloads.
+/// The identity of a listening socket across reloads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
+    /// The listening address.
     pub address: Address,
-    /// UDP.
+    /// Whether the socket is UDP.
     pub datagram: bool,
 }
 
 /// One listening address.
 pub struct ListenerPlan {
+    /// The address that the socket is bound to.
     pub address: Address,
-    /// UDP, in `stream` only.
+    /// Whether the socket is UDP, in `stream` only.
     pub datagram: bool,
+    /// Whether connections use TLS (`ssl`).
     pub tls: bool,
+    /// Whether connections begin with a PROXY protocol header.
     pub proxy_protocol: bool,
+    /// Socket options.
     pub socket: SocketOptions,
+    /// The servers of the address.
     pub servers: VirtualServers,
-    /// For particular local addresses of a wildcard socket, in the order of the addresses.
+    /// The servers for particular local addresses of a wildcard socket, sorted by address.
     pub by_local: Vec<LocalServers>,
 }
 
-/// What one local address of a wildcard socket leads to.
+/// The servers of one local address that shares a wildcard socket.
 pub struct LocalServers {
+    /// The local address.
     pub address: IpAddr,
+    /// The servers of the address.
     pub servers: VirtualServers,
+    /// Whether connections use TLS (`ssl`).
     pub tls: bool,
+    /// Whether connections begin with a PROXY protocol header.
     pub proxy_protocol: bool,
 }
 
 impl ListenerPlan {
-    /// Where the local address stands in `by_local`: one look for each connection, however many there are.
+    /// Returns the index of the local address in `by_local`. A binary search: it runs for each connection.
     pub fn local(&self, address: IpAddr) -> Option<usize> {
         self.by_local.binary_search_by_key(&address, |local| local.address).ok()
     }
 
+    /// Returns the identity of the socket across reloads.
     pub fn place(&self) -> Place {
         Place { address: self.address.clone(), datagram: self.datagram }
     }
@@ -76,16 +100,17 @@ impl ListenerPlan {
 
 /// The servers of one address.
 pub struct VirtualServers {
-    /// For names that none claims.
+    /// The server for names that no server has.
     pub default: ServerId,
+    /// Server names.
     pub names: Names,
-    /// They do not read heads all by the same rules.
+    /// Whether the servers parse request heads by different rules.
     pub read_differently: bool,
 }
 
 impl VirtualServers {
-    /// The server for a lower-cased host; captures of a regular-expression name go to `captures` with its
-    /// expression for named groups.
+    /// Returns the server for a lower-cased host. Captures of a regular-expression name go to `captures`; its
+    /// expression is returned for the named groups.
     pub fn find<'a>(
         &'a self,
         host: &[u8],
@@ -94,7 +119,7 @@ impl VirtualServers {
         self.find_named(host, captures).unwrap_or((self.default, None))
     }
 
-    /// The same, but `None` for a host that no server claims.
+    /// Like [`VirtualServers::find`], but `None` for a host that no server has.
     pub fn find_named<'a>(
         &'a self,
         host: &[u8],
@@ -103,7 +128,7 @@ impl VirtualServers {
         self.names.find(host, captures)
     }
 
-    /// True when every host leads to the default server, so that none need be looked up.
+    /// Returns whether every host leads to the default server, so that no lookup is needed.
     pub fn is_single(&self) -> bool {
         self.names.only == Some(self.default)
     }
@@ -133,7 +158,7 @@ impl Names {
         own_is_fine(self.hosts.add(name, id), id)
     }
 
-    /// Adds a name that is no pattern.
+    /// Adds a name without wildcard.
     ///
     /// # Errors
     /// For a name of another server.
@@ -142,9 +167,10 @@ impl Names {
         own_is_fine(self.hosts.add_exact(name, id), id)
     }
 
+    /// Adds a regular expression.
     pub fn add_regex(&mut self, regex: Regex, id: ServerId) {
         self.note(id);
-        // A regular expression stores captures even when it leads to the only server.
+        // A regular expression stores captures, so it is looked up even for the only server.
         self.several = true;
         self.only = None;
         self.regexes.push((regex, id));
@@ -164,7 +190,7 @@ impl Names {
     }
 }
 
-/// A server may name itself twice.
+/// Allows a server to repeat its own name.
 fn own_is_fine(
     added: Result<(), NotTaken<'_, ServerId>>,
     id: ServerId,

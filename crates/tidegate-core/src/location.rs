@@ -1,4 +1,4 @@
-//! Which location serves a path: exact name, longest prefix, first matching regular expression.
+//! The choice of a location for a path: exact name, longest prefix, first matching regular expression.
 
 use crate::exchange::{Exchange, PathState};
 use crate::ids::LocationId;
@@ -8,14 +8,14 @@ use crate::refused::Refused;
 use crate::regex::MatchLimit;
 use crate::step::Step;
 
-/// How a search ended, best last.
+/// The result of a search, least specific first.
 enum Found {
     Nothing,
-    /// A prefix: regular expressions of outer levels may still win.
+    /// A prefix location: regular expressions of outer levels still take precedence.
     Prefix(LocationId),
-    /// Exact or by regular expression: final.
+    /// An exact or regular-expression location: final.
     Final(LocationId),
-    /// The name of this location without its slash: the client is sent to the name with it.
+    /// The path is this location's name without its slash: the client is redirected to the name with it.
     Redirect(LocationId),
 }
 
@@ -36,7 +36,7 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<Found, Mat
         regex_allowed = !location.no_regex;
         best = match search(x, plan, &location.nested)? {
             found @ (Found::Final(_) | Found::Redirect(_)) => return Ok(found),
-            // A `^~` of a nested location excludes the expressions of its own level alone, and that has been done.
+            // A `^~` of a nested location excludes the regular expressions of its own level alone; that is done already.
             inner @ Found::Prefix(_) => inner,
             Found::Nothing => Found::Prefix(id),
         };
@@ -70,7 +70,7 @@ fn first_match(
     Ok(None)
 }
 
-/// The FindConfig step: chooses the location and applies what the core itself decides there.
+/// Runs the FindConfig phase: chooses the location and applies `internal`, the size limit and `limit_except`.
 pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     let server = plan.server(x.routing.server);
     x.routing.location = server.location;
@@ -92,20 +92,22 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     {
         x.routing.location = other;
     }
-    // Only here: the redirect is a response of the location that it leads to, with its rules and fields.
+    // Behind the checks above: the redirect is a response of the location that it leads to, with its rules and fields.
     match found {
         Found::Redirect(_) => redirect_to_slash(x),
         _ => Step::Decline,
     }
 }
 
-/// Makes the present location's `client_max_body_size` the body's limit; a client that announces more
-/// is refused with 413.
+/// Sets the body's limit to the current location's `client_max_body_size`.
+///
+/// # Errors
+/// 413 where the client has announced a larger body.
 pub fn limit_body(x: &mut Exchange) -> Result<(), Refused> {
     let max = x.settings().client_max_body_size;
     x.request.body.set_limit(max);
     let announced = x.request.body.length.filter(|length| max.is_some_and(|max| *length > max));
-    // A part of a response may be for a location with another limit: the client has sent nothing for that.
+    // A subrequest may be in a location with a smaller limit: the client's body is not for that location.
     if let Some(length) = announced.filter(|_| !x.is_subrequest()) {
         x.disposition.close_connection();
         x.request.body.abandon();
@@ -118,7 +120,7 @@ pub fn limit_body(x: &mut Exchange) -> Result<(), Refused> {
     Ok(())
 }
 
-/// `/dir` goes to `/dir/` where a prefix location `/dir/` is served by a gateway.
+/// Redirects `/dir` to `/dir/` where a gateway serves the prefix location `/dir/`.
 #[cold]
 fn redirect_to_slash(x: &mut Exchange) -> Step<'static> {
     let mut place = Vec::new();

@@ -1,4 +1,4 @@
-//! The locations of one level, in the shape that they are searched in.
+//! The locations of one level as a search structure.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use crate::regex::Regex;
 #[derive(Default)]
 pub struct LocationSet {
     pub(crate) exact: HashMap<Vec<u8>, LocationId>,
-    /// Sorted by name; each with the nearest shorter entry that is its prefix.
+    /// Sorted by name; each entry has the index of the longest other entry that is its prefix.
     prefixes: Vec<Prefix>,
     pub(crate) regexes: Vec<(Regex, LocationId)>,
-    /// Prefix locations of gateways by their names without the final slash, where no other location has that name.
+    /// Prefix locations of gateways by name without the final slash, where no other location has that name.
     redirects: HashMap<Vec<u8>, LocationId>,
-    /// Lengths of the names in `redirects`, one bit each, counted modulo 64: most paths have another.
+    /// Lengths of the names in `redirects` modulo 64, one bit each: most paths are excluded by their length.
     redirect_lengths: u64,
 }
 
@@ -25,8 +25,8 @@ struct Prefix {
 }
 
 impl LocationSet {
-    /// Builds the search structure. `redirects` has the names of locations to which clients are sent that leave out
-    /// the final slash; a prefix location of such a name, without the slash, comes before it.
+    /// Builds the search structure. `redirects` has locations by name without the final slash; clients that request
+    /// such a name are redirected, unless a prefix location has that name.
     pub fn new(
         exact: HashMap<Vec<u8>, LocationId>,
         mut prefixes: Vec<(Vec<u8>, LocationId)>,
@@ -52,7 +52,7 @@ impl LocationSet {
         LocationSet { exact, prefixes: sorted, regexes, redirects, redirect_lengths }
     }
 
-    /// The longest prefix location of `path`.
+    /// Returns the longest prefix location of `path`.
     pub(crate) fn longest_prefix(&self, path: &[u8]) -> Option<LocationId> {
         let above = self.prefixes.partition_point(|prefix| prefix.name.as_slice() <= path);
         let mut candidate = above.checked_sub(1);
@@ -66,7 +66,7 @@ impl LocationSet {
         None
     }
 
-    /// The location whose name is `path` and a slash, if the client is to be sent there.
+    /// Returns the location whose name is `path` and a slash, if the client is to be redirected there.
     pub(crate) fn redirect(&self, path: &[u8]) -> Option<LocationId> {
         let may_be = self.redirect_lengths & length_bit(path) != 0;
         may_be.then(|| self.redirects.get(path).copied()).flatten()

@@ -1,4 +1,4 @@
-//! Error log lines of a request or session: the message, and what nginx adds to it.
+//! Error log lines of a request or session: the message and the context that nginx adds.
 
 use std::fmt::{self, Write as _};
 
@@ -16,7 +16,7 @@ impl Exchange {
     }
 }
 
-/// Adds what nginx adds: what was being done, and the client, server, request, upstream, host, referrer.
+/// Appends the context that nginx adds: the action, and client, server, request, upstream, host and referrer.
 pub fn with_context(x: &Exchange, message: fmt::Arguments<'_>) -> String {
     if let Some(session) = x.session() {
         return session::with_context(x, session, message);

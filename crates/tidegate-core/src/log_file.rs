@@ -1,4 +1,4 @@
-//! Log files that can be reopened while they are written: `USR1`, `-s reopen`.
+//! Log files that can be reopened while they are in use: `USR1`, `-s reopen`.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use arc_swap::ArcSwap;
 use tidegate_rt::turn;
 
-/// A log file; each write is one system call in append mode, so lines of several threads do not mix.
+/// A log file. Each write is one system call in append mode, so lines of several threads do not mix.
 pub struct LogFile {
     path: PathBuf,
     file: ArcSwap<File>,
@@ -25,37 +25,38 @@ impl LogFile {
         LogFile { path, file: ArcSwap::from_pointee(file) }
     }
 
+    /// Returns the file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes whole lines; a full disk loses them, as a log must not stop the server.
+    /// Writes whole lines; with a full disk they are lost, as a log must not stop the server.
     pub fn write(&self, lines: &[u8]) {
         let file = self.file.load();
         let _ = (&**file).write_all(lines);
     }
 
-    /// Writes a whole line at the end of the loop's turn, with the others of that turn: a busy loop makes one
-    /// system call for many. At once on threads without a loop.
+    /// Writes a whole line at the end of the event-loop iteration, together with the iteration's other lines: a busy
+    /// loop makes one system call for many lines. On threads without an event loop the line is written at once.
     pub fn write_with_turn(self: &Arc<LogFile>, line: &[u8]) {
         GATHERED.with_borrow_mut(|gathered| gathered.add(self, line));
     }
 
-    /// Goes on with another file descriptor.
+    /// Writes to another file descriptor from now on.
     pub fn replace(&self, file: File) {
         self.file.store(Arc::new(file));
     }
 }
 
-/// Lines of one thread that wait for the end of its loop's turn.
+/// Lines of one thread that wait for the end of the event-loop iteration.
 #[derive(Default)]
 struct Gathered {
     files: Vec<(Arc<LogFile>, Vec<u8>)>,
-    /// The memory of an earlier turn's lines.
+    /// An emptied buffer of an earlier iteration.
     spare: Vec<u8>,
 }
 
-/// Bytes that are written at once: what a pipe takes without mixing it with another writer's (PIPE_BUF).
+/// Most bytes of one write: a pipe does not mix these with another writer's (`PIPE_BUF`).
 const GATHERED_MAX: usize = 4096;
 
 thread_local! {
@@ -93,19 +94,19 @@ impl Gathered {
     }
 }
 
-/// Writes the lines that this thread has gathered, before the turn's end.
+/// Writes this thread's waiting lines before the iteration's end.
 pub fn write_gathered() {
     GATHERED.with_borrow_mut(Gathered::write);
 }
 
-/// Opens a log for appending, creating it.
+/// Opens a log for appending; creates it with mode 0644.
 pub fn open_append(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
     tidegate_os::file::with_mode(&mut options, 0o644).open(path)
 }
 
-/// All open log files of the process, one for each path.
+/// All open log files of the process, one per path.
 #[derive(Default)]
 pub struct LogFiles {
     files: Mutex<Known>,
@@ -114,7 +115,8 @@ pub struct LogFiles {
 #[derive(Default)]
 struct Known {
     by_path: HashMap<PathBuf, Weak<LogFile>>,
-    /// At so many entries those of closed files are looked for: each is then looked at a bounded number of times.
+    /// Number of entries at which those of closed files are removed. It doubles with the table, so that the work per
+    /// entry is bounded.
     clean_at: usize,
 }
 
@@ -127,11 +129,14 @@ impl Known {
     }
 }
 
-/// Entries that are not worth cleaning.
+/// Fewer entries than this are not cleaned.
 const KNOWN_MIN: usize = 64;
 
 impl LogFiles {
-    /// The open file of `path`, opened by `open` if it is not yet.
+    /// Returns the open file of `path`; opens it by `open` at the first call.
+    ///
+    /// # Errors
+    /// Those of `open`.
     pub fn open(
         &self,
         path: &Path,
@@ -147,18 +152,18 @@ impl LogFiles {
         Ok(file)
     }
 
-    /// The files that are in use, by their paths.
+    /// Returns the files in use by path.
     pub fn by_path(&self) -> HashMap<PathBuf, Arc<LogFile>> {
         self.in_use().into_iter().map(|file| (file.path.clone(), file)).collect()
     }
 
-    /// The files that are in use.
+    /// Returns the files in use.
     pub fn in_use(&self) -> Vec<Arc<LogFile>> {
         let known = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         known.by_path.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Reopens all by `open`; answers what failed, whose old descriptors stay in use.
+    /// Reopens all files by `open`. Returns paths and errors of those that failed; their old descriptors stay in use.
     pub fn reopen(
         &self,
         mut open: impl FnMut(&Path) -> io::Result<File>,

@@ -1,4 +1,4 @@
-//! Limits of bytes a second (`limit_rate`, `proxy_limit_rate`, `proxy_download_rate` and their like): how many bytes
+//! Rate limits in bytes a second (`limit_rate`, `proxy_limit_rate`, `proxy_download_rate` and others): how many bytes
 //! may pass now, and how long to wait for more.
 
 use std::task::{Context, Poll, ready};
@@ -10,16 +10,16 @@ use tidegate_rt::timer::Deadline;
 #[cfg(test)]
 mod tests;
 
-/// How often a second bytes are granted. A limited transfer wakes no more often.
+/// How often a second bytes are granted. A limited transfer wakes up no more often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Steps {
-    /// As nginx does.
+    /// Once, as nginx does.
     Seconds = 1,
-    /// Responses flow more evenly, and end no later than nginx's.
+    /// Four times: responses flow more evenly, and end no later than nginx's.
     Quarters = 4,
 }
 
-/// A limit of bytes a second.
+/// A limit in bytes a second.
 pub struct Rate {
     bytes: u64,
     steps: Steps,
@@ -28,12 +28,12 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// `bytes` a second from `since` on; `None` for 0, which is no limit.
+    /// Creates a limit of `bytes` a second from `since` on; `None` for 0, which is no limit.
     pub fn new(bytes: u64, steps: Steps, since: Instant) -> Option<Rate> {
         (bytes > 0).then(|| Rate { bytes, steps, since, timer: Deadline::new() })
     }
 
-    /// How many bytes may pass when `passed` have; at least one. Pending when it is to be waited.
+    /// Returns how many more bytes may pass after `passed` bytes, at least one. Pending until then.
     pub fn poll_allowance(&self, context: &mut Context<'_>, passed: u64) -> Poll<u64> {
         loop {
             let now = clock::exact_now();
@@ -47,8 +47,8 @@ impl Rate {
     }
 }
 
-/// Bytes that may pass now, of `rate` a second, when `passed` have in the time that went by; or how long to wait. A
-/// second's worth may pass at once.
+/// Computes the bytes that may pass now at `rate` bytes a second, when `passed` bytes have in `time`; or how long to
+/// wait. The bytes of one second may pass at once.
 fn allowance(rate: u64, steps: Steps, passed: u64, time: Duration) -> Result<u64, Duration> {
     let in_second = steps as u128;
     let begun = time.as_millis() * in_second / 1000 + in_second;
@@ -57,12 +57,12 @@ fn allowance(rate: u64, steps: Steps, passed: u64, time: Duration) -> Result<u64
     if granted > passed {
         return Ok(granted - passed);
     }
-    // The first step that grants a byte more, counted from the beginning.
+    // The first grant that allows another byte, counted from the beginning.
     let wanted = (u128::from(passed) + 1) * in_second;
     let step = wanted.div_ceil(rate.max(1).into()).saturating_sub(in_second);
     let at = Duration::from_millis(u64::try_from(step * 1000 / in_second).unwrap_or(u64::MAX));
     Err(at.saturating_sub(time).clamp(Duration::from_millis(1), WAIT_MAX))
 }
 
-/// Then it is counted again: far below what a clock can hold.
+/// Longest wait before the allowance is computed again: far below the range of a clock.
 const WAIT_MAX: Duration = Duration::from_hours(24);

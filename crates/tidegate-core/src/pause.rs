@@ -1,4 +1,4 @@
-//! Requests that wait for time to pass.
+//! Delays of requests.
 
 use std::future::poll_fn;
 use std::task::Poll;
@@ -11,7 +11,7 @@ use crate::step::Step;
 /// Waits for `time` to pass.
 ///
 /// # Errors
-/// The step that ends the request when its client leaves meanwhile, which has been logged.
+/// The step that ends the request when the client closes the connection meanwhile, which is logged.
 pub async fn pause(x: &mut Exchange, time: Duration) -> Result<(), Step<'static>> {
     let mut sleep = std::pin::pin!(tidegate_rt::timer::sleep(time));
     let (client, watch) = (x.client.clone(), !x.is_subrequest());

@@ -1,5 +1,5 @@
-//! Which handler comes next: a request's place among the phases, without waiting and without running
-//! anything itself, so that what a waiting request keeps of it is a few words.
+//! The position of a request in the phases: which handler runs next. It neither waits nor runs handlers, so that it
+//! costs a waiting request a few words of memory.
 
 use tidegate_codec::Known;
 
@@ -10,33 +10,32 @@ use crate::plan::{Location, Plan};
 use crate::refused::Refused;
 use crate::step::{Jump, Step};
 
-/// A request's place on its way through the phases.
+/// The position of a request in the phases.
 pub(crate) struct PhaseCursor<'p> {
     plan: &'p Plan,
     phase: Phase,
-    /// The location whose handlers run: one that is switched to meanwhile (`if`) counts from the next
-    /// phase on.
+    /// The location whose handlers run. A change of location in between (`if`) takes effect with the next phase.
     location: &'p Location,
-    /// Handlers of the phase that have run.
+    /// Number of the phase's handlers that have run.
     ran: usize,
-    /// The location's own content handler is to run before those of the phase.
+    /// Whether the location's own content handler runs next, before those of the phase.
     own_content: bool,
-    /// What the access phase refused with so far (`satisfy any`).
+    /// The status that the access phase has refused with so far (`satisfy any`).
     refused: Option<u16>,
 }
 
-/// What is to be done next.
+/// The next action of the caller.
 pub(crate) enum Next<'p> {
-    /// Run this, then tell [`PhaseCursor::after`].
+    /// Run this handler and pass its step to [`PhaseCursor::after`].
     Run(&'p Handler),
-    /// Take note of the end of a body without bytes: nobody else will, yet its sender waits for the word
+    /// Read the end of a body without bytes: no handler will, yet the client waits for `100 Continue`
     /// (RFC 9110 section 10.1.1).
     EndBody,
     End(Step<'static>),
 }
 
 impl<'p> PhaseCursor<'p> {
-    /// Starts at `phase` in the request's present location.
+    /// Starts at `phase` in the request's current location.
     pub(crate) fn new(x: &Exchange, plan: &'p Plan, phase: Phase) -> PhaseCursor<'p> {
         let location = plan.location(x.routing.location);
         let mut cursor =
@@ -45,7 +44,7 @@ impl<'p> PhaseCursor<'p> {
         cursor
     }
 
-    /// The next handler of this or the phases behind it, or the end where there is none.
+    /// Returns the next handler of this or a later phase, or the end where there is none.
     #[inline]
     pub(crate) fn next(&mut self, x: &mut Exchange) -> Next<'p> {
         loop {
@@ -68,12 +67,12 @@ impl<'p> PhaseCursor<'p> {
         }
     }
 
-    /// What a handler's answer means: the end of the way, or `None` to go on.
+    /// Evaluates a handler's step: returns the step that ends the request, or `None` to go on.
     #[inline]
     pub(crate) fn after(&mut self, x: &mut Exchange, step: Step<'static>) -> Option<Step<'static>> {
         if std::mem::take(&mut self.own_content) {
             return match step {
-                // A directory, for a handler of files: as where the location had none.
+                // A file handler declines a directory: the phase's handlers run as if the location had none of its own.
                 Step::Decline => None,
                 Step::Next => Some(Step::Status(404)),
                 step => Some(step),
@@ -86,7 +85,7 @@ impl<'p> PhaseCursor<'p> {
                 if satisfy_any {
                     self.refused = None;
                     self.ran = usize::MAX;
-                    // The challenge of a module that would have refused.
+                    // Drops the challenge of a module that refused before.
                     x.response.headers.remove(Known::WwwAuthenticate);
                 }
                 None
@@ -101,13 +100,12 @@ impl<'p> PhaseCursor<'p> {
         }
     }
 
-    /// Whether the verdict on who may come in is being found.
+    /// Returns whether the request is in the access phase.
     pub(crate) fn is_at_access(&self) -> bool {
         matches!(self.phase, Phase::Access | Phase::PostAccess)
     }
 
-    /// The next phase behind the rewrites in which there is something to do: most locations have nothing
-    /// before the content.
+    /// Returns the next phase after the rewrites that has handlers: most locations have none before the content phase.
     fn first_with_handlers(&self, x: &Exchange) -> Phase {
         let location = self.plan.location(x.routing.location);
         let between = [Phase::Preaccess, Phase::Access, Phase::Precontent];
@@ -124,7 +122,7 @@ impl<'p> PhaseCursor<'p> {
         self.own_content = phase == Phase::Content;
     }
 
-    /// Goes on from a phase whose handlers have all run.
+    /// Moves on from a phase whose handlers have all run; returns a step where the request ends.
     fn leave(&mut self, x: &mut Exchange) -> Option<Step<'static>> {
         let next = match self.phase {
             Phase::PostRead => Phase::ServerRewrite,
@@ -141,7 +139,7 @@ impl<'p> PhaseCursor<'p> {
                 Ok(()) => Phase::FindConfig,
                 Err(refused) => return Some(refused.into()),
             },
-            // The request that a part belongs to has been let in.
+            // The parent of a subrequest has passed the access phase.
             Phase::Preaccess if x.is_subrequest() => Phase::PostAccess,
             Phase::Preaccess => Phase::Access,
             Phase::Access => Phase::PostAccess,
@@ -157,7 +155,7 @@ impl<'p> PhaseCursor<'p> {
     }
 }
 
-/// No content handler wanted the request.
+/// Ends a request that every content handler has declined.
 #[cold]
 fn nobody_answered(x: &mut Exchange) -> Step<'static> {
     if !x.request.path.ends_with(b"/") {
@@ -169,8 +167,11 @@ fn nobody_answered(x: &mut Exchange) -> Step<'static> {
     Step::Status(403)
 }
 
-/// Counts an internal redirect, `to` somewhere or by `rewrite`. One too many is logged as nginx does, and has the
-/// built-in page: an `error_page` would be one more.
+/// Counts an internal redirect: `to` a target, or by `rewrite`.
+///
+/// # Errors
+/// 500 above the limit, which is logged as in nginx. It has the built-in page: an `error_page` would be one more
+/// redirect.
 pub(crate) fn count_redirect(x: &mut Exchange, to: Option<&Jump>) -> Result<(), Refused> {
     if x.routing.count_redirect() {
         return Ok(());

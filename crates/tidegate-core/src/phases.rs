@@ -1,4 +1,4 @@
-//! The way of a request, as one table and one loop.
+//! The processing of a request, as one table and one loop.
 //!
 //! | step | what happens | then |
 //! |---|---|---|
@@ -9,11 +9,11 @@
 //! | PostRewrite | path changed: FindConfig again, at most ten times | Preaccess |
 //! | Preaccess | limits | Access |
 //! | Access | `allow`, `deny`, `auth_*`; `satisfy` | PostAccess |
-//! | PostAccess | the verdict of `satisfy any` | Precontent |
+//! | PostAccess | the result of `satisfy any` | Precontent |
 //! | Precontent | `try_files`, `mirror` | Content |
-//! | Content | the location's own handler, or index, autoindex, static | answer |
+//! | Content | the location's own handler, or index, autoindex, static | response |
 //!
-//! The answer then passes the location's filters in the order of the module list.
+//! The response then passes the location's filters in the order of the module list.
 
 use tidegate_codec::{Headers, Known};
 
@@ -27,23 +27,23 @@ use crate::plan::Plan;
 use crate::refused::Refused;
 use crate::step::{Jump, Step};
 
-/// What the driver has to send.
+/// What the driver does after the phases.
 pub enum Answer {
-    /// `x.response` and this body.
+    /// Sends `x.response` and this body.
     Send(Body),
-    /// Nothing: close the connection.
+    /// Sends nothing and closes the connection.
     Close,
 }
 
-/// Takes a request with its server chosen through all phases and filters.
+/// Takes a request, whose server is chosen, through all phases and filters.
 pub async fn run(x: &mut Exchange) -> Answer {
-    // What comes before belongs to the connection and is done.
+    // From here on, the watchdog's time is the request's.
     tidegate_rt::turn::mark(|what| describe(x, what));
     let first = if x.is_subrequest() { Phase::ServerRewrite } else { Phase::PostRead };
     drive(x, first, None).await
 }
 
-/// What a turn of the loop is taken up with, for `loop_watchdog`.
+/// Describes the request for the report of a long event-loop iteration (`loop_watchdog`).
 fn describe(x: &Exchange, what: &mut Vec<u8>) {
     what.extend_from_slice(format!("connection *{}, request \"", x.connection.number).as_bytes());
     let line = x.request.head.line();
@@ -51,11 +51,10 @@ fn describe(x: &Exchange, what: &mut Vec<u8>) {
     what.push(b'"');
 }
 
-/// Bytes of a request line that are shown of a long turn.
+/// Most bytes of a request line in such a report.
 const LINE_SHOWN: usize = 200;
 
-/// The content phase and nothing else: no filters, no `error_page`. What is not an answer of the content
-/// handler's own has no body.
+/// Runs the content phase alone: no filters, no `error_page`. A bare status gets no body.
 pub(crate) async fn content_alone(x: &mut Exchange) -> Answer {
     let plan = x.plan.clone();
     match walk(x, &plan, Phase::Content).await {
@@ -73,14 +72,14 @@ pub(crate) async fn content_alone(x: &mut Exchange) -> Answer {
     }
 }
 
-/// What follows a response: the loggers of its location.
+/// Runs the loggers of the request's location.
 pub fn log(x: &mut Exchange) {
     for logger in &x.hold_location().loggers {
         logger(x);
     }
 }
 
-/// The trailer fields of an answer whose body has ended: those that came with it, then the location's.
+/// Returns the trailer fields of a response whose body has ended: the body's own, then the location's.
 pub fn trailers<'x>(x: &'x mut Exchange, body: &mut Body) -> &'x Headers {
     if let Some(trailers) = body.trailers() {
         x.response.trailers = trailers;
@@ -91,12 +90,12 @@ pub fn trailers<'x>(x: &'x mut Exchange, body: &mut Body) -> &'x Headers {
     &x.response.trailers
 }
 
-/// Answers a request that cannot be taken through the phases (bad head, timeout) with `status`.
+/// Makes a response with `status` to a request that cannot pass the phases (bad head, timeout).
 pub async fn refuse(x: &mut Exchange, status: u16) -> Answer {
     drive(x, Phase::PostRead, Some(status)).await
 }
 
-/// Runs `post_action` after an answer was sent: a request of its own whose answer nobody gets.
+/// Runs `post_action` after a response was sent: an internal request whose response is discarded.
 pub async fn post_action(x: &mut Exchange) {
     let plan = x.plan.clone();
     let settings = &plan.location(x.routing.location).settings;
@@ -120,7 +119,7 @@ pub async fn post_action(x: &mut Exchange) {
 }
 
 async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> Answer {
-    // Handlers and filters take the whole exchange: what they are in is held beside it.
+    // Handlers and filters take the whole exchange, so the plan that owns them is held separately.
     let plan = x.plan.clone();
     loop {
         let step = match status.take() {
@@ -150,8 +149,8 @@ async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> A
     }
 }
 
-/// Walks the phases from `phase` until something ends the request. The only place where a request waits,
-/// so that what it keeps meanwhile stays small.
+/// Runs the phases from `phase` until a handler ends the request. The only place where a request waits, so that a
+/// waiting request's future stays small.
 async fn walk(x: &mut Exchange, plan: &Plan, phase: Phase) -> Step<'static> {
     let mut cursor = PhaseCursor::new(x, plan, phase);
     loop {
@@ -181,7 +180,7 @@ async fn walk(x: &mut Exchange, plan: &Plan, phase: Phase) -> Step<'static> {
     }
 }
 
-/// `auth_delay`.
+/// Delays a 401 by `auth_delay`.
 async fn delay_unauthorized(x: &mut Exchange) -> Step<'static> {
     x.log(Level::Info, format_args!("delaying unauthorized request"));
     match crate::pause::pause(x, x.settings().auth_delay).await {
@@ -190,7 +189,7 @@ async fn delay_unauthorized(x: &mut Exchange) -> Step<'static> {
     }
 }
 
-/// A bare status becomes an answer or a jump to the one that stands for it.
+/// Makes a response or an internal redirect of a bare status.
 fn refused(x: &mut Exchange, plan: &Plan, status: u16) -> Resolved {
     match error_page::resolve(x, status) {
         Resolved::Send(body) => filtered(x, plan, body),
@@ -198,7 +197,7 @@ fn refused(x: &mut Exchange, plan: &Plan, status: u16) -> Resolved {
     }
 }
 
-/// Adds preserved fields to the response's own; a type and a challenge take the place of others.
+/// Adds preserved fields to the response's own; a preserved type and challenge replace the response's.
 fn add_preserved(x: &mut Exchange) {
     let preserved = std::mem::take(&mut x.preserved_headers);
     for known in [Known::ContentType, Known::WwwAuthenticate] {
@@ -211,13 +210,13 @@ fn add_preserved(x: &mut Exchange) {
     }
 }
 
-/// Makes the exchange ready for the target of an internal redirect.
+/// Prepares the exchange for the target of an internal redirect and returns the phase to go on with.
 fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, Refused> {
     count_redirect(x, Some(&jump))?;
     if let Jump::Named(name) = &jump
         && x.request.path.is_empty()
     {
-        // As in nginx: a request whose line was not understood has no path to serve there.
+        // As in nginx: a request whose line is invalid has no path for the named location.
         let name = String::from_utf8_lossy(name);
         let message = format_args!("empty URI in redirect to named location \"{name}\"");
         x.log(Level::Error, message);
@@ -250,8 +249,8 @@ fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, Refused> {
     }
 }
 
-/// The field that is part of what a status says, so that its error page has it as well: the size behind
-/// 416 (RFC 9110 section 15.5.17), the place of a redirect, the challenge of 401.
+/// Returns the field that a status requires, which its error page keeps: the size with 416 (RFC 9110 section
+/// 15.5.17), the target of a redirect, the challenge of 401.
 fn status_required_header(status: u16) -> Option<Known> {
     match status {
         301 | 302 | 303 | 307 | 308 => Some(Known::Location),
@@ -261,7 +260,7 @@ fn status_required_header(status: u16) -> Option<Known> {
     }
 }
 
-/// The part of the response's type that names its charset.
+/// Returns the `charset` parameter of the response's type, from the semicolon on.
 fn named_charset(x: &Exchange) -> Option<Vec<u8>> {
     let media_type = x.response.headers.first(Known::ContentType)?;
     let at = memchr::memmem::find(media_type, b"; charset=")?;
@@ -290,7 +289,7 @@ fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Resolved {
             Resolved::Send(body) => body,
             other => return other,
         };
-        // The filter that names it has run.
+        // The charset filter has run already, so the new page gets its parameter here.
         if let (Some(charset), Some(b"text/html")) =
             (charset, x.response.headers.first(Known::ContentType))
         {

@@ -1,4 +1,4 @@
-//! The frozen, compiled configuration of one generation: all that exists at request time.
+//! The frozen, compiled configuration of one generation: the only configuration at request time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,117 +13,137 @@ use crate::variables::VariableTable;
 
 /// One `server` block.
 pub struct Server {
-    /// Its first name, for `$server_name`.
+    /// The first name, for `$server_name`.
     pub name: String,
-    /// The settings of the block itself, where server rewrites run.
+    /// The location of the block itself, where server rewrites run.
     pub location: LocationId,
+    /// The locations directly in the block.
     pub locations: LocationSet,
+    /// Named locations by name with `@`.
     pub named: HashMap<Vec<u8>, LocationId>,
+    /// The core module's settings of the block.
     pub settings: ServerSettings,
-    /// What modules of the server level (TLS) left here, by type.
+    /// Values of modules of the server level (TLS), by type.
     pub extensions: PlanExtensions,
 }
 
-/// What modules leave at a server or location for the time of requests, by type.
+/// Values of modules at a server or location for request time, by type.
 #[derive(Default)]
 pub struct PlanExtensions(HashMap<std::any::TypeId, Box<dyn std::any::Any + Send + Sync>>);
 
 impl PlanExtensions {
+    /// Adds a value, in place of an earlier one of its type.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
         self.0.insert(std::any::TypeId::of::<T>(), Box::new(value));
     }
 
+    /// Returns the value of this type.
     pub fn of<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.0.get(&std::any::TypeId::of::<T>())?.downcast_ref()
     }
 }
 
 impl Server {
-    /// The location `@name`.
+    /// Returns the named location; `name` includes the `@`.
     pub fn named(&self, name: &[u8]) -> Option<LocationId> {
         self.named.get(name).copied()
     }
 }
 
-/// One `location` (or `if`, `limit_except`, or server) block with everything its requests need.
+/// A `location`, `if`, `limit_except` or `server` block, compiled for its requests.
 pub struct Location {
-    /// As written, without modifier.
+    /// The name as written, without modifier.
     pub name: Vec<u8>,
+    /// The core module's settings.
     pub settings: Settings,
-    /// Prefix locations ending in `/` with a content handler redirect the name without it.
+    /// Whether the name without its final slash is redirected: for prefix locations of gateways.
     pub auto_redirect: bool,
-    /// Matched exactly (`=`).
+    /// Whether the name is matched exactly (`=`).
     pub exact: bool,
-    /// `^~`: no regular expressions after it.
+    /// Whether regular expressions of the level are not tried after it (`^~`).
     pub no_regex: bool,
-    /// A regular-expression location.
+    /// Whether the name is a regular expression (`~`, `~*`).
     pub is_regex: bool,
+    /// Whether it is a named location (`@`).
     pub is_named: bool,
+    /// The locations in this one.
     pub nested: LocationSet,
-    /// `limit_except`: methods that stay here; others go to the other location.
+    /// `limit_except`: the methods that stay here, as bits; other methods use the other location.
     pub limit_except: Option<(u32, LocationId)>,
+    /// Handlers by phase, in order.
     pub phases: [Vec<Handler>; PHASE_COUNT],
-    /// The location's own content handler (`proxy_pass`, `return` is not one, `stub_status`, …).
+    /// The location's own content handler (`proxy_pass`, `stub_status`, …; `return` is none).
     pub content: Option<Handler>,
+    /// Response filters in the order that they run.
     pub filters: Vec<Filter>,
-    /// They make trailer fields, where the response `expects_trailers`.
+    /// Functions that add trailer fields where the response `expects_trailers`.
     pub trailers: Vec<Trailer>,
+    /// Functions of the log phase.
     pub loggers: Vec<Logger>,
-    /// What modules left here for others of their own kind.
+    /// Values of modules for their own handlers, by type.
     pub extensions: PlanExtensions,
-    /// `uninitialized_variable_warn`: log the use of variables that `set` has not reached.
+    /// `uninitialized_variable_warn`: whether the use of a variable without a value is logged.
     pub warn_uninitialized: bool,
 }
 
 impl Location {
-    /// The handlers of one phase in order.
+    /// Returns the handlers of a phase in order.
     pub fn handlers(&self, phase: Phase) -> &[Handler] {
         &self.phases[phase as usize]
     }
 }
 
-/// One generation of the whole configuration.
+/// One generation of the configuration.
 pub struct Plan {
+    /// Settings of the main context.
     pub main: MainSettings,
+    /// Listening addresses.
     pub listeners: Vec<ListenerPlan>,
+    /// Server blocks by [`ServerId`].
     pub servers: Vec<Server>,
+    /// Locations by [`LocationId`].
     pub locations: Vec<Location>,
+    /// The variables in use.
     pub variables: VariableTable,
+    /// Number of values that an exchange holds for variables.
     pub slot_count: usize,
     /// Number of this generation, counted from 1.
     pub generation: u64,
-    /// Objects that modules keep for the plan's lifetime (cache managers, zones), by name.
+    /// Background work of modules for the plan's lifetime (cache managers, zones).
     pub services: Vec<Arc<dyn Service>>,
-    /// That of the `stream` block, if there is one.
+    /// The plan of the `stream` block, if there is one.
     pub sessions: Option<Arc<Plan>>,
 }
 
 /// Background work of a plan, run by the worker's housekeeping.
 pub trait Service: Send + Sync {
-    /// A name for its thread and log lines.
+    /// Returns a name for its thread and log lines.
     fn name(&self) -> String;
 
-    /// Does a bounded piece of work; answers when it wants to be called again. May block.
+    /// Does a bounded piece of work and returns the time until the next call. May block.
     fn step(&self) -> std::time::Duration;
 
-    /// Last work before the process ends, when no request runs any more. May block for a moment.
+    /// Does last work before the process ends, when no request runs. May block for a moment.
     fn finish(&self) {}
 }
 
 impl Plan {
+    /// Returns a server block of this plan.
     pub fn server(&self, id: ServerId) -> &Server {
         &self.servers[id.0 as usize]
     }
 
+    /// Returns a location of this plan.
     pub fn location(&self, id: LocationId) -> &Location {
         &self.locations[id.0 as usize]
     }
 
+    /// Returns all server blocks.
     pub fn servers(&self) -> &[Server] {
         &self.servers
     }
 
-    /// All sockets, those of `stream` included.
+    /// Returns all listening addresses, those of `stream` included.
     pub fn all_listeners(&self) -> impl Iterator<Item = &ListenerPlan> {
         let sessions = self.sessions.iter().flat_map(|plan| &plan.listeners);
         self.listeners.iter().chain(sessions)

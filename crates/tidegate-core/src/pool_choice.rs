@@ -1,4 +1,4 @@
-//! The thread pool of a location: which one its requests use.
+//! The choice of a thread pool for a location's requests.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,34 +9,34 @@ use crate::exchange::Exchange;
 use crate::level::Level;
 use crate::template::Template;
 
-/// A pool that a location names (`aio threads=NAME`, `handler … pool=NAME`).
+/// The pool that a location names (`aio threads=NAME`, `handler … pool=NAME`).
 #[derive(Debug)]
 pub struct PoolChoice(Choice);
 
 #[derive(Debug)]
 enum Choice {
-    /// The pool is looked up once for each generation.
+    /// A constant name; the pool is looked up once per generation.
     Fixed(String, OnceLock<Arc<ThreadPool>>),
     Computed(Template),
 }
 
 impl PoolChoice {
-    /// The pool of handlers.
+    /// Chooses the pool of handlers.
     pub fn handlers() -> PoolChoice {
         PoolChoice::named(HANDLERS.to_owned())
     }
 
-    /// The pool of this name.
+    /// Chooses the pool of this name.
     pub fn named(name: String) -> PoolChoice {
         PoolChoice(Choice::Fixed(name, OnceLock::new()))
     }
 
-    /// The pool whose name has variables.
+    /// Chooses a pool whose name has variables.
     pub fn computed(name: Template) -> PoolChoice {
         PoolChoice(Choice::Computed(name))
     }
 
-    /// The pool for a request; `None`, which has been logged, when there is none of that name.
+    /// Returns the pool for a request; `None`, which is logged, where there is none of the name.
     pub fn pick(&self, x: &mut Exchange) -> Option<Arc<ThreadPool>> {
         let (name, found) = match &self.0 {
             Choice::Fixed(name, known) => {
@@ -44,7 +44,7 @@ impl PoolChoice {
                     return Some(known.clone());
                 }
                 let found = pool(name);
-                // Another thread may have looked it up meanwhile, to the same end.
+                // Another thread may have set it meanwhile, to the same pool.
                 found.iter().for_each(|pool| drop(known.set(pool.clone())));
                 (name.clone(), found)
             }
@@ -61,7 +61,8 @@ impl PoolChoice {
     }
 }
 
-/// The pool of the present location (`aio threads=`); `None`, which has been logged, when there is none of that name.
+/// Returns the pool of the current location (`aio threads=`); `None`, which is logged, where there is none of the
+/// name.
 pub fn pool_of(x: &mut Exchange) -> Option<Arc<ThreadPool>> {
     match x.hold_location().extensions.of::<PoolChoice>() {
         Some(choice) => choice.pick(x),

@@ -1,4 +1,4 @@
-//! Regular expressions with PCRE2's semantics, compiled once, with a bound on backtracking.
+//! Regular expressions with PCRE2's semantics, compiled once, with a limit on backtracking.
 
 mod of_requests;
 #[cfg(test)]
@@ -11,24 +11,24 @@ use pcre2::bytes::{CaptureLocations, Regex as Pcre, RegexBuilder};
 
 use crate::exchange::modules::{Captures, ModuleState};
 
-/// Backtracking steps after which a match counts as an error: about 20 ms of work. PCRE2's default is
-/// 10,000,000, long enough for one request to hold a loop.
+/// Backtracking steps after which a match is an error: about 20 ms of work. PCRE2's default is 10,000,000, long
+/// enough for one request to block an event loop.
 const MATCH_LIMIT: &str = "(*LIMIT_MATCH=1000000)";
 
-/// Rooms for matches kept for each expression: a thread uses one at a time.
+/// Most match buffers kept for each expression: a thread uses one at a time.
 const FREE_MAX: usize = 64;
 
-/// A compiled expression and where its named groups go.
+/// A compiled expression and the variables of its named groups.
 pub struct Regex {
     pcre: Pcre,
-    /// (group number, slot of the variable with its name).
+    /// Pairs of group number and slot of the variable with the group's name.
     named: Box<[(usize, usize)]>,
     text: String,
-    /// Room for matches that nobody uses now.
+    /// Match buffers that are not in use.
     free: Mutex<Vec<CaptureLocations>>,
 }
 
-/// An expression that could not be matched within the limit.
+/// The error of a match that has reached the backtracking limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MatchLimit;
 
@@ -40,7 +40,7 @@ impl fmt::Display for MatchLimit {
 
 impl error::Error for MatchLimit {}
 
-/// What is wrong with an expression, in nginx's words.
+/// Why an expression is invalid, in nginx's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RegexError(String);
 
@@ -53,8 +53,8 @@ impl fmt::Display for RegexError {
 impl error::Error for RegexError {}
 
 impl Regex {
-    /// Compiles `text`; each named group goes to the slot that `slot_of` gives its name. The error is worded as
-    /// nginx's.
+    /// Compiles `text`; each named group is stored in the slot that `slot_of` returns for its name. The error has
+    /// nginx's words.
     pub(crate) fn with_slots(
         text: &str,
         caseless: bool,
@@ -75,8 +75,11 @@ impl Regex {
         Ok(Regex { pcre, named: named.into(), text: text.to_owned(), free: Mutex::default() })
     }
 
-    /// Compiles a text that comes with an answer (SSI). Its named groups are no variables of the
-    /// configuration: see [`Regex::names`].
+    /// Compiles an expression of a response (SSI). Its named groups are no variables of the configuration: see
+    /// [`Regex::names`].
+    ///
+    /// # Errors
+    /// For an invalid expression.
     pub fn compile_late(text: &str) -> Result<Regex, RegexError> {
         let pcre = RegexBuilder::new()
             .build(&format!("{MATCH_LIMIT}{text}"))
@@ -84,23 +87,23 @@ impl Regex {
         Ok(Regex { pcre, named: Box::default(), text: text.to_owned(), free: Mutex::default() })
     }
 
-    /// Numbers and names of the named groups.
+    /// Returns numbers and names of the named groups.
     pub fn names(&self) -> impl Iterator<Item = (usize, &str)> {
         let names = self.pcre.capture_names().iter().enumerate();
         names.filter_map(|(group, name)| Some((group, name.as_deref()?)))
     }
 
-    /// The expression as written.
+    /// Returns the expression as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Number of groups, the whole match not counted.
+    /// Returns the number of groups, not counting the whole match.
     pub fn group_count(&self) -> usize {
         self.pcre.captures_len().saturating_sub(1)
     }
 
-    /// Copies the exchange's captures of this expression to the variables of its named groups.
+    /// Copies captures of this expression to the variables of its named groups.
     pub fn store_named(&self, modules: &mut ModuleState) {
         for (group, slot) in &self.named {
             let value = modules.captures.group(*group).unwrap_or_default().into();
@@ -110,7 +113,10 @@ impl Regex {
         }
     }
 
-    /// Matches without an exchange; leaves `captures` alone when there is no match.
+    /// Matches without an exchange; `captures` is unchanged when there is no match.
+    ///
+    /// # Errors
+    /// When the backtracking limit is reached.
     pub fn capture_into(
         &self,
         captures: &mut Captures,
@@ -133,7 +139,7 @@ impl Regex {
         found.map(|found| found.is_some()).map_err(|_| MatchLimit)
     }
 
-    /// Room for a match, of which one that was used before is much cheaper: a new one maps a stack.
+    /// Takes a match buffer. A used one is much cheaper: a new one maps a stack.
     fn take_locations(&self) -> CaptureLocations {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         free.pop().unwrap_or_else(|| self.pcre.capture_locations())
@@ -146,7 +152,10 @@ impl Regex {
         }
     }
 
-    /// Whether `subject` matches, without storing anything.
+    /// Returns whether `subject` matches, without storing captures.
+    ///
+    /// # Errors
+    /// When the backtracking limit is reached.
     pub fn is_match(&self, subject: &[u8]) -> Result<bool, MatchLimit> {
         self.pcre.is_match(subject).map_err(|_| MatchLimit)
     }
@@ -158,7 +167,7 @@ fn fill(captures: &mut Captures, locations: &CaptureLocations, subject: &[u8]) {
     captures.ranges.extend((0..locations.len()).map(|group| locations.get(group)));
 }
 
-/// What is wrong with an expression: PCRE2's reason, and the part that it did not get to.
+/// Formats the error of an expression: PCRE2's reason, and the text from the error's position on.
 fn complaint(text: &str, error: &pcre2::Error) -> RegexError {
     let shown = error.to_string();
     let reason = shown.split_once(" at offset ").and_then(|(_, rest)| rest.split_once(": "));

@@ -1,5 +1,5 @@
-//! The request's body: pulled from the driver, or kept in memory and a temporary file as the
-//! `client_body_*` directives say.
+//! The request's body: pulled from the driver, or stored in memory and in a temporary file according to the
+//! `client_body_*` directives.
 
 #[cfg(test)]
 mod tests;
@@ -19,43 +19,43 @@ use crate::blocking;
 use crate::body::{Chunk, FileRange};
 use crate::gathered::Gathered;
 
-/// Where a body comes from: a protocol driver.
+/// The source of a body: a protocol driver.
 pub trait BodySource {
-    /// The next bytes, or `None` at the regular end. Enforces the read timeout itself.
+    /// Returns the next bytes, or `None` at the regular end. Enforces the read timeout itself.
     fn poll_bytes(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, RequestBodyError>>;
 
-    /// The next bytes if they have been received already (`Some(None)` is the end), else `None`.
-    /// Neither reads nor waits.
+    /// Returns the next bytes if they have been received already (`Some(None)` is the end), else `None`. Neither reads
+    /// nor waits.
     fn take_received(&mut self) -> Result<Option<Option<Bytes>>, RequestBodyError> {
         Ok(None)
     }
 
-    /// Trailer fields, known at the end.
+    /// Returns trailer fields, known at the end.
     fn trailers(&mut self) -> Option<Headers> {
         None
     }
 }
 
-/// Why a body could not be read; each has one status.
+/// Why a body could not be read; each reason has one status.
 #[derive(Debug)]
 pub enum RequestBodyError {
-    /// `client_body_timeout` passed between two reads: 408.
+    /// `client_body_timeout` elapsed between two reads: 408.
     Timeout,
     /// More than `client_max_body_size`: 413.
     TooLarge,
-    /// Bad chunk framing: 400.
+    /// Invalid chunk framing: 400.
     Malformed(&'static str),
-    /// The client closed: nobody to answer; logged as 400 / 499.
+    /// The client closed the connection: there is no response; 400 or 499 in logs.
     Closed,
-    /// Temporary file trouble: 500.
+    /// The temporary file failed: 500.
     Io(io::Error),
 }
 
 impl RequestBodyError {
-    /// The status that answers it.
+    /// Returns the status of the response.
     pub fn status(&self) -> u16 {
         match self {
             RequestBodyError::Timeout => 408,
@@ -69,20 +69,21 @@ impl RequestBodyError {
 /// A body read to its end.
 #[derive(Clone, Debug, Default)]
 pub struct StoredBody {
-    /// In memory when there is no file.
+    /// The body where there is no file.
     pub memory: Vec<Bytes>,
-    /// The whole body in a file.
+    /// The file with the whole body.
     pub file: Option<Arc<File>>,
     /// `$request_body_file`; on disk only under `client_body_in_file_only`.
     pub path: Option<Arc<BodyPath>>,
+    /// Bytes of the body.
     pub length: u64,
 }
 
-/// Where a body's file is, or was.
+/// The path of a body's file, which may be deleted already.
 #[derive(Debug)]
 pub struct BodyPath {
     path: PathBuf,
-    /// The file goes with the request (`client_body_in_file_only clean`).
+    /// Whether the file is deleted with the request (`client_body_in_file_only clean`).
     clean: bool,
 }
 
@@ -104,7 +105,7 @@ impl Drop for BodyPath {
 }
 
 impl StoredBody {
-    /// The pieces of the body from its start.
+    /// Returns the chunks of the body from its start.
     pub fn chunks(&self) -> impl Iterator<Item = Chunk> + '_ {
         let file =
             self.file.iter().map(|file| Chunk::File(FileRange::new(file.clone(), 0, self.length)));
@@ -114,25 +115,27 @@ impl StoredBody {
     }
 }
 
-/// Limits and places for reading a whole body.
+/// How a whole body is stored.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// `client_body_buffer_size`: more than this goes to a file.
+    /// `client_body_buffer_size`: a longer body goes to a file.
     pub memory_bytes_max: usize,
-    /// `client_body_temp_path` with its levels.
+    /// `client_body_temp_path` without its levels.
     pub temp_path: PathBuf,
+    /// Digits of each level of directories in `client_body_temp_path`.
     pub levels: Vec<usize>,
-    /// `client_body_in_file_only`.
+    /// `client_body_in_file_only on` or `clean`: every body goes to a file with a name.
     pub in_file_only: bool,
-    /// `client_body_in_file_only clean`; then that holds too.
+    /// `client_body_in_file_only clean`: the file is deleted with the request; `in_file_only` is set as well.
     pub clean: bool,
 }
 
-/// The request's body in whatever state it is.
+/// The request's body, in any state of reading.
 #[derive(Default)]
 pub struct RequestBody {
-    /// `Content-Length`, if the client gave one.
+    /// `Content-Length`, if the client sent one.
     pub length: Option<u64>,
+    /// Whether the body is sent in chunks, without an announced length.
     pub chunked: bool,
     source: Option<Box<dyn BodySource>>,
     stored: Option<Arc<StoredBody>>,
@@ -143,57 +146,57 @@ pub struct RequestBody {
 }
 
 impl RequestBody {
-    /// A body that a driver can pull.
+    /// Creates a body that is pulled from `source`.
     pub fn new(length: Option<u64>, chunked: bool, source: Box<dyn BodySource>) -> RequestBody {
         RequestBody { length, chunked, source: Some(source), ..RequestBody::default() }
     }
 
-    /// True when the request came with a body (even an empty chunked one).
+    /// Returns whether the request has a body, even an empty chunked one.
     pub fn is_present(&self) -> bool {
         self.chunked || self.length.is_some_and(|length| length > 0)
     }
 
-    /// True when nothing is left to be read from the client.
+    /// Returns whether nothing is left to be read from the client.
     pub fn is_finished(&self) -> bool {
         self.source.is_none()
     }
 
-    /// True for a body announced without bytes whose end has not been asked for.
+    /// Returns whether a body with an announced length of 0 has not been read to its end.
     pub(crate) fn is_unread_and_empty(&self) -> bool {
         self.length == Some(0) && self.source.is_some()
     }
 
-    /// True after an error: where the next request begins is unknown, so the connection cannot be kept.
+    /// Returns whether reading failed: the start of the next request is unknown, so the connection cannot be kept.
     pub fn is_broken(&self) -> bool {
         self.broken
     }
 
-    /// `client_max_body_size`, checked while the body arrives; `None` for no limit.
+    /// Sets `client_max_body_size` in bytes, which is checked while the body arrives; `None` for no limit.
     pub fn set_limit(&mut self, max: Option<u64>) {
         self.max = max;
     }
 
-    /// A further limit, where that is lower.
+    /// Lowers the limit to `max` bytes, if it is higher.
     pub fn lower_limit(&mut self, max: u64) {
         self.max = Some(self.max.map_or(max, |present| present.min(max)));
     }
 
-    /// Bytes received so far.
+    /// Returns the bytes received so far.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// Trailer fields of a chunked body once it has been read.
+    /// Returns the trailer fields of a chunked body that has been read.
     pub fn trailers(&self) -> Option<&Headers> {
         self.trailers.as_ref()
     }
 
-    /// The body, if it has been read by [`RequestBody::store`].
+    /// Returns the body if it has been read by [`RequestBody::store`].
     pub fn stored(&self) -> Option<&Arc<StoredBody>> {
         self.stored.as_ref()
     }
 
-    /// The next bytes from the client, or `None` at the end.
+    /// Returns the next bytes from the client, or `None` at the end.
     pub fn poll_next(
         &mut self,
         context: &mut Context<'_>,
@@ -223,8 +226,8 @@ impl RequestBody {
         Poll::Ready(Ok(Some(bytes)))
     }
 
-    /// Drops what has been received of a body that nobody wants, so that one that is malformed can
-    /// still be refused. The rest is left to the driver.
+    /// Drops the received bytes of a body that no handler has read, so that malformed framing is still detected. The
+    /// rest is left to the driver.
     pub fn discard_received(&mut self) -> Result<(), RequestBodyError> {
         while let Some(source) = self.source.as_mut() {
             match source.take_received() {
@@ -240,12 +243,12 @@ impl RequestBody {
         Ok(())
     }
 
-    /// Somebody else reads the body, or has lost it half read, or it is refused: it counts as broken.
+    /// Marks the body as broken: it is read elsewhere, was lost half read, or is refused.
     pub fn abandon(&mut self) {
         self.fail();
     }
 
-    /// Nobody gets a body any more, nor does whoever makes the page of the error.
+    /// Removes the body, for the making of the error page as well.
     fn fail(&mut self) {
         self.source = None;
         self.length = None;
@@ -253,12 +256,12 @@ impl RequestBody {
         self.broken = true;
     }
 
-    /// `poll_next` as a future.
+    /// [`RequestBody::poll_next`] as a future.
     pub async fn next(&mut self) -> Result<Option<Bytes>, RequestBodyError> {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// Reads and keeps the whole body; answers the kept one when that has been done before.
+    /// Reads and stores the whole body; returns the stored one if there is one already.
     pub async fn store(
         &mut self,
         options: &StoreOptions,
@@ -276,20 +279,20 @@ impl RequestBody {
         Ok(stored)
     }
 
-    /// Replaces the body by a kept one (`proxy_set_body`-like uses, subrequests).
+    /// Replaces the body by a stored one (subrequests).
     pub fn set_stored(&mut self, stored: Arc<StoredBody>) {
         self.length = Some(stored.length);
         self.stored = Some(stored);
     }
 }
 
-/// Bytes that are written to a file at once: small pieces of a body do not cost a call each.
+/// Bytes that are collected for one write to the file, so that small pieces do not cost a call each.
 const WRITTEN_BYTES: usize = 16 * 1024;
 
-/// Collects bytes in memory, and in a file once they are too many.
+/// Collects bytes in memory, and in a file above the limit.
 struct Spool<'a> {
     options: &'a StoreOptions,
-    /// What is not in the file.
+    /// Bytes that are not in the file.
     memory: Gathered,
     file: Option<(File, Arc<BodyPath>)>,
     length: u64,
@@ -317,13 +320,13 @@ impl<'a> Spool<'a> {
         self.append()
     }
 
-    /// Writes what is in memory behind what the file holds.
+    /// Appends the bytes in memory to the file.
     fn append(&mut self) -> io::Result<()> {
         let Some((file, _)) = &mut self.file else { return Ok(()) };
         self.memory.take().iter().try_for_each(|bytes| file.write_all(bytes))
     }
 
-    /// Begins the file on a pool thread: the disk may have to be waited for. What follows goes to the page cache.
+    /// Creates the file and writes to it on a pool thread, as the disk may block. Later writes go to the page cache.
     async fn spill(&mut self) -> io::Result<()> {
         let StoreOptions { temp_path, levels, in_file_only, clean, .. } = self.options;
         let (directory, levels) = (temp_path.clone(), levels.clone());

@@ -1,4 +1,4 @@
-//! What a session of `stream` has beside an exchange's other parts: the client's bytes.
+//! The session of `stream` in an exchange: the client's bytes.
 
 use std::cell::Cell;
 use std::fmt::{self, Write as _};
@@ -16,48 +16,54 @@ use crate::exchange::Exchange;
 use crate::settings::SessionSettings;
 use crate::step::Step;
 
-/// Bytes that went one way and the other.
+/// Counters of bytes in both directions.
 #[derive(Debug, Default)]
 pub struct Traffic {
+    /// Bytes received from the other side.
     pub received: Cell<u64>,
+    /// Bytes sent to the other side.
     pub sent: Cell<u64>,
 }
 
-/// Datagrams of one client.
+/// The datagrams of one client.
 pub trait Datagrams {
-    /// The next one that came; an empty one is one.
+    /// Returns the next received datagram, which may be empty.
     fn poll_receive(&self, context: &mut Context<'_>) -> Poll<Vec<u8>>;
 
-    /// Sends one; it is lost when the socket's queue is full.
+    /// Sends a datagram; it is lost when the socket's queue is full.
     fn send(&self, bytes: &[u8]) -> io::Result<()>;
 
-    /// The client's next datagram begins another session; this one gets no more.
+    /// Ends the reception: the client's next datagram begins another session.
     fn release(&self);
 }
 
 /// The client's side of a session.
 #[derive(Clone)]
 pub enum SessionClient {
+    /// A TCP or TLS connection.
     Stream(Rc<dyn ByteStream>),
+    /// A UDP conversation.
     Datagrams(Rc<dyn Datagrams>),
 }
 
-/// A session's own part of its exchange, among the extensions.
+/// A session's own part of its exchange, stored in the extensions.
 pub struct Session {
+    /// The client's connection or datagrams.
     pub client: SessionClient,
-    /// Received and not yet handed on; for UDP the first datagram.
+    /// Bytes received and not yet passed on; for UDP the first datagram.
     pub input: Vec<u8>,
-    /// Between us and the client.
+    /// Traffic with the client.
     pub traffic: Rc<Traffic>,
-    /// Between us and the origin.
+    /// Traffic with the origin.
     pub origin_traffic: Rc<Traffic>,
     /// The listening address, for log lines.
     pub listener: String,
-    /// Ends what is looked at before the content handler has it.
+    /// Deadline of the preread phase, set at its first wait.
     pub preread_until: Option<Deadline>,
 }
 
 impl Session {
+    /// Creates a session; `listener` is the listening address for log lines.
     pub fn new(client: SessionClient, listener: String) -> Session {
         Session {
             client,
@@ -69,23 +75,24 @@ impl Session {
         }
     }
 
+    /// Returns whether the session is UDP.
     pub fn is_datagram(&self) -> bool {
         matches!(self.client, SessionClient::Datagrams(_))
     }
 }
 
 impl Exchange {
-    /// What it has of a session of `stream`, if it is one.
+    /// Returns the session of a `stream` exchange; `None` for a request.
     pub fn session(&self) -> Option<&Session> {
         self.modules.extensions.of()
     }
 }
 
-/// Where a session's connection is passed on to (`pass`): among the extensions, when the content handler
-/// is done.
+/// The listening address that a session's connection is passed on to (`pass`). The content handler leaves it in the
+/// extensions.
 pub struct PassTo(pub Address);
 
-/// Adds what nginx adds to the error log lines of sessions.
+/// Appends the context that nginx adds to error log lines of sessions.
 pub(crate) fn with_context(x: &Exchange, session: &Session, message: fmt::Arguments<'_>) -> String {
     let mut text = crate::error_log::shortened(message.to_string());
     if !x.progress.action.is_empty() {
@@ -108,7 +115,7 @@ pub(crate) fn with_context(x: &Exchange, session: &Session, message: fmt::Argume
     text
 }
 
-/// Tells how a session that was passed on has ended, without its context.
+/// Logs the end of a proxied session with its byte counts, without the context.
 pub fn tell_end(x: &Exchange, what: &str) {
     let (Some(session), log) = (x.session(), &x.settings().error_log) else { return };
     if log.enabled(Level::Info) {
@@ -124,10 +131,10 @@ pub fn tell_end(x: &Exchange, what: &str) {
     }
 }
 
-/// Waits for more of the client's bytes to look at, in the preread phase, within its limits.
+/// Waits for more bytes of the client in the preread phase, within its limits.
 ///
 /// # Errors
-/// The step that ends the session: the buffer is full, the time is over, or the client has left.
+/// The step that ends the session: the buffer is full, the time has elapsed, or the client closed the connection.
 pub async fn read_more(x: &mut Exchange) -> Result<(), Step<'static>> {
     let location = x.plan.location(x.routing.location);
     let settings = location.extensions.of::<SessionSettings>().copied().unwrap_or_default();
@@ -171,5 +178,5 @@ pub async fn read_more(x: &mut Exchange) -> Result<(), Step<'static>> {
     }
 }
 
-/// Bytes asked for at once in the preread phase.
+/// Bytes of one read in the preread phase.
 const PREREAD_BYTES: usize = 4096;

@@ -1,23 +1,23 @@
-//! What a phase handler answers: how the request goes on.
+//! The result of a phase handler: how the request goes on.
 
 use crate::body::Body;
 use crate::future::LocalFuture;
 
-/// The answer of a phase handler.
+/// The result of a phase handler.
 pub enum Step<'a> {
-    /// Not mine: the next handler of the phase.
+    /// The request is not for this handler: the next handler of the phase runs.
     Decline,
-    /// Done and allowed: in the access phase a vote for letting the request in, elsewhere as `Decline`.
+    /// The request is allowed: in the access phase a vote for it (`satisfy any`), elsewhere as `Decline`.
     Next,
-    /// End with this status: `error_page` or the built-in page answers.
+    /// The request ends with this status and its `error_page` or built-in page.
     Status(u16),
-    /// `x.response` is the head and this is the body of the answer.
+    /// The response is `x.response` with this body.
     Respond(Body),
-    /// Go on with another path: `x.redirect_to` style helpers make these.
+    /// The request goes on at another path or named location.
     Jump(Jump),
-    /// The answer comes later.
+    /// The step is the result of this future.
     Wait(LocalFuture<'a, Step<'static>>),
-    /// Close the connection without an answer (`return 444`).
+    /// The connection is closed without a response (`return 444`).
     Close,
 }
 
@@ -25,14 +25,19 @@ pub enum Step<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Jump {
     /// To a path, from the server's rewrite phase on.
-    Path { path: Vec<u8>, args: Vec<u8> },
+    Path {
+        /// The decoded path.
+        path: Vec<u8>,
+        /// The query without `?`.
+        args: Vec<u8>,
+    },
     /// To a named location, by its name with `@`.
     Named(Vec<u8>),
 }
 
 impl Step<'_> {
-    /// The step without its borrow. One that waits has been awaited before; left waiting it would never
-    /// end, so it counts as declined.
+    /// Returns the step without its borrow. The caller has awaited `Wait` before; here it would never end, so it
+    /// becomes `Decline`.
     pub fn settled(self) -> Step<'static> {
         match self {
             Step::Decline | Step::Wait(_) => Step::Decline,

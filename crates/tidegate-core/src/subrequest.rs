@@ -1,14 +1,13 @@
-//! Subrequests: exchanges without a socket that go the same way as a client's, and whose answers their
-//! maker gets (`auth_request`, `mirror`, SSI includes, …).
+//! Subrequests: exchanges without a socket that pass the same phases as a client's; the caller gets the response
+//! (`auth_request`, `mirror`, SSI includes, …).
 //!
 //! ```ignore
 //! let subrequest = x.subrequest(b"/part".to_vec(), Vec::new(), Options::default())?;
 //! let reply = subrequest.run().await;
 //! if reply.status() == 200 { body_parts.push(reply.into_body()) }
 //! ```
-//! A subrequest has its parent's connection, header fields and variables, passes the phases from the
-//! server's rewrites on, and is let in without access checks, which its parent has passed. It is owned by
-//! whoever made it: dropping it ends it.
+//! A subrequest has its parent's connection, fields and variables, passes the phases from the server's rewrites on,
+//! and skips access checks, which its parent has passed. The caller owns it: dropping it ends it.
 
 use std::io;
 use std::rc::Rc;
@@ -29,39 +28,43 @@ use crate::future::LocalFuture;
 use crate::phases::{self, Answer};
 use crate::request_body::{RequestBody, StoredBody};
 
-/// How deep subrequests may make subrequests: nginx's limit of 50 below the first.
+/// Deepest nesting of subrequests: nginx's limit of 50 below the first.
 pub const DEPTH_MAX: u8 = 51;
-/// Subrequests that one request may cause in all, about as many as nginx can have at a time: it ends
-/// pages that include themselves several times.
+/// Most subrequests of one request, about the number that nginx can have at a time: it ends pages that include
+/// themselves several times.
 pub const COUNT_MAX: u32 = 64_535;
 
-/// What differs from a plain `GET` without a body.
+/// Method and body of a subrequest; by default `GET` without a body.
 #[derive(Clone, Default)]
 pub struct Options {
+    /// The method.
     pub method: Method,
+    /// The request body.
     pub body: SubrequestBody,
 }
 
 /// The request body of a subrequest.
 #[derive(Clone, Default)]
 pub enum SubrequestBody {
+    /// No body.
     #[default]
     None,
-    /// The parent's, as far as it has been read by [`RequestBody::store`].
+    /// The parent's body, if it has been read by [`RequestBody::store`].
     Shared,
+    /// This body.
     Stored(Arc<StoredBody>),
 }
 
-/// A subrequest would lead too deep, or there were too many; it has been logged.
+/// The error of a subrequest beyond [`DEPTH_MAX`] or [`COUNT_MAX`], which is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooMany;
 
 impl Exchange {
-    /// Another exchange of the same request as it is now: for bodies that need variables and
-    /// subrequests after the head has left. It has none of the modules' state. Every field is named, so that a new
-    /// one is decided upon.
+    /// Creates another exchange of the same request in its current state: for bodies that need variables and
+    /// subrequests after the head is sent. It has none of the modules' state. Every field is listed, so that the
+    /// compiler asks about a new one.
     pub fn fork(&mut self) -> Exchange {
-        // It is made when it is first asked for, and must be the same for all.
+        // `$request_id` is made at its first use, and must be the same for all.
         let _ = self.request.made_id();
         Exchange {
             plan: self.plan.clone(),
@@ -82,7 +85,7 @@ impl Exchange {
         }
     }
 
-    /// A subrequest for a decoded path and arguments.
+    /// Creates a subrequest for a decoded path and arguments.
     ///
     /// # Errors
     /// When [`DEPTH_MAX`] or [`COUNT_MAX`] is reached.
@@ -123,9 +126,9 @@ impl Exchange {
         Ok(Subrequest { x: Box::new(x), scope: Scope::Phases })
     }
 
-    /// The same request once more, from this location's content handler on, for answers that are put
-    /// together of several parts. Filters do not see its answer, and no `error_page` comes in its place:
-    /// its maker looks at the status. Its maker also bounds the number, which does not count here.
+    /// Creates a repetition of the request from this location's content handler on, for responses that are assembled
+    /// of several parts. Its response passes no filters and gets no `error_page`: the caller evaluates the status.
+    /// The caller also limits the number, which does not count for [`COUNT_MAX`].
     pub fn repetition(&mut self) -> Subrequest {
         let mut x = self.fork();
         x.client = Rc::new(PartOf(self.client.clone()));
@@ -136,7 +139,7 @@ impl Exchange {
         Subrequest { x: Box::new(x), scope: Scope::Content }
     }
 
-    /// Takes over the variables that a subrequest changed.
+    /// Copies the variables that a subrequest has changed.
     pub fn take_variables(&mut self, reply: &Reply) {
         let changes =
             reply.before.iter().zip(&reply.x.0.modules.slots).zip(&mut self.modules.slots);
@@ -152,13 +155,13 @@ impl Exchange {
     }
 }
 
-/// A subrequest that has not begun.
+/// A subrequest that has not started.
 pub struct Subrequest {
     x: Box<Exchange>,
     scope: Scope,
 }
 
-/// What a subrequest goes through.
+/// The phases that a subrequest passes.
 #[derive(Clone, Copy)]
 enum Scope {
     Phases,
@@ -166,21 +169,21 @@ enum Scope {
 }
 
 impl Subrequest {
-    /// Its exchange, to be changed before it begins.
+    /// Returns its exchange, for changes before the start.
     pub fn exchange(&mut self) -> &mut Exchange {
         &mut self.x
     }
 
-    /// Goes its way; ready when the answer's head is.
+    /// Runs the subrequest; becomes ready with the response's head.
     pub fn run(self) -> LocalFuture<'static, Reply> {
         let Subrequest { mut x, scope } = self;
         Box::pin(async move {
             let before = x.modules.slots.clone();
-            let answer = match scope {
+            let response = match scope {
                 Scope::Phases => phases::run(&mut x).await,
                 Scope::Content => phases::content_alone(&mut x).await,
             };
-            let (body, closed) = match answer {
+            let (body, closed) = match response {
                 Answer::Close => (Body::Empty, true),
                 Answer::Send(Body::Tunnel(_)) => (Body::Empty, false),
                 Answer::Send(body) => (body, false),
@@ -190,33 +193,33 @@ impl Subrequest {
     }
 }
 
-/// A subrequest's answer.
+/// The response of a subrequest.
 pub struct Reply {
     x: Logged,
     body: Body,
     closed: bool,
-    /// Variables as they were when it began.
+    /// The variables at its start.
     before: Vec<Option<Rc<[u8]>>>,
 }
 
 impl Reply {
-    /// The answer's status; 0 when there is none (`return 444`, time-outs).
+    /// Returns the response's status; 0 where there is no response (`return 444`, time-outs).
     pub fn status(&self) -> u16 {
         if self.closed { 0 } else { self.x.0.disposition.status() }
     }
 
-    /// The status that was to be answered before `error_page` or the built-in page came in its place;
-    /// `None` where a handler made the answer itself.
+    /// Returns the status for which `error_page` or the built-in page was used; `None` where a handler made the
+    /// response itself.
     pub fn refused_with(&self) -> Option<u16> {
         self.x.0.disposition.refused_with()
     }
 
-    /// Its exchange, for variables (`$upstream_http_*`) and header fields.
+    /// Returns its exchange, for variables (`$upstream_http_*`) and fields.
     pub fn exchange(&mut self) -> &mut Exchange {
         &mut self.x.0
     }
 
-    /// The answer's body. The subrequest ends, and is logged if it is to be, when that is over or dropped.
+    /// Returns the response's body. The subrequest ends, and is logged with `log_subrequest`, when the body is dropped.
     pub fn into_body(self) -> Body {
         Body::Stream(Box::new(ReplyBody { body: self.body, x: self.x }))
     }
@@ -224,7 +227,7 @@ impl Reply {
     /// Reads the body into memory.
     ///
     /// # Errors
-    /// When it is longer than `bytes_max`, which is logged, or breaks off.
+    /// When it is longer than `bytes_max`, which is logged, or ends early.
     pub async fn read(mut self, bytes_max: usize) -> Result<Bytes, BodyError> {
         let mut body = ByteBody::new(std::mem::take(&mut self.body));
         let mut out = BytesMut::new();
@@ -241,14 +244,14 @@ impl Reply {
         Ok(out.freeze())
     }
 
-    /// Waits for the body's end without looking at it.
+    /// Reads the body to its end and drops it.
     pub async fn discard(self) {
         let mut body = self.into_body();
         while let Some(Ok(_)) = body.next().await {}
     }
 }
 
-/// Runs the loggers when it goes.
+/// An exchange whose loggers run when it is dropped.
 struct Logged(Box<Exchange>);
 
 impl Drop for Logged {
@@ -282,7 +285,7 @@ impl BodyStream for ReplyBody {
     }
 }
 
-/// The client of a part: it can go, but nothing can be told to it.
+/// The client of a subrequest: its closing is visible, but nothing is sent to it.
 struct PartOf(Rc<dyn Client>);
 
 impl Client for PartOf {
@@ -290,7 +293,7 @@ impl Client for PartOf {
         self.0.poll_gone(context)
     }
 
-    /// A part cannot give up the whole.
+    /// Does nothing: a subrequest cannot cancel the client's request.
     fn cancel(&self, _code: CancelCode) {}
 
     fn send_interim<'a>(

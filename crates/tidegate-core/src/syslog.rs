@@ -1,4 +1,4 @@
-//! Sending log lines to syslog: `syslog:server=…,facility=…,tag=…,severity=…,nohostname`.
+//! Log lines to syslog: `syslog:server=…,facility=…,tag=…,severity=…,nohostname`.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,7 @@ const FACILITIES: &[&str] = &[
 ];
 const SEVERITIES: &[&str] = &["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
 const PORT_DEFAULT: u16 = 514;
-/// As the manual says, so that rules of log collectors go on to hold.
+/// As in nginx's manual, so that rules of log collectors stay valid.
 const TAG_DEFAULT: &str = "nginx";
 
 enum Place {
@@ -32,7 +32,7 @@ enum Socket {
     Unix(OwnedSocket),
 }
 
-/// What is wrong with the parameters of a destination, in nginx's words.
+/// Why the parameters of a destination are invalid, in nginx's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyslogError(String);
 
@@ -61,11 +61,10 @@ pub struct Syslog {
 }
 
 impl Syslog {
-    /// Reads the parameters behind `syslog:`. `host_name` is that of the machine, and `names` knows the addresses of
-    /// others.
+    /// Parses the parameters after `syslog:`. `host_name` is the machine's name, and `names` resolves the server's.
     ///
     /// # Errors
-    /// A parameter that is unknown, wrong, doubled or missing.
+    /// For a parameter that is unknown, invalid, repeated or missing.
     pub fn parse(
         text: &str,
         host_name: String,
@@ -100,12 +99,12 @@ impl Syslog {
         Ok(syslog)
     }
 
-    /// Sends one line with an error log level.
+    /// Sends a line with an error log level as severity. A line that cannot be sent is lost.
     pub fn send(&self, level: Level, line: &[u8]) {
         self.send_with(level as usize, line);
     }
 
-    /// Sends one line with the configured severity (access logs).
+    /// Sends a line of an access log with the configured severity.
     pub fn send_access(&self, line: &[u8]) {
         self.send_with(self.severity, line);
     }
@@ -207,7 +206,7 @@ fn parse_place(server: &str, names: &dyn HostNames) -> Result<Place, SyslogError
     Ok(Place::Udp(SocketAddr::new(*first, port)))
 }
 
-/// RFC 3164 wants `Nov  6 08:49:37`; the parts are taken from an HTTP date in local terms of UTC.
+/// Appends a time as in RFC 3164, `Nov  6 08:49:37`, in UTC; the parts are taken from an HTTP date.
 fn push_syslog_time(message: &mut String, http_date: &[u8]) {
     let text = String::from_utf8_lossy(http_date);
     let mut parts = text.split(' ').skip(1);

@@ -1,4 +1,4 @@
-//! Temporary files below the `*_temp_path` directories, named and spread over levels as nginx names them.
+//! Temporary files below the `*_temp_path` directories, with nginx's names and levels of directories.
 
 #[cfg(test)]
 mod tests;
@@ -10,15 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate_os::file;
 
-/// Attempts before a name clash counts as an error: leftovers of a crash are few.
+/// Attempts before existing names are an error: a crash leaves few files.
 const ATTEMPTS_MAX: usize = 1000;
 
-/// Permissions of the files: what clients send and are sent is nobody else's affair.
+/// Permissions of the files: the bodies of requests and responses are readable by the worker's user alone.
 const FILE_MODE: u32 = 0o600;
 /// Permissions of the directories.
 const DIRECTORY_MODE: u32 = 0o700;
 
-/// Creates a new file for reading and writing: ten digits, directories named by the last digits.
+/// Creates a file for reading and writing. Its name has ten digits; the directories are named by the last digits,
+/// with `levels` digits each, and are created where needed.
+///
+/// # Errors
+/// Those of the file system, and no free name after 1000 attempts.
 pub fn create(directory: &Path, levels: &[usize]) -> io::Result<(File, PathBuf)> {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     for _ in 0..ATTEMPTS_MAX {
@@ -44,7 +48,7 @@ fn open_new(path: &Path) -> io::Result<File> {
     file::with_mode(&mut options, FILE_MODE).open(path)
 }
 
-/// `…/9/98/0123456789` for levels 1 and 2: digits are taken from the end of the name.
+/// Returns `…/9/78/0123456789` for levels 1 and 2: digits are taken from the end of the name.
 fn place(directory: &Path, name: &str, levels: &[usize]) -> PathBuf {
     let mut path = directory.to_path_buf();
     let mut end = name.len();

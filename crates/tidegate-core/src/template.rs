@@ -1,4 +1,4 @@
-//! Strings with variables, compiled once to literals and numbers.
+//! Texts with variables, compiled once to literals and numbers of variables.
 
 use bytes::Bytes;
 use tidegate_conf::{Diagnostic, Span};
@@ -13,14 +13,14 @@ enum Part {
     Capture(usize),
 }
 
-/// A compiled string.
+/// A compiled text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Template {
     parts: Box<[Part]>,
 }
 
 impl Template {
-    /// A string without variables.
+    /// Creates a template without variables.
     pub fn constant(text: &[u8]) -> Template {
         let parts = if text.is_empty() {
             vec![]
@@ -31,6 +31,9 @@ impl Template {
     }
 
     /// Compiles `text`; `$name`, `${name}` and `$1` are replaced at each use.
+    ///
+    /// # Errors
+    /// For an invalid name after a `$`.
     pub fn compile(
         text: &[u8],
         span: Span,
@@ -53,7 +56,7 @@ impl Template {
         Ok(Template { parts: parts.into() })
     }
 
-    /// The whole text, if it holds no variable.
+    /// Returns the text if it has no variables.
     pub fn literal(&self) -> Option<&[u8]> {
         match &*self.parts {
             [] => Some(b""),
@@ -62,7 +65,7 @@ impl Template {
         }
     }
 
-    /// The text as a body, without a copy: whole if it holds no variable, else its value now.
+    /// Returns the value as a body; without variables the text is not copied.
     pub fn body(&self, x: &mut Exchange) -> Bytes {
         match &*self.parts {
             [Part::Literal(text)] => text.clone(),
@@ -70,7 +73,7 @@ impl Template {
         }
     }
 
-    /// True if it is the empty string.
+    /// Returns whether it is the empty text.
     pub fn is_empty(&self) -> bool {
         self.parts.is_empty()
     }
@@ -90,8 +93,8 @@ impl Template {
         }
     }
 
-    /// Appends the value with captures percent-encoded: a `rewrite`'s replacement, whose captures come out of
-    /// the decoded path and go back into a target.
+    /// Appends the value with captures percent-encoded: for the replacement of a `rewrite`, whose captures are taken
+    /// from the decoded path and become part of a target.
     pub fn write_encoding_captures(&self, x: &mut Exchange, out: &mut Vec<u8>) {
         for part in &self.parts {
             match part {
@@ -105,9 +108,9 @@ impl Template {
         }
     }
 
-    /// Appends the value; `escape` is called behind each variable and capture with the position where its
-    /// value begins in `out` and whether there was one, and may change all from there. For log formats:
-    /// the common value needs no change and is copied once.
+    /// Appends the value. `escape` is called after each variable and capture with the position in `out` where its value
+    /// begins and whether there was a value; it may change everything from there. For log formats: the common value
+    /// needs no change and is copied once.
     pub fn write_escaped(
         &self,
         x: &mut Exchange,
@@ -132,7 +135,7 @@ impl Template {
         }
     }
 
-    /// The value as a fresh vector.
+    /// Returns the value.
     pub fn value(&self, x: &mut Exchange) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(x, &mut out);
@@ -140,7 +143,7 @@ impl Template {
     }
 }
 
-/// Whether any of the conditions holds, as in `proxy_cache_bypass`: a value neither empty nor `0`.
+/// Returns whether any of the conditions is true, as in `proxy_cache_bypass`: a value neither empty nor `0`.
 pub fn any_holds(conditions: &[Template], x: &mut Exchange) -> bool {
     let mut value = Vec::new();
     conditions.iter().any(|condition| {
@@ -158,7 +161,7 @@ fn part(name: &[u8], span: Span, variables: &mut VariableTable) -> Part {
     }
 }
 
-/// Splits the text behind a `$` into the name and what follows it. One digit is a capture.
+/// Splits the text after a `$` into the name and the rest. One digit is a capture.
 fn name_at(text: &[u8]) -> Option<(&[u8], &[u8])> {
     match text.first()? {
         b'{' => {
@@ -175,7 +178,7 @@ fn name_at(text: &[u8]) -> Option<(&[u8], &[u8])> {
     }
 }
 
-/// Letters, digits and `_` make variable names.
+/// Returns whether a byte may be in a variable's name: letters, digits and `_`.
 pub fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }

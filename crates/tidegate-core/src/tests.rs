@@ -1,6 +1,6 @@
-//! What tests of the engine need.
+//! Helpers of the engine's tests.
 
-/// Waits for a future on a loop of its own.
+/// Runs a future to its end on an event loop of its own.
 pub(crate) fn wait<F: Future>(future: F) -> F::Output {
     tidegate_rt::block_on(future).unwrap()
 }

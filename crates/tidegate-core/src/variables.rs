@@ -1,4 +1,4 @@
-//! Variables: what modules declare, the table that gives each used name a number, and evaluation by number.
+//! Variables: the declarations of modules, the table that numbers the names in use, and evaluation by number.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -8,43 +8,48 @@ use tidegate_conf::{Diagnostic, Span};
 use crate::error_log::Level;
 use crate::exchange::Exchange;
 
-/// Writes a value; `false` when there is none.
+/// Appends a value; returns `false` when there is none.
 pub type Fixed = fn(&mut Exchange, &mut Vec<u8>) -> bool;
-/// The same for a family of names; gets what follows the prefix.
+/// Appends the value of a name with a common prefix, such as `http_`; gets the name's rest after the prefix.
 pub type Prefixed = fn(&mut Exchange, &[u8], &mut Vec<u8>) -> bool;
-/// A variable made by the configuration (`map`, `geo`, …).
+/// Appends the value of a variable of the configuration (`map`, `geo`, …).
 pub type Computed = Arc<dyn Fn(&mut Exchange, &mut Vec<u8>) -> bool + Send + Sync>;
-/// What `set` does to a built-in variable that can be changed.
+/// Changes a built-in variable by `set`.
 pub type Setter = fn(&mut Exchange, &[u8]);
 
-/// A variable as a module declares it.
+/// The declaration of a variable by a module.
 pub struct Variable {
-    /// Without `$`; a family's prefix ends in `_`.
+    /// The name without `$`; a prefix ends in `_`.
     pub name: &'static str,
-    /// Its value, in words; one sentence.
+    /// Description of the value for the manual, one sentence.
     pub doc: &'static str,
+    /// The function that makes the value.
     pub value: Value,
-    /// What the configuration may do to it.
+    /// Whether the configuration may change it.
     pub change: Changeable,
 }
 
-/// How a declared variable gets its value.
+/// The function of a declared variable.
 #[derive(Clone, Copy)]
 pub enum Value {
+    /// For a single name.
     Fixed(Fixed),
+    /// For all names with a prefix.
     Prefixed(Prefixed),
 }
 
 impl Variable {
+    /// Declares a variable that the configuration cannot change.
     pub const fn fixed(name: &'static str, doc: &'static str, value: Fixed) -> Variable {
         Variable { name, doc, value: Value::Fixed(value), change: Changeable::Never }
     }
 
-    /// One that `set`, `map` and the like may give another value.
+    /// Declares a variable that `set`, `map` and others may give another value.
     pub const fn replaceable(name: &'static str, doc: &'static str, value: Fixed) -> Variable {
         Variable { name, doc, value: Value::Fixed(value), change: Changeable::Free }
     }
 
+    /// Declares all names that begin with `name`.
     pub const fn prefixed(name: &'static str, doc: &'static str, value: Prefixed) -> Variable {
         Variable { name, doc, value: Value::Prefixed(value), change: Changeable::Never }
     }
@@ -53,25 +58,25 @@ impl Variable {
 /// Whether the configuration may give a name another value.
 #[derive(Clone, Copy)]
 pub enum Changeable {
-    /// No module declares it, or one whose own value is only the default.
+    /// It may: no module declares the name, or the module's value is only the default.
     Free,
-    /// A built-in variable that has a setter.
+    /// It may, by this function: a built-in variable with a setter.
     By(Setter),
-    /// A built-in variable that has none.
+    /// It may not: a built-in variable without a setter.
     Never,
 }
 
-/// A variable's number in its plan.
+/// The number of a variable in its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct VariableId(u32);
 
 enum Entry {
-    /// Used, but nothing has defined it yet.
+    /// Used at this position, but not defined yet.
     Unresolved(Span),
     Fixed(Fixed),
     Prefixed(Prefixed, Box<[u8]>),
     Slot(usize),
-    /// A variable of another kind that `set` changes in some places: the slot's value if there is one.
+    /// A variable of another kind that `set` changes in some places: the slot's value if there is one, else its own.
     Overridden {
         slot: usize,
         under: Box<Entry>,
@@ -82,7 +87,7 @@ enum Entry {
     },
 }
 
-/// All variables that a configuration uses.
+/// All variables that a configuration uses, by number.
 pub struct VariableTable {
     declared: HashMap<&'static str, &'static Variable>,
     prefixes: Vec<&'static Variable>,
@@ -95,7 +100,7 @@ pub struct VariableTable {
 }
 
 impl VariableTable {
-    /// A table that knows the modules' declarations.
+    /// Creates a table with the modules' declarations.
     pub fn new(declared: impl Iterator<Item = &'static Variable>) -> VariableTable {
         let mut table = VariableTable {
             declared: HashMap::new(),
@@ -116,7 +121,8 @@ impl VariableTable {
         table
     }
 
-    /// The number of a used name; whether it exists is known when the whole configuration is read.
+    /// Returns the number of a name. Whether the variable exists is known when the whole configuration has been read:
+    /// see [`VariableTable::unresolved`].
     pub fn resolve(&mut self, name: &str, span: Span) -> VariableId {
         let name = name.to_ascii_lowercase();
         if let Some(id) = self.ids.get(&name) {
@@ -126,7 +132,7 @@ impl VariableTable {
         self.insert(name, entry)
     }
 
-    /// What the modules' declarations make of a name.
+    /// Returns the entry of a name that a module declares.
     fn declaration(&self, name: &str) -> Option<Entry> {
         match self.declared.get(name) {
             Some(Variable { value: Value::Fixed(fixed), .. }) => Some(Entry::Fixed(*fixed)),
@@ -152,8 +158,8 @@ impl VariableTable {
         id
     }
 
-    /// The slot that holds a variable made by `set` or a named capture. A name that has a value of
-    /// another kind (`map`, `http_*`) keeps it where the slot is empty.
+    /// Returns the slot of a variable of `set` or of a named capture. A name with a value of another kind (`map`,
+    /// `http_*`) keeps it where the slot is empty.
     pub fn define_slot(&mut self, name: &str) -> usize {
         let name = name.to_ascii_lowercase();
         let Some(id) = self.ids.get(&name).copied() else {
@@ -178,7 +184,7 @@ impl VariableTable {
         slot
     }
 
-    /// Defines a variable by a function; `cached` keeps its first value for the request.
+    /// Defines a variable by a function; with `cached`, its first value is kept for the request.
     pub fn define_computed(&mut self, name: &str, compute: Computed, cached: bool) {
         let name = name.to_ascii_lowercase();
         let known = self.ids.get(&name).copied();
@@ -186,7 +192,7 @@ impl VariableTable {
         self.define(name, known, Entry::Computed { compute, cache });
     }
 
-    /// From now on the name is its module's: nothing else may give it a value.
+    /// Reserves a name for its module: nothing else may give it a value from now on.
     pub fn keep(&mut self, name: &str) {
         self.kept.insert(name.to_ascii_lowercase());
     }
@@ -203,7 +209,7 @@ impl VariableTable {
         self.slot_count - 1
     }
 
-    /// How `set` may treat a name.
+    /// Returns whether and how `set` may change a name.
     pub fn changeable(&self, name: &str) -> Changeable {
         let name = name.to_ascii_lowercase();
         if self.kept.contains(&name) {
@@ -212,7 +218,7 @@ impl VariableTable {
         self.declared.get(name.as_str()).map_or(Changeable::Free, |variable| variable.change)
     }
 
-    /// Errors for names that nothing defined.
+    /// Returns errors for names that are used and not defined.
     pub fn unresolved(&self) -> Vec<Diagnostic> {
         let entries = self.entries.iter().zip(&self.names);
         entries
@@ -233,21 +239,22 @@ impl VariableTable {
         }
     }
 
+    /// Returns the number of slots that an exchange needs.
     pub fn slot_count(&self) -> usize {
         self.slot_count
     }
 
-    /// A used name's number, if it is used at all.
+    /// Returns the number of a name that is in use.
     pub fn find(&self, name: &str) -> Option<VariableId> {
         self.ids.get(name).copied()
     }
 }
 
-/// Writes the value of variable `id`; `false` when it has none.
+/// Appends the value of variable `id`; returns `false` when it has none.
 pub(crate) fn evaluate(x: &mut Exchange, id: VariableId, out: &mut Vec<u8>) -> bool {
     match x.plan.variables.entries.get(id.0 as usize) {
         None => false,
-        // Most are: nothing of the table is needed while they are made.
+        // Most variables are fixed: their function is copied, so the table need not be held.
         Some(Entry::Fixed(get)) => {
             let get = *get;
             get(x, out)
@@ -260,7 +267,7 @@ pub(crate) fn evaluate(x: &mut Exchange, id: VariableId, out: &mut Vec<u8>) -> b
     }
 }
 
-/// Writes the value of the variable of this name, used or not; `false` when it has none.
+/// Appends the value of the variable of this name, in use or not; returns `false` when it has none.
 pub(crate) fn evaluate_named(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
     let held = x.plan.clone();
     let table = &held.variables;

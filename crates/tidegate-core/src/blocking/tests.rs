@@ -1,4 +1,4 @@
-//! Pools by name: kept over reloads while they stay the same.
+//! Pools by name: kept over reloads while their directive is unchanged.
 
 use super::*;
 use crate::tests::wait;
@@ -7,9 +7,9 @@ fn settings(name: &str, threads: usize) -> PoolSettings {
     PoolSettings { name: name.to_owned(), threads, max_queue: 5 }
 }
 
-/// One test for all: the pools are the process's.
+/// One test for all steps: the pools are the process's.
 #[test]
-fn pools_outlast_a_reload_while_their_directive_stays() {
+fn pools_outlive_a_reload_while_their_directive_is_unchanged() {
     apply(&[settings("a", 1), settings("b", 1)]).unwrap();
     let (a, b) = (pool("a").unwrap(), pool("b").unwrap());
     assert!(pool("absent").is_none());
@@ -17,9 +17,9 @@ fn pools_outlast_a_reload_while_their_directive_stays() {
     assert!(Arc::ptr_eq(&handlers, &pool(HANDLERS).unwrap()));
     apply(&[settings("a", 1), settings("b", 2), settings("c", 1)]).unwrap();
     assert!(Arc::ptr_eq(&a, &pool("a").unwrap()) && !Arc::ptr_eq(&b, &pool("b").unwrap()));
-    // The one of handlers needs no directive.
+    // The pool of handlers needs no directive.
     assert!(Arc::ptr_eq(&handlers, &pool(HANDLERS).unwrap()));
-    // What the old one was given is done there.
+    // Accepted jobs run on the old pool.
     assert_eq!(wait(run_on(Some(&b), || Ok(7))).unwrap(), 7);
     let names: Vec<String> = figures().into_iter().map(|(name, _)| name).collect();
     assert!(["a", "b", "c", HANDLERS].iter().all(|name| names.iter().any(|known| known == name)));

@@ -9,10 +9,10 @@ use tidegate_codec::range::{ByteRange, write_part_head, write_parts_end};
 
 use super::{Body, BodyError, BodyStream, Chunk, FileRange};
 
-/// One part alone.
+/// Returns one range of a body.
 pub fn single(body: Body, range: ByteRange) -> Body {
     match body {
-        // Without a body (HEAD) there is nothing to cut.
+        // A response to HEAD has no body to cut.
         Body::Empty => Body::Empty,
         Body::Bytes(bytes) => slice(&bytes, 0, range).map_or(Body::Empty, Body::Bytes),
         Body::File(file) => cut_file(&file, 0, range).map_or(Body::Empty, Body::File),
@@ -32,7 +32,8 @@ pub fn single(body: Body, range: ByteRange) -> Body {
     }
 }
 
-/// Several parts with their heads. Parts of a stream must be in ascending order and apart.
+/// Returns several ranges of a body as `multipart/byteranges` (RFC 9110 section 14.6). Ranges of a stream must be
+/// ascending and must not overlap.
 pub fn multiple(
     body: Body,
     ranges: &[ByteRange],
@@ -74,7 +75,7 @@ fn cut_chunks(chunks: &VecDeque<Chunk>, range: ByteRange, out: &mut VecDeque<Chu
     }
 }
 
-/// What of a chunk that begins at `position` lies in the range.
+/// Returns the part of a chunk that lies in the range; the chunk begins at `position`.
 fn cut_chunk(chunk: &Chunk, position: u64, range: ByteRange) -> Option<Chunk> {
     match chunk {
         Chunk::Bytes(bytes) => slice(bytes, position, range).map(Chunk::Bytes),
@@ -93,7 +94,7 @@ fn cut_file(file: &FileRange, position: u64, range: ByteRange) -> Option<FileRan
     Some(FileRange { offset: file.offset + start, length: end - start, ..file.clone() })
 }
 
-/// The part of `length` bytes at `position` that lies in the range, counted from `position`.
+/// Returns the part of `length` bytes at `position` that lies in the range, relative to `position`.
 fn overlap(position: u64, length: u64, range: ByteRange) -> Option<(u64, u64)> {
     let start = range.start.saturating_sub(position);
     let end = range.end.saturating_sub(position).min(length);
@@ -101,18 +102,18 @@ fn overlap(position: u64, length: u64, range: ByteRange) -> Option<(u64, u64)> {
 }
 
 struct Part {
-    /// What stands before it.
+    /// The part's head, sent before its bytes.
     lead: Bytes,
     range: ByteRange,
 }
 
-/// Parts of a stream; the stream is dropped as soon as the last part is complete.
+/// Ranges of a stream; the stream is dropped as soon as the last part is complete.
 struct CutStream {
     stream: Option<Box<dyn BodyStream>>,
     parts: VecDeque<Part>,
-    /// What stands behind the last part.
+    /// The closing boundary, sent after the last part.
     end: Bytes,
-    /// Position of the stream.
+    /// Bytes of the stream that have been read or skipped.
     position: u64,
     ready: VecDeque<Chunk>,
 }
@@ -125,14 +126,14 @@ impl CutStream {
         cut
     }
 
-    /// Leaves out what stands before the next part.
+    /// Skips the bytes before the next part.
     fn skip(&mut self) {
         if let (Some(stream), Some(part)) = (&mut self.stream, self.parts.front()) {
             self.position += stream.skip(part.range.start.saturating_sub(self.position));
         }
     }
 
-    /// Takes what belongs to parts out of a chunk.
+    /// Moves the bytes of a chunk that belong to parts to `ready`.
     fn take(&mut self, chunk: &Chunk) {
         let length = chunk.length();
         while let Some(part) = self.parts.front_mut() {
@@ -172,7 +173,7 @@ impl BodyStream for CutStream {
                     return Poll::Ready(Some(Ok(Chunk::Flush)));
                 }
                 Poll::Ready(Some(Ok(chunk))) => self.take(&chunk),
-                // The length was announced: an earlier end is a broken one.
+                // The length was announced: an earlier end is an error.
                 Poll::Ready(None) => return Poll::Ready(Some(Err(BodyError::Incomplete))),
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
             }
@@ -180,7 +181,7 @@ impl BodyStream for CutStream {
     }
 
     fn trailers(&mut self) -> Option<Headers> {
-        // Trailer fields speak of the whole representation.
+        // Trailer fields describe the whole representation.
         None
     }
 }

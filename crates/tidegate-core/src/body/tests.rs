@@ -1,4 +1,4 @@
-//! Bodies: lengths, pieces, and parts of files that are in memory.
+//! Bodies: lengths, chunks, and ranges of files that are in memory.
 
 use super::*;
 use crate::tests::wait;
@@ -9,7 +9,7 @@ fn file(content: &str) -> Arc<File> {
     Arc::new(file)
 }
 
-/// The pieces of a body: text, `<offset+length>` of a file, `!` for a flush.
+/// Returns the chunks of a body: text, `<offset+length>` of a file, `!` for a flush.
 fn pieces(body: &mut Body) -> Vec<String> {
     let mut pieces = Vec::new();
     while let Some(chunk) = wait(body.next()) {
@@ -23,7 +23,7 @@ fn pieces(body: &mut Body) -> Vec<String> {
 }
 
 #[test]
-fn bodies_know_their_length_and_give_their_pieces_once() {
+fn bodies_have_a_length_and_yield_their_chunks_once() {
     let range = |offset, length| FileRange::new(file("0123456789"), offset, length);
     let chunks = vec![
         Chunk::Bytes("ab".into()),
@@ -58,7 +58,7 @@ fn a_part_of_a_file_in_memory_is_cut_from_there() {
         (3, 4, Some("3456")),
         (10, 0, Some("")),
         (9, 1, Some("9")),
-        // The file may have been longer than what was read of it.
+        // The file may be longer than its contents in memory.
         (9, 2, None),
         (11, 0, None),
         (u64::MAX, 1, None),
@@ -73,7 +73,7 @@ fn a_part_of_a_file_in_memory_is_cut_from_there() {
     assert!(FileRange::new(file("a"), 0, 1).in_memory().is_none());
 }
 
-/// A stream that does nothing but what it must.
+/// A stream with the trait's default methods.
 struct Plain;
 
 impl BodyStream for Plain {
@@ -83,7 +83,7 @@ impl BodyStream for Plain {
 }
 
 #[test]
-fn a_stream_can_do_nothing_more_unless_it_says_so() {
+fn default_methods_of_a_stream_promise_nothing() {
     let mut plain = Plain;
     assert!(!plain.narrow(ByteRange { start: 0, end: 1 }) && !plain.is_over());
     assert_eq!((plain.skip(7), plain.trailers().is_none()), (0, true));

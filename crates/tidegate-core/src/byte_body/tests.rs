@@ -1,4 +1,4 @@
-//! Bodies as bytes: files are read piece by piece, and one that is too short breaks the body off.
+//! Bodies as bytes: files are read piece by piece, and a file that is too short is an error.
 
 use std::fs::File;
 use std::io::Write;
@@ -16,7 +16,7 @@ fn file(content: &[u8]) -> Arc<File> {
     Arc::new(file)
 }
 
-/// Lengths of the pieces, `!` for a flush, `broken` at the end; and all bytes.
+/// Reads a body: the lengths of its pieces, `!` for a flush, `broken` for an error; and all bytes.
 fn read(body: Body) -> (Vec<String>, Vec<u8>) {
     let (mut body, mut shown, mut all) = (ByteBody::new(body), Vec::new(), Vec::new());
     while let Some(piece) = wait(body.next()) {
@@ -53,7 +53,7 @@ fn pieces_are_never_empty_and_files_are_read_in_parts() {
         (vec![range(0, 100_000)], &["32768", "32768", "32768", "1696"]),
         (vec![range(99_990, 10), bytes("x")], &["10", "1"]),
         (vec![in_memory(0, 100_000)], &["100000"]),
-        // A file that has become shorter is no end.
+        // A file that has become shorter is an error, not an end.
         (vec![range(99_990, 20), bytes("x")], &["10", "broken"]),
         (vec![range(100_000, 1)], &["broken"]),
         (vec![in_memory(99_999, 2)], &["broken"]),
@@ -65,7 +65,7 @@ fn pieces_are_never_empty_and_files_are_read_in_parts() {
 }
 
 proptest! {
-    /// Whatever a body is made of, its bytes are those of its parts.
+    /// A body's bytes are those of its parts, of any kind.
     #[test]
     fn the_bytes_are_those_of_the_parts(
         parts in prop::collection::vec((any::<bool>(), 0..40_000_usize, 0..40_000_usize), 0..5),

@@ -1,8 +1,8 @@
-//! Counters go up and down with what they count, and are summed over threads.
+//! Counters rise and fall with connections and requests, and are summed over threads.
 
 use super::*;
 
-/// How the figures have changed. They are the process's, and no other test changes them.
+/// Returns the changes of the figures. They are the process's, and no other test changes them.
 fn since(before: Figures) -> [i64; 6] {
     let now = figures();
     let change = |figure: fn(&Figures) -> u64| figure(&now) as i64 - figure(&before) as i64;
@@ -35,7 +35,7 @@ fn figures_are_sums_over_threads() {
         drop(counters.open());
     });
     other.join().unwrap();
-    // Totals of a thread that has ended stay.
+    // The totals of an ended thread are kept.
     assert_eq!((since(before), own.active()), ([3, 2, 2, 0, 0, 2], 2));
     drop((first, second));
     assert_eq!((since(before), own.active(), active()), ([3, 2, 0, 0, 0, 0], 0, before.active));

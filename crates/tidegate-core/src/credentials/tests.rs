@@ -1,4 +1,4 @@
-//! Tables of credentials.
+//! Tests of credentials.
 use super::{basic, decode_base64, encode_base64, padded_base64};
 
 #[test]
@@ -39,7 +39,7 @@ fn base64_lengths() {
 }
 
 #[test]
-fn what_is_encoded_is_decoded() {
+fn encoded_bytes_are_decoded() {
     for (bytes, expected) in
         [("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("\u{7f}?>", "fz8+")]
     {

@@ -1,11 +1,11 @@
-//! The shape of lines, their levels and their context.
+//! The format of lines, their levels and their context.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::log_file::open_append;
 
-/// A line without its time: `[level] process#thread: *connection message`, numbers as `N`.
+/// Returns a line without its time: `[level] process#thread: *connection message`, numbers as `N`.
 fn shape(level: Level, connection: u64, message: &str) -> String {
     let bytes = line(level, connection, message);
     let text = String::from_utf8(bytes).unwrap();
@@ -22,12 +22,12 @@ fn shape(level: Level, connection: u64, message: &str) -> String {
 }
 
 #[test]
-fn lines_look_like_nginxs() {
+fn lines_have_nginxs_format() {
     for (level, connection, message, expected) in [
         (Level::Error, 7, "text", "[error] N#N: *7 text\n"),
         (Level::Emerg, 0, "text", "[emerg] N#N: text\n"),
         (Level::Debug, 1, "", "[debug] N#N: *1 \n"),
-        // One line stays one, whatever came from a client.
+        // A client's line ends do not end the line.
         (Level::Warn, 0, "a\nb\r\tc\0d\x1b[0m", "[warn] N#N: a b  c d [0m\n"),
         (Level::Info, 0, "é\u{7f}", "[info] N#N: é\u{7f}\n"),
     ] {
@@ -45,7 +45,7 @@ fn levels_have_their_names_in_order() {
     assert!(LEVELS.windows(2).all(|pair| pair[0].1 < pair[1].1));
 }
 
-/// Which of two files get a line: each has those that are as severe as it wants.
+/// Each of two files gets the lines of its level and more severe ones.
 #[test]
 fn each_sink_has_its_level() {
     let dir = tempfile::tempdir().unwrap();
@@ -84,7 +84,7 @@ fn a_long_message_keeps_its_reason() {
 }
 
 proptest! {
-    /// Whatever is said, it is one line of limited length.
+    /// Any message becomes one line of limited length.
     #[test]
     fn any_message_is_one_line(message in any::<String>(), times in 0..200_usize, connection: u64) {
         let bytes = line(Level::Error, connection, &message.repeat(times));

@@ -1,29 +1,30 @@
-//! What becomes of a request: the status that it is answered with, and how its connection goes on.
+//! The result of a request: the status of its response, and whether its connection stays open.
 
 use super::recycle::recycled;
 
-/// The one place of a request's status and of its connection's end.
+/// The only place of a response's status and of whether its connection stays open.
 #[derive(Default)]
 pub struct Disposition {
-    /// The response's, as whoever made the head has given it; 0 before that.
+    /// The status in the response's head; 0 before the head is made.
     status: u16,
     next: Next,
-    /// Why no response is sent.
+    /// The status for the log where no response is sent.
     unanswered: Option<u16>,
-    /// The first status for which `error_page` or a built-in page was to come.
+    /// The first status for which an `error_page` or a built-in page was used.
     refused_with: Option<u16>,
     error_page: ErrorPage,
     persistence: Persistence,
 }
 
-/// What happens to the response on its way out.
+/// A change of the status when the response is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Next {
     #[default]
+    /// The response leaves with the status of its head.
     AsMade,
-    /// It leaves with this status, which `error_page … =code` or its maker forces on it.
+    /// The response leaves with this status, forced by `error_page … =code` or by its maker.
     SendAs(u16),
-    /// A filter has dropped it: what stands for this status comes in its place.
+    /// A filter has dropped the response: the error page or built-in page of this status replaces it.
     Replace(u16),
 }
 
@@ -33,11 +34,11 @@ enum ErrorPage {
     #[default]
     Unused,
     Used,
-    /// None is used any more, whatever `recursive_error_pages` says: the request went round in circles.
+    /// No further one is used, even with `recursive_error_pages`: the redirects of the request formed a cycle.
     Spent,
 }
 
-/// Whether the connection stays behind the response, if the protocol allows (RFC 9112 section 9.3).
+/// Whether the connection stays open after the response, if the protocol allows (RFC 9112 section 9.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Persistence {
     #[default]
@@ -51,16 +52,18 @@ recycled!(Disposition:
 );
 
 impl Disposition {
-    /// Status of the response's head as far as it is made; 0 before that.
+    /// Returns the status of the response's head; 0 before the head is made.
     pub fn status(&self) -> u16 {
         self.status
     }
 
+    /// Sets the status of the response's head.
     pub fn set_status(&mut self, status: u16) {
         self.status = status;
     }
 
-    /// `$status`: the response's status, or what an error page's response will be given, or why there was none.
+    /// Returns `$status`: the response's status, the one that an error page's response will have, or the reason why
+    /// there is no response.
     pub fn logged_status(&self) -> u16 {
         match (self.unanswered, self.next) {
             (Some(status), _) => status,
@@ -69,7 +72,7 @@ impl Disposition {
         }
     }
 
-    /// The request is over: its status is what is logged, 400 where nothing came of it.
+    /// Fixes the status of a finished request for its logs: 400 where no response was made.
     pub fn settle(&mut self) {
         match self.unanswered {
             Some(status) => self.status = status,
@@ -78,30 +81,30 @@ impl Disposition {
         }
     }
 
-    /// Has the response leave with this status, as if it were that of an error page.
+    /// Sends the response with this status, as with an error page's response.
     pub fn send_as(&mut self, status: u16) {
         self.next = Next::SendAs(status);
     }
 
-    /// Whether a 200 will be sent as an error, for which it stands in as its page.
+    /// Returns whether the response is an error page: its own status is replaced by an error's.
     pub fn is_error_page(&self) -> bool {
         matches!(self.next, Next::SendAs(status) if !matches!(status, 200 | 206 | 304))
     }
 
-    /// For filters: drops the response and answers with `status` as a handler's `Step::Status` would, by an
-    /// `error_page` or the built-in page, which the later filters see.
+    /// For filters: replaces the response by the `error_page` or the built-in page of `status`, as a handler's
+    /// `Step::Status` would; the later filters see that page.
     pub fn replace_response(&mut self, status: u16) {
         self.next = Next::Replace(status);
     }
 
-    /// The status that is forced on the response, which has it from now on.
+    /// Takes the status that is forced on the response; the caller sets it.
     pub(crate) fn take_forced(&mut self) -> Option<u16> {
         let Next::SendAs(status) = self.next else { return None };
         self.next = Next::AsMade;
         Some(status)
     }
 
-    /// What a filter wants to have in the response's place.
+    /// Takes the status whose page replaces the response, if a filter has asked for that.
     #[inline]
     pub(crate) fn take_replacement(&mut self) -> Option<u16> {
         let Next::Replace(status) = self.next else { return None };
@@ -109,25 +112,25 @@ impl Disposition {
         Some(status)
     }
 
-    /// The response is made anew of `status`, whatever was to become of the one before.
+    /// Starts a new response for `status`; a forced status of the response before is dropped.
     pub(crate) fn refuse(&mut self, status: u16) {
         self.refused_with.get_or_insert(status);
         self.next = Next::AsMade;
     }
 
-    /// An `error_page` comes for `status`; its response is sent as `sent`, or as it is made.
+    /// Records that an `error_page` is used for `status`; its response is sent with the status `sent`, or with its own.
     pub(crate) fn use_error_page(&mut self, status: u16, sent: Option<u16>) {
         self.error_page = ErrorPage::Used;
         self.status = status;
         self.next = sent.map_or(Next::AsMade, Next::SendAs);
     }
 
-    /// The error page is somewhere else: the client is sent there.
+    /// Records that the client is redirected to the error page.
     pub(crate) fn redirect_to_error_page(&mut self) {
         self.next = Next::AsMade;
     }
 
-    /// Whether an `error_page` may be used, which another one may follow where that is `recursive`.
+    /// Returns whether an `error_page` may be used: one in all, or several with `recursive`.
     pub(crate) fn takes_error_page(&self, recursive: bool) -> bool {
         match self.error_page {
             ErrorPage::Unused => true,
@@ -136,42 +139,43 @@ impl Disposition {
         }
     }
 
-    /// From now on errors have built-in pages.
+    /// From now on errors get built-in pages.
     pub(crate) fn give_up_error_pages(&mut self) {
         self.error_page = ErrorPage::Spent;
     }
 
-    /// The first status that was to be answered by `error_page` or a built-in page.
+    /// Returns the first status for which an `error_page` or a built-in page was used.
     pub(crate) fn refused_with(&self) -> Option<u16> {
         self.refused_with
     }
 
-    /// No response will be sent: the status for the log (400 before a head, 408, 444, 499).
+    /// Records that no response will be sent, with the status for the log (400 before a head, 408, 444, 499).
     pub fn leave_unanswered(&mut self, status: u16) {
         self.unanswered = Some(status);
     }
 
-    /// Why no response is sent, if that is so.
+    /// Returns the status for the log where no response is sent.
     pub fn unanswered(&self) -> Option<u16> {
         self.unanswered
     }
 
-    /// The connection stays open behind the response, if the protocol allows.
+    /// Keeps the connection open after the response, if the protocol allows.
     pub fn keep_connection(&mut self) {
         self.persistence = Persistence::Keep;
     }
 
-    /// The connection ends with the response.
+    /// Closes the connection after the response.
     pub fn close_connection(&mut self) {
         self.persistence = Persistence::Close;
     }
 
+    /// Returns whether the connection stays open after the response, if the protocol allows.
     #[inline]
     pub fn keeps_connection(&self) -> bool {
         self.persistence == Persistence::Keep
     }
 
-    /// The head's status and the connection's fate, for another exchange of the same request.
+    /// Copies status and persistence for another exchange of the same request.
     pub(crate) fn fork(&self) -> Disposition {
         let Disposition {
             status,

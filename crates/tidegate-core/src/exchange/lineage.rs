@@ -1,23 +1,23 @@
-//! What an exchange has in common with the others of the same request.
+//! State that an exchange shares with the others of the same request.
 
 use std::any::{Any, TypeId};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Where an exchange stands among others of the same request.
+/// The position of an exchange among the others of the same request.
 #[derive(Default)]
 pub struct Lineage {
-    /// What makers of subrequests leave for them and for their subrequests.
+    /// Objects for subrequests and for the subrequests of these.
     pub inherited: Inherited,
-    /// `Content-Type` of the client's answer, which this subrequest's becomes a part of.
+    /// `Content-Type` of the client's response, of which this subrequest's response becomes a part.
     pub page_type: Option<Rc<[u8]>>,
     pub(crate) depth: u8,
-    /// Subrequests made so far for the whole request; there once there is one.
+    /// Number of subrequests made so far for the whole request; allocated with the first one.
     pub(crate) made: Option<Rc<Cell<u32>>>,
 }
 
 impl Lineage {
-    /// The same place, for another exchange of the same request.
+    /// Copies the position for another exchange of the same request.
     pub(crate) fn fork(&self) -> Lineage {
         Lineage {
             inherited: self.inherited.clone(),
@@ -27,7 +27,7 @@ impl Lineage {
         }
     }
 
-    /// Nothing was left here and no subrequest made.
+    /// Returns whether it has its defaults.
     #[cfg(test)]
     pub(crate) fn is_fresh(&self) -> bool {
         let Lineage { inherited, page_type, depth, made } = self;
@@ -40,11 +40,13 @@ impl Lineage {
 pub struct Inherited(Vec<(TypeId, Rc<dyn Any>)>);
 
 impl Inherited {
+    /// Returns the object of this type.
     pub fn of<T: 'static>(&self) -> Option<Rc<T>> {
         let (_, object) = self.0.iter().find(|(id, _)| *id == TypeId::of::<T>())?;
         object.clone().downcast().ok()
     }
 
+    /// Adds an object, in place of an earlier one of its type.
     pub fn insert<T: 'static>(&mut self, object: Rc<T>) {
         self.0.retain(|(id, _)| *id != TypeId::of::<T>());
         self.0.push((TypeId::of::<T>(), object));

@@ -1,4 +1,4 @@
-//! What logs tell of a request: what is being done, since when, and what has been sent.
+//! What logs show of a request: the action in progress, its start, and what has been sent.
 
 use std::time::Instant;
 
@@ -7,13 +7,13 @@ use tidegate_rt::sync::oneshot;
 
 use super::recycle::{Buffer, recycled};
 
-/// What is being done for a request.
+/// The action in progress for a request.
 pub struct Progress {
-    /// For error log lines: "while …".
+    /// The action for error log lines: "while …"; empty for none.
     pub action: &'static str,
-    /// Origin in use, for error log lines.
+    /// The origin in use, for error log lines; empty for none.
     pub upstream: String,
-    /// When the request's first byte came.
+    /// When the request's first byte arrived.
     pub started: Instant,
 }
 
@@ -28,39 +28,39 @@ impl Buffer for Progress {
         let Progress { action, upstream, started } = self;
         *action = FIRST_ACTION;
         upstream.clear();
-        // The exact time is set when the next request's first byte is there.
+        // The exact time is set when the next request's first byte arrives.
         *started = clock::now();
     }
 }
 
 impl Progress {
-    /// The same, for another exchange of the same request.
+    /// Copies action and start for another exchange of the same request.
     pub(crate) fn fork(&self) -> Progress {
         let Progress { action, upstream: _, started } = *self;
         Progress { action, upstream: String::new(), started }
     }
 }
 
-/// What every request begins with.
+/// The action of a new request.
 pub(super) const FIRST_ACTION: &str = "reading client request line";
 
-/// What was received and sent, as the log tells it.
+/// What was received and sent, as logs show it.
 #[derive(Default)]
 pub struct Outcome {
     /// Bytes sent including the head: `$bytes_sent`.
     pub bytes_sent: u64,
     /// `$body_bytes_sent`.
     pub body_bytes_sent: u64,
-    /// Bytes of this request's head.
+    /// Bytes of the request's head.
     pub request_length: u64,
-    /// The response was sent whole: `$request_completion` is `OK`. A boolean, as the variable is.
+    /// Whether the response was sent completely: then `$request_completion` is `OK`. A boolean, as the variable is.
     pub complete: bool,
-    /// The request had arrived, at least in part, before the response to the one before was sent: `$pipe`. A boolean,
-    /// as the variable is.
+    /// Whether the request had arrived, at least in part, before the previous response was sent: `$pipe`. A boolean, as
+    /// the variable is.
     pub pipelined: bool,
-    /// The response's body was sent in chunks: `$sent_http_transfer_encoding`. A boolean, as the variable is.
+    /// Whether the response's body was sent in chunks: `$sent_http_transfer_encoding`. A boolean, as the variable is.
     pub chunked: bool,
-    /// Ends when a log line that a pool's thread was given is written: the connection is closed behind that.
+    /// Completes when a pool thread has written the request's log line: the connection is closed after that.
     pub logging: Option<oneshot::Receiver<()>>,
 }
 

@@ -1,18 +1,18 @@
-//! A connection's next request in the memory of the one before.
+//! Reuse of an exchange's memory for the connection's next request.
 //!
-//! Invariant: nothing of one request is seen in the next. Each part of an exchange names all of its fields, those that
-//! are emptied and keep their memory apart from those that get their default again; a field that is added and not named
-//! does not compile. A fresh exchange has the defaults of its parts, so a recycled one is a fresh one.
+//! Invariant: nothing of one request is visible in the next. Each part of an exchange lists all of its fields: those
+//! that are emptied and keep their memory, and those that get their default again. A new field that is not listed does
+//! not compile. A new exchange has the defaults of its parts, so a recycled one equals a new one.
 //!
-//! Fields are set where they are: an exchange has about a kilobyte, and to build another one beside it costs a
-//! request a tenth of its instructions.
+//! Fields are reset in place: an exchange has about a kilobyte, and building another one costs a request a tenth of
+//! its instructions.
 
 use std::rc::Rc;
 
 use tidegate_codec::Headers;
 use tidegate_codec::request::RequestHead;
 
-/// Memory that can be emptied and used again.
+/// A value that can be emptied and used again.
 pub(super) trait Buffer {
     /// Removes all content; the capacity stays.
     fn empty(&mut self);
@@ -31,7 +31,7 @@ macro_rules! buffers {
 
 buffers!(RequestHead, Vec<u8>, Vec<Option<Rc<[u8]>>>, Headers, String);
 
-/// A type of which some fields keep their memory; the others get their default again.
+/// Implements [`Buffer`] for a struct: the first fields keep their memory, the others get their default again.
 macro_rules! recycled {
     ($type:ident: keeps { $($buffer:ident),* $(,)? } renews { $($field:ident),* $(,)? }) => {
         impl $crate::exchange::recycle::Buffer for $type {

@@ -9,39 +9,40 @@ use super::recycle::recycled;
 use crate::client::ClientAddress;
 use crate::request_body::RequestBody;
 
-/// What a client asks for.
+/// The request of a client.
 #[derive(Default)]
 pub struct Request {
-    /// As received, with header fields.
+    /// The head as received, with its fields.
     pub head: RequestHead,
-    /// May differ from the received one after an internal redirect for an error page.
+    /// The method; after an internal redirect to an error page it may differ from the received one.
     pub method: Method,
     /// Decoded and normalised path: `$uri`.
     pub path: Vec<u8>,
     /// Query without `?`: `$args`.
     pub args: Vec<u8>,
-    /// Where path and args come from.
+    /// The origin of path and args.
     pub source: PathSource,
-    /// Lower-cased host without port, from the target or the `Host` field; empty if neither is there.
+    /// Lower-cased host without port, from the target or the `Host` field; empty without both.
     pub host: Vec<u8>,
+    /// The body, pulled or stored.
     pub body: RequestBody,
-    /// The client waits for `100 Continue` before it sends its body. A boolean: RFC 9110 section 10.1.1 knows no
-    /// other expectation.
+    /// Whether the client waits for `100 Continue` before it sends its body. A boolean: RFC 9110 section 10.1.1 defines
+    /// no other expectation.
     pub expects_continue: bool,
-    /// The client's address where it is not the connection's (`realip`), see
+    /// The client's address where it differs from the connection's (`realip`), see
     /// [`Exchange::client_address`](super::Exchange::client_address).
     pub real_client_address: Option<Rc<ClientAddress>>,
-    /// `$request_id`, once it was asked for.
+    /// `$request_id`, once it has been made.
     pub id: Option<Box<str>>,
 }
 
-/// Where a request's path and args come from.
+/// The origin of a request's path and args.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathSource {
-    /// A rewrite, an internal redirect or a subrequest; or there is no path yet.
+    /// A rewrite, an internal redirect or a subrequest; also before there is a path.
     #[default]
     Server,
-    /// The received target, as decoded.
+    /// The received target, decoded.
     Target,
 }
 
@@ -51,26 +52,27 @@ recycled!(Request:
 );
 
 impl Request {
-    /// One header field's first value.
+    /// Returns the first value of a field.
     pub fn header(&self, known: Known) -> Option<&[u8]> {
         self.head.headers.first(known)
     }
 
+    /// Returns the protocol version of the request.
     pub fn version(&self) -> Version {
         self.head.version
     }
 
-    /// `$request_uri`: the target as received, without the authority of an absolute one.
+    /// Returns `$request_uri`: the target as received, without scheme and authority of an absolute one.
     pub fn target(&self) -> &[u8] {
         match self.head.form {
             TargetForm::Absolute => self.head.path_and_args(),
-            // A tunnel has no path (RFC 9112 section 3.2.3); nginx shows this one.
+            // A CONNECT request has no path (RFC 9112 section 3.2.3); nginx shows this one.
             TargetForm::Authority => b"/",
             _ => self.head.target(),
         }
     }
 
-    /// `$request_id`, made now if nothing has asked for it.
+    /// Returns `$request_id`, which is made at the first call.
     pub fn made_id(&mut self) -> &str {
         self.id.get_or_insert_with(|| {
             let id = tidegate_rt::random::request_id();
@@ -87,7 +89,7 @@ impl Request {
         }
     }
 
-    /// The same request, for another exchange; of its body what has been read.
+    /// Copies the request for another exchange; of the body, only a stored one is shared.
     pub(crate) fn fork(&self) -> Request {
         let mut body = RequestBody::default();
         if let Some(stored) = self.body.stored() {

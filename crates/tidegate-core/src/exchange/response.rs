@@ -1,24 +1,27 @@
-//! The response's head as handlers and filters build it, and what its sender is to know beside it.
+//! The response's head as handlers and filters build it, and how it is to be sent.
 
 use bytes::Bytes;
 use tidegate_codec::Headers;
 
 use super::recycle::recycled;
 
-/// Head of a response but its status, which [`Disposition`](super::Disposition) has. Length, connection and date are
-/// the driver's.
+/// Head of a response without its status, which is in [`Disposition`](super::Disposition). The driver adds
+/// `Content-Length`, `Connection` and `Date`.
 #[derive(Default)]
 pub struct Response {
     /// Reason phrase of an origin, when it is not the standard one.
     pub reason: Option<Bytes>,
+    /// The fields.
     pub headers: Headers,
-    /// Length to announce for a body that is not sent or not known (HEAD of an origin); else the body tells.
+    /// Length to announce for a body that is not sent or not known (HEAD of an origin); else the body's own is used.
     pub content_length: Option<u64>,
     /// Seconds since 1970 of `Last-Modified`, for conditions and `expires modified`.
     pub last_modified: Option<i64>,
+    /// Which ranges of the body may be served.
     pub ranges: RangeSupport,
-    /// Charset that the origin asks for (`X-Accel-Charset`), for the charset module.
+    /// Charset that the origin requests (`X-Accel-Charset`), for the charset module.
     pub charset: Option<Bytes>,
+    /// The server that evaluates the client's conditions.
     pub conditions: Conditions,
     /// Trailer fields as sent, known at the body's end: `$sent_trailer_*`.
     pub trailers: Headers,
@@ -27,20 +30,22 @@ pub struct Response {
 /// Which byte ranges may be served from a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RangeSupport {
+    /// None.
     #[default]
     None,
-    /// As many as `max_ranges` allows.
+    /// The number that `max_ranges` allows.
     Many,
-    /// One: the body is put together of parts, each of which is given once.
+    /// One: the body is assembled of parts, each of which is available once.
     One,
 }
 
-/// Who judges the client's conditions (`If-Match` and the like).
+/// The server that evaluates the client's conditions (`If-Match` and others, RFC 9110 section 13).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Conditions {
+    /// This server.
     #[default]
     Server,
-    /// They were sent to the origin, which has judged them.
+    /// The origin: it received the conditions and has evaluated them.
     Origin,
 }
 
@@ -50,7 +55,7 @@ recycled!(Response:
 );
 
 impl Response {
-    /// The head as far as variables show it, for another exchange.
+    /// Copies what variables show of the head, for another exchange.
     pub(crate) fn fork(&self) -> Response {
         let Response {
             reason: _,
@@ -71,55 +76,61 @@ impl Response {
     }
 }
 
-/// What the sender is to know of a response beside its head and body.
+/// How the driver sends a response.
 #[derive(Default)]
 pub struct DeliveryHints {
+    /// When the head is sent.
     pub head: HeadSending,
+    /// When small chunks of the body are sent.
     pub pieces: PieceSending,
+    /// What the client's leaving does to the body's source.
     pub client_abort: ClientAbort,
-    /// Who gives the field `Date`.
+    /// The server that sets the field `Date`.
     pub date: FieldOwner,
-    /// Who gives the field `Server`.
+    /// The server that sets the field `Server`.
     pub server: FieldOwner,
-    /// Trailer fields may follow, for which the body goes in chunks. A boolean: what they are is known behind the body.
+    /// Whether trailer fields may follow, for which the body is sent in chunks. A boolean: the fields are known at the
+    /// body's end.
     pub expects_trailers: bool,
 }
 
-/// When the head leaves.
+/// When the head is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HeadSending {
-    /// As soon as the body lets wait for its first bytes.
+    /// As soon as the body's first bytes have to be waited for.
     #[default]
     AtOnce,
-    /// With the body's first bytes; if these do not come there is no response.
+    /// With the body's first bytes; if these do not arrive, there is no response.
     WithBody,
 }
 
-/// When pieces of the body leave that come as others write them.
+/// When small chunks of a streamed body are sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PieceSending {
+    /// At once.
     #[default]
     AtOnce,
-    /// Small ones may wait a moment for more, so that they leave together (`*_buffering`).
+    /// They may wait a moment for more, so that they are sent together (`*_buffering`).
     Gathered,
 }
 
-/// What a client that leaves does to the body's source.
+/// What happens to the body's source when the client closes the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientAbort {
+    /// The source is dropped.
     #[default]
     Ends,
-    /// The source does its work to the end (`proxy_ignore_client_abort`).
+    /// The source is read to its end (`proxy_ignore_client_abort`).
     Ignored,
 }
 
-/// Who gives a field that most responses have.
+/// The server that sets a field that most responses have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldOwner {
-    /// This server, where the response has none of its own.
+    /// This server, unless the response has the field already.
     #[default]
     Server,
-    /// The origin, even when it sends none (`proxy_pass_header Date`).
+    /// The origin, even when it does not send the field (`proxy_pass_header Date`).
     Origin,
 }
 

@@ -1,12 +1,14 @@
-//! Where a request is on its way: who serves it, and what became of its path there.
+//! Server and location of a request, and the state of its path there.
 
 use super::recycle::recycled;
 use crate::ids::{LocationId, ServerId};
 
-/// Server and location of a request, and how it came there.
+/// Server and location of a request, and how they were chosen.
 #[derive(Default)]
 pub struct Routing {
+    /// The server block.
     pub server: ServerId,
+    /// The current location, or an `if` block in it.
     pub location: LocationId,
     pub(crate) kind: Kind,
     directed_by: DirectedBy,
@@ -15,16 +17,17 @@ pub struct Routing {
     redirects: u8,
 }
 
-/// Whether a client or another request gets the response.
+/// The receiver of an exchange's response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
+    /// The client.
     #[default]
     Main,
-    /// The parent gets the response; nothing is logged unless `log_subrequest`.
+    /// The parent exchange; nothing is logged without `log_subrequest`.
     Subrequest,
 }
 
-/// Who has chosen the present path. `internal` locations are for paths of the server alone.
+/// The side that has chosen the current path. `internal` locations are for the server's paths alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum DirectedBy {
     #[default]
@@ -33,17 +36,17 @@ enum DirectedBy {
     Server,
 }
 
-/// What became of the path since the location was chosen by it.
+/// The state of the path since the location was chosen by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PathState {
-    /// The location is the path's.
+    /// The location matches the path.
     #[default]
     Matched,
-    /// Another path, for which a location is looked up behind the rewrite phase.
+    /// Another path: its location is looked up after the rewrite phase.
     Changed,
-    /// Another path in the same location (`rewrite … break`): `alias` has no prefix to cut off.
+    /// Another path in the same location (`rewrite … break`): `alias` has no prefix to remove.
     Replaced,
-    /// The whole path is appended to `alias` (`try_files` in a location of a regular expression).
+    /// The whole path is appended to `alias` (`try_files` in a regular-expression location).
     Appended,
 }
 
@@ -53,37 +56,40 @@ recycled!(Routing:
 );
 
 impl Routing {
+    /// Returns whether another exchange gets the response.
     pub fn is_subrequest(&self) -> bool {
         self.kind == Kind::Subrequest
     }
 
-    /// From now on `internal` locations may be entered.
+    /// Allows `internal` locations from now on.
     pub fn make_internal(&mut self) {
         self.directed_by = DirectedBy::Server;
     }
 
+    /// Returns whether the server has chosen the path, so that `internal` locations are allowed.
     pub fn is_internal(&self) -> bool {
         self.directed_by == DirectedBy::Server
     }
 
-    /// The path was replaced inside the location (`rewrite … break`): its prefix is not the location's name.
+    /// Returns whether the path was replaced inside the location (`rewrite … break`): then the location's name is not
+    /// its prefix.
     pub fn path_was_replaced(&self) -> bool {
         self.path == PathState::Replaced
     }
 
-    /// `alias` takes the whole path, as nothing of it belongs to the location's name.
+    /// Appends the whole path to `alias`: no part of it is the location's name.
     pub fn append_path_to_alias(&mut self) {
         self.path = PathState::Appended;
     }
 
-    /// The location of a changed path is not looked up: it stays in the present one.
+    /// Keeps the current location for a changed path.
     pub fn stay_in_location(&mut self) {
         if self.path == PathState::Changed {
             self.path = PathState::Replaced;
         }
     }
 
-    /// Counts a rewrite or an internal redirect; `false` when there were [`REDIRECTS_MAX`] before it.
+    /// Counts a rewrite or an internal redirect; returns `false` when [`REDIRECTS_MAX`] were counted before.
     pub(crate) fn count_redirect(&mut self) -> bool {
         if self.path == PathState::Changed {
             self.path = PathState::Matched;
@@ -98,7 +104,7 @@ impl Routing {
         REDIRECTS_MAX - self.redirects
     }
 
-    /// The same place, for another exchange of the same request.
+    /// Copies server and location for another exchange of the same request.
     pub(crate) fn fork(&self) -> Routing {
         let Routing { server, location, kind, directed_by, path: _, redirects: _ } = *self;
         Routing { server, location, kind, directed_by, path: PathState::Matched, redirects: 0 }

@@ -1,4 +1,4 @@
-//! What a request leaves to the next one on its connection: memory, and nothing that was in it.
+//! Recycled exchanges: the next request on a connection gets the memory, and no contents.
 
 use std::cell::Cell;
 
@@ -32,7 +32,7 @@ impl BodySource for NoBytes {
     }
 }
 
-/// A plan without servers, which has `slot_count` variables of `set`.
+/// Makes a plan without servers, with `slot_count` variables of `set`.
 fn plan(slot_count: usize) -> PlanRef {
     PlanRef::new(Arc::new(Plan {
         main: main_settings(),
@@ -74,7 +74,7 @@ fn main_settings() -> MainSettings {
     }
 }
 
-/// An exchange in the middle of a request: no field has its first value.
+/// Makes an exchange in the middle of a request: no field has its default.
 fn used(plan: PlanRef) -> Exchange {
     let connection = Connection {
         number: 7,
@@ -134,9 +134,9 @@ fn use_request(request: &mut Request) {
     request.id = Some("id".into());
 }
 
-/// Without `..`, so that whoever adds a field decides here what the next request sees of it.
+/// Patterns have no `..`: a new field does not compile until its value for the next request is decided here.
 #[test]
-fn the_next_request_finds_nothing_of_the_one_before() {
+fn the_next_request_sees_nothing_of_the_previous_one() {
     let mut x = used(plan(1));
     x.reset(plan(2));
     let Exchange {
@@ -166,7 +166,7 @@ fn the_next_request_finds_nothing_of_the_one_before() {
     check_delivery(delivery);
     check_disposition(disposition);
     check_modules(modules);
-    // The time is set when the next request's first byte is there.
+    // The time is set when the next request's first byte arrives.
     let Progress { action, upstream, started: _ } = progress;
     assert_eq!((action, upstream.as_str()), (FIRST_ACTION, ""));
     check_outcome(outcome);
@@ -267,7 +267,7 @@ fn buffers_keep_their_memory() {
     assert_eq!(x.request.head.headers.capacity(), text);
 }
 
-/// What becomes of a status, step by step: head, log, and whether the page of an error is being sent.
+/// A status step by step: in the head, in the log, and whether an error page is being sent.
 #[test]
 fn a_status_has_one_place() {
     let mut disposition = Disposition::default();
@@ -276,7 +276,7 @@ fn a_status_has_one_place() {
     disposition.set_status(200);
     assert_eq!((disposition.status(), disposition.logged_status()), (200, 404));
     assert!(disposition.is_error_page());
-    // Only what was asked for is taken, and once.
+    // Each override is taken once, and only by its own function.
     assert_eq!(disposition.take_replacement(), None);
     assert_eq!((disposition.take_forced(), disposition.take_forced()), (Some(404), None));
     disposition.replace_response(416);
@@ -288,7 +288,7 @@ fn a_status_has_one_place() {
     assert_eq!((disposition.status(), disposition.logged_status()), (499, 499));
 }
 
-/// A changed path that stays in its location is a replaced one; a counted redirect begins anew.
+/// A changed path that stays in its location is a replaced one; a counted redirect resets the state.
 #[test]
 fn a_path_is_in_one_state() {
     let mut routing = Routing::default();

@@ -1,4 +1,4 @@
-//! Reading parts of files, and what is said to be in the page cache.
+//! Reading parts of files, and checks of the page cache.
 
 use std::fs::File;
 use std::io::Write;
@@ -26,14 +26,14 @@ fn a_part_is_read_up_to_the_end_of_the_file() {
 }
 
 #[test]
-fn what_was_just_written_is_in_the_page_cache() {
+fn a_fresh_file_is_in_the_page_cache() {
     let content = vec![b'x'; 1 << 20];
     let kept = file(&content);
     let range = FileRange::new(kept.clone(), 0, 1 << 20);
     for (offset, want) in [(0, 0), (0, 1), (5, 4096), (0, 1 << 20), ((1 << 20) - 1, 1)] {
         assert_eq!(wait(warm(&range, offset, want)).unwrap(), want, "{offset} {want}");
     }
-    // A small file that was found there whole is remembered for a moment, a part of one is not.
+    // A check of a whole small file counts for a moment, a check of a part does not.
     let resident = |bytes: &[u8]| {
         let resident = Some(Arc::new(Resident::new(bytes.to_vec().into())));
         FileRange { resident, ..FileRange::new(kept.clone(), 0, bytes.len() as u64) }

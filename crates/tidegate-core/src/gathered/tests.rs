@@ -1,8 +1,8 @@
-//! What is kept of bodies in pieces of any size.
+//! Memory and order of bodies in pieces of any size.
 
 use super::*;
 
-/// Memory that is taken for the bytes, and for knowing where they are.
+/// Returns the memory of the bytes and of the list of pieces.
 fn held(kept: &Gathered) -> usize {
     let pieces = kept.pieces.iter().map(Bytes::len).sum::<usize>();
     pieces + kept.pieces.capacity() * size_of::<Bytes>() + kept.buffer.capacity()

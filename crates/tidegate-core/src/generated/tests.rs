@@ -1,4 +1,4 @@
-//! Bodies that a function produces: it continues only after each piece was taken.
+//! Bodies made by a function: it continues only after each chunk was taken.
 
 use std::cell::Cell;
 
@@ -6,13 +6,13 @@ use super::*;
 use crate::tests::wait;
 
 #[test]
-fn the_function_continues_only_after_a_piece_was_taken() {
+fn the_function_continues_only_after_a_chunk_was_taken() {
     let step = Rc::<Cell<u32>>::default();
     let seen = step.clone();
     let mut body = generate(move |out| async move {
         for number in 1..=3_u32 {
             step.set(number);
-            // What it waits for does not hold pieces back.
+            // A wait of the function does not hold back chunks.
             tidegate_rt::yield_now().await;
             out.put(Chunk::Bytes(number.to_string().into())).await;
         }

@@ -1,10 +1,10 @@
-//! Host names against a model that looks at one pattern after the other.
+//! Host names, compared with a model that tries one pattern after the other.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// The value for `host` among `patterns`, all of which were taken.
+/// Returns the pattern that is found for `host` in a table of `patterns`.
 fn find<'p>(patterns: &[&'p str], host: &str) -> &'p str {
     let mut names = HostNames::default();
     for pattern in patterns {
@@ -41,7 +41,7 @@ fn exact_names_come_first_then_the_longest_leading_then_the_longest_trailing_wil
 }
 
 #[test]
-fn stars_stand_for_whole_labels_at_one_end() {
+fn wildcards_are_whole_labels_at_one_end() {
     for name in ["*", "*.", "a*.b", "a.*.b", "*.a.*", "*a.b", "a.b*", "**.a", ".*", "*.*"] {
         let mut names = HostNames::default();
         assert_eq!(names.add(name.as_bytes(), 1), Err(NotTaken::Invalid), "{name}");
@@ -53,7 +53,7 @@ fn stars_stand_for_whole_labels_at_one_end() {
 }
 
 #[test]
-fn a_name_that_is_there_stays() {
+fn an_earlier_name_stays() {
     for (first, second) in [
         ("a.b", "a.b"),
         ("*.b", "*.b"),
@@ -67,14 +67,14 @@ fn a_name_that_is_there_stays() {
         names.add(first.as_bytes(), 1).unwrap();
         assert_eq!(names.add(second.as_bytes(), 2), Err(NotTaken::Known(&1)), "{first} {second}");
     }
-    // No pattern is read into a name that is said to be none.
+    // `add_exact` interprets no patterns.
     let mut names = HostNames::default();
     names.add_exact(b"*.a", 1).unwrap();
     assert_eq!((names.find(b"*.a"), names.find(b"x.a")), (Some(&1), None));
     assert_eq!(names.add_exact(b"*.a", 2), Err(NotTaken::Known(&1)));
 }
 
-/// How good a pattern is for a host: its kind, then its length.
+/// The rank of a pattern for a host: its kind, then its length.
 fn rank(pattern: &str, host: &str) -> Option<(u8, usize)> {
     let below = |name: &str| host.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'));
     let (kind, matches) = match (pattern.strip_prefix('*'), pattern.strip_suffix(".*")) {
@@ -114,7 +114,7 @@ proptest! {
         host in prop::collection::vec(label(), 1..5).prop_map(|labels| labels.join(".")),
     ) {
         let mut names = HostNames::default();
-        // What conflicts is not part of this.
+        // Conflicting patterns are not part of this test.
         let taken: Vec<&String> = patterns
             .iter()
             .filter(|pattern| {

@@ -1,4 +1,4 @@
-//! Lines of a turn are gathered, and each path has one file.
+//! Lines of an event-loop iteration are gathered, and each path has one file.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn text(log: &LogFile) -> String {
 }
 
 #[test]
-fn lines_of_a_turn_are_written_at_its_end() {
+fn lines_of_an_iteration_are_written_at_its_end() {
     let ((_one, first), (_other, second)) = (log(), log());
     let logs = (first.clone(), second.clone());
     let worker = Worker::run("log", None, move |_| async move {
@@ -30,16 +30,16 @@ fn lines_of_a_turn_are_written_at_its_end() {
             written.1.write_with_turn(b"b\n");
             written.0.write_with_turn(b"c\n");
             assert_eq!(text(&written.0) + &text(&written.1), "");
-            // What waits for nothing goes on in the same turn.
+            // A task that waits for nothing continues in the same iteration.
             tidegate_rt::yield_now().await;
             assert_eq!(text(&written.0), "");
-            // A thread that is no loop's writes at once.
+            // A thread without an event loop writes at once.
             let elsewhere = written.0.clone();
             std::thread::spawn(move || elsewhere.write_with_turn(b"d\n")).join().unwrap();
             assert_eq!(text(&written.0), "d\n");
         });
         task.await.unwrap();
-        // Time passes between turns only.
+        // A timer elapses between iterations only.
         sleep(Duration::from_millis(1)).await;
         assert_eq!((text(&first), text(&second)), ("d\na\nc\n".to_owned(), "b\n".to_owned()));
         first.write_with_turn(b"last\n");
@@ -59,7 +59,7 @@ fn each_path_has_one_file() {
     }
     assert!(Arc::ptr_eq(&kept, &open(0).unwrap()));
     assert_eq!((logs.in_use().len(), logs.by_path().contains_key(kept.path())), (1, true));
-    // Those that were closed are forgotten, and opened anew.
+    // Entries of closed files are removed; the files are opened again.
     assert!(logs.files.lock().unwrap().by_path.len() <= KNOWN_MIN);
     let again = open(1).unwrap();
     assert_eq!(logs.in_use().len(), 2);

@@ -1,10 +1,10 @@
-//! What a limit of bytes a second grants, and when.
+//! The bytes that a rate limit grants, and when.
 
 use super::Steps::{Quarters, Seconds};
 use super::*;
 
 #[test]
-fn a_second_at_once_then_by_steps() {
+fn the_bytes_of_a_second_at_once_then_by_steps() {
     let check = |steps, rate, passed, millis, expected: Result<u64, u64>| {
         let got = allowance(rate, steps, passed, Duration::from_millis(millis));
         assert_eq!(
@@ -15,13 +15,13 @@ fn a_second_at_once_then_by_steps() {
     };
     check(Quarters, 1000, 0, 0, Ok(1000));
     check(Quarters, 1000, 999, 0, Ok(1));
-    // Nobody is woken before there is something to send.
+    // The wait ends when there is something to send.
     check(Quarters, 1000, 1000, 0, Err(250));
     check(Quarters, 1000, 1000, 249, Err(1));
     check(Quarters, 1000, 1000, 250, Ok(250));
     check(Quarters, 1000, 1500, 400, Err(350));
     check(Quarters, 1000, 1500, 1000, Ok(500));
-    // Less than a byte a step.
+    // Less than a byte per step.
     check(Quarters, 1, 1, 0, Err(1000));
     check(Quarters, 3, 3, 0, Err(500));
     check(Quarters, 3, 4, 500, Err(250));

@@ -1,4 +1,4 @@
-//! Expressions of the configuration and requests: named groups are variables, and what matched is kept.
+//! Regular expressions in the configuration: named groups are variables, and captures are stored in the exchange.
 
 use super::{MatchLimit, Regex, RegexError};
 use crate::exchange::Exchange;
@@ -6,7 +6,10 @@ use crate::level::Level;
 use crate::variables::{Changeable, VariableTable};
 
 impl Regex {
-    /// Compiles `text`; named groups become variables. The error is worded as nginx's.
+    /// Compiles `text`; named groups become variables.
+    ///
+    /// # Errors
+    /// For an invalid expression and for a group named as a built-in variable, in nginx's words.
     pub fn compile(
         text: &str,
         caseless: bool,
@@ -18,8 +21,10 @@ impl Regex {
         })
     }
 
-    /// Whether `subject` matches; stores groups and named variables in the exchange if it does.
-    /// A match that hits the limit is logged and answered with an error (500).
+    /// Returns whether `subject` matches; stores groups and named variables in the exchange if it does.
+    ///
+    /// # Errors
+    /// When the backtracking limit is reached, which is logged; the caller responds with 500.
     pub fn capture(&self, x: &mut Exchange, subject: &[u8]) -> Result<bool, MatchLimit> {
         match self.capture_into(&mut x.modules.captures, subject) {
             Ok(true) => {

@@ -1,9 +1,9 @@
-//! Matches one after the other: the room of one is the room of the next.
+//! Successive matches with one match buffer.
 
 use super::*;
 
 #[test]
-fn a_match_knows_nothing_of_the_one_before() {
+fn a_match_sees_nothing_of_the_previous_one() {
     let regex = Regex::compile_late("^(a+)(x)?|(b+)$").unwrap_or_else(|error| panic!("{error}"));
     let groups = |subject: &[u8]| {
         let mut captures = Captures::default();

@@ -1,4 +1,4 @@
-//! A request's body from a source that does what a list says: read, kept, refused, broken, discarded.
+//! A request's body from a scripted source: read, stored, refused, broken, discarded.
 
 use std::collections::VecDeque;
 
@@ -8,12 +8,12 @@ use tidegate_codec::Headers;
 use super::*;
 use crate::tests::wait;
 
-/// What a source does when it is asked.
+/// One action of a source.
 #[derive(Clone, Debug)]
 enum Event {
     Bytes(&'static str),
     End,
-    /// It has nothing yet.
+    /// Nothing has arrived yet.
     Pause,
     Fail(u16),
 }
@@ -74,7 +74,7 @@ fn body(length: Option<u64>, events: &[Event]) -> RequestBody {
     RequestBody::new(length, length.is_none(), Box::new(source))
 }
 
-/// All of a body as it comes: its pieces, then `.` for the end or the status of what broke it off.
+/// Reads a body: its pieces, then `.` for the end or the status of the error.
 async fn read(body: &mut RequestBody) -> String {
     let mut text = String::new();
     loop {
@@ -86,7 +86,7 @@ async fn read(body: &mut RequestBody) -> String {
     }
 }
 
-/// A body of this length (`None`: in chunks) under this limit is read so; it is finished then.
+/// Checks the reading of a body of this length (`None`: in chunks) under this limit; it is finished then.
 fn check(length: Option<u64>, limit: Option<u64>, events: &[Event], expected: &str) {
     let mut body = body(length, events);
     body.set_limit(limit);
@@ -95,7 +95,7 @@ fn check(length: Option<u64>, limit: Option<u64>, events: &[Event], expected: &s
     assert_eq!(text, expected, "{length:?} {limit:?} {events:?}");
     let is_whole = expected.ends_with('.');
     assert_eq!((body.is_finished(), body.is_broken()), (true, !is_whole), "{events:?}");
-    // A broken body gives nothing more.
+    // A broken body yields nothing more.
     assert_eq!(
         (body.is_present(), wait(read(&mut body))),
         (is_whole && length != Some(0), ".".to_owned())
@@ -104,7 +104,7 @@ fn check(length: Option<u64>, limit: Option<u64>, events: &[Event], expected: &s
 
 #[test]
 fn bodies_end_with_their_length_or_their_last_chunk() {
-    // The source of one with a length is not asked for the end.
+    // With a length, the source is not polled for the end.
     check(Some(3), None, &[Give("ab"), Give("c")], "ab c .");
     check(Some(3), None, &[Pause, Give("ab"), Pause, Pause, Give("c")], "ab c .");
     check(None, None, &[Give("ab"), Pause, Give("c"), Pause, End], "ab c .");
@@ -113,7 +113,7 @@ fn bodies_end_with_their_length_or_their_last_chunk() {
 }
 
 #[test]
-fn bodies_break_off_with_a_status() {
+fn errors_of_bodies_have_a_status() {
     for (status, shown) in [(408, "408"), (413, "413"), (400, "400"), (499, "400"), (500, "500")] {
         check(Some(9), None, &[Give("ab"), Fail(status)], &format!("ab {shown}"));
         check(None, None, &[Pause, Fail(status)], shown);
@@ -131,7 +131,7 @@ fn bodies_have_a_limit() {
     ] {
         check(None, limit, events, expected);
     }
-    // A further limit counts where it is lower.
+    // A further limit applies where it is lower.
     for (first, further, expected) in
         [(Some(2), 5, "413"), (Some(5), 2, "413"), (None, 2, "413"), (Some(5), 3, "abc .")]
     {
@@ -143,7 +143,7 @@ fn bodies_have_a_limit() {
 }
 
 #[test]
-fn what_was_received_and_trailers_are_known_behind_it() {
+fn received_bytes_and_trailers_are_known_after_the_end() {
     let mut body = body(None, &[Give("ab"), Pause, Give("c"), End]);
     assert_eq!((body.received(), body.trailers().is_none()), (0, true));
     assert_eq!(wait(read(&mut body)), "ab c .");
@@ -153,7 +153,7 @@ fn what_was_received_and_trailers_are_known_behind_it() {
     assert!(!empty.is_present() && empty.is_finished() && !empty.is_broken());
 }
 
-/// An unwanted body is dropped as far as it was received; a malformed one is still an error.
+/// The received part of an unread body is dropped; a malformed one is still an error.
 #[test]
 fn received_bytes_are_discarded() {
     for (events, expected) in [
@@ -179,7 +179,7 @@ fn options(memory_bytes_max: usize, in_file_only: bool, clean: bool, dir: &Path)
     StoreOptions { memory_bytes_max, temp_path, levels: vec![1, 2], in_file_only, clean }
 }
 
-/// The whole body from where it was kept.
+/// Returns the whole stored body.
 fn content(stored: &StoredBody) -> String {
     let mut text = Vec::new();
     for chunk in stored.chunks() {
@@ -198,7 +198,7 @@ fn content(stored: &StoredBody) -> String {
 }
 
 #[test]
-fn a_body_is_kept_in_memory_and_then_in_a_file() {
+fn a_body_is_stored_in_memory_and_then_in_a_file() {
     let dir = tempfile::tempdir().unwrap();
     for (pieces, memory, in_file_only, in_file) in [
         (&["ab", "cd"][..], 4, false, false),
@@ -233,7 +233,7 @@ fn a_body_is_kept_in_memory_and_then_in_a_file() {
 }
 
 #[test]
-fn a_file_goes_with_the_request_where_it_is_to() {
+fn a_file_is_deleted_with_the_request_under_clean() {
     let dir = tempfile::tempdir().unwrap();
     for clean in [true, false] {
         let mut body = body(None, &[Give("abc"), End]);
@@ -246,7 +246,7 @@ fn a_file_goes_with_the_request_where_it_is_to() {
         assert_eq!(below, format!("{}/{}/{name}", &name[9..], &name[7..9]));
         drop((stored, body));
         while clean && path.exists() {
-            // The pool that removes it does something else in the meantime.
+            // The pool that deletes it may do other work first.
             wait(blocking::run(|| Ok(()))).unwrap();
         }
         assert_eq!(path.exists(), !clean);
@@ -254,7 +254,7 @@ fn a_file_goes_with_the_request_where_it_is_to() {
 }
 
 #[test]
-fn what_cannot_be_kept_breaks_off() {
+fn a_body_that_cannot_be_stored_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("temp"), "a file where a directory should be").unwrap();
     let mut whole = body(None, &[Give("abc"), End]);
@@ -267,7 +267,7 @@ fn what_cannot_be_kept_breaks_off() {
 }
 
 #[test]
-fn a_kept_body_takes_the_place_of_the_clients() {
+fn a_stored_body_replaces_the_clients() {
     let mut body = RequestBody::default();
     let stored = StoredBody { memory: vec!["abc".into()], length: 3, ..StoredBody::default() };
     body.set_stored(Arc::new(stored));
@@ -278,7 +278,7 @@ fn a_kept_body_takes_the_place_of_the_clients() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// However a body comes, and wherever it is kept, it is the same.
+    /// A stored body has the received bytes, in any pieces and in memory or a file.
     #[test]
     fn a_kept_body_is_what_was_sent(
         pieces in prop::collection::vec(prop::sample::select(vec!["", "a", "bc", "defghijk"]), 0..20),

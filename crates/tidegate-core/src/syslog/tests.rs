@@ -1,10 +1,10 @@
-//! Parameters of syslog, and the messages that a collector gets.
+//! Parameters of syslog, and the messages that a collector receives.
 
 use std::io;
 
 use super::*;
 
-/// Names of a machine called `box`, where `collector` has an address.
+/// Names of which `collector` has two addresses and `empty` has none.
 struct Named;
 
 impl HostNames for Named {
@@ -44,9 +44,9 @@ fn servers_are_addresses_names_or_sockets() {
     }
 }
 
-/// In nginx's words.
+/// Errors have nginx's words.
 #[test]
-fn parameters_that_are_mistakes() {
+fn invalid_parameters_are_refused() {
     for (text, expected) in [
         ("", "unknown syslog parameter \"\""),
         ("tag=a", "no syslog server specified"),
@@ -81,7 +81,7 @@ fn parameters_that_are_mistakes() {
     );
 }
 
-/// The message behind its time, which is `Mmm dd hh:mm:ss`.
+/// Receives a message and returns its text after the time, which is `Mmm dd hh:mm:ss`.
 fn received(socket: &UdpSocket) -> String {
     let mut buffer = [0; 1024];
     let length = socket.recv(&mut buffer).unwrap();
@@ -132,7 +132,7 @@ fn days_are_padded_with_a_space() {
 
 #[cfg(unix)]
 #[test]
-fn a_socket_that_comes_back_is_written_to_again() {
+fn a_socket_is_reconnected_when_its_collector_is_back() {
     use std::os::unix::net::UnixDatagram;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("log");
@@ -142,7 +142,7 @@ fn a_socket_that_comes_back_is_written_to_again() {
     syslog.send_access(b"lost");
     for round in ["first", "second"] {
         let collector = UnixDatagram::bind(&path).unwrap();
-        // A closed socket is noticed by the next line, which is lost too.
+        // A closed socket is detected by the next line, which is lost too.
         syslog.send_access(b"probe");
         syslog.send_access(round.as_bytes());
         let mut buffer = [0; 200];

@@ -1,4 +1,4 @@
-//! Names of temporary files and the directories that they are spread over.
+//! Names of temporary files and their levels of directories.
 
 use std::io::{Read, Seek, Write};
 
