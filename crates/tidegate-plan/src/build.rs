@@ -1,4 +1,4 @@
-//! From a parsed configuration to a plan: outline, inherit, prepare, freeze.
+//! The steps from a parsed configuration to a plan: outline, inherit, prepare, freeze.
 
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,10 @@ use crate::resources::NamesOf;
 use crate::values::Value;
 use crate::{locations, servers};
 
-/// Builds a plan. On any error nothing has changed and all mistakes are returned.
+/// Builds a plan; returns it with its warnings.
+///
+/// # Errors
+/// All diagnostics, where one of them is an error. Nothing has changed then.
 pub fn build(
     environment: &Environment<'_>,
     statements: &[Statement],
@@ -51,7 +54,7 @@ pub fn build(
     let fatal = diagnostics.iter().any(|diagnostic| diagnostic.severity.is_fatal());
     match (plan, sessions) {
         (Some(mut plan), Some(sessions)) if !fatal => {
-            // Background work is one list, whichever block it comes from.
+            // Background work of both blocks is one list.
             plan.services.extend(sessions.iter().flat_map(|plan| plan.services.iter().cloned()));
             Ok((Plan { sessions, ..plan }, diagnostics))
         }
@@ -59,7 +62,7 @@ pub fn build(
     }
 }
 
-/// The plan of the `http` block, or of the `stream` block: each has its own servers and variables.
+/// Builds the plan of the `http` block or of the `stream` block: each has its own servers and variables.
 fn part(
     environment: &Environment<'_>,
     main: &MainSettings,
@@ -107,7 +110,7 @@ fn part(
     (plan, diagnostics)
 }
 
-/// What a block lacks is no mistake of its own while another one may be why it lacks it.
+/// Removes diagnostics about missing parts of a block where another error may be their cause.
 fn leave_out_consequences(diagnostics: &mut Vec<Diagnostic>) {
     let is_consequence = |diagnostic: &Diagnostic| {
         [locations::NO_HANDLER, servers::NO_LISTEN].contains(&diagnostic.message.as_str())
@@ -119,7 +122,7 @@ fn leave_out_consequences(diagnostics: &mut Vec<Diagnostic>) {
 }
 
 impl<'e> PlanBuilder<'e> {
-    /// Builds all servers of its block.
+    /// Prepares the block and builds all of its servers.
     fn fill<'b>(&mut self, block: &'b Outline) -> Vec<ListenerPlan>
     where
         'b: 'e,
@@ -141,8 +144,8 @@ impl<'e> PlanBuilder<'e> {
         self.listeners(&servers)
     }
 
-    /// Compiles values of the plan's block and forgets them. Mistakes that are known already come first: their
-    /// values would only be told of twice.
+    /// Compiles values of the plan's block for their errors alone. With earlier errors nothing is compiled: the same
+    /// errors would be reported twice.
     fn check_values(&mut self, values: &[Value]) {
         if self.diagnostics.iter().any(|found| found.severity.is_fatal()) {
             return;

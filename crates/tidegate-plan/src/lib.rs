@@ -1,7 +1,7 @@
-//! From a configuration to a plan: the contract of modules, what they are given while a plan is built, and nginx's core
-//! modules with their directives and variables. It works at start and reload; a request meets what is left of that in the
-//! engine's plan.
+//! The compilation of a configuration to a plan: the contract of modules, the builders that they get, and nginx's core
+//! modules with their directives and variables. It runs at start and reload; requests see the engine's plan alone.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 mod build;
 pub mod http_core;

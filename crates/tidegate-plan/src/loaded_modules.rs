@@ -1,8 +1,8 @@
 //! `load_module`: modules are built in, so nothing is loaded.
 //!
-//! Configurations load what their packages bring (`include /etc/nginx/modules-enabled/*.conf;`), whether they use it or
-//! not, and the files belong to nginx. So a module that is known by its name may be absent: a directive of one that is
-//! not built in is refused where it stands. An unknown name is a mistake, as in nginx, unless there is such a file.
+//! Configurations load the modules of their packages (`include /etc/nginx/modules-enabled/*.conf;`), used or not, and
+//! the files belong to nginx. So the file of a module with a known name may be missing: a directive of a module that
+//! is not built in is refused where it is used. An unknown name is an error, as in nginx, unless the file exists.
 
 #[cfg(test)]
 mod tests;
@@ -73,10 +73,10 @@ const KNOWN: &[&str] = &[
     "ngx_stream_server_traffic_status_module",
 ];
 
-/// Looks at what `load_module` names, below the prefix unless it is absolute.
+/// Checks the files of `load_module`, relative to the prefix.
 ///
 /// # Errors
-/// The first one that is unknown and not there, in nginx's words.
+/// For the first file that neither is known nor exists, in nginx's words.
 pub(crate) fn check(modules: &[Word], prefix: &str) -> Result<(), Diagnostic> {
     let is_lost = |word: &&Word| {
         let name = word.display().to_string();
@@ -97,7 +97,8 @@ pub(crate) fn check(modules: &[Word], prefix: &str) -> Result<(), Diagnostic> {
     })
 }
 
-/// All names begin and end alike, so that they are closer to each other than others.
+/// Returns whether the names differ in one short part. All names have the same beginning and end, so that distance
+/// alone would find a similar name for every mistake.
 fn differ_in_one_place(one: &str, other: &str) -> bool {
     let (one, other) = (one.as_bytes(), other.as_bytes());
     let before = one.iter().zip(other).take_while(|(a, b)| a == b).count();
@@ -106,10 +107,10 @@ fn differ_in_one_place(one: &str, other: &str) -> bool {
     one.len().max(other.len()) - behind <= LETTERS_WRONG_MAX
 }
 
-/// More wrong letters than these make another name.
+/// Most wrong letters of a name that is still suggested.
 const LETTERS_WRONG_MAX: usize = 2;
 
-/// The file's name without its ending.
+/// Returns the file's name without directory and extension.
 fn stem(name: &str) -> &str {
     Path::new(name).file_stem().and_then(|stem| stem.to_str()).unwrap_or(name)
 }

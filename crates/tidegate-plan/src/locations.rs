@@ -1,4 +1,4 @@
-//! Building locations: arguments of `location`, the search structure, and what modules add.
+//! Building locations: arguments of `location`, the search structure, and the additions of modules.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,10 +14,10 @@ use crate::location_builder::LocationBuilder;
 use crate::outline::Outline;
 use crate::plan_builder::PlanBuilder;
 
-/// A server of `stream` that would do nothing with a session.
+/// The error of a `stream` server without a content handler.
 pub(crate) const NO_HANDLER: &str = "no handler for server";
 
-/// The kinds of `location` by their modifier.
+/// The name of a `location`, by its modifier.
 enum Name {
     Prefix(Vec<u8>),
     Exact(Vec<u8>),
@@ -25,7 +25,7 @@ enum Name {
     Named(Vec<u8>),
 }
 
-/// Collects the locations of one level.
+/// The locations of one level while it is built.
 #[derive(Default)]
 struct Level {
     exact: HashMap<Vec<u8>, LocationId>,
@@ -35,7 +35,7 @@ struct Level {
 }
 
 impl PlanBuilder<'_> {
-    /// Builds a block that requests can be in, with all blocks inside; named locations go to `named`.
+    /// Builds a block that requests can be in, with all inner blocks; named locations are added to `named`.
     pub(crate) fn location(
         &mut self,
         outline: &Outline,
@@ -135,7 +135,7 @@ impl PlanBuilder<'_> {
         Some(location)
     }
 
-    /// The `location` blocks directly inside `outline`.
+    /// Builds the `location` blocks directly inside `outline`.
     fn level(
         &mut self,
         outline: &Outline,
@@ -217,7 +217,7 @@ impl PlanBuilder<'_> {
     }
 }
 
-/// A modifier may be written without a space: `=/path`, `~regex`.
+/// Splits modifier and name, which may be written without a space: `=/path`, `~regex`.
 fn split_modifier(text: &[u8]) -> (&[u8], &[u8]) {
     match text {
         [b'=', rest @ ..] => (b"=", rest),
@@ -229,7 +229,7 @@ fn split_modifier(text: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// nginx's rules for locations inside locations.
+/// Checks nginx's rules for nested locations.
 fn check_nesting(outer: &Outline, inner: &Name, span: Span) -> Result<(), Diagnostic> {
     if !outer.context.intersects(Contexts::LOCATION) {
         return Ok(());
@@ -251,7 +251,7 @@ fn check_nesting(outer: &Outline, inner: &Name, span: Span) -> Result<(), Diagno
     };
     match modifier {
         b"=" | b"@" => {}
-        // The text of an expression is compared like a prefix, by which hardly anything is inside.
+        // As in nginx, an outer regular expression's text is compared like a prefix.
         _ if !inner_name.starts_with(outer_name) => {
             let (inner, outer) = (shown(inner_name), shown(outer_name));
             let message = format!("location \"{inner}\" is outside location \"{outer}\"");
@@ -289,7 +289,7 @@ impl Level {
                 self.prefixes.insert(name, id);
             }
             Name::Regex(regex) => self.regexes.push((*regex, id)),
-            // The first one of a name counts, as in nginx.
+            // Of several named locations of one name the first is used, as in nginx.
             Name::Named(name) => {
                 self.named.entry(name).or_insert(id);
             }

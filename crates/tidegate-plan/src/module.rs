@@ -1,4 +1,4 @@
-//! The contract of a module: its tables, its settings and what it adds to the plan.
+//! The contract of a module: its tables, its settings and its additions to the plan.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -11,16 +11,20 @@ use crate::server_builder::ServerBuilder;
 
 pub use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Row, Word, once};
 
-/// A directive whose block holds directives (not values): where it stands and what it opens.
+/// A directive whose block contains directives (not values): its context and the context of its block.
 pub struct BlockRow {
+    /// Name of the directive.
     pub name: &'static str,
+    /// Contexts in which the directive may be.
     pub within: Contexts,
+    /// Context of the directives in its block.
     pub opens: Contexts,
 }
 
 /// The block that a module's settings belong to.
 #[derive(Clone, Copy)]
 pub struct BlockInfo<'a> {
+    /// Context of the directives in the block.
     pub context: Contexts,
     /// Arguments of the block's directive: a location's modifier and name, an upstream's name.
     pub args: &'a [Word],
@@ -30,33 +34,48 @@ pub struct BlockInfo<'a> {
 pub trait Module: 'static {
     /// Directives of one block as written.
     type Conf: Default + Send + Sync + 'static;
+    /// Name of the module.
     const NAME: &'static str;
+    /// Tables of directives.
     const DIRECTIVES: &'static [&'static [Directive<Self::Conf>]];
+    /// Directives among these that open a block of directives.
     const BLOCKS: &'static [BlockRow] = &[];
+    /// Variables of the `http` block.
     const VARIABLES: &'static [Variable] = &[];
-    /// Those of the `stream` block.
+    /// Variables of the `stream` block.
     const SESSION_VARIABLES: &'static [Variable] = &[];
 
-    /// Called when a block has been read, before anything is inherited.
+    /// Completes a block that has been read, before anything is inherited.
+    ///
+    /// # Errors
+    /// For directives that contradict each other.
     fn close_block(_conf: &mut Self::Conf, _block: BlockInfo<'_>) -> Result<(), Diagnostic> {
         Ok(())
     }
 
-    /// Takes over what the inner block leaves open. `block` is the inner one.
+    /// Copies the outer block's settings that the inner block does not set. `block` is the inner block.
     fn inherit(_child: &mut Self::Conf, _parent: &Self::Conf, _block: BlockInfo<'_>) {}
 
-    /// Once for the `http` block, before any server: zones, formats, maps, upstreams.
+    /// Prepares the `http` block, once and before its servers: zones, formats, maps, upstreams.
+    ///
+    /// # Errors
+    /// For settings that cannot be compiled, here and in the other `prepare` functions.
     fn prepare_http(_conf: &Self::Conf, _plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         Ok(())
     }
 
-    /// Once for the `stream` block, before any of its servers. Modules that both blocks have do there what
-    /// they do for `http`.
+    /// Prepares the `stream` block, once and before its servers. Modules of both blocks do the same as for `http`.
+    ///
+    /// # Errors
+    /// See [`Module::prepare_http`].
     fn prepare_stream(_conf: &Self::Conf, _plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         Ok(())
     }
 
-    /// For each `server` block of `stream`: as [`Module::prepare`], for sessions.
+    /// Prepares a `server` block of `stream`: like [`Module::prepare`], for sessions.
+    ///
+    /// # Errors
+    /// See [`Module::prepare_http`].
     fn prepare_session(
         _conf: &Self::Conf,
         _server: &mut LocationBuilder<'_, '_>,
@@ -64,7 +83,10 @@ pub trait Module: 'static {
         Ok(())
     }
 
-    /// For each `server` block, of `http` and `stream`.
+    /// Prepares a `server` block of `http` or `stream`.
+    ///
+    /// # Errors
+    /// See [`Module::prepare_http`].
     fn prepare_server(
         _conf: &Self::Conf,
         _server: &mut ServerBuilder<'_, '_>,
@@ -72,8 +94,11 @@ pub trait Module: 'static {
         Ok(())
     }
 
-    /// For each block in which requests can be: servers, locations, `if`, `limit_except`. Adds phase
-    /// handlers, filters and loggers, already compiled.
+    /// Prepares a block that requests can be in: server, location, `if`, `limit_except`. Adds compiled phase handlers,
+    /// filters and loggers.
+    ///
+    /// # Errors
+    /// See [`Module::prepare_http`].
     fn prepare(
         _conf: &Self::Conf,
         _location: &mut LocationBuilder<'_, '_>,
@@ -82,32 +107,46 @@ pub trait Module: 'static {
     }
 }
 
-/// Settings of any module.
+/// The settings of any module.
 pub type AnyConf = Box<dyn Any + Send + Sync>;
 
 /// A module with its types erased, for the one list of modules.
 pub trait ErasedModule: Sync {
+    /// Returns [`Module::NAME`].
     fn name(&self) -> &'static str;
+    /// Returns the rows of all directives, without setters.
     fn rows(&self) -> Vec<Row>;
+    /// Returns [`Module::BLOCKS`].
     fn blocks(&self) -> &'static [BlockRow];
+    /// Returns [`Module::VARIABLES`].
     fn variables(&self) -> &'static [Variable];
+    /// Returns [`Module::SESSION_VARIABLES`].
     fn session_variables(&self) -> &'static [Variable];
+    /// Creates settings with nothing set.
     fn new_conf(&self) -> AnyConf;
+    /// Runs the setter of a directive; `row` is its index in [`ErasedModule::rows`].
     fn set(&self, conf: &mut AnyConf, row: usize, args: &Args<'_>) -> Result<(), Diagnostic>;
+    /// Calls [`Module::close_block`].
     fn close_block(&self, conf: &mut AnyConf, block: BlockInfo<'_>) -> Result<(), Diagnostic>;
+    /// Calls [`Module::inherit`].
     fn inherit(&self, child: &mut AnyConf, parent: &AnyConf, block: BlockInfo<'_>);
+    /// Calls [`Module::prepare_http`].
     fn prepare_http(&self, conf: &AnyConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic>;
+    /// Calls [`Module::prepare_stream`].
     fn prepare_stream(&self, conf: &AnyConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic>;
+    /// Calls [`Module::prepare_session`].
     fn prepare_session(
         &self,
         conf: &AnyConf,
         server: &mut LocationBuilder<'_, '_>,
     ) -> Result<(), Diagnostic>;
+    /// Calls [`Module::prepare_server`].
     fn prepare_server(
         &self,
         conf: &AnyConf,
         server: &mut ServerBuilder<'_, '_>,
     ) -> Result<(), Diagnostic>;
+    /// Calls [`Module::prepare`].
     fn prepare(
         &self,
         conf: &AnyConf,
@@ -119,16 +158,17 @@ pub trait ErasedModule: Sync {
 pub struct Entry<M>(PhantomData<fn() -> M>);
 
 impl<M> Entry<M> {
+    /// The element for the list of modules.
     pub const NEW: Entry<M> = Entry(PhantomData);
 }
 
-/// A module's settings. Named after the module: several may share a type of settings.
+/// The settings of a module. The module is part of the type, as several modules may share a type of settings.
 struct Own<M: Module> {
     conf: M::Conf,
     of: PhantomData<fn() -> M>,
 }
 
-/// The typed settings behind an erased value; `None` for those of another module.
+/// Returns the typed settings; `None` for those of another module.
 pub(crate) fn typed<M: Module>(conf: &AnyConf) -> Option<&M::Conf> {
     conf.downcast_ref::<Own<M>>().map(|own| &own.conf)
 }

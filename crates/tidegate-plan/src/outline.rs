@@ -1,40 +1,45 @@
-//! The first half of building: statements become typed settings block by block, then inner blocks
-//! inherit from outer ones. All mistakes are collected.
+//! The first half of building: statements set typed settings block by block, then inner blocks inherit from outer
+//! ones. All errors are collected.
 
 use tidegate_conf::{Args, Contexts, Diagnostic, HostNames, Registry, Span, Statement, Word};
 
 use crate::module::{AnyConf, BlockInfo, BlockRow, ErasedModule, Module, typed};
 use crate::values::{self, Value};
 
-/// A block with the settings of all modules.
+/// A block of the configuration with the settings of all modules.
 pub struct Outline {
-    /// Name of the directive that opened it; empty for the file level.
+    /// Name of the directive that opened it; empty for the main context.
     pub name: &'static str,
+    /// Context of the directives in the block.
     pub context: Contexts,
+    /// Arguments of the block's directive.
     pub args: Vec<Word>,
+    /// Position of the block's directive.
     pub span: Span,
+    /// Settings in the order of the modules.
     pub confs: Vec<AnyConf>,
+    /// Inner blocks in the order of the file.
     pub children: Vec<Outline>,
 }
 
 impl Outline {
-    /// One module's settings in this block.
+    /// Returns a module's settings in this block.
     pub fn conf<M: Module>(&self) -> Option<&M::Conf> {
         self.confs.iter().find_map(typed::<M>)
     }
 
-    /// Inner blocks opened by `name`.
+    /// Returns the inner blocks of the directive `name`.
     pub fn blocks<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Outline> {
         self.children.iter().filter(move |child| child.name == name)
     }
 }
 
-/// Reads statements with a list of modules.
+/// Applies statements to the settings of a list of modules.
 pub(crate) struct Outliner<'a> {
     pub modules: &'a [&'static dyn ErasedModule],
     pub registry: Registry,
     names: &'a dyn HostNames,
-    /// Values with variables, which are compiled whether something uses them or not.
+    /// Values with variables, which are compiled even where they are not used.
     pub values: Vec<Value>,
     pub diagnostics: Vec<Diagnostic>,
 }
@@ -51,7 +56,7 @@ impl<'a> Outliner<'a> {
         Outliner { modules, registry, names, values: Vec::new(), diagnostics: Vec::new() }
     }
 
-    /// The whole configuration with everything inherited.
+    /// Returns the outline of the whole configuration after inheritance.
     pub(crate) fn outline(&mut self, statements: &[Statement], span: Span) -> Outline {
         let mut root = self.empty("", Contexts::MAIN, Vec::new(), span);
         self.fill(&mut root, statements);
@@ -82,7 +87,7 @@ impl<'a> Outliner<'a> {
         let checked = self.registry.check(statement, block.context);
         let opened = self.block_row(statement, block.context);
         if let Err(diagnostic) = checked {
-            // A block in the wrong place is read all the same: its own mistakes are reported too.
+            // A block in a wrong context is read as well, so that its own errors are reported.
             let guess = self.block_row(statement, Contexts::ANY);
             if let (Some(row), Some(_)) = (guess, &statement.block) {
                 let mut child = self.empty(row.name, row.opens, vec![], statement.span);

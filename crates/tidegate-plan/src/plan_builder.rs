@@ -1,4 +1,4 @@
-//! A plan in the making: what modules see when they prepare, and what a build starts from.
+//! The builder of a plan, which modules use when they prepare, and the input of a build.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -15,57 +15,66 @@ use crate::module::ErasedModule;
 use crate::outline::Outline;
 use crate::resources::{Resources, Survivors};
 
-/// Everything a build starts from.
+/// The input of a build beside the configuration's text.
 pub struct Environment<'a> {
+    /// All modules.
     pub modules: &'a [&'static dyn ErasedModule],
-    /// Ends with `/`.
+    /// The directory that relative paths are below (`-p`); ends with `/`.
     pub prefix: &'a str,
-    /// Where the configuration file lies: certificates and password files are looked for from there.
+    /// The directory of the configuration file: paths of certificates and password files are relative to it.
     pub conf_directory: &'a Path,
     /// `-e`, or the built-in default.
     pub error_log: &'a str,
-    /// Where things are that nothing names.
+    /// Built-in paths.
     pub layout: &'static Layout,
+    /// Access to files and names.
     pub resources: &'a dyn Resources,
+    /// Objects kept across reloads.
     pub survivors: &'a Survivors,
+    /// Number of the generation, counted from 1.
     pub generation: u64,
-    /// Files are created and zones opened only when the plan is going to be used (not for `-t`).
+    /// Whether the plan will be used, which it is not for `-t`: only then files are created and zones opened.
     pub for_use: bool,
 }
 
-/// A plan in the making; what modules see in `prepare_http`.
+/// The builder of a plan; modules get it in `prepare_http`.
 pub struct PlanBuilder<'e> {
+    /// The input of the build.
     pub environment: &'e Environment<'e>,
+    /// Settings of the main context.
     pub main: &'e MainSettings,
+    /// The variables in use so far.
     pub variables: VariableTable,
     pub(crate) locations: Vec<Option<Location>>,
     pub(crate) servers: Vec<Server>,
+    /// Background work of the plan.
     pub services: Vec<Arc<dyn Service>>,
     pub(crate) shared: HashMap<TypeId, Box<dyn Any>>,
-    /// Names of the server whose locations are being built, as written.
+    /// Names of the server that is being built, as written.
     pub server_names: Vec<Word>,
     pub(crate) block: Option<&'e Outline>,
     pub(crate) stream: bool,
+    /// Warnings and errors so far.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl<'e> PlanBuilder<'e> {
-    /// The `http` (or `stream`) block, for modules that look at others' blocks (`upstream`).
+    /// Returns the `http` or `stream` block, for modules that read other modules' blocks (`upstream`).
     pub fn http_block(&self) -> Option<&'e Outline> {
         self.block
     }
 
-    /// Whether the plan is that of the `stream` block.
+    /// Returns whether the plan is that of the `stream` block.
     pub fn in_stream(&self) -> bool {
         self.stream
     }
 
-    /// Leaves something for later steps of this build, found by its type.
+    /// Stores a value for later steps of this build, by type.
     pub fn share<T: 'static>(&mut self, value: T) {
         self.shared.insert(TypeId::of::<T>(), Box::new(value));
     }
 
-    /// What [`PlanBuilder::share`] left, made by default if nothing was.
+    /// Returns the value of [`PlanBuilder::share`], or the type's default.
     pub fn shared<T: Default + 'static>(&mut self) -> &mut T {
         let value = self.shared.entry(TypeId::of::<T>()).or_insert_with(|| Box::<T>::default());
         match value.downcast_mut() {

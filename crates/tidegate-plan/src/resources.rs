@@ -1,6 +1,6 @@
-//! What a plan needs from the outside while it is built. What a configuration's meaning depends on besides its text
-//! (who the process is that was started, the machine's name, the addresses of host names) the master asks once for each
-//! generation; a worker, which is another user and perhaps started much later, is given what the master has found.
+//! Outside information that a build of a plan needs. The meaning of a configuration depends on more than its text:
+//! the privileges of the started process, the machine's name, the addresses of host names. The master looks these up
+//! once per generation and passes them to the worker, which runs as another user and perhaps starts much later.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -15,46 +15,55 @@ use tidegate_core::log_file::LogFile;
 
 pub use tidegate_core::machine::Machine;
 
-/// What a plan needs from the outside while it is built: files that the master may have opened, and what the
-/// machine says of itself. A worker is given the master's: whatever a configuration means is decided once.
+/// Files, names and properties of the machine for a build. A worker gets the master's results, so that the meaning of
+/// a configuration is decided once.
 pub trait Resources {
-    /// The content of a small file: certificates, keys, password files.
+    /// Reads a small file: certificates, keys, password files.
+    ///
+    /// # Errors
+    /// Those of the file system, here and below.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
-    /// An open log file, the same one for the same path.
+    /// Returns an open log file, the same one for the same path.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
     fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>>;
 
-    /// A file opened for appending, for logs whose names are known per request.
+    /// Opens a file for appending, for logs whose names are known per request.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
     fn open_append(&self, path: &Path) -> io::Result<File> {
         tidegate_core::log_file::open_append(path)
     }
 
-    /// The addresses of a host name that the configuration writes. May block.
+    /// Resolves a host name in the configuration. May block.
     ///
     /// # Errors
-    /// The name is not known.
+    /// The name has no address.
     fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         SystemNames.addresses(host)
     }
 
-    /// The machine that the configuration is for.
+    /// Returns the machine that the configuration is for.
     fn machine(&self) -> Machine {
         Machine::look()
     }
 
-    /// Tells of a directory that requests write into (caches, temporary files). A privileged master
-    /// makes it if it is missing, as the worker's own; otherwise it is made when it is needed.
+    /// Declares a directory that requests write to (caches, temporary files). A privileged master creates it if it is
+    /// missing, owned by the worker's user; otherwise it is created when it is needed.
     fn directory(&self, _path: &Path) {}
 
-    /// Tells of a directory that one server alone may use (that of a cache).
+    /// Declares a directory that one server alone may use (a cache's).
     fn claim(&self, _path: &Path) {}
 
-    /// Tells that connections are made from addresses that are not the machine's own (`proxy_bind …
-    /// transparent`). A privileged master leaves the worker the right to.
+    /// Declares that connections are made from addresses that are not the machine's own (`proxy_bind … transparent`). A
+    /// privileged master leaves the worker the capability for it.
     fn send_from_anywhere(&self) {}
 }
 
-/// The names that the system knows.
+/// Host names as the system resolves them.
 pub struct SystemNames;
 
 impl HostNames for SystemNames {
@@ -69,7 +78,7 @@ impl HostNames for SystemNames {
     }
 }
 
-/// The names that who builds the plan knows.
+/// Host names as the build's [`Resources`] resolve them.
 pub(crate) struct NamesOf<'a>(pub &'a dyn Resources);
 
 impl HostNames for NamesOf<'_> {
@@ -78,14 +87,17 @@ impl HostNames for NamesOf<'_> {
     }
 }
 
-/// Objects that live on over reloads, by type and name: zones, caches, upstream state.
+/// Objects kept across reloads, by type and name: zones, caches, state of upstream groups.
 #[derive(Default)]
 pub struct Survivors {
     objects: Mutex<HashMap<(TypeId, String), Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Survivors {
-    /// The object of this name, made by `make` the first time.
+    /// Returns the object of this type and name; `make` makes it at the first call.
+    ///
+    /// # Errors
+    /// Those of `make`.
     pub fn get_or_make<T: Send + Sync + 'static, E>(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Building servers and the listeners that lead to them.
+//! Building servers and their listeners.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -16,7 +16,7 @@ use crate::outline::Outline;
 use crate::plan_builder::PlanBuilder;
 use crate::server_builder::ServerBuilder;
 
-/// A server of `stream` that nobody could reach.
+/// The error of a `stream` server without `listen`.
 pub(crate) const NO_LISTEN: &str = "no \"listen\" is defined for server";
 
 impl PlanBuilder<'_> {
@@ -75,7 +75,7 @@ impl PlanBuilder<'_> {
             let conf = outlines.get(id.0 as usize).and_then(|outline| outline.conf::<HttpCore>());
             let Some(conf) = conf else { continue };
             if conf.server_names.is_empty() {
-                // Of several servers without a name the first has the requests without a host.
+                // Of several servers without a name, the first gets the requests without a host.
                 let _ = names.add_exact(b"", *id);
             }
             for word in &conf.server_names {
@@ -144,7 +144,7 @@ impl PlanBuilder<'_> {
         Ok(())
     }
 
-    /// `$server_name` of a first name: in lower case, but regular expressions as written.
+    /// Returns `$server_name` for the first name: in lower case, but a regular expression as written.
     fn shown_name(&self, word: &Word) -> String {
         let text = word.display();
         match text.strip_prefix('.') {
@@ -164,7 +164,7 @@ struct Group {
     default: Option<ServerId>,
 }
 
-/// The server's `listen` directives; without any, nginx's `*:80`, or `*:8000` without privileges.
+/// Returns the server's `listen` directives; without any, nginx's `*:80`, or `*:8000` without privileges.
 fn listens(conf: &http_core::Conf, outline: &Outline, privileged: bool) -> Vec<ListenConf> {
     if !conf.listens.is_empty() {
         return conf.listens.clone();
@@ -182,7 +182,7 @@ fn listens(conf: &http_core::Conf, outline: &Outline, privileged: bool) -> Vec<L
     }]
 }
 
-/// Groups in the order of their first `listen`.
+/// Servers grouped by address, in the order of the first `listen`.
 #[derive(Default)]
 struct Groups {
     all: Vec<Group>,
@@ -225,15 +225,15 @@ impl Groups {
     }
 }
 
-/// An address of a port that is also listened on with a wildcard needs no socket of its own, unless it
-/// has options: the connection's local address then chooses among the servers.
+/// Makes listeners of groups. An address whose port has a wildcard listener as well needs no socket of its own,
+/// unless it has socket options: the connection's local address chooses among the servers then.
 fn merge_wildcards(groups: Vec<(Group, VirtualServers)>) -> Vec<ListenerPlan> {
     let is_any =
         |group: &Group| matches!(&group.address, Address::Inet(a) if a.ip().is_unspecified());
     let (wildcards, others): (Vec<_>, Vec<_>) =
         groups.into_iter().partition(|(group, _)| is_any(group));
     let mut listeners: Vec<ListenerPlan> = wildcards.into_iter().map(listener).collect();
-    // Wildcards by port, family and protocol.
+    // Wildcards by port, address family and protocol.
     let homes: HashMap<(u16, bool, bool), usize> = listeners
         .iter()
         .enumerate()

@@ -1,5 +1,5 @@
-//! A bench for tests of the engine and of modules: a plan built from a text, requests sent through the phases
-//! without a socket. Other crates turn it on for their tests by the feature `testing`.
+//! A bench for tests of the engine and of modules: a plan is built from a text, and requests pass the phases without a
+//! socket. Other crates enable it for their tests by the feature `testing`.
 //!
 //! ```ignore
 //! type Bench = tidegate_plan::testing::Bench<AllModules>;
@@ -8,7 +8,7 @@
 //! let reply = bench.get("/a");
 //! assert_eq!((reply.status, reply.text()), (200, "/a"));
 //! ```
-//! `{dir}` in a configuration is a temporary directory of the bench, which is the prefix as well.
+//! `{dir}` in a configuration is the temporary directory of the bench, which is the prefix as well.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -30,32 +30,41 @@ use tidegate_core::{Answer, Body, Chunk, Exchange, phases};
 use crate::module::ErasedModule;
 use crate::{Environment, Machine, Resources, Survivors, build};
 
-/// Turns of the loop that tasks get behind an answer.
+/// Event-loop iterations that other tasks get after a response.
 const TURNS: usize = 8;
 
 /// The modules that a bench reads configurations with.
 pub trait ModuleList {
+    /// Returns all modules.
     fn modules() -> &'static [&'static dyn ErasedModule];
 }
 
 /// A plan and a directory for its files.
 pub struct Bench<L> {
+    /// The plan of the configuration.
     pub plan: PlanRef,
+    /// The directory of its files.
     pub dir: tempfile::TempDir,
+    /// Messages of the build's warnings.
     pub warnings: Vec<String>,
+    /// The client's address of new exchanges.
     pub peer: Address,
     list: PhantomData<L>,
 }
 
-/// What a request was answered with.
+/// The response to a request.
 pub struct Reply {
-    /// 0 when the connection was closed without an answer.
+    /// The status; 0 when the connection was closed without a response.
     pub status: u16,
+    /// The response's fields.
     pub headers: Headers,
+    /// The whole body.
     pub body: Vec<u8>,
+    /// Trailer fields, if the response has announced any.
     pub trailers: Option<Headers>,
-    /// The body broke off.
+    /// Whether the body ended early.
     pub broken: bool,
+    /// The exchange after its log phase.
     pub x: Exchange,
 }
 
@@ -76,22 +85,25 @@ impl Resources for Files {
     }
 }
 
-/// The machine's name, as configurations of a bench see it.
+/// The machine's name in configurations of a bench.
 pub const HOST_NAME: &str = "bench";
 
 impl<L: ModuleList> Bench<L> {
-    /// A bench whose `http` block holds `config`.
+    /// Creates a bench with `config` in its `http` block; panics on errors.
     pub fn new(config: &str) -> Bench<L> {
         Bench::with_files(config, &[])
     }
 
-    /// The same, or the first lines of its diagnostics.
+    /// Creates a bench with `config` in its `http` block.
+    ///
+    /// # Errors
+    /// The messages of the configuration's diagnostics.
     pub fn try_new(config: &str) -> Result<Bench<L>, Vec<String>> {
         Bench::try_build(&format!("http {{\n{config}\n}}"), &[])
     }
 
-    /// The same with files (name, content) in the directory before the plan is built; a name that ends in `/`
-    /// is a directory.
+    /// Like [`Bench::new`], with files (name, content) that are written before the plan is built; a name that ends in
+    /// `/` is a directory.
     pub fn with_files(config: &str, files: &[(&str, &str)]) -> Bench<L> {
         let config = format!("http {{\n{config}\n}}");
         match Bench::try_build(&config, files) {
@@ -100,12 +112,12 @@ impl<L: ModuleList> Bench<L> {
         }
     }
 
-    /// The first lines of the diagnostics of a configuration that must be refused.
+    /// Returns the messages of an `http` block that must be refused.
     pub fn errors(config: &str) -> Vec<String> {
         Bench::<L>::errors_of_file(&format!("http {{\n{config}\n}}"))
     }
 
-    /// The same for what a whole file says but `events`.
+    /// Returns the messages of a file without `events` that must be refused.
     pub fn errors_of_file(config: &str) -> Vec<String> {
         match Bench::<L>::try_build(config, &[]) {
             Ok(_) => panic!("accepted: {config}"),
@@ -113,7 +125,7 @@ impl<L: ModuleList> Bench<L> {
         }
     }
 
-    /// A bench for what a whole file says but `events`.
+    /// Creates a bench with a whole file except `events`; panics on errors.
     pub fn of_file(config: &str) -> Bench<L> {
         match Bench::try_build(config, &[]) {
             Ok(bench) => bench,
@@ -158,7 +170,7 @@ impl<L: ModuleList> Bench<L> {
         };
         match build(&environment, &statements, Span::NONE) {
             Ok((plan, mut warnings)) => {
-                // As the program shows them.
+                // The program sorts them as well.
                 Diagnostic::sort(&mut warnings, &sources);
                 Ok(Bench {
                     plan: PlanRef::new(Arc::new(plan)),
@@ -172,49 +184,49 @@ impl<L: ModuleList> Bench<L> {
         }
     }
 
-    /// `GET target`, HTTP/1.1, `Host: localhost`.
+    /// Sends `GET target` with HTTP/1.1 and `Host: localhost`.
     pub fn get(&self, target: &str) -> Reply {
         self.get_with(target, &[])
     }
 
-    /// The same with further fields.
+    /// Like [`Bench::get`] with further fields, `Name: value` each.
     pub fn get_with(&self, target: &str, fields: &[&str]) -> Reply {
         let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
         self.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
     }
 
-    /// The body's text of a `GET`, for tables.
+    /// Returns the body's text for a `GET`, for tables.
     pub fn text(&self, target: &str) -> String {
         let reply = self.get(target);
         assert!(!reply.broken, "{target}: the body broke off");
         reply.text().to_owned()
     }
 
-    /// Sends a head, and behind it a body, which is there at once.
+    /// Sends a head and a body, which has arrived completely.
     pub fn send(&self, request: &str) -> Reply {
         self.run(self.received(request))
     }
 
-    /// Takes an exchange through the phases, and its response to the end.
+    /// Runs the phases for an exchange and reads its response to the end.
     pub fn run(&self, mut x: Exchange) -> Reply {
         self.settled(async {
-            let answer = phases::run(&mut x).await;
-            reply(x, answer).await
+            let response = phases::run(&mut x).await;
+            reply(x, response).await
         })
     }
 
-    /// Responds to an exchange with `status` instead of taking it through the phases.
+    /// Makes a response with `status` to an exchange instead of running the phases.
     pub fn refuse(&self, mut x: Exchange, status: u16) -> Reply {
         self.settled(async {
-            let answer = phases::refuse(&mut x, status).await;
-            reply(x, answer).await
+            let response = phases::refuse(&mut x, status).await;
+            reply(x, response).await
         })
     }
 
     fn settled(&self, reply: impl Future<Output = Reply>) -> Reply {
         let settled = async {
             let reply = reply.await;
-            // What the request started beside itself and need not wait for anything.
+            // Runs tasks that the request has started and that wait for nothing.
             for _ in 0..TURNS {
                 tidegate_rt::yield_now().await;
             }
@@ -223,7 +235,7 @@ impl<L: ModuleList> Bench<L> {
         tidegate_rt::block_on(settled).unwrap()
     }
 
-    /// An exchange with a request that has not been taken through the phases.
+    /// Creates an exchange with a request that has not passed the phases.
     pub fn received(&self, request: &str) -> Exchange {
         let mut x = self.exchange();
         let options = Default::default();
@@ -236,7 +248,7 @@ impl<L: ModuleList> Bench<L> {
         x
     }
 
-    /// An exchange without a request.
+    /// Creates an exchange without a request.
     pub fn exchange(&self) -> Exchange {
         let connection = Connection {
             number: 1,
@@ -287,7 +299,7 @@ impl<L: ModuleList> Bench<L> {
         x.request.head = head;
     }
 
-    /// The content of a file in the directory.
+    /// Returns the contents of a file in the directory; empty if it is missing.
     pub fn read(&self, name: &str) -> String {
         let bytes = std::fs::read(self.dir.path().join(name)).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
@@ -295,12 +307,12 @@ impl<L: ModuleList> Bench<L> {
 }
 
 impl Reply {
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap_or("(not UTF-8)")
     }
 
-    /// All values of a field, joined by `|`; `-` for none.
+    /// Returns all values of a field, joined by `|`; `-` for none.
     pub fn field(&self, name: &str) -> String {
         let values = self.headers.all_named(name.as_bytes());
         let values: Vec<_> = values.map(|value| String::from_utf8_lossy(value)).collect();
@@ -308,10 +320,10 @@ impl Reply {
     }
 }
 
-async fn reply(mut x: Exchange, answer: Answer) -> Reply {
+async fn reply(mut x: Exchange, response: Answer) -> Reply {
     let (mut body, mut broken, mut trailers) = (Vec::new(), false, None);
-    let closed = matches!(answer, Answer::Close);
-    if let Answer::Send(mut source) = answer {
+    let closed = matches!(response, Answer::Close);
+    if let Answer::Send(mut source) = response {
         broken = !collect(&mut source, &mut body).await;
         if x.delivery.expects_trailers {
             trailers = Some(phases::trailers(&mut x, &mut source).clone());

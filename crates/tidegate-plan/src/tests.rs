@@ -1,5 +1,5 @@
-//! What tests of plans and of the engine stand on: the bench with the core modules, and with one whose handlers do what
-//! the configuration says ([`probe`]).
+//! The base of tests of plans and of the engine: a bench with the core modules and with [`probe`], whose handlers do
+//! what the configuration says.
 
 mod engine;
 pub(crate) mod probe;
@@ -13,7 +13,7 @@ use probe::Probe;
 
 pub(crate) use crate::testing::Reply;
 
-/// A plan of the core's modules and the probe.
+/// A bench with the core's modules and the probe.
 pub(crate) type Bench = crate::testing::Bench<Core>;
 
 pub(crate) struct Core;
@@ -29,7 +29,7 @@ impl ModuleList for Core {
     }
 }
 
-/// Waits for a future on a loop of its own.
+/// Runs a future to its end on an event loop of its own.
 pub(crate) fn wait<F: Future>(future: F) -> F::Output {
     tidegate_rt::block_on(future).unwrap()
 }

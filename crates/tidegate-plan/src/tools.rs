@@ -1,4 +1,4 @@
-//! Compilers of texts that modules use while a plan is built.
+//! Functions of the builders that compile texts and open files for modules.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -20,11 +20,11 @@ use crate::plan_builder::{Environment, PlanBuilder};
 use crate::resources::NamesOf;
 
 impl PlanBuilder<'_> {
-    /// Keeps a warning. What several blocks inherit may come for each of them: it is told once in the end
+    /// Collects a warning. A warning about inherited settings may occur for several blocks; it is reported once
     /// ([`Diagnostic::sort`]).
     ///
     /// # Errors
-    /// The diagnostic itself, when it is a mistake.
+    /// The diagnostic itself, when it is an error.
     pub fn note(&mut self, diagnostic: Diagnostic) -> Result<(), Diagnostic> {
         match diagnostic.severity.is_fatal() {
             true => Err(diagnostic),
@@ -35,22 +35,34 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// A word with variables.
+    /// Compiles a word with variables.
+    ///
+    /// # Errors
+    /// For an invalid name after a `$`, here and in the functions for several words and for parts.
     pub fn template(&mut self, word: &Word) -> Result<Template, Diagnostic> {
         Template::compile(&word.bytes, word.span, &mut self.variables)
     }
 
-    /// Words with variables.
+    /// Compiles words with variables.
+    ///
+    /// # Errors
+    /// See [`PlanBuilder::template`].
     pub fn templates(&mut self, words: &[Word]) -> Result<Vec<Template>, Diagnostic> {
         words.iter().map(|word| self.template(word)).collect()
     }
 
-    /// A text with variables that is a part of a word.
+    /// Compiles a part of a word with variables.
+    ///
+    /// # Errors
+    /// See [`PlanBuilder::template`].
     pub fn template_text(&mut self, text: &[u8], span: Span) -> Result<Template, Diagnostic> {
         Template::compile(text, span, &mut self.variables)
     }
 
-    /// A regular expression.
+    /// Compiles a regular expression; its named groups become variables.
+    ///
+    /// # Errors
+    /// For an invalid expression, in nginx's words.
     pub fn regex(
         &mut self,
         text: &[u8],
@@ -71,10 +83,10 @@ impl PlanBuilder<'_> {
             .map_err(|error| Diagnostic::emerg(error.to_string()).at(span))
     }
 
-    /// The pool that a directive names, by a text which may hold variables.
+    /// Returns the thread pool that a directive names; the name may have variables.
     ///
     /// # Errors
-    /// There is no such pool.
+    /// There is no pool of a constant name.
     pub fn pool_choice(&mut self, name: &Word) -> Result<PoolChoice, Diagnostic> {
         let template = self.template(name)?;
         let Some(fixed) = template.literal() else { return Ok(PoolChoice::computed(template)) };
@@ -88,21 +100,21 @@ impl PlanBuilder<'_> {
         Ok(PoolChoice::named(fixed))
     }
 
-    /// A path below the prefix, unless it is absolute.
+    /// Returns a path, relative to the prefix.
     pub fn path(&self, path: &str) -> PathBuf {
         full_path(self.environment.prefix, path)
     }
 
-    /// A path below the directory of the configuration file, unless it is absolute: of certificates, keys and
-    /// password files, as in nginx.
+    /// Returns a path, relative to the directory of the configuration file: for certificates, keys and password files,
+    /// as in nginx.
     pub fn conf_path(&self, path: &str) -> PathBuf {
         self.environment.conf_directory.join(path)
     }
 
-    /// The content of a file that a directive names, see [`PlanBuilder::conf_path`].
+    /// Reads a file that a directive names, see [`PlanBuilder::conf_path`].
     ///
     /// # Errors
-    /// `open() "X" failed (2: No such file or directory)`, at the name.
+    /// `open() "X" failed (2: No such file or directory)`, at the name's position.
     pub fn read_file(&self, file: &Word) -> Result<Vec<u8>, Diagnostic> {
         let path = self.conf_path(&file.display());
         self.environment.resources.read(&path).map_err(|error| {
@@ -111,20 +123,26 @@ impl PlanBuilder<'_> {
         })
     }
 
-    /// An open log.
+    /// Opens a log file.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
     pub fn log_file(&self, path: &Path, span: Span) -> Result<Arc<LogFile>, Diagnostic> {
         open_log(self.environment, path, Some(span))
     }
 
-    /// A destination in syslog, by what stands behind `syslog:`.
+    /// Parses a syslog destination, by the parameters after `syslog:`.
     ///
     /// # Errors
-    /// A parameter is unknown or wrong, or the server's name has no address.
+    /// A parameter is unknown or invalid, or the server's name has no address.
     pub fn syslog(&self, parameters: &str) -> Result<Syslog, SyslogError> {
         syslog(self.environment, parameters)
     }
 
-    /// The error log of a block.
+    /// Opens the error log of a block.
+    ///
+    /// # Errors
+    /// A file cannot be opened, or a syslog destination is invalid.
     pub fn error_log(&self, confs: &[ErrorLogConf]) -> Result<ErrorLog, Diagnostic> {
         error_log(self.environment, confs)
     }
@@ -155,7 +173,7 @@ fn open_log(
     })
 }
 
-/// Opens what `error_log` directives name; without any, the built-in default.
+/// Opens the destinations of `error_log` directives; without any, the built-in default.
 pub(crate) fn error_log(
     environment: &Environment<'_>,
     confs: &[ErrorLogConf],
@@ -171,7 +189,7 @@ pub(crate) fn error_log(
     Ok(ErrorLog::new(sinks))
 }
 
-/// Compiles what stands behind `syslog:`.
+/// Parses the parameters after `syslog:`.
 fn syslog(environment: &Environment<'_>, parameters: &str) -> Result<Syslog, SyslogError> {
     let resources = environment.resources;
     Syslog::parse(parameters, resources.machine().host_name, &NamesOf(resources))
@@ -182,7 +200,7 @@ fn sink(
     target: &str,
     span: Option<Span>,
 ) -> Result<Sink, Diagnostic> {
-    // An empty name is that of standard error, as in nginx.
+    // An empty name is standard error, as in nginx.
     if matches!(target, "stderr" | "") {
         return Ok(Sink::Stderr);
     }

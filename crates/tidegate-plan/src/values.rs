@@ -1,12 +1,12 @@
-//! Values with variables in directives that nothing uses: `proxy_set_header` where no `proxy_pass` is, `auth_basic`
-//! without a file of users. They are compiled all the same, so that `-t` tells of names that nobody defines.
+//! Values with variables in directives that are not used: `proxy_set_header` without a `proxy_pass`, `auth_basic`
+//! without a file of users. They are compiled as well, so that `-t` reports undefined variables.
 
 use tidegate_conf::{Contexts, Statement, Word};
 
-/// Gateways' directives begin with one of these.
+/// Prefixes of gateways' directives.
 const GATEWAYS: &[&str] = &["proxy_", "fastcgi_", "scgi_", "uwsgi_", "memcached_"];
 
-/// What gateways' directives are called behind that, and their first argument that is a value.
+/// Gateways' directives without the prefix, and the index of their first argument that is a value.
 const OF_GATEWAYS: &[(&str, usize)] = &[
     ("bind", 0),
     ("cache", 0),
@@ -29,10 +29,10 @@ const OF_GATEWAYS: &[(&str, usize)] = &[
     ("store", 0),
 ];
 
-/// Those of them whose first argument may be a regular expression, behind a `~`.
+/// Gateways' directives whose first argument may be a regular expression, after a `~`.
 const WITH_PATTERN: &[&str] = &["cookie_domain", "cookie_flags", "cookie_path", "redirect"];
 
-/// Others.
+/// Other directives, all of whose arguments are values.
 const OTHERS: &[&str] =
     &["auth_basic", "auth_basic_user_file", "early_hints", "secure_link", "secure_link_md5"];
 
@@ -43,7 +43,7 @@ pub(crate) struct Value {
     pub stream: bool,
 }
 
-/// The values of a directive that stands in `context`.
+/// Returns the values of a directive in `context`.
 pub(crate) fn of(statement: &Statement, context: Contexts) -> impl Iterator<Item = Value> {
     let stream = Contexts::STREAM_AND_SERVER.intersects(context);
     let (first, pattern) = place(&statement.name.display()).unwrap_or((usize::MAX, false));
@@ -54,7 +54,8 @@ pub(crate) fn of(statement: &Statement, context: Contexts) -> impl Iterator<Item
     })
 }
 
-/// The first argument of a directive that is a value, and whether its first argument may be an expression.
+/// Returns the index of a directive's first argument that is a value, and whether argument 0 may be a regular
+/// expression.
 fn place(name: &str) -> Option<(usize, bool)> {
     if OTHERS.contains(&name) {
         return Some((0, false));

@@ -1,4 +1,4 @@
-//! From a text to a plan: what is refused and how it is said, what is inherited, what outlasts a reload.
+//! Building plans from texts: refused configurations with their messages, inheritance, objects kept across reloads.
 
 use std::sync::Arc;
 
@@ -7,13 +7,13 @@ use tidegate_core::plan::Location;
 use crate::Survivors;
 use crate::tests::Bench;
 
-/// An `http` block that must be refused, with all that is wrong with it.
+/// Checks that an `http` block is refused with these messages.
 fn check(http: &str, expected: &[&str]) {
     assert_eq!(Bench::errors(http), expected, "{http}");
 }
 
 #[test]
-fn locations_that_cannot_be() {
+fn invalid_locations_are_refused() {
     for (locations, expected) in [
         ("location /a { } location /a { }", "duplicate location \"/a\""),
         ("location /a { } location ^~ /a { }", "duplicate location \"/a\""),
@@ -46,7 +46,7 @@ fn locations_that_cannot_be() {
     ] {
         check(&format!("server {{ {locations} }}"), &[expected]);
     }
-    // Names may be the same where the kinds or the levels differ.
+    // Names may be equal where the kinds or the levels differ.
     Bench::new(
         "server { location /a { } location = /a { } location ~ /a { } location ~ /a { } location @a { } location @a { }
                   location /b { location /b { } location = /b { } } location = /c { location ~ x { } } }
@@ -55,7 +55,7 @@ fn locations_that_cannot_be() {
 }
 
 #[test]
-fn all_mistakes_are_reported_at_once() {
+fn all_errors_are_reported_at_once() {
     check(
         "sendfile maybe;
          server { listen 0; location / { root /a; root /b; } location /a { } location /a { } }
@@ -69,7 +69,7 @@ fn all_mistakes_are_reported_at_once() {
             "invalid server name or wildcard \"a*\"",
         ],
     );
-    // A block in the wrong place is read all the same.
+    // A block in a wrong context is read as well.
     check(
         "location / { root; }",
         &[
@@ -81,14 +81,14 @@ fn all_mistakes_are_reported_at_once() {
 }
 
 #[test]
-fn the_file_level() {
+fn the_main_context() {
     for (file, expected) in [
         ("http { } http { }", &["\"http\" directive is duplicate"][..]),
         ("events { }", &["\"events\" directive is duplicate"]),
         ("stream { } stream { }", &["\"stream\" directive is duplicate"]),
         ("server { }", &["\"server\" directive is not allowed here"]),
         ("stream { server { listen 1.1.1.1:5; } }", &["no handler for server"]),
-        // What a block lacks may be the consequence of another mistake.
+        // A missing part of a block may be the consequence of another error.
         (
             "stream { server { listen 0:1:2; absent; } }",
             &[
@@ -140,14 +140,14 @@ fn a_plan_has_numbers_for_servers_and_locations() {
 }
 
 #[test]
-fn objects_outlast_reloads_by_type_and_name() {
+fn objects_are_kept_across_reloads_by_type_and_name() {
     let survivors = Survivors::default();
     let get =
         |name: &str, value: u32| survivors.get_or_make::<u32, ()>(name, || Ok(value)).unwrap();
     assert_eq!([*get("a", 1), *get("a", 2), *get("b", 3)], [1, 1, 3]);
     let other = survivors.get_or_make::<String, ()>("a", || Ok("text".to_owned())).unwrap();
     assert_eq!((other.as_str(), Arc::ptr_eq(&get("a", 4), &get("a", 5))), ("text", true));
-    // What could not be made is made the next time.
+    // An object that could not be made is made at the next call.
     assert_eq!(survivors.get_or_make::<u8, _>("c", || Err("no room")).unwrap_err(), "no room");
     assert_eq!(*survivors.get_or_make::<u8, ()>("c", || Ok(7)).unwrap(), 7);
 }

@@ -1,4 +1,4 @@
-//! The `listen` directive: an address and how its socket is made.
+//! The `listen` directive: an address and its socket options.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -13,20 +13,29 @@ mod tests;
 /// One `listen` directive.
 #[derive(Clone, Debug)]
 pub struct ListenConf {
+    /// The address.
     pub address: Address,
+    /// `default_server`.
     pub default_server: bool,
+    /// `ssl`.
     pub tls: bool,
+    /// `proxy_protocol`.
     pub proxy_protocol: bool,
-    /// UDP, in `stream` only.
+    /// Whether the socket is UDP, in `stream` only.
     pub datagram: bool,
+    /// Socket options.
     pub socket: SocketOptions,
+    /// Position in the configuration.
     pub span: Span,
 }
 
-/// Port when none is written and the master is privileged.
+/// The port where none is written and the process is privileged.
 const PORT_DEFAULT: u16 = 80;
 
-/// Reads the arguments; a name that stands for several addresses (`localhost`) gives several.
+/// Parses the arguments of `listen`; a name with several addresses (`localhost`) yields several.
+///
+/// # Errors
+/// For an invalid address or parameter, in nginx's words.
 pub fn parse(args: &Args<'_>) -> Result<Vec<ListenConf>, Diagnostic> {
     let text = args.text(0)?;
     let addresses = parse_addresses(text, args.names).map_err(|message| args.error(0, message))?;
@@ -52,7 +61,7 @@ pub fn parse(args: &Args<'_>) -> Result<Vec<ListenConf>, Diagnostic> {
     Ok(addresses.into_iter().map(|address| ListenConf { address, ..listen.clone() }).collect())
 }
 
-/// UDP has neither connections nor, yet, TLS.
+/// Refuses parameters for connections and for TLS with UDP.
 fn check_datagram(listen: &ListenConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let socket = &listen.socket;
     let refused = [
@@ -71,7 +80,7 @@ fn check_datagram(listen: &ListenConf, args: &Args<'_>) -> Result<(), Diagnostic
     }
 }
 
-/// No port is written.
+/// Returns whether no port is written.
 fn has_default_port(text: &str) -> bool {
     !text.starts_with("unix:") && split_ports(text).is_ok_and(|(host, _)| host == text)
 }
@@ -111,7 +120,7 @@ fn parameter(
     Ok(())
 }
 
-/// A protocol that nginx knows here.
+/// Makes the error of a parameter for a protocol that nginx has and Tidegate has not.
 fn not_yet(args: &Args<'_>, index: usize) -> Diagnostic {
     let (name, help) = match args.text(index) {
         Ok(name @ ("quic" | "http3")) => {
@@ -167,8 +176,8 @@ fn bytes(text: &str) -> Option<usize> {
     usize::try_from(parse_size(text.as_bytes())?).ok()
 }
 
-/// `on`, `off` or `idle:interval:count`. Parts that are empty or left out at the end are the system's affair; one of
-/// them must be there, and none is zero.
+/// Parses `on`, `off` or `idle:interval:count`. Parts that are empty or missing at the end keep the system's values;
+/// at least one must be present, and none may be zero.
 fn so_keepalive(text: &str) -> Option<SoKeepalive> {
     match text {
         "on" => return Some(SoKeepalive { on: true, ..SoKeepalive::default() }),
@@ -191,8 +200,11 @@ fn so_keepalive(text: &str) -> Option<SoKeepalive> {
     (is_said && parts.next().is_none()).then_some(found)
 }
 
-/// `*:80`, `80`, `127.0.0.1`, `127.0.0.1:80`, `[::1]:80`, `localhost:80`, `unix:/path`; ports also as a
+/// Parses `*:80`, `80`, `127.0.0.1`, `127.0.0.1:80`, `[::1]:80`, `localhost:80`, `unix:/path`; ports also as a
 /// range: `8000-8010`.
+///
+/// # Errors
+/// For an invalid host, port or path, in nginx's words.
 pub fn parse_addresses(text: &str, names: &dyn HostNames) -> Result<Vec<Address>, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         if path.is_empty() {
@@ -219,12 +231,12 @@ pub fn parse_addresses(text: &str, names: &dyn HostNames) -> Result<Vec<Address>
     Ok(ports.map(|port| Address::Inet(SocketAddr::new(ip, port))).collect())
 }
 
-/// The host and the ports, from the first to the last.
+/// Splits an address into host and ports, from the first to the last.
 fn split_ports(text: &str) -> Result<(&str, RangeInclusive<u16>), String> {
     let bare = text.bytes().all(|byte| byte == b'-' || byte.is_ascii_digit());
     let (host, ports) = match text.rfind(':') {
         _ if bare => ("", text),
-        // An IPv6 address stands in brackets: what is behind its first colon is no port.
+        // An IPv6 address needs brackets: without them, the text after its first colon is no port.
         Some(colon) if !text.starts_with('[') && text[..colon].contains(':') => ("", ":"),
         Some(colon) if !text[colon..].contains(']') => (&text[..colon], &text[colon + 1..]),
         _ => return Ok((text, PORT_DEFAULT..=PORT_DEFAULT)),

@@ -332,10 +332,13 @@ fn set_error_log(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Directories of temporary files are named by digits of the file's number, which has ten.
+/// Most digits of all levels: directories of temporary files are named by the file's number, which has ten digits.
 const LEVEL_DIGITS_MAX: u64 = 10;
 
-/// Reads a `*_temp_path` directive's arguments.
+/// Parses the arguments of a `*_temp_path` directive.
+///
+/// # Errors
+/// For invalid levels.
 pub fn temp_path(args: &Args<'_>) -> Result<TempPath, Diagnostic> {
     let mut levels = Vec::new();
     for index in 1..args.len() {

@@ -1,4 +1,4 @@
-//! The core module: the directives that servers and locations are made of.
+//! The core module: directives and variables of servers and locations.
 
 pub mod conf;
 pub mod listen;
@@ -19,7 +19,7 @@ pub use conf::Conf;
 pub use location_rows::temp_path;
 pub use prepare::{server_settings, settings};
 
-/// `ngx_http_core_module`'s part that belongs to no other module.
+/// `ngx_http_core_module`.
 pub struct HttpCore;
 
 impl Module for HttpCore {
@@ -43,7 +43,7 @@ impl Module for HttpCore {
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
         if let (Some(root), Some(name)) = (&mut conf.root, block.args.last()) {
-            // The modifier may stand before the name without a space between.
+            // The modifier may be written without a space before the name.
             let modifier = match &name.bytes[..] {
                 _ if block.args.len() > 1 => 0,
                 [b'=', ..] => 1,

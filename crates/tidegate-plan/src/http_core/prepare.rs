@@ -1,4 +1,4 @@
-//! From what was written to what runs: defaults and compiled texts of the core module.
+//! The core module's settings at request time, from its directives: defaults and compiled texts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::plan_builder::PlanBuilder;
 
 const KIB: u64 = 1024;
 
-/// Settings of a server block.
+/// Returns the settings of a server block.
 pub fn server_settings(conf: &Conf) -> ServerSettings {
     let large = conf.large_client_header_buffers.unwrap_or((4, 8 * KIB));
     let parse = tidegate_codec::request::ParseOptions {
@@ -37,7 +37,10 @@ pub fn server_settings(conf: &Conf) -> ServerSettings {
     }
 }
 
-/// Settings of a location.
+/// Returns the settings of a location.
+///
+/// # Errors
+/// For texts that cannot be compiled, and for error logs that cannot be opened.
 pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Settings, Diagnostic> {
     let (root, alias, alias_length) = root(conf, plan)?;
     let keepalive = conf.keepalive_timeout.unwrap_or((seconds(75), None));
@@ -116,7 +119,7 @@ fn root(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(Template, bool, usiz
     if !root.alias && bytes.len() > 1 && bytes.ends_with(b"/") {
         bytes.pop();
     }
-    // A text that starts with a variable is made absolute when it is known.
+    // A text that starts with a variable is made absolute at request time.
     if !tidegate_os::path::is_absolute(&bytes) && !bytes.starts_with(b"$") {
         bytes.splice(0..0, plan.environment.prefix.bytes());
     }

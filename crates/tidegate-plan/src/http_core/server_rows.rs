@@ -100,7 +100,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     table("types_hash_bucket_size", Contexts::HTTP_SERVER_LOCATION, "64"),
 ];
 
-/// A number that tunes a hash table: checked, and otherwise without effect.
+/// Declares a directive for the size of a hash table: checked, and otherwise without effect.
 const fn table(name: &'static str, contexts: Contexts, default: &'static str) -> Directive<Conf> {
     row(
         name,
@@ -115,7 +115,8 @@ const fn table(name: &'static str, contexts: Contexts, default: &'static str) ->
     )
 }
 
-/// A size that tunes a structure that Tidegate sizes by itself: checked, and otherwise without effect.
+/// Declares a directive for the size of a structure that Tidegate sizes by itself: checked, and otherwise without
+/// effect.
 const fn accepted(
     name: &'static str,
     contexts: Contexts,
@@ -134,7 +135,10 @@ const fn accepted(
     )
 }
 
-/// A directive without effect, which may stand once in a block all the same.
+/// Sets a directive without effect.
+///
+/// # Errors
+/// For a duplicate in a block.
 fn note(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let name = &args.statement.name.bytes;
     if conf.without_effect.contains(name) {
@@ -144,7 +148,7 @@ fn note(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// The blocks that servers and locations are.
+/// Directives with blocks of servers and locations.
 pub(super) const BLOCK_ROWS: &[Directive<Conf>] = &[
     block(
         "http",

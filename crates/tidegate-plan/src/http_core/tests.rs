@@ -1,4 +1,4 @@
-//! Each setting of the core module: its default, its inheritance, and that a duplicate is refused.
+//! Each setting of the core module: its default, its inheritance, and the error for a duplicate.
 
 use std::time::Duration;
 
@@ -128,7 +128,7 @@ fn literal(template: Option<&tidegate_core::Template>) -> String {
     template.map_or("-".to_owned(), |template| text(template).unwrap_or("?".to_owned()))
 }
 
-/// What a location shows when these levels say something: http, server, the location around it, its own.
+/// Returns a location's setting with values at these levels: http, server, the location around it, its own.
 fn shown(row: &Row, levels: [&str; 4]) -> String {
     let [http, server, outer, own] = levels.map(|value| match value {
         "" => String::new(),
@@ -159,7 +159,7 @@ fn settings_are_those_of_the_nearest_level() {
 }
 
 #[test]
-fn settings_are_said_once() {
+fn duplicates_are_refused() {
     let adds_up = |row: &&Row| row.name == "keepalive_disable";
     for row in [TIMES, NUMBERS, FLAGS, TEXTS].into_iter().flatten().filter(|row| !adds_up(row)) {
         let twice = format!("{0} {1}; {0} {1};", row.name, row.first.0);
@@ -180,7 +180,7 @@ fn settings_are_said_once() {
 }
 
 #[test]
-fn values_that_are_mistakes() {
+fn invalid_values_are_refused() {
     let table = [
         ("send_timeout x;", "\"send_timeout\" directive invalid value"),
         ("client_body_buffer_size x;", "\"client_body_buffer_size\" directive invalid value"),
@@ -209,7 +209,7 @@ fn values_that_are_mistakes() {
     assert_eq!(found, table.map(|(text, expected)| (text, expected.to_owned())));
 }
 
-/// Settings of a server block come from `http` or itself.
+/// Settings of a server block come from `http` or the block.
 #[test]
 fn servers_have_settings_of_their_own() {
     for (config, expected) in [
@@ -243,7 +243,7 @@ fn servers_have_settings_of_their_own() {
     }
 }
 
-/// Sizes that tune nginx's pools and tables are checked and change nothing.
+/// Sizes of nginx's pools and tables are checked and change nothing.
 #[test]
 fn sizes_of_pools_and_tables_are_accepted() {
     let tables = ["server_names_hash", "variables_hash", "types_hash"]

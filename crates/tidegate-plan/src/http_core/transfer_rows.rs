@@ -1,4 +1,4 @@
-//! Directives of the location level about how bytes are received, sent and kept waiting for.
+//! Directives of the location level for receiving, sending and timeouts.
 
 use tidegate_conf::{Arity, Contexts, Directive, once, row};
 use tidegate_core::settings::{
@@ -108,7 +108,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
                 ("msie6", KEEPALIVE_DISABLE_MSIE6),
                 ("safari", KEEPALIVE_DISABLE_SAFARI),
             ];
-            // Several lines add up, as in nginx.
+            // Several directives add up, as in nginx.
             let mut bits = conf.keepalive_disable.unwrap_or(0);
             for index in 0..args.len() {
                 bits |= args.choice(index, &choices)?;

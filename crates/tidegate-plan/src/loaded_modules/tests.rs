@@ -1,9 +1,9 @@
-//! Which names of modules are known.
+//! Known and unknown names of modules.
 
 use super::*;
 
 #[test]
-fn known_modules_may_be_absent_and_others_may_not() {
+fn known_modules_may_be_missing_and_others_may_not() {
     assert!(KNOWN.is_sorted());
     let check = |name: &str| {
         let (bytes, span) = (name.as_bytes().to_vec(), tidegate_conf::Span::NONE);

@@ -1,4 +1,4 @@
-//! The file level and the `events` block: processes, threads, connections.
+//! The main context and the `events` block: processes, threads, connections.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +17,7 @@ use crate::outline::Outline;
 use crate::plan_builder::Environment;
 use crate::tools::error_log;
 
-/// The file level as written.
+/// The directives of both as written; `None` is "not set".
 #[derive(Default)]
 pub struct Conf {
     daemon: Option<bool>,
@@ -50,7 +50,7 @@ pub struct Conf {
     debug_connections: Vec<Word>,
 }
 
-/// Most threads of a pool: beyond this a typing mistake is more likely than a wish.
+/// Most threads of a pool: a larger number is more likely a typing error.
 const THREADS_MAX: usize = 4096;
 
 /// `ngx_core_module` and `ngx_event_core_module`.
@@ -362,7 +362,10 @@ fn thread_pool(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Decides the file level.
+/// Returns the settings of the main context with defaults applied.
+///
+/// # Errors
+/// For an unknown module in `load_module`, and for an error log that cannot be opened.
 pub fn prepare(environment: &Environment<'_>, root: &Outline) -> Result<MainSettings, Diagnostic> {
     let none = Conf::default();
     let main = root.conf::<MainCore>().unwrap_or(&none);
@@ -372,7 +375,7 @@ pub fn prepare(environment: &Environment<'_>, root: &Outline) -> Result<MainSett
     let events = events_block.conf::<MainCore>().unwrap_or(&none);
     let logs = root.conf::<HttpCore>().map_or(&[][..], |core| &core.error_logs);
     let prefix = environment.prefix;
-    // What serves may have no right to look.
+    // A worker may have no permission to read the directory.
     if !environment.for_use {
         loaded_modules::check(&main.load_modules, prefix)?;
     }

@@ -1,9 +1,9 @@
-//! The file level: defaults, values, mistakes.
+//! The main context: defaults, values, errors.
 
 use super::*;
 use crate::tests::Bench;
 
-/// A setting of the file level, as `show` prints it.
+/// Checks a setting of the main context, as `show` formats it.
 fn check(text: &str, show: fn(&MainSettings) -> String, expected: &str) {
     let bench = Bench::of_file(text);
     let dir = bench.dir.path().to_str().unwrap();
@@ -11,7 +11,7 @@ fn check(text: &str, show: fn(&MainSettings) -> String, expected: &str) {
 }
 
 #[test]
-fn values_of_the_file_level() {
+fn values_of_the_main_context() {
     type Show = fn(&MainSettings) -> String;
     let rows: &[(&str, Show, &str)] = &[
         ("", |m| m.daemon.to_string(), "true"),
@@ -76,7 +76,7 @@ fn values_of_the_file_level() {
 }
 
 #[test]
-fn mistakes_of_the_file_level() {
+fn errors_of_the_main_context() {
     let table = [
         ("daemon on; daemon off;", "\"daemon\" directive is duplicate"),
         ("worker_processes 0;", "value must be between 1 and 1024"),

@@ -8,9 +8,9 @@
 //!     }
 //! }
 //! ```
-//! A session is an exchange without a request: it has a server, a location (that of the `server` block),
-//! variables, an error log and loggers, and a [`Session`](tidegate_core::session::Session) in its extensions. What
-//! `listen`, `server_name`, `error_log`, `resolver` and `tcp_nodelay` say is the core module's as in `http`.
+//! A session is an exchange without a request: it has a server, a location (the `server` block's), variables, an error
+//! log and loggers, and a [`Session`](tidegate_core::session::Session) in its extensions. `listen`, `server_name`,
+//! `error_log`, `resolver` and `tcp_nodelay` belong to the core module, as in `http`.
 
 #[cfg(test)]
 mod tests;
@@ -25,10 +25,10 @@ use tidegate_core::variables::Variable;
 use crate::location_builder::LocationBuilder;
 use crate::module::{Arity, BlockInfo, BlockRow, Contexts, Diagnostic, Directive, Kind, Module};
 
-/// `ngx_stream_core_module`'s part that `http` has not.
+/// The part of `ngx_stream_core_module` that has no equivalent in `http`.
 pub struct StreamCore;
 
-/// Directives of one block.
+/// The directives of one block as written; `None` is "not set".
 #[derive(Default)]
 pub struct Conf {
     seen: Option<()>,

@@ -5,7 +5,7 @@ use tidegate_core::session::{Session, SessionClient};
 use super::*;
 use crate::tests::Bench;
 
-/// The settings that a server of `stream` has.
+/// Returns the settings of a `stream` server.
 fn settings(stream: &str, server: &str) -> String {
     let server = format!("server {{ listen 1.1.1.1:5; {server} do own decline; }}");
     let bench = Bench::of_file(&format!("stream {{ {stream} {server} }}"));
@@ -33,9 +33,9 @@ fn settings_are_those_of_the_server_or_of_the_block() {
     }
 }
 
-/// Both blocks have plans of their own, with names and variables apart.
+/// Both blocks have plans of their own, with separate names and variables.
 #[test]
-fn the_two_blocks_are_apart() {
+fn the_two_blocks_are_separate() {
     let bench = Bench::of_file(
         "stream { server { listen 1.1.1.1:5; server_name a; do own decline; } server { listen 1.1.1.1:5 udp; do own decline; } }
          http { server { listen 1.1.1.1:80; server_name a; } }",

@@ -1,4 +1,4 @@
-//! Variables of sessions: those of connections that requests have as well, and a few of their own.
+//! Variables of sessions: those of connections, which requests have as well, and some for sessions alone.
 
 use tidegate_core::exchange::Exchange;
 use tidegate_core::session::Traffic;
@@ -6,7 +6,7 @@ use tidegate_core::variables::Variable;
 
 use crate::http_core::variables::{SHARED, joined, put, put_number, put_seconds};
 
-/// All of them.
+/// All variables of sessions.
 pub(super) const VARIABLES: &[Variable] = &joined::<COUNT>(&[SHARED, OWN]);
 
 const COUNT: usize = SHARED.len() + OWN.len();

@@ -1,4 +1,4 @@
-//! The engine under plans that are built from a text: what it does with requests.
+//! The engine with plans that are built from texts.
 
 mod error_log;
 mod error_page;

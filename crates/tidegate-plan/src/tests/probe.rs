@@ -1,17 +1,17 @@
-//! A module for tests: handlers, filters and variables that do what the configuration says.
+//! A module for tests: its handlers, filters and variables do what the configuration says.
 //!
 //! ```nginx
 //! location / {
 //!     do access status 403;          # a handler of the access phase with this step
-//!     do content respond "$where";   # one of the content phase; `own`: the location's own, `gateway`: one of these
-//!     do rewrite once path /b?c;     # only the first time that it is run
-//!     do access wait next;           # says so after a turn of the loop
-//!     match ^/(.);                   # an expression for the path, in the rewrite phase
+//!     do content respond "$where";   # of the content phase; `own`: the location's own, `gateway`: of a gateway
+//!     do rewrite once path /b?c;     # only the first time that it runs
+//!     do access wait next;           # returns it after an event-loop iteration
+//!     match ^/(.);                   # a regular expression for the path, in the rewrite phase
 //!     filter add X-F 1;  filter instead 404;  trailer T 1;  log "$uri";
-//!     computed $v "$uri" kept;       # a variable that is made of others; `kept`: once for each request
+//!     computed $v "$uri" kept;       # a variable that is made of others; `kept`: once per request
 //! }
 //! ```
-//! What the handlers did is the request's trace.
+//! The actions of the handlers are the request's trace.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,11 +31,11 @@ use tidegate_core::{Body, Exchange, Jump, Step};
 use crate::module::{BlockRow, Module};
 use crate::{LocationBuilder, PlanBuilder};
 
-/// What handlers did with a request, in their order.
+/// The actions of a request's handlers in order.
 #[derive(Default)]
 pub(crate) struct Trace(pub Vec<String>);
 
-/// The trace as one text.
+/// Returns the trace as one text.
 pub(crate) fn trace(x: &Exchange) -> String {
     x.modules.extensions.of::<Trace>().map(|trace| trace.0.join(", ")).unwrap_or_default()
 }
@@ -138,7 +138,7 @@ impl Module for Probe {
     }
 }
 
-/// Variables; `false` for what is none.
+/// Defines a variable; returns `false` for other directives.
 fn define(plan: &mut PlanBuilder<'_>, name: &str, words: &[Word]) -> Result<bool, Diagnostic> {
     let text = words[0].display();
     match name {
@@ -234,7 +234,7 @@ fn traced(x: &mut Exchange) -> &mut Vec<String> {
     &mut x.modules.extensions.of_mut::<Trace>().unwrap().0
 }
 
-/// Carries out an action; `last` is its last word with variables.
+/// Runs an action; `last` is its last word with variables.
 fn act<'x>(x: &'x mut Exchange, action: &[String], last: &Template) -> Step<'x> {
     let value = last.value(x);
     match action[0].as_str() {
@@ -270,7 +270,7 @@ fn act<'x>(x: &'x mut Exchange, action: &[String], last: &Template) -> Step<'x> 
     Step::Decline
 }
 
-/// Gives a built-in variable another value, as `set` does.
+/// Changes a built-in variable, as `set` does.
 fn change(x: &mut Exchange, name: &str, value: &[u8]) {
     match x.plan.variables.changeable(name) {
         Changeable::By(set) => set(x, value),
@@ -278,7 +278,7 @@ fn change(x: &mut Exchange, name: &str, value: &[u8]) {
     }
 }
 
-/// Responds with the status and the body of a subrequest, in brackets.
+/// Makes a response of status and body of a subrequest, in brackets.
 fn include(x: &mut Exchange, path: Vec<u8>) -> Step<'_> {
     let Ok(part) = x.subrequest(path, Vec::new(), Options::default()) else {
         return Step::Respond(Body::from(Bytes::from_static(b"too many")));
@@ -303,7 +303,7 @@ fn matcher(regex: Arc<Regex>) -> Handler {
     })
 }
 
-/// `add FIELD VALUE`, or `instead STATUS` of a response with 200.
+/// Adds a filter: `add FIELD VALUE`, or `instead STATUS` for responses with 200.
 fn filter(location: &mut LocationBuilder<'_, '_>, action: &[&str], value: Template) {
     let action: Vec<String> = action.iter().map(|word| (*word).to_owned()).collect();
     location.filter(Box::new(move |x, body| {

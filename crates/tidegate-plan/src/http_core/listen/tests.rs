@@ -34,7 +34,7 @@ fn addresses_and_port_ranges() {
     }
 }
 
-/// The socket options of `listen 80 …`, or why they are refused, in nginx's words.
+/// Returns the socket options of `listen 80 …`, or the error in nginx's words.
 fn options(parameters: &str) -> Result<SocketOptions, String> {
     let listen = format!("server {{ listen [::]:80 {parameters}; }}");
     match Bench::try_new(&listen) {
@@ -84,7 +84,7 @@ fn options_of_sockets() {
 }
 
 #[test]
-fn options_that_are_mistakes() {
+fn invalid_options_are_refused() {
     for (text, expected) in [
         ("backlog=0", "invalid backlog \"backlog=0\""),
         ("backlog=-2", "invalid backlog \"backlog=-2\""),
@@ -106,7 +106,7 @@ fn options_that_are_mistakes() {
     ] {
         assert_eq!(options(text), Err(expected.to_owned()), "{text}");
     }
-    // As in nginx, what means nothing for a family is read all the same.
+    // As in nginx, options without a meaning for an address family are accepted.
     for address in ["80", "unix:/s"] {
         let bench = Bench::new(&format!("server {{ listen {address} ipv6only=on; }}"));
         assert_eq!(bench.plan.listeners[0].socket.ipv6only, Some(true));
@@ -114,7 +114,7 @@ fn options_that_are_mistakes() {
 }
 
 #[test]
-fn datagrams_have_no_connections() {
+fn udp_refuses_options_of_connections() {
     for parameter in
         ["backlog=5", "ssl", "so_keepalive=on", "proxy_protocol", "fastopen=5", "deferred"]
     {

@@ -11,7 +11,7 @@ use super::{put, put_number, put_seconds};
 
 pub(super) const COUNT: usize = VARIABLES.len();
 
-/// Of requests only.
+/// Variables that requests alone have.
 pub(super) const VARIABLES: &[Variable] = &[
     Variable::fixed(
         "server_protocol",
@@ -69,7 +69,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     ),
 ];
 
-/// Those that sessions have as well.
+/// Variables that sessions have as well.
 pub(crate) const SHARED: &[Variable] = &[
     Variable::fixed("remote_addr", "Client's address.", |x, out| {
         put(Some(x.client_text().as_bytes()), out)
@@ -80,7 +80,7 @@ pub(crate) const SHARED: &[Variable] = &[
         binary_remote_addr,
     ),
     Variable::fixed("remote_port", "Client's port.", |x, out| {
-        // An address that was told without a port has port 0, and shows none.
+        // An address that was reported without a port has port 0, and shows none.
         let port = x.client_address().port().filter(|port| *port > 0);
         port.is_none_or(|port| put_number(u64::from(port), out))
     }),
@@ -161,13 +161,13 @@ fn binary_remote_addr(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// The connection's protocol, if it is one of these.
+/// Appends the connection's protocol if it is one of these.
 fn protocol(x: &Exchange, of: &[&str], out: &mut Vec<u8>) -> bool {
     let spoken = x.connection.protocol;
     of.contains(&spoken) && put(Some(spoken.as_bytes()), out)
 }
 
-/// The last word of the request line; nothing for requests that name no protocol.
+/// Appends the last word of the request line; nothing for requests without a protocol version.
 fn server_protocol(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     let last = x.request.head.line().rsplit(|byte| *byte == b' ').next().unwrap_or_default();
     let valid = !x.request.head.method_bytes().is_empty();

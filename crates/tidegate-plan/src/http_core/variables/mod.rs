@@ -10,7 +10,7 @@ use tidegate_core::variables::Variable;
 
 pub(crate) use connection::SHARED;
 
-/// All of them.
+/// All variables of requests.
 pub(super) const VARIABLES: &[Variable] = &joined::<COUNT>(&[
     request::VARIABLES,
     response::VARIABLES,
@@ -21,7 +21,7 @@ pub(super) const VARIABLES: &[Variable] = &joined::<COUNT>(&[
 const COUNT: usize =
     request::COUNT + response::COUNT + connection::COUNT + connection::SHARED.len();
 
-/// Tables as one, whose rows are `N` together.
+/// Joins tables with `N` rows in all.
 pub(crate) const fn joined<const N: usize>(tables: &[&[Variable]]) -> [Variable; N] {
     let mut all = [const { Variable::fixed("", "", |_, _| false) }; N];
     let (mut at, mut table) = (0, 0);
@@ -38,7 +38,7 @@ pub(crate) const fn joined<const N: usize>(tables: &[&[Variable]]) -> [Variable;
     all
 }
 
-/// Writes an optional text.
+/// Appends an optional text; returns whether there is one.
 pub(crate) fn put(text: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
     match text {
         Some(text) => {
@@ -49,13 +49,13 @@ pub(crate) fn put(text: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Writes a number.
+/// Appends a number.
 pub(crate) fn put_number(number: u64, out: &mut Vec<u8>) -> bool {
     tidegate_codec::range::write_number(number, out);
     true
 }
 
-/// Writes milliseconds as seconds with three decimals.
+/// Appends milliseconds as seconds with three decimals.
 pub(crate) fn put_seconds(millis: u64, out: &mut Vec<u8>) -> bool {
     put_number(millis / 1000, out);
     let rest = millis % 1000;
@@ -64,7 +64,7 @@ pub(crate) fn put_seconds(millis: u64, out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Writes all values of fields whose names match a variable's suffix (`user_agent`), joined.
+/// Appends all values of fields whose names match a variable's suffix (`user_agent`), joined.
 fn put_fields(headers: &tidegate_codec::Headers, suffix: &[u8], out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let mut found = false;
@@ -83,7 +83,7 @@ fn put_fields(headers: &tidegate_codec::Headers, suffix: &[u8], out: &mut Vec<u8
     found
 }
 
-/// `User-Agent` is `user_agent`.
+/// Returns whether a field's name matches a variable's suffix: `User-Agent` matches `user_agent`.
 fn same_name(name: &[u8], suffix: &[u8]) -> bool {
     name.iter().zip(suffix).all(|(letter, wanted)| match letter {
         b'-' => *wanted == b'_',

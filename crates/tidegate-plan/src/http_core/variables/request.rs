@@ -125,7 +125,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     ),
 ];
 
-/// Head and body as they were received; nothing of a subrequest was, as in nginx.
+/// Appends the length of head and body as received; the body counts nothing in a subrequest, as in nginx.
 fn request_length(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     let of_body = if x.is_subrequest() { 0 } else { x.client.body_bytes() };
     put_number(x.outcome.request_length + of_body, out)
@@ -135,7 +135,7 @@ fn non_empty(text: &[u8]) -> Option<&[u8]> {
     (!text.is_empty()).then_some(text)
 }
 
-/// All values of a well-known field, joined.
+/// Appends all values of a well-known field, joined.
 fn known(x: &mut Exchange, name: Known, divider: &[u8], out: &mut Vec<u8>) -> bool {
     let mut found = false;
     for value in x.request.head.headers.all(name) {
@@ -148,7 +148,7 @@ fn known(x: &mut Exchange, name: Known, divider: &[u8], out: &mut Vec<u8>) -> bo
     found
 }
 
-/// The value of an argument, undecoded; names are compared without regard to case.
+/// Returns the value of an argument, undecoded; names are compared without regard to case.
 fn argument<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     if name.is_empty() {
         return None;
@@ -162,21 +162,21 @@ fn argument<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 fn content_length(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     match (x.request.header(Known::ContentLength), x.request.body.stored()) {
         (Some(text), _) => put(Some(text), out),
-        // A body in chunks has a length once it was read.
+        // A chunked body has a length once it has been read.
         (None, Some(stored)) => put_number(stored.length, out),
         (None, None) => false,
     }
 }
 
-/// The port that came with the host in the target, else in the `Host` field.
+/// Returns the port with the host in the target, else in the `Host` field.
 fn request_port(x: &Exchange) -> Option<u16> {
     request::parse_authority(x.request.head.host_text()?)?.1
 }
 
 fn request_method(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     let head = &x.request.head;
-    // An error page is fetched with GET whatever the request was.
-    // One whose method was not understood has none until then.
+    // An error page is requested with GET; the variable then shows that method.
+    // A request with an invalid method has none until then.
     let asked = !head.method_bytes().is_empty() || !x.routing.is_internal();
     let name = match x.request.method == head.method && asked {
         true => head.method_bytes(),
@@ -213,7 +213,7 @@ fn realpath_root(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     }
 }
 
-/// The body where it is in memory.
+/// Appends the body where it is in memory.
 fn request_body(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     let Some(stored) = x.request.body.stored() else { return false };
     if stored.file.is_some() || stored.memory.is_empty() {

@@ -1,4 +1,4 @@
-//! Variables of the answer: status, bytes, sent fields, speed, and the time of the request.
+//! Variables of the response: status, bytes, sent fields, rate, and the time of the request.
 
 use tidegate_codec::Known;
 use tidegate_core::exchange::Exchange;
@@ -60,7 +60,7 @@ pub(super) const VARIABLES: &[Variable] = &[
         "`Transfer-Encoding` field of the response.",
         |x, out| put(x.outcome.chunked.then_some(b"chunked"), out),
     ),
-    // Those of the family that the configuration may not change.
+    // Names with this prefix that the configuration may not change.
     Variable::fixed("sent_http_location", "`Location` field of the response.", |x, out| {
         sent(x, b"location", out)
     }),
@@ -135,7 +135,7 @@ fn limit_rate(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     put_number(rate.unwrap_or(0), out)
 }
 
-/// What is no size changes nothing, as in nginx.
+/// Sets `$limit_rate`; a value that is no size changes nothing, as in nginx.
 fn set_limit_rate(x: &mut Exchange, value: &[u8]) {
     if let Some(rate) = tidegate_conf::parse_size(value) {
         x.limit_rate = Some(rate);

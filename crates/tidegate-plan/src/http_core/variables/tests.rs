@@ -1,4 +1,4 @@
-//! The table is complete, its helpers are right, and each variable has its value.
+//! The table of variables, its helpers, and the value of each variable.
 
 use tidegate_core::Exchange;
 use tidegate_core::client::Address;
@@ -7,7 +7,7 @@ use super::*;
 use crate::tests::Bench;
 
 #[test]
-fn no_row_is_lost_or_twice() {
+fn no_row_is_lost_or_duplicate() {
     let mut names: Vec<&str> = VARIABLES.iter().map(|variable| variable.name).collect();
     names.sort_unstable();
     let before = names.len();
@@ -43,7 +43,7 @@ fn seconds_have_three_decimals() {
     assert_eq!(out, b"1234.005");
 }
 
-/// The value of a variable for an exchange; `-` where it has none.
+/// Returns the value of a variable for an exchange; `-` where it has none.
 fn value(x: &mut Exchange, name: &str) -> String {
     let mut out = Vec::new();
     let found = x.variable_named(name.as_bytes(), &mut out);
@@ -117,7 +117,7 @@ fn variables_of_a_connection() {
             "5",
             &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
         ),
-        // An address from a proxy that gives no port.
+        // An address that a proxy reported without a port.
         (inet("192.0.2.7:0"), "192.0.2.7", "", &[192, 0, 2, 7]),
         (Address::Unix("/s".to_owned()), "unix:", "", b"unix:"),
     ] {
@@ -174,7 +174,7 @@ fn variables_of_a_response() {
         ("/close", "sent_http_keep_alive", "-"),
         ("/", "sent_http_last_modified", "-"),
         ("/", "limit_rate", "1024"),
-        // What is no size changes nothing.
+        // A value that is no size changes nothing.
         ("/rate", "limit_rate", "2048"),
         ("/", "pipe", "."),
     ] {

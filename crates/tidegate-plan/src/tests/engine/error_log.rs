@@ -1,8 +1,8 @@
-//! Which logs a location has.
+//! The error logs of a location.
 
 use crate::tests::Bench;
 
-/// A log of a location takes the place of those outside.
+/// The logs of a location replace those of the outer blocks.
 #[test]
 fn logs_are_inherited_as_a_whole() {
     let bench = Bench::of_file(
@@ -18,7 +18,7 @@ fn logs_are_inherited_as_a_whole() {
 }
 
 #[test]
-fn directives_of_the_log_that_are_mistakes() {
+fn invalid_error_logs_are_refused() {
     for (directive, expected) in [
         ("error_log {dir}/log nope;", "invalid log level \"nope\""),
         ("error_log {dir}/log warn nope;", "duplicate log level \"nope\""),

@@ -1,4 +1,4 @@
-//! What a bare status becomes: `error_page` in all its forms, the built-in pages, redirects of our own.
+//! Responses to a bare status: `error_page` in all its forms, built-in pages, this server's own redirects.
 
 use tidegate_codec::Known;
 use tidegate_core::error_page::{
@@ -7,7 +7,7 @@ use tidegate_core::error_page::{
 
 use crate::tests::Bench;
 
-/// The response to `GET target`: status, `Location`, and the text where a handler made it, else `page`.
+/// Checks the response to `GET target`: status, `Location`, and the text where a handler made it, else `page`.
 fn check(server: &str, target: &str, expected: &str) {
     check_method("GET", server, target, expected);
 }
@@ -23,7 +23,7 @@ fn check_method(method: &str, server: &str, target: &str, expected: &str) {
     assert_eq!(shown.trim_end(), expected, "{method} {server} {target}");
 }
 
-/// Statuses by path, and what error pages are made of.
+/// Locations with a status each, and locations of error pages.
 const LOCATIONS: &str = "
     location /404 { do own status 404; }
     location /403 { do own status 403; }
@@ -33,7 +33,7 @@ const LOCATIONS: &str = "
     location /bad { do own status 500; }";
 
 #[test]
-fn an_error_page_answers_with_the_status_it_is_for_or_another() {
+fn an_error_page_has_the_status_it_is_for_or_another() {
     for (pages, target, expected) in [
         ("error_page 404 /e;", "/404?q", "404 - e /e  GET"),
         ("error_page 404 /e?a=1;", "/404?q", "404 - e /e a=1 GET"),
@@ -47,7 +47,7 @@ fn an_error_page_answers_with_the_status_it_is_for_or_another() {
         ("error_page 503 404 /e;", "/404", "404 - e /e  GET"),
         ("error_page 503 /x; error_page 404 /e; error_page 404 /bad;", "/404", "404 - e /e  GET"),
         ("error_page 503 /e;", "/404", "404 - page"),
-        // Another address is a redirect.
+        // A URL is a redirect.
         ("error_page 404 http://a/$uri;", "/404", "302 http://a//404 page"),
         ("error_page 404 =301 http://a/;", "/404", "301 http://a/ page"),
         ("error_page 404 =303 http://a/;", "/404", "303 http://a/ page"),
@@ -55,7 +55,7 @@ fn an_error_page_answers_with_the_status_it_is_for_or_another() {
         ("error_page 404 =308 a;", "/404", "308 a page"),
         ("error_page 404 =200 http://a/;", "/404", "302 http://a/ page"),
         ("error_page 404 =304 http://a/;", "/404", "302 http://a/ page"),
-        // A page that is not there either.
+        // A page that is missing as well.
         ("error_page 404 /absent;", "/404", "404 - page"),
         ("error_page 404 =200 /absent;", "/404", "404 - page"),
     ] {
@@ -64,7 +64,7 @@ fn an_error_page_answers_with_the_status_it_is_for_or_another() {
 }
 
 #[test]
-fn a_path_is_fetched_with_get_and_a_named_location_with_the_method_of_the_request() {
+fn a_path_is_requested_with_get_and_a_named_location_with_the_requests_method() {
     for (method, page, expected) in [
         ("POST", "/e", "404 - e /e  GET"),
         ("DELETE", "/e", "404 - e /e  GET"),
@@ -76,12 +76,12 @@ fn a_path_is_fetched_with_get_and_a_named_location_with_the_method_of_the_reques
 }
 
 #[test]
-fn an_error_of_an_error_page_has_one_where_that_is_recursive() {
+fn an_error_of_an_error_page_has_a_page_under_recursive_error_pages() {
     let pages = "error_page 404 /bad; error_page 500 /e;";
     for (settings, target, expected) in [
         ("", "/404", "500 - page"),
         ("recursive_error_pages on;", "/404", "500 - e /e  GET"),
-        // The page's location decides, not that of the error.
+        // The page's location decides, not the location of the error.
         (
             "location = /404x { recursive_error_pages on; do own status 404; }",
             "/404x",
@@ -110,7 +110,7 @@ fn error_pages_are_inherited_as_a_whole() {
     }
 }
 
-/// Statuses below 300 are no errors, and for some the connection is closed without a response.
+/// Statuses below 300 are no errors, and some close the connection without a response.
 #[test]
 fn statuses_that_have_no_page() {
     for (status, expected) in [
@@ -157,9 +157,9 @@ fn some_statuses_end_the_connection() {
     }
 }
 
-/// Fields that belong to a status are kept for its error page; the others are removed.
+/// Fields that a status requires are kept for its error page; the others are removed.
 #[test]
-fn fields_that_belong_to_a_status_are_those_of_its_page() {
+fn an_error_page_keeps_the_fields_that_its_status_requires() {
     for (status, field, kept) in [
         (401, "WWW-Authenticate", true),
         (416, "Content-Range", true),
@@ -179,7 +179,7 @@ fn fields_that_belong_to_a_status_are_those_of_its_page() {
     }
 }
 
-/// The built-in page is the server's own: what described another body is gone, the rest stays.
+/// A built-in page loses the fields that describe another body and keeps the rest.
 #[test]
 fn a_built_in_page_has_no_fields_of_another_body() {
     let fields = ["ETag", "Last-Modified", "Accept-Ranges", "Content-Encoding", "X-Own"];
@@ -251,9 +251,9 @@ fn arguments_are_split_off_at_the_first_mark() {
     }
 }
 
-/// The host and port of redirects of our own, from the request, the server's name or the address.
+/// The host and port of the server's own redirects, from the request, the server's name or the address.
 #[test]
-fn redirects_of_our_own_are_absolute_as_the_directives_say() {
+fn own_redirects_are_absolute_as_the_directives_say() {
     for (settings, host, expected) in [
         ("", "h", "http://h:8080/d/"),
         ("", "h:99", "http://h:8080/d/"),

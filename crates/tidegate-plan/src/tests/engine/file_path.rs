@@ -1,10 +1,10 @@
-//! `root` and `alias`, in every kind of location.
+//! `root` and `alias` in every kind of location.
 
 use tidegate_core::file_path::{map, map_into, map_path, root_length};
 
 use crate::tests::Bench;
 
-/// The file of a path, `-` where there is none.
+/// Checks the file of a path, `-` for none.
 fn check(server: &str, target: &str, expected: &str) {
     let bench = Bench::new(&format!("server {{ {server} }}"));
     let mut reply = bench.get(target);
@@ -22,7 +22,7 @@ fn paths_are_mapped_by_root_and_alias() {
         ("root /;", "/a", "//a"),
         ("root srv;", "/a", "{dir}/srv/a"),
         ("root /srv/$arg_d;", "/a?d=x", "/srv/x/a"),
-        // A text that is not absolute when it is known is below the prefix.
+        // A value that is not absolute is below the prefix.
         ("root $arg_d;", "/a?d=x", "{dir}/x/a"),
         ("root $arg_d;", "/a?d=/x", "/x/a"),
         ("location /i/ { alias /srv/; }", "/i/a", "/srv/a"),
@@ -34,11 +34,11 @@ fn paths_are_mapped_by_root_and_alias() {
         ("location =/i { alias /srv/f; }", "/i", "/srv/f"),
         ("location ~ ^/i/(.*)$ { alias /srv/$1.x; }", "/i/a/b", "/srv/a/b.x"),
         ("location ~* ^/I/(?<p>.*)$ { alias $p/f; }", "/i/a", "{dir}/a/f"),
-        // Nested locations cut off the name of the location that has the `alias`.
+        // Nested locations remove the name of the location that has the `alias`.
         ("location /i/ { alias /srv/; location /i/j/ { } }", "/i/j/a", "/srv/j/a"),
         ("location /i/ { alias /srv/; location ~ a$ { } }", "/i/j/a", "/srv/j/a"),
         ("location /i/ { alias /srv/; location /i/j/ { root /other; } }", "/i/j/a", "/other/i/j/a"),
-        // A rewritten path has no name of the location to cut off.
+        // A rewritten path does not begin with the location's name.
         ("location /i/ { alias /srv/; do rewrite stay /xyz/a; }", "/i/a", "-"),
         ("location /i/ { root /srv; do rewrite stay /x; }", "/i/a", "/srv/x"),
         ("location /i/ { alias /srv/; do rewrite path /xyz/a; do rewrite settle; }", "/i/a", "-"),

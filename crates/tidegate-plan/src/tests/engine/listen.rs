@@ -9,12 +9,12 @@ use tidegate_core::regex::Regex;
 
 use crate::tests::Bench;
 
-/// The server of a host, by its first directive `do postread`-like name: its number, counted from 0.
+/// Returns the number of the server for a host, counted from 0.
 fn find(listener: &ListenerPlan, host: &str) -> u32 {
     listener.servers.find(host.as_bytes(), &mut Captures::default()).0.0
 }
 
-/// Servers with these names on one address lead so.
+/// Checks the server of each host, with servers of these names on one address.
 fn check(servers: &[&str], hosts: &[(&str, u32)]) {
     let text: String =
         servers.iter().map(|inside| format!("server {{ listen 1.1.1.1:80; {inside} }}")).collect();
@@ -47,7 +47,7 @@ fn names_are_looked_up_in_nginxs_order() {
             ("x.d.e", 3),
             ("a.x", 4),
             ("a.x.y", 4),
-            // Wildcards precede expressions, which are tried in their order.
+            // Wildcards precede regular expressions, which are tried in their order.
             ("r1.b.c", 2),
             ("ra", 5),
             ("rab", 6),
@@ -57,7 +57,7 @@ fn names_are_looked_up_in_nginxs_order() {
             ("other", 0),
         ],
     );
-    // `default_server`, else the first of an address.
+    // `default_server`, else the first server of an address.
     check(&["server_name a;", "server_name b;"], &[("c", 0), ("", 0)]);
     let bench = Bench::new(
         "server { listen 1.1.1.1:80; server_name a; } server { listen 1.1.1.1:80 default_server; }",
@@ -68,7 +68,7 @@ fn names_are_looked_up_in_nginxs_order() {
     );
 }
 
-/// As in nginx: a name that another server has is left out as a whole, with a warning.
+/// As in nginx, a name that another server has is ignored as a whole, with a warning.
 #[test]
 fn a_name_of_another_server_is_ignored() {
     for (names, warnings, hosts) in [
@@ -78,10 +78,10 @@ fn a_name_of_another_server_is_ignored() {
         ([".a.b", "a.b *.a.b"], &["a.b", "*.a.b"], &[("a.b", 1), ("x.a.b", 1)]),
         (["a.*", "a.*"], &["a.*"], &[("a.b", 1)]),
         (["a.b", "A.B"], &["A.B"], &[("a.b", 1)]),
-        // Its own name a server may say again, in part or whole.
+        // A server may repeat its own name, in part or whole.
         (["a.b a.b .a.b", "c"], &[], &[("a.b", 1), ("x.a.b", 1)]),
         (["*.a.b .a.b *.a.b", "c"], &[], &[("a.b", 1), ("x.a.b", 1)]),
-        // One part is its own, the other is not.
+        // One part is the server's own, the other is not.
         (["a.b", "*.a.b .a.b"], &[".a.b"], &[("a.b", 1), ("x.a.b", 2)]),
         (["*.a.b", "a.b .a.b"], &[".a.b"], &[("a.b", 2), ("x.a.b", 1)]),
     ] {
@@ -99,7 +99,7 @@ fn a_name_of_another_server_is_ignored() {
 }
 
 #[test]
-fn names_that_cannot_be() {
+fn invalid_names_are_refused() {
     for (name, expected) in [
         ("*", "server name \"*\" is invalid"),
         (".", "server name \".\" is invalid"),
@@ -140,7 +140,7 @@ fn the_first_name_is_shown() {
     }
 }
 
-/// A name by expression gives its groups; one server alone needs no look.
+/// A regular-expression name stores its groups; a single server needs no lookup.
 #[test]
 fn groups_of_a_name_and_single_servers() {
     let bench = Bench::new(
@@ -165,7 +165,7 @@ fn groups_of_a_name_and_single_servers() {
     }
 }
 
-/// Sockets with their servers and those of local addresses: `address: server[, local=server…]`, in their order.
+/// Returns sockets with their servers and those of local addresses: `address: server[, local=server…]`, in order.
 fn sockets(config: &str) -> Vec<String> {
     let bench = Bench::new(config);
     let show = |listener: &ListenerPlan| {
@@ -190,10 +190,10 @@ fn addresses_of_a_wildcard_need_no_socket_of_their_own() {
         (&["1.1.1.1:80", "80"], &["0.0.0.0:80: 1, 1.1.1.1=0"]),
         (&["80", "1.1.1.2:80", "1.1.1.1:80"], &["0.0.0.0:80: 0, 1.1.1.1=2, 1.1.1.2=1"]),
         (&["80", "1.1.1.1:81"], &["0.0.0.0:80: 0", "1.1.1.1:81: 1"]),
-        // One that has options has a socket.
+        // An address with socket options has a socket.
         (&["80", "1.1.1.1:80 bind"], &["0.0.0.0:80: 0", "1.1.1.1:80: 1"]),
         (&["80", "1.1.1.1:80 backlog=5"], &["0.0.0.0:80: 0", "1.1.1.1:80: 1"]),
-        // Families are apart.
+        // Address families are separate.
         (&["[::]:80", "1.1.1.1:80", "[::1]:80"], &["[::]:80: 0, ::1=2", "1.1.1.1:80: 1"]),
         (&["unix:/s", "80"], &["0.0.0.0:80: 1", "unix:/s: 0"]),
         // Several servers of one address, and several addresses of one server.
@@ -220,7 +220,7 @@ fn addresses_of_a_wildcard_need_no_socket_of_their_own() {
 }
 
 #[test]
-fn addresses_that_conflict() {
+fn conflicting_addresses_are_refused() {
     for (servers, expected) in [
         ("server { listen 80; listen 80; }", "a duplicate listen 0.0.0.0:80"),
         ("server { listen 80; listen *:80; }", "a duplicate listen 0.0.0.0:80"),
@@ -235,7 +235,7 @@ fn addresses_that_conflict() {
     ] {
         assert_eq!(Bench::errors(servers), [expected], "{servers}");
     }
-    // What is the same or not written again is fine, and options of a later one count.
+    // Options may be equal or missing in one of them, and those of a later `listen` apply.
     for servers in [
         "server { listen 80 backlog=1; } server { listen 80 backlog=1; }",
         "server { listen 80; } server { listen 80 backlog=1; } server { listen 80; }",
@@ -257,7 +257,7 @@ fn addresses_that_conflict() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever names there are, a host leads to a server that names it or to the default one.
+    /// For any names, a host leads to a server that has its name or to the default one.
     #[test]
     fn a_host_leads_to_a_server_that_names_it(
         names in prop::collection::vec("(\\*\\.)?[ab](\\.[ab]){0,2}|[ab]\\.\\*|\\.[ab](\\.[ab])?", 1..8),
@@ -279,7 +279,7 @@ proptest! {
         };
         let found = find(&bench.plan.listeners[0], &host) as usize;
         if found == 0 {
-            // What was ignored may have fitted.
+            // An ignored name may have matched.
             prop_assert!(!names.iter().any(fits) || !bench.warnings.is_empty());
         } else {
             prop_assert!(fits(&names[found - 1]), "{} leads to {}", host, names[found - 1]);

@@ -1,10 +1,10 @@
-//! The choice of a location, against a model that looks at one location after the other, and what is decided there.
+//! The choice of a location, compared with a model that tries one location after the other, and the checks there.
 
 use proptest::prelude::*;
 
 use crate::tests::Bench;
 
-/// The location that serves a path, by its name; `404` for none.
+/// Checks the location that serves a path, by its name; `404` for none.
 fn check(locations: &str, targets: &[(&str, &str)]) {
     let mut text = String::new();
     for line in locations.lines().filter(|line| !line.trim().is_empty()) {
@@ -57,7 +57,7 @@ fn exact_then_no_regex_prefix_then_regex_then_prefix() {
 }
 
 #[test]
-fn the_order_of_prefixes_does_not_matter_and_that_of_expressions_does() {
+fn the_order_of_prefixes_does_not_matter_and_that_of_regular_expressions_does() {
     let prefixes = ["/ { }", "/ab { }", "/abc/ { }", "/ac { }", "/b { }"];
     let targets = [
         ("/a", "/"),
@@ -76,7 +76,7 @@ fn the_order_of_prefixes_does_not_matter_and_that_of_expressions_does() {
     check("~ b { }\n~ a { }", &[("/ab", "b"), ("/a", "a")]);
 }
 
-/// Expressions are looked at from the inside out; `^~` closes those of its own level alone, as nginx does.
+/// Regular expressions are tried from the inside out; `^~` excludes those of its own level alone, as in nginx.
 #[test]
 fn nested_locations() {
     let inner =
@@ -135,7 +135,7 @@ fn captures_of_the_chosen_expression_are_kept() {
 }
 
 #[test]
-fn an_expression_that_does_not_end_is_an_error() {
+fn an_expression_beyond_the_backtracking_limit_is_an_error() {
     let bench = Bench::new(
         "server { location ~ ^/(a+)+$ { do own respond a; } location / { do own respond b; } }",
     );
@@ -148,7 +148,7 @@ fn an_expression_that_does_not_end_is_an_error() {
     );
 }
 
-/// nginx documents for `proxy_pass` and its kin that `/name` is sent to `/name/`.
+/// nginx documents for `proxy_pass` and other gateways that `/name` is redirected to `/name/`.
 #[test]
 fn a_gateway_sends_clients_to_its_name_with_the_slash() {
     let gateway = "do gateway respond \"$where\";";
@@ -164,7 +164,7 @@ fn a_gateway_sends_clients_to_its_name_with_the_slash() {
             "/d",
             "301 http://localhost:8080/d/",
         ),
-        // It comes before expressions, and behind what has the name itself.
+        // The redirect precedes regular expressions, and follows locations of that name.
         (
             "location /d/ { GATEWAY } location ~ d { do own respond re; }",
             "/d",
@@ -172,7 +172,7 @@ fn a_gateway_sends_clients_to_its_name_with_the_slash() {
         ),
         ("location /d/ { GATEWAY } location = /d { do own respond d; }", "/d", "200 -"),
         ("location /d/ { GATEWAY } location /d { do own respond d; }", "/d", "200 -"),
-        // Others do not.
+        // Other locations do not redirect.
         ("location /d/ { do own respond own; }", "/d", "404 -"),
         ("location = /d/ { GATEWAY }", "/d", "404 -"),
         ("location ~ ^/d/ { GATEWAY }", "/d", "404 -"),
@@ -189,7 +189,7 @@ fn a_gateway_sends_clients_to_its_name_with_the_slash() {
     }
 }
 
-/// A location of the model; its number is its place in the text.
+/// A location of the model, numbered by its position in the text.
 #[derive(Clone, Debug)]
 struct Modelled {
     modifier: &'static str,
@@ -198,10 +198,10 @@ struct Modelled {
     inner: Vec<Modelled>,
 }
 
-/// Whether an expression of the model matches a path.
+/// A function that returns whether a regular expression of the model matches a path.
 type Matches = fn(&str) -> bool;
 
-/// The expressions of the model, with how they match.
+/// The regular expressions of the model, with their functions.
 const EXPRESSIONS: [(&str, Matches); 5] = [
     ("~ a$", |path| path.ends_with('a')),
     ("~ ^/b", |path| path.starts_with("/b")),
@@ -227,7 +227,8 @@ impl Modelled {
     }
 }
 
-/// The location that serves a path: down along the longest names, then back up through the expressions of each level.
+/// Returns the location that serves a path: down along the longest names, then back up through the regular
+/// expressions of each level.
 fn serves(level: &[Modelled], path: &str) -> Option<usize> {
     let mut chain: Vec<(&[Modelled], Option<&Modelled>)> = Vec::new();
     let mut level = level;
@@ -256,12 +257,12 @@ fn serves(level: &[Modelled], path: &str) -> Option<usize> {
     chain.iter().rev().find_map(|(_, one)| Some((*one)?.number))
 }
 
-/// A modifier or expression, a name below the outer one, and inner locations.
+/// A modifier or regular expression, a name below the outer one, and inner locations.
 #[derive(Clone, Debug)]
 struct Drawn(usize, &'static str, Vec<Drawn>);
 
 fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
-    // Prefixes above all, half of them `^~`, and among the expressions those that match often.
+    // Mostly prefixes, half of them `^~`, and regular expressions that match often.
     let kind = || prop::sample::select(vec![0, 0, 0, 1, 1, 1, 2, 3, 4, 5, 6, 7]);
     let name = || prop::sample::select(vec!["/", "a", "b", "/a", "/b", "a/", "b/", "/a/b"]);
     let leaf = (kind(), name()).prop_map(|(kind, name)| Drawn(kind, name, vec![]));
@@ -272,7 +273,7 @@ fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
     prop::collection::vec(tree, 0..6)
 }
 
-/// Leaves out what a configuration must not say: names twice, and what cannot stand inside the outer location.
+/// Leaves out what a configuration cannot have: duplicate names, and locations that nginx refuses inside the outer.
 fn modelled(drawn: &[Drawn], outer: Option<&Modelled>, next: &mut usize) -> Vec<Modelled> {
     let mut level: Vec<Modelled> = Vec::new();
     for Drawn(kind, name, inner) in drawn {

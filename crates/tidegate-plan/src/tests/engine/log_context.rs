@@ -1,4 +1,4 @@
-//! What a line says of its request.
+//! The context of log lines of requests.
 
 use tidegate_core::exchange::Exchange;
 use tidegate_core::log_context::with_context;

@@ -1,4 +1,4 @@
-//! The order of the phases, what each step means in each of them, and where a request goes from there.
+//! The order of the phases, and the effect of each step in each phase.
 
 use std::io;
 use std::rc::Rc;
@@ -12,20 +12,20 @@ use tidegate_core::phases;
 use crate::tests::probe::trace;
 use crate::tests::{Bench, Reply, wait};
 
-/// Status and text of a response, then what the handlers did; a page of the server's own has no text here.
+/// Formats status and text of a response and the trace of its handlers; a built-in page has no text here.
 fn shown(reply: &Reply) -> String {
     let is_own = reply.field("Content-Type") == "text/html";
     let text = if is_own { "" } else { reply.text() };
     format!("{} {text}; {}", reply.status, trace(&reply.x)).replace(" ;", ";").trim_end().to_owned()
 }
 
-/// The response of a server with this inside to `GET target`, with the trace of its handlers.
+/// Checks the response to `GET target` of a server with this block, with the trace of its handlers.
 fn check(server: &str, target: &str, expected: &str) {
     let reply = Bench::new(&format!("server {{ {server} }}")).get(target);
     assert_eq!(shown(&reply), expected, "{server} {target}");
 }
 
-/// The same for the response alone.
+/// Like [`check`] without the trace.
 fn check_response(server: &str, target: &str, expected: &str) {
     let reply = Bench::new(&format!("server {{ {server} }}")).get(target);
     assert_eq!(shown(&reply).split(';').next().unwrap(), expected, "{server} {target}");
@@ -48,7 +48,7 @@ fn phases_run_in_their_order_and_handlers_as_written() {
     );
 }
 
-/// What a step of a handler leads to, in every phase, at once and behind a wait.
+/// The effect of each step in every phase, at once and after a wait.
 #[test]
 fn every_step_means_the_same_in_every_phase() {
     let steps = [
@@ -82,7 +82,7 @@ fn every_step_means_the_same_in_every_phase() {
 }
 
 #[test]
-fn a_request_without_an_answer_is_404_and_a_directory_403() {
+fn a_request_that_all_handlers_decline_is_404_and_a_directory_403() {
     check("location / { do content decline; }", "/a", "404; content decline");
     check("location / { do content next; }", "/a/", "403; content next");
     check("", "/a", "404;");
@@ -96,7 +96,7 @@ fn a_request_without_an_answer_is_404_and_a_directory_403() {
 }
 
 #[test]
-fn satisfy_all_refuses_with_the_first_and_any_lets_in_with_the_first() {
+fn satisfy_all_refuses_with_the_first_and_any_allows_with_the_first() {
     for (satisfy, handlers, expected) in [
         ("all", "decline,decline", "200 in; access decline, access decline"),
         ("all", "next,status 403", "403; access next, access status 403"),
@@ -106,7 +106,7 @@ fn satisfy_all_refuses_with_the_first_and_any_lets_in_with_the_first() {
         ("any", "next,status 403", "200 in; access next"),
         ("any", "status 403,next,status 401", "200 in; access status 403, access next"),
         ("any", "status 403,decline", "403; access status 403, access decline"),
-        // 401 takes precedence: a client that may enter with a password is asked for it.
+        // 401 takes precedence: a client that a password would allow is asked for it.
         ("any", "status 401,status 403", "401; access status 401, access status 403"),
         ("any", "status 403,status 401", "401; access status 403, access status 401"),
         ("any", "wait status 403,wait next", "200 in; access wait status 403, access wait next"),
@@ -139,7 +139,7 @@ fn an_allowed_request_gets_no_challenge() {
     }
 }
 
-/// A client that has left.
+/// A client that has closed its connection.
 struct Gone;
 
 impl Client for Gone {
@@ -168,7 +168,7 @@ fn auth_delay_holds_401_back_and_ends_with_the_client() {
                   location /gone { auth_delay 1h; do access status 401; } }",
     );
     let count = || bench.read("log").matches("delaying unauthorized request").count();
-    // Only what the access phase says is held back.
+    // Only statuses of the access phase are delayed.
     for (target, status, delayed) in
         [("/", 401, 1), ("/any", 401, 2), ("/403", 403, 2), ("/late", 401, 2)]
     {
@@ -204,7 +204,7 @@ fn a_changed_path_is_looked_up_again_unless_it_stays() {
             "do rewrite path /b?n; do rewrite settle;",
             "200 a /b n; srewrite decline, rewrite path /b?n, rewrite settle, ",
         ),
-        // Behind the rewrites a path changes nothing any more.
+        // After the rewrites, a changed path has no effect.
         ("do preaccess path /b?n;", "200 a /b n; srewrite decline, preaccess path /b?n, "),
     ] {
         let name = &expected[4..5];
@@ -219,9 +219,9 @@ fn a_changed_path_is_looked_up_again_unless_it_stays() {
     );
 }
 
-/// `if`: the block switched to counts from the next phase on.
+/// `if`: the chosen block takes effect with the next phase.
 #[test]
-fn a_location_that_is_switched_to_counts_from_the_next_phase_on() {
+fn a_change_of_location_takes_effect_with_the_next_phase() {
     check(
         "location / { do rewrite enter 0; do rewrite decline; do preaccess status 403; do content respond outer;
                       if { do rewrite status 402; do preaccess decline; do content respond inner; } }",
@@ -265,7 +265,7 @@ fn the_eleventh_rewrite_or_redirect_is_a_cycle() {
         let line = format!("rewrite or internal redirection cycle while {what}");
         assert_eq!(log.matches(&line).count(), 1, "{server}: {log}");
     }
-    // It has the built-in page: `error_page` would be one redirect more.
+    // The response is the built-in page: `error_page` would be one more redirect.
     for (page, recursive) in [("/e", "off"), ("/e", "on"), ("@n", "on"), ("http://x/", "on")] {
         let bench = Bench::new(&format!(
             "error_page 500 {page}; recursive_error_pages {recursive};
@@ -291,14 +291,14 @@ fn the_eleventh_rewrite_or_redirect_is_a_cycle() {
 }
 
 #[test]
-fn a_named_location_keeps_the_path_and_must_be_there() {
+fn a_named_location_keeps_the_path_and_must_exist() {
     check(
         "do srewrite decline; location / { do own named @n; }
          location @n { do rewrite decline; do access decline; do own respond \"$where $uri $args\"; }",
         "/a?b",
         "200 @n /a b; srewrite decline, own named @n, rewrite decline, access decline, own respond $where $uri $args",
     );
-    // The first one of a name counts.
+    // Of several named locations of one name the first is used.
     let twice = "location @n { do own respond first; } location @n { do own respond second; }";
     check_response(&format!("location / {{ do own named @n; }} {twice}"), "/", "200 first");
     let bench = Bench::new("server { location / { do own named @other; } location @n { } }");
@@ -309,7 +309,7 @@ fn a_named_location_keeps_the_path_and_must_be_there() {
 }
 
 #[test]
-fn a_request_that_was_not_understood_has_no_named_location() {
+fn a_request_with_an_invalid_line_has_no_named_location() {
     let bench = Bench::new(
         "error_page 400 @n; error_page 414 /page;
          server { location @n { do own respond named; } location /page { do own respond page; } }",
@@ -352,7 +352,7 @@ fn limit_except_is_another_location_for_other_methods() {
 }
 
 #[test]
-fn client_max_body_size_refuses_what_is_announced() {
+fn client_max_body_size_refuses_a_larger_announced_body() {
     let bench = Bench::new(
         "server { client_max_body_size 4; location / { do own respond taken; }
                   location /any { client_max_body_size 0; do own respond any; }
@@ -372,7 +372,7 @@ fn client_max_body_size_refuses_what_is_announced() {
 }
 
 #[test]
-fn filters_run_in_their_order_and_may_answer_instead() {
+fn filters_run_in_their_order_and_may_replace_the_response() {
     for (filters, target, expected) in [
         ("filter add F 1; filter add F 2;", "/", "200 text; F: 1|2"),
         ("filter add F 1; filter instead 404; filter add F 2;", "/", "404; F: 1|2"),
@@ -398,7 +398,7 @@ fn filters_run_in_their_order_and_may_answer_instead() {
 }
 
 #[test]
-fn carried_fields_survive_redirects_and_take_the_place_of_a_type() {
+fn preserved_fields_survive_redirects_and_replace_a_type() {
     let bench = Bench::new(
         "server { location / { do rewrite carry X-A 1; do rewrite field X-B 1; do own jump /b; }
                   location /b { do own respond b; }
@@ -408,7 +408,7 @@ fn carried_fields_survive_redirects_and_take_the_place_of_a_type() {
     for (target, expected) in [
         ("/", "200 text/plain 1 -"),
         ("/type", "200 a/b - -"),
-        // The type was that of a body which is not sent.
+        // The type belongs to a body that is not sent.
         ("/err", "404 text/html 1 -"),
     ] {
         let reply = bench.get(target);
@@ -418,7 +418,7 @@ fn carried_fields_survive_redirects_and_take_the_place_of_a_type() {
 }
 
 #[test]
-fn trailers_are_made_behind_the_body_where_they_are_wanted() {
+fn trailers_are_made_after_the_body_where_they_are_expected() {
     let bench = Bench::new(
         "server { location / { trailer X-A $uri; trailer X-B 2; do own respond t; }
                   location /yes { filter trailers on; trailer X-A $uri; trailer X-B 2; do own respond t; } }",
@@ -430,7 +430,7 @@ fn trailers_are_made_behind_the_body_where_they_are_wanted() {
 }
 
 #[test]
-fn post_action_is_a_request_of_its_own_behind_the_response() {
+fn post_action_is_a_request_of_its_own_after_the_response() {
     for (action, expected) in [
         (
             "/p?x",

@@ -1,4 +1,4 @@
-//! The pool of a location's requests.
+//! The thread pool of a location's requests.
 
 use tidegate_core::blocking::{HANDLERS, PoolSettings, apply};
 use tidegate_core::exchange::Exchange;
@@ -8,7 +8,7 @@ use tidegate_core::template::Template;
 use crate::tests::Bench;
 
 #[test]
-fn a_pool_is_found_by_what_a_location_says() {
+fn a_pool_is_found_by_the_locations_name_for_it() {
     apply(&[PoolSettings { name: "a".to_owned(), threads: 1, max_queue: 5 }]).unwrap();
     let bench = Bench::new("server { location / { do own respond a; } }");
     let mut x = bench.get("/?pool=a").x;
@@ -20,7 +20,7 @@ fn a_pool_is_found_by_what_a_location_says() {
             Some(name) => PoolChoice::named(String::from_utf8_lossy(name).into_owned()),
             None => PoolChoice::computed(template),
         };
-        // The second look is the first one's.
+        // The second lookup returns the first one's pool.
         let picked = [choice.pick(x), choice.pick(x)];
         picked.map(|pool| pool.map(|pool| pool.name().to_owned()))[1].clone()
     };

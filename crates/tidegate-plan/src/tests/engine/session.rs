@@ -1,4 +1,4 @@
-//! Sessions: what is looked at before the content handler has it, and what their log lines say.
+//! Sessions: the preread phase, and the context of log lines.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use tidegate_rt::timer::Deadline;
 
 use crate::tests::{Bench, wait};
 
-/// A client that sends these parts; an empty one is the end.
+/// A client that sends these parts; an empty part is the end.
 #[derive(Default)]
 struct Parts(RefCell<VecDeque<Option<&'static str>>>);
 
@@ -31,7 +31,7 @@ impl ByteStream for Parts {
                 buffer.extend_from_slice(text.as_bytes());
                 Poll::Ready(Ok(text.len()))
             }
-            // Nothing yet.
+            // Nothing has arrived yet.
             Some(None) => {
                 context.waker().wake_by_ref();
                 Poll::Pending
@@ -67,7 +67,7 @@ impl Datagrams for NoDatagrams {
     fn release(&self) {}
 }
 
-/// An exchange with a session, whose settings are the default ones.
+/// Creates an exchange with a session with default settings.
 fn session(client: SessionClient) -> (Bench, Exchange) {
     let bench = Bench::new("error_log {dir}/log info; server { }");
     let mut x = bench.exchange();
@@ -80,7 +80,7 @@ fn stream(parts: &[Option<&'static str>]) -> SessionClient {
     SessionClient::Stream(Rc::new(Parts(RefCell::new(parts.iter().copied().collect()))))
 }
 
-/// Reads this often; what was read, and the status that ended it.
+/// Reads this number of times, and checks the bytes and the status that ended the session.
 fn check(parts: &[Option<&'static str>], times: usize, expected: (&str, Option<u16>)) {
     let (_bench, mut x) = session(stream(parts));
     let reads = async {
@@ -106,7 +106,7 @@ fn more_is_read_until_the_end() {
 }
 
 #[test]
-fn what_is_looked_at_has_a_limit() {
+fn preread_bytes_and_time_have_a_limit() {
     let (bench, mut x) = session(stream(&[Some("more")]));
     let most = SessionSettings::default().preread_bytes_max;
     x.modules.extensions.of_mut::<Session>().unwrap().input = vec![b'x'; most];
@@ -115,7 +115,7 @@ fn what_is_looked_at_has_a_limit() {
     assert!(
         bench.read("log").contains("preread buffer full, client: 192.0.2.7, server: 0.0.0.0:5")
     );
-    // Time is limited from the first look on.
+    // The time is limited from the first wait on.
     let (bench, mut x) = session(stream(&[]));
     let late = async {
         let over = Deadline::new();
@@ -125,13 +125,13 @@ fn what_is_looked_at_has_a_limit() {
     };
     assert!(matches!(wait(late), Err(Step::Status(200))));
     assert!(bench.read("log").contains("client timed out (110: Connection timed out)"));
-    // Datagrams have nothing more to look at.
+    // Datagrams have no further bytes.
     let (_bench, mut x) = session(SessionClient::Datagrams(Rc::new(NoDatagrams)));
     assert!(matches!(wait(read_more(&mut x)), Err(Step::Status(500))));
 }
 
 #[test]
-fn lines_of_sessions_say_what_went_both_ways() {
+fn log_lines_of_sessions_have_the_bytes_of_both_directions() {
     for (client, kind) in
         [(stream(&[]), ""), (SessionClient::Datagrams(Rc::new(NoDatagrams)), "udp ")]
     {

@@ -1,4 +1,4 @@
-//! Media types by extension, and places below the prefix.
+//! Media types by extension, and paths relative to the prefix.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! Subrequests: what they have of their parent, how many there may be, and when they end.
+//! Subrequests: the state of their parent, their limits, and their end.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -21,7 +21,7 @@ use tidegate_core::subrequest::{
 use crate::tests::probe::trace;
 use crate::tests::{Bench, wait};
 
-/// The response to `POST /?q=1` of a server whose `/` includes `/part`, which has these handlers.
+/// Checks the response to `POST /?q=1` of a server whose `/` includes `/part`, which has these handlers.
 fn check(part: &str, expected: &str) {
     let bench = Bench::new(&format!(
         "server {{ location / {{ do rewrite set $v parent; do own include /part; }}
@@ -43,7 +43,7 @@ fn a_part_shares_fields_and_variables_and_passes_the_phases_anew() {
         ("do rewrite set $v part; do own respond $v;", "[200 part]"),
         ("do rewrite path /e; do own respond never;", "[200 page /e]"),
         ("do own jump /e;", "[200 page /e]"),
-        // Its parent has been let in, and internal locations are for it.
+        // It skips the access phase and may use internal locations.
         ("do access status 403; do preaccess decline; do own respond in;", "[200 in]"),
         ("internal; do own respond in;", "[200 in]"),
         ("do preaccess status 429; error_page 429 /e;", "[429 page /e]"),
@@ -56,9 +56,9 @@ fn a_part_shares_fields_and_variables_and_passes_the_phases_anew() {
     }
 }
 
-/// The handlers of a part leave no trace in its parent: modules' state is its own.
+/// Modules' state of a subrequest is its own: its handlers leave no trace in the parent.
 #[test]
-fn state_of_modules_is_a_parts_own() {
+fn state_of_modules_is_the_subrequests_own() {
     let bench = Bench::new(
         "server { location / { do rewrite decline; do own include /part; }
                   location /part { do rewrite decline; do own respond p; } }",
@@ -67,9 +67,9 @@ fn state_of_modules_is_a_parts_own() {
     assert_eq!(trace(&reply.x), "rewrite decline, own include /part");
 }
 
-/// nginx's limit of fifty below the first.
+/// nginx's limit of 50 below the first.
 #[test]
-fn parts_of_parts_have_a_limit() {
+fn nested_subrequests_have_a_limit() {
     let bench = Bench::new(
         "server { subrequest_output_buffer_size 1m; location / { do own include /x; } }",
     );
@@ -82,23 +82,23 @@ fn parts_of_parts_have_a_limit() {
 }
 
 #[test]
-fn a_request_has_a_limited_number_of_parts() {
+fn a_request_has_a_limited_number_of_subrequests() {
     let bench = Bench::new("server { location / { do own respond a; } }");
     let mut x = bench.received("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     let make = |x: &mut Exchange| x.subrequest(b"/p".to_vec(), vec![], Options::default());
     let mut first = make(&mut x).ok().unwrap();
     let mut made = 1;
-    // Parts of parts count too.
+    // Nested subrequests count as well.
     while make(if made % 2 == 0 { &mut x } else { first.exchange() }).is_ok() {
         made += 1;
     }
     assert_eq!((made, make(&mut x).err()), (COUNT_MAX, Some(TooMany)));
     assert!(make(first.exchange()).is_err());
-    // Repetitions have no limit here: their maker limits them.
+    // Repetitions have no limit here: the caller limits them.
     drop(x.repetition());
 }
 
-/// A subrequest that has been polled this often.
+/// Starts a subrequest and polls it once.
 fn begun(x: &mut Exchange, path: &str) -> LocalFuture<'static, Reply> {
     let part = x.subrequest(path.into(), vec![], Options::default());
     part.ok().unwrap().run()
@@ -127,9 +127,9 @@ fn dropping_a_subrequest_ends_it() {
     assert_eq!(bench.read("logs/error.log"), "");
 }
 
-/// Loggers run when the body is over or given up, not before.
+/// Loggers run when the body has ended or is dropped, not before.
 #[test]
-fn a_part_is_logged_when_its_body_is_over_or_dropped() {
+fn a_subrequest_is_logged_when_its_body_has_ended_or_is_dropped() {
     let bench = Bench::new(
         "server { location / { log \"logged $uri $body_bytes_sent [$request_completion]\"; do own respond abc; } }",
     );
@@ -171,9 +171,9 @@ fn a_response_that_is_read_into_memory_has_a_limit() {
     assert_eq!(wait(begun(&mut x, "/p")).refused_with(), None);
 }
 
-/// The parent's variables are its own until it takes those that a part has changed.
+/// The parent's variables are unchanged until it copies those that a subrequest has changed.
 #[test]
-fn variables_are_taken_over_where_they_were_changed() {
+fn changed_variables_are_copied_to_the_parent() {
     let bench = Bench::new(
         "server { location / { do rewrite set $a 1; do rewrite set $b 1; do own respond \"$a $b $c\"; }
                   location /part { do rewrite set $b 2; do rewrite set $c 2; do own respond x; } }",
@@ -215,9 +215,9 @@ fn options_choose_method_and_body() {
     }
 }
 
-/// What is the same for all of a request: its number, its type, what makers of subrequests leave.
+/// State that all exchanges of a request share: its id, its type, inherited objects.
 #[test]
-fn a_family_of_exchanges() {
+fn exchanges_of_a_request_share_state() {
     let bench = Bench::new("server { location / { do own respond $request_id; } }");
     let mut x = bench.received("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     x.response.headers.push(b"Content-Type", b"text/css");
@@ -241,7 +241,7 @@ fn a_family_of_exchanges() {
     assert_eq!(own, outer);
 }
 
-/// A client that counts the informational responses it gets.
+/// A client that counts the interim responses that it receives.
 #[derive(Default)]
 struct Counting {
     gone: Cell<bool>,
@@ -270,7 +270,7 @@ impl Client for Counting {
 }
 
 #[test]
-fn a_parts_client_can_leave_and_gets_no_informational_responses() {
+fn a_subrequests_client_can_close_and_gets_no_interim_responses() {
     let bench = Bench::new("server { location / { do own respond a; } }");
     let mut x = bench.received("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     let client = Rc::new(Counting::default());
@@ -285,9 +285,9 @@ fn a_parts_client_can_leave_and_gets_no_informational_responses() {
     assert_eq!((client.interim.get(), of_part.tcp_info()), (0, Some([1, 2, 3, 4])));
 }
 
-/// The same request once more: its content handler alone.
+/// A repetition of the request runs the content handler alone.
 #[test]
-fn a_repetition_is_the_content_and_nothing_else() {
+fn a_repetition_runs_the_content_handler_alone() {
     let bench = Bench::new(
         "server { error_page 404 /e; location /e { do own respond page; }
                   location / { filter add F 1; do access status 403; do preaccess decline; do own respond \"$uri $request_method\"; }
@@ -298,7 +298,7 @@ fn a_repetition_is_the_content_and_nothing_else() {
         [("/a?b", "200 /a GET"), ("/404", "404 "), ("/close", "0 "), ("/jump", "0 ")]
     {
         let mut x = bench.received(&format!("GET {target} HTTP/1.1\r\nHost: h\r\n\r\n"));
-        // In the location that serves the request.
+        // It runs in the request's location.
         let found = tidegate_core::location::find_config(&mut x, &bench.plan);
         assert!(matches!(found, tidegate_core::Step::Decline));
         let mut reply = wait(x.repetition().run());

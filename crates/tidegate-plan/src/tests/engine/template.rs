@@ -1,4 +1,4 @@
-//! Texts with variables: how they are read, and what they give.
+//! Texts with variables: their syntax and their values.
 
 use proptest::prelude::*;
 use tidegate_conf::{Diagnostic, Span};
@@ -7,7 +7,7 @@ use tidegate_core::variables::VariableTable;
 
 use crate::tests::Bench;
 
-/// A template of a text that uses the core's variables, and its value for `GET /p/ab?x=1&y=`.
+/// Returns the value of a text with the core's variables for `GET /p/ab?x=1&y=`.
 fn value(text: &str) -> String {
     let bench = Bench::new(&format!(
         "server {{ location ~ ^/p/(?<name>.)(.)(z)? {{ do own respond \"{text}\"; }} }}"
@@ -28,7 +28,7 @@ fn names_end_where_no_name_byte_follows() {
         ("[$arg_x0]", "[]"),
         ("[$arg_y]", "[]"),
         ("$arg_x-$is_args", "1-?"),
-        // One digit is a group of the last expression, whatever follows.
+        // One digit is a group of the last regular expression; further digits are text.
         ("$1$2", "ab"),
         ("$10", "a0"),
         ("${1}0", "a0"),
@@ -42,7 +42,7 @@ fn names_end_where_no_name_byte_follows() {
 }
 
 #[test]
-fn a_dollar_without_a_name_is_a_mistake() {
+fn a_dollar_without_a_name_is_an_error() {
     for text in
         ["$", "a$", "$-", "$ a", "${", "${}", "${a", "${a-b}", "${a b}", "$$uri", "a $", "${ uri}"]
     {
@@ -133,7 +133,7 @@ fn piece() -> impl Strategy<Value = Piece> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Each piece gives its own value, whatever stands beside it.
+    /// Each part yields its own value, independent of its neighbours.
     #[test]
     fn the_value_is_that_of_the_pieces(pieces in prop::collection::vec(piece(), 0..8)) {
         let bench = Bench::new("server { location ~ ^/(.)(.) { do own respond $uri; } }");
@@ -153,7 +153,7 @@ proptest! {
         prop_assert_eq!(String::from_utf8_lossy(&value), expected);
     }
 
-    /// Any bytes are read or refused, and what is refused has a dollar.
+    /// Any bytes compile or are refused, and refused ones have a dollar.
     #[test]
     fn any_text_is_read_or_refused(text in prop::collection::vec(prop_oneof![Just(b'$'), Just(b'{'), Just(b'}'), any::<u8>()], 0..12)) {
         let read = Template::compile(&text, Span::NONE, &mut VariableTable::new([].into_iter()));

@@ -1,4 +1,4 @@
-//! Where a variable's value comes from: modules, families, `set`, captures, other variables.
+//! The sources of a variable's value: modules, prefixes, `set`, captures, other variables.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use tidegate_core::variables::{Changeable, Value, Variable, VariableTable};
 
 use crate::tests::Bench;
 
-/// The text that a location responds with, after these handlers.
+/// Checks the text that a location responds with, after these handlers.
 fn check(http: &str, handlers: &str, text: &str, expected: &str) {
     let bench = Bench::new(&format!(
         "{http} server {{ location / {{ {handlers} do content respond \"{text}\"; }} }}"
@@ -25,7 +25,7 @@ fn a_value_comes_from_the_nearest_source() {
         ("", "do rewrite set $v 1;", "$v", "1"),
         ("", "do rewrite set $v 1; do rewrite set $V 2;", "$v", "2"),
         ("", "do rewrite once set $v $uri; do rewrite once path /b;", "$v $uri", "/a /b"),
-        // A name of another kind keeps its value until `set` is reached.
+        // A name of another kind keeps its value until `set` runs.
         ("", "do rewrite set $soft 1;", "$soft", "1"),
         ("", "do content set $soft 1;", "$soft", "1"),
         ("", "do content next; do content set $shout_x 1;", "$shout_x", "1"),
@@ -35,21 +35,21 @@ fn a_value_comes_from_the_nearest_source() {
         ("computed $c \"<$arg_x>\";", "do rewrite set $c 2;", "$c", "2"),
         ("computed $c \"<$arg_x>\";", "slot c;", "$c", "<1>"),
         ("computed $c \"$d$d\"; computed $d \"($uri)\";", "", "$c", "(/a)(/a)"),
-        // The last definition counts; used names find it wherever it stands.
+        // The last definition is used, also for uses before it.
         ("computed $c 1; computed $c 2;", "", "$c", "2"),
         ("", "do rewrite args y=2;", "$args $arg_y [$arg_x] $query_string", "y=2 2 [] y=2"),
         ("", "match ^/(?<v>.);", "$v", "a"),
         ("", "match ^/(?<v>.)(?<w>z)?; ", "$v[$w]", "a[]"),
-        // An expression that does not match leaves what was there.
+        // An expression that does not match keeps the captures.
         ("", "match ^/(?<v>.); match ^/(?<v>z);", "$v$1", "aa"),
     ] {
         check(http, handlers, text, expected);
     }
 }
 
-/// A value that is kept is made once for each request, another each time.
+/// A cached value is computed once per request, another one at each use.
 #[test]
-fn kept_values_are_made_once_for_each_request() {
+fn cached_values_are_computed_once_per_request() {
     let bench = Bench::new(
         "computed $once $counted kept; computed $each $counted; computed $none $nothing kept;
          server { location / { do own respond \"$once $once $each $each $none\"; } }",
@@ -63,7 +63,7 @@ fn kept_values_are_made_once_for_each_request() {
 }
 
 #[test]
-fn names_that_nothing_defines_are_mistakes_with_a_near_name() {
+fn undefined_names_are_errors_with_a_suggestion() {
     for (text, expected) in [
         ("$absent", "unknown \"absent\" variable"),
         ("$Absent", "unknown \"absent\" variable"),
@@ -73,15 +73,15 @@ fn names_that_nothing_defines_are_mistakes_with_a_near_name() {
             Bench::errors(&format!("server {{ location / {{ do own respond {text}; }} }}"));
         assert_eq!(errors, [expected], "{text}");
     }
-    // Each of them once, all of them in one go.
+    // Each name is reported once, all names together.
     let all = "server { location / { do own respond \"$one$two\"; do content respond $one; } }";
     assert_eq!(Bench::errors(all), ["unknown \"one\" variable", "unknown \"two\" variable"]);
-    // A definition in another server counts as well.
+    // A definition in another server is enough.
     Bench::new("server { location / { do own respond $v; } } server { slot v; }");
 }
 
 #[test]
-fn a_near_name_is_offered() {
+fn a_similar_name_is_suggested() {
     static DECLARED: [Variable; 2] = [
         Variable::fixed("uri", "For tests.", |_, _| false),
         Variable::prefixed("http_", "For tests.", |_, _, _| false),
@@ -100,7 +100,7 @@ fn a_near_name_is_offered() {
     assert_eq!(helps, expected);
 }
 
-/// What a configuration may do to a name, and how names share slots.
+/// Whether the configuration may change a name, and the slots of names.
 #[test]
 fn a_table_of_names() {
     static DECLARED: [Variable; 5] = [
@@ -134,7 +134,7 @@ fn a_table_of_names() {
     ] {
         assert_eq!(kind(&table, name), expected, "{name}");
     }
-    // One number and one slot for a name, however it is written and whatever comes first.
+    // A name has one number and one slot, in any case of letters and order of definitions.
     let id = table.resolve("late", Span::NONE);
     let slot = table.define_slot("Late");
     assert_eq!((table.resolve("LATE", Span::NONE), table.define_slot("late")), (id, slot));
@@ -150,9 +150,9 @@ fn a_table_of_names() {
     assert_eq!((table.find("absent"), table.unresolved().len()), (None, 0));
 }
 
-/// The longest prefix of a family counts.
+/// The longest matching prefix is used.
 #[test]
-fn families_are_found_by_their_longest_prefix() {
+fn names_are_found_by_their_longest_prefix() {
     check("", "", "$http_host $sent_http_content_type $arg_x $cookie_a", "localhost  1 ");
     let bench = Bench::new(
         "server { location / { do own respond \"$http_x_a|$cookie_c|$http_cookie|$http_user_agent\"; } }",
@@ -164,9 +164,9 @@ fn families_are_found_by_their_longest_prefix() {
     assert_eq!(reply.text(), "1, 2|d|c=d; e; f|u");
 }
 
-/// Names that come with a response (SSI) are found whether the configuration uses them or not.
+/// Names in a response (SSI) are found whether the configuration uses them or not.
 #[test]
-fn values_by_a_name_that_is_known_at_request_time() {
+fn values_of_names_that_are_known_at_request_time() {
     let bench = Bench::new(
         "computed $used $uri; server { location / { do rewrite set $v 1; do own respond \"$used$v\"; } }",
     );
@@ -195,7 +195,7 @@ fn values_by_a_name_that_is_known_at_request_time() {
 }
 
 #[test]
-fn the_use_of_a_variable_that_set_has_not_reached_is_logged() {
+fn the_use_of_an_uninitialized_variable_is_logged() {
     let bench = Bench::new(
         "error_log {dir}/log warn;
          server { slot v; location / { do own respond \"[$v]\"; }
