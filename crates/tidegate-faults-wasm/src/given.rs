@@ -1,4 +1,4 @@
-//! What the component was given, as texts.
+//! The component's request and access rights as texts.
 
 use std::io::Read;
 
@@ -10,7 +10,7 @@ use wasip2::http::types::{Fields, IncomingRequest, OutgoingRequest, Scheme};
 use wasip2::sockets::network::IpAddressFamily;
 use wasip2::sockets::tcp_create_socket::create_tcp_socket;
 
-/// The whole body of a request.
+/// Reads the whole body of a request.
 pub(crate) fn body(request: &IncomingRequest) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Ok(body) = request.consume()
@@ -21,7 +21,7 @@ pub(crate) fn body(request: &IncomingRequest) -> Vec<u8> {
     bytes
 }
 
-/// What a request says of itself.
+/// Formats a request.
 pub(crate) fn describe(request: &IncomingRequest) -> String {
     let fields: Vec<String> = request.headers().entries().iter().map(shown).collect();
     let scheme = match request.scheme() {
@@ -43,14 +43,14 @@ fn shown((name, value): &(String, Vec<u8>)) -> String {
     format!("{name}: {}", String::from_utf8_lossy(value))
 }
 
-/// Variables and directories.
+/// Returns environment variables and names of directories.
 pub(crate) fn environment() -> String {
     let variables = get_environment().into_iter().map(|(name, value)| format!("{name}={value}\n"));
     let directories = get_directories().into_iter().map(|(_, name)| format!("{name}\n"));
     variables.chain(directories).collect()
 }
 
-/// `DIRECTORY:FILE`: the file's content.
+/// Reads `DIRECTORY:FILE`.
 pub(crate) fn read(query: &str) -> String {
     let read = || {
         let file = open(query, OpenFlags::empty(), DescriptorFlags::READ)?;
@@ -60,7 +60,7 @@ pub(crate) fn read(query: &str) -> String {
     told(read())
 }
 
-/// `DIRECTORY:FILE`: writes to the file.
+/// Writes to `DIRECTORY:FILE`.
 pub(crate) fn write(query: &str) -> String {
     let write = || {
         let flags = OpenFlags::CREATE | OpenFlags::TRUNCATE;
@@ -82,7 +82,7 @@ fn told(result: Result<String, ErrorCode>) -> String {
     result.unwrap_or_else(|error| error.name().to_owned())
 }
 
-/// A request of the component's own, to this host and port.
+/// Sends a request to this host and port, which must fail.
 pub(crate) fn fetch(authority: &str) -> String {
     let request = OutgoingRequest::new(Fields::new());
     let _ = request.set_scheme(Some(&Scheme::Http));
@@ -93,14 +93,14 @@ pub(crate) fn fetch(authority: &str) -> String {
             response.subscribe().block();
             match response.get() {
                 Some(Ok(Err(error))) => format!("{error:?}"),
-                _ => "answered".to_owned(),
+                _ => "a response".to_owned(),
             }
         }
         Err(error) => format!("{error:?}"),
     }
 }
 
-/// Whether there are sockets.
+/// Creates a socket, which must fail.
 pub(crate) fn connect() -> String {
     match create_tcp_socket(IpAddressFamily::Ipv4) {
         Ok(_) => "a socket".to_owned(),

@@ -1,5 +1,5 @@
-//! A component that does all that a component should not, and some that tells what it was given: what the
-//! cases in `tests/handlers` run, one path for each.
+//! A component that misbehaves, or reports its request and access rights, by path: the cases in `tests/handlers` run
+//! it.
 #![forbid(unsafe_code)]
 
 mod given;
@@ -16,7 +16,7 @@ use wasip2::http::types::{ErrorCode, IncomingRequest, OutgoingBody, ResponseOutp
 
 use reply::{begin, refused, send};
 
-/// What answers.
+/// The handler that is exported.
 pub struct Component;
 
 impl Guest for Component {
@@ -102,14 +102,14 @@ fn recurse(depth: u64) -> u64 {
     black_box(depth) ^ recurse(black_box(depth + 1))
 }
 
-/// A response that begins well; a pause has the beginning leave.
+/// Makes a response whose body begins without an error; a pause lets the beginning be sent.
 fn begun(respond: ResponseOutparam, rest: fn()) {
     let _body = begin(respond, b"begun");
     subscribe_duration(1_000_000).block();
     rest();
 }
 
-/// A gigabyte, which no buffer on the way holds.
+/// Streams a gigabyte, more than all buffers hold.
 fn endless(respond: ResponseOutparam) {
     let Some((body, mut stream)) = begin(respond, b"") else { return };
     let piece = vec![b'm'; 1 << 16];
@@ -122,7 +122,7 @@ fn endless(respond: ResponseOutparam) {
     let _ = OutgoingBody::finish(body, None);
 }
 
-/// So many pieces of a kilobyte.
+/// Streams `count` pieces of a kilobyte.
 fn pieces(respond: ResponseOutparam, count: usize) {
     let Some((body, mut stream)) = begin(respond, b"") else { return };
     for _ in 0..count {

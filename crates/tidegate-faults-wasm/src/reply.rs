@@ -1,11 +1,11 @@
-//! Responses.
+//! Responses of the component.
 
 use std::io::Write;
 
 use wasip2::http::types::{Fields, OutgoingBody, OutgoingResponse, ResponseOutparam};
 use wasip2::io::streams::OutputStream;
 
-/// Begins a response without fields; nothing if the server does not take it.
+/// Begins a response without fields; `None` if the server does not take it.
 pub(crate) fn begin(
     respond: ResponseOutparam,
     bytes: &[u8],
@@ -13,15 +13,15 @@ pub(crate) fn begin(
     answer(respond, OutgoingResponse::new(Fields::new()), bytes)
 }
 
-/// A whole response.
+/// Sends a whole response.
 pub(crate) fn send(respond: ResponseOutparam, status: u16, bytes: &[u8]) {
     let response = OutgoingResponse::new(Fields::new());
     let _ = response.set_status_code(status);
     whole(respond, response, bytes);
 }
 
-/// `status=N&name=TEXT&value=TEXT`, where `_` in the texts stands for a line end: sends that, or tells why
-/// the server's interface does not take it.
+/// Sends a response of `status=N&name=TEXT&value=TEXT`, where `_` in the texts is a line end; where the interface
+/// refuses that, sends the error.
 pub(crate) fn refused(respond: ResponseOutparam, query: &str) {
     let text = |name: &str| {
         let mut parameters = query.split('&').filter_map(|parameter| parameter.split_once('='));

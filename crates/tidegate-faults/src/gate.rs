@@ -1,10 +1,10 @@
-//! What threads wait for until they are let through.
+//! A gate that threads wait at.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Lets as many through as it was opened for.
+/// A gate that lets through the number of threads that it was opened for.
 pub(crate) struct Gate {
-    /// Threads that have come so far, and how many of them and later ones may go through.
+    /// Threads that have arrived so far, and how many waiting or later threads may pass.
     state: Mutex<(usize, usize)>,
     opened: Condvar,
 }
@@ -20,12 +20,12 @@ impl Gate {
         self.opened.notify_all();
     }
 
-    /// Threads that have come so far.
+    /// Returns the number of threads that have arrived so far.
     pub(crate) fn arrived(&self) -> usize {
         self.state().0
     }
 
-    /// Waits until it is let through.
+    /// Waits until this thread may pass.
     pub(crate) fn pass(&self) {
         let mut state = self.state();
         state.0 += 1;

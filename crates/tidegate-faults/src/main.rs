@@ -1,5 +1,5 @@
-//! The server with handlers that do all that a handler should not, and some that look at what became of it:
-//! what the cases in `tests/handlers` run against.
+//! The server with handlers that misbehave, and handlers that report the results: the cases in `tests/handlers` run
+//! against it.
 #![forbid(unsafe_code)]
 
 mod gate;
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use gate::Gate;
 use tidegate::{Request, Response, Result, Server, with_variables};
 
-/// What `/wait` waits for and `/release` gives.
+/// The gate that `/wait` waits at and `/release` opens.
 static GATE: Gate = Gate::new();
 /// Bytes that streams have written.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);
@@ -60,7 +60,7 @@ fn release(request: Request) -> Result {
     Ok(Response::text("released"))
 }
 
-/// A gigabyte, which no buffer on the way holds.
+/// Streams a gigabyte, more than all buffers hold.
 fn endless(_: Request) -> Result {
     Ok(Response::stream(|out| {
         let result = (0..1024).try_for_each(|_| {
@@ -74,7 +74,7 @@ fn endless(_: Request) -> Result {
     }))
 }
 
-/// A response that begins well.
+/// Makes a response whose body begins without an error.
 fn broken(rest: impl FnOnce() -> std::io::Result<()> + Send + 'static) -> Result {
     Ok(Response::stream(move |out| {
         out.write_all(b"begun")?;
@@ -89,7 +89,7 @@ fn stall() -> std::io::Result<()> {
     Ok(())
 }
 
-/// `?bytes=N`, and `&length=N` for what it says beforehand.
+/// Streams `?bytes=N`; `&length=N` is announced as the length.
 fn stream(request: Request) -> Result {
     let number = |name| {
         let text = request.query_parameter(name)?;
@@ -105,7 +105,7 @@ fn stream(request: Request) -> Result {
     })
 }
 
-/// `?status=N&name=TEXT&value=TEXT`, where `_` in the texts stands for a line end.
+/// Responds with `?status=N&name=TEXT&value=TEXT`, where `_` in the texts is a line end.
 fn respond(request: Request) -> Result {
     let text = |name| {
         let text = request.query_parameter(name).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! How a handler learns that nobody waits for its response any more.
+//! The signal to a handler that its request is abandoned.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Told once by the server; asked, or listened to, by the handler.
+/// A signal that the server sets once, and that the handler polls or listens to.
 #[derive(Default)]
 pub struct Abandonment {
     told: AtomicBool,
@@ -13,7 +13,7 @@ pub struct Abandonment {
 type Listener = Box<dyn FnOnce() + Send>;
 
 impl Abandonment {
-    /// Nobody waits any more.
+    /// Sets the signal and calls the listeners.
     pub fn tell(&self) {
         let listeners = {
             let mut listeners = self.listeners();
@@ -23,12 +23,12 @@ impl Abandonment {
         listeners.into_iter().for_each(|listener| listener());
     }
 
-    /// Whether it was told.
+    /// Returns whether the signal is set.
     pub fn is_told(&self) -> bool {
         self.told.load(Ordering::Relaxed)
     }
 
-    /// Has a function called when it is told, or now if it was.
+    /// Calls a function when the signal is set, at once if it is.
     pub(crate) fn listen(&self, listener: Listener) {
         let mut listeners = self.listeners();
         if !self.is_told() {

@@ -1,5 +1,5 @@
-//! The request's body as a handler reads it: it has arrived whole, in memory or in a temporary file, so
-//! that no thread waits for a slow client.
+//! The request's body for a handler: it has been received completely, in memory or in a temporary file, so that no
+//! thread waits for a slow client.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,7 +13,7 @@ use bytes::{Buf, Bytes};
 pub struct RequestBody {
     memory: VecDeque<Bytes>,
     file: Option<Arc<File>>,
-    /// Bytes of the file that were read.
+    /// Bytes that have been read.
     offset: u64,
     left: u64,
 }
@@ -30,12 +30,12 @@ impl RequestBody {
         RequestBody { file: Some(file), left: length, ..RequestBody::default() }
     }
 
-    /// Bytes that have not been read.
+    /// Returns the bytes that have not been read.
     pub fn len(&self) -> u64 {
         self.left
     }
 
-    /// Whether nothing is left to be read.
+    /// Returns whether nothing is left to be read.
     pub fn is_empty(&self) -> bool {
         self.left == 0
     }
@@ -62,7 +62,7 @@ impl Read for RequestBody {
         }
         let count = match (&self.file, self.memory.front_mut()) {
             (Some(file), _) => {
-                // Nobody else reads by the file's own position.
+                // Nothing else uses the file's own position.
                 let mut file = &**file;
                 file.seek(SeekFrom::Start(self.offset))?;
                 match file.read(&mut buffer[..most])? {

@@ -1,8 +1,8 @@
-//! What may be wrong with a response.
+//! Errors of a handler's response.
 
 use std::fmt;
 
-/// Why a response cannot be sent. It is said as the end of a sentence: "returned an invalid …".
+/// Why a response cannot be sent. The text continues "returned an invalid …".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InvalidResponse {
     /// A status that no final response has (RFC 9110, section 15).
@@ -14,11 +14,11 @@ pub enum InvalidResponse {
     Field(String),
     /// The fields together are too long.
     HeadTooLong,
-    /// The handler named another length than that of the body.
+    /// `Content-Length` differs from the body's length.
     Length {
-        /// Bytes, by `Content-Length` (RFC 9110, section 8.6).
+        /// The value of `Content-Length` (RFC 9110, section 8.6).
         said: u64,
-        /// Bytes of the body.
+        /// The body's length in bytes.
         known: u64,
     },
 }

@@ -1,5 +1,5 @@
-//! Application code inside the server: a handler gets a [`Request`] on a pool thread, where it may block,
-//! and gives a [`Response`].
+//! Application code inside the server: a handler gets a [`Request`] on a pool thread, where it may block, and returns
+//! a [`Response`].
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -20,10 +20,9 @@
 //! assert_eq!(response?.into_bytes()?, "0 a\n1 b\n");
 //! # Ok::<(), tidegate_handler::Error>(())
 //! ```
-//! What a handler does wrong stays its own affair: a panic and an error are answered with 500, an invalid
-//! status or field too, and each leaves a line in the error log. A handler that is over its time is
-//! answered for with 504; nothing can stop it, so it should look at [`Request::is_abandoned`] in long
-//! loops. Its memory is the process's: what it allocates is not limited.
+//! A failure of a handler ends its own request: the client gets 500 for a panic, an error, and an invalid status or
+//! field, and the error log gets a line. When a handler's time has elapsed, the client gets 504; nothing can stop the
+//! handler, so it should check [`Request::is_abandoned`] in long loops. Its memory is the process's and not limited.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -45,22 +44,22 @@ pub use request::Request;
 pub use response::Response;
 pub use writer::Writer;
 
-/// Why a handler has no response: any error. The client gets 500, the error log the text.
+/// The error of a handler, of any type. The client gets 500, the error log the text.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a handler gives.
+/// The result of a handler.
 pub type Result<T = Response> = std::result::Result<T, Error>;
 
-/// Application code that answers requests (`handler NAME;`). It is called on threads of a pool, many at
-/// the same time, and may block.
+/// Application code for requests (`handler NAME;`). It is called on threads of a pool, on several at the same time,
+/// and may block.
 pub trait Handler: Send + Sync + 'static {
-    /// Answers one request.
+    /// Makes the response to a request.
     ///
     /// # Errors
     /// Anything: the client gets 500.
     fn handle(&self, request: Request) -> Result;
 
-    /// Names (without `$`) of the configuration's variables whose values a request is to bring along.
+    /// Returns the names (without `$`) of the configuration's variables whose values requests carry.
     fn variables(&self) -> &[&str] {
         &[]
     }
@@ -72,7 +71,7 @@ impl<F: Fn(Request) -> Result + Send + Sync + 'static> Handler for F {
     }
 }
 
-/// A handler whose requests bring the values of these variables along.
+/// Returns a handler whose requests carry the values of these variables.
 ///
 /// ```
 /// use tidegate_handler::{Request, Response, with_variables};

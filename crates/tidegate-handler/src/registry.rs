@@ -1,4 +1,4 @@
-//! The handlers of this process by name. They are given before the configuration is read, and stay.
+//! The handlers of this process by name. They are registered before the configuration is read, and stay.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,13 +13,13 @@ pub fn register(name: &str, handler: Arc<dyn Handler>) {
     handlers.push((name.to_owned(), handler));
 }
 
-/// The handler of this name.
+/// Returns the handler of this name.
 pub fn find(name: &str) -> Option<Arc<dyn Handler>> {
     let handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
     handlers.iter().find(|(known, _)| known == name).map(|(_, handler)| handler.clone())
 }
 
-/// All names, in the order in which they were given.
+/// Returns all names in the order of registration.
 pub fn names() -> Vec<String> {
     let handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
     handlers.iter().map(|(name, _)| name.clone()).collect()

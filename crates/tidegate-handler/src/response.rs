@@ -1,4 +1,4 @@
-//! A response as a handler makes it.
+//! The response of a handler.
 
 use std::fs::File;
 use std::io;
@@ -9,12 +9,12 @@ use tidegate_codec::{Headers, Known};
 use crate::invalid::InvalidResponse;
 use crate::writer::{Collected, Writer};
 
-/// Longest name of a field.
+/// Longest name of a field, in bytes.
 const NAME_BYTES_MAX: usize = 256;
-/// Longest head, counted as names and values.
+/// Longest head, in bytes of names and values.
 const HEAD_BYTES_MAX: usize = 256 << 10;
 
-/// Fields that belong to the connection, which is the server's.
+/// Fields of the connection, which the server sets.
 const SERVERS_OWN: [Known; 6] = [
     Known::Connection,
     Known::KeepAlive,
@@ -24,18 +24,18 @@ const SERVERS_OWN: [Known; 6] = [
     Known::Te,
 ];
 
-/// Status, header fields and a body: bytes, a file, or what a function writes.
+/// Status, fields and a body: bytes, a file, or the output of a function.
 pub struct Response {
     status: u16,
     headers: Headers,
     head_bytes: usize,
     content_length: Option<u64>,
     payload: Payload,
-    /// The first thing that is wrong with it.
+    /// The first error in the response.
     problem: Option<InvalidResponse>,
 }
 
-/// A body.
+/// The body of a response.
 #[derive(Default)]
 pub enum Payload {
     #[default]
@@ -43,29 +43,29 @@ pub enum Payload {
     Empty,
     /// The whole body.
     Bytes(Bytes),
-    /// The file and how many bytes of it.
+    /// This number of bytes of the file.
     File(File, u64),
-    /// What this function writes.
+    /// The output of this function.
     Stream(Write),
 }
 
 /// A function that writes a body.
 pub(crate) type Write = Box<dyn FnOnce(&mut Writer<'_>) -> io::Result<()> + Send>;
 
-/// A response whose head is known to be good.
+/// A response whose head has been checked.
 pub struct Taken {
-    /// From 200 to 599 (RFC 9110, section 15).
+    /// The status, from 200 to 599 (RFC 9110, section 15).
     pub status: u16,
-    /// The header fields, whose names and values have been checked.
+    /// The fields, whose names and values have been checked.
     pub headers: Headers,
-    /// `Content-Length` as the handler gave it: for a streamed body, or for one that is left out.
+    /// `Content-Length` as set by the handler: for a streamed body, or for one that is left out.
     pub content_length: Option<u64>,
     /// The body.
     pub payload: Payload,
 }
 
 impl Response {
-    /// A response without fields and body. The status must be one from 200 to 599.
+    /// Creates a response without fields and body. The status must be from 200 to 599.
     pub fn new(status: u16) -> Response {
         let response = Response {
             status,
@@ -78,28 +78,28 @@ impl Response {
         response.status(status)
     }
 
-    /// 200 with a text in UTF-8.
+    /// Creates a 200 with a text in UTF-8.
     pub fn text(text: impl Into<Bytes>) -> Response {
         Response::bytes("text/plain; charset=utf-8", text)
     }
 
-    /// 200 with a page in UTF-8.
+    /// Creates a 200 with a page in UTF-8.
     pub fn html(page: impl Into<Bytes>) -> Response {
         Response::bytes("text/html; charset=utf-8", page)
     }
 
-    /// 200 with a body of this media type. Bytes that are a `Vec`, `Bytes` or static are not copied.
+    /// Creates a 200 with a body of this media type. A `Vec`, `Bytes` and static bytes are not copied.
     pub fn bytes(media_type: &str, bytes: impl Into<Bytes>) -> Response {
         let mut response = Response::new(200).header("Content-Type", media_type);
         response.payload = Payload::Bytes(bytes.into());
         response
     }
 
-    /// 200 with the content of an open file, from its start. Clients may ask for ranges of it. It leaves
-    /// by `sendfile` where that is possible, and no pool thread waits for the client.
+    /// Creates a 200 with the contents of an open file, from its start. Clients may request ranges of it. It is sent by
+    /// `sendfile` where that is possible, and no pool thread waits for the client.
     ///
     /// # Errors
-    /// The file cannot be described, or is no regular file.
+    /// The file's metadata cannot be read, or it is no regular file.
     pub fn file(file: File) -> io::Result<Response> {
         let metadata = file.metadata()?;
         if !metadata.is_file() {
@@ -110,9 +110,9 @@ impl Response {
         Ok(response)
     }
 
-    /// 200 with a body that a function writes while the client reads. The function runs on the same pool
-    /// thread, and waits there when the client is slower than it: a limited piece is kept in between.
-    /// Writing fails once the client has left. An error of the function breaks the response visibly.
+    /// Creates a 200 with a body that a function writes while the client reads. The function runs on the same pool
+    /// thread, and waits there when the client is slower: a limited amount is buffered in between. Writing fails once
+    /// the client has closed the connection. After an error of the function the client sees a broken response.
     pub fn stream(
         write: impl FnOnce(&mut Writer<'_>) -> io::Result<()> + Send + 'static,
     ) -> Response {
@@ -121,14 +121,14 @@ impl Response {
         response
     }
 
-    /// These bytes as the body.
+    /// Sets the body.
     #[must_use]
     pub fn body(mut self, bytes: impl Into<Bytes>) -> Response {
         self.payload = Payload::Bytes(bytes.into());
         self
     }
 
-    /// Another status, from 200 to 599.
+    /// Sets the status, from 200 to 599.
     #[must_use]
     pub fn status(mut self, status: u16) -> Response {
         self.status = status;
@@ -138,9 +138,8 @@ impl Response {
         self
     }
 
-    /// Appends a header field; `Content-Type` and `Content-Length` are replaced. A name must be a token
-    /// and a value must have no control characters (RFC 9110, 5.1 and 5.5). Fields of the connection
-    /// are the server's own.
+    /// Appends a field; `Content-Type` and `Content-Length` are replaced. A name must be a token and a value must have
+    /// no control characters (RFC 9110, sections 5.1 and 5.5). Fields of the connection are the server's own.
     #[must_use]
     pub fn header(mut self, name: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Response {
         let (name, value) = (name.as_ref(), value.as_ref());
@@ -163,15 +162,15 @@ impl Response {
         self
     }
 
-    /// Says how long a streamed body will be; it then has no chunks. A body that turns out shorter is
-    /// broken visibly, one that turns out longer is cut.
+    /// Announces the length of a streamed body in bytes, which then is not sent in chunks. The client sees a shorter
+    /// body as broken; a longer one is cut.
     #[must_use]
     pub fn content_length(mut self, length: u64) -> Response {
         self.content_length = Some(length);
         self
     }
 
-    /// Runs the writer of a streamed body and answers the whole body: for tests of handlers.
+    /// Runs the writer of a streamed body and returns the whole body: for tests of handlers.
     ///
     /// # Errors
     /// Those of the writer and of reading a file.
@@ -192,10 +191,10 @@ impl Response {
         }
     }
 
-    /// Takes the response apart.
+    /// Checks the response and returns its parts.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first error in the response.
     pub(crate) fn take(mut self) -> Result<Taken, InvalidResponse> {
         let known = match &self.payload {
             Payload::Bytes(bytes) => Some(bytes.len() as u64),
@@ -250,12 +249,12 @@ fn problem_of(name: &[u8], value: &[u8], known: Known) -> Option<InvalidResponse
     (!valid).then(|| InvalidResponse::Field(shown(name, value)))
 }
 
-/// RFC 9110, 5.6.2.
+/// Returns whether a byte may be in a token (RFC 9110, section 5.6.2).
 fn is_token_byte(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte)
 }
 
-/// A field for the error log, cut where it is long.
+/// Formats a field for the error log, cut where it is long.
 fn shown(name: &[u8], value: &[u8]) -> String {
     let cut = |text: &[u8]| text[..text.len().min(100)].escape_ascii().to_string();
     format!("{}: {}", cut(name), cut(value))

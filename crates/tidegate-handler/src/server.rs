@@ -1,5 +1,5 @@
-//! The server's side of handlers: how requests are made and responses taken apart. No part of the
-//! interface that applications may rely on.
+//! The server's side of handlers: making requests and taking responses apart. It is no part of the interface for
+//! applications.
 
 pub use crate::abandonment::Abandonment;
 pub use crate::invalid::InvalidResponse;

@@ -17,7 +17,7 @@ fn problem(response: Response) -> Option<String> {
 }
 
 #[test]
-fn what_a_response_may_not_say() {
+fn invalid_responses_are_refused() {
     let table = [
         (Response::new(199), "status 199"),
         (Response::new(101), "status 101"),
@@ -48,7 +48,7 @@ fn what_a_response_may_not_say() {
 }
 
 #[test]
-fn what_a_response_says() {
+fn responses_have_status_fields_and_body() {
     let response = Response::html("<p>").status(404).header("X-A", "1").header("X-A", "a\tb\u{e9}");
     let taken = Taken::try_from(response.header("content-type", "text/x")).unwrap();
     let fields: Vec<_> = taken.headers.iter().map(|(_, name, value)| (name, value)).collect();
@@ -137,7 +137,7 @@ fn a_body_that_is_too_large_is_not_read() {
     assert_eq!(request.body().read_all(5).unwrap(), b"12345");
 }
 
-/// A client that leaves after so many pieces.
+/// A client that closes the connection after this number of pieces.
 struct Leaves(usize);
 
 impl Sink for Leaves {
@@ -152,7 +152,7 @@ impl Sink for Leaves {
 }
 
 #[test]
-fn writing_fails_when_the_client_has_left() {
+fn writing_fails_when_the_client_has_closed() {
     let response = Response::stream(|out| {
         loop {
             out.write_all(&[0; 1000])?;
@@ -163,7 +163,7 @@ fn writing_fails_when_the_client_has_left() {
 }
 
 #[test]
-fn requests_tell_what_came() {
+fn requests_have_the_received_parts() {
     let request = Request::for_test("GET", "/a?x=1&y=2&x=3")
         .with_header("X-Name", "value")
         .with_variable("remote_user", "me");
@@ -181,7 +181,7 @@ fn requests_tell_what_came() {
 }
 
 #[test]
-fn who_listens_is_told_once_that_nobody_waits() {
+fn listeners_are_called_once_when_a_request_is_abandoned() {
     let parts = Parts::default();
     let abandonment = parts.abandoned.clone();
     let request = Request::from(parts);

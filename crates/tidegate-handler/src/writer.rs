@@ -1,4 +1,4 @@
-//! Where a streamed body is written to.
+//! The output of a streamed body.
 
 use std::io::{self, Write};
 
@@ -6,25 +6,27 @@ use bytes::Bytes;
 
 use crate::response;
 
-/// Small writes are collected up to this size before they leave.
+/// Small writes are collected up to this number of bytes.
 const COLLECT_BYTES: usize = 16 << 10;
-/// Bytes of one piece on its way to the client.
+/// Largest piece that is passed to the sink, in bytes.
 const PIECE_BYTES_MAX: usize = 64 << 10;
 
-/// Takes pieces of a body, and waits when it has too many.
+/// A receiver of a body's pieces, which waits when it has too many.
 pub trait Sink {
-    /// # Errors
-    /// Nobody wants the body any more.
-    fn send(&mut self, piece: Bytes) -> io::Result<()>;
-
-    /// What was sent so far is to reach the client now.
+    /// Takes a piece; waits where too many are on their way.
     ///
     /// # Errors
-    /// Nobody wants the body any more.
+    /// The body is not needed any more.
+    fn send(&mut self, piece: Bytes) -> io::Result<()>;
+
+    /// Sends all pieces so far to the client now.
+    ///
+    /// # Errors
+    /// The body is not needed any more.
     fn flush(&mut self) -> io::Result<()>;
 }
 
-/// The client's end of a streamed body. Small writes are collected; `flush` has them leave at once.
+/// The writer of a streamed body. Small writes are collected; `flush` sends them at once.
 pub struct Writer<'a> {
     sink: &'a mut dyn Sink,
     collected: Vec<u8>,
@@ -40,7 +42,7 @@ impl<'a> Writer<'a> {
     /// Writes bytes without copying them.
     ///
     /// # Errors
-    /// `BrokenPipe`: nobody wants the body any more.
+    /// `BrokenPipe`: the body is not needed any more.
     pub fn write_bytes(&mut self, mut bytes: Bytes) -> io::Result<()> {
         self.pass_on()?;
         while !bytes.is_empty() {

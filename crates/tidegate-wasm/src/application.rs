@@ -1,4 +1,4 @@
-//! A program with its settings: what a location passes its requests to.
+//! A program with its settings: the handler of a location.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,18 +16,18 @@ use crate::program::Program;
 use crate::request::{Incoming, convert};
 use crate::watch::Watch;
 
-/// Bytes that one call of an instance may have the server copy.
+/// Most bytes that the server copies for one call of an instance.
 const COPIED_BYTES_MAX: usize = 8 << 20;
-/// Instances that wait for requests; no more run at a time than a pool has threads.
+/// Most idle instances; no more run at a time than the pool has threads.
 const IDLE_MAX: usize = 1024;
 
-/// Answers requests by instances of a program.
+/// A handler that runs instances of a program.
 pub struct Application(Arc<Shared>);
 
 struct Shared {
     program: Program,
     settings: Settings,
-    /// Instances that may serve another request. The one that was used last is still warm.
+    /// Instances that may serve another request, the last used one last: its memory is still in caches.
     idle: Mutex<Vec<Instance>>,
 }
 
@@ -39,7 +39,7 @@ struct Instance {
 }
 
 impl Application {
-    /// An application without instances; they are made when requests come.
+    /// Creates an application without instances; they are created for requests.
     pub fn new(program: Program, settings: Settings) -> Application {
         Application(Arc::new(Shared { program, settings, idle: Mutex::default() }))
     }
@@ -51,7 +51,7 @@ impl Handler for Application {
         let (ended, engine) = (watch.clone(), self.0.program.engine.clone());
         request.on_abandoned(move || {
             ended.end();
-            // All instances of the engine look now whether it is they who are meant.
+            // Each instance of the engine now checks whether its own request is abandoned.
             engine.increment_epoch();
         });
         let (scheme, request) = convert(request)?;
@@ -65,7 +65,7 @@ impl Handler for Application {
     }
 }
 
-/// Has an instance answer, and keeps it if it may be used again.
+/// Runs a request on an instance, and keeps the instance if it may serve another one.
 async fn serve(
     shared: Arc<Shared>,
     scheme: Scheme,
@@ -101,11 +101,11 @@ impl Shared {
         store.limiter(|state| &mut state.limits);
         store.set_hostcall_fuel(COPIED_BYTES_MAX);
         store.epoch_deadline_callback(|store| {
-            // A tick between these two is lost for this request. The next abandoned request makes up for it.
+            // A tick between these two lines is lost for this request. The next abandoned request makes another one.
             let over = store.data().watch.is_over();
             Ok(if over { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
         });
-        // Instantiation may run code of the program.
+        // Instantiation may run the program's code.
         allow(&mut store, &self.settings).map_err(|error| Failure::Instance(one_line(&error)))?;
         let made = self.program.proxy.instantiate_async(&mut store).await;
         let proxy = made.map_err(|error| problem(&error, store.data()))?;
@@ -136,10 +136,11 @@ impl Instance {
     }
 }
 
-/// Begins the time in which a request may use the processor: until the next tick of the engine, at which an
-/// abandoned request ends. The tick of a request that was abandoned before this has passed already, so the
-/// request is looked at here too: first the next tick is agreed upon, then the request is looked at. In the
-/// other order a tick between the two would be lost, and the program might compute without end.
+/// Allows a request to run until the next tick of the engine, at which an abandoned request ends.
+///
+/// The tick of a request that was abandoned earlier has passed already, so the request is checked here as well: first
+/// the deadline is set to the next tick, then the request is checked. In the other order a tick between the two would
+/// be lost, and the program might run without end.
 pub(crate) fn allow(store: &mut Store<State>, settings: &Settings) -> wasmtime::Result<()> {
     store.set_epoch_deadline(1);
     if store.data().watch.is_over() {
@@ -148,7 +149,7 @@ pub(crate) fn allow(store: &mut Store<State>, settings: &Settings) -> wasmtime::
     settings.fuel.map_or(Ok(()), |fuel| store.set_fuel(fuel))
 }
 
-/// Why an instance failed, and what it had to say.
+/// Returns why an instance failed, with its last output.
 fn problem(error: &wasmtime::Error, state: &State) -> Failure {
     let mut text = match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => "used up its fuel".to_owned(),

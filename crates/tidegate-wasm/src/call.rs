@@ -1,5 +1,5 @@
-//! One request to an instance: the program runs, and its response is taken from it piece by piece, on one
-//! thread. While the client is slower than the program, the thread waits for the client.
+//! One request to an instance: on one thread, the program runs and its response is taken piece by piece. While the
+//! client is slower than the program, the thread waits for the client.
 
 use std::future::poll_fn;
 use std::io::{self, Write};
@@ -17,31 +17,31 @@ use wasmtime_wasi_http::p2::body::HyperOutgoingBody;
 use crate::failure::Failure;
 use crate::watch::Watch;
 
-/// A response of up to so many bytes is sent as a whole, with its length, when the program has ended.
+/// Responses of up to this number of bytes are sent as a whole, with their length.
 const WHOLE_BYTES_MAX: usize = 256 << 10;
-/// Smaller pieces are collected before they leave.
+/// Smaller pieces, in bytes, are collected before they are sent.
 const SMALL_BYTES: usize = 8 << 10;
 
-/// The program at work; gives what is wrong when it has ended.
+/// The running program.
 pub(crate) type Guest = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
-/// Where the program puts the head of its response.
+/// The place for the head of the program's response.
 pub(crate) type HeadSlot = Arc<Mutex<Option<Result<http::Response<HyperOutgoingBody>, ErrorCode>>>>;
 
 /// A request in progress. Dropping it ends the program.
 pub(crate) struct Call {
-    /// `None` when it has ended well.
+    /// `None` when the program has ended without an error.
     guest: Option<Guest>,
     head: HeadSlot,
     body: Option<HyperOutgoingBody>,
     watch: Arc<Watch>,
 }
 
-/// What comes out of a call, in this order. An error ends it.
+/// A result of a call, in this order. An error ends the call.
 enum Event {
     Head(Box<Parts>),
     Piece(Bytes),
-    /// The response is whole. The program may go on, which nobody waits for.
+    /// The response is complete. The program may still run; it is dropped with the call.
     End,
 }
 
@@ -52,10 +52,10 @@ impl Call {
         Call { guest: Some(guest), head, body: None, watch }
     }
 
-    /// Runs the program until its response is whole, or too large to wait for that, or the program waits.
+    /// Runs the program until its response is complete or larger than [`WHOLE_BYTES_MAX`], or until the program waits.
     ///
     /// # Errors
-    /// The program failed; how.
+    /// The program failed.
     pub(crate) fn respond(mut self) -> Result<Response, Failure> {
         let Event::Head(head) = self.wait()? else { return Err(Failure::NoResponse) };
         let mut pieces = Vec::new();
@@ -84,7 +84,7 @@ impl Call {
             let event = match self.progress().map_err(io::Error::other)? {
                 Some(event) => event,
                 None => {
-                    // The program waits for something: what it has written leaves meanwhile.
+                    // The program waits: its output so far is sent meanwhile.
                     out.flush()?;
                     self.wait().map_err(io::Error::other)?
                 }
@@ -100,7 +100,7 @@ impl Call {
         block_on(poll_fn(|context| self.poll(context)))?
     }
 
-    /// The next event, unless the program waits for something.
+    /// Returns the next event; `None` while the program waits.
     fn progress(&mut self) -> Result<Option<Event>, Failure> {
         block_on(poll_fn(|context| {
             Poll::Ready(match self.poll(context) {
@@ -118,7 +118,7 @@ impl Call {
             && let Poll::Ready(ended) = guest.as_mut().poll(context)
         {
             self.guest = None;
-            // What it has written before it failed is not passed on.
+            // Output that was written before a failure is not passed on.
             ended?;
         }
         let head = self.head.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -158,7 +158,7 @@ impl Call {
 fn whole(head: &Parts, mut pieces: Vec<Bytes>) -> Response {
     let response = with_head(Response::new(200), head);
     match pieces.len() {
-        // A response without a body may name the length of one (HEAD).
+        // A response without a body keeps its `Content-Length` (HEAD).
         0 => response,
         1 => response.body(pieces.swap_remove(0)),
         _ => response.body(pieces.concat()),
@@ -174,9 +174,9 @@ fn write(out: &mut Writer<'_>, piece: Bytes) -> io::Result<()> {
     if piece.len() < SMALL_BYTES { out.write_all(&piece) } else { out.write_bytes(piece) }
 }
 
-/// Runs on this thread, with the loop that the interface's clocks need.
+/// Runs a future on this thread, with the event loop that the interface's clocks need.
 fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
-    // The program's parts wait for each other, which must not look as if they had taken long.
+    // Parts of the program wait for each other, which must not use up the task's time share.
     let future = tidegate_rt::unconstrained(future);
     tidegate_rt::blocking::wait(future).map_err(Failure::NoLoop)
 }

@@ -1,4 +1,4 @@
-//! What may go wrong with programs: they cannot be used, or fail at a request.
+//! Errors of programs: at compilation and at a request.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use wasmtime_wasi_http::p2::bindings::http::types::ErrorCode;
 
-/// Why a file's content is no program for this server, on one line.
+/// Why a file is no program for this server, on one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramError(Arc<str>);
 
@@ -24,23 +24,26 @@ impl fmt::Display for ProgramError {
 
 impl std::error::Error for ProgramError {}
 
-/// Why a program has not answered a request, as the end of a sentence that begins with the program.
+/// Why a program has no response to a request. The text continues a sentence that begins with the program's name.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The interface has no such method (RFC 9110, section 9.1).
+    /// The interface cannot represent the method (RFC 9110, section 9.1).
     Method(http::method::InvalidMethod),
-    /// The interface cannot say the target.
+    /// The interface cannot represent the target.
     Target(http::Error),
-    /// No instance could be made, or its code failed: how, and what it had to say.
+    /// No instance could be created, or its code failed: the reason with the instance's output.
     Instance(String),
-    /// The client has left, or the time is over.
+    /// The client closed the connection, or the time elapsed.
     Abandoned,
-    /// It gave an error of the interface instead of a response.
+    /// The program returned an error of the interface instead of a response.
     Gave(ErrorCode),
+    /// The program ended before the end of its body.
     Unfinished,
+    /// The program ended without a head.
     EndedWithout,
+    /// The program's body began without a head.
     NoResponse,
-    /// The thread of the pool can make no loop.
+    /// The pool's thread cannot create an event loop.
     NoLoop(io::Error),
 }
 
@@ -48,21 +51,21 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Failure::Method(error) => error.fmt(f),
-            Failure::Target(error) => write!(f, "has no words for the request: {error}"),
+            Failure::Target(error) => write!(f, "cannot represent the request's target: {error}"),
             Failure::Instance(problem) => f.write_str(problem),
-            Failure::Abandoned => f.write_str("is not waited for any more"),
-            Failure::Gave(code) => write!(f, "gave the error {code:?}"),
+            Failure::Abandoned => f.write_str("was stopped: its request was abandoned"),
+            Failure::Gave(code) => write!(f, "returned the error {code:?}"),
             Failure::Unfinished => f.write_str("left its response unfinished"),
             Failure::EndedWithout => f.write_str("ended without a response"),
             Failure::NoResponse => f.write_str("has no response"),
-            Failure::NoLoop(error) => write!(f, "has no loop: {error}"),
+            Failure::NoLoop(error) => write!(f, "cannot create an event loop: {error}"),
         }
     }
 }
 
 impl std::error::Error for Failure {}
 
-/// An error with its causes.
+/// Formats an error with its causes on one line.
 pub(crate) fn one_line(error: &wasmtime::Error) -> String {
     format!("{error:#}").lines().map(str::trim).collect::<Vec<_>>().join(" ")
 }

@@ -1,4 +1,4 @@
-//! What stands behind an instance's imports.
+//! The host's side of an instance's imports.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::limits::Limits;
 use crate::output::Output;
 use crate::watch::Watch;
 
-/// Objects of the server (streams, bodies, sets of fields) that an instance may hold.
+/// Most objects of the server (streams, bodies, sets of fields) that an instance may hold.
 const RESOURCES_MAX: usize = 1024;
-/// Size of one set of header fields.
+/// Largest set of fields, in bytes.
 const FIELDS_BYTES_MAX: usize = 64 << 10;
-/// Random bytes of one call.
+/// Most random bytes of one call.
 const RANDOM_BYTES_MAX: u64 = 1 << 20;
-/// Bytes of a response's body that the program may write ahead.
+/// Most bytes of a response's body that the program may write ahead.
 pub(crate) const PIECE_BYTES_MAX: usize = 64 << 10;
 
 /// The data of an instance's store.
@@ -31,17 +31,19 @@ pub(crate) struct State {
     table: ResourceTable,
     pub limits: Limits,
     pub output: Output,
-    /// That of the request in progress.
+    /// The watch of the request in progress.
     pub watch: Arc<Watch>,
 }
 
 impl State {
+    /// Creates the data of a new instance.
+    ///
     /// # Errors
     /// A directory cannot be opened.
     pub(crate) fn new(settings: &Settings, watch: Arc<Watch>) -> wasmtime::Result<State> {
         let output = Output::default();
         let mut wasi = WasiCtxBuilder::new();
-        // Files are read where the program runs: on a thread that may wait.
+        // The program's thread may block, so it reads files itself.
         wasi.allow_blocking_current_thread(true);
         wasi.allow_tcp(false).allow_udp(false).allow_ip_name_lookup(false);
         wasi.max_random_size(RANDOM_BYTES_MAX);
@@ -75,7 +77,7 @@ impl WasiHttpView for State {
     }
 }
 
-/// There is no network: requests of the program's own are refused.
+/// Refuses the program's own requests: there is no network.
 struct Hooks;
 
 type Sent = wasmtime_wasi_http::Result<(

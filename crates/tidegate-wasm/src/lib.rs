@@ -1,5 +1,5 @@
-//! Handlers that are WebAssembly components: programs for the world `wasi:http/proxy` (0.2), in whatever
-//! language they were written, run on the threads of a pool like handlers in Rust.
+//! Handlers that are WebAssembly components: programs in any language for the world `wasi:http/proxy` (0.2). They run
+//! on the threads of a pool like handlers in Rust.
 //!
 //! ```
 //! use tidegate_wasm::{Application, Programs, Settings};
@@ -9,13 +9,12 @@
 //! assert!(problem.to_string().contains("expected"));
 //! # let _ = |program| Application::new(program, Settings::default());
 //! ```
-//! A [`Program`] is compiled once; an [`Application`] runs it as its [`Settings`] say. Each request has an
-//! instance of its own, with a memory that begins empty, unless instances may be used again. An instance
-//! sees nothing but its request, clocks and random numbers, and what its settings give it: variables of
-//! the environment, directories. There is no network.
+//! A [`Program`] is compiled once; an [`Application`] runs it with its [`Settings`]. Each request has an instance of
+//! its own with empty memory, unless instances may be reused. An instance has access to its request, clocks and
+//! random numbers, and to the environment variables and directories of its settings. There is no network.
 //!
-//! What it does wrong ends its own request: a trap, too much memory, used-up fuel. One that nobody waits
-//! for any more is interrupted, whether it computes or waits.
+//! A failure of an instance ends its own request: a trap, too much memory, used-up fuel. An abandoned request is
+//! interrupted, whether its instance computes or waits.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -37,32 +36,32 @@ pub use application::Application;
 pub use failure::ProgramError;
 pub use program::{Program, Programs};
 
-/// Largest memory of an instance when the configuration does not say.
+/// Most memory of an instance without `memory=`, in bytes.
 pub const MEMORY_BYTES_DEFAULT: usize = 64 << 20;
 
-/// How an application's instances run, and what they are given.
+/// Limits and access rights of an application's instances.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Most bytes of an instance's memories and tables together.
     pub memory_bytes_max: usize,
-    /// Instructions, about, that a request may take. The program must have been compiled for that.
+    /// Fuel of a request, about one unit per instruction. The program must be compiled as `metered`.
     pub fuel: Option<u64>,
-    /// Requests that an instance serves, one after the other; at least one.
+    /// Most requests that an instance serves, one after the other; at least one.
     pub requests_max: u32,
-    /// Variables of the environment that instances see: names and values.
+    /// Environment variables of instances: names and values.
     pub environment: Vec<(String, String)>,
-    /// Directories that instances see.
+    /// Directories that instances have access to.
     pub directories: Vec<Directory>,
 }
 
-/// A directory that instances see.
+/// A directory that instances have access to.
 #[derive(Clone, Debug)]
 pub struct Directory {
-    /// The directory as the server sees it.
+    /// The directory's path on the server.
     pub host: PathBuf,
-    /// Its name for the instance.
+    /// The directory's name for the instance.
     pub guest: String,
-    /// Whether instances may change what is in it.
+    /// Whether instances may write to it.
     pub writable: bool,
 }
 

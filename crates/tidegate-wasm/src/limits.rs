@@ -1,15 +1,15 @@
-//! What an instance may take of the server's memory.
+//! The memory limit of an instance.
 
 use wasmtime::ResourceLimiter;
 
-/// What an element of a table costs.
+/// Bytes of a table's element.
 const ELEMENT_BYTES: usize = size_of::<usize>();
 
-/// Counts the memories and tables of an instance together.
+/// The limit of an instance's memories and tables together.
 #[derive(Debug)]
 pub(crate) struct Limits {
     left: usize,
-    /// Something was refused. The program is told (`memory.grow` gives -1); most of them trap then.
+    /// Whether a growth was refused. `memory.grow` returns -1 to the program then; most programs trap.
     pub exceeded: bool,
 }
 

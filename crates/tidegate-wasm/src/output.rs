@@ -1,4 +1,4 @@
-//! What an instance writes to its standard output and error: the last of it is kept, for the error log.
+//! Standard output and error of an instance: the last bytes are kept for the error log.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,17 +7,17 @@ use wasmtime_wasi::async_trait;
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream};
 use wasmtime_wasi::p2::{OutputStream, Pollable, StreamResult};
 
-/// Kept bytes.
+/// Most bytes that are kept.
 const KEPT_BYTES: usize = 4 << 10;
-/// Longest single write.
+/// Longest single write, in bytes.
 const WRITE_BYTES_MAX: usize = 64 << 10;
 
-/// A standard stream.
+/// Standard output and error together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Output(Arc<Mutex<Vec<u8>>>);
 
 impl Output {
-    /// What was kept, as one line; nothing is kept of it any more.
+    /// Takes the kept output as one line.
     pub(crate) fn take_line(&self) -> String {
         let bytes = std::mem::take(&mut *self.kept());
         let text = String::from_utf8_lossy(&bytes);
@@ -49,7 +49,7 @@ impl StdoutStream for Output {
     }
 
     fn async_stream(&self) -> Box<dyn tokio::io::AsyncWrite + Send + Sync> {
-        // For other generations of the interface, which are not offered.
+        // For later versions of the interface, which are not offered.
         Box::new(tokio::io::sink())
     }
 }

@@ -1,4 +1,4 @@
-//! Components, compiled: once for each content of a file, over reloads.
+//! Compiled components: each file's content is compiled once, across reloads.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::failure::ProgramError;
 use crate::host::State;
 
-/// A component that answers requests, ready to be instantiated.
+/// A compiled component for HTTP requests, ready to be instantiated.
 #[derive(Clone)]
 pub struct Program {
     pub(crate) engine: Engine,
@@ -23,27 +23,27 @@ impl std::fmt::Debug for Program {
     }
 }
 
-/// The programs that configurations of this process use.
+/// The programs of this process's configurations.
 #[derive(Debug, Default)]
 pub struct Programs(Mutex<Vec<Known>>);
 
 #[derive(Debug)]
 struct Known {
     key: Key,
-    /// The last generation that asked for it.
+    /// The last generation that uses the program.
     generation: u64,
     program: Program,
 }
 
-/// A file's content and length, and whether its code counts fuel.
+/// A hash of the file's content, its length, and whether the code counts fuel.
 type Key = (u128, usize, bool);
 
 impl Programs {
-    /// The program of a file with this content, compiled if the last two generations did not use it.
-    /// Compiling takes about a second for each megabyte. `metered` programs count fuel.
+    /// Returns the program of a file with this content; compiles it unless one of the last two generations used it.
+    /// Compiling takes about a second per megabyte. `metered` programs count fuel.
     ///
     /// # Errors
-    /// The file is no component, or not one that this server can run; why.
+    /// The file is no component, or its imports or exports do not fit this server.
     pub fn program(
         &self,
         bytes: &[u8],
@@ -77,15 +77,15 @@ fn prepare(engine: &Engine, component: &Component) -> wasmtime::Result<ProxyPre<
     ProxyPre::new(linker.instantiate_pre(component)?)
 }
 
-/// One for code that counts fuel, which costs time, and one for code that does not. An engine starts no
-/// threads: a master may compile before it forks.
+/// Returns the engine for code that counts fuel, which costs time, or the one for code that does not. An engine
+/// starts no threads, so a master may compile before it forks.
 pub(crate) fn engine(metered: bool) -> Result<Engine, ProgramError> {
     static ENGINES: [OnceLock<Result<Engine, ProgramError>>; 2] =
         [OnceLock::new(), OnceLock::new()];
     let made = ENGINES[usize::from(metered)].get_or_init(|| {
         let mut config = Config::new();
         config.epoch_interruption(true).consume_fuel(metered);
-        // What failed where is for who wrote the program; it costs every trap and a table.
+        // Backtraces help only the program's author, and cost time at every trap and memory for a table.
         config.wasm_backtrace_max_frames(None).generate_address_map(false);
         Engine::new(&config).map_err(|error| ProgramError::of(&error))
     });

@@ -1,4 +1,4 @@
-//! A request as `wasi:http` knows it.
+//! The conversion of a request to `wasi:http`.
 
 use std::io::Read;
 use std::pin::Pin;
@@ -14,20 +14,20 @@ use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
 
 use crate::failure::Failure;
 
-/// Bytes of a body that are read at a time.
+/// Bytes of one read of a body.
 const READ_BYTES: usize = 32 << 10;
 
-/// The scheme, and the request with its body.
+/// Returns scheme and request for the interface.
 ///
 /// # Errors
-/// A method or target that the interface has no words for.
+/// The interface cannot represent the method or the target.
 pub(crate) fn convert(request: Request) -> Result<(Scheme, http::Request<Incoming>), Failure> {
-    let told = |name| request.variable(name).unwrap_or_default();
-    let (scheme, name) = match told("scheme") {
+    let variable = |name| request.variable(name).unwrap_or_default();
+    let (scheme, name) = match variable("scheme") {
         b"https" => (Scheme::Https, "https"),
         _ => (Scheme::Http, "http"),
     };
-    let host = [told("host"), b"localhost"].into_iter().find(|host| !host.is_empty());
+    let host = [variable("host"), b"localhost"].into_iter().find(|host| !host.is_empty());
     let host = host.unwrap_or_default();
     let method = Method::from_bytes(request.method()).map_err(Failure::Method)?;
     let uri = Uri::builder()
@@ -40,7 +40,7 @@ pub(crate) fn convert(request: Request) -> Result<(Scheme, http::Request<Incomin
     *converted.method_mut() = method;
     *converted.uri_mut() = uri;
     for (name, value) in request.headers() {
-        // What the interface has no words for is not passed on.
+        // Fields that the interface cannot represent are not passed on.
         if let (Ok(name), Ok(value)) =
             (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
         {
@@ -50,7 +50,8 @@ pub(crate) fn convert(request: Request) -> Result<(Scheme, http::Request<Incomin
     Ok((scheme, converted.map(|()| Incoming(request))))
 }
 
-/// As received, unless the path was rewritten; with codes for what does not belong into a URI (RFC 3986, 2).
+/// Returns the target as received unless the path was rewritten; bytes that no URI has are percent-encoded (RFC 3986,
+/// section 2).
 fn target(request: &Request) -> Vec<u8> {
     const NEVER: &[u8] = b"\"#<>\\^`{|}";
     let written = written(request);
@@ -85,7 +86,7 @@ fn written(request: &Request) -> Vec<u8> {
     target
 }
 
-/// The body of a request; it has arrived whole.
+/// The body of a request, which has been received completely.
 pub(crate) struct Incoming(Request);
 
 impl Body for Incoming {
@@ -101,7 +102,7 @@ impl Body for Incoming {
             return Poll::Ready(None);
         }
         let mut bytes = Vec::with_capacity(READ_BYTES);
-        // Out of memory or a temporary file, on a thread that may wait.
+        // From memory or a temporary file, on a thread that may block.
         let read = body.take(READ_BYTES as u64).read_to_end(&mut bytes);
         Poll::Ready(Some(match read {
             Ok(_) => Ok(Frame::data(bytes.into())),

@@ -1,4 +1,4 @@
-//! What needs no component that answers; those are run by `tests/handlers`.
+//! Tests without components that respond; `tests/handlers` runs those.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -26,7 +26,7 @@ fn problem(text: &str) -> String {
 }
 
 #[test]
-fn what_cannot_answer_is_refused_with_the_reason() {
+fn files_that_are_no_handlers_are_refused_with_the_reason() {
     let check = |found: String, part: &str| assert!(found.contains(part), "{found}");
     check(problem("(component)"), "wasi:http/incoming-handler");
     check(problem("(module)"), "component");
@@ -69,7 +69,7 @@ impl Wake for Count {
 }
 
 #[test]
-fn who_waits_is_woken_when_nobody_waits_for_it() {
+fn a_waiting_instance_is_woken_when_its_request_is_abandoned() {
     let count = Arc::new(Count(0.into()));
     let watch = Watch::default();
     assert!(!watch.poll_over(&Waker::from(count.clone())));
@@ -80,7 +80,7 @@ fn who_waits_is_woken_when_nobody_waits_for_it() {
 }
 
 #[test]
-fn a_request_abandoned_before_its_program_begins_does_not_run() {
+fn a_request_abandoned_before_its_start_does_not_run() {
     let engine = engine(false).unwrap();
     for abandoned in [false, true] {
         let watch = Arc::new(Watch::default());

@@ -1,10 +1,10 @@
-//! How an instance learns that nobody waits for its response any more.
+//! The signal to an instance that its request is abandoned.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Mutex, PoisonError};
 use std::task::Waker;
 
-/// Shared by the thread that runs an instance and who ends it.
+/// The state of a request, shared by the instance's thread and the server.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     over: AtomicBool,
@@ -12,10 +12,10 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Nobody waits any more: wakes the instance's thread, if it waits for something.
+    /// Marks the request as abandoned and wakes the instance's thread.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Release);
-        // A thread that sees the tick which follows sees this too, though ticks order nothing themselves.
+        // A thread that sees the following tick sees this store as well, though ticks order no memory accesses.
         fence(Ordering::SeqCst);
         let waker = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(waker) = waker {
@@ -23,13 +23,13 @@ impl Watch {
         }
     }
 
-    /// Whether nobody waits any more.
+    /// Returns whether the request is abandoned.
     pub(crate) fn is_over(&self) -> bool {
         fence(Ordering::SeqCst);
         self.over.load(Ordering::Acquire)
     }
 
-    /// As [`Watch::is_over`]; if not, has `waker` woken when that changes.
+    /// Like [`Watch::is_over`]; if the request is not abandoned, `waker` is woken when it is.
     pub(crate) fn poll_over(&self, waker: &Waker) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         match &*waiting {

@@ -1,4 +1,4 @@
-//! An answer out of an SQLite database, which is made when it is not there.
+//! A response from an SQLite database, which is created if it is missing.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -6,15 +6,15 @@ use std::fmt::Write;
 use rusqlite::{Connection, OpenFlags, params};
 use tidegate::{Request, Response, Result};
 
-/// Towns in a new database.
+/// Number of towns in a new database.
 const TOWNS: u32 = 10_000;
 
 thread_local! {
-    /// Threads of a pool live as long as the server: each keeps its connection, with the file's name.
+    /// The thread's connection with the file's name. Threads of a pool live as long as the server.
     static OPEN: RefCell<Option<(String, Connection)>> = const { RefCell::new(None) };
 }
 
-/// `?above=N`: the ten smallest towns with more inhabitants than that.
+/// Responds with the ten smallest towns of more than `?above=N` inhabitants.
 pub(crate) fn answer(request: Request) -> Result {
     let file = str::from_utf8(request.variable("example_database").unwrap_or_default())?;
     let above = match request.query_parameter("above") {
@@ -57,7 +57,7 @@ fn connect(file: &str) -> Result<Connection> {
     Ok(Connection::open_with_flags(file, flags)?)
 }
 
-/// Makes the database, unless another thread does it at the same time: that one is waited for.
+/// Creates the database, or waits for another thread that creates it at the same time.
 fn make(file: &str) -> Result<()> {
     let mut connection = Connection::open(file)?;
     connection.busy_timeout(std::time::Duration::from_secs(10))?;

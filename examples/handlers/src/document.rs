@@ -1,13 +1,13 @@
-//! A page of 10 kB, made anew for each request.
+//! A page of 10 kB, made for each request.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::{Request, Response, Result};
 
-/// Length of the page.
+/// Length of the page in bytes.
 pub(crate) const PAGE_BYTES: usize = 10_240;
-/// What each row says besides its numbers.
+/// The text of each row beside its numbers.
 const TEXT: &str = "What a page says is mostly the same for everybody, and some of it is new each time: \
                     a name, a price, how many are left. This row stands for one that a template makes: \
                     it has its numbers, and around them the words that somebody has written once. Where \
@@ -16,7 +16,7 @@ const TEXT: &str = "What a page says is mostly the same for everybody, and some 
 
 static VISITS: AtomicU64 = AtomicU64::new(0);
 
-/// Answers with the page.
+/// Responds with the page.
 pub(crate) fn answer(request: Request) -> Result {
     let visit = VISITS.fetch_add(1, Ordering::Relaxed) + 1;
     let mut page = Vec::with_capacity(PAGE_BYTES + 128);

@@ -1,5 +1,5 @@
-//! Tidegate with three handlers of its own: a page made for each request, an answer out of a database, and
-//! work that takes its time. Copy this directory to begin an application; README.md tells how to run it.
+//! Tidegate with three handlers of its own: a page made for each request, a response from a database, and work that
+//! takes long. Copy this directory to begin an application; README.md shows how to run it.
 #![forbid(unsafe_code)]
 
 mod database;
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         .run()
 }
 
-/// Blocks its thread for 100 ms, as a slow library would. Nobody but its own client waits.
+/// Blocks its thread for 100 ms, as a slow library would. Only its own client waits.
 #[expect(clippy::disallowed_methods, reason = "the loops must not sleep; handlers may")]
 fn slow(_: Request) -> Result {
     sleep(Duration::from_millis(100));

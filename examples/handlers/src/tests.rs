@@ -1,4 +1,4 @@
-//! Handlers are plain functions: they are tested without a server.
+//! Handlers are functions, so they are tested without a server.
 
 use std::thread;
 
@@ -7,7 +7,7 @@ use tidegate::Request;
 use crate::{database, document};
 
 #[test]
-fn the_document_is_new_each_time_and_always_as_long() {
+fn the_document_differs_each_time_and_has_a_fixed_length() {
     let page = || document::answer(Request::for_test("GET", "/")).unwrap().into_bytes().unwrap();
     let (first, second) = (page(), page());
     assert_eq!((first.len(), second.len()), (document::PAGE_BYTES, document::PAGE_BYTES));
@@ -21,8 +21,8 @@ fn towns_come_from_the_database() {
     let file = directory.path().join("towns.db").to_str().unwrap().to_owned();
     let ask = |target: &str| {
         let request = Request::for_test("GET", target).with_variable("example_database", &file);
-        let answer = database::answer(request).unwrap().into_bytes().unwrap();
-        String::from_utf8(answer.to_vec()).unwrap()
+        let body = database::answer(request).unwrap().into_bytes().unwrap();
+        String::from_utf8(body.to_vec()).unwrap()
     };
     thread::scope(|scope| {
         for _ in 0..4 {

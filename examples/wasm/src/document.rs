@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-/// Length of the page.
+/// Length of the page in bytes.
 pub const PAGE_BYTES: usize = 10_240;
 
-/// A page of that length.
+/// Makes a page of [`PAGE_BYTES`] bytes.
 pub fn page(visit: u64, host: &str) -> Vec<u8> {
     let mut page = String::with_capacity(PAGE_BYTES + 128);
     // Writing to a string does not fail.

@@ -1,10 +1,10 @@
-//! What needs no server is tested without one.
+//! Tests of the functions that need no server.
 
 use crate::document::{PAGE_BYTES, page};
 use crate::visit;
 
 #[test]
-fn the_page_is_always_as_long() {
+fn the_page_has_a_fixed_length() {
     for (visit, host) in [(1, "localhost"), (u64::MAX, "<a&b>"), (7, &*"h".repeat(1000))] {
         let page = String::from_utf8(page(visit, host)).unwrap();
         assert_eq!(page.len(), PAGE_BYTES);
