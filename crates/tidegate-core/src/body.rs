@@ -163,7 +163,7 @@ pub enum Body {
 impl Body {
     /// Creates an empty body whose length counts as unknown: for responses to HEAD.
     pub fn of_unknown_length() -> Body {
-        Body::Stream(Box::new(Nothing))
+        Body::Stream(Box::new(UnknownLength))
     }
 
     /// Returns the total length in bytes where it is known beforehand.
@@ -213,9 +213,9 @@ impl Body {
     }
 }
 
-struct Nothing;
+struct UnknownLength;
 
-impl BodyStream for Nothing {
+impl BodyStream for UnknownLength {
     fn poll_chunk(&mut self, _context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         Poll::Ready(None)
     }

@@ -34,21 +34,21 @@ pub use response::{
     Response,
 };
 pub(crate) use routing::PathState;
-pub use routing::{Kind, REDIRECTS_MAX, Routing};
+pub use routing::{ExchangeKind, REDIRECTS_MAX, Routing};
 
 /// A thread's reference to a generation's plan: cloning it costs no atomic operation.
 #[derive(Clone)]
-pub struct PlanRef(Rc<Held>);
+pub struct PlanRef(Rc<SharedPlan>);
 
 /// The thread's single count of the plan that all threads share; the `Rc` around it counts within the thread.
-struct Held {
+struct SharedPlan {
     plan: Arc<Plan>,
 }
 
 impl PlanRef {
     /// Creates a thread's reference to a plan.
     pub fn new(plan: Arc<Plan>) -> PlanRef {
-        PlanRef(Rc::new(Held { plan }))
+        PlanRef(Rc::new(SharedPlan { plan }))
     }
 
     /// Returns the plan's shared reference, for values that cross threads.

@@ -76,7 +76,7 @@ pub async fn warm(range: &FileRange, offset: u64, want: u64) -> io::Result<u64> 
 pub fn was_cached(range: &FileRange) -> bool {
     range.resident.as_ref().is_some_and(|resident| {
         let seen = resident.seen_cached.load(Ordering::Relaxed);
-        clock::unix_millis().saturating_sub(seen) < MOMENT_MILLIS
+        clock::unix_millis().saturating_sub(seen) < CHECK_VALID_MILLIS
     })
 }
 
@@ -90,7 +90,7 @@ fn note_cached(range: &FileRange, found: u64) {
 }
 
 /// How long a check of the page cache counts, in milliseconds.
-const MOMENT_MILLIS: u64 = 100;
+const CHECK_VALID_MILLIS: u64 = 100;
 
 /// Smallest unit of the page cache, in bytes.
 const PAGE: u64 = 4096;

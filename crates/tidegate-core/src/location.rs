@@ -9,7 +9,7 @@ use crate::regex::MatchLimit;
 use crate::step::Step;
 
 /// The result of a search, least specific first.
-enum Found {
+enum SearchResult {
     Nothing,
     /// A prefix location: regular expressions of outer levels still take precedence.
     Prefix(LocationId),
@@ -19,26 +19,26 @@ enum Found {
     Redirect(LocationId),
 }
 
-fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<Found, MatchLimit> {
+fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<SearchResult, MatchLimit> {
     if set.is_empty() {
-        return Ok(Found::Nothing);
+        return Ok(SearchResult::Nothing);
     }
     if let Some(location) = set.exact.get(&x.request.path) {
-        return Ok(Found::Final(*location));
+        return Ok(SearchResult::Final(*location));
     }
     if let Some(location) = set.redirect(&x.request.path) {
-        return Ok(Found::Redirect(location));
+        return Ok(SearchResult::Redirect(location));
     }
-    let mut best = Found::Nothing;
+    let mut best = SearchResult::Nothing;
     let mut regex_allowed = true;
     if let Some(id) = set.longest_prefix(&x.request.path) {
         let location = plan.location(id);
         regex_allowed = !location.no_regex;
         best = match search(x, plan, &location.nested)? {
-            found @ (Found::Final(_) | Found::Redirect(_)) => return Ok(found),
+            found @ (SearchResult::Final(_) | SearchResult::Redirect(_)) => return Ok(found),
             // A `^~` of a nested location excludes the regular expressions of its own level alone; that is done already.
-            inner @ Found::Prefix(_) => inner,
-            Found::Nothing => Found::Prefix(id),
+            inner @ SearchResult::Prefix(_) => inner,
+            SearchResult::Nothing => SearchResult::Prefix(id),
         };
     }
     if regex_allowed && !set.regexes.is_empty() {
@@ -48,9 +48,11 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<Found, Mat
         if let Some(id) = matched? {
             let nested = &plan.location(id).nested;
             return Ok(match search(x, plan, nested)? {
-                Found::Prefix(inner) | Found::Final(inner) => Found::Final(inner),
-                Found::Nothing => Found::Final(id),
-                redirect @ Found::Redirect(_) => redirect,
+                SearchResult::Prefix(inner) | SearchResult::Final(inner) => {
+                    SearchResult::Final(inner)
+                }
+                SearchResult::Nothing => SearchResult::Final(id),
+                redirect @ SearchResult::Redirect(_) => redirect,
             });
         }
     }
@@ -77,8 +79,10 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     x.routing.path = PathState::Matched;
     let Ok(found) = search(x, plan, &server.locations) else { return Step::Status(500) };
     match found {
-        Found::Prefix(id) | Found::Final(id) | Found::Redirect(id) => x.routing.location = id,
-        Found::Nothing => {}
+        SearchResult::Prefix(id) | SearchResult::Final(id) | SearchResult::Redirect(id) => {
+            x.routing.location = id
+        }
+        SearchResult::Nothing => {}
     }
     let location = plan.location(x.routing.location);
     if location.settings.internal && !x.routing.is_internal() {
@@ -94,7 +98,7 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     }
     // Behind the checks above: the redirect is a response of the location that it leads to, with its rules and fields.
     match found {
-        Found::Redirect(_) => redirect_to_slash(x),
+        SearchResult::Redirect(_) => redirect_to_slash(x),
         _ => Step::Decline,
     }
 }

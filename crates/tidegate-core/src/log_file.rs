@@ -39,7 +39,7 @@ impl LogFile {
     /// Writes a whole line at the end of the event-loop iteration, together with the iteration's other lines: a busy
     /// loop makes one system call for many lines. On threads without an event loop the line is written at once.
     pub fn write_with_turn(self: &Arc<LogFile>, line: &[u8]) {
-        GATHERED.with_borrow_mut(|gathered| gathered.add(self, line));
+        PENDING_LINES.with_borrow_mut(|gathered| gathered.add(self, line));
     }
 
     /// Writes to another file descriptor from now on.
@@ -50,20 +50,20 @@ impl LogFile {
 
 /// Lines of one thread that wait for the end of the event-loop iteration.
 #[derive(Default)]
-struct Gathered {
+struct PendingLines {
     files: Vec<(Arc<LogFile>, Vec<u8>)>,
     /// An emptied buffer of an earlier iteration.
     spare: Vec<u8>,
 }
 
 /// Most bytes of one write: a pipe does not mix these with another writer's (`PIPE_BUF`).
-const GATHERED_MAX: usize = 4096;
+const PENDING_BYTES_MAX: usize = 4096;
 
 thread_local! {
-    static GATHERED: RefCell<Gathered> = RefCell::default();
+    static PENDING_LINES: RefCell<PendingLines> = RefCell::default();
 }
 
-impl Gathered {
+impl PendingLines {
     fn add(&mut self, file: &Arc<LogFile>, line: &[u8]) {
         if self.files.is_empty() && !turn::at_end(write_gathered) {
             return file.write(line);
@@ -76,7 +76,7 @@ impl Gathered {
             }
         };
         let (file, lines) = &mut self.files[place];
-        if lines.len() + line.len() > GATHERED_MAX {
+        if lines.len() + line.len() > PENDING_BYTES_MAX {
             file.write(lines);
             lines.clear();
         }
@@ -86,7 +86,7 @@ impl Gathered {
     fn write(&mut self) {
         for (file, mut lines) in self.files.drain(..) {
             file.write(&lines);
-            if lines.len() <= GATHERED_MAX {
+            if lines.len() <= PENDING_BYTES_MAX {
                 lines.clear();
                 self.spare = lines;
             }
@@ -96,7 +96,7 @@ impl Gathered {
 
 /// Writes this thread's waiting lines before the iteration's end.
 pub fn write_gathered() {
-    GATHERED.with_borrow_mut(Gathered::write);
+    PENDING_LINES.with_borrow_mut(PendingLines::write);
 }
 
 /// Opens a log for appending; creates it with mode 0644.
@@ -109,18 +109,18 @@ pub fn open_append(path: &Path) -> io::Result<File> {
 /// All open log files of the process, one per path.
 #[derive(Default)]
 pub struct LogFiles {
-    files: Mutex<Known>,
+    files: Mutex<FileTable>,
 }
 
 #[derive(Default)]
-struct Known {
+struct FileTable {
     by_path: HashMap<PathBuf, Weak<LogFile>>,
     /// Number of entries at which those of closed files are removed. It doubles with the table, so that the work per
     /// entry is bounded.
     clean_at: usize,
 }
 
-impl Known {
+impl FileTable {
     fn clean(&mut self) {
         if self.by_path.len() >= self.clean_at {
             self.by_path.retain(|_, file| file.strong_count() > 0);

@@ -25,7 +25,7 @@ pub(crate) struct PhaseCursor<'p> {
 }
 
 /// The next action of the caller.
-pub(crate) enum Next<'p> {
+pub(crate) enum NextAction<'p> {
     /// Run this handler and pass its step to [`PhaseCursor::after`].
     Run(&'p Handler),
     /// Read the end of a body without bytes: no handler will, yet the client waits for `100 Continue`
@@ -46,23 +46,23 @@ impl<'p> PhaseCursor<'p> {
 
     /// Returns the next handler of this or a later phase, or the end where there is none.
     #[inline]
-    pub(crate) fn next(&mut self, x: &mut Exchange) -> Next<'p> {
+    pub(crate) fn next(&mut self, x: &mut Exchange) -> NextAction<'p> {
         loop {
             if self.own_content {
                 if x.request.expects_continue && x.request.body.is_unread_and_empty() {
-                    return Next::EndBody;
+                    return NextAction::EndBody;
                 }
                 match &self.location.content {
-                    Some(handler) => return Next::Run(handler),
+                    Some(handler) => return NextAction::Run(handler),
                     None => self.own_content = false,
                 }
             }
             if let Some(handler) = self.location.handlers(self.phase).get(self.ran) {
                 self.ran += 1;
-                return Next::Run(handler);
+                return NextAction::Run(handler);
             }
             if let Some(end) = self.leave(x) {
-                return Next::End(end);
+                return NextAction::End(end);
             }
         }
     }
@@ -148,7 +148,7 @@ impl<'p> PhaseCursor<'p> {
                 Some(status) => return Some(Step::Status(status)),
             },
             Phase::Precontent => Phase::Content,
-            Phase::Content => return Some(nobody_answered(x)),
+            Phase::Content => return Some(all_declined(x)),
         };
         self.enter(x, next);
         None
@@ -157,7 +157,7 @@ impl<'p> PhaseCursor<'p> {
 
 /// Ends a request that every content handler has declined.
 #[cold]
-fn nobody_answered(x: &mut Exchange) -> Step<'static> {
+fn all_declined(x: &mut Exchange) -> Step<'static> {
     if !x.request.path.ends_with(b"/") {
         return Step::Status(404);
     }

@@ -22,7 +22,7 @@ use crate::error_log::Level;
 use crate::error_page::{self, Resolved};
 use crate::exchange::Exchange;
 pub use crate::handler::{Filter, Handler, Logger, PHASE_COUNT, Phase, Trailer};
-use crate::phase_cursor::{Next, PhaseCursor, count_redirect};
+use crate::phase_cursor::{NextAction, PhaseCursor, count_redirect};
 use crate::plan::Plan;
 use crate::refused::Refused;
 use crate::step::{Jump, Step};
@@ -155,18 +155,18 @@ async fn walk(x: &mut Exchange, plan: &Plan, phase: Phase) -> Step<'static> {
     let mut cursor = PhaseCursor::new(x, plan, phase);
     loop {
         let end = match cursor.next(x) {
-            Next::Run(handler) => {
+            NextAction::Run(handler) => {
                 let step = match handler(x) {
                     Step::Wait(future) => future.await,
                     step => step.settled(),
                 };
                 cursor.after(x, step)
             }
-            Next::EndBody => {
+            NextAction::EndBody => {
                 let _ = x.request.body.next().await;
                 None
             }
-            Next::End(step) => Some(step),
+            NextAction::End(step) => Some(step),
         };
         match end {
             Some(Step::Status(401))

@@ -65,7 +65,7 @@ impl Regex {
             .jit_if_available(true)
             .max_jit_stack_size(Some(1 << 20))
             .build(&format!("{MATCH_LIMIT}{text}"))
-            .map_err(|error| complaint(text, &error))?;
+            .map_err(|error| regex_error(text, &error))?;
         let mut named = Vec::new();
         for (group, name) in pcre.capture_names().iter().enumerate() {
             if let Some(name) = name {
@@ -83,7 +83,7 @@ impl Regex {
     pub fn compile_late(text: &str) -> Result<Regex, RegexError> {
         let pcre = RegexBuilder::new()
             .build(&format!("{MATCH_LIMIT}{text}"))
-            .map_err(|error| complaint(text, &error))?;
+            .map_err(|error| regex_error(text, &error))?;
         Ok(Regex { pcre, named: Box::default(), text: text.to_owned(), free: Mutex::default() })
     }
 
@@ -168,7 +168,7 @@ fn fill(captures: &mut Captures, locations: &CaptureLocations, subject: &[u8]) {
 }
 
 /// Formats the error of an expression: PCRE2's reason, and the text from the error's position on.
-fn complaint(text: &str, error: &pcre2::Error) -> RegexError {
+fn regex_error(text: &str, error: &pcre2::Error) -> RegexError {
     let shown = error.to_string();
     let reason = shown.split_once(" at offset ").and_then(|(_, rest)| rest.split_once(": "));
     let reason = reason.map_or(shown.as_str(), |(_, reason)| reason);

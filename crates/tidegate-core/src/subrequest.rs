@@ -22,7 +22,7 @@ use crate::body::{Body, BodyError, BodyStream, Chunk};
 use crate::byte_body::{ByteBody, Piece};
 use crate::client::{CancelCode, Client};
 use crate::error_log::Level;
-use crate::exchange::{DeliveryHints, Exchange, Kind, Outcome};
+use crate::exchange::{DeliveryHints, Exchange, ExchangeKind, Outcome};
 pub use crate::exchange::{Inherited, Lineage};
 use crate::future::LocalFuture;
 use crate::phases::{self, Answer};
@@ -108,7 +108,7 @@ impl Exchange {
             x.lineage.page_type = page_type.map(Rc::from);
         }
         x.lineage.depth += 1;
-        x.client = Rc::new(PartOf(self.client.clone()));
+        x.client = Rc::new(SubrequestClient(self.client.clone()));
         x.clear_response();
         x.modules.captures.clear();
         x.set_path(path, Some(args));
@@ -121,7 +121,7 @@ impl Exchange {
         }
         x.routing.location = x.server().location;
         x.routing.make_internal();
-        x.routing.kind = Kind::Subrequest;
+        x.routing.kind = ExchangeKind::Subrequest;
         x.progress.action = "";
         Ok(Subrequest { x: Box::new(x), scope: Scope::Phases })
     }
@@ -131,10 +131,10 @@ impl Exchange {
     /// The caller also limits the number, which does not count for [`COUNT_MAX`].
     pub fn repetition(&mut self) -> Subrequest {
         let mut x = self.fork();
-        x.client = Rc::new(PartOf(self.client.clone()));
+        x.client = Rc::new(SubrequestClient(self.client.clone()));
         x.clear_response();
         x.routing.path = self.routing.path;
-        x.routing.kind = Kind::Subrequest;
+        x.routing.kind = ExchangeKind::Subrequest;
         x.progress.action = "";
         Subrequest { x: Box::new(x), scope: Scope::Content }
     }
@@ -286,9 +286,9 @@ impl BodyStream for ReplyBody {
 }
 
 /// The client of a subrequest: its closing is visible, but nothing is sent to it.
-struct PartOf(Rc<dyn Client>);
+struct SubrequestClient(Rc<dyn Client>);
 
-impl Client for PartOf {
+impl Client for SubrequestClient {
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
         self.0.poll_gone(context)
     }

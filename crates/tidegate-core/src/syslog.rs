@@ -22,7 +22,7 @@ const PORT_DEFAULT: u16 = 514;
 /// As in nginx's manual, so that rules of log collectors stay valid.
 const TAG_DEFAULT: &str = "nginx";
 
-enum Place {
+enum Destination {
     Udp(SocketAddr),
     Unix(String),
 }
@@ -52,7 +52,7 @@ impl From<String> for SyslogError {
 
 /// One syslog destination.
 pub struct Syslog {
-    place: Place,
+    place: Destination,
     facility: usize,
     severity: usize,
     tag: String,
@@ -73,7 +73,7 @@ impl Syslog {
         let mut seen: Vec<&str> = Vec::new();
         let mut place = None;
         let mut syslog = Syslog {
-            place: Place::Unix(String::new()),
+            place: Destination::Unix(String::new()),
             facility: 23,
             severity: 6,
             tag: TAG_DEFAULT.to_owned(),
@@ -87,7 +87,7 @@ impl Syslog {
             }
             seen.push(name);
             match parameter.split_once('=') {
-                Some(("server", server)) => place = Some(parse_place(server, names)?),
+                Some(("server", server)) => place = Some(parse_destination(server, names)?),
                 Some(("facility", name)) => syslog.facility = index(FACILITIES, name, "facility")?,
                 Some(("severity", name)) => syslog.severity = index(SEVERITIES, name, "severity")?,
                 Some(("tag", tag)) => syslog.tag = checked_tag(tag)?,
@@ -137,14 +137,14 @@ impl Syslog {
 
     fn connect(&self) -> std::io::Result<Socket> {
         match &self.place {
-            Place::Udp(address) => {
+            Destination::Udp(address) => {
                 let local = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
                 let socket = UdpSocket::bind(local)?;
                 socket.connect(address)?;
                 socket.set_nonblocking(true)?;
                 Ok(Socket::Udp(socket))
             }
-            Place::Unix(path) => {
+            Destination::Unix(path) => {
                 let options =
                     ConnectOptions { transport: Transport::Datagram, ..ConnectOptions::default() };
                 let address = ListenAddr::Unix(path.into());
@@ -171,7 +171,7 @@ fn checked_tag(tag: &str) -> Result<String, SyslogError> {
     Ok(tag.to_owned())
 }
 
-fn parse_place(server: &str, names: &dyn HostNames) -> Result<Place, SyslogError> {
+fn parse_destination(server: &str, names: &dyn HostNames) -> Result<Destination, SyslogError> {
     if let Some(path) = server.strip_prefix("unix:") {
         if path.is_empty() {
             return Err(
@@ -181,10 +181,10 @@ fn parse_place(server: &str, names: &dyn HostNames) -> Result<Place, SyslogError
         if !socket::HAS_UNIX {
             return Err(format!("\"{server}\": {}", socket::NO_UNIX).into());
         }
-        return Ok(Place::Unix(path.to_owned()));
+        return Ok(Destination::Unix(path.to_owned()));
     }
     if let Ok(ip) = server.parse::<IpAddr>() {
-        return Ok(Place::Udp(SocketAddr::new(ip, PORT_DEFAULT)));
+        return Ok(Destination::Udp(SocketAddr::new(ip, PORT_DEFAULT)));
     }
     let unknown = || format!("host not found in syslog server \"{server}\"");
     let (host, port) = match server.rsplit_once(':') {
@@ -199,11 +199,11 @@ fn parse_place(server: &str, names: &dyn HostNames) -> Result<Place, SyslogError
     }
     let host = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
     if let Ok(ip) = host.parse::<IpAddr>() {
-        return Ok(Place::Udp(SocketAddr::new(ip, port)));
+        return Ok(Destination::Udp(SocketAddr::new(ip, port)));
     }
     let addresses = names.addresses(host).map_err(|_| unknown())?;
     let first = addresses.first().ok_or_else(unknown)?;
-    Ok(Place::Udp(SocketAddr::new(*first, port)))
+    Ok(Destination::Udp(SocketAddr::new(*first, port)))
 }
 
 /// Appends a time as in RFC 3164, `Nov  6 08:49:37`, in UTC; the parts are taken from an HTTP date.

@@ -2,8 +2,8 @@
 //! it.
 #![forbid(unsafe_code)]
 
-mod given;
-mod reply;
+mod inspect;
+mod response;
 
 use std::hint::black_box;
 use std::io::Write;
@@ -14,7 +14,7 @@ use wasip2::clocks::monotonic_clock::subscribe_duration;
 use wasip2::exports::http::incoming_handler::Guest;
 use wasip2::http::types::{ErrorCode, IncomingRequest, OutgoingBody, ResponseOutparam};
 
-use reply::{begin, refused, send};
+use response::{begin, refused, send};
 
 /// The handler that is exported.
 pub struct Component;
@@ -61,13 +61,13 @@ impl Guest for Component {
                 let count = REQUESTS.fetch_add(1, Ordering::Relaxed) + 1;
                 send(respond, 200, count.to_string().as_bytes());
             }
-            "/echo" => send(respond, 200, &given::body(&request)),
-            "/describe" => send(respond, 200, given::describe(&request).as_bytes()),
-            "/environment" => send(respond, 200, given::environment().as_bytes()),
-            "/read" => send(respond, 200, given::read(query).as_bytes()),
-            "/write" => send(respond, 200, given::write(query).as_bytes()),
-            "/fetch" => send(respond, 200, given::fetch(query).as_bytes()),
-            "/connect" => send(respond, 200, given::connect().as_bytes()),
+            "/echo" => send(respond, 200, &inspect::body(&request)),
+            "/describe" => send(respond, 200, inspect::describe(&request).as_bytes()),
+            "/environment" => send(respond, 200, inspect::environment().as_bytes()),
+            "/read" => send(respond, 200, inspect::read(query).as_bytes()),
+            "/write" => send(respond, 200, inspect::write(query).as_bytes()),
+            "/fetch" => send(respond, 200, inspect::fetch(query).as_bytes()),
+            "/connect" => send(respond, 200, inspect::connect().as_bytes()),
             _ => send(respond, 404, b"no such path"),
         }
     }
@@ -82,9 +82,9 @@ fn trap() {
 }
 
 fn spin() {
-    let mut turns = 0_u64;
+    let mut rounds = 0_u64;
     loop {
-        turns = black_box(turns).wrapping_add(1);
+        rounds = black_box(rounds).wrapping_add(1);
     }
 }
 

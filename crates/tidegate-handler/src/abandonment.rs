@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// A signal that the server sets once, and that the handler polls or listens to.
 #[derive(Default)]
 pub struct Abandonment {
-    told: AtomicBool,
+    is_signalled: AtomicBool,
     listeners: Mutex<Vec<Listener>>,
 }
 
@@ -17,21 +17,21 @@ impl Abandonment {
     pub fn tell(&self) {
         let listeners = {
             let mut listeners = self.listeners();
-            self.told.store(true, Ordering::Relaxed);
+            self.is_signalled.store(true, Ordering::Relaxed);
             std::mem::take(&mut *listeners)
         };
         listeners.into_iter().for_each(|listener| listener());
     }
 
     /// Returns whether the signal is set.
-    pub fn is_told(&self) -> bool {
-        self.told.load(Ordering::Relaxed)
+    pub fn is_signalled(&self) -> bool {
+        self.is_signalled.load(Ordering::Relaxed)
     }
 
     /// Calls a function when the signal is set, at once if it is.
     pub(crate) fn listen(&self, listener: Listener) {
         let mut listeners = self.listeners();
-        if !self.is_told() {
+        if !self.is_signalled() {
             return listeners.push(listener);
         }
         drop(listeners);
@@ -45,6 +45,6 @@ impl Abandonment {
 
 impl std::fmt::Debug for Abandonment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Abandonment").field(&self.is_told()).finish()
+        f.debug_tuple("Abandonment").field(&self.is_signalled()).finish()
     }
 }

@@ -150,7 +150,7 @@ impl Request {
     /// Returns whether the response is not needed any more: the client has closed the connection, or the time has
     /// elapsed.
     pub fn is_abandoned(&self) -> bool {
-        self.parts.abandoned.is_told()
+        self.parts.abandoned.is_signalled()
     }
 
     /// Calls a function once when the response is not needed any more; at once if that is so already. For work that can

@@ -15,7 +15,7 @@ const NAME_BYTES_MAX: usize = 256;
 const HEAD_BYTES_MAX: usize = 256 << 10;
 
 /// Fields of the connection, which the server sets.
-const SERVERS_OWN: [Known; 6] = [
+const CONNECTION_FIELDS: [Known; 6] = [
     Known::Connection,
     Known::KeepAlive,
     Known::TransferEncoding,
@@ -32,7 +32,7 @@ pub struct Response {
     content_length: Option<u64>,
     payload: Payload,
     /// The first error in the response.
-    problem: Option<InvalidResponse>,
+    error: Option<InvalidResponse>,
 }
 
 /// The body of a response.
@@ -73,7 +73,7 @@ impl Response {
             head_bytes: 0,
             content_length: None,
             payload: Payload::Empty,
-            problem: None,
+            error: None,
         };
         response.status(status)
     }
@@ -133,7 +133,7 @@ impl Response {
     pub fn status(mut self, status: u16) -> Response {
         self.status = status;
         if !(200..=599).contains(&status) {
-            self.spoil(InvalidResponse::Status(status));
+            self.set_error(InvalidResponse::Status(status));
         }
         self
     }
@@ -145,14 +145,14 @@ impl Response {
         let (name, value) = (name.as_ref(), value.as_ref());
         let known = Known::of(name);
         self.head_bytes = self.head_bytes.saturating_add(name.len()).saturating_add(value.len());
-        if let Some(problem) = problem_of(name, value, known) {
-            self.spoil(problem);
+        if let Some(error) = field_error(name, value, known) {
+            self.set_error(error);
         } else if self.head_bytes > HEAD_BYTES_MAX {
-            self.spoil(InvalidResponse::HeadTooLong);
+            self.set_error(InvalidResponse::HeadTooLong);
         } else if known == Known::ContentLength {
             match str::from_utf8(value).ok().and_then(|text| text.parse().ok()) {
                 Some(length) => self.content_length = Some(length),
-                None => self.spoil(InvalidResponse::Field(shown(name, value))),
+                None => self.set_error(InvalidResponse::Field(shown(name, value))),
             }
         } else if known == Known::ContentType {
             self.headers.set_known(known, value);
@@ -204,10 +204,10 @@ impl Response {
         if let (Some(known), Some(said)) = (known, self.content_length)
             && known != said
         {
-            self.spoil(InvalidResponse::Length { said, known });
+            self.set_error(InvalidResponse::Length { said, known });
         }
-        match self.problem {
-            Some(problem) => Err(problem),
+        match self.error {
+            Some(error) => Err(error),
             None => Ok(Taken {
                 status: self.status,
                 headers: self.headers,
@@ -217,8 +217,8 @@ impl Response {
         }
     }
 
-    fn spoil(&mut self, problem: InvalidResponse) {
-        self.problem.get_or_insert(problem);
+    fn set_error(&mut self, error: InvalidResponse) {
+        self.error.get_or_insert(error);
     }
 }
 
@@ -234,13 +234,13 @@ impl std::fmt::Debug for Response {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Response")
             .field("status", &self.status)
-            .field("problem", &self.problem)
+            .field("error", &self.error)
             .finish_non_exhaustive()
     }
 }
 
-fn problem_of(name: &[u8], value: &[u8], known: Known) -> Option<InvalidResponse> {
-    if SERVERS_OWN.contains(&known) {
+fn field_error(name: &[u8], value: &[u8], known: Known) -> Option<InvalidResponse> {
+    if CONNECTION_FIELDS.contains(&known) {
         return Some(InvalidResponse::FieldOfServer(name.escape_ascii().to_string()));
     }
     let token = !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.iter().all(is_token_byte);

@@ -185,19 +185,19 @@ fn listeners_are_called_once_when_a_request_is_abandoned() {
     let parts = Parts::default();
     let abandonment = parts.abandoned.clone();
     let request = Request::from(parts);
-    let (sender, told) = std::sync::mpsc::channel();
+    let (sender, calls) = std::sync::mpsc::channel();
     let listen = |who: u8| {
         let sender = sender.clone();
         request.on_abandoned(move || sender.send(who).unwrap());
     };
     listen(1);
     listen(2);
-    assert!(told.try_recv().is_err() && !request.is_abandoned());
+    assert!(calls.try_recv().is_err() && !request.is_abandoned());
     abandonment.tell();
     abandonment.tell();
     listen(3);
     assert!(request.is_abandoned());
-    assert_eq!(told.try_iter().collect::<Vec<_>>(), [1, 2, 3]);
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [1, 2, 3]);
 }
 
 #[test]

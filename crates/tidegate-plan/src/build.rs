@@ -15,8 +15,8 @@ use tidegate_core::variables::VariableTable;
 use crate::main_core;
 use crate::outline::{Outline, Outliner};
 use crate::plan_builder::{Environment, PlanBuilder};
-use crate::resources::NamesOf;
-use crate::values::Value;
+use crate::resources::ResourceNames;
+use crate::values::DirectiveValue;
 use crate::{locations, servers};
 
 /// Builds a plan; returns it with its warnings.
@@ -28,7 +28,7 @@ pub fn build(
     statements: &[Statement],
     span: Span,
 ) -> Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>> {
-    let names = NamesOf(environment.resources);
+    let names = ResourceNames(environment.resources);
     let mut outliner = Outliner::new(environment.modules, &names);
     let root = outliner.outline(statements, span);
     let mut diagnostics = std::mem::take(&mut outliner.diagnostics);
@@ -41,7 +41,7 @@ pub fn build(
         }
     };
     let mut part = |block: Option<&Outline>, stream: bool| {
-        let (plan, found) = part(environment, &main, (block, stream), &values);
+        let (plan, found) = build_block(environment, &main, (block, stream), &values);
         diagnostics.extend(found);
         plan
     };
@@ -50,7 +50,7 @@ pub fn build(
         Some(block) => part(Some(block), true).map(|plan| Some(Arc::new(plan))),
         None => Some(None),
     };
-    leave_out_consequences(&mut diagnostics);
+    remove_consequences(&mut diagnostics);
     let fatal = diagnostics.iter().any(|diagnostic| diagnostic.severity.is_fatal());
     match (plan, sessions) {
         (Some(mut plan), Some(sessions)) if !fatal => {
@@ -63,11 +63,11 @@ pub fn build(
 }
 
 /// Builds the plan of the `http` block or of the `stream` block: each has its own servers and variables.
-fn part(
+fn build_block(
     environment: &Environment<'_>,
     main: &MainSettings,
     (block, stream): (Option<&Outline>, bool),
-    values: &[Value],
+    values: &[DirectiveValue],
 ) -> (Option<Plan>, Vec<Diagnostic>) {
     let declared = environment.modules.iter().flat_map(|module| match stream {
         false => module.variables(),
@@ -111,7 +111,7 @@ fn part(
 }
 
 /// Removes diagnostics about missing parts of a block where another error may be their cause.
-fn leave_out_consequences(diagnostics: &mut Vec<Diagnostic>) {
+fn remove_consequences(diagnostics: &mut Vec<Diagnostic>) {
     let is_consequence = |diagnostic: &Diagnostic| {
         [locations::NO_HANDLER, servers::NO_LISTEN].contains(&diagnostic.message.as_str())
     };
@@ -146,7 +146,7 @@ impl<'e> PlanBuilder<'e> {
 
     /// Compiles values of the plan's block for their errors alone. With earlier errors nothing is compiled: the same
     /// errors would be reported twice.
-    fn check_values(&mut self, values: &[Value]) {
+    fn check_values(&mut self, values: &[DirectiveValue]) {
         if self.diagnostics.iter().any(|found| found.severity.is_fatal()) {
             return;
         }

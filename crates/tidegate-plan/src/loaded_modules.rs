@@ -78,11 +78,11 @@ const KNOWN: &[&str] = &[
 /// # Errors
 /// For the first file that neither is known nor exists, in nginx's words.
 pub(crate) fn check(modules: &[Word], prefix: &str) -> Result<(), Diagnostic> {
-    let is_lost = |word: &&Word| {
+    let is_missing = |word: &&Word| {
         let name = word.display().to_string();
         !KNOWN.contains(&stem(&name)) && !full_path(prefix, &name).exists()
     };
-    let Some(word) = modules.iter().find(is_lost) else { return Ok(()) };
+    let Some(word) = modules.iter().find(is_missing) else { return Ok(()) };
     let name = word.display().to_string();
     let path = full_path(prefix, &name);
     let path = path.display();

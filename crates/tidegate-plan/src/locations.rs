@@ -18,7 +18,7 @@ use crate::plan_builder::PlanBuilder;
 pub(crate) const NO_HANDLER: &str = "no handler for server";
 
 /// The name of a `location`, by its modifier.
-enum Name {
+enum LocationName {
     Prefix(Vec<u8>),
     Exact(Vec<u8>),
     Regex(Box<Regex>),
@@ -27,7 +27,7 @@ enum Name {
 
 /// The locations of one level while it is built.
 #[derive(Default)]
-struct Level {
+struct LocationLevel {
     exact: HashMap<Vec<u8>, LocationId>,
     prefixes: BTreeMap<Vec<u8>, LocationId>,
     regexes: Vec<(Regex, LocationId)>,
@@ -141,7 +141,7 @@ impl PlanBuilder<'_> {
         outline: &Outline,
         named: &mut HashMap<Vec<u8>, LocationId>,
     ) -> LocationSet {
-        let mut level = Level::default();
+        let mut level = LocationLevel::default();
         for child in outline.blocks("location") {
             let name = match self.location_name(&child.args, child.span) {
                 Ok(name) => name,
@@ -172,7 +172,7 @@ impl PlanBuilder<'_> {
         )
     }
 
-    fn location_name(&mut self, args: &[Word], span: Span) -> Result<Name, Diagnostic> {
+    fn location_name(&mut self, args: &[Word], span: Span) -> Result<LocationName, Diagnostic> {
         let (modifier, name): (&[u8], &[u8]) = match args {
             [name] => split_modifier(&name.bytes),
             [modifier, name] => (&modifier.bytes, &name.bytes),
@@ -184,13 +184,13 @@ impl PlanBuilder<'_> {
             }
         };
         match modifier {
-            b"=" => Ok(Name::Exact(name.to_vec())),
+            b"=" => Ok(LocationName::Exact(name.to_vec())),
             b"~" | b"~*" => {
                 let regex = self.plain_regex(name, modifier == b"~*", span)?;
-                Ok(Name::Regex(Box::new(regex)))
+                Ok(LocationName::Regex(Box::new(regex)))
             }
-            b"@" => Ok(Name::Named(name.to_vec())),
-            b"" | b"^~" => Ok(Name::Prefix(name.to_vec())),
+            b"@" => Ok(LocationName::Named(name.to_vec())),
+            b"" | b"^~" => Ok(LocationName::Prefix(name.to_vec())),
             _ => {
                 let modifier = String::from_utf8_lossy(modifier).into_owned();
                 Err(Diagnostic::emerg(format!("invalid location modifier \"{modifier}\""))
@@ -230,7 +230,7 @@ fn split_modifier(text: &[u8]) -> (&[u8], &[u8]) {
 }
 
 /// Checks nginx's rules for nested locations.
-fn check_nesting(outer: &Outline, inner: &Name, span: Span) -> Result<(), Diagnostic> {
+fn check_nesting(outer: &Outline, inner: &LocationName, span: Span) -> Result<(), Diagnostic> {
     if !outer.context.intersects(Contexts::LOCATION) {
         return Ok(());
     }
@@ -241,9 +241,9 @@ fn check_nesting(outer: &Outline, inner: &Name, span: Span) -> Result<(), Diagno
     };
     let shown = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
     let inner_name = match inner {
-        Name::Prefix(name) | Name::Exact(name) => name,
-        Name::Regex(_) => return Ok(()),
-        Name::Named(name) => {
+        LocationName::Prefix(name) | LocationName::Exact(name) => name,
+        LocationName::Regex(_) => return Ok(()),
+        LocationName::Named(name) => {
             let name = shown(name);
             let message = format!("named location \"{name}\" can be on the server level only");
             return Err(Diagnostic::emerg(message).at(span));
@@ -271,26 +271,26 @@ fn check_nesting(outer: &Outline, inner: &Name, span: Span) -> Result<(), Diagno
     Err(Diagnostic::emerg(message).at(span))
 }
 
-impl Level {
-    fn add(&mut self, name: Name, id: LocationId, span: Span) -> Result<(), Diagnostic> {
+impl LocationLevel {
+    fn add(&mut self, name: LocationName, id: LocationId, span: Span) -> Result<(), Diagnostic> {
         let duplicate = |name: &[u8]| {
             let name = String::from_utf8_lossy(name);
             Err(Diagnostic::emerg(format!("duplicate location \"{name}\"")).at(span))
         };
         match name {
-            Name::Exact(name) => match self.exact.contains_key(&name) {
+            LocationName::Exact(name) => match self.exact.contains_key(&name) {
                 true => return duplicate(&name),
                 false => drop(self.exact.insert(name, id)),
             },
-            Name::Prefix(name) => {
+            LocationName::Prefix(name) => {
                 if self.prefixes.contains_key(&name) {
                     return duplicate(&name);
                 }
                 self.prefixes.insert(name, id);
             }
-            Name::Regex(regex) => self.regexes.push((*regex, id)),
+            LocationName::Regex(regex) => self.regexes.push((*regex, id)),
             // Of several named locations of one name the first is used, as in nginx.
-            Name::Named(name) => {
+            LocationName::Named(name) => {
                 self.named.entry(name).or_insert(id);
             }
         }

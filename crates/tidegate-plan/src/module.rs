@@ -163,18 +163,18 @@ impl<M> Entry<M> {
 }
 
 /// The settings of a module. The module is part of the type, as several modules may share a type of settings.
-struct Own<M: Module> {
+struct ModuleConf<M: Module> {
     conf: M::Conf,
     of: PhantomData<fn() -> M>,
 }
 
 /// Returns the typed settings; `None` for those of another module.
 pub(crate) fn typed<M: Module>(conf: &AnyConf) -> Option<&M::Conf> {
-    conf.downcast_ref::<Own<M>>().map(|own| &own.conf)
+    conf.downcast_ref::<ModuleConf<M>>().map(|own| &own.conf)
 }
 
 fn typed_mut<M: Module>(conf: &mut AnyConf) -> Option<&mut M::Conf> {
-    conf.downcast_mut::<Own<M>>().map(|own| &mut own.conf)
+    conf.downcast_mut::<ModuleConf<M>>().map(|own| &mut own.conf)
 }
 
 impl<M: Module> ErasedModule for Entry<M> {
@@ -199,7 +199,7 @@ impl<M: Module> ErasedModule for Entry<M> {
     }
 
     fn new_conf(&self) -> AnyConf {
-        Box::new(Own::<M> { conf: M::Conf::default(), of: PhantomData })
+        Box::new(ModuleConf::<M> { conf: M::Conf::default(), of: PhantomData })
     }
 
     fn set(&self, conf: &mut AnyConf, row: usize, args: &Args<'_>) -> Result<(), Diagnostic> {

@@ -4,7 +4,7 @@
 use tidegate_conf::{Args, Contexts, Diagnostic, HostNames, Registry, Span, Statement, Word};
 
 use crate::module::{AnyConf, BlockInfo, BlockRow, ErasedModule, Module, typed};
-use crate::values::{self, Value};
+use crate::values::{self, DirectiveValue};
 
 /// A block of the configuration with the settings of all modules.
 pub struct Outline {
@@ -40,7 +40,7 @@ pub(crate) struct Outliner<'a> {
     pub registry: Registry,
     names: &'a dyn HostNames,
     /// Values with variables, which are compiled even where they are not used.
-    pub values: Vec<Value>,
+    pub values: Vec<DirectiveValue>,
     pub diagnostics: Vec<Diagnostic>,
 }
 

@@ -79,9 +79,9 @@ impl HostNames for SystemNames {
 }
 
 /// Host names as the build's [`Resources`] resolve them.
-pub(crate) struct NamesOf<'a>(pub &'a dyn Resources);
+pub(crate) struct ResourceNames<'a>(pub &'a dyn Resources);
 
-impl HostNames for NamesOf<'_> {
+impl HostNames for ResourceNames<'_> {
     fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         self.0.addresses(host)
     }

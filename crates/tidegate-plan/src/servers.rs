@@ -44,7 +44,7 @@ impl PlanBuilder<'_> {
 
     /// Groups the servers' `listen` directives by address.
     pub(crate) fn listeners(&mut self, servers: &[&Outline]) -> Vec<ListenerPlan> {
-        let mut groups = Groups::default();
+        let mut groups = AddressGroups::default();
         for (index, outline) in servers.iter().enumerate() {
             let Some(conf) = outline.conf::<HttpCore>() else { continue };
             let id = ServerId(index as u32);
@@ -69,7 +69,7 @@ impl PlanBuilder<'_> {
         merge_wildcards(finished)
     }
 
-    fn virtual_servers(&mut self, group: &Group, outlines: &[&Outline]) -> VirtualServers {
+    fn virtual_servers(&mut self, group: &AddressGroup, outlines: &[&Outline]) -> VirtualServers {
         let mut names = Names::default();
         for id in &group.servers {
             let conf = outlines.get(id.0 as usize).and_then(|outline| outline.conf::<HttpCore>());
@@ -95,7 +95,7 @@ impl PlanBuilder<'_> {
         names: &mut Names,
         word: &Word,
         id: ServerId,
-        group: &Group,
+        group: &AddressGroup,
     ) -> Result<(), Diagnostic> {
         let text = word.bytes.to_ascii_lowercase();
         let invalid = || {
@@ -156,7 +156,7 @@ impl PlanBuilder<'_> {
     }
 }
 
-struct Group {
+struct AddressGroup {
     address: Address,
     datagram: bool,
     conf: ListenConf,
@@ -184,12 +184,12 @@ fn listens(conf: &http_core::Conf, outline: &Outline, privileged: bool) -> Vec<L
 
 /// Servers grouped by address, in the order of the first `listen`.
 #[derive(Default)]
-struct Groups {
-    all: Vec<Group>,
+struct AddressGroups {
+    all: Vec<AddressGroup>,
     by_place: HashMap<Place, usize>,
 }
 
-impl Groups {
+impl AddressGroups {
     fn add(&mut self, listen: ListenConf, id: ServerId) -> Result<(), Diagnostic> {
         let text = listen.address.text();
         let place = Place { address: listen.address.clone(), datagram: listen.datagram };
@@ -198,7 +198,13 @@ impl Groups {
             let default = listen.default_server.then_some(id);
             let address = listen.address.clone();
             let datagram = listen.datagram;
-            self.all.push(Group { address, datagram, conf: listen, servers: vec![id], default });
+            self.all.push(AddressGroup {
+                address,
+                datagram,
+                conf: listen,
+                servers: vec![id],
+                default,
+            });
             return Ok(());
         };
         if group.servers.last() == Some(&id) {
@@ -227,9 +233,8 @@ impl Groups {
 
 /// Makes listeners of groups. An address whose port has a wildcard listener as well needs no socket of its own,
 /// unless it has socket options: the connection's local address chooses among the servers then.
-fn merge_wildcards(groups: Vec<(Group, VirtualServers)>) -> Vec<ListenerPlan> {
-    let is_any =
-        |group: &Group| matches!(&group.address, Address::Inet(a) if a.ip().is_unspecified());
+fn merge_wildcards(groups: Vec<(AddressGroup, VirtualServers)>) -> Vec<ListenerPlan> {
+    let is_any = |group: &AddressGroup| matches!(&group.address, Address::Inet(a) if a.ip().is_unspecified());
     let (wildcards, others): (Vec<_>, Vec<_>) =
         groups.into_iter().partition(|(group, _)| is_any(group));
     let mut listeners: Vec<ListenerPlan> = wildcards.into_iter().map(listener).collect();
@@ -267,11 +272,11 @@ fn merge_wildcards(groups: Vec<(Group, VirtualServers)>) -> Vec<ListenerPlan> {
     listeners
 }
 
-fn listener((group, servers): (Group, VirtualServers)) -> ListenerPlan {
+fn listener((group, servers): (AddressGroup, VirtualServers)) -> ListenerPlan {
     listener_of(group, servers)
 }
 
-fn listener_of(group: Group, servers: VirtualServers) -> ListenerPlan {
+fn listener_of(group: AddressGroup, servers: VirtualServers) -> ListenerPlan {
     ListenerPlan {
         address: group.address,
         datagram: group.datagram,

@@ -31,7 +31,7 @@ use crate::module::ErasedModule;
 use crate::{Environment, Machine, Resources, Survivors, build};
 
 /// Event-loop iterations that other tasks get after a response.
-const TURNS: usize = 8;
+const SETTLE_ITERATIONS: usize = 8;
 
 /// The modules that a bench reads configurations with.
 pub trait ModuleList {
@@ -227,7 +227,7 @@ impl<L: ModuleList> Bench<L> {
         let settled = async {
             let reply = reply.await;
             // Runs tasks that the request has started and that wait for nothing.
-            for _ in 0..TURNS {
+            for _ in 0..SETTLE_ITERATIONS {
                 tidegate_rt::yield_now().await;
             }
             reply

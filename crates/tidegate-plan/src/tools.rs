@@ -17,7 +17,7 @@ use tidegate_os::os_error;
 
 use crate::http_core::conf::ErrorLogConf;
 use crate::plan_builder::{Environment, PlanBuilder};
-use crate::resources::NamesOf;
+use crate::resources::ResourceNames;
 
 impl PlanBuilder<'_> {
     /// Collects a warning. A warning about inherited settings may occur for several blocks; it is reported once
@@ -192,7 +192,7 @@ pub(crate) fn error_log(
 /// Parses the parameters after `syslog:`.
 fn syslog(environment: &Environment<'_>, parameters: &str) -> Result<Syslog, SyslogError> {
     let resources = environment.resources;
-    Syslog::parse(parameters, resources.machine().host_name, &NamesOf(resources))
+    Syslog::parse(parameters, resources.machine().host_name, &ResourceNames(resources))
 }
 
 fn sink(

@@ -37,26 +37,27 @@ const OTHERS: &[&str] =
     &["auth_basic", "auth_basic_user_file", "early_hints", "secure_link", "secure_link_md5"];
 
 /// A value as written.
-pub(crate) struct Value {
+pub(crate) struct DirectiveValue {
     pub word: Word,
     pub may_be_regex: bool,
     pub stream: bool,
 }
 
 /// Returns the values of a directive in `context`.
-pub(crate) fn of(statement: &Statement, context: Contexts) -> impl Iterator<Item = Value> {
+pub(crate) fn of(statement: &Statement, context: Contexts) -> impl Iterator<Item = DirectiveValue> {
     let stream = Contexts::STREAM_AND_SERVER.intersects(context);
-    let (first, pattern) = place(&statement.name.display()).unwrap_or((usize::MAX, false));
+    let (first, pattern) =
+        value_arguments(&statement.name.display()).unwrap_or((usize::MAX, false));
     let words = statement.args.iter().enumerate().skip(first);
     words.map(move |(index, word)| {
         let may_be_regex = pattern && index == 0;
-        Value { word: word.clone(), may_be_regex, stream }
+        DirectiveValue { word: word.clone(), may_be_regex, stream }
     })
 }
 
 /// Returns the index of a directive's first argument that is a value, and whether argument 0 may be a regular
 /// expression.
-fn place(name: &str) -> Option<(usize, bool)> {
+fn value_arguments(name: &str) -> Option<(usize, bool)> {
     if OTHERS.contains(&name) {
         return Some((0, false));
     }

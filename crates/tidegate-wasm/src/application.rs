@@ -79,7 +79,7 @@ async fn serve(
         None => shared.instantiate(watch.clone()).await?,
     };
     let result = instance.handle(&shared.settings, scheme, request, head, watch).await;
-    result.map_err(|error| problem(&error, instance.store.data()))?;
+    result.map_err(|error| failure_of(&error, instance.store.data()))?;
     if instance.served < shared.settings.requests_max {
         let mut idle = shared.idle();
         if idle.len() < IDLE_MAX {
@@ -106,9 +106,10 @@ impl Shared {
             Ok(if over { UpdateDeadline::Interrupt } else { UpdateDeadline::Continue(1) })
         });
         // Instantiation may run the program's code.
-        allow(&mut store, &self.settings).map_err(|error| Failure::Instance(one_line(&error)))?;
+        set_limits(&mut store, &self.settings)
+            .map_err(|error| Failure::Instance(one_line(&error)))?;
         let made = self.program.proxy.instantiate_async(&mut store).await;
-        let proxy = made.map_err(|error| problem(&error, store.data()))?;
+        let proxy = made.map_err(|error| failure_of(&error, store.data()))?;
         Ok(Instance { store, proxy, served: 0 })
     }
 }
@@ -130,7 +131,7 @@ impl Instance {
         let respond = state.http().new_response_outparam_from_callback(move |response| {
             *head.lock().unwrap_or_else(PoisonError::into_inner) = Some(response);
         })?;
-        allow(&mut self.store, settings)?;
+        set_limits(&mut self.store, settings)?;
         let handler = self.proxy.wasi_http_incoming_handler();
         handler.call_handle(&mut self.store, request, respond).await
     }
@@ -141,7 +142,7 @@ impl Instance {
 /// The tick of a request that was abandoned earlier has passed already, so the request is checked here as well: first
 /// the deadline is set to the next tick, then the request is checked. In the other order a tick between the two would
 /// be lost, and the program might run without end.
-pub(crate) fn allow(store: &mut Store<State>, settings: &Settings) -> wasmtime::Result<()> {
+pub(crate) fn set_limits(store: &mut Store<State>, settings: &Settings) -> wasmtime::Result<()> {
     store.set_epoch_deadline(1);
     if store.data().watch.is_over() {
         return Err(Trap::Interrupt.into());
@@ -150,7 +151,7 @@ pub(crate) fn allow(store: &mut Store<State>, settings: &Settings) -> wasmtime::
 }
 
 /// Returns why an instance failed, with its last output.
-fn problem(error: &wasmtime::Error, state: &State) -> Failure {
+fn failure_of(error: &wasmtime::Error, state: &State) -> Failure {
     let mut text = match error.downcast_ref::<Trap>() {
         Some(Trap::OutOfFuel) => "used up its fuel".to_owned(),
         Some(trap) => {

@@ -128,7 +128,7 @@ impl Call {
                 self.body = Some(body);
                 Poll::Ready(Ok(Event::Head(Box::new(head))))
             }
-            Some(Err(code)) => Poll::Ready(Err(Failure::Gave(code))),
+            Some(Err(code)) => Poll::Ready(Err(Failure::ReturnedError(code))),
             None => self.poll_body(context),
         }
     }
@@ -150,7 +150,7 @@ impl Call {
         match (&self.guest, &self.body) {
             (Some(_), _) => Poll::Pending,
             (None, Some(_)) => Poll::Ready(Err(Failure::Unfinished)),
-            (None, None) => Poll::Ready(Err(Failure::EndedWithout)),
+            (None, None) => Poll::Ready(Err(Failure::EndedWithoutResponse)),
         }
     }
 }
@@ -178,5 +178,5 @@ fn write(out: &mut Writer<'_>, piece: Bytes) -> io::Result<()> {
 fn block_on<T>(future: impl Future<Output = T>) -> Result<T, Failure> {
     // Parts of the program wait for each other, which must not use up the task's time share.
     let future = tidegate_rt::unconstrained(future);
-    tidegate_rt::blocking::wait(future).map_err(Failure::NoLoop)
+    tidegate_rt::blocking::wait(future).map_err(Failure::NoEventLoop)
 }

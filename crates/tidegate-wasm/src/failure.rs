@@ -36,15 +36,15 @@ pub(crate) enum Failure {
     /// The client closed the connection, or the time elapsed.
     Abandoned,
     /// The program returned an error of the interface instead of a response.
-    Gave(ErrorCode),
+    ReturnedError(ErrorCode),
     /// The program ended before the end of its body.
     Unfinished,
     /// The program ended without a head.
-    EndedWithout,
+    EndedWithoutResponse,
     /// The program's body began without a head.
     NoResponse,
     /// The pool's thread cannot create an event loop.
-    NoLoop(io::Error),
+    NoEventLoop(io::Error),
 }
 
 impl fmt::Display for Failure {
@@ -54,11 +54,11 @@ impl fmt::Display for Failure {
             Failure::Target(error) => write!(f, "cannot represent the request's target: {error}"),
             Failure::Instance(problem) => f.write_str(problem),
             Failure::Abandoned => f.write_str("was stopped: its request was abandoned"),
-            Failure::Gave(code) => write!(f, "returned the error {code:?}"),
+            Failure::ReturnedError(code) => write!(f, "returned the error {code:?}"),
             Failure::Unfinished => f.write_str("left its response unfinished"),
-            Failure::EndedWithout => f.write_str("ended without a response"),
+            Failure::EndedWithoutResponse => f.write_str("ended without a response"),
             Failure::NoResponse => f.write_str("has no response"),
-            Failure::NoLoop(error) => write!(f, "cannot create an event loop: {error}"),
+            Failure::NoEventLoop(error) => write!(f, "cannot create an event loop: {error}"),
         }
     }
 }

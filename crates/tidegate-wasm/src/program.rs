@@ -25,10 +25,10 @@ impl std::fmt::Debug for Program {
 
 /// The programs of this process's configurations.
 #[derive(Debug, Default)]
-pub struct Programs(Mutex<Vec<Known>>);
+pub struct Programs(Mutex<Vec<CompiledProgram>>);
 
 #[derive(Debug)]
-struct Known {
+struct CompiledProgram {
     key: Key,
     /// The last generation that uses the program.
     generation: u64,
@@ -58,7 +58,7 @@ impl Programs {
             return Ok(entry.program.clone());
         }
         let program = compile(bytes, metered)?;
-        known.push(Known { key, generation, program: program.clone() });
+        known.push(CompiledProgram { key, generation, program: program.clone() });
         Ok(program)
     }
 }

@@ -11,7 +11,7 @@ use wasmtime::{ResourceLimiter, Store};
 use wasmtime_wasi::p2::OutputStream;
 use wasmtime_wasi_http::p2::bindings::http::types::Scheme;
 
-use crate::application::allow;
+use crate::application::set_limits;
 use crate::host::State;
 use crate::limits::Limits;
 use crate::output::Output;
@@ -90,7 +90,7 @@ fn a_request_abandoned_before_its_start_does_not_run() {
             watch.end();
             engine.increment_epoch();
         }
-        assert_eq!(allow(&mut store, &settings).is_err(), abandoned);
+        assert_eq!(set_limits(&mut store, &settings).is_err(), abandoned);
     }
 }
 

@@ -15,7 +15,7 @@ thread_local! {
 }
 
 /// Responds with the ten smallest towns of more than `?above=N` inhabitants.
-pub(crate) fn answer(request: Request) -> Result {
+pub(crate) fn respond(request: Request) -> Result {
     let file = str::from_utf8(request.variable("example_database").unwrap_or_default())?;
     let above = match request.query_parameter("above") {
         Some(text) => match str::from_utf8(text).unwrap_or_default().parse() {

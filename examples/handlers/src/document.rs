@@ -17,7 +17,7 @@ const TEXT: &str = "What a page says is mostly the same for everybody, and some 
 static VISITS: AtomicU64 = AtomicU64::new(0);
 
 /// Responds with the page.
-pub(crate) fn answer(request: Request) -> Result {
+pub(crate) fn respond(request: Request) -> Result {
     let visit = VISITS.fetch_add(1, Ordering::Relaxed) + 1;
     let mut page = Vec::with_capacity(PAGE_BYTES + 128);
     write!(page, "<!DOCTYPE html><title>Visit {visit}</title>")?;

@@ -15,8 +15,8 @@ use tidegate::{Request, Response, Result, Server, with_variables};
 
 fn main() -> ExitCode {
     Server::new()
-        .handler("document", document::answer)
-        .handler("query", with_variables(&["example_database"], database::answer))
+        .handler("document", document::respond)
+        .handler("query", with_variables(&["example_database"], database::respond))
         .handler("slow", slow)
         .run()
 }

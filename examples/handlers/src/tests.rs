@@ -8,7 +8,7 @@ use crate::{database, document};
 
 #[test]
 fn the_document_differs_each_time_and_has_a_fixed_length() {
-    let page = || document::answer(Request::for_test("GET", "/")).unwrap().into_bytes().unwrap();
+    let page = || document::respond(Request::for_test("GET", "/")).unwrap().into_bytes().unwrap();
     let (first, second) = (page(), page());
     assert_eq!((first.len(), second.len()), (document::PAGE_BYTES, document::PAGE_BYTES));
     assert_ne!(first, second);
@@ -21,7 +21,7 @@ fn towns_come_from_the_database() {
     let file = directory.path().join("towns.db").to_str().unwrap().to_owned();
     let ask = |target: &str| {
         let request = Request::for_test("GET", target).with_variable("example_database", &file);
-        let body = database::answer(request).unwrap().into_bytes().unwrap();
+        let body = database::respond(request).unwrap().into_bytes().unwrap();
         String::from_utf8(body.to_vec()).unwrap()
     };
     thread::scope(|scope| {
@@ -33,5 +33,5 @@ fn towns_come_from_the_database() {
     assert_eq!(ask("/?above=many"), "above= takes a number\n");
     assert_eq!(ask("/?above=2000000"), "");
     let nowhere = Request::for_test("GET", "/").with_variable("example_database", "/none/such");
-    assert!(database::answer(nowhere).is_err());
+    assert!(database::respond(nowhere).is_err());
 }

@@ -25,7 +25,7 @@ pub fn single(body: Body, range: ByteRange) -> Body {
             if stream.narrow(range) {
                 return Body::Stream(stream);
             }
-            let part = Part { lead: Bytes::new(), range };
+            let part = CutPart { lead: Bytes::new(), range };
             Body::Stream(Box::new(CutStream::new(stream, [part].into(), Bytes::new())))
         }
         Body::Tunnel(tunnel) => Body::Tunnel(tunnel),
@@ -44,9 +44,9 @@ pub fn multiple(
     let part = |range: &ByteRange| {
         let mut lead = Vec::with_capacity(128);
         write_part_head(boundary, content_type, *range, size, &mut lead);
-        Part { lead: Bytes::from(lead), range: *range }
+        CutPart { lead: Bytes::from(lead), range: *range }
     };
-    let parts: VecDeque<Part> = ranges.iter().map(part).collect();
+    let parts: VecDeque<CutPart> = ranges.iter().map(part).collect();
     let mut end = Vec::with_capacity(32);
     write_parts_end(boundary, &mut end);
     let end = Bytes::from(end);
@@ -101,7 +101,7 @@ fn overlap(position: u64, length: u64, range: ByteRange) -> Option<(u64, u64)> {
     (start < end).then_some((start, end))
 }
 
-struct Part {
+struct CutPart {
     /// The part's head, sent before its bytes.
     lead: Bytes,
     range: ByteRange,
@@ -110,7 +110,7 @@ struct Part {
 /// Ranges of a stream; the stream is dropped as soon as the last part is complete.
 struct CutStream {
     stream: Option<Box<dyn BodyStream>>,
-    parts: VecDeque<Part>,
+    parts: VecDeque<CutPart>,
     /// The closing boundary, sent after the last part.
     end: Bytes,
     /// Bytes of the stream that have been read or skipped.
@@ -119,7 +119,7 @@ struct CutStream {
 }
 
 impl CutStream {
-    fn new(stream: Box<dyn BodyStream>, parts: VecDeque<Part>, end: Bytes) -> CutStream {
+    fn new(stream: Box<dyn BodyStream>, parts: VecDeque<CutPart>, end: Bytes) -> CutStream {
         let mut cut =
             CutStream { stream: Some(stream), parts, end, position: 0, ready: VecDeque::new() };
         cut.skip();

@@ -7,21 +7,21 @@ use super::recycle::recycled;
 pub struct Disposition {
     /// The status in the response's head; 0 before the head is made.
     status: u16,
-    next: Next,
+    status_override: StatusOverride,
     /// The status for the log where no response is sent.
     unanswered: Option<u16>,
     /// The first status for which an `error_page` or a built-in page was used.
     refused_with: Option<u16>,
-    error_page: ErrorPage,
+    error_page: ErrorPageUse,
     persistence: Persistence,
 }
 
 /// A change of the status when the response is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Next {
+enum StatusOverride {
     #[default]
     /// The response leaves with the status of its head.
-    AsMade,
+    Unchanged,
     /// The response leaves with this status, forced by `error_page … =code` or by its maker.
     SendAs(u16),
     /// A filter has dropped the response: the error page or built-in page of this status replaces it.
@@ -30,7 +30,7 @@ enum Next {
 
 /// Whether an `error_page` was used for this request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum ErrorPage {
+enum ErrorPageUse {
     #[default]
     Unused,
     Used,
@@ -48,7 +48,7 @@ enum Persistence {
 
 recycled!(Disposition:
     keeps { }
-    renews { status, next, unanswered, refused_with, error_page, persistence }
+    renews { status, status_override, unanswered, refused_with, error_page, persistence }
 );
 
 impl Disposition {
@@ -65,9 +65,9 @@ impl Disposition {
     /// Returns `$status`: the response's status, the one that an error page's response will have, or the reason why
     /// there is no response.
     pub fn logged_status(&self) -> u16 {
-        match (self.unanswered, self.next) {
+        match (self.unanswered, self.status_override) {
             (Some(status), _) => status,
-            (None, Next::SendAs(status)) => status,
+            (None, StatusOverride::SendAs(status)) => status,
             (None, _) => self.status,
         }
     }
@@ -83,65 +83,65 @@ impl Disposition {
 
     /// Sends the response with this status, as with an error page's response.
     pub fn send_as(&mut self, status: u16) {
-        self.next = Next::SendAs(status);
+        self.status_override = StatusOverride::SendAs(status);
     }
 
     /// Returns whether the response is an error page: its own status is replaced by an error's.
     pub fn is_error_page(&self) -> bool {
-        matches!(self.next, Next::SendAs(status) if !matches!(status, 200 | 206 | 304))
+        matches!(self.status_override, StatusOverride::SendAs(status) if !matches!(status, 200 | 206 | 304))
     }
 
     /// For filters: replaces the response by the `error_page` or the built-in page of `status`, as a handler's
     /// `Step::Status` would; the later filters see that page.
     pub fn replace_response(&mut self, status: u16) {
-        self.next = Next::Replace(status);
+        self.status_override = StatusOverride::Replace(status);
     }
 
     /// Takes the status that is forced on the response; the caller sets it.
     pub(crate) fn take_forced(&mut self) -> Option<u16> {
-        let Next::SendAs(status) = self.next else { return None };
-        self.next = Next::AsMade;
+        let StatusOverride::SendAs(status) = self.status_override else { return None };
+        self.status_override = StatusOverride::Unchanged;
         Some(status)
     }
 
     /// Takes the status whose page replaces the response, if a filter has asked for that.
     #[inline]
     pub(crate) fn take_replacement(&mut self) -> Option<u16> {
-        let Next::Replace(status) = self.next else { return None };
-        self.next = Next::AsMade;
+        let StatusOverride::Replace(status) = self.status_override else { return None };
+        self.status_override = StatusOverride::Unchanged;
         Some(status)
     }
 
     /// Starts a new response for `status`; a forced status of the response before is dropped.
     pub(crate) fn refuse(&mut self, status: u16) {
         self.refused_with.get_or_insert(status);
-        self.next = Next::AsMade;
+        self.status_override = StatusOverride::Unchanged;
     }
 
     /// Records that an `error_page` is used for `status`; its response is sent with the status `sent`, or with its own.
     pub(crate) fn use_error_page(&mut self, status: u16, sent: Option<u16>) {
-        self.error_page = ErrorPage::Used;
+        self.error_page = ErrorPageUse::Used;
         self.status = status;
-        self.next = sent.map_or(Next::AsMade, Next::SendAs);
+        self.status_override = sent.map_or(StatusOverride::Unchanged, StatusOverride::SendAs);
     }
 
     /// Records that the client is redirected to the error page.
     pub(crate) fn redirect_to_error_page(&mut self) {
-        self.next = Next::AsMade;
+        self.status_override = StatusOverride::Unchanged;
     }
 
     /// Returns whether an `error_page` may be used: one in all, or several with `recursive`.
     pub(crate) fn takes_error_page(&self, recursive: bool) -> bool {
         match self.error_page {
-            ErrorPage::Unused => true,
-            ErrorPage::Used => recursive,
-            ErrorPage::Spent => false,
+            ErrorPageUse::Unused => true,
+            ErrorPageUse::Used => recursive,
+            ErrorPageUse::Spent => false,
         }
     }
 
     /// From now on errors get built-in pages.
     pub(crate) fn give_up_error_pages(&mut self) {
-        self.error_page = ErrorPage::Spent;
+        self.error_page = ErrorPageUse::Spent;
     }
 
     /// Returns the first status for which an `error_page` or a built-in page was used.
@@ -179,7 +179,7 @@ impl Disposition {
     pub(crate) fn fork(&self) -> Disposition {
         let Disposition {
             status,
-            next: _,
+            status_override: _,
             unanswered: _,
             refused_with: _,
             error_page: _,

@@ -10,7 +10,7 @@ pub struct Routing {
     pub server: ServerId,
     /// The current location, or an `if` block in it.
     pub location: LocationId,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ExchangeKind,
     directed_by: DirectedBy,
     pub(crate) path: PathState,
     /// Rewrites and internal redirects so far.
@@ -19,7 +19,7 @@ pub struct Routing {
 
 /// The receiver of an exchange's response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum ExchangeKind {
     /// The client.
     #[default]
     Main,
@@ -58,7 +58,7 @@ recycled!(Routing:
 impl Routing {
     /// Returns whether another exchange gets the response.
     pub fn is_subrequest(&self) -> bool {
-        self.kind == Kind::Subrequest
+        self.kind == ExchangeKind::Subrequest
     }
 
     /// Allows `internal` locations from now on.

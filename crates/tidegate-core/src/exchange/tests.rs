@@ -91,7 +91,7 @@ fn used(plan: PlanRef) -> Exchange {
     x.rewrite_in_place(b"/p".into(), None);
     x.ordinal = 3;
     (x.routing.server, x.routing.location) = (ServerId(3), LocationId(4));
-    x.routing.kind = Kind::Subrequest;
+    x.routing.kind = ExchangeKind::Subrequest;
     x.routing.make_internal();
     assert!(x.routing.count_redirect());
     use_request(&mut x.request);
@@ -174,7 +174,7 @@ fn the_next_request_sees_nothing_of_the_previous_one() {
 
 fn check_routing(routing: Routing) {
     assert_eq!((routing.server, routing.location), (ServerId(0), LocationId(0)));
-    assert_eq!((routing.kind, routing.path), (Kind::Main, PathState::Matched));
+    assert_eq!((routing.kind, routing.path), (ExchangeKind::Main, PathState::Matched));
     assert!(!routing.is_internal());
     assert_eq!(routing.redirects_left(), REDIRECTS_MAX);
 }

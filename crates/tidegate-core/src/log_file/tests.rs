@@ -75,7 +75,7 @@ fn gathered_lines_are_few() {
         for _ in 0..100 {
             written.write_with_turn(&[b'x'; 1000]);
             let now = text(&written).len();
-            assert!(now - before <= GATHERED_MAX);
+            assert!(now - before <= PENDING_BYTES_MAX);
             before = now;
         }
         assert_eq!(before, 96_000);

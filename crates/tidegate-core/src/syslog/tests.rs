@@ -24,8 +24,8 @@ fn parse(text: &str) -> Result<Syslog, String> {
 fn place(text: &str) -> Result<String, String> {
     let syslog = parse(text)?;
     Ok(match syslog.place {
-        Place::Udp(address) => address.to_string(),
-        Place::Unix(path) => format!("unix:{path}"),
+        Destination::Udp(address) => address.to_string(),
+        Destination::Unix(path) => format!("unix:{path}"),
     })
 }
 

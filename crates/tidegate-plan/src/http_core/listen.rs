@@ -100,7 +100,7 @@ fn parameter(
         ("http2" | "spdy" | "quic" | "http3", None)
             if args.context.intersects(Contexts::SERVER) =>
         {
-            return Err(not_yet(args, index));
+            return Err(unsupported_protocol(args, index));
         }
         ("udp", None) if args.context.intersects(Contexts::STREAM_SERVER) => {
             if addresses.iter().any(|address| matches!(address, Address::Unix(_))) {
@@ -121,7 +121,7 @@ fn parameter(
 }
 
 /// Makes the error of a parameter for a protocol that nginx has and Tidegate has not.
-fn not_yet(args: &Args<'_>, index: usize) -> Diagnostic {
+fn unsupported_protocol(args: &Args<'_>, index: usize) -> Diagnostic {
     let (name, help) = match args.text(index) {
         Ok(name @ ("quic" | "http3")) => {
             (name, "leave this `listen` out; `listen PORT ssl;` serves HTTP/1.1")

@@ -110,7 +110,7 @@ const fn table(name: &'static str, contexts: Contexts, default: &'static str) ->
         "A size for a table that Tidegate sizes by itself; accepted for compatibility.",
         |conf, args| {
             args.number(0, 0..=u64::MAX)?;
-            note(conf, args)
+            without_effect(conf, args)
         },
     )
 }
@@ -130,7 +130,7 @@ const fn accepted(
         "A size for a pool that Tidegate sizes by itself; accepted for compatibility.",
         |conf, args| {
             args.size(0)?;
-            note(conf, args)
+            without_effect(conf, args)
         },
     )
 }
@@ -139,7 +139,7 @@ const fn accepted(
 ///
 /// # Errors
 /// For a duplicate in a block.
-fn note(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+fn without_effect(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let name = &args.statement.name.bytes;
     if conf.without_effect.contains(name) {
         return Err(args.duplicate());

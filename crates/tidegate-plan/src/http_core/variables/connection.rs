@@ -117,22 +117,22 @@ pub(crate) const SHARED: &[Variable] = &[
     Variable::fixed(
         "proxy_protocol_addr",
         "Client's address in the PROXY protocol's head.",
-        |x, out| proxy_address(x, |told| told.client).is_some_and(|from| put_ip(from, out)),
+        |x, out| proxy_address(x, |header| header.client).is_some_and(|from| put_ip(from, out)),
     ),
     Variable::fixed(
         "proxy_protocol_port",
         "Client's port in the PROXY protocol's head.",
-        |x, out| proxy_address(x, |told| told.client).is_some_and(|from| put_port(from, out)),
+        |x, out| proxy_address(x, |header| header.client).is_some_and(|from| put_port(from, out)),
     ),
     Variable::fixed(
         "proxy_protocol_server_addr",
         "Server's address in the PROXY protocol's head.",
-        |x, out| proxy_address(x, |told| told.server).is_some_and(|to| put_ip(to, out)),
+        |x, out| proxy_address(x, |header| header.server).is_some_and(|to| put_ip(to, out)),
     ),
     Variable::fixed(
         "proxy_protocol_server_port",
         "Server's port in the PROXY protocol's head.",
-        |x, out| proxy_address(x, |told| told.server).is_some_and(|to| put_port(to, out)),
+        |x, out| proxy_address(x, |header| header.server).is_some_and(|to| put_port(to, out)),
     ),
     Variable::prefixed(
         "proxy_protocol_tlv_",
@@ -194,8 +194,8 @@ fn put_port(address: SocketAddr, out: &mut Vec<u8>) -> bool {
 }
 
 fn proxy_tlv(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
-    let Some(told) = &x.connection.proxy_protocol else { return false };
-    let header = ProxyHeader { tlvs: told.tlvs.clone(), ..ProxyHeader::default() };
+    let Some(header) = &x.connection.proxy_protocol else { return false };
+    let header = ProxyHeader { tlvs: header.tlvs.clone(), ..ProxyHeader::default() };
     if name == b"ssl_verify" {
         return header.ssl_verify().is_some_and(|verify| put_number(u64::from(verify), out));
     }

@@ -67,9 +67,9 @@ fn the_order_of_prefixes_does_not_matter_and_that_of_regular_expressions_does() 
         ("/acx", "/ac"),
         ("/bz", "/b"),
     ];
-    for turn in 0..prefixes.len() {
+    for rotation in 0..prefixes.len() {
         let mut turned = prefixes;
-        turned.rotate_left(turn);
+        turned.rotate_left(rotation);
         check(&turned.join("\n"), &targets);
     }
     check("~ a { }\n~ b { }", &[("/ab", "a"), ("/b", "b")]);

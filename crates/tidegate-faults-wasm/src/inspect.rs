@@ -57,7 +57,7 @@ pub(crate) fn read(query: &str) -> String {
         let (bytes, _) = file.read(1 << 16, 0)?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
-    told(read())
+    text_of(read())
 }
 
 /// Writes to `DIRECTORY:FILE`.
@@ -67,7 +67,7 @@ pub(crate) fn write(query: &str) -> String {
         let file = open(query, flags, DescriptorFlags::WRITE)?;
         file.write(b"written", 0).map(|count| format!("{count} bytes"))
     };
-    told(write())
+    text_of(write())
 }
 
 fn open(query: &str, how: OpenFlags, rights: DescriptorFlags) -> Result<Descriptor, ErrorCode> {
@@ -78,7 +78,7 @@ fn open(query: &str, how: OpenFlags, rights: DescriptorFlags) -> Result<Descript
     descriptor.open_at(PathFlags::empty(), file, how, rights)
 }
 
-fn told(result: Result<String, ErrorCode>) -> String {
+fn text_of(result: Result<String, ErrorCode>) -> String {
     result.unwrap_or_else(|error| error.name().to_owned())
 }
 

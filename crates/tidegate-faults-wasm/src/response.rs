@@ -10,7 +10,7 @@ pub(crate) fn begin(
     respond: ResponseOutparam,
     bytes: &[u8],
 ) -> Option<(OutgoingBody, OutputStream)> {
-    answer(respond, OutgoingResponse::new(Fields::new()), bytes)
+    start(respond, OutgoingResponse::new(Fields::new()), bytes)
 }
 
 /// Sends a whole response.
@@ -44,12 +44,12 @@ pub(crate) fn refused(respond: ResponseOutparam, query: &str) {
 }
 
 fn whole(respond: ResponseOutparam, response: OutgoingResponse, bytes: &[u8]) {
-    let Some((body, stream)) = answer(respond, response, bytes) else { return };
+    let Some((body, stream)) = start(respond, response, bytes) else { return };
     drop(stream);
     let _ = OutgoingBody::finish(body, None);
 }
 
-fn answer(
+fn start(
     respond: ResponseOutparam,
     response: OutgoingResponse,
     bytes: &[u8],
