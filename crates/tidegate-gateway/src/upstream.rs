@@ -33,14 +33,14 @@ use tidegate_rt::clock;
 use tidegate_upstream::care::names::NamesTask;
 use tidegate_upstream::care::{BackgroundTasks, BackgroundWorker, PlanCare};
 use tidegate_upstream::peers::{Mutability, Stickiness};
-use tidegate_upstream::resolve::{NOT_FOUND, Resolver, ResolverError};
+use tidegate_upstream::resolve::{HostPortError, Resolver, ResolverError};
 use tidegate_upstream::{Group, GroupOptions, Keepalive, Method};
 
 use super::common::variables;
 pub(crate) use key::{GroupKey, HashKey};
 use pending::{Pending, ResolveService};
 use saved::StateFile;
-use server::ServerConf;
+use server::{MemberError, ServerConf};
 use sticky::StickyConf;
 
 /// `ngx_http_upstream_module` with its keepalive, zone and balancing companions, and the same of `stream`: the blocks
@@ -244,12 +244,14 @@ fn entry(
     let pending = plan.shared::<Groups>().pending();
     let resources = plan.environment.resources;
     let members = servers.iter().map(|server| {
-        let fail = |what: &str| {
-            let message = format!("{what} in upstream \"{}\"", server.address);
+        let fail = |error: MemberError| {
+            let message = format!("{error} in upstream \"{}\"", server.address);
             Diagnostic::emerg(message).at(server.span)
         };
         match server.member(needs_port, |host| resources.addresses(host)) {
-            Err(NOT_FOUND) if pending.is_some() => Ok(server.unresolved()),
+            Err(MemberError::Address(HostPortError::NotFound)) if pending.is_some() => {
+                Ok(server.unresolved())
+            }
             member => member.map_err(fail),
         }
     });

@@ -9,5 +9,5 @@ mod stub;
 
 pub use dns::ServiceRecord;
 pub use error::{ResolveError, ResolverError};
-pub use host_port::{HostPort, NOT_FOUND, addresses, parse};
+pub use host_port::{HostPort, HostPortError, addresses, parse};
 pub use stub::Resolver;

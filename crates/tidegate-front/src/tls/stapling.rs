@@ -6,11 +6,11 @@
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::io;
 use std::net::ToSocketAddrs;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use std::{error, fmt};
 
 use tidegate_codec::uri::{Escape, escape};
 use tidegate_conf::Diagnostic;
@@ -73,22 +73,40 @@ pub(super) fn begin(
     Ok(())
 }
 
+/// Why no response can be fetched for a certificate, in words in front of the certificate's name.
+#[derive(Debug)]
+enum StaplingError {
+    NoIssuer,
+    NoResponder,
+    InvalidUrl,
+}
+
+impl fmt::Display for StaplingError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StaplingError::NoIssuer => "issuer certificate not found for certificate",
+            StaplingError::NoResponder => "no OCSP responder URL in the certificate",
+            StaplingError::InvalidUrl => "invalid URL of the OCSP responder for the certificate",
+        })
+    }
+}
+
+impl error::Error for StaplingError {}
+
 fn task(
     conf: &Conf,
     own: &Arc<Stapled>,
     trusted: &[Vec<u8>],
     log: &ErrorLog,
-) -> Result<Stapling, &'static str> {
-    const NO_ISSUER: &str = "issuer certificate not found for certificate";
+) -> Result<Stapling, StaplingError> {
     let verify = conf.stapling_verify.unwrap_or(false);
-    let check = StatusCheck::new(own.clone(), trusted, verify).ok_or(NO_ISSUER)?;
+    let check = StatusCheck::new(own.clone(), trusted, verify).ok_or(StaplingError::NoIssuer)?;
     let url = match &conf.stapling_responder {
         Some(word) => word.display().into_owned(),
-        None => check.responder().ok_or("no OCSP responder URL in the certificate")?,
+        None => check.responder().ok_or(StaplingError::NoResponder)?,
     };
-    let request = check.question().ok_or(NO_ISSUER)?;
-    let responder = Responder::new(&url, &request)
-        .ok_or("invalid URL of the OCSP responder for the certificate")?;
+    let request = check.question().ok_or(StaplingError::NoIssuer)?;
+    let responder = Responder::new(&url, &request).ok_or(StaplingError::InvalidUrl)?;
     let fetch = OcspFetch { check, responder, log: log.clone() };
     Ok(Stapling { fetch: Arc::new(fetch), next: Arc::default() })
 }

@@ -4,7 +4,7 @@ use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::LocationBuilder;
 use tidegate_rt::clock;
-use tidegate_upstream::resolve::Resolver;
+use tidegate_upstream::resolve::{HostPortError, Resolver};
 
 use super::target::{self, FindError, Scheme, Target, Url, UrlError};
 use crate::upstream::{GroupKey, Groups};
@@ -63,7 +63,7 @@ impl Pass {
         let target = url.resolve_now(&groups, plan.environment, clock::now()).map_err(|wrong| {
             let what = match wrong {
                 UrlError::Invalid(what) => what,
-                UrlError::Prefix => "invalid host",
+                UrlError::Prefix => HostPortError::InvalidHost,
             };
             error(format!("{what} in upstream \"{authority}\""))
         })?;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tidegate_plan::Environment;
 use tidegate_upstream::peers::ServerName;
-use tidegate_upstream::resolve::{self, HostPort};
+use tidegate_upstream::resolve::{self, HostPort, HostPortError};
 use tidegate_upstream::{Group, GroupOptions, Keepalive, Member, Method, ServerOptions};
 
 use crate::upstream::Groups;
@@ -59,7 +59,7 @@ pub struct Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum UrlError {
     Prefix,
-    Invalid(&'static str),
+    Invalid(HostPortError),
 }
 
 /// Splits a URL.
@@ -84,8 +84,8 @@ pub(crate) fn split(text: &[u8], schemes: &[Scheme]) -> Result<Url, UrlError> {
             rest.split_at(end.unwrap_or(rest.len()))
         }
     };
-    let authority =
-        std::str::from_utf8(authority).map_err(|_| UrlError::Invalid("invalid host"))?;
+    let authority = std::str::from_utf8(authority)
+        .map_err(|_| UrlError::Invalid(HostPortError::InvalidHost))?;
     let uri = (!uri.is_empty()).then(|| uri.to_vec());
     Ok(Url { authority: authority.to_owned(), uri, scheme })
 }
@@ -97,7 +97,7 @@ impl Url {
         let host = resolve::parse(&self.authority, default).map_err(UrlError::Invalid)?;
         match &host {
             HostPort::Inet { port: None, .. } if self.scheme.port.is_none() => {
-                Err(UrlError::Invalid("no port"))
+                Err(UrlError::Invalid(HostPortError::NoPort))
             }
             _ => Ok(host),
         }
@@ -141,7 +141,7 @@ impl Url {
         let port = self.scheme.port.unwrap_or_default();
         let look_up = |host: &str| environment.resources.addresses(host);
         let addresses = match (resolve::addresses(&host, port, look_up), groups.pending()) {
-            (Err(resolve::NOT_FOUND), Some(pending)) => {
+            (Err(HostPortError::NotFound), Some(pending)) => {
                 let group = Arc::new(self.unresolved(port, now));
                 pending.add(&group, port);
                 groups.add_implicit(&self.authority, tls, group.clone());
@@ -196,7 +196,7 @@ impl Url {
     pub(crate) fn find(self, groups: &Groups, now: Instant) -> Result<Target, FindError> {
         let invalid = |wrong| match wrong {
             UrlError::Invalid(what) => FindError::Invalid(what),
-            UrlError::Prefix => FindError::Invalid("invalid host"),
+            UrlError::Prefix => FindError::Invalid(HostPortError::InvalidHost),
         };
         if let Some(group) = groups.find(&self.authority, self.scheme.tls) {
             return self.target(group).map_err(invalid);
@@ -214,8 +214,8 @@ impl Url {
 /// The reason why a request's URL has no target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FindError {
-    /// Its address is invalid.
-    Invalid(&'static str),
-    /// A name that has to be resolved.
+    /// What is wrong with its address.
+    Invalid(HostPortError),
+    /// A name that only a resolver could know.
     Name(String),
 }

@@ -1,11 +1,11 @@
 //! `server`: one server of a group, with fixed addresses or a name that is resolved again and again.
 
-use std::io;
 use std::net::IpAddr;
+use std::{error, fmt, io};
 
 use tidegate_conf::{Args, Diagnostic, Span};
 use tidegate_upstream::peers::ServerName;
-use tidegate_upstream::resolve::{self, HostPort};
+use tidegate_upstream::resolve::{self, HostPort, HostPortError};
 use tidegate_upstream::{Member, Method, ServerOptions};
 
 use super::Conf;
@@ -21,7 +21,36 @@ pub struct ServerConf {
     pub span: Span,
 }
 
-/// The default port.
+/// Why a `server` cannot be used. Displayed in nginx's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberError {
+    /// The address is invalid or has no port, or the name has no address.
+    Address(HostPortError),
+    /// `service=` has a server with a port.
+    ServicePort,
+    /// `service=` has a server with an address in place of a name.
+    ServiceAddress,
+}
+
+impl From<HostPortError> for MemberError {
+    fn from(error: HostPortError) -> MemberError {
+        MemberError::Address(error)
+    }
+}
+
+impl fmt::Display for MemberError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MemberError::Address(error) => error.fmt(f),
+            MemberError::ServicePort => f.write_str("service upstream may not have port"),
+            MemberError::ServiceAddress => f.write_str("service upstream requires domain name"),
+        }
+    }
+}
+
+impl error::Error for MemberError {}
+
+/// Where none is written.
 pub(crate) const PORT: u16 = 80;
 
 pub(crate) fn set_server(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
@@ -133,20 +162,20 @@ impl ServerConf {
         &self,
         needs_port: bool,
         look_up: impl FnOnce(&str) -> io::Result<Vec<IpAddr>>,
-    ) -> Result<Member, &'static str> {
+    ) -> Result<Member, MemberError> {
         let host = resolve::parse(&self.address, PORT)?;
         match (&self.service, &host) {
             (Some(_), HostPort::Unix(_) | HostPort::Inet { port: Some(_), .. }) => {
-                return Err("service upstream may not have port");
+                return Err(MemberError::ServicePort);
             }
             (Some(_), HostPort::Inet { literal: Some(_), .. }) => {
-                return Err("service upstream requires domain name");
+                return Err(MemberError::ServiceAddress);
             }
             _ => {}
         }
         if needs_port && self.service.is_none() && matches!(host, HostPort::Inet { port: None, .. })
         {
-            return Err("no port");
+            return Err(HostPortError::NoPort.into());
         }
         if let (true, HostPort::Inet { host, port, literal: None }) = (self.resolve, &host) {
             let name = ServerName {

@@ -5,6 +5,7 @@
 //! ```
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::{error, fmt};
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::client::Address;
@@ -12,7 +13,7 @@ use tidegate_core::session::PassTo;
 use tidegate_core::{Exchange, Level, Step, Template};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
-use tidegate_upstream::resolve::{self, HostPort};
+use tidegate_upstream::resolve::{self, HostPort, HostPortError};
 
 /// `ngx_stream_pass_module`.
 pub(crate) struct Pass;
@@ -67,17 +68,43 @@ fn pass(x: &mut Exchange, template: &Template) -> Step<'static> {
     }
 }
 
+/// Why a text is no target of `pass`.
+#[derive(Debug)]
+enum PassError {
+    /// The address is invalid or has no port.
+    Address(HostPortError),
+    /// A name is written in place of an address.
+    Name,
+}
+
+impl From<HostPortError> for PassError {
+    fn from(error: HostPortError) -> PassError {
+        PassError::Address(error)
+    }
+}
+
+impl fmt::Display for PassError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PassError::Address(error) => error.fmt(f),
+            PassError::Name => f.write_str("invalid address"),
+        }
+    }
+}
+
+impl error::Error for PassError {}
+
 /// Reads an address with a port, or a Unix socket's path. A bare port is any address's.
-fn read(text: &[u8]) -> Result<Address, &'static str> {
-    let text = std::str::from_utf8(text).map_err(|_| "invalid host")?;
+fn read(text: &[u8]) -> Result<Address, PassError> {
+    let text = std::str::from_utf8(text).map_err(|_| HostPortError::InvalidHost)?;
     if let Ok(port) = text.parse::<u16>() {
         let any = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port);
         return Ok(Address::Inet(any));
     }
     match resolve::parse(text, 0)? {
         HostPort::Unix(path) => Ok(Address::Unix(path)),
-        HostPort::Inet { port: None, .. } => Err("no port"),
+        HostPort::Inet { port: None, .. } => Err(HostPortError::NoPort.into()),
         HostPort::Inet { literal: Some(address), .. } => Ok(Address::Inet(address)),
-        HostPort::Inet { .. } => Err("invalid address"),
+        HostPort::Inet { .. } => Err(PassError::Name),
     }
 }

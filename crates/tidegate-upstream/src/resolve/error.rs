@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-/// The reason why a name has no address: the code and text of nginx's log lines.
+use super::host_port::HostPortError;
+
+/// Why a name has no address: the code and text of nginx's log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResolveError {
     code: u16,
@@ -64,8 +66,8 @@ pub enum ResolverError {
     Server {
         /// As written.
         word: String,
-        /// The error, in nginx's words.
-        wrong: &'static str,
+        /// The error of the address.
+        wrong: HostPortError,
     },
     /// Both families are off.
     NoFamily,

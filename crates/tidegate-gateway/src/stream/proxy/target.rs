@@ -9,7 +9,7 @@ use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
 use tidegate_rt::net::Addr;
 use tidegate_upstream::peers::address_text;
-use tidegate_upstream::resolve::{self, HostPort, Resolver};
+use tidegate_upstream::resolve::{self, HostPort, HostPortError, Resolver};
 use tidegate_upstream::{Group, Keepalive, Method, ServerOptions};
 
 use crate::upstream::{GroupKey, Groups};
@@ -38,8 +38,9 @@ pub(crate) fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Session
     if let Some(target) = known(&groups, &text) {
         return Ok(SessionPass::Fixed(target));
     }
-    let error =
-        |what: &str| Diagnostic::emerg(format!("{what} in upstream \"{text}\"")).at(word.span);
+    let error = |what: HostPortError| {
+        Diagnostic::emerg(format!("{what} in upstream \"{text}\"")).at(word.span)
+    };
     let host = address(&text).map_err(error)?;
     let look_up = |host: &str| plan.environment.resources.addresses(host);
     let servers = resolve::addresses(&host, 0, look_up).map_err(error)?;
@@ -61,11 +62,11 @@ fn known(groups: &Groups, name: &str) -> Option<SessionTarget> {
     Some(SessionTarget { group: groups.find(name, false)?, key: groups.key(name) })
 }
 
-/// Parses an address with its port, which is required.
-fn address(text: &str) -> Result<HostPort, &'static str> {
+/// Reads an address, whose port must be written.
+fn address(text: &str) -> Result<HostPort, HostPortError> {
     let host = resolve::parse(text, 0)?;
     match &host {
-        HostPort::Inet { port: None, .. } => Err("no port"),
+        HostPort::Inet { port: None, .. } => Err(HostPortError::NoPort),
         _ => Ok(host),
     }
 }
@@ -90,7 +91,7 @@ impl SessionPass {
         if let Some(target) = known(groups, &text) {
             return Ok(target);
         }
-        let failed = |x: &mut Exchange, what: &str| {
+        let failed = |x: &mut Exchange, what: HostPortError| {
             x.log(Level::Error, format_args!("{what} in upstream \"{text}\""));
             Refused::INTERNAL
         };

@@ -1,5 +1,7 @@
 //! `expires`: its forms, and what `Expires` and `Cache-Control` they make.
 
+use std::{error, fmt};
+
 use tidegate_codec::{Known, date};
 use tidegate_conf::{Args, Diagnostic, Word};
 use tidegate_core::{Exchange, Template};
@@ -33,6 +35,28 @@ pub(super) enum Rule {
     Daily(i64),
 }
 
+/// Why a value is no rule, in nginx's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ExpiresError {
+    Value,
+    /// A time of the day behind `modified`.
+    DailyModified,
+    /// A time of the day of 24 hours or more.
+    DailyTooLarge,
+}
+
+impl fmt::Display for ExpiresError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ExpiresError::Value => "invalid value",
+            ExpiresError::DailyModified => "daily time cannot be used with \"modified\" parameter",
+            ExpiresError::DailyTooLarge => "daily time value must be less than 24 hours",
+        })
+    }
+}
+
+impl error::Error for ExpiresError {}
+
 const DAY: i64 = 24 * 3600;
 const EPOCH_TEXT: &[u8] = b"Thu, 01 Jan 1970 00:00:01 GMT";
 const MAX_TEXT: &[u8] = b"Thu, 31 Dec 2037 23:55:55 GMT";
@@ -54,7 +78,7 @@ pub(super) fn read(args: &Args<'_>) -> Result<ExpiresConf, Diagnostic> {
 }
 
 /// Reads a value; `modified` stands before it.
-pub(super) fn parse(text: &[u8], modified: bool) -> Result<Rule, &'static str> {
+pub(super) fn parse(text: &[u8], modified: bool) -> Result<Rule, ExpiresError> {
     if !modified {
         match text {
             b"epoch" => return Ok(Rule::Epoch),
@@ -64,10 +88,10 @@ pub(super) fn parse(text: &[u8], modified: bool) -> Result<Rule, &'static str> {
         }
     }
     if let Some(time) = text.strip_prefix(b"@") {
-        let Some(time) = seconds(time) else { return Err("invalid value") };
+        let Some(time) = seconds(time) else { return Err(ExpiresError::Value) };
         return match time {
-            _ if modified => Err("daily time cannot be used with \"modified\" parameter"),
-            DAY.. => Err("daily time value must be less than 24 hours"),
+            _ if modified => Err(ExpiresError::DailyModified),
+            DAY.. => Err(ExpiresError::DailyTooLarge),
             _ => Ok(Rule::Daily(time)),
         };
     }
@@ -76,7 +100,7 @@ pub(super) fn parse(text: &[u8], modified: bool) -> Result<Rule, &'static str> {
         [b'-', digits @ ..] => (-1, digits),
         digits => (1, digits),
     };
-    let time = sign * seconds(digits).ok_or("invalid value")?;
+    let time = sign * seconds(digits).ok_or(ExpiresError::Value)?;
     Ok(if modified { Rule::Modified(time) } else { Rule::Access(time) })
 }
 
