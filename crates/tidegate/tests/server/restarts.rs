@@ -16,5 +16,5 @@ fn no_client_sees_that_servers_are_killed() {
     };
     let report = restarts(&options).expect("servers");
     assert!(report.mistakes.is_empty(), "{report}: {:?}", report.mistakes);
-    assert!(report.kills >= 2 && report.answers > 100, "{report}");
+    assert!(report.kills >= 2 && report.responses > 100, "{report}");
 }
