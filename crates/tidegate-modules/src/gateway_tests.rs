@@ -1,11 +1,11 @@
 //! Gateways together with the modules that they are used with: `set`, `return`, `rewrite`, `try_files`.
-//! `memcached_pass`: what is asked, what the response is, and what is refused.
+//! `memcached_pass`: the command, the response, and what is refused.
 
 use std::io::{Read, Write};
 
 use crate::testing::{Bench, Reply};
 
-/// A server that reads one command and sends an answer; the command is given back.
+/// Starts a server that reads one command and sends `answer`; returns the reply to a request, and the command.
 fn asked(location: &str, target: &str, answer: &'static str) -> (Reply, String) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -118,7 +118,7 @@ fn the_variable_has_a_value_where_there_are_parts() {
         }",
     );
     assert_eq!(bench.get_with("/off", &["Range: bytes=1500-"]).field("X"), "<>");
-    // The answer, a 404, is there before somebody asks.
+    // The response is a 404 before the range is evaluated.
     assert_eq!(bench.get_with("/", &["Range: bytes=1500-"]).field("X"), "<>");
     let errors = Bench::errors("slice -1; server { }");
     assert_eq!(errors, ["\"slice\" directive invalid value"]);

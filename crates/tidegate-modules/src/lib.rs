@@ -1,7 +1,7 @@
 //! nginx's modules: one file or directory for each, and the one list of them all.
 //!
-//! A module is a type that implements [`tidegate_core::Module`]: rows of directives, variables, and what of a
-//! configuration becomes handlers and filters. Nothing outside names one; whoever makes a plan of a configuration gives
+//! A module is a type that implements [`tidegate_plan::Module`]: rows of directives, variables, and functions that
+//! turn settings into handlers and filters. Other crates name no module; the caller that builds a plan passes
 //! [`MODULES`] to the builder:
 //!
 //! ```
@@ -9,9 +9,10 @@
 //! assert!(names.contains(&"autoindex"));
 //! ```
 //!
-//! To add one, write its file or directory in `http` or `stream` and one line in the list, at the place where its handlers
-//! and filters are to run.
+//! To add one, write its file or directory in `http` or `stream` and one line in the list, at the position where
+//! its handlers and filters are to run.
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 #[cfg(test)]
 mod gateway_tests;
@@ -76,22 +77,22 @@ use tidegate_gateway::{
     SessionHealthCheck, SessionProxy, Slice, Upstream, Uwsgi, UwsgiCache,
 };
 
-/// Writes out all buffers of access logs of this process (`access_log … buffer=`), on the calling thread: before logs
-/// are reopened, and at the end of the process. A disk that is full loses the lines.
+/// Writes out all buffers of access logs of this process (`access_log … buffer=`), on the calling thread. It is
+/// called before logs are reopened, and at the end of the process. If the disk is full the lines are lost.
 pub use http::log::flush_logs;
 
 #[doc(hidden)]
 pub use http::geoip::database::fuzz_geoip;
 
-/// All modules: those of this crate, of the gateways, of the front side and of the engine. Within a phase handlers run in this order, and so do response filters; the groups follow
-/// the way of a request.
+/// All modules: those of this crate, of the gateways, of the front side and of the engine. Within a phase handlers
+/// run in this order, and so do response filters; the groups follow the order of the phases.
 pub static MODULES: &[&'static dyn ErasedModule] = &[
-    // What everything else stands on: the file level, servers and locations.
+    // The base of all others: the file level, servers and locations.
     &Entry::<MainCore>::NEW,
     &Entry::<HttpCore>::NEW,
     &Entry::<StreamCore>::NEW,
-    // Variables made of variables: before whoever uses them, so that `set` finds them defined.
-    // Keeps names from the ones below.
+    // Variables made of variables: before the modules that use them, so that `set` finds them defined. GeoIp is the
+    // first, as it reserves names from the others.
     &Entry::<GeoIp>::NEW,
     &Entry::<Map>::NEW,
     &Entry::<Geo>::NEW,
@@ -100,24 +101,24 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Referer>::NEW,
     &Entry::<Browser>::NEW,
     &Entry::<SecureLink>::NEW,
-    // Who the client is: before whatever asks, in the read phase and the one of limits.
+    // The client's address: before all modules that use it, in the post-read and the pre-access phase.
     &Entry::<RealIp>::NEW,
-    // Behind it, the body for whoever goes by that.
+    // Behind it, the body for rewrites that use it.
     &Entry::<EarlyBody>::NEW,
     // Rewrite phases; for sessions, before their limits.
     &Entry::<Rewrite>::NEW,
     &Entry::<SessionSet>::NEW,
-    // Limits. A request that waits for its turn has no place among the connections yet.
+    // Limits. A request that is delayed by its rate is not counted among the connections yet.
     &Entry::<LimitReq>::NEW,
     &Entry::<LimitConn>::NEW,
     // Access phase. The cheapest check first: addresses, then passwords, then subrequests.
     &Entry::<Access>::NEW,
     &Entry::<AuthBasic>::NEW,
     &Entry::<AuthRequest>::NEW,
-    // Precontent phase. Copies are of the request as it came, before `try_files` chooses a path.
+    // Precontent phase. Mirrored requests are copies of the original one, before `try_files` changes the path.
     &Entry::<Mirror>::NEW,
     &Entry::<TryFiles>::NEW,
-    // For sessions, what is looked at before it is passed on.
+    // For sessions, what is read before they are passed on.
     &Entry::<SslPreread>::NEW,
     // Content phase: handlers that a location has for itself, then index, listings and files.
     &Entry::<Upstream>::NEW,
@@ -133,7 +134,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Scgi>::NEW,
     &Entry::<ScgiCache>::NEW,
     &Entry::<Memcached>::NEW,
-    // Behind what passes requests on: it looks at where they go.
+    // Behind the gateways: health checks use their upstream groups.
     &Entry::<HealthCheck>::NEW,
     &Entry::<SessionHealthCheck>::NEW,
     &Entry::<Handlers>::NEW,
@@ -150,11 +151,11 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Dav>::NEW,
     &Entry::<GzipStatic>::NEW,
     &Entry::<StaticFiles>::NEW,
-    // Response filters. First what makes one answer of several parts, so that all others see the whole.
+    // Response filters. First the one that assembles a response of several parts, so that all others see the whole.
     &Entry::<Slice>::NEW,
-    // Then conditions: they look at the representation's own validators and may
-    // replace the answer, which the added fields then belong to. Then what changes heads and bodies.
-    // Ranges last: they count bytes as they are sent.
+    // Then conditional requests: they compare the representation's own validators and may replace the response, to
+    // which fields are added then. Then filters of heads and bodies. Ranges last: they count bytes as they are
+    // sent.
     &Entry::<NotModified>::NEW,
     &Entry::<UserId>::NEW,
     &Entry::<AddedHeaders>::NEW,
@@ -165,8 +166,8 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Ssi>::NEW,
     &Entry::<Gzip>::NEW,
     &Entry::<Ranges>::NEW,
-    // After the answer.
+    // The log phase.
     &Entry::<AccessLog>::NEW,
-    // Connections rather than requests: it has no handler in a phase, and no filter.
+    // Settings of connections: it has no handler in a phase, and no filter.
     &Entry::<Ssl>::NEW,
 ];

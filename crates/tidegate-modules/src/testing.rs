@@ -1,11 +1,11 @@
-//! The bench of the engine with all modules.
+//! The test bench of the engine with all modules.
 
 use tidegate_plan::ErasedModule;
 use tidegate_plan::testing::ModuleList;
 
 pub(crate) use tidegate_plan::testing::Reply;
 
-/// A plan of all modules, see [`tidegate_plan::testing`].
+/// A plan of all modules for tests, see [`tidegate_plan::testing`].
 pub(crate) type Bench = tidegate_plan::testing::Bench<All>;
 
 /// [`crate::MODULES`].

@@ -1,4 +1,4 @@
-//! `allow` and `deny`: access by the client's address; the first rule that fits decides.
+//! `allow` and `deny`: access control by the client's address. The first matching rule decides.
 //!
 //! ```nginx
 //! allow 192.0.2.0/24;
@@ -20,7 +20,7 @@ use tidegate_conf::network::{self, Network};
 /// `ngx_http_access_module`.
 pub(crate) struct Access;
 
-/// One block's rules in order.
+/// The rules of one block, in configuration order.
 #[derive(Clone, Default)]
 pub(crate) struct Conf {
     rules: Vec<Rule>,
@@ -33,7 +33,7 @@ struct Rule {
     deny: bool,
 }
 
-/// Addresses that a rule is about.
+/// The client addresses that a rule matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Clients {
     All,

@@ -1,5 +1,5 @@
 //! `client_body_early_read`: a request's body is read right behind its head, so that rewrites, maps and the choice
-//! of a location can go by `$request_body`.
+//! of a location can use `$request_body`.
 //!
 //! ```nginx
 //! client_body_early_read $is_api;
@@ -7,8 +7,8 @@
 //! client_body_buffer_size 64k;
 //! ```
 //!
-//! What the server's block says about bodies holds, since no location is known yet. A body above
-//! `client_body_buffer_size` goes to a file as always, and `$request_body` is empty.
+//! The body directives of the server block apply, since no location is known yet. A body above
+//! `client_body_buffer_size` is written to a file as always, and `$request_body` is empty.
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, row};
 use tidegate_core::request_body::StoreOptions;
@@ -22,7 +22,7 @@ use tidegate_gateway::read_body_by;
 /// `client_body_early_read` of `ngx_http_core_module`.
 pub(crate) struct EarlyBody;
 
-/// One block's directive.
+/// The directive of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     conditions: Option<Vec<Word>>,
@@ -58,7 +58,7 @@ const ROWS: &[Directive<Conf>] = &[row(
     |conf, args| {
         let words =
             if args.words().len() == 1 && args.bytes(0) == b"off" { &[] } else { args.words() };
-        // Several lines add up, as in nginx.
+        // Several lines are combined, as in nginx.
         conf.conditions.get_or_insert_default().extend_from_slice(words);
         Ok(())
     },

@@ -1,4 +1,4 @@
-//! `empty_gif`: a transparent picture of one pixel, from memory.
+//! `empty_gif`: a transparent image of one pixel, from memory.
 //!
 //! ```nginx
 //! location = /_.gif { empty_gif; }
@@ -46,10 +46,10 @@ impl Module for EmptyGif {
     }
 }
 
-/// 28 September 1970, 06:00: any date long ago does, and this is the one that caches know from nginx.
+/// 28 September 1970, 06:00: any old date would do, and this is the one that caches have from nginx.
 const MODIFIED: i64 = 23_349_600;
 
-/// Header, two colours, the extension that makes the second transparent, and one pixel of it.
+/// GIF header, two colours, the extension that makes the second transparent, and one pixel of it.
 const PICTURE: &[u8] = b"GIF89a\x01\0\x01\0\x80\x01\0\0\0\0\xff\xff\xff\
     !\xf9\x04\x01\0\0\x01\0\
     ,\0\0\0\0\x01\0\x01\0\0\x02\x02L\x01\0;";

@@ -1,4 +1,4 @@
-//! What is at a path: the one place where `try_files`, `index`, `if (-f …)` and `gzip_static` ask the file system.
+//! File tests: the one place where `try_files`, `index`, `if (-f …)` and `gzip_static` query the file system.
 //!
 //! ```ignore
 //! location.handler(Phase::Content, files::handler(move |x, looks| {
@@ -8,8 +8,8 @@
 //!     }
 //! }));
 //! ```
-//! The loop waits for no disk: a handler whose look would have to is broken off by its `?`, a pool thread looks,
-//! so that the kernel has the names in memory, and the handler is run again.
+//! The event loop waits for no disk. A handler whose test would block returns early by its `?`; a pool thread makes
+//! the same test, so that the kernel has the names in memory, and the handler is run again.
 
 #[cfg(test)]
 mod tests;
@@ -33,44 +33,46 @@ pub(crate) enum Kind {
     Other,
 }
 
-/// What a test tells of a file.
+/// The result of a test of an existing file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub kind: Kind,
-    /// Executable by its owner, as `if (-x …)` asks.
+    /// Whether its owner may execute it, as `if (-x …)` tests.
     pub executable: bool,
 }
 
-/// The path of a look for which the disk might have to be waited for.
+/// The path of a test that might wait for a disk.
 pub(crate) struct Cold(Vec<u8>);
 
-/// The looks of one handler at one request: by the present location's cache of open files and `disable_symlinks`.
+/// The file tests of one handler for one request. They use the location's cache of open files and
+/// `disable_symlinks`.
 #[derive(Default)]
 pub(crate) struct Looks {
-    /// The element of its list that the handler has come to.
+    /// Index of the list element that the handler has reached.
     element: usize,
-    /// Looks made for it since the handler was run, and how many of these may wait: a pool thread has made them before.
+    /// Tests made for this element since the handler was started, and the number of these that may block: a pool
+    /// thread has made them before.
     made: usize,
     warmed: usize,
 }
 
 impl Looks {
-    /// The element from which the handler has to go on.
+    /// Returns the element from which the handler has to continue.
     pub(crate) fn from(&self) -> usize {
         self.element
     }
 
-    /// Tells that the handler has done with the elements before this one, so that it is not run from there again.
+    /// Records that the elements before this one are done, so that the handler does not run them again.
     pub(crate) fn reach(&mut self, element: usize) {
         if element != self.element {
             *self = Looks { element, ..Looks::default() };
         }
     }
 
-    /// What is at a path, without opening it.
+    /// Tests a path without opening the file.
     ///
     /// # Errors
-    /// The look has to be made by another thread first; within, those of stat.
+    /// `Cold` if the test has to be made by another thread first; within, the errors of stat.
     pub(crate) fn test(
         &mut self,
         x: &mut Exchange,
@@ -91,10 +93,10 @@ impl Looks {
         }))
     }
 
-    /// The file, directory or error at a path.
+    /// Opens a path: the file, directory or error there.
     ///
     /// # Errors
-    /// The look has to be made by another thread first.
+    /// The open has to be made by another thread first.
     pub(crate) fn open(&mut self, x: &mut Exchange, path: &[u8]) -> Result<Arc<Entry>, Cold> {
         let entry = match self.may_wait() {
             true => Some(static_files::open(x, path)),
@@ -103,21 +105,23 @@ impl Looks {
         entry.ok_or_else(|| Cold(path.to_vec()))
     }
 
-    /// Counted, as some file systems forget at once what does not exist: each run comes one look further.
+    /// Returns whether this test may block. Tests are counted, as some file systems do not cache absent names: each
+    /// run gets one test further.
     fn may_wait(&mut self) -> bool {
         self.made += 1;
         self.made <= self.warmed
     }
 
-    /// Has a pool thread make the look that was refused; the looks up to it are free in the next run. Dropped at its
-    /// await, the look is made for nobody.
+    /// Has a pool thread make the refused test; in the next run the tests up to it may block. Dropped at its await,
+    /// the result of the test is discarded.
     async fn warm(&mut self, x: &mut Exchange, cold: Cold) {
         static_files::warm(x, &cold.0).await;
         (self.made, self.warmed) = (0, self.made);
     }
 }
 
-/// A handler that looks at files. It can be run several times for one request, from the element on that it has reached.
+/// Makes a handler that tests files. It may run several times for one request, each time from the element that it
+/// has reached.
 pub(crate) fn handler<F>(decide: F) -> Handler
 where
     F: Fn(&mut Exchange, &mut Looks) -> Result<Step<'static>, Cold> + Send + Sync + 'static,
@@ -142,18 +146,18 @@ where
     })
 }
 
-/// The directory at a path, to be read: nothing but its own name leads there. `from` is the length of the path's
-/// begin that the configuration wrote (`file_path::root_length`). Waits for the disk.
+/// Opens the directory at a path for reading, provided that the path is its own name. `from` is the length of the
+/// configured beginning of the path (`file_path::root_length`). May block on a disk.
 ///
 /// # Errors
-/// Absent, no directory, another name than its own.
+/// It is absent, not a directory, or has another name (a symbolic link).
 pub(crate) fn read_directory(path: &[u8], from: usize) -> io::Result<std::fs::ReadDir> {
     let path = tidegate_os::path::of(path);
     tidegate_os::path::check(path, from)?;
     std::fs::read_dir(path)
 }
 
-/// True for errors that mean "there is no such file", so that another may be tried.
+/// Returns true for errors that mean "no such file", so that another one may be tried.
 pub(crate) fn is_absent(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -164,12 +168,12 @@ pub(crate) fn is_absent(error: &io::Error) -> bool {
     )
 }
 
-/// True for errors that mean "not for you": no permission, or a link that must not be followed.
+/// Returns true for errors that mean "forbidden": no permission, or a link that must not be followed.
 pub(crate) fn is_refused(error: &io::Error) -> bool {
     static_files::is_refused(static_files::errno(error))
 }
 
-/// Logs why a directory could not be listed, and answers.
+/// Logs why a directory could not be listed, and returns the status.
 pub(crate) fn directory_failed(x: &Exchange, directory: &[u8], error: &io::Error) -> Step<'static> {
     let (status, level) = match () {
         () if is_absent(error) => (404, Level::Error),

@@ -1,5 +1,5 @@
-//! `flv`: Flash video from a byte on (`?start=N`), with the format's header in front so that players take
-//! it for a whole file.
+//! `flv`: Flash video from a byte offset on (`?start=N`), with the format's header in front so that players accept
+//! it as a complete file.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ pub(crate) struct Conf {
     on: Option<()>,
 }
 
-/// Signature, version 1, audio and video, header length 9, and the first back pointer.
+/// Signature, version 1, audio and video flags, header length 9, and the first back pointer.
 const HEADER: &[u8] = b"FLV\x01\x05\0\0\0\x09\0\0\0\0";
 
 impl Module for Flv {
@@ -47,7 +47,7 @@ impl Module for Flv {
     }
 }
 
-/// The file from `start` on behind a header; the whole file when `start` is none or behind its end.
+/// Makes a body of the header and the file from `start` on; the whole file if `start` is absent or behind its end.
 fn body(x: &mut Exchange, file: &OpenFile) -> Body {
     match start(&x.request.args).filter(|start| *start > 0 && *start < file.size) {
         None => whole(x, "", file),
@@ -57,7 +57,7 @@ fn body(x: &mut Exchange, file: &OpenFile) -> Body {
     }
 }
 
-/// The `start` argument.
+/// Parses the `start` argument.
 fn start(args: &[u8]) -> Option<u64> {
     let value = args.split(|byte| *byte == b'&').find_map(|arg| arg.strip_prefix(b"start="))?;
     std::str::from_utf8(value).ok()?.parse().ok()

@@ -1,4 +1,4 @@
-//! `index`: which file answers for a path that ends in `/`.
+//! `index`: the file that is served for a path that ends in `/`.
 //!
 //! ```nginx
 //! index index.$geo.html index.html /fallback.html;
@@ -22,7 +22,7 @@ use super::files::{self, Cold, Found, Kind, Looks};
 /// `ngx_http_index_module`.
 pub(crate) struct Index;
 
-/// Names in order.
+/// Names, in order.
 #[derive(Default)]
 pub(crate) struct Conf {
     names: Vec<Word>,
@@ -40,7 +40,7 @@ impl Module for Index {
     }
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        // Inner blocks that say nothing have the same words: told once, here or below.
+        // Inner blocks without the directive have the same words: warned about once, here or below.
         warn_absolute(&conf.names, plan);
         Ok(())
     }
@@ -91,12 +91,12 @@ fn warn_absolute(names: &[Word], plan: &mut PlanBuilder<'_>) {
     }
 }
 
-/// Goes over to the first of the names that is there, by an internal redirect; declines when none is.
+/// Redirects internally to the first of the names that exists; declines when none does.
 ///
-/// Run again from the name that it has reached, where the disk has to be asked first ([`Looks`]); the values of names
-/// before it are not made again. A name that begins with a slash is taken without a look. Whether the directory itself is
-/// there is looked at once, behind the first name that is not: then the answer is 403 or 404 for the directory. Source:
-/// `index`.
+/// Run again from the name that it has reached where a test may wait for a disk ([`Looks`]); the values of earlier
+/// names are not computed again. A name that begins with a slash is taken without a test. The directory itself is
+/// tested once, after the first name that is absent: if it is the problem, the response is 403 or 404 for the
+/// directory. Source: `index`.
 fn answer(names: &[Template], x: &mut Exchange, looks: &mut Looks) -> Result<Step<'static>, Cold> {
     if !x.request.path.ends_with(b"/")
         || !matches!(x.request.method, Method::Get | Method::Head | Method::Post)
@@ -128,7 +128,7 @@ fn answer(names: &[Template], x: &mut Exchange, looks: &mut Looks) -> Result<Ste
             complain(x, Level::Crit, &path, &format!("is not found ({})", os_error(&error)));
             return Ok(Step::Status(500));
         }
-        // The directory is looked at once.
+        // The directory is tested once.
         if index == 0 {
             let found = looks.test(x, &directory)?;
             if let Some(status) = directory_status(x, (&directory, found), (&path, &error)) {
@@ -139,7 +139,8 @@ fn answer(names: &[Template], x: &mut Exchange, looks: &mut Looks) -> Result<Ste
     Ok(Step::Decline)
 }
 
-/// Whether the directory itself is the problem, by what was found there; the path in it is not there.
+/// Returns the status if the directory itself is the problem, by the result of its test, after a path in it was
+/// absent.
 fn directory_status(
     x: &Exchange,
     (directory, found): (&[u8], io::Result<Found>),

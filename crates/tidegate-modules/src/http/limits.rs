@@ -1,5 +1,5 @@
-//! The family of `limit_req` and `limit_conn`: zones with keys and what they count, what becomes of refused
-//! requests, and the directives for that, which differ by their prefix alone.
+//! What `limit_req` and `limit_conn` share: zones with keys and their counters, the refusal of requests, and the
+//! directives for that, which differ by their prefix alone.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,12 +8,12 @@ use tidegate_conf::{Args, Diagnostic, Span, parse_size};
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::PlanBuilder;
 
-/// Longer keys are logged and not limited, as in nginx.
+/// Bytes of the longest key; longer ones are logged and not limited, as in nginx.
 pub(crate) const KEY_BYTES_MAX: usize = 65_535;
-/// The smallest zone: nginx asks for eight pages.
+/// Bytes of the smallest zone: nginx requires eight pages.
 const ZONE_BYTES_MIN: u64 = 8 * 4096;
 
-/// Levels that `limit_*_log_level` takes.
+/// Levels that `limit_*_log_level` accepts.
 pub(crate) const LEVELS: &[(&str, Level)] = &[
     ("info", Level::Info),
     ("notice", Level::Notice),
@@ -31,7 +31,7 @@ macro_rules! refusal_rows {
             tidegate_conf::Contexts::HTTP_SERVER_LOCATION
         )
     };
-    // `$contexts`: of the rows that `stream` may have as well.
+    // `$contexts`: those of the rows that `stream` may have as well.
     ($prefix:literal, $conf:ty, $levels:literal, $contexts:expr) => {
         &[
             tidegate_conf::row::<$conf>(
@@ -69,7 +69,7 @@ macro_rules! refusal_rows {
 }
 pub(crate) use refusal_rows;
 
-/// What `limit_*_status`, `limit_*_log_level` and `limit_*_dry_run` say.
+/// The `limit_*_status`, `limit_*_log_level` and `limit_*_dry_run` directives as written.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RefusalConf {
     pub status: Option<u16>,
@@ -77,7 +77,7 @@ pub(crate) struct RefusalConf {
     pub dry_run: Option<bool>,
 }
 
-/// The same, decided.
+/// The same with inheritance and defaults applied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refusal {
     pub status: u16,
@@ -86,14 +86,14 @@ pub(crate) struct Refusal {
 }
 
 impl RefusalConf {
-    /// Takes over what is left open here.
+    /// Inherits what is not set here.
     pub(crate) fn inherit(&mut self, parent: RefusalConf) {
         self.status = self.status.or(parent.status);
         self.level = self.level.or(parent.level);
         self.dry_run = self.dry_run.or(parent.dry_run);
     }
 
-    /// With the defaults.
+    /// Applies the defaults.
     pub(crate) fn settings(self) -> Refusal {
         Refusal {
             status: self.status.unwrap_or(503),
@@ -103,7 +103,7 @@ impl RefusalConf {
     }
 }
 
-/// A zone as written, with what its module has for it beside the key.
+/// A zone as written, with the module's parameters beside the key.
 #[derive(Clone, Debug)]
 pub(crate) struct ZoneConf<P> {
     /// The key with its variables.
@@ -114,7 +114,7 @@ pub(crate) struct ZoneConf<P> {
     settings: P,
 }
 
-/// Reads the value of a `zone=name:size` argument: name and size in bytes.
+/// Reads the value of a `zone=name:size` argument: the name, and the size in bytes.
 pub(crate) fn parse_zone(
     args: &Args<'_>,
     index: usize,
@@ -152,7 +152,7 @@ pub(crate) fn add_zone<P>(
     Ok(())
 }
 
-/// A zone with this configuration's settings; `S` is what it counts.
+/// A zone with this configuration's settings; `S` is the type of its counters.
 pub(crate) struct Zone<S, P> {
     pub name: String,
     key: Template,
@@ -161,7 +161,7 @@ pub(crate) struct Zone<S, P> {
     pub states: Arc<States<S>>,
 }
 
-/// What of a zone outlives a reload.
+/// The part of a zone that outlives a reload.
 pub(crate) struct States<S> {
     key: Vec<u8>,
     counted: Mutex<S>,
@@ -176,7 +176,7 @@ impl<S, P> Default for Zones<S, P> {
     }
 }
 
-/// Names of all zones of a configuration, whoever declared them.
+/// Names of all zones of a configuration, of all modules.
 #[derive(Default)]
 struct ZoneNames(HashSet<String>);
 
@@ -185,8 +185,8 @@ where
     S: Default + Send + 'static,
     P: Copy + 'static,
 {
-    /// Opens the zones that a module declares; `directive` is what nginx calls them when their key has
-    /// changed since the last configuration.
+    /// Opens the zones that a module declares; `directive` is nginx's name for them when their key has changed
+    /// since the last configuration.
     pub(crate) fn open_all(
         confs: &[ZoneConf<P>],
         directive: &str,
@@ -209,7 +209,7 @@ where
         let made = || -> Result<States<S>, Diagnostic> {
             Ok(States { key: conf.key.clone(), counted: Mutex::default() })
         };
-        // What is counted tells modules apart: survivors are found by type and name.
+        // The type of the counters distinguishes modules: zones are kept by type and name.
         let states = plan.environment.survivors.get_or_make(&conf.name, made)?;
         if states.key != conf.key {
             let (name, now) = (&conf.name, String::from_utf8_lossy(&conf.key));
@@ -224,7 +224,7 @@ where
         Ok(Zone { name, key, bytes_max: conf.bytes, settings: conf.settings, states })
     }
 
-    /// The zone that a rule names.
+    /// Returns the zone that a rule names.
     pub(crate) fn find(
         plan: &mut PlanBuilder<'_>,
         name: &str,
@@ -244,8 +244,8 @@ where
 }
 
 impl<S, P> Zone<S, P> {
-    /// Writes a request's key behind `out`; `false`, with nothing written, if the request is not limited by
-    /// this zone.
+    /// Appends a request's key to `out`; returns `false` and appends nothing if this zone does not limit the
+    /// request.
     pub(crate) fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) -> bool {
         let start = out.len();
         self.key.write(x, out);
@@ -261,7 +261,7 @@ impl<S, P> Zone<S, P> {
 }
 
 impl<S> States<S> {
-    /// What is counted.
+    /// Locks the counters.
     pub(crate) fn lock(&self) -> MutexGuard<'_, S> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }

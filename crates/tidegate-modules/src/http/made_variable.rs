@@ -1,10 +1,10 @@
-//! Blocks that make a variable out of others (`map`, `geo`, `split_clients`): its name.
+//! The name of the variable that a block (`map`, `geo`, `split_clients`) defines by others.
 
 use tidegate_conf::{Args, Diagnostic, Span};
 use tidegate_core::variables::Changeable;
 use tidegate_plan::PlanBuilder;
 
-/// The name of the variable that an argument names by `$name`.
+/// Returns the name of the variable that an argument gives as `$name`.
 pub(crate) fn name(args: &Args<'_>, index: usize) -> Result<String, Diagnostic> {
     match args.bytes(index) {
         [b'$', name @ ..] if !name.is_empty() => Ok(String::from_utf8_lossy(name).into_owned()),
@@ -15,7 +15,7 @@ pub(crate) fn name(args: &Args<'_>, index: usize) -> Result<String, Diagnostic> 
     }
 }
 
-/// Defines the variables of all `blocks`; what is wrong with one of them does not hide the others' mistakes.
+/// Defines the variables of all `blocks`; an error in one of them does not hide errors in the others.
 pub(crate) fn define_all<Block>(
     blocks: &[Block],
     plan: &mut PlanBuilder<'_>,
@@ -29,7 +29,7 @@ pub(crate) fn define_all<Block>(
     Ok(())
 }
 
-/// Refuses a name that a module keeps for itself.
+/// Refuses a name that a module reserves.
 pub(crate) fn check_free(plan: &PlanBuilder<'_>, name: &str, span: Span) -> Result<(), Diagnostic> {
     match plan.variables.changeable(name) {
         // What `set` then does to a name with a setter is still the setter's.
@@ -38,7 +38,7 @@ pub(crate) fn check_free(plan: &PlanBuilder<'_>, name: &str, span: Span) -> Resu
     }
 }
 
-/// The error for a name that cannot be given another value.
+/// Makes the error for a name whose variable cannot be redefined.
 pub(crate) fn duplicate(name: &str, span: Span) -> Diagnostic {
     Diagnostic::emerg(format!("the duplicate \"{name}\" variable")).at(span)
 }

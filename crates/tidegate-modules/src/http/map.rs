@@ -6,8 +6,8 @@
 //!     ~*bot|crawl 1;
 //! }
 //! ```
-//! Keys are tried as nginx documents it: exact text without regard to case, with `hostnames` the longest
-//! leading and then the longest trailing wildcard, regular expressions in order, `default`.
+//! Keys are tried as nginx documents it: exact text without regard to case, with `hostnames` the longest leading
+//! and then the longest trailing wildcard, regular expressions in order, `default`.
 
 #[cfg(test)]
 mod tests;
@@ -124,10 +124,10 @@ fn define(map: &MapConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Takes one line of the block: the default, a regular expression, or a key.
+/// Adds one line of the block: the default, a regular expression, or a key.
 ///
-/// Invariant: keys are in lower case and each is there once; regular expressions keep their order, as the first that
-/// matches counts, and come behind keys. What follows a backslash is a key, whatever it says. Source: `map`.
+/// Invariant: keys are in lower case and unique; regular expressions keep their order, as the first that matches
+/// decides, and are tried after keys. The text behind a backslash is a key, whatever it is. Source: `map`.
 fn add(table: &mut Table, entry: &Statement, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
     let error = |message: String| {
         Err(Diagnostic::emerg(message).at(entry.name.span).line_at(entry.terminator()))
@@ -139,7 +139,7 @@ fn add(table: &mut Table, entry: &Statement, plan: &mut PlanBuilder<'_>) -> Resu
     let key = &entry.name.bytes[..];
     let shown = entry.name.display();
     let conflict = || error(format!("conflicting parameter \"{shown}\""));
-    // In quotes as well: to nginx a word is the same with and without.
+    // In quotes as well: nginx does not distinguish quoted words.
     if key == b"default" {
         if table.default.is_some() {
             return error("duplicate default map parameter".to_owned());
@@ -156,7 +156,7 @@ fn add(table: &mut Table, entry: &Statement, plan: &mut PlanBuilder<'_>) -> Resu
         table.regexes.push((regex, value));
         return Ok(());
     }
-    // A backslash protects keys that mean something else: `\default`, `\include`, `\~x`.
+    // A backslash escapes keys with another meaning: `\default`, `\include`, `\~x`.
     let key = key.strip_prefix(b"\\").unwrap_or(key).to_ascii_lowercase();
     let added = match table.hostnames {
         true => table.names.add(key.strip_suffix(b".").unwrap_or(&key), value),
@@ -171,7 +171,7 @@ fn add(table: &mut Table, entry: &Statement, plan: &mut PlanBuilder<'_>) -> Resu
 
 fn look_up(table: &Table, x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     let source = table.source.value(x);
-    // Names of hosts may end in a dot.
+    // Host names may end in a dot.
     let subject = match table.hostnames {
         true => source.strip_suffix(b".").unwrap_or(&source),
         false => &source[..],
@@ -186,7 +186,7 @@ fn look_up(table: &Table, x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     if let Some(value) = value {
         value.write(x, out);
     }
-    // Without a default the value is the empty text, which counts as one.
+    // Without a default the value is the empty text, which counts as a value.
     true
 }
 

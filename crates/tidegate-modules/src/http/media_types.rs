@@ -1,4 +1,4 @@
-//! Lists of media types (`charset_types`, `ssi_types`, …): which answers a filter works on.
+//! Lists of media types (`charset_types`, `ssi_types`, …): the responses that a filter applies to.
 
 use tidegate_conf::{Args, Diagnostic};
 
@@ -10,7 +10,7 @@ pub(crate) struct MediaTypes {
 }
 
 impl MediaTypes {
-    /// The types of a directive's default.
+    /// Makes the list of a directive's default.
     pub(crate) fn of(types: &[&str]) -> MediaTypes {
         MediaTypes {
             any: false,
@@ -18,7 +18,7 @@ impl MediaTypes {
         }
     }
 
-    /// Reads a `*_types` directive: `text/html` always counts, `*` means all.
+    /// Reads a `*_types` directive: `text/html` is always included, `*` means all.
     pub(crate) fn read(slot: &mut Option<MediaTypes>, args: &Args<'_>) -> Result<(), Diagnostic> {
         let list = slot.get_or_insert_with(|| MediaTypes::of(&["text/html"]));
         for word in args.words() {
@@ -32,7 +32,7 @@ impl MediaTypes {
         Ok(())
     }
 
-    /// Whether a `Content-Type` names one of the types; its parameters do not count. `*` means answers
+    /// Returns whether a `Content-Type` is one of the types; its parameters are ignored. `*` matches responses
     /// without one as well.
     pub(crate) fn matches(&self, content_type: Option<&[u8]>) -> bool {
         let Some(content_type) = content_type else { return self.any };

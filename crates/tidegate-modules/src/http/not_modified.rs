@@ -1,4 +1,4 @@
-//! Conditional requests: 304 and 412 for answers with validators (`If-Modified-Since`, `If-None-Match`,
+//! Conditional requests: 304 and 412 for responses with validators (`If-Modified-Since`, `If-None-Match`,
 //! `If-Match`, `If-Unmodified-Since`). It has no directives of its own.
 
 #[cfg(test)]
@@ -28,7 +28,7 @@ impl Module for NotModified {
     }
 }
 
-/// The request's fields that make it conditional.
+/// The fields that make a request conditional.
 const CONDITIONS: [Known; 4] =
     [Known::IfModifiedSince, Known::IfNoneMatch, Known::IfUnmodifiedSince, Known::IfMatch];
 

@@ -1,4 +1,4 @@
-//! `random_index`: for a path that ends in `/`, any of the files in that directory.
+//! `random_index`: a random file of a directory for a path that ends in `/`.
 //!
 //! ```nginx
 //! location /banners/ { random_index on; }
@@ -73,13 +73,13 @@ fn answer(x: &mut Exchange) -> Step<'_> {
     }))
 }
 
-/// One of the regular files in a directory, links to such included; hidden ones are not.
+/// Chooses one of the regular files in a directory, links to such included; hidden ones are not.
 fn choose(directory: ReadDir) -> io::Result<Option<Vec<u8>>> {
     let (mut chosen, mut count) = (None, 0);
     for entry in directory {
         let entry = entry?;
         let name = entry.file_name().into_encoded_bytes();
-        // Each takes the place of the one before with a chance that leaves all alike.
+        // The n-th replaces the earlier choice with probability 1/n, so that all are equally likely.
         if !name.starts_with(b".") && is_file(&entry) {
             count += 1;
             if tidegate_rt::random::below(count) == 0 {

@@ -1,10 +1,10 @@
-//! `Location` fields made from a configuration's text.
+//! `Location` fields from texts of the configuration.
 
 use tidegate_codec::Known;
 use tidegate_core::{Exchange, error_page};
 
-/// Empties the head and sets `Location`. A path becomes absolute as `absolute_redirect` says; anything else
-/// stays as it is. Control bytes are encoded: a decoded line feed of the client's must not end the field.
+/// Clears the head and sets `Location`. A path becomes absolute if `absolute_redirect` is on; anything else is not
+/// changed. Control bytes are encoded: a decoded line feed of the client's must not end the field.
 pub(crate) fn set_location(x: &mut Exchange, place: &[u8]) {
     let clean = encoded_controls(place);
     if clean.starts_with(b"/") {

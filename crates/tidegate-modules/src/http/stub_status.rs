@@ -64,7 +64,7 @@ impl Module for StubStatus {
 const ROWS: &[Directive<Conf>] = &[row(
     "stub_status",
     Contexts::SERVER_LOCATION,
-    // Before nginx 1.7.5 an argument was required; it has never meant anything.
+    // Before nginx 1.7.5 an argument was required; it has never had an effect.
     Arity::between(0, 1),
     "",
     "Answer with the number of connections and requests.",
@@ -88,7 +88,7 @@ fn answer(x: &mut Exchange) -> Step<'_> {
     Step::Respond(Body::from(Bytes::from(page(&counters::figures()))))
 }
 
-/// The page; blanks at line ends are part of the form that monitoring tools know.
+/// Formats the page; monitoring tools depend on the blanks at line ends.
 fn page(figures: &Figures) -> String {
     let Figures { accepted, handled, requests, active, reading, writing, waiting } = figures;
     format!(

@@ -1,4 +1,4 @@
-//! `try_files`: the first file of a list that exists is served; the last element is the way out.
+//! `try_files`: serves the first file of a list that exists; the last element is the fallback.
 //!
 //! ```nginx
 //! location / { try_files $uri $uri/ @application; }
@@ -81,7 +81,7 @@ fn set_try_files(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
 
 struct Candidate {
     path: Template,
-    /// Written with `/` at its end: a directory is looked for.
+    /// Written with `/` at its end: a directory is tested for.
     directory: bool,
 }
 
@@ -117,7 +117,7 @@ fn answer(
     })
 }
 
-/// The file that a candidate means, and the path that the request gets if it is there (none: its own).
+/// Returns the file that a candidate means, and the path that the request gets if it exists (`None`: its own).
 fn places(x: &mut Exchange, value: Vec<u8>) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     let settings = x.settings();
     if !settings.alias {
@@ -132,7 +132,7 @@ fn places(x: &mut Exchange, value: Vec<u8>) -> Option<(Vec<u8>, Option<Vec<u8>>)
         file.extend_from_slice(&value);
         return Some((file, None));
     }
-    // What `alias` replaces is taken off a candidate that begins like the request's path.
+    // The prefix that `alias` replaces is removed from a candidate that begins with it.
     let prefix = x.request.path.get(..settings.alias_length)?.to_vec();
     let rest = value.strip_prefix(&prefix[..]).unwrap_or(&value).to_vec();
     file_path::append_root(x, &mut file);
@@ -140,8 +140,8 @@ fn places(x: &mut Exchange, value: Vec<u8>) -> Option<(Vec<u8>, Option<Vec<u8>>)
     Some((file, Some([prefix, rest].concat())))
 }
 
-/// The request goes on in its location with the path of what was found. A `proxy_pass` without a path still sends
-/// the client's target as it came, in nginx too.
+/// Continues the request in its location with the path of what was found. A `proxy_pass` without a path still sends
+/// the client's original target, in nginx too.
 fn serve(x: &mut Exchange, target: Option<Vec<u8>>) {
     match target {
         Some(target) => {

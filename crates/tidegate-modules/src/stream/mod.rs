@@ -1,5 +1,5 @@
-//! Modules that the `stream` block has alone. Those that `http` has as well are in [`crate::http`]: they
-//! prepare sessions beside requests.
+//! Modules that only the `stream` block has. Modules that `http` has as well are in [`crate::http`]: they prepare
+//! sessions beside requests.
 
 pub(crate) mod pass;
 pub(crate) mod reply;

@@ -1,4 +1,4 @@
-//! `pass`: gives the connection to another listening address of the configuration, of `http` or `stream`.
+//! `pass`: hands the connection to another listening address of the configuration, of `http` or `stream`.
 //!
 //! ```nginx
 //! server { listen 443; ssl_preread on; pass 127.0.0.1:8443; }
@@ -18,7 +18,7 @@ use tidegate_upstream::resolve::{self, HostPort, HostPortError};
 /// `ngx_stream_pass_module`.
 pub(crate) struct Pass;
 
-/// One server's directive.
+/// The directive of one server.
 #[derive(Default)]
 pub(crate) struct Conf {
     to: Option<Word>,

@@ -18,13 +18,13 @@ use tidegate_rt::timer::timeout;
 /// `ngx_stream_return_module`.
 pub(crate) struct SessionReply;
 
-/// One server's directive.
+/// The directive of one server.
 #[derive(Default)]
 pub(crate) struct Conf {
     text: Option<Word>,
 }
 
-/// A client that takes nothing for so long is left.
+/// Longest time that sending the text may take; then the session is closed.
 const SEND_TIME: Duration = Duration::from_secs(60);
 
 impl Module for SessionReply {
@@ -53,7 +53,8 @@ impl Module for SessionReply {
     }
 }
 
-/// Dropped at its await, a part of the text may have left; the session closes. Source: `return` of `stream`.
+/// Sends a text. Dropped at its await, a part of the text may have been sent; the session closes. Source: `return`
+/// of `stream`.
 async fn send(x: &mut Exchange, text: Vec<u8>) -> Step<'static> {
     let Some(session) = x.session() else { return Step::Status(500) };
     let client = session.client.clone();

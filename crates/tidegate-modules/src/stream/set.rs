@@ -1,4 +1,4 @@
-//! `set`: gives a variable a value, before limits and access are looked at.
+//! `set`: assigns a variable, before limits and access are checked.
 //!
 //! ```nginx
 //! server { listen 12345; set $true 1; return $true; }
@@ -14,7 +14,7 @@ use crate::http::rewrite::assignment::{Assignment, SetConf, TooLong};
 /// `ngx_stream_set_module`.
 pub(crate) struct SessionSet;
 
-/// One server's directives.
+/// The directives of one server.
 #[derive(Default)]
 pub(crate) struct Conf {
     sets: Vec<SetConf>,

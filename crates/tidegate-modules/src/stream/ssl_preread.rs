@@ -1,4 +1,4 @@
-//! `ssl_preread`: what a TLS client asks for, read before its bytes are passed on untouched.
+//! `ssl_preread`: the ClientHello of a TLS client, read before its bytes are passed on unchanged.
 //!
 //! ```nginx
 //! map $ssl_preread_server_name $backend { a.example.com 192.0.2.1:443; default 192.0.2.2:443; }
@@ -16,7 +16,7 @@ use tidegate_plan::module::{BlockInfo, Module};
 /// `ngx_stream_ssl_preread_module`.
 pub(crate) struct SslPreread;
 
-/// One block's directive.
+/// The directive of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     on: Option<bool>,
@@ -66,17 +66,17 @@ impl Module for SslPreread {
     }
 }
 
-/// Reads until the hello is whole, or something else.
+/// Reads until the ClientHello is complete, or turns out not to be one.
 ///
 /// Invariant: nothing is taken from the session's input, which the content handler passes on. Of datagrams only the
-/// first is looked at. Bounded by `preread_buffer_size` and `preread_timeout` (in `read_more`); dropped there, the
-/// session has what was received. Sources: `ssl_preread`, RFC 8446 section 4.1.2, RFC 6066 section 3.
+/// first is parsed. Bounded by `preread_buffer_size` and `preread_timeout` (in `read_more`); dropped there, the
+/// session keeps what was received. Sources: `ssl_preread`, RFC 8446 section 4.1.2, RFC 6066 section 3.
 async fn look(x: &mut Exchange) -> Step<'static> {
     loop {
         let Some(session) = x.session() else { return Step::Decline };
         match client_hello::parse(&session.input) {
             Ok(ParsedHello::Complete(hello)) => {
-                // The server is chosen by the name.
+                // The server is chosen by this name.
                 let host = tidegate_codec::request::parse_host(&hello.server_name);
                 x.request.host = host.map_or_else(Vec::new, |host| host.as_bytes().to_vec());
                 x.modules.extensions.insert(hello);

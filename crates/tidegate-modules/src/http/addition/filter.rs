@@ -1,4 +1,4 @@
-//! A body between the answers of two subrequests.
+//! A body between the responses of two subrequests.
 
 use tidegate_codec::Known;
 use tidegate_codec::request::Method;
@@ -11,7 +11,7 @@ use tidegate_core::{Body, Exchange};
 use crate::http::gzip::weaken_etag;
 use crate::http::media_types::MediaTypes;
 
-/// A location's additions.
+/// The additions of a location.
 pub(super) struct AdditionFilter {
     pub before: Option<Vec<u8>>,
     pub after: Option<Vec<u8>>,
@@ -34,7 +34,7 @@ impl AdditionFilter {
         response.headers.remove(Known::AcceptRanges);
         weaken_etag(&mut response.headers);
         if x.request.head.method == Method::Head {
-            // Nobody gets the parts; a stream has no length either.
+            // No body is sent to HEAD, so no subrequest is made. A stream has no known length either.
             return generate(|_| async { Ok(()) });
         }
         let before = self.before.as_deref().and_then(|path| part(x, path));
@@ -43,14 +43,14 @@ impl AdditionFilter {
     }
 }
 
-/// The subrequest for a part; none where there were too many, which is logged.
+/// Makes the subrequest for one addition; `None` if the limit on subrequests is reached, which is logged.
 fn part(x: &mut Exchange, path: &[u8]) -> Option<Subrequest> {
     x.subrequest(path.to_vec(), Vec::new(), Options::default()).ok()
 }
 
-/// One part after the other; the response's trailers are those of the body. A part that breaks off breaks the response
-/// off. Dropped at an await, the subrequest in progress ends, and the one behind it is not begun. Sources:
-/// `add_before_body`, `add_after_body`.
+/// Sends the parts one after the other; the response's trailers are those of the body. A part that fails fails the
+/// whole response. Dropped at an await, the subrequest in progress ends, and the one behind it is not begun.
+/// Sources: `add_before_body`, `add_after_body`.
 async fn joined(
     out: Yielder,
     before: Option<Subrequest>,

@@ -1,10 +1,10 @@
-//! `add_before_body` and `add_after_body`: puts the answers of subrequests around a body.
+//! `add_before_body` and `add_after_body`: puts the responses of subrequests around a body.
 //!
 //! ```nginx
 //! add_before_body /header.html;
 //! add_after_body  /footer.html;
 //! ```
-//! The part behind is asked for when the body has ended as it should: a body that breaks off has none.
+//! The part behind is requested when the body has ended completely: a body that breaks off gets none.
 
 mod filter;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use filter::AdditionFilter;
 /// `ngx_http_addition_module`.
 pub(crate) struct Addition;
 
-/// One block's directives as written. An empty path takes back what an outer block says.
+/// The directives of one block as written. An empty path cancels the inherited one.
 #[derive(Default)]
 pub(crate) struct Conf {
     before: Option<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! `addition`: answers with more or other text than the origin's, whole and in pieces.
+//! `addition`: responses with added text, whole and in chunks.
 
 use crate::testing::Bench;
 

@@ -1,4 +1,4 @@
-//! Whether a password fits a hash as password files write it.
+//! Checks a password against a hash in the formats of password files.
 
 use sha1::{Digest, Sha1};
 use tidegate_core::credentials::decode_base64;
@@ -6,16 +6,16 @@ use yescrypt::PasswordVerifier;
 
 use super::md5_crypt;
 
-/// What looking at a hash costs.
+/// The cost of checking a password against a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cost {
     /// Microseconds.
     Little,
-    /// It is made to take long.
+    /// Much more: a scheme that is slow on purpose.
     Much,
 }
 
-/// What [`is_right`] will cost.
+/// Returns the cost of [`is_right`] for this hash.
 pub(super) fn cost(hash: &[u8]) -> Cost {
     match hash {
         [b'{', ..] => Cost::Little,
@@ -23,7 +23,7 @@ pub(super) fn cost(hash: &[u8]) -> Cost {
     }
 }
 
-/// Whether `password` fits. A hash that is broken or of an unknown kind fits none.
+/// Returns whether `password` matches the hash. A damaged hash or one of an unknown scheme matches nothing.
 pub(super) fn is_right(hash: &[u8], password: &[u8]) -> bool {
     if let Some(plain) = hash.strip_prefix(b"{PLAIN}") {
         return same(plain, password);
@@ -38,7 +38,7 @@ pub(super) fn is_right(hash: &[u8], password: &[u8]) -> bool {
         let salted = Sha1::new().chain_update(password).chain_update(salt).finalize();
         return same(digest, &salted);
     }
-    // As C's crypt() sees it.
+    // Like C's crypt(): the password ends at its first zero byte.
     let password = password.split(|byte| *byte == 0).next().unwrap_or_default();
     std::str::from_utf8(hash).is_ok_and(|hash| is_right_crypt(hash, password))
 }
@@ -65,18 +65,18 @@ fn is_right_crypt(hash: &str, password: &[u8]) -> bool {
 }
 
 const SHA1_BYTES: usize = 20;
-/// Characters of a traditional hash: two of salt, eleven of the rest.
+/// Characters of a traditional DES hash: two of salt, eleven of the hash.
 const DES_BYTES: usize = 13;
-/// Characters of BSD's extension of it behind its `_`.
+/// Characters of BSD's extended DES hash behind its `_`.
 const BSDI_BYTES: usize = 19;
 
 fn is_crypt_text(text: &[u8]) -> bool {
     text.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'/'))
 }
 
-/// Compares in a time that tells nothing but the lengths.
+/// Compares in constant time: the time depends on nothing but the lengths.
 fn same(one: &[u8], other: &[u8]) -> bool {
     let difference = one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other));
-    // Otherwise the compiler might see that only zero matters and stop early.
+    // Without this the compiler might see that only zero matters, and stop early.
     std::hint::black_box(difference) == 0 && one.len() == other.len()
 }

@@ -2,12 +2,12 @@
 
 use md5::{Digest, Md5};
 
-/// The longest salt that counts.
+/// Bytes of the longest salt; further bytes are ignored.
 const SALT_BYTES_MAX: usize = 8;
 const ROUNDS: usize = 1000;
 const ALPHABET: &[u8; 64] = b"./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Hashes a password with the kind and salt of `like`; `None` if that is of another kind.
+/// Hashes a password with the scheme and salt of `like`; `None` if that is of another scheme.
 pub(super) fn hash(password: &[u8], like: &str) -> Option<String> {
     let magic = ["$1$", "$apr1$"].into_iter().find(|magic| like.starts_with(magic))?;
     let salt = like[magic.len()..].split('$').next().unwrap_or_default();
@@ -56,7 +56,7 @@ fn stretched(password: &[u8], salt: &[u8], first: [u8; 16]) -> [u8; 16] {
     digest
 }
 
-/// Characters for six bits each, the lowest first.
+/// Appends `count` characters of six bits each, the lowest bits first.
 fn encode(mut word: u32, count: usize, out: &mut Vec<u8>) {
     for _ in 0..count {
         out.push(ALPHABET[(word & 63) as usize]);

@@ -1,4 +1,4 @@
-//! `auth_basic`: user names and passwords of HTTP's own dialogue (RFC 7617).
+//! `auth_basic`: user names and passwords by HTTP Basic authentication (RFC 7617).
 //!
 //! ```nginx
 //! location /closed/ {
@@ -6,9 +6,9 @@
 //!     auth_basic_user_file htpasswd;
 //! }
 //! ```
-//! The file has lines `name:hash` and may change at any time: it is read for each request, on a thread of
-//! the pool. Hashes that are slow on purpose are computed by a pool of their own, so that neither the loop
-//! nor anybody's file waits for them.
+//! The file has lines `name:hash` and may change at any time: it is read for each request, on a pool thread. Hashes
+//! that are slow on purpose are computed by a pool of their own, so that neither the event loop nor file access
+//! waits for them.
 
 mod hash;
 mod md5_crypt;
@@ -29,15 +29,15 @@ use tidegate_rt::blocking::ThreadPool;
 
 use hash::Cost;
 
-/// Passwords that wait for a thread; more are refused with 500.
+/// Slow password checks that may wait for a thread; further ones are refused with 500.
 const QUEUE_MAX: usize = 4096;
-/// The longest file of users that is read.
+/// Bytes of the largest user file that is read.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// `ngx_http_auth_basic_module`.
 pub(crate) struct AuthBasic;
 
-/// One block's directives.
+/// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     realm: Option<Word>,
@@ -59,7 +59,7 @@ impl Module for AuthBasic {
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-        // Without a file there is nobody to ask for, as in nginx.
+        // Without a user file there is no authentication, as in nginx.
         let (Some(realm), Some(file)) = (&conf.realm, &conf.user_file) else { return Ok(()) };
         let plan = &mut *location.plan;
         let check = Arc::new(Check {
@@ -96,15 +96,15 @@ const ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
-/// A location's settings.
+/// The settings of a location.
 struct Check {
     realm: Template,
     user_file: Template,
-    /// Where files without a full path are.
+    /// Directory that relative names of user files refer to.
     directory: PathBuf,
 }
 
-/// What a request's name and password are worth.
+/// The result of checking a request's user name and password.
 enum Verdict {
     Right,
     Wrong,
@@ -129,9 +129,9 @@ impl Check {
     }
 }
 
-/// Dropped at its await, a look at the file or a hash that waits in a pool is not begun; one that runs ends for nobody.
-/// A file that is not there is 403, one that cannot be read 500, as in nginx. Sources: `auth_basic_user_file`, RFC 7617
-/// section 2.
+/// Checks the request's credentials. A missing file is 403, an unreadable one 500, as in nginx. Dropped at its
+/// await, a file read or a hash that waits in a pool is not begun; the result of a running one is discarded.
+/// Sources: `auth_basic_user_file`, RFC 7617 section 2.
 async fn decide(
     x: &mut Exchange,
     realm: Vec<u8>,
@@ -160,15 +160,15 @@ async fn decide(
     challenge(x, &realm)
 }
 
-/// 401 with the field that makes browsers ask.
+/// Returns 401 with the `WWW-Authenticate` field, which makes browsers ask for a password.
 fn challenge(x: &mut Exchange, realm: &[u8]) -> Step<'static> {
     let value = [b"Basic realm=\"", realm, b"\""].concat();
     x.response.headers.set_known(Known::WwwAuthenticate, &value);
     Step::Status(401)
 }
 
-/// The file is read each time, on a pool thread, so that changes count at once. Hashes that are meant to be slow have a
-/// pool of their own, so that passwords do not keep disks waiting.
+/// Looks the user up and checks the password. The file is read for each request, on a pool thread, so that changes
+/// apply at once. Slow hashes have a pool of their own, so that passwords do not delay file access.
 async fn verdict(file: PathBuf, user: Vec<u8>, password: Vec<u8>) -> io::Result<Verdict> {
     let found = blocking::run(move || Ok(find_user(&read(&file)?, &user))).await?;
     let Some(hash) = found else { return Ok(Verdict::Unknown) };
@@ -188,7 +188,7 @@ fn read(file: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The hash of a user: what stands between the name and the end of the line or a comment.
+/// Returns the hash of a user: the text between the name and the end of the line or a comment.
 fn find_user(file: &[u8], user: &[u8]) -> Option<Vec<u8>> {
     let mut lines = file.split(|byte| *byte == b'\n').filter(|line| !line.starts_with(b"#"));
     let rest = lines.find_map(|line| line.strip_prefix(user)?.strip_prefix(b":"))?;
@@ -196,7 +196,8 @@ fn find_user(file: &[u8], user: &[u8]) -> Option<Vec<u8>> {
     Some(rest[..end.unwrap_or(rest.len())].to_vec())
 }
 
-/// Threads for slow hashes: half of the processors, so that the loops keep the others.
+/// Returns the pool for slow hashes. It has threads for half of the processors, so that the event loops keep the
+/// others.
 fn pool() -> Option<&'static ThreadPool> {
     static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
     let make = || {

@@ -1,4 +1,4 @@
-//! Hashes of every kind, files, and how access modules meet.
+//! Hashes of every kind, files, and the access modules together.
 
 use proptest::prelude::*;
 
@@ -97,7 +97,7 @@ fn users_are_found_by_whole_names() {
     }
 }
 
-/// Sends a request of `user:password` (`-` for none) and answers its challenge.
+/// Sends a request of `user:password` (`-` for none) and returns its challenge.
 fn check(bench: &Bench, target: &str, user: &str, expected: u16) -> String {
     let mut encoded = Vec::new();
     tidegate_core::credentials::encode_base64(user.as_bytes(), &mut encoded);
@@ -182,14 +182,14 @@ fn refusals_can_be_held_back() {
 }
 
 proptest! {
-    /// A hash may be anything: files are written by hand.
+    /// A hash may be any text: files are written by hand.
     #[test]
     fn any_hash_is_looked_at(
         kind in prop::sample::select(vec!["", "$", "$1$", "$apr1$", "$2y$04$", "$5$", "$6$", "$y$", "_", "{SHA}", "{SSHA}"]),
         rest in "[ -~]{0,40}",
         password: Vec<u8>,
     ) {
-        // Many rounds are what such a hash asks for.
+        // A hash with many rounds would take its time.
         prop_assume!(!rest.contains("rounds") && kind != "$y$" || rest.len() < 3);
         hash::is_right(format!("{kind}{rest}").as_bytes(), &password);
     }

@@ -1,4 +1,5 @@
-//! `auth_request`: another location, usually one that asks a service, decides whether a request may come.
+//! `auth_request`: the response of a subrequest, usually to an authorization service, decides whether a request is
+//! allowed.
 //!
 //! ```nginx
 //! location /private/ {
@@ -13,7 +14,7 @@
 //!     proxy_set_header Content-Length "";
 //! }
 //! ```
-//! An answer of 2xx lets the request in, 401 and 403 refuse it, anything else is an error.
+//! A 2xx response allows the request, 401 and 403 refuse it, any other status is an error.
 
 #[cfg(test)]
 mod tests;
@@ -31,13 +32,13 @@ use tidegate_rt::spawn_local;
 
 use super::made_variable;
 
-/// Bytes of an answer's body that are waited for, so that its connection can be used again.
+/// Bytes of a response's body that are read and discarded, so that its connection can be reused.
 const BODY_BYTES_MAX: u64 = 64 << 10;
 
 /// `ngx_http_auth_request_module`.
 pub(crate) struct AuthRequest;
 
-/// One block's directives.
+/// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     /// `Some(None)` is `off`.
@@ -105,7 +106,7 @@ fn set(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Where an `auth_request_set` puts its value.
+/// The variable that an `auth_request_set` assigns.
 enum Target {
     Slot(usize),
     BuiltIn(Setter),
@@ -127,7 +128,7 @@ impl Set {
     }
 }
 
-/// A location's check.
+/// The check of a location.
 struct Check {
     path: Vec<u8>,
     sets: Vec<Set>,
@@ -139,21 +140,23 @@ impl Check {
         Step::Wait(Box::pin(async move { check.run(x).await }))
     }
 
+    /// Makes the subrequest and applies its status.
+    ///
     /// | the subrequest's status | the request |
     /// |---|---|
-    /// | 2xx | goes on |
-    /// | 401, 403 | gets it, 401 with the challenges |
+    /// | 2xx | continues |
+    /// | 401, 403 | gets this status, 401 with the challenges |
     /// | any other | 500, logged |
     ///
-    /// Invariant: variables are set before the verdict, as error pages may show them. The body is read by a task of its
-    /// own, so that its connection to an origin can be kept. Dropped at its await, the subrequest ends. Sources:
-    /// `auth_request`, `auth_request_set`.
+    /// Invariant: variables are set before the status is applied, as error pages may show them. The body is read by
+    /// a task of its own, so that its connection to an origin can be kept. Dropped at its await, the subrequest
+    /// ends. Sources: `auth_request`, `auth_request_set`.
     async fn run(&self, x: &mut Exchange) -> Step<'static> {
         let Ok(subrequest) = x.subrequest(self.path.clone(), Vec::new(), Options::default()) else {
             return Step::Status(500);
         };
         let mut reply = subrequest.run().await;
-        // Before the verdict: what an error page shows may depend on them.
+        // Before the status is applied: an error page may depend on the variables.
         self.set_variables(x, &mut reply);
         let step = match reply.status() {
             200..=299 => Step::Next,
@@ -185,7 +188,7 @@ impl Check {
     }
 }
 
-/// Reads a short body to its end; a longer one is given up.
+/// Reads a body of up to [`BODY_BYTES_MAX`] to its end; a longer one is dropped.
 async fn discard(mut body: Body) {
     let mut taken = 0;
     while taken <= BODY_BYTES_MAX

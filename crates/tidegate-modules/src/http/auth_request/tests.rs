@@ -1,4 +1,4 @@
-//! Verdicts of subrequests and the variables that they leave.
+//! Statuses of subrequests and the variables that they set.
 
 use crate::testing::Bench;
 

@@ -1,4 +1,4 @@
-//! `autoindex`: a directory without an index file is answered with a list of what is in it.
+//! `autoindex`: listings of directories that have no index file.
 //!
 //! ```nginx
 //! location /pub/ {
@@ -7,7 +7,7 @@
 //!     autoindex_format     html;
 //! }
 //! ```
-//! The directory is read, sorted and written up (`page.rs`) on a pool thread; hidden files are left out.
+//! The directory is read, sorted and rendered (`page.rs`) on a pool thread; hidden files are left out.
 
 mod page;
 mod read;
@@ -28,7 +28,7 @@ use page::Form;
 /// `ngx_http_autoindex_module`.
 pub(crate) struct Autoindex;
 
-/// Directives as written.
+/// The directives of one block as written.
 #[derive(Default)]
 pub(crate) struct Conf {
     on: Option<bool>,
@@ -115,7 +115,7 @@ const ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
-/// A location's way to list directories.
+/// The listing settings of a location.
 #[derive(Clone, Copy)]
 struct Listing {
     exact_size: bool,
@@ -151,7 +151,7 @@ impl Listing {
         }))
     }
 
-    /// The form of this request's list.
+    /// Returns the format of this request's listing.
     fn form(&self, x: &mut Exchange) -> Result<Form, BadCallback> {
         Ok(match self.format {
             Format::Html => Form::Html {
@@ -167,16 +167,16 @@ impl Listing {
     }
 }
 
-/// Whether the page will be in UTF-8, in which names are as wide as they have characters.
+/// Returns whether the page will be in UTF-8, where the width of a name is its number of characters.
 fn is_utf8(x: &mut Exchange) -> bool {
     x.response.headers.set_known(Known::ContentType, b"text/html");
     charset::of_answer(x).is_some_and(|charset| charset.eq_ignore_ascii_case(b"utf-8"))
 }
 
-/// The name that the client gave is none of a function.
+/// The `callback` argument of the client is not a valid function name.
 struct BadCallback;
 
-/// The function that the `callback` argument names.
+/// Returns the function name in the `callback` argument.
 fn callback(x: &mut Exchange) -> Result<Option<Vec<u8>>, BadCallback> {
     let mut name = Vec::new();
     if !x.variable_named(b"arg_callback", &mut name) || name.is_empty() {
@@ -191,5 +191,5 @@ fn callback(x: &mut Exchange) -> Result<Option<Vec<u8>>, BadCallback> {
     Ok(Some(name))
 }
 
-/// Longest name of a function, as in nginx.
+/// Bytes of the longest function name, as in nginx.
 const CALLBACK_BYTES_MAX: usize = 128;

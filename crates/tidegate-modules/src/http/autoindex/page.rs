@@ -1,4 +1,4 @@
-//! Lists of directories as text, to the byte as nginx writes them: pages, and forms for programs.
+//! Directory listings as text, byte for byte as nginx writes them: HTML, and XML, JSON and JSONP for programs.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use tidegate_codec::uri::{Escape, escape, escape_html};
 
 use super::read::{Entry, Kind};
 
-/// How a list is written.
+/// The format of a listing.
 #[derive(Clone, Debug)]
 pub(super) enum Form {
     Html {
@@ -15,18 +15,18 @@ pub(super) enum Form {
         path: Vec<u8>,
         exact_size: bool,
         localtime: bool,
-        /// Names are measured in characters, not in bytes.
+        /// Whether the width of a name is its characters rather than its bytes.
         utf8: bool,
     },
     Xml,
     Json {
-        /// A function to be called with the list.
+        /// JavaScript function that the listing is passed to (JSONP).
         callback: Option<Vec<u8>>,
     },
 }
 
 impl Form {
-    /// The list's media type.
+    /// Returns the media type of the listing.
     pub(super) fn content_type(&self) -> &'static [u8] {
         match self {
             Form::Html { .. } => b"text/html",
@@ -37,14 +37,14 @@ impl Form {
     }
 }
 
-/// Room of a name in a page; longer ones are cut.
+/// Characters of a name in a page; longer names are cut.
 const NAME_WIDTH: usize = 50;
-/// What is left of a name that is cut; `..>` stands behind it.
+/// Characters that are kept of a name that is cut; `..>` is appended.
 const NAME_KEPT: usize = NAME_WIDTH - 3;
-/// About the bytes of a line beside its name.
+/// Estimated bytes of a line without its name, to reserve memory.
 const LINE_BYTES: usize = 128;
 
-/// Writes a list.
+/// Renders a listing.
 pub(super) fn write(entries: &[Entry], form: &Form) -> Vec<u8> {
     let names: usize = entries.iter().map(|entry| LINE_BYTES + 2 * entry.name.len()).sum();
     let mut out = Vec::with_capacity(names + 4 * LINE_BYTES);
@@ -71,7 +71,7 @@ fn html(entries: &[Entry], path: &[u8], line: &Line, out: &mut Vec<u8>) {
     out.extend_from_slice(b"</pre><hr></body>\r\n</html>\r\n");
 }
 
-/// How a line of a page is written.
+/// The format of the lines of a page.
 struct Line {
     exact_size: bool,
     localtime: bool,
@@ -123,7 +123,7 @@ impl Line {
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// The width of a name: its bytes, or its characters if it is UTF-8 and shown as such.
+/// Returns the width of a name: its bytes, or its characters if the page is in UTF-8 and the name is valid UTF-8.
 fn width(name: &[u8], utf8: bool) -> usize {
     match std::str::from_utf8(name) {
         Ok(text) if utf8 => text.chars().count(),
@@ -131,7 +131,7 @@ fn width(name: &[u8], utf8: bool) -> usize {
     }
 }
 
-/// The first bytes or characters of a name.
+/// Returns the first `count` bytes or characters of a name.
 fn beginning(name: &[u8], utf8: bool, count: usize) -> &[u8] {
     let end = match std::str::from_utf8(name) {
         Ok(text) if utf8 => text.char_indices().nth(count).map(|(at, _)| at),
@@ -140,7 +140,7 @@ fn beginning(name: &[u8], utf8: bool, count: usize) -> &[u8] {
     name.get(..end.unwrap_or(name.len())).unwrap_or(name)
 }
 
-/// A size in bytes up to 9999, else in K, M or G, rounded to the nearest.
+/// Formats a size: in bytes up to 9999, else in K, M or G, rounded to the nearest.
 pub(super) fn rounded(size: u64) -> String {
     let (unit, letter) = match size {
         0..=9999 => return size.to_string(),
@@ -206,7 +206,7 @@ fn json(entries: &[Entry], callback: Option<&[u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// A name within a JSON string (RFC 8259 section 7). Bytes that are no UTF-8 stay as they are.
+/// Appends a name escaped for a JSON string (RFC 8259 section 7). Invalid UTF-8 is copied as it is.
 fn escape_json(name: &[u8], out: &mut Vec<u8>) {
     for byte in name {
         match byte {
@@ -222,7 +222,7 @@ fn escape_json(name: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Writes text; memory takes any.
+/// Appends formatted text; writing to memory cannot fail.
 fn put(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     let _ = out.write_fmt(text);
 }

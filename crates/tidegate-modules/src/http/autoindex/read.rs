@@ -1,32 +1,32 @@
-//! What is in a directory.
+//! Reads the entries of a directory.
 
 use std::fs::{DirEntry, Metadata, ReadDir};
 use std::io;
 use std::time::UNIX_EPOCH;
 
-/// Kinds of entries, in the order of lists.
+/// The kind of an entry, in the order of listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Directory,
     File,
-    /// A pipe, socket or device, or a link that leads nowhere.
+    /// A pipe, socket or device, or a broken symbolic link.
     Other,
 }
 
-/// One line of a list. A link is what it leads to.
+/// One line of a listing. A symbolic link is listed as its target.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub name: Vec<u8>,
     pub kind: Kind,
-    /// Seconds since 1970.
+    /// Modification time, seconds since 1970.
     pub modified: i64,
     pub size: u64,
 }
 
-/// All visible entries: directories first, each part by name.
+/// Returns all visible entries: directories first, each group by name.
 ///
 /// # Errors
-/// The directory cannot be read on.
+/// The directory cannot be read to its end.
 pub(super) fn entries(directory: ReadDir) -> io::Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for entry in directory {
@@ -35,7 +35,7 @@ pub(super) fn entries(directory: ReadDir) -> io::Result<Vec<Entry>> {
         if name.starts_with(b".") {
             continue;
         }
-        // What went away meanwhile is left out, and so is what may not be looked at.
+        // Entries that were removed meanwhile, and those without permission, are left out.
         let Some(metadata) = describe(&entry) else { continue };
         let kind = match () {
             () if metadata.is_dir() => Kind::Directory,
@@ -48,7 +48,7 @@ pub(super) fn entries(directory: ReadDir) -> io::Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// The order of lists.
+/// Sorts entries in the order of listings.
 pub(super) fn sort(entries: &mut [Entry]) {
     entries.sort_by(|one, other| {
         let key = |entry: &Entry| entry.kind != Kind::Directory;
@@ -60,12 +60,12 @@ fn describe(entry: &DirEntry) -> Option<Metadata> {
     std::fs::metadata(entry.path()).or_else(|_| entry.metadata()).ok()
 }
 
-/// When it was modified, seconds since 1970.
+/// Returns the modification time, seconds since 1970.
 fn seconds(metadata: &Metadata) -> i64 {
     let Ok(modified) = metadata.modified() else { return 0 };
     match modified.duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_secs()).unwrap_or(i64::MAX),
-        // Downwards, as with all times that have a fraction.
+        // Rounded down, also before 1970.
         Err(before) => {
             let before = before.duration();
             let whole = i64::try_from(before.as_secs()).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! `autoindex`: the forms of lists, what is in them, what is answered instead.
+//! `autoindex`: the formats of listings, their entries, and the responses without one.
 
 use super::page::{Form, rounded, write};
 use super::read::{Entry, Kind, sort};
@@ -12,7 +12,7 @@ fn html(exact_size: bool, utf8: bool) -> Form {
     Form::Html { path: b"/a&b/".to_vec(), exact_size, localtime: false, utf8 }
 }
 
-/// The lines of a page for entries, without its frame.
+/// Returns the lines of a page for entries, without its frame.
 fn lines(entries: &[Entry], form: &Form) -> Vec<String> {
     let page = write(entries, form);
     let page = String::from_utf8_lossy(&page).into_owned();

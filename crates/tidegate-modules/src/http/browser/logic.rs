@@ -1,13 +1,13 @@
-//! What a `User-Agent` says about the age of a browser.
+//! The age of a browser by its `User-Agent`.
 
-/// How old a browser is.
+/// The class of a browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Age {
     Modern,
     Ancient,
 }
 
-/// Browsers that have versions, in the order in which they are looked for: Opera claims to be others.
+/// Browsers with versions, in the order in which they are matched. Opera is first, as it claims to be others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     Opera,
@@ -20,7 +20,7 @@ pub(super) enum Kind {
 /// A version as one number: four parts, the last three of two digits each.
 pub(super) type Version = u64;
 
-/// A location's directives.
+/// The directives of a location.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Rules {
     pub modern: Vec<(Kind, Version)>,
@@ -29,7 +29,7 @@ pub(super) struct Rules {
 }
 
 impl Kind {
-    /// By its name in `modern_browser`.
+    /// Returns the browser with this name in `modern_browser`.
     pub(super) fn of(name: &[u8]) -> Option<Kind> {
         Some(match name {
             b"opera" => Kind::Opera,
@@ -41,7 +41,7 @@ impl Kind {
         })
     }
 
-    /// What stands before its version, without the one separator behind.
+    /// Returns the text before the version, without the separator between them.
     fn mark(self) -> &'static [u8] {
         match self {
             Kind::Opera => b"Opera",
@@ -52,7 +52,7 @@ impl Kind {
         }
     }
 
-    /// The version that an agent tells, if it is one of these.
+    /// Returns the version in a `User-Agent`, if the agent is this browser.
     fn version(self, agent: &[u8]) -> Option<Version> {
         let mark = self.mark();
         let behind = find(agent, mark).map(|at| &agent[at + mark.len()..])?;
@@ -67,7 +67,7 @@ impl Kind {
 }
 
 impl Rules {
-    /// Takes over what is left open: browsers with `unlisted` together, and the ancient ones.
+    /// Inherits what is not set here: the browsers together with `unlisted`, and the ancient ones.
     pub(super) fn inherit(&mut self, parent: &Rules) {
         if self.modern.is_empty() && !self.unlisted_is_modern {
             self.modern.clone_from(&parent.modern);
@@ -78,7 +78,7 @@ impl Rules {
         }
     }
 
-    /// How old the browser is.
+    /// Returns the class of the browser.
     pub(super) fn age(&self, agent: &[u8]) -> Age {
         if let Some(age) = self.age_of_listed(agent) {
             return age;
@@ -93,7 +93,7 @@ impl Rules {
         }
     }
 
-    /// The age of a browser that `modern_browser` names. Where it names some but not Opera, an Opera is
+    /// Returns the class of a browser that `modern_browser` names. Where it names some but not Opera, an Opera is
     /// ancient, whatever else it claims to be.
     fn age_of_listed(&self, agent: &[u8]) -> Option<Age> {
         if self.modern.is_empty() {
@@ -114,19 +114,19 @@ impl Rules {
     }
 }
 
-/// Whether an agent is an Internet Explorer of any version.
+/// Returns whether an agent is an Internet Explorer of any version.
 pub(super) fn is_msie(agent: &[u8]) -> bool {
     let version = find(agent, b"MSIE ").and_then(|at| agent.get(at + 5));
     version.is_some_and(u8::is_ascii_digit) && find(agent, b"Opera").is_none()
 }
 
-/// Reads a version of digits and dots, of which four parts count.
+/// Parses a version of digits and dots, of which the first four parts count.
 pub(super) fn parse_version(text: &[u8]) -> Option<Version> {
     let valid = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     text.iter().all(valid).then(|| leading(text))
 }
 
-/// The version at the beginning of a text.
+/// Parses the version at the beginning of a text.
 fn leading(text: &[u8]) -> Version {
     let end = text.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.');
     let mut parts = text[..end.unwrap_or(text.len())].split(|byte| *byte == b'.');

@@ -1,4 +1,4 @@
-//! `modern_browser` and `ancient_browser`: variables that tell old browsers from new ones.
+//! `modern_browser` and `ancient_browser`: variables that distinguish old browsers from new ones.
 //!
 //! ```nginx
 //! modern_browser  msie 5.5;
@@ -26,7 +26,7 @@ use logic::{Age, Rules};
 /// `ngx_http_browser_module`.
 pub(crate) struct Browser;
 
-/// One block's directives.
+/// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     rules: Rules,
@@ -34,7 +34,7 @@ pub(crate) struct Conf {
     ancient_value: Option<Vec<u8>>,
 }
 
-/// A location's settings.
+/// The settings of a location.
 struct Settings {
     rules: Rules,
     modern_value: Option<Vec<u8>>,
@@ -122,7 +122,7 @@ const ROWS: &[Directive<Conf>] = &[
         "1",
         "Value of `$modern_browser` for modern browsers.",
         |conf, args| {
-            // The last one counts, as in nginx.
+            // The last one applies, as in nginx.
             conf.modern_value = Some(args.bytes(0).to_vec());
             Ok(())
         },

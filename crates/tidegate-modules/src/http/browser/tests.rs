@@ -1,4 +1,4 @@
-//! Agents against rules, after a running nginx.
+//! Agents against rules, compared with a running nginx.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::testing::Bench;
 const LIST: &str = "modern_browser msie 5.5; modern_browser gecko 1.0.0; modern_browser opera 9.0;
     modern_browser safari 413; modern_browser konqueror 3.0; ancient_browser Links netscape4;";
 
-/// Agents with their age (`m` or `a`), and whether they are Internet Explorers.
+/// Checks agents against their class (`m` or `a`), and whether they are Internet Explorers.
 fn check(rules: &str, table: &[(&str, &str, bool)]) {
     let bench = Bench::new(&format!(
         "modern_browser_value m; ancient_browser_value a; server {{ location / {{ {rules}
@@ -120,7 +120,7 @@ fn mistakes() {
 }
 
 proptest! {
-    /// A version that is a field's is compared as it is written.
+    /// A version from a field is compared as it is written.
     #[test]
     fn any_agent_has_an_age(front: Vec<u8>, version in "[0-9.]{0,40}", back: Vec<u8>) {
         let rules = Rules {

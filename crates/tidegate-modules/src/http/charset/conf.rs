@@ -1,10 +1,10 @@
-//! What a block's charset directives say, as written.
+//! The charset directives of a block as written.
 
 use tidegate_conf::{Args, Diagnostic, Span, Statement, Word};
 
 use crate::http::media_types::MediaTypes;
 
-/// One block's directives.
+/// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     pub charset: Option<Name>,
@@ -14,7 +14,7 @@ pub(crate) struct Conf {
     pub maps: Vec<MapConf>,
 }
 
-/// A charset.
+/// The name of a charset.
 #[derive(Clone)]
 pub(crate) enum Name {
     Off,
@@ -23,14 +23,14 @@ pub(crate) enum Name {
     Made(Word),
 }
 
-/// A `charset_map`.
+/// A `charset_map` block.
 pub(crate) struct MapConf {
     pub from: Word,
     pub to: Word,
     pub entries: Vec<Statement>,
 }
 
-/// Reads a charset's name.
+/// Reads the name of a charset.
 pub(super) fn name(args: &Args<'_>, may_be_off: bool) -> Result<Name, Diagnostic> {
     let word = args.word(0);
     if may_be_off && word.bytes == b"off" {

@@ -1,4 +1,4 @@
-//! Which charset an answer gets, and its body in it.
+//! The filter that names the charset of a response and recodes its body.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -17,7 +17,7 @@ use super::recode::Recoder;
 use super::{MapTable, key};
 use crate::http::media_types::MediaTypes;
 
-/// Types whose charset is named by default.
+/// Default of `charset_types`.
 const TYPES: &[&str] = &[
     "text/html",
     "text/xml",
@@ -27,7 +27,7 @@ const TYPES: &[&str] = &[
     "application/rss+xml",
 ];
 
-/// A location's charset directives.
+/// The charset directives of a location.
 pub(super) struct CharsetFilter {
     charset: Option<Template>,
     source: Option<Template>,
@@ -58,17 +58,17 @@ impl CharsetFilter {
 
     /// Names the response's charset, and recodes the body where it has another one.
     ///
-    /// Invariant: the head never names a charset that the body does not have. What has a content coding is left alone,
-    /// as it cannot be recoded; so is a pair of charsets without a `charset_map`, which is logged. Redirects and types
-    /// that `charset_types` does not list stay as they are. Sources: `charset`, `source_charset`, `override_charset`,
-    /// RFC 9110 section 8.3.2.
+    /// Invariant: the head never names a charset that the body does not have. A body with a content coding is left
+    /// alone, as it cannot be recoded; so is a pair of charsets without a `charset_map`, which is logged. Redirects
+    /// and types that `charset_types` does not list are not changed. Sources: `charset`, `source_charset`,
+    /// `override_charset`, RFC 9110 section 8.3.2.
     pub(super) fn apply(&self, x: &mut Exchange, body: Body) -> Body {
         let asked = x.response.charset.take();
         if self.charset.is_none() && asked.is_none() && !x.is_subrequest() {
             return body;
         }
         let Some(content_type) = x.response.headers.first(Known::ContentType) else { return body };
-        // As nginx: nobody reads the page of a redirect.
+        // As nginx: the body of a redirect is not displayed.
         if matches!(x.disposition.status(), 301 | 302) {
             return body;
         }
@@ -81,7 +81,7 @@ impl CharsetFilter {
         };
         let recoder = match source.filter(|source| !source.is_empty()) {
             Some(source) if !source.eq_ignore_ascii_case(&wanted) => {
-                // What is encoded cannot be recoded.
+                // A body with a content coding cannot be recoded.
                 if x.response.headers.contains(Known::ContentEncoding) {
                     return body;
                 }
@@ -103,14 +103,14 @@ impl CharsetFilter {
         }
     }
 
-    /// The charset that the answer will name, if it names one.
+    /// Returns the charset that the response will name, if any.
     pub(super) fn of_answer(&self, x: &mut Exchange) -> Option<Vec<u8>> {
         let own = split(x.response.headers.first(Known::ContentType)?).1.map(<[u8]>::to_vec);
         let asked = x.response.charset.clone();
         self.wanted(x, asked, own.is_some()).or(own)
     }
 
-    /// The charset that the answer to the client shall have.
+    /// Returns the charset that the client's response is to have.
     fn wanted(&self, x: &mut Exchange, asked: Option<Bytes>, has_own: bool) -> Option<Vec<u8>> {
         if x.is_subrequest() {
             return x.lineage.page_type.as_deref().and_then(|page| split(page).1).map(Vec::from);
@@ -129,7 +129,7 @@ impl CharsetFilter {
     }
 }
 
-/// Splits a `Content-Type` into what stands before its charset and the charset.
+/// Splits a `Content-Type` into the text before its charset parameter, and the charset.
 fn split(content_type: &[u8]) -> (&[u8], Option<&[u8]>) {
     let semicolons = content_type.iter().enumerate().filter(|(_, byte)| **byte == b';');
     for (at, _) in semicolons {
@@ -173,17 +173,17 @@ fn recoded(x: &mut Exchange, body: Body, recoder: Arc<Recoder>) -> Body {
     Body::Stream(Box::new(Recoded { source, recoder, left: Vec::new(), trailers: None }))
 }
 
-/// A body in another charset.
+/// A body that is recoded to another charset.
 struct Recoded {
     source: Option<ByteBody>,
     recoder: Arc<Recoder>,
-    /// The beginning of a character whose end has not come yet.
+    /// First bytes of a character whose rest has not arrived yet.
     left: Vec<u8>,
     trailers: Option<Headers>,
 }
 
-/// A piece may end within a character: its beginning stays in `left` until the rest comes, at most the bytes of one
-/// character. Nothing is taken from the source before it is ready, so dropping a poll that waits loses nothing.
+/// A chunk may end within a character: its first bytes are kept in `left` until the rest arrives, at most the bytes
+/// of one character. Nothing is taken from the source before it is ready, so dropping a pending poll loses nothing.
 impl BodyStream for Recoded {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let mut out = Vec::new();

@@ -1,13 +1,13 @@
-//! `charset`, `source_charset`, `charset_map`: names the charset of answers and recodes them.
+//! `charset`, `source_charset`, `charset_map`: names the charset of responses and recodes them.
 //!
 //! ```nginx
 //! charset_map koi8-r utf-8 { C0 D18E; C1 D0B0; }
 //! charset        utf-8;
 //! source_charset koi8-r;
 //! ```
-//! Between two charsets of one byte the length stays, so that ranges may be served from what was recoded;
-//! to and from UTF-8 it changes, and the answer has neither length nor ranges. A subrequest's answer is
-//! recoded to the charset of the request's own.
+//! Between two single-byte charsets the length does not change, so that ranges of the recoded body may be served;
+//! to and from UTF-8 it changes, and the response has neither length nor ranges. The response of a subrequest is
+//! recoded to the charset of the main request's response.
 
 mod conf;
 mod filter;
@@ -74,7 +74,7 @@ impl Module for Charset {
     }
 }
 
-/// The charset that the answer will be in, as its head is now; `None` where it is not named.
+/// Returns the charset that the response will be in, by its present head; `None` if the head will name none.
 pub(crate) fn of_answer(x: &mut Exchange) -> Option<Vec<u8>> {
     x.hold_location().extensions.of::<Arc<CharsetFilter>>()?.of_answer(x)
 }
@@ -125,10 +125,10 @@ const ROWS: &[Directive<Conf>] = &[
     },
 ];
 
-/// Recoders by the names of their charsets in lower case, source first.
+/// Recoders by the lower-case names of their charsets, source first.
 type MapTable = HashMap<(Vec<u8>, Vec<u8>), Arc<Recoder>>;
 
-/// What a build's locations have in common.
+/// The recoders that the locations of one build share.
 #[derive(Default)]
 struct Maps(Arc<MapTable>);
 

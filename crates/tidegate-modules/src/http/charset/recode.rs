@@ -1,4 +1,4 @@
-//! Conversions between charsets: one byte to one byte, one byte to UTF-8, and UTF-8 to one byte.
+//! Conversions between charsets: byte to byte, byte to UTF-8, and UTF-8 to byte.
 
 use std::collections::HashMap;
 
@@ -6,19 +6,19 @@ use tidegate_conf::{Diagnostic, Statement};
 
 /// One direction of a `charset_map`.
 pub(super) enum Recoder {
-    /// Byte for byte; the length stays.
+    /// Byte to byte; the length does not change.
     Bytes(Box<[u8; 256]>),
     /// The UTF-8 text of each byte.
     ToUtf8(Box<[Vec<u8>; 256]>),
-    /// The byte of each character. Others become numeric references, what is no UTF-8 becomes `?`.
+    /// The byte of each character. Other characters become numeric references, invalid UTF-8 becomes `?`.
     FromUtf8(HashMap<char, u8>),
 }
 
-/// Longest UTF-8 text of a character.
+/// Bytes of the longest UTF-8 text of a character.
 const UTF8_BYTES_MAX: usize = 4;
 
 impl Recoder {
-    /// Both directions of a map, first that from the first charset to the second.
+    /// Makes the recoders of both directions of a map, the one from the first charset to the second first.
     pub(super) fn pair(
         entries: &[Statement],
         to_utf8: bool,
@@ -26,12 +26,12 @@ impl Recoder {
         if to_utf8 { utf8_pair(entries) } else { byte_pair(entries) }
     }
 
-    /// Whether a body's length stays what it is.
+    /// Returns whether recoding keeps the length of a body.
     pub(super) fn keeps_length(&self) -> bool {
         matches!(self, Recoder::Bytes(_))
     }
 
-    /// Appends `text` recoded. `left` holds the beginning of a character whose end has not come yet.
+    /// Appends `text` recoded. `left` holds the first bytes of a character whose rest has not arrived yet.
     pub(super) fn recode(&self, text: &[u8], left: &mut Vec<u8>, out: &mut Vec<u8>) {
         match self {
             Recoder::Bytes(table) => out.extend(text.iter().map(|byte| table[usize::from(*byte)])),
@@ -53,7 +53,7 @@ impl Recoder {
         }
     }
 
-    /// What a character is replaced with that the body's end cut off.
+    /// Appends the replacement of a character that the end of the body cut off.
     pub(super) fn finish(&self, left: &mut Vec<u8>, out: &mut Vec<u8>) {
         if !std::mem::take(left).is_empty() {
             out.push(b'?');
@@ -82,7 +82,7 @@ fn from_utf8(table: &HashMap<char, u8>, text: &[u8], left: &mut Vec<u8>, out: &m
     }
 }
 
-/// Whether these bytes at a text's end are the beginning of a character.
+/// Returns whether these bytes at the end of a text may be the beginning of a character.
 fn may_go_on(bytes: &[u8]) -> bool {
     match std::str::from_utf8(bytes) {
         Err(error) => error.error_len().is_none() && bytes.len() < UTF8_BYTES_MAX,
@@ -122,7 +122,7 @@ fn utf8_pair(entries: &[Statement]) -> Result<(Recoder, Recoder), Diagnostic> {
     Ok((Recoder::ToUtf8(there), Recoder::FromUtf8(back)))
 }
 
-/// The byte on an entry's left.
+/// Reads the byte on the left of an entry.
 fn byte(entry: &Statement) -> Result<u8, Diagnostic> {
     match hexadecimal(&entry.name.bytes)[..] {
         [byte] => Ok(byte),
@@ -133,7 +133,7 @@ fn byte(entry: &Statement) -> Result<u8, Diagnostic> {
     }
 }
 
-/// The bytes on an entry's right.
+/// Reads the bytes on the right of an entry.
 fn value(entry: &Statement) -> Result<Vec<u8>, Diagnostic> {
     let [word] = &entry.args[..] else {
         let error = Diagnostic::emerg("invalid parameters number");
@@ -155,7 +155,7 @@ fn invalid_value(entry: &Statement) -> Diagnostic {
         .label("expected bytes in hexadecimal")
 }
 
-/// Bytes written in hexadecimal; none for what is no such text.
+/// Parses hexadecimal bytes; empty if the text is invalid.
 fn hexadecimal(text: &[u8]) -> Vec<u8> {
     let padded = if text.len().is_multiple_of(2) { text.to_vec() } else { [b"0", text].concat() };
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);

@@ -9,7 +9,7 @@ const MAPS: &str = "
     charset_map w utf-8 { C0 D090; C1 D091; }
 ";
 
-/// What a location with `directives` answers for the file's bytes: type and body.
+/// Returns the response of a location with `directives` for the file's bytes: type, body and `Accept-Ranges`.
 fn answer(directives: &str, content: &[u8]) -> (String, Vec<u8>, String) {
     let config = format!("{MAPS} server {{ root {{dir}}; location / {{ {directives} }} }}");
     let bench = Bench::with_files(&config, &[("f", "")]);
@@ -44,7 +44,7 @@ fn bodies_are_recoded() {
             "-",
         ),
         ("charset w; source_charset utf-8;", b"\xffz\xd0", "text/html; charset=w", b"?z?", "-"),
-        // What cannot be done is left as it is.
+        // Impossible conversions leave the body unchanged.
         ("charset w; source_charset $arg_c$arg_c;", b"X", "text/html", b"X", "bytes"),
         ("charset A; default_type a/b;", b"X", "a/b", b"X", "bytes"),
         ("charset A; default_type a/b; charset_types a/b;", b"X", "a/b; charset=A", b"X", "bytes"),

@@ -3,7 +3,7 @@
 use tidegate_codec::{Known, uri};
 use tidegate_core::Exchange;
 
-/// How far a request reaches into a directory.
+/// The `Depth` of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Depth {
     Zero,
@@ -11,7 +11,7 @@ pub(super) enum Depth {
     Infinity,
 }
 
-/// `Depth`: infinity if there is none; `None` for what is no depth.
+/// Parses `Depth`; infinity if there is no field, `None` if its value is invalid.
 pub(super) fn depth(field: Option<&[u8]>) -> Option<Depth> {
     match field {
         None => Some(Depth::Infinity),
@@ -21,7 +21,7 @@ pub(super) fn depth(field: Option<&[u8]>) -> Option<Depth> {
     }
 }
 
-/// `Overwrite`: true if there is none; `None` for what is neither T nor F.
+/// Parses `Overwrite`; true if there is no field, `None` if its value is neither T nor F.
 pub(super) fn overwrite(field: Option<&[u8]>) -> Option<bool> {
     match field {
         None | Some(b"T" | b"t") => Some(true),
@@ -30,7 +30,7 @@ pub(super) fn overwrite(field: Option<&[u8]>) -> Option<bool> {
     }
 }
 
-/// What `Destination` says.
+/// The parsed `Destination`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Destination {
     /// A decoded path of this server.
@@ -39,7 +39,7 @@ pub(super) enum Destination {
     Invalid,
 }
 
-/// The request's `Destination`.
+/// Parses the `Destination` of a request.
 pub(super) fn destination(x: &Exchange) -> Destination {
     match x.request.header(Known::Destination) {
         None => Destination::Missing,
@@ -50,8 +50,8 @@ pub(super) fn destination(x: &Exchange) -> Destination {
     }
 }
 
-/// The decoded path of a `Destination` on `host`. Ports are not compared, and either scheme will do: a
-/// server behind another one knows neither.
+/// Returns the decoded path of a `Destination` on `host`. Ports are not compared, and either scheme is accepted: a
+/// server behind a proxy cannot know the client's.
 pub(super) fn destination_path(field: &[u8], host: &[u8]) -> Option<Vec<u8>> {
     let target = match field.first()? {
         b'/' => field,

@@ -10,10 +10,10 @@
 //!     limit_except GET { allow 192.168.1.0/32; deny all; }
 //! }
 //! ```
-//! Statuses are nginx's, but for what is told in the differences. All work on files is done on pool threads. An
-//! uploaded body goes to a temporary file while it comes, which takes its place when it is whole (`put.rs`);
-//! a copied directory too is made beside its place first (`tree.rs`). Nothing follows a symbolic link when it
-//! deletes. Under `disable_symlinks` a path with a link in it is refused.
+//! Statuses are nginx's, except as listed in the differences. All file operations run on pool threads. An uploaded
+//! body is written to a temporary file as it arrives, which is renamed to its target when it is complete
+//! (`put.rs`); a copied directory is also made beside its target first (`tree.rs`). DELETE never follows a symbolic
+//! link. Under `disable_symlinks` a path with a link in it is refused.
 
 mod fields;
 mod put;
@@ -40,7 +40,7 @@ use tree::{Failure, Place, Transfer};
 /// `ngx_http_dav_module`.
 pub(crate) struct Dav;
 
-/// Directives as written.
+/// The directives of one block as written.
 #[derive(Default)]
 pub(crate) struct Conf {
     methods: Option<u32>,
@@ -49,7 +49,7 @@ pub(crate) struct Conf {
     depth_min: Option<u64>,
 }
 
-/// A location's way to write.
+/// The settings of a location.
 #[derive(Clone, Copy)]
 struct Options {
     /// Bits of the methods that are served.
@@ -58,11 +58,11 @@ struct Options {
     file_mode: u32,
     /// `create_full_put_path`.
     full_path: bool,
-    /// Elements that a path must have for DELETE.
+    /// Least number of path elements for DELETE (`min_delete_depth`).
     depth_min: u64,
 }
 
-/// `user:rw`.
+/// Default of `dav_access`: `user:rw`.
 const FILE_MODE: u32 = 0o600;
 
 impl Module for Dav {
@@ -137,7 +137,7 @@ fn set_methods(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         ("copy", Method::Copy.bit()),
         ("move", Method::Move.bit()),
     ];
-    // Several lines add up, as in nginx.
+    // Several lines are combined, as in nginx.
     let mut bits = conf.methods.unwrap_or(0);
     for index in 0..args.len() {
         bits |= args.choice(index, &methods)?;
@@ -146,7 +146,7 @@ fn set_methods(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Rights of the user are `rw` unless they are named.
+/// Reads `dav_access`. The user's rights are `rw` unless they are given.
 fn set_access(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let mut mode = 0;
     let mut user = FILE_MODE;
@@ -176,7 +176,7 @@ fn invalid(args: &Args<'_>, index: usize) -> String {
 }
 
 impl Options {
-    /// Mode of new directories: who may read may enter.
+    /// Returns the mode of new directories: read permission implies search permission.
     fn directory_mode(self) -> u32 {
         self.file_mode | (self.file_mode & 0o444) >> 2
     }
@@ -196,7 +196,7 @@ fn answer(x: &mut Exchange, options: Options) -> Step<'_> {
     let place = Place::of(&path, &x.request.path);
     let rule = link_rule(x, &path);
     match method {
-        // A file of this name would replace the aliased directory.
+        // A file with this name would replace the aliased directory.
         Method::Put if path.ends_with(b"/") => put::refuse_directory(x),
         Method::Put => Step::Wait(Box::pin(put::put(x, place, rule, options))),
         Method::Delete => delete(x, place, rule, options),
@@ -237,12 +237,12 @@ fn make_directory(x: &mut Exchange, place: Place, rule: LinkRule, options: Optio
     })
 }
 
-/// COPY and MOVE (RFC 4918 sections 9.8 and 9.9): what the client's fields ask for is checked here, without a look at
-/// the disk; the work and its checks of links are one job on a pool thread.
+/// Serves COPY and MOVE (RFC 4918 sections 9.8 and 9.9). The header fields are checked here, without file access;
+/// the operation and its checks of links are one job on a pool thread.
 ///
-/// Invariant: both ends lie below the location's root, and are both directories or both files. `Depth` is `infinity`, or
-/// zero for a copy; `Overwrite` is on unless it says `F`. A request that is dropped while its job waits has it not
-/// begun; a job that runs goes on to its end, and what it replaces is replaced as a whole (`tree.rs`).
+/// Invariant: source and target are below the location's root, and are both directories or both files. `Depth` is
+/// `infinity`, or zero for a copy; `Overwrite` is on unless it is `F`. If the request is dropped, a waiting job is
+/// not begun; a running job completes, and its target is replaced as a whole (`tree.rs`).
 fn transfer(x: &mut Exchange, from: Place, rule: LinkRule, options: Options) -> Step<'_> {
     let is_move = x.request.method == Method::Move;
     let target = match fields::destination(x) {
@@ -255,7 +255,8 @@ fn transfer(x: &mut Exchange, from: Place, rule: LinkRule, options: Options) -> 
     };
     let settings = x.settings();
     let prefix = if settings.alias { settings.alias_length } else { 0 };
-    // What is outside of an aliased location, or named by an expression, has no place in its directory.
+    // A target outside of an aliased location, or in a location by regular expression, does not map to its
+    // directory.
     if prefix > 0 && x.request.path.get(..prefix).is_none_or(|name| !target.starts_with(name)) {
         return invalid_destination(x);
     }
@@ -307,7 +308,7 @@ fn depth(x: &Exchange) -> Option<Depth> {
     depth
 }
 
-/// Does work on a pool thread and answers with its status.
+/// Runs a job on a pool thread and responds with its status.
 fn work(
     x: &mut Exchange,
     work: impl FnOnce() -> Result<u16, Failure> + Send + 'static,
@@ -320,7 +321,7 @@ fn work(
     }))
 }
 
-/// Runs work on a pool thread.
+/// Runs a job on a pool thread.
 async fn run<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
@@ -330,7 +331,7 @@ async fn run<T: Send + 'static>(
     }
 }
 
-/// The answer when all went well. What PUT and MKCOL have made is told of.
+/// Makes the response of a success. For what PUT and MKCOL have created it has a `Location`.
 fn done(x: &mut Exchange, status: u16) -> Step<'static> {
     x.clear_response();
     if status == 201 && matches!(x.request.method, Method::Put | Method::Mkcol) {
@@ -355,7 +356,7 @@ fn failed(x: &mut Exchange, failure: &Failure) -> Step<'static> {
     Step::Status(failure.status)
 }
 
-/// Refuses a path with a link that must not be followed, at its end included.
+/// Refuses a path with a link that must not be followed, its last element included.
 fn check_links(path: &Path, rule: LinkRule) -> Result<(), Failure> {
     check_name(path, rule)?;
     if rule.links == Links::Follow {
@@ -365,17 +366,17 @@ fn check_links(path: &Path, rule: LinkRule) -> Result<(), Failure> {
     looked.map(drop).map_err(|error| Failure::of("openat()", path, error))
 }
 
-/// The same for what need not exist.
+/// Does the same for a path that need not exist.
 fn check_parent_links(path: &Path, rule: LinkRule) -> Result<(), Failure> {
     check_name(path, rule)?;
     if rule.links == Links::Follow {
         return Ok(());
     }
     let mut parent = path.parent();
-    // A part of the path in which links are not looked at needs no look.
+    // The part of the path in which links are not checked is skipped.
     while let Some(directory) = parent.filter(|directory| directory.as_os_str().len() > rule.from) {
         match check_links(directory, rule) {
-            // Directories that are still to be made hold no links.
+            // Directories that do not exist yet contain no links.
             Err(Failure { error: Some(error), .. }) if error.kind() == io::ErrorKind::NotFound => {
                 parent = directory.parent();
             }
@@ -385,13 +386,13 @@ fn check_parent_links(path: &Path, rule: LinkRule) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses a path by which something would be changed that has another name.
+/// Refuses a path that would change a file with another name.
 fn check_name(path: &Path, rule: LinkRule) -> Result<(), Failure> {
     let checked = tidegate_os::path::check(path, rule.from);
     checked.map_err(|error| Failure::of("checking the name", path, error))
 }
 
-/// A path from its bytes.
+/// Converts bytes to a path.
 fn path_of(bytes: &[u8]) -> PathBuf {
     tidegate_os::path::of(bytes).to_path_buf()
 }

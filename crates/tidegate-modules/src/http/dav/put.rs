@@ -1,4 +1,4 @@
-//! PUT: a body goes to a temporary file as it comes, which takes its place when it is whole.
+//! PUT: a body is written to a temporary file as it arrives, which is renamed to its target when it is complete.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -13,27 +13,29 @@ use tidegate_core::{Exchange, Level, Step, blocking, temp_file};
 use super::tree::{self, Failure, Place};
 use super::{LinkRule, Options, check_parent_links, done, failed, run};
 
-/// Bytes that are collected for one job of writing: what a client sends in small pieces wakes few threads.
+/// Bytes that are collected for one write job, so that a client that sends small pieces wakes few threads.
 const BATCH_BYTES: usize = 256 << 10;
-/// Bytes of a stored body that are read at once.
+/// Bytes of one read of a buffered body.
 const READ_BYTES: usize = 64 << 10;
 
-/// Refuses what would be a directory.
+/// Refuses a target that names a directory.
 pub(super) fn refuse_directory(x: &Exchange) -> Step<'static> {
     x.log(Level::Error, format_args!("cannot PUT to a collection"));
     Step::Status(409)
 }
 
+/// Writes the request's body to a file.
+///
 /// | step | on | dropped there |
 /// |---|---|---|
-/// | begin: directory, links, temporary file | pool | the temporary file goes |
-/// | body, in batches of [`BATCH_BYTES`] | loop and pool | the same |
-/// | finish: mode, time, rename | pool | done to its end if it has begun |
+/// | begin: directory, links, temporary file | pool | the temporary file is removed |
+/// | body, in batches of [`BATCH_BYTES`] | event loop and pool | the same |
+/// | finish: mode, time, rename | pool | completes if it has begun |
 ///
-/// Invariant: the target is what it was until the rename, and whole behind it. The upload moves into each job and back,
-/// so that one of them owns it at any time; whoever drops it removes the temporary file. A client that closes early
-/// gets no answer (logged as 400). Sources: `dav_methods PUT`, `create_full_put_path`, `dav_access`, RFC 9110 section
-/// 9.3.4 (no ranges), RFC 4918 section 9.7.
+/// Invariant: the target is unchanged until the rename, and complete after it. The upload moves into each job and
+/// back, so that it has one owner at any time; the owner that drops it removes the temporary file. A client that
+/// closes early gets no response (logged as 400). Sources: `dav_methods PUT`, `create_full_put_path`, `dav_access`,
+/// RFC 9110 section 9.3.4 (no ranges), RFC 4918 section 9.7.
 pub(super) async fn put(
     x: &mut Exchange,
     place: Place,
@@ -78,14 +80,14 @@ pub(super) async fn put(
     }
 }
 
-/// Why a body did not get into its file.
+/// Why a body could not be written to its file.
 enum Trouble {
     Receiving(RequestBodyError),
     Writing(Failure),
 }
 
-/// Writes a body as it comes. Not more than one batch is in memory, as the next one is not read before it is written; a
-/// batch that is being written when the request is dropped goes with its file.
+/// Writes a body as it arrives. Memory holds at most one batch, as the next one is not read before it is written; a
+/// batch that is being written when the request is dropped is removed with its file.
 async fn receive(x: &mut Exchange, mut upload: Upload) -> Result<Upload, Trouble> {
     loop {
         let (mut batch, mut length, mut at_end) = (Vec::new(), 0, false);
@@ -107,7 +109,7 @@ async fn receive(x: &mut Exchange, mut upload: Upload) -> Result<Upload, Trouble
     }
 }
 
-/// A file in the making.
+/// A file that is being uploaded.
 struct Upload {
     target: PathBuf,
     file: File,
@@ -116,7 +118,8 @@ struct Upload {
 }
 
 impl Upload {
-    /// Looks whether the file can be made, and begins it. What cannot be is told before the body is sent.
+    /// Checks whether the file can be created, and opens its temporary file. Refusals are sent before the body is
+    /// read.
     fn begin(
         target: PathBuf,
         options: Options,
@@ -161,7 +164,7 @@ impl Upload {
         }
     }
 
-    /// Puts the file in its place; true if there was none before.
+    /// Renames the file to its target; returns whether the target is new.
     fn finish(self, modified: Option<i64>) -> Result<bool, Failure> {
         let Upload { target, file, mut temporary, options } = self;
         let path = &*temporary.0;
@@ -190,7 +193,8 @@ impl Upload {
     }
 }
 
-/// A directory on the way is missing or is none: a conflict (RFC 4918 section 9.7.1).
+/// Returns the error of an open: a missing parent, or one that is not a directory, is a conflict (RFC 4918 section
+/// 9.7.1).
 fn missing(path: &Path, error: io::Error) -> Failure {
     let mut failure = Failure::of("open()", path, error);
     if failure.status == 404 {
@@ -211,7 +215,7 @@ fn copy(source: &File, target: &mut File) -> io::Result<()> {
     }
 }
 
-/// The name of a temporary file, gone when this is: it does not outlive an upload that breaks off.
+/// A temporary file, removed on drop: it does not outlive an upload that breaks off.
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
@@ -220,7 +224,7 @@ impl Drop for Temporary {
         if path.as_os_str().is_empty() {
             return;
         }
-        // On the loop, if the client left: removing a large file takes its time.
+        // The drop may be on the event loop, and removing a large file takes time.
         blocking::detach(move || {
             let _ = fs::remove_file(path);
         });

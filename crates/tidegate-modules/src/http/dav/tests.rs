@@ -1,4 +1,4 @@
-//! `dav`: fields, work on trees, and requests through the phases.
+//! `dav`: fields, file operations, and requests through the phases.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -83,7 +83,7 @@ fn place(path: &Path, is_directory: bool) -> Place {
     Place::of(path.display().to_string().as_bytes(), slash.as_bytes())
 }
 
-/// Names, kinds and contents below a directory.
+/// Returns names, kinds and contents below a directory.
 fn tree(directory: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(directory).unwrap().map(Result::unwrap) {
@@ -102,7 +102,7 @@ fn tree(directory: &Path) -> Vec<String> {
     lines
 }
 
-/// A directory `from` with files and links, and a place beside it.
+/// A directory `from` with files and links, and an absent target beside it.
 struct Ground(tempfile::TempDir);
 
 impl Ground {

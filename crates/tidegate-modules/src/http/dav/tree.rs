@@ -1,7 +1,7 @@
-//! Work on files and directories, done on pool threads.
+//! Operations on files and directories, run on pool threads.
 //!
-//! What replaces something is made beside it under a hidden name and then takes its place, so that a copy that
-//! fails half-way leaves what was there.
+//! A replacement is made beside its target under a hidden name and then renamed, so that a copy that fails half-way
+//! leaves the target unchanged.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -12,21 +12,21 @@ use tidegate_os::file;
 
 use super::fields::Depth;
 
-/// Directories inside directories that are copied: deeper ones are a loop of links, or an attack.
+/// Depth of nested directories that are copied: deeper ones are a loop of links, or an attack.
 const DEPTH_MAX: usize = 256;
 
-/// Why something was not done.
+/// Why an operation failed.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub status: u16,
-    /// The call that failed, or what is wrong with the path.
+    /// Name of the failed call, or the rule that the path violates.
     pub call: &'static str,
     pub path: PathBuf,
     pub error: Option<io::Error>,
 }
 
 impl Failure {
-    /// A call that failed.
+    /// Makes the failure of a system call.
     pub(super) fn of(call: &'static str, path: &Path, error: io::Error) -> Failure {
         let status = match error.kind() {
             io::ErrorKind::NotFound => 404,
@@ -36,19 +36,19 @@ impl Failure {
             | io::ErrorKind::InvalidFilename => 409,
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => 403,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => 507,
-            // Not stable as a kind: a link that must not be followed.
+            // There is no stable `ErrorKind` for a link that must not be followed.
             _ if error.raw_os_error() == Some(LINK_REFUSED) => 403,
             _ => 500,
         };
         Failure { status, call, path: path.to_path_buf(), error: Some(error) }
     }
 
-    /// A rule that the path breaks.
+    /// Makes the failure of a path that violates a rule.
     pub(super) fn rule(status: u16, what: &'static str, path: &Path) -> Failure {
         Failure { status, call: what, path: path.to_path_buf(), error: None }
     }
 
-    /// The trouble is not with the request's path: 403 and its kin would mislead.
+    /// Changes the status to 500 where the cause is not the request's path: 403 and the like would mislead.
     pub(super) fn of_server(mut self) -> Failure {
         if self.status != 507 {
             self.status = 500;
@@ -56,7 +56,7 @@ impl Failure {
         self
     }
 
-    /// The same call where a directory on the way is missing: a conflict (RFC 4918 sections 9.3.1, 9.7.1, 9.8.5).
+    /// Changes the status to 409 where a parent directory is missing (RFC 4918 sections 9.3.1, 9.7.1, 9.8.5).
     fn or_conflict(mut self) -> Failure {
         if self.status == 404 {
             self.status = 409;
@@ -65,13 +65,13 @@ impl Failure {
     }
 }
 
-/// A mapped path, split into name and kind.
+/// A mapped path: its name and whether a directory is meant.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    /// Without slashes at its end.
+    /// Path without trailing slashes.
     pub path: PathBuf,
-    /// The URI's path ends in a slash: a directory is meant. What the path is mapped to says nothing of it, as `alias`
-    /// may add a slash.
+    /// Whether the URI's path ends in a slash, which means a directory. The mapped path does not show it, as
+    /// `alias` may add a slash.
     pub is_directory: bool,
 }
 
@@ -83,7 +83,7 @@ impl Place {
     }
 }
 
-/// Removes a file, a link, or a directory with all that is in it. Links are removed, not followed.
+/// Removes a file, a link, or a directory with its contents. Links are removed, not followed.
 pub(super) fn delete(place: &Place, depth: Depth) -> Result<(), Failure> {
     let path = &*place.path;
     let stat = "lstat()";
@@ -122,7 +122,7 @@ pub(super) fn make_directory(path: &Path, mode: u32) -> Result<(), Failure> {
     })
 }
 
-/// Makes a directory and those above that are missing.
+/// Makes a directory and its missing parents.
 pub(super) fn make_directories(path: &Path, mode: u32) -> io::Result<()> {
     match create_directory(path, mode) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -137,13 +137,13 @@ pub(super) fn make_directories(path: &Path, mode: u32) -> io::Result<()> {
 
 fn make_directories_beneath(path: &Path, mode: u32) -> io::Result<()> {
     match create_directory(path, mode) {
-        // Somebody else was as quick.
+        // Another thread or process made it first.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
         other => other,
     }
 }
 
-/// A directory with this mode whatever the process's mask is.
+/// Makes a directory with this mode, regardless of the process's umask.
 fn create_directory(path: &Path, mode: u32) -> io::Result<()> {
     file::create_directory(path, 0o700, false)?;
     file::set_path_mode(path, mode)
@@ -156,14 +156,14 @@ pub(super) struct Transfer {
     pub is_move: bool,
     pub depth: Depth,
     pub overwrite: bool,
-    /// `disable_symlinks`: a directory with a link in it is not copied.
+    /// `disable_symlinks`: a directory that contains a link is not copied.
     pub refuse_links: bool,
-    /// Mode of directories that MOVE makes on the way.
+    /// Mode of the parent directories that MOVE creates.
     pub directory_mode: u32,
 }
 
 impl Transfer {
-    /// Does it; the status of success: 201 for directories, 204 for files.
+    /// Runs the operation. Returns the status of its success: 201 for directories, 204 for files.
     pub(super) fn run(&self) -> Result<u16, Failure> {
         let (from, to) = (&*self.from.path, &*self.to.path);
         let found = fs::metadata(from).map_err(|error| Failure::of("stat()", from, error))?;
@@ -222,7 +222,8 @@ impl Transfer {
         }
     }
 
-    /// Renames; on another file system `copy` does it. Missing directories on the way are made, as nginx does.
+    /// Renames the source; `copy` replaces it across file systems. Missing parent directories are made, as in
+    /// nginx.
     fn rename_or(&self, copy: impl Fn() -> io::Result<()>) -> Result<(), Failure> {
         let (from, to) = (&*self.from.path, &*self.to.path);
         let mut renamed = fs::rename(from, to);
@@ -241,12 +242,12 @@ impl Transfer {
         }
     }
 
-    /// Copies a directory beside its place and puts it there.
+    /// Copies a directory beside its target and renames it.
     fn copy_directory(&self, from: &Path, to: &Path, links: Links) -> io::Result<()> {
         let made = beside(to);
         let copied = match self.depth {
             Depth::Infinity => copy_tree(from, &made, links, &mut Vec::new()),
-            // The directory alone (RFC 4918 section 9.8.3).
+            // Only the directory itself (RFC 4918 section 9.8.3).
             Depth::Zero | Depth::One => copy_directory_alone(from, &made),
         };
         let placed = copied.and_then(|()| put_in_place(&made, to));
@@ -261,13 +262,13 @@ fn copy_failure(to: &Path, error: io::Error) -> Failure {
     Failure::of("copying to", to, error).or_conflict()
 }
 
-/// A directory cannot be put into itself, nor into the place of one that it is in (RFC 4918 section 9.8.5).
+/// Refuses to put a directory into itself, or in place of one that contains it (RFC 4918 section 9.8.5).
 fn refuse_overlap(from: &Path, to: &Path) -> Result<(), Failure> {
     let stat = |path: &Path, error| Failure::of("stat()", path, error);
     let real_from = fs::canonicalize(from).map_err(|error| stat(from, error))?;
     let real_to = match fs::canonicalize(to) {
         Ok(real) => real,
-        // What is missing cannot hold the source; its directories may be in it.
+        // A missing target cannot contain the source, but its parents may be inside of it.
         Err(_) => real_parent(to),
     };
     if real_to.starts_with(&real_from) || (real_from.starts_with(&real_to) && to.exists()) {
@@ -276,7 +277,7 @@ fn refuse_overlap(from: &Path, to: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The real path of the nearest directory above that exists.
+/// Returns the real path of the nearest existing parent.
 fn real_parent(path: &Path) -> PathBuf {
     path.ancestors()
         .skip(1)
@@ -284,7 +285,7 @@ fn real_parent(path: &Path) -> PathBuf {
         .unwrap_or_default()
 }
 
-/// Moves what was made to its place, and what was there out of the way.
+/// Renames the new directory to its target, after it has moved an existing one out of the way.
 fn put_in_place(made: &Path, to: &Path) -> io::Result<()> {
     if fs::symlink_metadata(to).is_err() {
         return fs::rename(made, to);
@@ -305,14 +306,14 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A hidden name in the same directory that nobody else has.
+/// Returns an unused hidden name in the same directory.
 fn beside(path: &Path) -> PathBuf {
     let mut random = [0; 8];
     tidegate_rt::random::unpredictable(&mut random);
     path.with_file_name(format!(".dav-{:016x}", u64::from_ne_bytes(random)))
 }
 
-/// Copies a file with its mode and time to where it takes its place at once.
+/// Copies a file with its mode and time, and replaces the target by a rename.
 pub(super) fn replace_by_copy(from: &Path, to: &Path) -> io::Result<()> {
     let made = beside(to);
     let copied = copy_file(from, &made).and_then(|()| fs::rename(&made, to));
@@ -322,15 +323,15 @@ pub(super) fn replace_by_copy(from: &Path, to: &Path) -> io::Result<()> {
     copied
 }
 
-/// Copies a regular file with its mode and time to a new one.
+/// Copies a regular file with its mode and time to a new file.
 fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
-    // A pipe would keep the thread waiting.
+    // Opening a pipe would block the thread.
     let mut source = tidegate_os::open::open_nonblock(from)?;
     let metadata = source.metadata()?;
     if !metadata.is_file() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "not a regular file"));
     }
-    // Nobody else's until its permissions are known.
+    // Private until its permissions are known.
     let mut options = File::options();
     options.write(true).create_new(true);
     let mut target = file::with_mode(&mut options, 0o600).open(to)?;
@@ -339,17 +340,18 @@ fn copy_file(from: &Path, to: &Path) -> io::Result<()> {
     target.set_modified(metadata.modified()?)
 }
 
-/// What becomes of links in a directory that is copied.
+/// The treatment of links in a copied directory.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Links {
-    /// What they lead to is copied.
+    /// Their targets are copied.
     Follow,
     /// They are copied as links.
     Keep,
     Refuse,
 }
 
-/// Copies a directory with all that is in it. `way` is what the directory is in, as far as it is copied.
+/// Copies a directory with its contents. `way` lists the directories on the path from the top of the copy, to
+/// detect loops.
 fn copy_tree(from: &Path, to: &Path, links: Links, way: &mut Vec<(u64, u64)>) -> io::Result<()> {
     let metadata = fs::metadata(from)?;
     let stat = file::stat(from, true)?;
@@ -387,7 +389,7 @@ fn copy_directory_alone(from: &Path, to: &Path) -> io::Result<()> {
     like(to, &fs::metadata(from)?)
 }
 
-/// Gives a directory another one's mode and time.
+/// Gives a directory the mode and time in `metadata`.
 fn like(path: &Path, metadata: &Metadata) -> io::Result<()> {
     file::set_path_mode(path, file::mode(metadata) & 0o777)?;
     file::set_modified(path, metadata.modified()?)

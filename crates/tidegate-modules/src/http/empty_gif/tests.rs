@@ -1,4 +1,4 @@
-//! `empty_gif`: one picture, conditional requests, methods.
+//! `empty_gif`: the image, conditional requests, methods.
 
 use crate::testing::Bench;
 

@@ -1,4 +1,4 @@
-//! What waits for the disk is looked at by a pool thread: names that nobody has asked for yet are such.
+//! Tests that might wait for a disk are made by a pool thread: those of names that were never looked up.
 
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ fn bench(config: &str) -> Bench {
     Bench::with_files(&format!("server {{ root {{dir}}/html; {config} }}"), FILES)
 }
 
-/// How often the server's handlers of a phase wait for something, and the status that they end with: 0 for none.
+/// Returns how often the server's handlers of a phase wait, and the status that they end with: 0 for none.
 async fn phase(x: &mut Exchange, phase: Phase) -> (usize, u16) {
     let plan = x.plan.clone();
     let mut waits = 0;

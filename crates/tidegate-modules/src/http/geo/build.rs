@@ -1,4 +1,4 @@
-//! From the entries of a `geo` block to its table. Mistakes and warnings are worded as nginx's.
+//! From the entries of a `geo` block to its table. Errors and warnings are worded as nginx's.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,7 +8,7 @@ use super::table::{Networks, Ranges, Table, ValueId, Values};
 use crate::http::realip::Trusted;
 use tidegate_conf::network::Network;
 
-/// What a block says.
+/// The result of a block.
 pub(super) struct Built {
     pub table: Table,
     pub proxies: Vec<Trusted>,
@@ -16,7 +16,7 @@ pub(super) struct Built {
     pub volatile: bool,
 }
 
-/// Reads the entries; what is wrong with them goes to `diagnostics`.
+/// Reads the entries; errors are appended to `diagnostics`.
 pub(super) fn build(entries: &[Statement], diagnostics: &mut Vec<Diagnostic>) -> Built {
     let mut builder = Builder::new(diagnostics);
     for entry in entries {
@@ -37,7 +37,7 @@ pub(super) fn build(entries: &[Statement], diagnostics: &mut Vec<Diagnostic>) ->
 }
 
 struct Builder<'d> {
-    /// There if the addresses are ranges.
+    /// Present if the addresses are ranges.
     ranges: Option<Ranges>,
     networks: Networks,
     /// The value of addresses outside of all ranges.
@@ -63,11 +63,11 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// Takes one line of the block: an option, a range, or a network.
+    /// Adds one line of the block: an option, a range, or a network.
     ///
-    /// Invariant: `ranges` comes before all networks, as the two ways of writing exclude each other; from then on lines
-    /// are ranges. An error is of this line alone, others are still read. `default` of networks is a network of all
-    /// addresses, that of ranges has a place of its own. Source: `geo`.
+    /// Invariant: `ranges` comes before all networks, as the two notations exclude each other; from then on lines
+    /// are ranges. An error affects its line alone, later lines are still read. `default` of networks is a network
+    /// of all addresses, that of ranges has a field of its own. Source: `geo`.
     fn add(&mut self, entry: &Statement) -> Result<(), Diagnostic> {
         match (&entry.name.bytes[..], &entry.args[..]) {
             (b"ranges", []) => {
@@ -162,7 +162,7 @@ impl<'d> Builder<'d> {
         }
     }
 
-    /// Adds a range. One that lies inside another divides it.
+    /// Adds a range. One that lies inside another splits it.
     fn put_range(
         &mut self,
         entry: &Statement,

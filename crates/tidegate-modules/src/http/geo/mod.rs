@@ -9,8 +9,8 @@
 //!     2001:db8::/32 DE;
 //! }
 //! ```
-//! The most particular network decides. With `ranges` in front the addresses are IPv4 ranges, which may lie
-//! inside one another. What is no address counts as 255.255.255.255.
+//! The most specific network decides. With `ranges` in front the addresses are IPv4 ranges, which may be nested. An
+//! invalid address counts as 255.255.255.255.
 
 mod build;
 mod table;
@@ -41,7 +41,7 @@ pub(crate) struct Conf {
 }
 
 struct Block {
-    /// The variable that holds the address, with its `$`; none for the client's address.
+    /// The variable that holds the address, with its `$`; `None` for the client's address.
     source: Option<(Vec<u8>, Span)>,
     name: String,
     span: Span,
@@ -107,7 +107,7 @@ fn define(block: &Block, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// What the variable is computed by.
+/// The data that the variable is computed from.
 struct Lookup {
     source: Option<Template>,
     table: Table,
@@ -139,7 +139,7 @@ impl Lookup {
     }
 }
 
-/// What stands for everything that is no address.
+/// Stands in for an invalid or absent address.
 const NO_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::BROADCAST);
 
 fn inet(address: &Address) -> Option<IpAddr> {

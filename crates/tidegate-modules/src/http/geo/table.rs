@@ -1,11 +1,11 @@
-//! Which value an address has: sorted starts of spans, searched by halves. A span may lie inside another.
+//! Maps addresses to values: sorted starts of spans, with binary search. Spans may be nested.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 
-/// Addresses of one family as numbers.
+/// Addresses of one family as integers.
 pub(super) trait Number: Copy + Ord {
-    /// The number behind it; `None` behind the last one.
+    /// Returns the next address; `None` behind the last one.
     fn next(self) -> Option<Self>;
 }
 
@@ -21,10 +21,10 @@ impl Number for u128 {
     }
 }
 
-/// A value's number in [`Values`].
+/// The index of a value in [`Values`].
 pub(super) type ValueId = u32;
 
-/// The distinct values of a table, each kept once: tables of countries have few values and many networks.
+/// The distinct values of a table, each stored once: country tables have few values and many networks.
 #[derive(Default)]
 pub(super) struct Values {
     texts: Vec<Box<[u8]>>,
@@ -32,7 +32,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// The number of a value, a new one if it was not there.
+    /// Returns the index of a value; adds it if it is new.
     pub(super) fn id(&mut self, text: &[u8]) -> ValueId {
         if let Some(id) = self.ids.get(text) {
             return *id;
@@ -43,17 +43,17 @@ impl Values {
         id
     }
 
-    /// The value of a number that [`Values::id`] gave.
+    /// Returns the value of an index from [`Values::id`].
     pub(super) fn text(&self, id: ValueId) -> &[u8] {
         self.texts.get(id as usize).map_or(b"", |text| text)
     }
 }
 
-/// The first address of each span, with the value from there on.
+/// The first address of each span, with its value.
 struct Spans<A>(Box<[(A, Option<ValueId>)]>);
 
 impl<A: Number> Spans<A> {
-    /// From spans (first, last, value) in order of their first address, outer ones before inner ones.
+    /// Builds spans from (first, last, value) in order of their first address, outer ones before inner ones.
     fn new(nested: impl Iterator<Item = (A, A, ValueId)>) -> Spans<A> {
         let mut starts: Vec<(A, Option<ValueId>)> = Vec::new();
         let mut open: Vec<(A, ValueId)> = Vec::new();
@@ -72,7 +72,7 @@ impl<A: Number> Spans<A> {
     }
 }
 
-/// Ends the open spans that do not reach `until`; behind each of them the one around it goes on.
+/// Ends the open spans that end before `until`; behind each of them the enclosing one continues.
 fn close<A: Number>(
     starts: &mut Vec<(A, Option<ValueId>)>,
     open: &mut Vec<(A, ValueId)>,
@@ -103,23 +103,24 @@ pub(super) struct Table {
     default: Option<ValueId>,
 }
 
-/// Networks by their first address and number of bits.
+/// Networks by first address and prefix length in bits.
 #[derive(Default)]
 pub(super) struct Networks {
     pub v4: BTreeMap<(u32, u8), ValueId>,
     pub v6: BTreeMap<(u128, u8), ValueId>,
 }
 
-/// IPv4 ranges: first to last and value. Bases come sorted: as long as they do they are a list.
+/// IPv4 ranges: first to last address, and value. Databases are usually sorted: as long as they are, this is a
+/// list.
 #[derive(Default)]
 pub(super) struct Ranges {
     sorted: Vec<(u32, u32, ValueId)>,
-    /// All of them, once one came out of order.
+    /// All ranges, as soon as one was out of order.
     tree: BTreeMap<u32, (u32, ValueId)>,
 }
 
 impl Ranges {
-    /// Adds a range behind all others; `false` if it does not lie there.
+    /// Adds a range behind all others; returns `false` if it is out of order.
     pub(super) fn append(&mut self, first: u32, last: u32, value: ValueId) -> bool {
         let is_behind = self.sorted.last().is_none_or(|(_, end, _)| *end < first);
         let may = is_behind && self.tree.is_empty();
@@ -129,7 +130,7 @@ impl Ranges {
         may
     }
 
-    /// All of them by their first address.
+    /// Returns all ranges by their first address.
     pub(super) fn tree(&mut self) -> &mut BTreeMap<u32, (u32, ValueId)> {
         let sorted = std::mem::take(&mut self.sorted);
         self.tree.extend(sorted.into_iter().map(|(first, last, value)| (first, (last, value))));
@@ -138,7 +139,7 @@ impl Ranges {
 }
 
 impl Table {
-    /// Of networks.
+    /// Builds a table of networks.
     pub(super) fn of_networks(networks: Networks, values: Values) -> Table {
         let v4 = networks.v4.into_iter().map(|((first, bits), value)| {
             (first, first | u32::MAX.checked_shr(bits.into()).unwrap_or(0), value)
@@ -149,14 +150,14 @@ impl Table {
         Table { v4: Spans::new(v4), v6: Spans::new(v6), values, default: None }
     }
 
-    /// Of IPv4 ranges that do not overlap, with a value for all other addresses.
+    /// Builds a table of IPv4 ranges that do not overlap, with a value for all other addresses.
     pub(super) fn of_ranges(ranges: Ranges, default: Option<ValueId>, values: Values) -> Table {
         let of_tree = ranges.tree.into_iter().map(|(first, (last, value))| (first, last, value));
         let v4 = Spans::new(ranges.sorted.into_iter().chain(of_tree));
         Table { v4, v6: Spans::new(std::iter::empty()), values, default }
     }
 
-    /// The value of an address; empty for one that has none.
+    /// Returns the value of an address; empty if it has none.
     pub(super) fn find(&self, address: IpAddr) -> &[u8] {
         let found = match address.to_canonical() {
             IpAddr::V4(address) => self.v4.find(address.to_bits()),

@@ -1,4 +1,4 @@
-//! Tables of addresses: networks, ranges, proxies, mistakes.
+//! Tables of addresses: networks, ranges, proxies, errors.
 
 use std::net::IpAddr;
 
@@ -161,7 +161,7 @@ fn mistakes_and_warnings() {
 }
 
 proptest! {
-    /// The search answers what going through all networks does.
+    /// The search returns the same as a linear search of all networks.
     #[test]
     fn tables_agree_with_a_list(
         networks in prop::collection::vec((any::<[u8; 4]>(), 0..=32u8, any::<bool>()), 0..20),
@@ -169,7 +169,7 @@ proptest! {
     ) {
         let (mut built, mut values, mut list) = (Networks::default(), Values::default(), Vec::new());
         for (index, (bytes, bits, near)) in networks.iter().enumerate() {
-            // Near ones meet more often.
+            // Similar addresses match more often.
             let bytes = if *near { [10, 0, bytes[2] & 3, bytes[3]] } else { *bytes };
             let text = format!("{}/{bits}", IpAddr::from(bytes));
             let network = Network::parse(&text).unwrap().0;

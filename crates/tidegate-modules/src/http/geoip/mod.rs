@@ -1,5 +1,5 @@
-//! `geoip_country`, `geoip_city`, `geoip_org`: variables that tell where a client's address is, by databases in
-//! the legacy GeoIP format. In `http` an address that trusted proxies tell of counts.
+//! `geoip_country`, `geoip_city`, `geoip_org`: variables with the location of a client's address, from databases in
+//! the legacy GeoIP format. In `http` an address that trusted proxies report is used.
 //!
 //! ```nginx
 //! geoip_country         GeoIP.dat;
@@ -26,7 +26,7 @@ use database::{City, Country, Database, Kind};
 use super::realip::{self, Trusted};
 use tidegate_conf::network::{self, Network};
 
-/// `ngx_http_geoip_module` and that of `stream`.
+/// `ngx_http_geoip_module` and `ngx_stream_geoip_module`.
 pub(crate) struct GeoIp;
 
 /// The directives as written.
@@ -46,7 +46,7 @@ struct File {
     utf8: bool,
 }
 
-/// A database that is in use, and whose addresses are looked up.
+/// A database in use, with the settings for the client's address.
 #[derive(Clone)]
 struct Source {
     database: Arc<Database>,
@@ -59,7 +59,7 @@ struct Clients {
     proxy_recursive: bool,
 }
 
-/// Files that were read already in this build.
+/// Files that this build has already read.
 #[derive(Default)]
 struct Loaded(Vec<(Vec<u8>, Arc<Database>)>);
 
@@ -77,7 +77,8 @@ impl Module for GeoIp {
         let country = load(&conf.country, "", Kind::Country, &clients, plan)?;
         let city = load(&conf.city, "City ", Kind::City, &clients, plan)?;
         let org = load(&conf.org, "Org ", Kind::Name, &clients, plan)?;
-        // Without a database other directives may make variables of these names, as where nginx has no such module.
+        // Without a database other directives may define variables of these names, as in an nginx without this
+        // module.
         if country.is_some() || city.is_some() || org.is_some() {
             let names = COUNTRY_VARIABLES.iter().chain(CITY_VARIABLES).map(|(name, _)| *name);
             names.chain(["geoip_org"]).for_each(|name| plan.variables.keep(name));
@@ -142,7 +143,7 @@ const ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
-/// A variable's value for an address.
+/// Computes a variable's value for an address.
 type Value = fn(&Source, IpAddr) -> Option<Vec<u8>>;
 
 const COUNTRY_VARIABLES: &[(&str, Value)] = &[
@@ -241,7 +242,7 @@ fn load(
     Ok(Some(Source { database, utf8: *utf8, clients: clients.clone() }))
 }
 
-/// A variable that is there without a database too, and has no value then.
+/// Defines a variable. It exists without a database too, and then has no value.
 fn define(plan: &mut PlanBuilder<'_>, name: &str, source: Option<Source>, value: Value) {
     let compute = move |x: &mut Exchange, out: &mut Vec<u8>| {
         let found = source.as_ref().and_then(|source| value(source, source.clients.address(x)));
@@ -261,7 +262,7 @@ impl Source {
         Some(part(&country).as_bytes().to_vec())
     }
 
-    /// An empty text is no value.
+    /// Returns a text of the city record; an empty text is no value.
     fn city_text(
         &self,
         address: IpAddr,
@@ -298,5 +299,5 @@ impl Clients {
     }
 }
 
-/// What stands for clients without one.
+/// Stands in for the address of a client that has none.
 const NO_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::BROADCAST);

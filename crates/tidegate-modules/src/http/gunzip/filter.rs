@@ -1,4 +1,4 @@
-//! Unpacking of a body on its way.
+//! Decompression of a body.
 
 use std::io;
 use std::task::{Context, Poll, ready};
@@ -10,16 +10,16 @@ use tidegate_core::Body;
 use tidegate_core::body::{BodyError, BodyStream, Chunk};
 use tidegate_core::byte_body::{ByteBody, Piece};
 
-/// Logarithm of the largest window that gzip knows.
+/// Logarithm of gzip's largest window in bytes.
 const WINDOW_BITS: u8 = 15;
-/// What is unpacked at once whatever more the configuration allows.
+/// Bytes of output per chunk, even where the configuration allows more.
 const OUTPUT_BYTES_MAX: usize = 64 << 10;
-/// The least room for output, so that few bytes of input do not make tiny pieces.
+/// Least bytes reserved for output, so that short input does not make tiny chunks.
 const OUTPUT_BYTES_MIN: usize = 4 << 10;
-/// Most text shrinks to about this part: the first guess of the room that output needs.
+/// Typical compression ratio of text: the first estimate of the room that output needs.
 const USUAL_RATIO: usize = 4;
 
-/// The unpacked body, made in pieces of at most `output_bytes_max`.
+/// Makes the decompressed body, in chunks of at most `output_bytes_max`.
 pub(super) fn unpacked(body: Body, output_bytes_max: usize) -> Body {
     Body::Stream(Box::new(Unpacked {
         source: Some(ByteBody::new(body)),
@@ -33,19 +33,19 @@ pub(super) fn unpacked(body: Body, output_bytes_max: usize) -> Body {
 
 struct Unpacked {
     source: Option<ByteBody>,
-    /// What is left of the piece at hand.
+    /// Rest of the current input chunk.
     input: Bytes,
-    /// There while a member of the stream is open.
+    /// Present while a member of the gzip stream is open.
     decompress: Option<Box<Decompress>>,
-    /// The last piece of output was full: more may come without further input.
+    /// Whether the last output chunk was full: the decompressor may have more output without further input.
     has_more: bool,
     output_bytes_max: usize,
     trailers: Option<Headers>,
 }
 
-/// Invariant: the source is asked only when input and decompressor have no more to give, so memory is one piece of
-/// input and one of output. Members may follow each other (RFC 1952 section 2.2); a stream that ends within one is an
-/// error. Nothing is taken from the source before it is ready: a poll that waits can be dropped.
+/// Invariant: the source is polled only when input and decompressor have no more output, so memory is one chunk of
+/// input and one of output. Members may follow each other (RFC 1952 section 2.2); a stream that ends within one is
+/// an error. Nothing is taken from the source before it is ready: a pending poll can be dropped.
 impl BodyStream for Unpacked {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         loop {
@@ -78,8 +78,8 @@ impl BodyStream for Unpacked {
 }
 
 impl Unpacked {
-    /// One piece of output, empty if the input makes none yet. Several members follow one another (RFC 1952
-    /// section 2.2).
+    /// Decompresses one chunk of output, empty if the input yields none yet. Several members may follow one another
+    /// (RFC 1952 section 2.2).
     fn unpack(&mut self) -> Result<Vec<u8>, BodyError> {
         let decompress =
             self.decompress.get_or_insert_with(|| Box::new(Decompress::new_gzip(WINDOW_BITS)));
@@ -97,7 +97,7 @@ impl Unpacked {
                 self.has_more = false;
             }
             Status::Ok => {}
-            // Without progress there will be none.
+            // No progress on this input: more calls would make none either.
             Status::BufError if taken == 0 && out.is_empty() && !self.input.is_empty() => {
                 return Err(broken("gzip stream is damaged"));
             }

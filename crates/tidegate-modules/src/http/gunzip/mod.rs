@@ -1,4 +1,4 @@
-//! `gunzip`: unpacks answers with `Content-Encoding: gzip` for clients that do not take them.
+//! `gunzip`: decompresses responses with `Content-Encoding: gzip` for clients that do not accept it.
 //!
 //! ```nginx
 //! location /storage/ {
@@ -6,8 +6,8 @@
 //!     gzip_static always;
 //! }
 //! ```
-//! Only what is packed needs to be kept then. What is unpacked has no length and no ranges, and its entity tag
-//! is a weak one.
+//! Only the compressed form needs to be stored then. A decompressed response has no length and no ranges, and its
+//! entity tag is weak.
 
 mod filter;
 #[cfg(test)]
@@ -35,7 +35,7 @@ pub(crate) struct Conf {
     buffer_bytes: Option<usize>,
 }
 
-/// 32 buffers of 4 kB, as nginx has on most machines.
+/// Default of `gunzip_buffers`: 32 buffers of 4 kB, as nginx has on most machines.
 const BUFFER_BYTES: usize = 128 << 10;
 
 impl Module for Gunzip {
@@ -86,7 +86,7 @@ fn set_buffers(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
 fn apply(x: &mut Exchange, body: Body, buffer_bytes: usize) -> Body {
     let coding = x.response.headers.first(Known::ContentEncoding);
     let is_packed = coding.is_some_and(|coding| coding.eq_ignore_ascii_case(b"gzip"));
-    // A part of what is packed cannot be unpacked.
+    // A range of compressed data cannot be decompressed.
     if !is_packed
         || matches!(x.disposition.status(), 204 | 206 | 304)
         || matches!(body, Body::Tunnel(_))

@@ -1,4 +1,4 @@
-//! `gunzip`: what is unpacked for whom, streams in several pieces and members, damaged ones.
+//! `gunzip`: which responses are decompressed, streams in several chunks and members, damaged ones.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -20,7 +20,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// The body of these pieces unpacked with the sizes of the pieces that came, or the error behind them.
+/// Decompresses a body of these chunks; returns its bytes with the largest output chunk, or the error.
 fn run(pieces: &[&[u8]], room: usize) -> (Vec<u8>, usize, Option<BodyError>) {
     let chunks: VecDeque<Chunk> =
         pieces.iter().map(|piece| Chunk::Bytes(Bytes::copy_from_slice(piece))).collect();

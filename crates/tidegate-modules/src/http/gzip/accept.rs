@@ -1,4 +1,4 @@
-//! Whether a client may get something compressed: what `gzip`, `gzip_static` and `gunzip` go by.
+//! Whether a client may get a compressed response: the rules of `gzip`, `gzip_static` and `gunzip`.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ impl Proxied {
     }
 }
 
-/// A location's rules. They lie in the location's extensions as `Arc<Rules>`.
+/// The rules of a location. They are in the location's extensions as `Arc<Rules>`.
 pub(crate) struct Rules {
     version_min: Version,
     proxied: Proxied,
@@ -53,7 +53,7 @@ impl Rules {
         for word in conf.disable.iter().flatten() {
             match &word.bytes[..] {
                 b"msie6" => disabled_msie6 = true,
-                // Its module watches the memory of processes, which are none here.
+                // nginx's degradation module watches the memory of worker processes; there is no such module here.
                 b"degradation" => {}
                 text => disabled_agents.push(plan.regex(text, true, word.span)?),
             }
@@ -67,12 +67,12 @@ impl Rules {
         })
     }
 
-    /// Whether the client may get an answer of a content coding with the present header fields.
+    /// Returns whether the client may get a response in a content coding, by the present header fields.
     pub(crate) fn allow(&self, x: &Exchange, coding: &[u8]) -> bool {
         self.weight(x, coding) > 0
     }
 
-    /// How much the client would like a content coding, in thousandths; zero if it may not get it.
+    /// Returns the client's weight of a content coding, in thousandths; zero if it may not get it.
     pub(crate) fn weight(&self, x: &Exchange, coding: &[u8]) -> u16 {
         let fields = &x.request.head.headers;
         let weight = fields.first(Known::AcceptEncoding).map_or(0, |value| weight(value, coding));
@@ -85,12 +85,12 @@ impl Rules {
         if allowed { weight } else { 0 }
     }
 
-    /// `gzip_vary`.
+    /// Returns the value of `gzip_vary`.
     pub(crate) fn vary(&self) -> bool {
         self.vary
     }
 
-    /// Adds `Vary: Accept-Encoding` if `gzip_vary` wants it: the answer depends on the client.
+    /// Adds `Vary: Accept-Encoding` if `gzip_vary` is on: the response depends on the client.
     pub(crate) fn add_vary(&self, routing: &Routing, response: &mut Response) {
         let headers = &mut response.headers;
         let named = |value: &[u8]| {
@@ -104,13 +104,15 @@ impl Rules {
 
     fn disabled_for(&self, agent: Option<&[u8]>) -> bool {
         let Some(agent) = agent else { return false };
-        // One that cannot be matched in time gets what every client understands.
+        // An agent on which the match exceeds its time limit gets the uncompressed form, which every client
+        // understands.
         self.disabled_msie6 && is_msie6(agent)
             || self.disabled_agents.iter().any(|regex| regex.is_match(agent).unwrap_or(true))
     }
 
-    /// As nginx does: a proxy that must not keep the answer anyway gets it compressed; `Expires`, where it
-    /// is, decides alone, beside `Date` or else `now`, seconds since 1970: the clock is asked only where it counts.
+    /// Applies `gzip_proxied` as nginx does: a proxy that must not store the response anyway gets it compressed.
+    /// `Expires`, where present, decides alone, compared with `Date` or else with `now`, seconds since 1970: the
+    /// clock is read only where it is needed.
     fn allow_proxied(
         &self,
         request: &Headers,
@@ -144,15 +146,15 @@ impl Rules {
     }
 }
 
-/// Whether `Expires` lies before `Date`, or else `now`; what is no date has expired.
+/// Returns whether `Expires` is before `Date`, or else before `now`; an invalid date has expired.
 fn is_past(expires: &[u8], response: &Headers, now: impl FnOnce() -> i64) -> bool {
     let Some(expires) = date::parse_http(expires) else { return true };
     let date = response.first(Known::Date).and_then(date::parse_http);
     expires < date.unwrap_or_else(now)
 }
 
-/// The weight of a content coding in an `Accept-Encoding`, in thousandths (RFC 9110 section 12.5.3); zero if
-/// it is not taken. `*` does not count, as in nginx: clients that mean one name it.
+/// Returns the weight of a content coding in an `Accept-Encoding`, in thousandths (RFC 9110 section 12.5.3); zero
+/// if it is not accepted. `*` is ignored, as in nginx: clients that accept a coding name it.
 pub(crate) fn weight(value: &[u8], wanted: &[u8]) -> u16 {
     for coding in value.split(|byte| *byte == b',') {
         let mut parts = coding.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
@@ -168,10 +170,10 @@ pub(crate) fn weight(value: &[u8], wanted: &[u8]) -> u16 {
     0
 }
 
-/// The weight of what has none written.
+/// Weight without a `q` parameter, in thousandths.
 const WEIGHT_MAX: u16 = 1000;
 
-/// `0.001` to `1.000` with at most three digits behind the point; zero for anything else.
+/// Parses `0.001` to `1.000` with at most three decimals; zero for anything else.
 fn parse_weight(weight: &[u8]) -> u16 {
     let (first, digits) = match weight {
         [first] => (first, &b""[..]),
@@ -190,7 +192,7 @@ fn parse_weight(weight: &[u8]) -> u16 {
     }
 }
 
-/// Internet Explorer 4 to 6 without the service pack that repaired it.
+/// Returns whether an agent is Internet Explorer 4 to 6 without the service pack that repaired it.
 fn is_msie6(agent: &[u8]) -> bool {
     let Some(at) = agent.windows(5).position(|window| window == b"MSIE ") else { return false };
     match &agent[at + 5..] {

@@ -1,4 +1,4 @@
-//! The content codings: one interface to their libraries, and idle encoders kept for the next answer.
+//! The content codings: one interface to their libraries, and idle encoders that are kept for the next response.
 
 use std::cell::RefCell;
 use std::io;
@@ -8,16 +8,16 @@ use brotlic::{BrotliEncoder, BrotliEncoderOptions, Quality, WindowSize};
 use flate2::{Compress, Compression, FlushCompress, Status};
 use zstd::stream::raw::{CParameter, Encoder as Zstd, InBuffer, Operation, OutBuffer};
 
-/// Idle encoders that a thread keeps; one of gzip has about 400 kB.
+/// Idle encoders that a thread keeps; one of gzip takes about 400 kB.
 const IDLE_MAX: usize = 8;
-/// Room that output grows by while a flush or the end still has some.
+/// Bytes by which the output grows while a flush or the end still has some.
 const GROWTH_BYTES: usize = 4 << 10;
-/// Clients need not take frames with a larger window (RFC 9659): 8 MB.
+/// Logarithm of zstd's largest window: clients need not accept frames with a larger one than 8 MB (RFC 9659).
 const ZSTD_WINDOW_BITS_MAX: u32 = 23;
-/// The lowest zstd level whose own window is larger than that.
+/// The lowest zstd level with a larger window by default.
 const ZSTD_LARGE_LEVEL: u32 = 20;
 
-/// A content coding, the one that is taken first at equal weights first.
+/// A content coding; at equal weights the first is preferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     Brotli,
@@ -26,7 +26,7 @@ pub(super) enum Coding {
 }
 
 impl Coding {
-    /// Its name in header fields.
+    /// Returns its name in header fields.
     pub(super) fn name(self) -> &'static [u8] {
         match self {
             Coding::Brotli => b"br",
@@ -36,18 +36,18 @@ impl Coding {
     }
 }
 
-/// What makes one encoder differ from another.
+/// The parameters of an encoder; encoders with equal ones are interchangeable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub coding: Coding,
     pub level: u32,
-    /// Of zstd the level decides.
+    /// Logarithm of the window in bytes; for zstd the level decides it.
     pub window_bits: u8,
 }
 
 impl Shape {
-    /// Input that is compressed at once, between two looks at whether others are due: a millisecond of work, at the
-    /// highest levels a few.
+    /// Returns the bytes of input that are compressed between two checks of the time share: a millisecond of work,
+    /// at the highest levels a few.
     pub(super) fn piece_bytes(self) -> usize {
         match (self.coding, self.level) {
             (Coding::Gzip, 0..=4) | (Coding::Brotli, 0..=4) | (Coding::Zstd, 0..=6) => 64 << 10,
@@ -80,31 +80,31 @@ impl Shape {
     }
 }
 
-/// What an encoder is to do beside taking input.
+/// What an encoder is to do beside consuming input.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Goal {
-    /// Nothing: it may hold back as much as it likes.
+    /// Nothing: it may buffer as much as it likes.
     More,
-    /// Bring out all that it holds.
+    /// Output all that it has buffered.
     Flush,
     /// End the stream.
     End,
 }
 
-/// What a step did.
+/// The result of a step.
 struct Progress {
-    /// Bytes of input.
+    /// Bytes of input consumed.
     taken: usize,
-    /// The goal is reached.
+    /// Whether the goal is reached.
     done: bool,
 }
 
-/// An encoder of a library.
+/// An encoder of a compression library.
 trait Encoder {
-    /// Writes into the room that `out` has. Flushing and ending come without input.
+    /// Compresses into the spare capacity of `out`. Flush and end are called without input.
     fn step(&mut self, input: &[u8], goal: Goal, out: &mut Vec<u8>) -> io::Result<Progress>;
 
-    /// Makes it ready for another stream; `false` if it cannot.
+    /// Resets it for another stream; returns `false` if it cannot.
     fn reset(&mut self) -> bool;
 }
 
@@ -117,7 +117,7 @@ impl Encoder for Compress {
         };
         let before = self.total_in();
         let status = self.compress_vec(input, out, flush).map_err(io::Error::other)?;
-        // Room that is left over says that nothing more comes.
+        // Spare capacity left over means that the encoder has no more output.
         let done = status == Status::StreamEnd || out.len() < out.capacity();
         Ok(Progress { taken: (self.total_in() - before) as usize, done })
     }
@@ -171,21 +171,21 @@ impl Encoder for Zstd<'static> {
 }
 
 thread_local! {
-    /// Encoders at rest. Setting one up costs more than compressing a small page.
+    /// Idle encoders of the thread. Setting one up costs more than compressing a small page.
     static IDLE: RefCell<Vec<(Shape, Box<dyn Encoder>)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An encoder that goes back to its thread's store.
+/// An encoder that is returned to its thread's idle list when it is done.
 pub(super) struct Compressor {
     shape: Shape,
-    /// Gone once it has been given back.
+    /// `None` once it has been returned.
     encoder: Option<Box<dyn Encoder>>,
     taken: u64,
     made: u64,
 }
 
 impl Compressor {
-    /// One at rest, or a new one.
+    /// Takes an idle encoder, or makes a new one.
     pub(super) fn take(shape: Shape) -> io::Result<Compressor> {
         let idle = IDLE.with_borrow_mut(|idle| {
             let place = idle.iter().rposition(|(other, _)| *other == shape)?;
@@ -202,13 +202,13 @@ impl Compressor {
         self.shape
     }
 
-    /// Gives the encoder back; nothing can be compressed any more.
+    /// Returns the encoder to the idle list; afterwards nothing can be compressed.
     pub(super) fn give_back(&mut self) {
         let Some(mut encoder) = self.encoder.take() else { return };
         if !encoder.reset() {
             return;
         }
-        // A thread that ends has no store any more.
+        // A thread that is ending has no idle list any more.
         let _ = IDLE.try_with(|idle| {
             let mut idle = idle.borrow_mut();
             if idle.len() < IDLE_MAX {
@@ -217,22 +217,22 @@ impl Compressor {
         });
     }
 
-    /// Compresses into the room that `out` has; answers how much of `input` was taken.
+    /// Compresses into the spare capacity of `out`; returns the bytes of `input` that were consumed.
     pub(super) fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
         self.step(input, Goal::More, out).map(|progress| progress.taken)
     }
 
-    /// Brings out all that it holds.
+    /// Outputs all that is buffered.
     pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.drain(Goal::Flush, out)
     }
 
-    /// The end of the stream.
+    /// Ends the stream.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
         self.drain(Goal::End, out)
     }
 
-    /// Bytes taken and made.
+    /// Returns the total bytes of input and output.
     pub(super) fn totals(&self) -> (u64, u64) {
         (self.taken, self.made)
     }

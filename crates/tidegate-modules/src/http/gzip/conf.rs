@@ -1,4 +1,4 @@
-//! What a block's gzip directives say, as written.
+//! The gzip directives of a block as written.
 
 use std::ops::RangeInclusive;
 
@@ -8,7 +8,7 @@ use tidegate_conf::{Args, Diagnostic, Word, once};
 use super::accept::Proxied;
 use crate::http::media_types::MediaTypes;
 
-/// One block's directives.
+/// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     pub gzip: CodingConf,
@@ -24,7 +24,7 @@ pub(crate) struct Conf {
     pub unbuffered: Option<bool>,
 }
 
-/// What each content coding has directives for.
+/// The directives that each content coding has.
 #[derive(Default)]
 pub(crate) struct CodingConf {
     pub enabled: Option<bool>,
@@ -37,7 +37,7 @@ pub(crate) struct CodingConf {
 }
 
 impl Conf {
-    /// Takes over what is left open here.
+    /// Inherits what is not set here.
     pub(crate) fn inherit(&mut self, parent: &Conf) {
         self.gzip.inherit(&parent.gzip);
         self.brotli.inherit(&parent.brotli);
@@ -59,7 +59,7 @@ impl CodingConf {
     }
 }
 
-/// Reads a size that is a power of two, as its logarithm.
+/// Reads a size that is a power of two, and returns its logarithm.
 pub(super) fn power(
     args: &Args<'_>,
     bits: RangeInclusive<u8>,
@@ -73,7 +73,7 @@ pub(super) fn power(
     Err(args.error(0, format!("\"{}\" directive {rule}", args.name())))
 }
 
-/// `gzip_buffers number size` and its kin.
+/// Reads `gzip_buffers number size` and the same of other codings.
 pub(super) fn buffers(conf: &mut CodingConf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let (count, size) = (args.number(0, 0..=u64::MAX)?, args.size(1)?);
     if count == 0 || size == 0 {

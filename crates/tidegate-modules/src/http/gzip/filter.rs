@@ -1,4 +1,4 @@
-//! Compression of a body on its way.
+//! Compression of a body.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -19,17 +19,17 @@ use super::codec::{Coding, Compressor, Shape};
 use super::conf::{CodingConf, Conf};
 use crate::http::media_types::MediaTypes;
 
-/// Bytes of output in one piece.
+/// Bytes of output in one chunk.
 const OUTPUT_BYTES: usize = 16 << 10;
 
-/// A location's compression.
+/// The compression settings of a location.
 pub(super) struct CompressionFilter {
     rules: Arc<Rules>,
-    /// The codings that are on, in the order of preference.
+    /// The enabled codings, in order of preference.
     codings: Vec<CodingRules>,
 }
 
-/// Which answers a coding is for.
+/// The responses that a coding applies to, and its parameters.
 struct CodingRules {
     shape: Shape,
     types: MediaTypes,
@@ -45,7 +45,8 @@ impl CodingRules {
         };
         let level = conf.level.unwrap_or(level);
         let level = match coding {
-            // Level 1 of this library is faster and larger than zlib's, which users know: 2 stands for it.
+            // Level 1 of this library is faster and its output larger than zlib's, which users expect: level 2
+            // replaces it.
             Coding::Gzip => level.max(2),
             Coding::Brotli | Coding::Zstd => level,
         };
@@ -64,7 +65,7 @@ impl CodingRules {
 }
 
 impl CompressionFilter {
-    /// The filter of a location; `None` if nothing is compressed there.
+    /// Makes the filter of a location; `None` if no coding is enabled.
     pub(super) fn new(conf: &Conf, rules: Arc<Rules>) -> Option<CompressionFilter> {
         let confs = [
             (Coding::Brotli, &conf.brotli),
@@ -106,7 +107,7 @@ impl CompressionFilter {
         compressed(body, compressor, sizes)
     }
 
-    /// The coding that the client likes best of those for this answer; of equal ones the first.
+    /// Chooses the coding with the client's largest weight among those for this response; of equal ones the first.
     fn choose(&self, x: &Exchange, length: Option<u64>) -> Option<Shape> {
         let fitting = self.codings.iter().filter(|coding| coding.fits(x, length));
         let weighed =
@@ -143,7 +144,7 @@ fn change_head(x: &mut Exchange, coding: Coding) {
     weaken_etag(&mut response.headers);
 }
 
-/// Makes an entity tag a weak one: the bytes differ from those that it was made of. What is no tag goes.
+/// Makes an entity tag weak, as the bytes differ from those that it was made for. An invalid tag is removed.
 pub(crate) fn weaken_etag(headers: &mut Headers) {
     let Some(etag) = headers.first(Known::Etag) else { return };
     match etag {
@@ -156,7 +157,7 @@ pub(crate) fn weaken_etag(headers: &mut Headers) {
     }
 }
 
-/// Bytes before and behind the compressor, for `$gzip_ratio` and its kin.
+/// Bytes before and after compression, for `$gzip_ratio` and the like.
 #[derive(Clone)]
 pub(super) struct Sizes {
     pub coding: Coding,
@@ -164,7 +165,7 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// The ratio in hundredths, rounded; `None` before the end.
+    /// Returns the ratio in hundredths, rounded; `None` before the end.
     pub(super) fn ratio_hundredths(&self) -> Option<u64> {
         let (before, after) = self.totals.get();
         (after > 0).then(|| (before * 1000 / after + 5) / 10)
@@ -173,18 +174,18 @@ impl Sizes {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// All that came in went out.
+    /// The compressor has buffered nothing.
     Clean,
-    /// The compressor holds something.
+    /// The compressor has buffered input.
     Holding,
-    /// What was flushed is out, and the receiver shall know.
+    /// The flushed bytes were returned, and the flush itself is to be passed on.
     Flushed,
 }
 
-/// A body being compressed.
+/// A body that is being compressed.
 struct Compressed {
     source: Option<ByteBody>,
-    /// What is left of the piece at hand.
+    /// Rest of the current input chunk.
     input: Bytes,
     compressor: Compressor,
     sizes: Sizes,
@@ -192,16 +193,15 @@ struct Compressed {
     trailers: Option<Headers>,
 }
 
-/// | state | what is where | then |
+/// | state | meaning | next |
 /// |---|---|---|
 /// | clean | nothing is in the compressor | input is fed: holding |
-/// | holding | the compressor has bytes that the receiver has not | a flush, a source that waits or ends: clean |
-/// | flushed | a flush of the source, whose bytes are out | the flush itself is passed on: clean |
+/// | holding | the compressor has bytes that the receiver has not | a flush, a source that is pending or ends: clean |
+/// | flushed | a flush of the source, whose bytes were returned | the flush itself is passed on: clean |
 ///
-/// Invariant: a source that is not ready leaves nothing in the compressor: what it had so far is decoded by the client
-///  while it waits. Output leaves in pieces of about [`OUTPUT_BYTES`], and the turn
-/// of the connection ends with its share. Nothing is taken from the source before it is ready: a poll that waits can be
-/// dropped.
+/// Invariant: a pending source leaves nothing in the compressor: the client can decode everything that the source
+/// has sent so far. Output is returned in chunks of about [`OUTPUT_BYTES`], and the connection yields to others
+/// when its time share is used. Nothing is taken from the source before it is ready: a pending poll can be dropped.
 impl BodyStream for Compressed {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let mut out = Vec::new();
@@ -212,7 +212,7 @@ impl BodyStream for Compressed {
                 return Poll::Ready(Some(Ok(Chunk::Flush)));
             }
             if !self.input.is_empty() {
-                // What is there leaves first: its write ends the turn as well.
+                // Output that is there is sent first: its write ends the time share as well.
                 if share::is_over() {
                     return if out.is_empty() {
                         share::later(context).map(|()| None)
@@ -264,7 +264,7 @@ impl BodyStream for Compressed {
 }
 
 impl Compressed {
-    /// Brings out what the compressor holds, if anything.
+    /// Outputs what the compressor has buffered, if anything.
     fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), BodyError> {
         if self.state == State::Holding {
             self.compressor.flush(out)?;

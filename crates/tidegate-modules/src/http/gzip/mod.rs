@@ -1,4 +1,4 @@
-//! `gzip`, `brotli`, `zstd`: compress answers for clients that take it.
+//! `gzip`, `brotli`, `zstd`: compresses responses for clients that accept it.
 //!
 //! ```nginx
 //! gzip            on;
@@ -8,12 +8,12 @@
 //! brotli          on;
 //! brotli_types    text/css application/javascript application/json;
 //! ```
-//! Of the codings that are on for an answer the one with the largest weight in `Accept-Encoding` is taken;
-//! of equal ones brotli before zstd before gzip. The directives of brotli and zstd are those of the modules
-//! that nginx's users know; `gzip_vary`, `gzip_proxied`, `gzip_http_version` and `gzip_disable` hold for all.
+//! Of the codings that are on for a response the one with the largest weight in `Accept-Encoding` is used; of equal
+//! ones brotli before zstd before gzip. The directives of brotli and zstd are those of the common third-party
+//! modules of nginx; `gzip_vary`, `gzip_proxied`, `gzip_http_version` and `gzip_disable` apply to all codings.
 //!
-//! A compressed answer has no length and no ranges, and its entity tag is a weak one. What an origin
-//! sends slowly reaches the client as it comes: the compressor is flushed whenever nothing more is there.
+//! A compressed response has no length and no ranges, and its entity tag is weak. A slow origin's bytes reach the
+//! client as they arrive: the compressor is flushed whenever its source is pending.
 
 pub(crate) mod accept;
 mod codec;
@@ -37,7 +37,8 @@ use conf::Conf;
 pub(crate) use filter::weaken_etag;
 use filter::{CompressionFilter, Sizes};
 
-/// `ngx_http_gzip_filter_module` with its kin for other codings, and the core's directives that modules with compressed answers share.
+/// `ngx_http_gzip_filter_module`, the same for other codings, and the core directives that modules with compressed
+/// responses share.
 pub(crate) struct Gzip;
 
 impl Module for Gzip {
@@ -78,7 +79,7 @@ impl Module for Gzip {
     }
 }
 
-/// `$gzip_ratio` and its kin: original size by compressed size, rounded to hundredths.
+/// Writes `$gzip_ratio` or the like: original size by compressed size, rounded to hundredths.
 fn ratio(x: &mut Exchange, coding: Coding, out: &mut Vec<u8>) -> bool {
     let sizes = x.modules.extensions.of::<Sizes>().filter(|sizes| sizes.coding == coding);
     let Some(ratio) = sizes.and_then(Sizes::ratio_hundredths) else { return false };

@@ -1,4 +1,4 @@
-//! The directives: a family for each content coding, what only some have, and what all go by.
+//! The directives: a set for each content coding, those of single codings, and the shared ones.
 
 use tidegate_conf::{Arity, Contexts, Directive, once, row};
 
@@ -118,7 +118,7 @@ pub(super) const GZIP_ONLY: &[Directive<Conf>] = &[
     ),
 ];
 
-/// Directives of nginx's core that `gzip_static` and `gunzip` go by as well.
+/// Directives of nginx's core that `gzip_static` and `gunzip` use as well.
 pub(super) const SHARED: &[Directive<Conf>] = &[
     row(
         "gzip_http_version",

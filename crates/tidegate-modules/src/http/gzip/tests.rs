@@ -1,4 +1,4 @@
-//! `gzip`, `brotli`, `zstd`: what is compressed, how streams are flushed, what the head says.
+//! `gzip`, `brotli`, `zstd`: which responses are compressed, how streams are flushed, the fields of the head.
 
 use proptest::prelude::*;
 
@@ -83,7 +83,7 @@ fn files_come_compressed_with_the_head_of_another_representation() {
     assert_eq!((whole.body, whole.headers.len()), (text.into_bytes(), 5));
     let small = bench.get_with("/small.html", &[GZIP]);
     assert!(!is_compressed(&small) && small.field("Vary") == "-");
-    // Ranges of what is compressed on the fly are not served.
+    // Ranges of a response that is compressed on the fly are not served.
     let part = bench.get_with("/a.html", &[GZIP, "Range: bytes=0-3"]);
     assert_eq!(part.status, 200);
 }
@@ -222,7 +222,7 @@ fn what_came_is_out_when_the_source_waits_or_flushes() {
             other => panic!("{other:?}"),
         }
     }
-    // Pending was swallowed where something had to come out first.
+    // A pending source was passed over where output had to be sent first.
     assert_eq!(seen, "first second !|end.");
 }
 
@@ -254,7 +254,7 @@ fn much_input_with_little_output_lets_others_run() {
     assert_eq!(unpacked(&out).len(), 2 << 20);
 }
 
-/// What a body of a coding was before.
+/// Returns the decompressed body of a coding.
 fn decoded(coding: Coding, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     match coding {
@@ -377,7 +377,7 @@ fn mistakes_are_told_as_nginx_does() {
 }
 
 proptest! {
-    /// A weight is one of RFC 9110's: what is put together from one is read as it.
+    /// A weight is read as RFC 9110 defines it, wherever it is in the field.
     #[test]
     fn weights_are_read(before in "[a-z;=, ]{0,9}", thousandths in 0u16..=1000, after in "[a-z,]{0,9}") {
         let text = format!("{before},br;q={}.{:03} ,{after}", thousandths / 1000, thousandths % 1000);

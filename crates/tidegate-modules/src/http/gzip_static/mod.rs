@@ -1,4 +1,4 @@
-//! `gzip_static`, `brotli_static`, `zstd_static`: files that have been compressed beforehand.
+//! `gzip_static`, `brotli_static`, `zstd_static`: precompressed files.
 //!
 //! ```nginx
 //! location /assets/ {
@@ -7,9 +7,9 @@
 //!     gzip_vary     on;
 //! }
 //! ```
-//! `style.css` is answered with `style.css.br`, `style.css.zst` or `style.css.gz` where that exists and the
-//! client takes it, in this order. `gzip_http_version`, `gzip_proxied`, `gzip_disable` and `gzip_vary` hold for
-//! all of them. The last two directives are Tidegate's, named after modules that many add to nginx.
+//! A request for `style.css` gets `style.css.br`, `style.css.zst` or `style.css.gz`, in this order, where that
+//! exists and the client accepts it. `gzip_http_version`, `gzip_proxied`, `gzip_disable` and `gzip_vary` apply to
+//! all of them. `brotli_static` and `zstd_static` are Tidegate's, named after common third-party modules of nginx.
 
 #[cfg(test)]
 mod tests;
@@ -31,7 +31,7 @@ use super::static_files::{What, head, is_absent, is_refused, whole};
 /// `ngx_http_gzip_static_module`, and the same for two more codings.
 pub(crate) struct GzipStatic;
 
-/// Directives as written.
+/// The directives of one block as written.
 #[derive(Default)]
 pub(crate) struct Conf {
     brotli: Option<Mode>,
@@ -39,13 +39,13 @@ pub(crate) struct Conf {
     gzip: Option<Mode>,
 }
 
-/// When the compressed file is sent.
+/// When a compressed file is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Off,
-    /// To clients that take it.
+    /// To clients that accept it.
     On,
-    /// To all.
+    /// To all clients.
     Always,
 }
 
@@ -65,7 +65,7 @@ impl Module for GzipStatic {
             None | Some(Mode::Off) => None,
             Some(mode) => Some(Sibling { coding, extension, always: mode == Mode::Always }),
         };
-        // The smallest first.
+        // In order of expected size, the smallest first.
         let siblings = [
             sibling(conf.brotli, "br", ".br"),
             sibling(conf.zstd, "zstd", ".zst"),
@@ -114,18 +114,18 @@ fn set(slot: &mut Option<Mode>, args: &Args<'_>) -> Result<(), Diagnostic> {
     once(slot, args.choice(0, &modes)?, args)
 }
 
-/// A kind of compressed files.
+/// One kind of precompressed files.
 struct Sibling {
     coding: &'static str,
     extension: &'static str,
     always: bool,
 }
 
-/// Sends the first of a file's compressed siblings that is there and that the client takes.
+/// Sends the first of a file's compressed siblings that exists and that the client accepts.
 ///
-/// Run again from the sibling that it has reached, where the disk has to be asked first ([`Looks`]): headers are
-/// therefore only set where a sibling was found. `Vary` is added where a client that takes it would get another one,
-/// and not under `always`. A sibling that cannot be read is logged and passed over. Sources: `gzip_static`,
+/// Run again from the sibling that it has reached where a test may wait for a disk ([`Looks`]): header fields are
+/// therefore only set where a sibling was found. `Vary` is added where a client that accepts it would get another
+/// one, and not under `always`. A sibling that cannot be read is logged and skipped. Sources: `gzip_static`,
 /// `gzip_vary`, RFC 9110 section 12.5.3.
 fn answer(
     siblings: &[Sibling],
@@ -142,7 +142,8 @@ fn answer(
         looks.reach(index);
         let taken =
             sibling.always || rules.is_some_and(|rules| rules.allow(x, sibling.coding.as_bytes()));
-        // What others get tells caches that this file may come as another.
+        // For this client the sibling only adds `Vary`, so that caches know that the response depends on the
+        // client.
         if !taken && !rules.is_some_and(|rules| rules.vary()) {
             continue;
         }
@@ -172,7 +173,7 @@ fn answer(
     Ok(Step::Decline)
 }
 
-/// A file that cannot be read is passed over, and said so.
+/// Logs that a file cannot be read and is skipped.
 fn complain(x: &Exchange, path: &[u8], errno: i32) {
     let level = if is_refused(errno) { Level::Error } else { Level::Crit };
     let path = String::from_utf8_lossy(path);

@@ -1,4 +1,4 @@
-//! `gzip_static` and its kin: which file is sent to whom, and with what head.
+//! `gzip_static` and the like: which file is sent to which client, and with what head.
 
 use std::os::unix::fs::symlink;
 

@@ -1,11 +1,11 @@
-//! `handler`: application code of this binary answers, on threads of a pool where it may block.
+//! `handler`: application code of this binary makes the response, on pool threads where it may block.
 //!
 //! ```nginx
 //! thread_pool reports threads=4 max_queue=100;
 //! location /report { handler report pool=reports timeout=30s max_body=64k; }
 //! ```
-//! What a handler is tells the crate `tidegate-handler`; the binary gives names to its handlers before it
-//! reads the configuration. A request's body is received before a thread is taken.
+//! The crate `tidegate-handler` defines handlers; the binary registers its handlers by name before it reads the
+//! configuration. A request's body is received before a thread is taken.
 
 mod parameters;
 mod serve;
@@ -20,11 +20,11 @@ use tidegate_plan::module::Module;
 
 pub(crate) use parameters::Parameters;
 
-/// Where a directive stands whose requests are answered on a pool.
+/// Contexts of the directives whose requests are handled on a pool.
 pub(crate) const CONTEXTS: Contexts =
     Contexts::LOCATION.union(Contexts::LOCATION_IF).union(Contexts::LIMIT_EXCEPT);
 
-/// The module.
+/// The module of `handler`.
 pub(crate) struct Handlers;
 
 #[derive(Default)]

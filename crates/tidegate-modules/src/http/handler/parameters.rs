@@ -1,4 +1,4 @@
-//! What every directive can say whose requests are answered on a pool.
+//! The parameters that all directives with handlers on a pool share.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tidegate_plan::LocationBuilder;
 
 use super::serve::Target;
 
-/// Longest wait for a handler's response, and then for each piece of a streamed one.
+/// Longest wait for a handler's response, and then for each chunk of a streamed one.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 
 /// `pool=`, `timeout=` and `max_body=`.
@@ -22,7 +22,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// Takes the parameter of this index, if it is one of these.
+    /// Takes the parameter at this index, if it is one of these; returns whether it was.
     ///
     /// # Errors
     /// Its value is invalid.
@@ -45,7 +45,7 @@ impl Parameters {
         Ok(true)
     }
 
-    /// Where requests go that `handler` is to answer. `title` is how messages call it.
+    /// Makes the target of requests to `handler`. `title` is its name in messages.
     ///
     /// # Errors
     /// There is no such pool.
@@ -75,7 +75,7 @@ impl Parameters {
 }
 
 impl Target {
-    /// Makes it what a location answers with.
+    /// Makes it the content handler of a location.
     pub(crate) fn install(self, location: &mut LocationBuilder<'_, '_>) {
         let target = Arc::new(self);
         location.content(Box::new(move |x| {

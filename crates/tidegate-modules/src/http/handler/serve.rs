@@ -1,4 +1,4 @@
-//! A request's way to a handler and back.
+//! Passes a request to an application handler and its response back.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -22,22 +22,22 @@ use tidegate_rt::{clock, timer};
 use super::stream::{self, Pieces, Streamed};
 use tidegate_gateway::read_body;
 
-/// Seconds after which a client may try again when too many requests wait for a thread.
+/// Seconds of `Retry-After` when too many requests wait for a thread.
 const RETRY_AFTER: &[u8] = b"1";
 
-/// What a location passes its requests to.
+/// The handler of a location, with its settings.
 pub(crate) struct Target {
-    /// How messages call it.
+    /// Name in messages.
     pub title: String,
     pub handler: Arc<dyn Handler>,
-    /// What its requests bring along.
+    /// Variables that are copied into its requests.
     pub variables: Vec<(Arc<str>, VariableId)>,
     pub pool: PoolChoice,
     pub timeout: Duration,
     pub body_bytes_max: Option<u64>,
 }
 
-/// A response on its way from the pool thread.
+/// A response on its way from the pool thread to the event loop.
 struct Answer {
     status: u16,
     headers: Headers,
@@ -52,7 +52,7 @@ enum Content {
     Stream(Pieces),
 }
 
-/// Why a handler gave no response; for the error log.
+/// Why a handler returned no response; for the error log.
 type Problem = String;
 
 /// How the wait for a handler ended.
@@ -63,7 +63,7 @@ enum Outcome {
     ClientLeft,
 }
 
-/// Tells the handler when nobody waits any more.
+/// Notifies the handler, on drop, that its response is no longer wanted.
 pub(super) struct Waiting(Arc<Abandonment>);
 
 impl Drop for Waiting {
@@ -72,16 +72,16 @@ impl Drop for Waiting {
     }
 }
 
-/// Has the handler answer.
+/// Runs the handler for a request.
 ///
 /// | step | waits for | dropped there |
 /// |---|---|---|
 /// | body | the client | nothing has begun |
-/// | job | the handler, its time limit, the client | a job that waits is not begun; one that runs is told that it is abandoned |
+/// | job | the handler, its time limit, the client | a waiting job is not begun; a running one is notified that it is abandoned |
 ///
-/// Invariant: `waiting` lives as long as somebody wants the answer, with a streamed body in it, and tells the handler
-/// by its end. What went wrong becomes a status in [`settle`] alone. Source: `handler` with `timeout=`
-/// and `max_body=`.
+/// Invariant: `waiting` lives as long as the response is wanted, a streamed body included, and notifies the handler
+/// when it is dropped. Failures become statuses in [`settle`] alone. Source: `handler` with `timeout=` and
+/// `max_body=`.
 pub(super) async fn serve(x: &mut Exchange, target: Arc<Target>) -> Step<'static> {
     if let Some(max) = target.body_bytes_max {
         if x.request.body.length.is_some_and(|length| length > max) {
@@ -146,7 +146,7 @@ fn body(stored: &StoredBody) -> (Vec<Bytes>, Option<(Arc<std::fs::File>, u64)>) 
     }
 }
 
-/// On the pool thread: the handler, and behind it what it streams.
+/// Runs on the pool thread: the handler, and then the function that streams its body.
 fn run(handler: &dyn Handler, request: Request, reply: Reply<Result<Answer, Problem>>) {
     let taken = match handler.handle(request) {
         Ok(response) => {
@@ -173,8 +173,8 @@ fn run(handler: &dyn Handler, request: Request, reply: Reply<Result<Answer, Prob
     }
 }
 
-/// The first of: the job ended, the client left, the time is over. In that order, so that an answer that is there
-/// counts. Dropped at its await, the job is given up.
+/// Waits for the first of: the job ended, the client left, the time is over. They are checked in that order, so
+/// that a response that is ready counts. Dropped at its await, the job is abandoned.
 async fn outcome(
     x: &Exchange,
     job: JobHandle<Result<Answer, Problem>>,
@@ -198,7 +198,7 @@ async fn outcome(
     .await
 }
 
-/// What the request is answered with: the one place where a handler's faults become statuses.
+/// Makes the response: the one place where a handler's failures become statuses.
 fn settle(x: &mut Exchange, target: &Target, outcome: Outcome, waiting: Waiting) -> Step<'static> {
     let title = &target.title;
     let (level, status, problem) = match outcome {

@@ -1,5 +1,5 @@
-//! A body that a handler writes while the client reads: pieces through a short queue, so that the
-//! handler's thread waits when the client is slower.
+//! A body that a handler writes while the client reads: chunks through a short queue, so that the handler's thread
+//! waits for a slow client.
 
 use std::io;
 use std::task::{Context, Poll};
@@ -15,20 +15,20 @@ use tidegate_upstream::LogContext;
 
 use super::serve::{Target, Waiting};
 
-/// Pieces on their way, of at most 64 kB each.
+/// Chunks in the queue, of at most 64 kB each.
 const PIECES_MAX: usize = 4;
 
-/// The loop's end.
+/// The event loop's end of the queue.
 pub(super) type Pieces = Mailbox<Piece>;
 
 pub(super) enum Piece {
     Chunk(Chunk),
     End,
-    /// The handler's function failed; its error.
+    /// The handler's function failed, with this error.
     Failed(String),
 }
 
-/// The handler's end.
+/// The handler's end of the queue.
 pub(super) struct PieceSink(MailSender<Piece>);
 
 pub(super) fn pipe() -> (PieceSink, Pieces) {
@@ -45,7 +45,7 @@ impl PieceSink {
             Ok(()) => Piece::End,
             Err(error) => Piece::Failed(error.to_string()),
         };
-        // Fails when nobody wants the body any more.
+        // Fails when the receiver is gone.
         let _ = self.0.send_blocking(last);
     }
 
@@ -65,13 +65,13 @@ impl Sink for PieceSink {
     }
 }
 
-/// The body for the client.
+/// The body that the client gets.
 pub(super) struct Streamed {
     pieces: Pieces,
     title: String,
     log: LogContext,
     timeout: Duration,
-    /// Until when the next piece must come; set while the client waits for it.
+    /// Deadline of the next chunk; set while the client waits for it.
     deadline: Deadline,
     _waiting: Waiting,
 }
@@ -109,7 +109,7 @@ impl BodyStream for Streamed {
             Some(Piece::Chunk(chunk)) => Some(Ok(chunk)),
             Some(Piece::End) => None,
             Some(Piece::Failed(error)) => self.broken(&format!("failed ({error})")),
-            // Its sender was dropped without a last word.
+            // The sender was dropped without a final message.
             None => self.broken("panicked"),
         })
     }

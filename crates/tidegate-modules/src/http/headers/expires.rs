@@ -1,4 +1,4 @@
-//! `expires`: its forms, and what `Expires` and `Cache-Control` they make.
+//! `expires`: its forms, and the `Expires` and `Cache-Control` fields that they produce.
 
 use std::{error, fmt};
 
@@ -8,30 +8,30 @@ use tidegate_core::{Exchange, Template};
 use tidegate_plan::PlanBuilder;
 use tidegate_rt::clock;
 
-/// As written: a fixed rule, or one with variables.
+/// The directive as written: a fixed rule, or one with variables.
 #[derive(Clone)]
 pub(super) enum ExpiresConf {
     Fixed(Rule),
     Variable { modified: bool, value: Word },
 }
 
-/// As it runs.
+/// The compiled directive.
 pub(super) enum Expires {
     Fixed(Rule),
     Variable { modified: bool, value: Template },
 }
 
-/// One form. Times are in seconds.
+/// One form of the directive. Times are in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rule {
     Off,
     Epoch,
     Max,
-    /// So long from now.
+    /// This time from now.
     Access(i64),
-    /// So long from the modification.
+    /// This time from the last modification.
     Modified(i64),
-    /// The next time of the day, local.
+    /// The next occurrence of this time of the day, in local time.
     Daily(i64),
 }
 
@@ -109,7 +109,7 @@ fn seconds(text: &[u8]) -> Option<i64> {
 }
 
 impl ExpiresConf {
-    /// Compiles the variables.
+    /// Compiles the template of a value with variables.
     pub(super) fn compile(&self, plan: &mut PlanBuilder<'_>) -> Result<Expires, Diagnostic> {
         Ok(match self {
             ExpiresConf::Fixed(rule) => Expires::Fixed(*rule),
@@ -125,7 +125,7 @@ impl Expires {
     pub(super) fn apply(&self, x: &mut Exchange) {
         let rule = match self {
             Expires::Fixed(rule) => *rule,
-            // A value that is none counts as `off`.
+            // An invalid value counts as `off`.
             Expires::Variable { modified, value } => {
                 parse(&value.value(x), *modified).unwrap_or(Rule::Off)
             }
@@ -148,8 +148,8 @@ impl Expires {
     }
 }
 
-/// The values of `Expires` and `Cache-Control`; `now` is seconds since 1970, `offset` seconds east of Greenwich, which
-/// counts for [`Rule::Daily`] alone.
+/// Returns the values of `Expires` and `Cache-Control`; `now` is seconds since 1970, `offset` seconds east of
+/// Greenwich, which is used by [`Rule::Daily`] alone.
 pub(super) fn fields(
     rule: Rule,
     now: i64,

@@ -1,4 +1,4 @@
-//! `expires`, `add_header`, `add_trailer`: fields that the configuration adds to answers.
+//! `expires`, `add_header`, `add_trailer`: fields that the configuration adds to responses.
 //!
 //! ```nginx
 //! expires    modified +1h;
@@ -22,7 +22,7 @@ use expires::{Expires, ExpiresConf};
 /// `ngx_http_headers_module`.
 pub(crate) struct AddedHeaders;
 
-/// One block's directives.
+/// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     expires: Option<ExpiresConf>,
@@ -42,10 +42,10 @@ struct FieldConf {
 /// `add_header_inherit`, `add_trailer_inherit`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Inherit {
-    /// Outer fields count where the block has none of its own.
+    /// Inherited fields apply where the block has none of its own.
     On,
     Off,
-    /// Outer fields count too, behind the block's own.
+    /// Inherited fields apply too, behind the block's own.
     Merge,
 }
 
@@ -156,16 +156,16 @@ fn inherit_fields(child: &mut Vec<FieldConf>, parent: &[FieldConf], how: Option<
     }
 }
 
-/// What an added field does to those that the response has.
+/// How an added field is combined with those of the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Stands behind them, and counts like them for later filters.
+    /// Appended to them; later filters treat it like them.
     Plain,
-    /// A validator: there is one, and an empty value takes it away.
+    /// A validator: replaces the existing one, and an empty value removes it.
     Validator(Known),
-    /// Stands beside the server's own, which stays what the response is described by.
+    /// Sent beside the server's own field, by which the response is still processed.
     Beside,
-    /// Says where the body ends, which is not for the configuration to say: left out.
+    /// Determines the framing of the body, which a configuration must not: left out.
     Framing,
 }
 
@@ -206,11 +206,11 @@ struct Added {
     expires: Option<Expires>,
     headers: Vec<Field>,
     has_trailers: bool,
-    /// One of them is for every status.
+    /// Whether a trailer applies to every status.
     always_trails: bool,
 }
 
-/// Statuses to which fields without `always` are added, as nginx documents them.
+/// Returns whether fields without `always` are added to a status, as nginx documents.
 fn is_plain_status(status: u16) -> bool {
     matches!(status, 200 | 201 | 204 | 206 | 301 | 302 | 303 | 304 | 307 | 308)
 }
@@ -224,7 +224,7 @@ impl Added {
         if let Some(expires) = self.expires.as_ref().filter(|_| plain) {
             expires.apply(x);
         }
-        // `$sent_http_content_length` in their values.
+        // For `$sent_http_content_length` in the values.
         if x.response.content_length.is_none() && !matches!(x.disposition.status(), 204 | 304) {
             x.response.content_length = body.known_length();
         }
@@ -239,7 +239,7 @@ impl Added {
     }
 }
 
-/// `add_trailer`: values are those of the body's end.
+/// Adds the trailers of `add_trailer`. Values are computed at the end of the body.
 fn add_trailers(fields: &[Field], x: &mut Exchange) {
     if x.is_subrequest() {
         return;
@@ -253,7 +253,7 @@ fn add_trailers(fields: &[Field], x: &mut Exchange) {
     }
 }
 
-/// Trailers need a chunked body.
+/// Returns whether the response is chunked, which trailers need.
 fn carries_trailers(x: &Exchange) -> bool {
     x.request.version() >= Version::H11
         && x.request.method != Method::Head
@@ -261,7 +261,7 @@ fn carries_trailers(x: &Exchange) -> bool {
         && x.settings().chunked_transfer_encoding
 }
 
-/// A decoded line feed of the client's (`$uri`) must not begin a field of its own.
+/// Replaces line breaks: a decoded line feed of the client's (`$uri`) must not begin another field.
 fn one_line(mut value: Vec<u8>) -> Vec<u8> {
     let controls = value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | 0));
     controls.for_each(|byte| *byte = b' ');

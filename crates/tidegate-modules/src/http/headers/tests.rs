@@ -1,4 +1,4 @@
-//! Fields that are added, and the arithmetic of `expires`.
+//! Added fields, and the arithmetic of `expires`.
 use super::expires::{Rule, fields, parse};
 use crate::testing::Bench;
 

@@ -1,4 +1,4 @@
-//! Which path an index leads to.
+//! The path that an index leads to.
 use crate::testing::Bench;
 
 #[test]

@@ -7,7 +7,7 @@ use crate::http::limits::{self, RefusalConf, ZoneConf};
 /// nginx counts in 16 bits.
 const CONNECTIONS_MAX: u64 = 65_535;
 
-/// One block's directives.
+/// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     pub zones: Vec<ZoneConf<()>>,
@@ -44,7 +44,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
-/// What becomes of refused requests.
+/// The directives about refused requests.
 pub(super) const REFUSAL_ROWS: &[Directive<Conf>] =
     limits::refusal_rows!("limit_conn", Conf, "Level of log lines about refused requests.", ALL);
 

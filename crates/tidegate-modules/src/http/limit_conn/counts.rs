@@ -1,10 +1,10 @@
-//! The keys of a zone that have requests, with their number; bounded by the zone's size.
+//! Number of requests in progress for each key of a zone; bounded by the zone's size.
 
 use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
 
-/// A zone's counts.
+/// The counters of a zone.
 #[derive(Default)]
 pub(super) struct Counts {
     by_key: HashMap<Box<[u8]>, u32, RandomState>,
@@ -12,8 +12,8 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Counts a request of this key; `false`, and nothing is counted, if there are `most` already or the
-    /// key would not fit into `bytes_max`.
+    /// Counts a request of this key; returns `false` and counts nothing if there are already `most`, or if the key
+    /// would not fit into `bytes_max`.
     pub(super) fn enter(&mut self, key: &[u8], most: u32, bytes_max: usize) -> bool {
         if let Some(count) = self.by_key.get_mut(key) {
             let free = *count < most;
@@ -28,7 +28,7 @@ impl Counts {
         true
     }
 
-    /// A request of this key is over.
+    /// Ends the count of a request of this key.
     pub(super) fn leave(&mut self, key: &[u8]) {
         let Some(count) = self.by_key.get_mut(key) else { return };
         *count -= 1;
@@ -38,15 +38,15 @@ impl Counts {
         }
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.by_key.len()
     }
 }
 
-/// Memory that a key takes, as nginx's manual counts it: 64 bytes for one of an IPv4 address, 16000 of
-/// which fit into a megabyte.
+/// Returns the memory of a key in bytes, as nginx's manual counts it: 64 for an IPv4 address, 16000 of which fit
+/// into a megabyte.
 fn cost(key: &[u8]) -> usize {
     (48 + key.len()).next_power_of_two()
 }

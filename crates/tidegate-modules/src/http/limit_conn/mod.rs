@@ -1,11 +1,11 @@
-//! `limit_conn`: at most so many requests at the same time for each key. A connection counts while it has
-//! a request whose head has been read.
+//! `limit_conn`: limits the number of requests in progress for each key. A connection counts while it has a request
+//! whose head has been read.
 //!
 //! ```nginx
 //! limit_conn_zone $binary_remote_addr zone=clients:10m;
 //! server { limit_conn clients 5; }
 //! ```
-//! The zones are shared by all threads and stay over reloads.
+//! The zones are shared by all threads and kept over reloads.
 
 mod conf;
 mod counts;
@@ -83,7 +83,7 @@ const VARIABLES: &[Variable] = &[Variable::fixed(
 /// A zone with the number of requests of each key.
 type Zone = limits::Zone<Counts, ()>;
 
-/// A `limit_conn`.
+/// A `limit_conn` directive.
 struct Rule {
     zone: Arc<Zone>,
     most: u32,
@@ -95,7 +95,7 @@ impl Rule {
     }
 }
 
-/// `$limit_conn_status`, for the whole request: a request is counted once, whatever it becomes.
+/// `$limit_conn_status`, for the whole request: a request is counted once, however it is redirected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Passed,
@@ -113,7 +113,7 @@ impl Status {
     }
 }
 
-/// A request's place in a zone, given back when the request is over.
+/// A request's count in a zone, released when the request ends.
 struct Held {
     states: Arc<States<Counts>>,
     key: Vec<u8>,
@@ -125,7 +125,7 @@ impl Drop for Held {
     }
 }
 
-/// All places of a request; lives in its extensions.
+/// All counts of a request; in its extensions.
 type Places = Vec<Held>;
 
 /// All limits of a location.
@@ -146,7 +146,7 @@ impl Limits {
                 continue;
             }
             if !zone.states.lock().enter(&key, rule.most, zone.bytes_max) {
-                // Those that let it in before are left again.
+                // The counts in earlier zones are released.
                 drop(places);
                 return self.refuse(x, zone);
             }

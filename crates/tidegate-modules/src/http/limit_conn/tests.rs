@@ -37,7 +37,7 @@ fn requests_hold_their_place_until_they_are_over() {
     assert_eq!(bench.get("/x?a=1&b=1").status, 429);
     assert_eq!(bench.get("/dry?a=1&b=1").status, 404);
     let second = bench.get("/x?a=2&b=1");
-    // Refused by the second limit: the place of the first is free again.
+    // Refused by the second limit: the count of the first is released.
     assert_eq!((second.status, bench.get("/x?a=3&b=1").status), (404, 429));
     assert_eq!(bench.get("/x?a=3").status, 404);
     drop((first, second));

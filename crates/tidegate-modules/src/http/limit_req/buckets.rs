@@ -1,4 +1,4 @@
-//! The buckets of a zone by key, in order of use and bounded by the zone's size.
+//! The buckets of a zone by key, in order of use; bounded by the zone's size.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,14 +8,14 @@ use foldhash::quality::RandomState;
 
 use super::logic::Bucket;
 
-/// A bucket that was empty for so long may go before its room is needed.
+/// A bucket that has been empty for this time may be removed before its room is needed.
 const STALE_AFTER: Duration = Duration::from_secs(60);
-/// Stale buckets looked at for each new one: more leave than come, and no request pays for many.
+/// Stale buckets checked for each new one: more are removed than added, and no request pays for many.
 const STALE_STEPS: usize = 2;
 /// The end of the list.
 const NONE: u32 = u32::MAX;
 
-/// A zone's buckets.
+/// The buckets of a zone.
 pub(super) struct Buckets {
     places: HashMap<Arc<[u8]>, u32, RandomState>,
     slots: Vec<Slot>,
@@ -58,13 +58,13 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// The excess that one more request of this key makes.
+    /// Returns the excess that one more request of this key would have, in thousandths of a request.
     pub(super) fn excess(&self, key: &[u8], rate: u64, now: Instant) -> u64 {
         let slot = self.places.get(key).and_then(|place| self.slots.get(*place as usize));
         slot.map_or(0, |slot| slot.bucket.excess(rate, now))
     }
 
-    /// Counts a request of this key; the least recently used buckets make room within `bytes_max`.
+    /// Counts a request of this key; the least recently used buckets are removed to stay within `bytes_max`.
     pub(super) fn fill(
         &mut self,
         key: &[u8],
@@ -95,7 +95,7 @@ impl Buckets {
         Ok(())
     }
 
-    /// Number of keys.
+    /// Returns the number of keys.
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.places.len()
@@ -121,14 +121,14 @@ impl Buckets {
 
     fn remove(&mut self, place: u32) {
         self.unlink(place);
-        // The key's memory goes now, the slot is used again.
+        // The key's memory is freed now, the slot is reused.
         let key = std::mem::replace(&mut self.slots[place as usize].key, Arc::from([]));
         self.bytes -= cost(&key);
         self.places.remove(&key);
         self.free.push(place);
     }
 
-    /// Makes a slot the newest.
+    /// Links a slot as the newest.
     fn link(&mut self, place: u32) {
         let before = std::mem::replace(&mut self.newest, place);
         let slot = &mut self.slots[place as usize];
@@ -152,8 +152,8 @@ impl Buckets {
     }
 }
 
-/// Memory that a key takes, as nginx's manual counts it: 128 bytes for one of an address, 8000 of which
-/// fit into a megabyte.
+/// Returns the memory of a key in bytes, as nginx's manual counts it: 128 for an address, 8000 of which fit into a
+/// megabyte.
 fn cost(key: &[u8]) -> usize {
     (104 + key.len()).next_power_of_two()
 }

@@ -5,7 +5,7 @@ use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, row};
 use super::logic::{self, REQUEST};
 use crate::http::limits::{self, RefusalConf, ZoneConf};
 
-/// One block's directives.
+/// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     pub zones: Vec<ZoneConf<Rate>>,
@@ -13,7 +13,7 @@ pub(crate) struct Conf {
     pub refusal: RefusalConf,
 }
 
-/// Thousandths of a request a second.
+/// A rate in thousandths of a request per second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate(pub u64);
 
@@ -49,7 +49,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
-/// What becomes of refused requests.
+/// The directives about refused requests.
 pub(super) const REFUSAL_ROWS: &[Directive<Conf>] = limits::refusal_rows!(
     "limit_req",
     Conf,

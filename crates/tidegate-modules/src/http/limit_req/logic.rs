@@ -1,14 +1,14 @@
-//! The leaky bucket of one key, and what a request's excess means. `now` is an argument.
+//! The leaky bucket of one key, and the delay of a request by its excess. `now` is an argument.
 //!
-//! Each request fills the bucket by one; it leaks at the rate. What is in it beyond the request that is
-//! being served is the excess, counted in thousandths of a request.
+//! Each request fills the bucket by one; it leaks at the rate. Its contents beyond the request that is being served
+//! are the excess, counted in thousandths of a request.
 
 use std::time::{Duration, Instant};
 
-/// One request, in the unit that excesses are counted in.
+/// One request, in the unit of excesses.
 pub(super) const REQUEST: u64 = 1000;
 
-/// What remains of a key's requests.
+/// The bucket of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     excess: u64,
@@ -16,12 +16,12 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// The bucket of a key's first request.
+    /// Makes the bucket of a key's first request.
     pub(super) fn new(now: Instant) -> Bucket {
         Bucket { excess: 0, last: now }
     }
 
-    /// The excess that one more request makes; `rate` in thousandths of a request a second.
+    /// Returns the excess that one more request would have; `rate` in thousandths of a request per second.
     pub(super) fn excess(&self, rate: u64, now: Instant) -> u64 {
         (self.excess + REQUEST).saturating_sub(self.leaked(rate, now))
     }
@@ -32,7 +32,7 @@ impl Bucket {
         *self = Bucket { excess, last: self.last.max(now) };
     }
 
-    /// It has been empty for `time`: a new bucket would be the same.
+    /// Returns whether it has been empty for `time`: a new bucket would be the same.
     pub(super) fn is_stale(&self, rate: u64, now: Instant, time: Duration) -> bool {
         now.saturating_duration_since(self.last) >= time && self.leaked(rate, now) >= self.excess
     }
@@ -43,20 +43,20 @@ impl Bucket {
     }
 }
 
-/// How long a request with `excess` waits, so that what goes on does so at the rate; excess up to `free`
-/// goes on at once.
+/// Returns the delay of a request with `excess`, so that requests continue at the rate; excess up to `free` is not
+/// delayed.
 pub(super) fn delay(excess: u64, free: u64, rate: u64) -> Duration {
     Duration::from_millis(excess.saturating_sub(free).saturating_mul(1000) / rate.max(1))
 }
 
-/// Reads `10r/s` or `30r/m` as thousandths of a request a second.
+/// Parses `10r/s` or `30r/m` as thousandths of a request per second.
 pub(super) fn parse_rate(text: &str) -> Option<u64> {
-    // A number alone is so many a second, as in nginx.
+    // A number alone is per second, as in nginx.
     let (count, seconds) = match text.strip_suffix("r/m") {
         Some(count) => (count, 60),
         None => (text.strip_suffix("r/s").unwrap_or(text), 1),
     };
     let count = tidegate_conf::parse_number(count.as_bytes()).filter(|count| *count > 0)?;
-    // Less than a thousandth would never leak.
+    // A rate below a thousandth would never leak.
     Some((count.checked_mul(1000)? / seconds).max(1))
 }

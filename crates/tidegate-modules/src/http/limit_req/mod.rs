@@ -1,11 +1,11 @@
-//! `limit_req`: at most so many requests a second for each key; those that come too early wait, or are
-//! refused if too many do.
+//! `limit_req`: limits the rate of requests for each key; requests above the rate are delayed, or refused above the
+//! burst.
 //!
 //! ```nginx
 //! limit_req_zone $binary_remote_addr zone=clients:10m rate=10r/s;
 //! server { limit_req zone=clients burst=20 delay=5; }
 //! ```
-//! The zones are shared by all threads and stay over reloads.
+//! The zones are shared by all threads and kept over reloads.
 
 mod buckets;
 mod conf;
@@ -77,7 +77,7 @@ fn fill(zone: &Zone, buckets: &mut Buckets, key: &[u8], now: Instant) -> Result<
     buckets.fill(key, zone.settings.0, now, zone.bytes_max)
 }
 
-/// A `limit_req`; excesses in thousandths of a request.
+/// A `limit_req` directive; excesses in thousandths of a request.
 struct Rule {
     zone: Arc<Zone>,
     burst: u64,
@@ -91,7 +91,7 @@ impl Rule {
     }
 }
 
-/// `$limit_req_status`, for the whole request: a request is limited once, whatever it becomes.
+/// `$limit_req_status`, for the whole request: a request is limited once, however it is redirected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Status {
     Passed,
@@ -119,7 +119,7 @@ struct Limits {
     refusal: Refusal,
 }
 
-/// What the rules say of a request; excesses in thousandths.
+/// The decision of the rules for a request; excesses in thousandths of a request.
 enum Verdict<'r> {
     /// No rule has a key.
     Unlimited,
@@ -137,15 +137,17 @@ enum Verdict<'r> {
 }
 
 impl Limits {
-    /// | verdict | dry run | else |
+    /// Applies the limits to a request.
+    ///
+    /// | decision | dry run | else |
     /// |---|---|---|
     /// | no key in any rule | declined, as if there were no limit | the same |
     /// | within all rates | PASSED | the same |
     /// | above a rate, within the burst | DELAYED_DRY_RUN | DELAYED: waits, then declines |
     /// | above a burst, or no room in the zone | REJECTED_DRY_RUN | REJECTED: the status of `limit_req_status` |
     ///
-    /// Invariant: a request is counted once, however often internal redirects bring it here: its status is kept with it
-    /// and its subrequests. Dropped while it waits, it stays counted, as in nginx. Sources: `limit_req`,
+    /// Invariant: a request is counted once, however often internal redirects bring it here: its status is kept
+    /// with it and its subrequests. Dropped while it waits, it is still counted, as in nginx. Sources: `limit_req`,
     /// `limit_req_dry_run`, `limit_req_log_level`, `$limit_req_status`.
     fn apply<'a>(&self, x: &'a mut Exchange) -> Step<'a> {
         if x.lineage.inherited.of::<Status>().is_some() {
@@ -188,7 +190,7 @@ impl Limits {
         Step::Decline
     }
 
-    /// Asks all rules; the request is counted by each or, if one refuses, by none.
+    /// Checks all rules; the request is counted by each or, if one refuses it, by none.
     fn decide(&self, x: &mut Exchange, now: Instant) -> Verdict<'_> {
         let mut text = Vec::new();
         let mut keys = Vec::with_capacity(self.rules.len());
@@ -207,7 +209,7 @@ impl Limits {
             if excess > rule.burst {
                 return Verdict::Refuse { excess, zone };
             }
-            // The last one decides and counts at once, so that no other thread comes between.
+            // The last rule decides and counts under one lock, so that no other thread comes between.
             if index + 1 == keys.len() && fill(zone, &mut buckets, key, now).is_err() {
                 return Verdict::NoRoom;
             }
@@ -240,7 +242,7 @@ fn note(x: &mut Exchange, status: Status) {
     x.lineage.inherited.insert(Rc::new(status));
 }
 
-/// The level of lines about delays: one less severe than that about refusals.
+/// Returns the log level of delays: one less severe than that of refusals.
 fn less(level: Level) -> Level {
     match level {
         Level::Error => Level::Warn,
@@ -249,7 +251,7 @@ fn less(level: Level) -> Level {
     }
 }
 
-/// Lets a request wait, unless its client leaves.
+/// Delays a request, unless its client closes the connection.
 async fn wait(x: &mut Exchange, time: Duration) -> Step<'static> {
     match pause(x, time).await {
         Ok(()) => Step::Decline,

@@ -25,7 +25,7 @@ fn rates_are_read() {
     }
 }
 
-/// Requests at these milliseconds and the excess each makes.
+/// Sends requests at these milliseconds and checks the excess of each.
 fn check(rate: &str, table: &[(u64, u64)]) {
     let (rate, start) = (parse_rate(rate).unwrap(), tidegate_rt::clock::now());
     let mut bucket: Option<Bucket> = None;
@@ -45,7 +45,7 @@ fn buckets_fill_and_leak() {
     check("2r/s", &[(0, 0), (0, 1000), (250, 1500), (1000, 1000), (9000, 0), (9000, 1000)]);
     check("1000r/s", &[(0, 0), (1, 0), (1, 1000), (100, 0)]);
     check("1r/m", &[(0, 0), (60_000, 40), (60_000, 1040)]);
-    // Time never goes back: what looks so is another thread's clock.
+    // An earlier time is another thread's reading of the clock: time never goes back.
     check("1r/s", &[(500, 0), (0, 1000), (500, 2000), (1500, 2000)]);
 }
 
@@ -67,7 +67,7 @@ fn the_zone_is_bounded_and_the_least_recent_go() {
     let (mut buckets, now, bytes) = (Buckets::default(), tidegate_rt::clock::now(), 10 * 128);
     for key in 0..1000u32 {
         assert_eq!(buckets.fill(&key.to_be_bytes(), 1, now, bytes), Ok(()));
-        // The first key is used all the time, so it stays.
+        // The first key is used all the time, so it is kept.
         assert_eq!(buckets.fill(&0u32.to_be_bytes(), 1, now, bytes), Ok(()));
     }
     assert_eq!(buckets.len(), 10);

@@ -11,7 +11,7 @@ use tidegate_rt::clock;
 
 use super::conf::BufferConf;
 
-/// A log file behind buffers.
+/// A buffered log file.
 pub(super) struct Buffer {
     file: Arc<LogFile>,
     conf: BufferConf,
@@ -22,11 +22,11 @@ pub(super) struct Buffer {
 #[derive(Default)]
 struct Shard {
     lines: Vec<u8>,
-    /// When the first of the lines was written.
+    /// Time of the first buffered line.
     since: Option<Instant>,
 }
 
-/// Enough that worker threads of common machines do not meet.
+/// Enough that the worker threads of common machines do not share one.
 const SHARD_COUNT: usize = 32;
 
 /// All buffers of the process.
@@ -55,7 +55,7 @@ impl Buffer {
         &self.conf
     }
 
-    /// Adds a line with its end; writes the buffer out first when the line does not fit.
+    /// Adds a line with its line feed; writes the buffer out first when the line does not fit.
     pub(super) fn write(&self, line: &[u8], now: Instant) {
         let mut shard = lock(&self.shards[thread_number() % SHARD_COUNT]);
         if shard.lines.len() + line.len() > self.conf.bytes {
@@ -69,7 +69,7 @@ impl Buffer {
         shard.lines.extend_from_slice(line);
     }
 
-    /// Writes out the shards for which `due` says so, given the time of their first line.
+    /// Writes out the shards for which `due` returns true, given the time of their first line.
     fn flush(&self, due: impl Fn(Instant) -> bool) {
         for shard in &self.shards {
             let mut shard = lock(shard);
@@ -135,7 +135,7 @@ impl Service for FlushService {
     }
 }
 
-/// Least and longest time between two looks at the buffers.
+/// Least interval between two checks of the buffers.
 const STEP_MIN: Duration = Duration::from_millis(10);
 const STEP_MAX: Duration = Duration::from_secs(1);
 
@@ -147,7 +147,7 @@ fn thread_number() -> usize {
     NUMBER.with(|number| *number)
 }
 
-/// A panic elsewhere leaves whole lines.
+/// Locks a mutex; also after a panic, as a shard only ever holds whole lines.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

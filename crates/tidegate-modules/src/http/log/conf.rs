@@ -1,4 +1,4 @@
-//! What a block's log directives say, as written.
+//! The log directives of a block as written.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tidegate_conf::{
 
 use super::format::Escape;
 
-/// One block's directives.
+/// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     pub formats: Vec<FormatConf>,
@@ -18,16 +18,16 @@ pub(crate) struct Conf {
     pub open_files: Option<Option<OpenFilesConf>>,
 }
 
-/// A `log_format`.
+/// A `log_format` directive.
 pub(crate) struct FormatConf {
     pub name: Word,
     pub escape: Escape,
-    /// All further words, which belong together without a gap.
+    /// All further arguments, joined without a separator.
     pub text: Vec<u8>,
     pub span: Span,
 }
 
-/// An `access_log`.
+/// An `access_log` directive.
 #[derive(Clone)]
 pub(crate) struct LogConf {
     pub path: Word,
@@ -54,7 +54,7 @@ pub(crate) struct OpenFilesConf {
     pub min_uses: u64,
 }
 
-/// Buffer of compressed logs when `buffer` is not given.
+/// Bytes of a compressed log's buffer without `buffer`.
 const GZIP_BUFFER_BYTES: usize = 64 << 10;
 
 pub(super) fn set_format(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
@@ -79,9 +79,9 @@ pub(super) fn set_format(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnos
 
 /// Reads `access_log PATH [FORMAT [buffer=…] [gzip[=…]] [flush=…] [if=…]]`, or `off`.
 ///
-/// Invariant: a log has a buffer exactly where `buffer` or `gzip` is given; `flush` alone is a mistake, as in nginx.
-/// What is sent to syslog, or to a file whose name has variables, has none. Whether one file is given two different
-/// buffers is checked when the plan is made.
+/// Invariant: a log has a buffer exactly where `buffer` or `gzip` is given; `flush` alone is an error, as in nginx.
+/// A log to syslog, or to a file whose name has variables, has none. Whether one file has two different buffers is
+/// checked when the plan is made.
 pub(super) fn set_log(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     if args.bytes(0) == b"off" {
         conf.off = true;

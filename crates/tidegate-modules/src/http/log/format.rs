@@ -6,12 +6,12 @@ use tidegate_plan::PlanBuilder;
 
 use super::conf::FormatConf;
 
-/// `escape=`: how values are made harmless.
+/// `escape=`: how values are escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Escape {
-    /// `"`, `\`, controls and bytes above 126 as `\xHH`; `-` for what has no value.
+    /// `"`, `\`, controls and bytes above 126 as `\xHH`; `-` for a variable without a value.
     Default,
-    /// As within a JSON string.
+    /// As in a JSON string.
     Json,
     None,
 }
@@ -26,7 +26,7 @@ const COMBINED: &[u8] = b"$remote_addr - $remote_user [$time_local] \"$request\"
     $body_bytes_sent \"$http_referer\" \"$http_user_agent\"";
 
 impl Format {
-    /// The predefined format.
+    /// Compiles the predefined format.
     pub(super) fn combined(plan: &mut PlanBuilder<'_>) -> Result<Format, Diagnostic> {
         let template = plan.template_text(COMBINED, Span::NONE)?;
         Ok(Format { template, escape: Escape::Default })
@@ -40,7 +40,7 @@ impl Format {
         Ok(Format { template, escape: conf.escape })
     }
 
-    /// Appends the line without its end.
+    /// Appends the line without its line feed.
     pub(super) fn write(&self, x: &mut Exchange, out: &mut Vec<u8>) {
         match self.escape {
             Escape::Default => self.template.write_escaped(x, out, escape_default),
@@ -52,7 +52,7 @@ impl Format {
 
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
-/// Escapes all from `start`, or writes `-` where there is no value.
+/// Escapes all from `start` on, or writes `-` where there is no value.
 pub(super) fn escape_default(out: &mut Vec<u8>, start: usize, found: bool) {
     if !found {
         out.truncate(start);
@@ -66,7 +66,7 @@ pub(super) fn escape_default(out: &mut Vec<u8>, start: usize, found: bool) {
     });
 }
 
-/// Escapes all from `start` for a JSON string; bytes above 127 stay.
+/// Escapes all from `start` on for a JSON string; bytes above 127 are kept.
 pub(super) fn escape_json(out: &mut Vec<u8>, start: usize, _found: bool) {
     let harmful = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
     rewrite(out, start, harmful, |byte, out| {
@@ -87,7 +87,7 @@ pub(super) fn escape_json(out: &mut Vec<u8>, start: usize, _found: bool) {
     });
 }
 
-/// Replaces harmful bytes from `start` on. Most values hold none and are only looked at.
+/// Replaces the bytes from `start` on that need it. Most values have none and are only scanned.
 fn rewrite(
     out: &mut Vec<u8>,
     start: usize,

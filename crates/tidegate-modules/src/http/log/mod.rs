@@ -4,10 +4,10 @@
 //! log_format timed '$remote_addr "$request" $status $request_time';
 //! access_log logs/timed.log timed buffer=64k flush=1s if=$loggable;
 //! ```
-//! Without `buffer` a line is written at the end of its loop's turn, with the others of that turn, or before its
-//! connection is closed. Buffers are kept per thread; they are written out when full, by the plan's flush service
-//! when `flush` has passed (up to a quarter later), and by [`flush_logs`], which the process calls before it reopens
-//! its logs and before it ends.
+//! Without `buffer` a line is written at the end of the event-loop iteration, with the other lines of that
+//! iteration, or before its connection is closed. Buffers are kept per thread; they are written out when full, by
+//! the plan's flush service when `flush` has passed (up to a quarter later), and by [`flush_logs`], which the
+//! process calls before it reopens its logs and before it ends.
 
 mod buffer;
 mod conf;
@@ -72,7 +72,7 @@ impl Module for AccessLog {
 
     fn prepare_stream(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         AccessLog::prepare_http(conf, plan)?;
-        // Opened although no server may use them, as nginx does.
+        // Opened even if no server uses them, as in nginx.
         for log in &conf.logs {
             let target = Target::open(log, conf, plan)?;
             plan.shared::<Shared>().opened.push(target);
@@ -109,7 +109,7 @@ impl Module for AccessLog {
     }
 }
 
-/// What a build's locations have in common.
+/// What the locations of one build share.
 #[derive(Default)]
 struct Shared {
     formats: HashMap<Vec<u8>, Arc<Format>>,
@@ -151,11 +151,11 @@ const ROWS: &[Directive<Conf>] = &[
 ];
 
 thread_local! {
-    /// The line in the making; its memory is kept.
+    /// Buffer for the line that is being made; its memory is reused.
     static LINE: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Lines beyond this size give their memory back.
+/// Bytes of the line buffer that are kept; a larger one is freed.
 const LINE_BYTES_KEPT: usize = 16 << 10;
 
 fn write(targets: &[Target], x: &mut Exchange) {

@@ -1,5 +1,5 @@
-//! Logs whose names depend on the request. Files that the system has at hand are written at once, as other logs
-//! are; a thread of a pool opens and creates those that a disk may have to be asked for.
+//! Logs whose names depend on the request. Files that can be written without waiting are written at once, as other
+//! logs are; a pool thread opens and creates those that may wait for a disk.
 
 use std::fmt;
 use std::fs::File;
@@ -20,7 +20,7 @@ use tidegate_rt::sync::oneshot;
 
 use super::open_files::OpenFiles;
 
-/// Lines that wait for a disk take up to this much memory; further ones are written by the loop itself.
+/// Bytes of lines that may wait for a disk; further ones are written by the event loop itself.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// One `access_log` with variables in its name.
@@ -33,27 +33,27 @@ pub(super) struct Named {
 struct Files {
     kept: Option<OpenFiles>,
     waiting: Mutex<Waiting>,
-    /// Second of the last complaint.
+    /// Time of the last logged failure, seconds since 1970.
     complained: AtomicI64,
 }
 
-/// What a thread of a pool is to write, in this order.
+/// The lines that a pool thread is to write, in this order.
 #[derive(Default)]
 struct Waiting {
     lines: Vec<Line>,
     bytes: usize,
-    /// A thread is about it: what comes now comes behind what it has.
+    /// Whether a pool thread is writing; later lines are then appended behind its own.
     is_served: bool,
 }
 
 struct Line {
-    /// The request's root directory, where it must be there.
+    /// The request's root directory, where it must exist.
     root: Option<PathBuf>,
     path: PathBuf,
     text: Vec<u8>,
     /// Dropped when the line is written, which its connection waits for.
     _written: oneshot::Sender<()>,
-    /// For complaints.
+    /// Error log for failures.
     log: ErrorLog,
     number: u64,
     context: String,
@@ -100,7 +100,7 @@ impl Named {
 }
 
 impl Files {
-    /// The open file, where neither a disk has to be waited for nor lines that came before; else nothing.
+    /// Returns the open file if neither a disk nor earlier lines have to be waited for.
     fn at_once(
         &self,
         root: Option<&Path>,
@@ -138,7 +138,7 @@ impl Files {
         blocking::detach(move || files.serve());
     }
 
-    /// Writes what waits, what is there at a time as of the same moment. Blocks.
+    /// Writes the waiting lines; lines that are there at the same time share one reading of the clock. Blocks.
     fn serve(&self) {
         loop {
             let mut waiting = self.waiting();
@@ -153,7 +153,7 @@ impl Files {
         }
     }
 
-    /// Blocks.
+    /// Writes one line. Blocks.
     fn write_line(&self, line: &Line, now: Instant) {
         if let Err(error) = self.try_line(line, now)
             && self.may_complain(clock::unix_seconds())
@@ -175,7 +175,8 @@ impl Files {
         Ok(())
     }
 
-    /// At most once a minute: requests must not fill the error log. `now` is seconds since 1970.
+    /// Returns whether a failure may be logged: at most one a minute, as requests must not fill the error log.
+    /// `now` is seconds since 1970.
     fn may_complain(&self, now: i64) -> bool {
         let before = self.complained.load(Ordering::Relaxed);
         let may = now - before >= 60;
@@ -185,14 +186,14 @@ impl Files {
         may
     }
 
-    /// A panic elsewhere leaves whole lines.
+    /// Locks the waiting lines; also after a panic, as they are always whole.
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// As nginx documents, for requests: without the request's root directory there is no log, so that a client cannot make
-/// files by inventing host names.
+/// Checks the request's root directory. Without it there is no log, as nginx documents, so that a client cannot
+/// create files by inventing host names.
 fn check_root(root: &Path, found: io::Result<Stat>) -> Result<(), NamedError> {
     match found {
         Ok(found) if found.kind == FileKind::Directory => Ok(()),
@@ -203,7 +204,7 @@ fn check_root(root: &Path, found: io::Result<Stat>) -> Result<(), NamedError> {
 /// Why a line is not written.
 #[derive(Debug)]
 enum NamedError {
-    /// The request's root directory is not there.
+    /// The request's root directory does not exist.
     Root(PathBuf),
     Open(PathBuf, io::Error),
 }
@@ -223,7 +224,7 @@ impl fmt::Display for NamedError {
 
 impl std::error::Error for NamedError {}
 
-/// A full disk loses lines, as a log must not stop the server.
+/// Appends to a file. A full disk loses lines, as a log must not stop the server.
 fn append(mut file: &File, text: &[u8]) {
     let _ = file.write_all(text);
 }

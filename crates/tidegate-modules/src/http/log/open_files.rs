@@ -12,7 +12,7 @@ use tidegate_os::file;
 
 use super::conf::OpenFilesConf;
 
-/// Files that are kept open.
+/// The files that are kept open.
 pub(super) struct OpenFiles {
     conf: OpenFilesConf,
     entries: Mutex<Entries>,
@@ -21,7 +21,7 @@ pub(super) struct OpenFiles {
 #[derive(Default)]
 struct Entries {
     by_path: HashMap<PathBuf, Entry>,
-    /// Uses of all entries so far: the clock is too coarse to tell which was used last.
+    /// Uses of all entries so far: the clock is too coarse to order them.
     uses: u64,
 }
 
@@ -29,9 +29,9 @@ struct Entry {
     file: Option<Arc<File>>,
     uses: u64,
     used: Instant,
-    /// The number of its last use.
+    /// The value of `uses` at its last use.
     turn: u64,
-    /// When the name was last seen to lead to this file.
+    /// Time when the name was last found to refer to this file.
     checked: Instant,
 }
 
@@ -40,17 +40,18 @@ impl OpenFiles {
         OpenFiles { conf, entries: Mutex::default() }
     }
 
-    /// The open file of this name, if it is kept and needs no look at the disk. Never waits.
+    /// Returns the open file of this name, if it is kept and needs no check of the disk. Never blocks.
     pub(super) fn known(&self, path: &Path, now: Instant) -> Option<Arc<File>> {
         self.entries.try_lock().ok()?.fresh(path, now, &self.conf)
     }
 
-    /// The open file of this name, opened if it is not or leads elsewhere by now. Blocks.
+    /// Returns the open file of this name, opened if it is not or if the name refers to another file by now.
+    /// Blocks.
     ///
-    /// Invariant: at most `max` names are known, and a descriptor is kept of those that were used `min_uses` times
-    /// within `inactive`. One that was not compared with the disk for `valid` is compared now, and opened anew where
-    /// its name leads to another file. The lock is held while the disk is asked; a loop uses [`OpenFiles::known`],
-    /// which does not wait for it. Source: `open_log_file_cache`.
+    /// Invariant: at most `max` names are kept, and a descriptor only of those that were used `min_uses` times
+    /// within `inactive`. One that was not compared with the disk for `valid` is compared now, and reopened where
+    /// its name refers to another file. The lock is held during file access; an event loop uses
+    /// [`OpenFiles::known`], which does not wait for it. Source: `open_log_file_cache`.
     pub(super) fn open(&self, path: &Path, now: Instant) -> io::Result<Arc<File>> {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = entries.fresh(path, now, &self.conf) {
@@ -94,7 +95,7 @@ impl OpenFiles {
 }
 
 impl Entries {
-    /// A file that was used and checked lately; this is a use of it.
+    /// Returns a file that was used and checked recently, and counts a use of it.
     fn fresh(&mut self, path: &Path, now: Instant, conf: &OpenFilesConf) -> Option<Arc<File>> {
         let entry = self.by_path.get_mut(path)?;
         let file = entry.file.as_ref()?;

@@ -1,4 +1,4 @@
-//! Where lines go: a file, a buffered file, a file with variables in its name, syslog.
+//! The destination of log lines: a file, a buffered file, a file with variables in its name, syslog.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::format::Format;
 use super::named::Named;
 use super::open_files::OpenFiles;
 
-/// One `access_log`, ready.
+/// One `access_log`, opened.
 pub(super) struct Target {
     place: Place,
     format: Arc<Format>,
@@ -32,7 +32,7 @@ enum Place {
 }
 
 impl Target {
-    /// The log that is written when no `access_log` says otherwise.
+    /// Opens the log that is written without an `access_log` directive.
     pub(super) fn default_log(plan: &mut PlanBuilder<'_>) -> Result<Target, Diagnostic> {
         let file = plan.log_file(&plan.path(plan.environment.layout.access_log), Span::NONE)?;
         let format = match plan.shared::<Shared>().formats.get(&b"combined"[..]) {
@@ -42,7 +42,7 @@ impl Target {
         Ok(Target { place: Place::File(file), format, condition: None })
     }
 
-    /// Opens what an `access_log` names.
+    /// Opens the destination of an `access_log`.
     pub(super) fn open(
         log: &LogConf,
         conf: &Conf,
@@ -58,7 +58,7 @@ impl Target {
         Ok(Target { place: place(log, conf, plan)?, format, condition })
     }
 
-    /// Makes the line and writes it, unless the condition says no.
+    /// Makes the line and writes it, unless the condition is false.
     pub(super) fn write(&self, x: &mut Exchange, line: &mut Vec<u8>) {
         if let Some(condition) = &self.condition {
             condition.write(x, line);
@@ -75,7 +75,7 @@ impl Target {
         match &self.place {
             Place::File(file) => {
                 file.write_with_turn(line);
-                // Whoever waits for the connection's end finds its lines.
+                // A reader that waits for the connection to close finds its lines.
                 if !x.disposition.keeps_connection() {
                     write_gathered();
                 }
@@ -109,7 +109,7 @@ fn place(log: &LogConf, conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Place
     }
 }
 
-/// The one buffer of a path.
+/// Returns the one buffer of a path.
 fn buffer(
     log: &LogConf,
     path: PathBuf,

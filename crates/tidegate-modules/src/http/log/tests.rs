@@ -1,4 +1,4 @@
-//! Lines, where they go and when.
+//! Lines: their files, and when they are written.
 use std::time::Duration;
 
 use super::buffer::flush_logs;
@@ -7,7 +7,7 @@ use super::format::{escape_default, escape_json};
 use super::open_files::OpenFiles;
 use crate::testing::Bench;
 
-/// Asks again until it holds; what follows tells if it never does.
+/// Polls until it holds; the assertions that follow fail if it never does.
 fn until(holds: impl Fn() -> bool) {
     let deadline = tidegate_rt::clock::exact_now() + Duration::from_secs(10);
     while !holds() && tidegate_rt::clock::exact_now() < deadline {
@@ -76,7 +76,7 @@ fn lines_go_where_they_should() {
         (bench.read("one.log"), bench.read("two.log")),
         ("/multi:200\n".into(), "a \"/multi\" b\n".into())
     );
-    // A thread of a pool creates it.
+    // A pool thread creates it.
     until(|| !bench.read("var_x").is_empty());
     assert_eq!((bench.read("var_x"), bench.read("var_y")), ("/var:200\n".into(), String::new()));
     assert_eq!(bench.read("d.log"), "/escape/\\x221 \\x1B-2\n");
@@ -97,7 +97,7 @@ fn nobody_waits_for_a_file_and_lines_keep_their_order() {
     let path = bench.dir.path().join("log_a");
     let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
     assert!(made.success());
-    // Its name leads nowhere until somebody reads it.
+    // Its name leads nowhere until there is a reader.
     for target in ["/1?n=a", "/2?n=b", "/3?n=a"] {
         assert_eq!(bench.get(target).status, 200);
     }
@@ -196,7 +196,7 @@ fn open_files_are_kept_for_a_while() {
         write(second);
     }
     assert_eq!((length(&path), length(&moved)), (0, 6));
-    // The name is looked at again after `valid`, and a name of another file pushes this one out.
+    // The name is checked again after `valid`, and a name of another file evicts this one.
     write(70);
     assert_eq!((length(&path), length(&moved)), (1, 6));
     files.open(&moved, at(71)).unwrap();

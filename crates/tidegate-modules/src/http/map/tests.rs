@@ -1,4 +1,4 @@
-//! Tables of keys and values, after a running nginx.
+//! Tables of keys and values, compared with a running nginx.
 use crate::testing::Bench;
 
 #[test]

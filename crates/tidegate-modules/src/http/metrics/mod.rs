@@ -1,9 +1,9 @@
-//! `metrics`: the process's figures as the text that Prometheus reads.
+//! `metrics`: the process's metrics in the text format of Prometheus.
 //!
 //! ```nginx
 //! location = /metrics { metrics; allow 127.0.0.1; deny all; }
 //! ```
-//! Connections and requests, thread pools, and the turns of the loops where `loop_watchdog` is set.
+//! Connections and requests, thread pools, and event-loop iterations where `loop_watchdog` is set.
 
 #[cfg(test)]
 mod tests;
@@ -18,7 +18,7 @@ use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 use tidegate_rt::turn;
 
-/// The module.
+/// The module of `metrics`.
 pub(crate) struct Metrics;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The text.
+//! The text of the metrics.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Figures as text: the exposition format of Prometheus, version 0.0.4.
+//! Metrics as text: the exposition format of Prometheus, version 0.0.4.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tidegate_core::counters;
 use tidegate_rt::blocking;
 use tidegate_rt::turn;
 
-/// One figure of a pool: name, kind, what it is, and where it comes from.
+/// A metric of thread pools: name, type, help text, and how to read it.
 type PoolRow = (&'static str, &'static str, &'static str, fn(&blocking::Figures) -> f64);
 
 const POOL_ROWS: [PoolRow; 10] = [
@@ -23,7 +23,7 @@ const POOL_ROWS: [PoolRow; 10] = [
     ("run_seconds_max", "gauge", "Longest time of running.", |f| f.ran_max.as_secs_f64()),
 ];
 
-/// The whole text.
+/// Writes the whole text.
 pub(super) fn write(
     connections: &counters::Figures,
     pools: &[(String, blocking::Figures)],

@@ -1,4 +1,4 @@
-//! `mirror`: sends copies of requests to other locations and drops what they answer.
+//! `mirror`: sends copies of requests to other locations and discards the responses.
 //!
 //! ```nginx
 //! location / {
@@ -27,14 +27,14 @@ use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_rt::spawn_local;
 
-/// Copies that a thread has under way at most; requests beyond are not mirrored. A mirror that answers slowly
-/// must not fill the memory.
+/// Copies that a thread has in progress at most; further requests are not mirrored. A slow mirror must not fill the
+/// memory.
 const MIRRORS_MAX: usize = 4096;
 
 /// `ngx_http_mirror_module`.
 pub(crate) struct Mirror;
 
-/// One block's directives.
+/// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     paths: Vec<Vec<u8>>,
@@ -94,7 +94,7 @@ const ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
-/// A location's mirrors.
+/// The mirrors of a location.
 struct Mirrors {
     paths: Vec<Vec<u8>>,
     with_body: bool,
@@ -131,7 +131,7 @@ impl Mirrors {
             };
             let args = x.request.args.clone();
             let Ok(mut copy) = x.subrequest(path.clone(), args, options.clone()) else { return };
-            // It does not end with the request's client.
+            // The copy does not end when the request's client leaves.
             copy.exchange().client = Rc::new(NoClient);
             drop(spawn_local(async move {
                 copy.run().await.discard().await;
@@ -145,7 +145,7 @@ thread_local! {
     static UNDER_WAY: Cell<usize> = const { Cell::new(0) };
 }
 
-/// One of [`MIRRORS_MAX`].
+/// One of [`MIRRORS_MAX`], released on drop.
 struct Place(());
 
 impl Place {
@@ -160,7 +160,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // Nobody counts on a thread that ends.
+        // A thread that is ending has no count any more.
         let _ = UNDER_WAY.try_with(|count| count.set(count.get().saturating_sub(1)));
     }
 }

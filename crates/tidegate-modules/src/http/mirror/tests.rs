@@ -1,4 +1,4 @@
-//! Copies of requests: which, with which body.
+//! Copies of requests: their targets and bodies.
 
 use crate::testing::Bench;
 

@@ -1,39 +1,39 @@
-//! ISO base media files, as bytes: boxes, their headers, and the tables of a track (ISO/IEC 14496-12).
+//! ISO base media files as bytes: boxes, their headers, and the tables of a track (ISO/IEC 14496-12).
 
 use std::fmt;
 
-/// Four letters that say what a box holds.
+/// The type of a box: four letters.
 pub(super) type Kind = [u8; 4];
 
 /// Why a file cannot be cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// A box that is smaller than its header, or ends behind the one that holds it: its bytes.
+    /// A box is smaller than its header, or ends behind the box that contains it: its size in bytes.
     AtomSmall(u64),
     AtomLarge(u64),
-    /// A box ends before its own content does.
+    /// A box ends before its own contents do.
     TooSmall(Kind),
-    /// A box is, or would become, larger than can be.
+    /// A box is, or would become, larger than the format allows.
     TooLarge(Kind),
     Duplicate(Kind),
     Missing(Kind),
-    /// `mp4_max_buffer_size` is less than the index has bytes.
+    /// The index has this number of bytes, more than `mp4_max_buffer_size`.
     Index(u64),
-    /// More boxes than a file has in earnest.
+    /// More boxes than any real file has.
     Boxes,
-    /// The film ends before the part begins.
+    /// The video ends before the part begins.
     Exceeds,
     NoData,
-    /// The part begins behind the end of what this box tells of.
+    /// The part begins behind the end of this box's table.
     StartOut(Kind),
-    /// The part ends behind the end of what this box tells of.
+    /// The part ends behind the end of this box's table.
     EndOut(Kind),
     /// The table contradicts itself.
     Malformed(Kind),
 }
 
 impl Fault {
-    /// nginx's line for the log.
+    /// Returns nginx's log message.
     pub(super) fn about(&self, path: &str) -> String {
         match self {
             Fault::Duplicate(_)
@@ -76,18 +76,18 @@ impl std::error::Error for Fault {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub kind: Kind,
-    /// Bytes of the header itself: 8, or 16 with a long length.
+    /// Bytes of the header itself: 8, or 16 with a 64-bit size.
     pub length: u64,
     /// Bytes of the box with its header.
     pub size: u64,
 }
 
 impl Header {
-    /// Reads the header at the beginning of `bytes`, for a box of which at most `room` bytes can be.
-    /// A length of zero means all of them.
+    /// Parses the header at the beginning of `bytes`, of a box with at most `room` bytes. A size of zero means all
+    /// of them.
     ///
     /// # Errors
-    /// A box that is smaller than its header or larger than `room`.
+    /// The box is smaller than its header or larger than `room`.
     pub(super) fn parse(bytes: &[u8], room: u64) -> Result<Header, Fault> {
         let kind = bytes.get(4..8).and_then(|kind| kind.try_into().ok()).unwrap_or(*b"????");
         let (length, size) = match be32(bytes, 0).ok_or(Fault::TooSmall(kind))? {
@@ -109,19 +109,19 @@ impl Header {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Child<'a> {
     pub kind: Kind,
-    /// With its header.
+    /// The box with its header.
     pub whole: &'a [u8],
     pub content: &'a [u8],
 }
 
-/// The boxes in a box's content.
+/// Iterator over the boxes in a box's contents.
 pub(super) struct Children<'a>(pub &'a [u8]);
 
 impl<'a> Iterator for Children<'a> {
     type Item = Result<Child<'a>, Fault>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        // Four zero bytes may stand at the end (QuickTime).
+        // There may be four zero bytes at the end (QuickTime).
         if self.0.is_empty() || be32(self.0, 0) == Some(0) {
             return None;
         }
@@ -141,10 +141,10 @@ impl<'a> Iterator for Children<'a> {
     }
 }
 
-/// The content of the one box of this kind.
+/// Returns the contents of the only box of this type.
 ///
 /// # Errors
-/// Two of them, or a box around it that cannot be read.
+/// There are two of them, or a box beside it cannot be parsed.
 pub(super) fn find(content: &[u8], kind: Kind) -> Result<Option<&[u8]>, Fault> {
     let mut found = None;
     for child in Children(content) {
@@ -156,15 +156,15 @@ pub(super) fn find(content: &[u8], kind: Kind) -> Result<Option<&[u8]>, Fault> {
     Ok(found)
 }
 
-/// The same where there must be one.
+/// Does the same for a mandatory box.
 ///
 /// # Errors
-/// As [`find`], and when there is none.
+/// Those of [`find`], or there is none.
 pub(super) fn need(content: &[u8], kind: Kind) -> Result<&[u8], Fault> {
     find(content, kind)?.ok_or(Fault::Missing(kind))
 }
 
-/// A table: rows of numbers of 32 bits (or of one number of 64 bits).
+/// A table: rows of 32-bit numbers (or of one 64-bit number).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Table<'a> {
     bytes: &'a [u8],
@@ -172,8 +172,8 @@ pub(super) struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// The rows behind the number of them, which stands at `count_at` in the box's content. `width` is in
-    /// bytes and not zero.
+    /// Parses the rows behind their number, which is at `count_at` in the box's contents. `width` is in bytes and
+    /// not zero.
     ///
     /// # Errors
     /// [`Fault::TooSmall`] when there are fewer.
@@ -195,12 +195,12 @@ impl<'a> Table<'a> {
         (self.bytes.len() / self.width) as u64
     }
 
-    /// The rows in order.
+    /// Returns the rows in order.
     pub(super) fn rows(&self) -> impl Iterator<Item = Row<'a>> + use<'a> {
         self.bytes.chunks_exact(self.width).map(Row)
     }
 
-    /// The rows from `first` on, up to but without `last`; fewer where the table ends.
+    /// Returns the rows from `first` on, up to but without `last`; fewer where the table ends.
     pub(super) fn part(&self, first: u64, last: u64) -> Table<'a> {
         let at =
             |row: u64| usize::try_from(row.min(self.len())).unwrap_or(0).saturating_mul(self.width);
@@ -211,7 +211,7 @@ impl<'a> Table<'a> {
         self.part(index, index.saturating_add(1)).rows().next()
     }
 
-    /// Bytes of a row.
+    /// Returns the bytes of a row.
     pub(super) fn width(&self) -> usize {
         self.width
     }
@@ -226,24 +226,24 @@ impl<'a> Table<'a> {
 pub(super) struct Row<'a>(&'a [u8]);
 
 impl Row<'_> {
-    /// A number of 32 bits, by its place among such.
+    /// Returns the 32-bit number in a column.
     pub(super) fn number(&self, column: usize) -> u32 {
         be32(self.0, column.saturating_mul(4)).unwrap_or(0)
     }
 
-    /// The row as one number of 32 or 64 bits.
+    /// Returns the row as one number of 32 or 64 bits.
     pub(super) fn wide(&self) -> u64 {
         be64(self.0, 0).unwrap_or_else(|| u64::from(self.number(0)))
     }
 }
 
-/// The number of 32 bits at a place.
+/// Reads the big-endian 32-bit number at an offset.
 pub(super) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     let word = bytes.get(at..at.checked_add(4)?)?;
     Some(u32::from_be_bytes(word.try_into().ok()?))
 }
 
-/// The number of 64 bits at a place.
+/// Reads the big-endian 64-bit number at an offset.
 pub(super) fn be64(bytes: &[u8], at: usize) -> Option<u64> {
     let word = bytes.get(at..at.checked_add(8)?)?;
     Some(u64::from_be_bytes(word.try_into().ok()?))

@@ -1,19 +1,19 @@
-//! A part of a film as a film of its own: bytes of the index in, bytes of a new index out.
+//! Makes a part of a video into a video of its own: takes the bytes of the index and returns those of a new one.
 
 use super::boxes::{Child, Children, Fault, Kind, Table, be32, be64, need};
 use super::track::{Track, Window};
 
-/// What is wanted, in milliseconds.
+/// The requested part, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cut {
     pub start: u64,
-    /// From `start` on; to the end if there is none.
+    /// Duration from `start` on; `None` for "to the end".
     pub length: Option<u64>,
-    /// Begin each track at a key sample and hide what is too early (`mp4_start_key_frame`).
+    /// Whether each track begins at a key sample and hides what is before `start` (`mp4_start_key_frame`).
     pub key_frame: bool,
 }
 
-/// The same in ticks of a clock.
+/// The same in ticks of a time scale.
 pub(super) struct Duration {
     pub start: u64,
     pub length: Option<u64>,
@@ -23,9 +23,9 @@ pub(super) struct Duration {
 pub(super) struct Film<'a> {
     /// The whole `ftyp` box, or nothing.
     pub ftyp: &'a [u8],
-    /// The content of the `moov` box.
+    /// The contents of the `moov` box.
     pub moov: &'a [u8],
-    /// Begin and end of the content of the `mdat` box, in the file.
+    /// Offsets of begin and end of the contents of the `mdat` box in the file.
     pub mdat: (u64, u64),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Piece {
 }
 
 impl Cut {
-    /// By a clock of so many ticks a second.
+    /// Converts to ticks, `timescale` of which are a second.
     pub(super) fn in_ticks(&self, timescale: u32) -> Duration {
         let ticks = |time: u64| {
             let ticks = u128::from(time) * u128::from(timescale) / 1000;
@@ -53,10 +53,10 @@ impl Cut {
     }
 }
 
-/// Cuts a film.
+/// Cuts a video.
 ///
 /// # Errors
-/// An index that is malformed, or in which no track has anything at that time.
+/// The index is malformed, or no track has a sample at that time.
 pub(super) fn cut(film: &Film<'_>, cut: &Cut) -> Result<Piece, Fault> {
     let header = need(film.moov, *b"mvhd")?;
     let movie = Clock::parse(header, *b"mvhd")?;
@@ -92,7 +92,8 @@ struct Writer {
     out: Vec<u8>,
     cut: Cut,
     movie: Clock,
-    /// Tables of chunks in `out`: where, and bytes of a row. They are moved when all is known.
+    /// Chunk offset tables in `out`: offset of the first row, and bytes of a row. Their values are adjusted when
+    /// the size of the index is known.
     chunks: Vec<(usize, usize)>,
     kept: Vec<Window>,
 }
@@ -109,8 +110,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes a box of boxes with those inside it that stay true for a part. The depth is bounded: only
-    /// boxes in their one right place are entered.
+    /// Writes a container box with those of its boxes that are valid for a part. The depth is bounded: a box is
+    /// entered only at its one valid place.
     fn container(
         &mut self,
         parent: &Child<'_>,
@@ -161,7 +162,7 @@ impl Writer {
         self.end(place, kind)
     }
 
-    /// Rows of samples with the same value, without the samples that are left out.
+    /// Writes rows of samples with the same value, without the samples that are left out.
     fn spans(&mut self, table: &Table<'_>, window: &Window) {
         let (count_at, mut rows, mut begin) = (self.out.len(), 0_u32, 0_u64);
         self.number(0);
@@ -207,7 +208,7 @@ impl Writer {
     fn sizes(&mut self, track: &Track<'_>, window: &Window) -> Result<(), Fault> {
         self.number(track.uniform_size);
         if track.uniform_size != 0 {
-            // As many as the times are for.
+            // As many as the table of times has.
             let last = window.last.min(track.samples());
             let count = u32::try_from(last.saturating_sub(window.first));
             self.number(count.map_err(|_| Fault::Malformed(*b"stts"))?);
@@ -226,7 +227,7 @@ impl Writer {
         self.out.extend_from_slice(part.bytes());
     }
 
-    /// A track's header, and behind it what is hidden of the track.
+    /// Writes a track's header, and behind it the edit list that hides the beginning of the track.
     fn track_header(&mut self, child: &Child<'_>, window: &Window) -> Result<(), Fault> {
         self.clock(child, TRACK, 0)?;
         if window.prologue == 0 {
@@ -236,7 +237,7 @@ impl Writer {
         let duration = read(child.content, at, long).ok_or(Fault::TooSmall(child.kind))?;
         let duration = self.cut.shorten(duration, self.movie.timescale);
         let (edits, list) = (self.begin(*b"edts"), self.begin(*b"elst"));
-        // Version 1: numbers of 64 bits. One edit, at normal speed.
+        // Version 1: 64-bit numbers. One edit, at normal speed.
         self.number(0x0100_0000);
         self.number(1);
         self.out.extend_from_slice(&duration.to_be_bytes());
@@ -246,7 +247,7 @@ impl Writer {
         self.end(edits, *b"edts")
     }
 
-    /// A box with a duration, which is made that of the part and `longer` ticks more.
+    /// Writes a box with a duration, which becomes that of the part and `longer` ticks more.
     fn clock(&mut self, child: &Child<'_>, form: Form, longer: u64) -> Result<(), Fault> {
         let too_small = Fault::TooSmall(child.kind);
         let (at, long) = form.place(child.content);
@@ -257,7 +258,7 @@ impl Writer {
         };
         let place = self.out.len() + (child.whole.len() - child.content.len()) + at;
         self.copy(child);
-        // All ones: not known.
+        // All ones means that the duration is unknown.
         if duration != if long { u64::MAX } else { u64::from(u32::MAX) } {
             let duration = self.cut.shorten(duration, timescale).saturating_add(longer);
             match long {
@@ -271,7 +272,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Puts the header of the media behind the index and moves the chunks to where they will be.
+    /// Puts the header of the media behind the index and adjusts the chunk offsets to their new positions.
     fn finish(mut self, mdat: (u64, u64)) -> Result<Piece, Fault> {
         let out_of = Fault::StartOut(*b"mdat");
         let start = self.kept.iter().map(|window| window.start).min().ok_or(out_of)?;
@@ -356,7 +357,7 @@ impl Writer {
     }
 }
 
-/// Ticks a second.
+/// Ticks per second.
 struct Clock {
     timescale: u32,
 }
@@ -371,7 +372,7 @@ impl Clock {
     }
 }
 
-/// Where a box has its duration: in version 0 and in version 1.
+/// Offsets of the duration in a box: in version 0 and in version 1.
 #[derive(Clone, Copy)]
 struct Form {
     short: usize,

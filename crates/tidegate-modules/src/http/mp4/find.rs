@@ -1,4 +1,4 @@
-//! Finding the boxes of a file that matter, without reading the others.
+//! Finds the needed boxes of a file without reading the others.
 
 use std::fmt;
 use std::io;
@@ -9,7 +9,7 @@ use super::boxes::{Fault, Header};
 use super::cut::Film;
 use crate::http::static_files::Content;
 
-/// Why there is no part to send.
+/// Why no part can be sent.
 #[derive(Debug)]
 pub(super) enum Problem {
     Film(Fault),
@@ -27,13 +27,13 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// The boxes, read.
+/// The boxes that were found.
 #[derive(Default)]
 pub(super) struct Found {
     ftyp: Vec<u8>,
     moov: Vec<u8>,
     mdat: (u64, u64),
-    /// The index comes before the media: the whole file can be played as it is.
+    /// Whether the index comes before the media: the whole file can be played as it is.
     pub is_streamable: bool,
 }
 
@@ -43,14 +43,14 @@ impl Found {
     }
 }
 
-/// Looks for the first `moov` of at most `index_max` bytes and the first `mdat` of a file.
+/// Finds the first `moov` of at most `index_max` bytes and the first `mdat` of a file.
 ///
 /// # Errors
-/// Files that cannot be read, do not have them, or are not made of boxes.
+/// The file cannot be read, does not have these boxes, or does not consist of boxes.
 ///
-/// Invariant: `at` grows by the size of a box, which is never smaller than its header, so the loop ends; boxes are at
-/// most [`BOXES_MAX`], and only `ftyp` and `moov` are read, each within its limit. Where `moov` comes first the media
-/// between is not looked at.
+/// Invariant: `at` grows by the size of a box, which is never smaller than its header, so the loop ends; boxes are
+/// at most [`BOXES_MAX`], and only `ftyp` and `moov` are read, each within its limit. Where `moov` comes first the
+/// media is not read.
 pub(super) fn find(content: &Content, size: u64, index_max: u64) -> Result<Found, Problem> {
     let mut found = Found::default();
     let (mut moov, mut mdat) = (false, false);
@@ -94,7 +94,7 @@ pub(super) fn find(content: &Content, size: u64, index_max: u64) -> Result<Found
     }
 }
 
-/// All of `length` bytes, which are known to be in the file.
+/// Reads `length` bytes, which are known to be in the file.
 fn read(content: &Content, at: u64, length: u64) -> Result<Vec<u8>, Problem> {
     let short = || Problem::Read(io::ErrorKind::UnexpectedEof.into());
     let length = usize::try_from(length).map_err(|_| short())?;
@@ -118,7 +118,7 @@ fn read(content: &Content, at: u64, length: u64) -> Result<Vec<u8>, Problem> {
     }
 }
 
-/// Kinds of a file: a handful of four letters each.
+/// Bytes of the largest `ftyp` box: real ones list a few brands of four letters.
 const FTYP_MAX: u64 = 1024;
-/// Boxes before both are found. Films in fragments have thousands, and their index first.
+/// Boxes before both are found. Fragmented videos have thousands, but their index is first.
 const BOXES_MAX: u32 = 10_000;

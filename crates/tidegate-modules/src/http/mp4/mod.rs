@@ -1,4 +1,4 @@
-//! `mp4`: films from one time to another (`?start=SECONDS&end=SECONDS`), as films of their own.
+//! `mp4`: parts of videos by time (`?start=SECONDS&end=SECONDS`), as videos of their own.
 //!
 //! ```nginx
 //! location /video/ {
@@ -7,8 +7,8 @@
 //!     mp4_start_key_frame on;
 //! }
 //! ```
-//! The index (`moov`) is read on a pool thread, cut (`cut.rs`, `track.rs`: pure), and sent in front of the
-//! part of the file that it tells of.
+//! The index (`moov`) is read on a pool thread, cut (`cut.rs`, `track.rs`: pure), and sent in front of the part of
+//! the file that it describes.
 
 mod boxes;
 mod cut;
@@ -123,16 +123,16 @@ fn handle(x: &mut Exchange, index_max: u64, key_frame: bool) -> Step<'_> {
     Step::Wait(Box::pin(part(x, path, wanted, index_max)))
 }
 
-/// Answers with a part of a file.
+/// Responds with a part of a file.
 ///
-/// | await | what for | dropped there |
+/// | await | waits for | dropped there |
 /// |---|---|---|
-/// | warm | the kernel has the file's name in memory | nothing is left behind |
-/// | piece | the index is read and cut on a pool thread | a job that waits is not begun; one that runs ends for nobody |
+/// | warm | a pool thread that brings the file's name into memory | nothing is left behind |
+/// | piece | the index is read and cut on a pool thread | a waiting job is not begun; the result of a running one is discarded |
 ///
-/// Invariant: the answer is either the whole file or a film of its own, whose index counts the bytes that follow it:
-/// the new index, then one range of the file. Its entity tag is that of its own length. A film that cannot be cut is
-/// 500, as in nginx. Sources: `mp4`, `mp4_max_buffer_size`, `mp4_start_key_frame`, ISO/IEC 14496-12.
+/// Invariant: the response is either the whole file or a video of its own, whose index describes the bytes that
+/// follow it: the new index, then one range of the file. Its entity tag is made from its own length. A video that cannot be
+/// cut is 500, as in nginx. Sources: `mp4`, `mp4_max_buffer_size`, `mp4_start_key_frame`, ISO/IEC 14496-12.
 async fn part(x: &mut Exchange, path: Vec<u8>, wanted: Cut, index_max: u64) -> Step<'static> {
     let entry = match open_at_once(x, &path) {
         Some(entry) => entry,
@@ -191,7 +191,7 @@ fn piece(
     cut::cut(&found.film(), wanted).map(Some).map_err(Problem::Film)
 }
 
-/// What the arguments ask for; `None` for the whole file.
+/// Parses the arguments of a request; `None` for the whole file.
 fn wanted(args: &[u8]) -> Option<Cut> {
     let start = argument(args, b"start").and_then(milliseconds);
     let end = argument(args, b"end").and_then(milliseconds).filter(|end| *end > 0);
@@ -210,7 +210,7 @@ fn argument<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     })
 }
 
-/// Seconds with up to three digits behind the point; further digits do not count.
+/// Parses seconds with up to three decimals; further ones are ignored.
 fn milliseconds(text: &[u8]) -> Option<u64> {
     let mut parts = text.splitn(2, |byte| *byte == b'.');
     let (whole, fraction) = (parts.next()?, parts.next().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Films made by hand, cut and looked at; files that are none; arbitrary bytes.
+//! Videos made by hand, cut and checked; invalid files; arbitrary bytes.
 
 use proptest::prelude::*;
 
@@ -18,7 +18,7 @@ fn numbers(kind: &[u8; 4], numbers: &[u32]) -> Vec<u8> {
 }
 
 const FTYP: &[u8] = b"\0\0\0\x10ftypisom\0\0\x02\0";
-/// Where the media begins: behind `ftyp` and the header of `mdat`.
+/// Offset of the media: behind `ftyp` and the header of `mdat`.
 const MEDIA: u32 = 24;
 
 /// Ten samples, one a second, a letter each; chunks of 4, 4 and 2; key samples 1 and 6.
@@ -48,7 +48,7 @@ fn film() -> Vec<u8> {
     [FTYP, &boxed(b"mdat", b"abcdefghij"), &index(MEDIA)].concat()
 }
 
-/// The content of a box in a film, by the boxes around it.
+/// Returns the contents of a box in a video, by the boxes around it.
 fn look<'a>(film: &'a [u8], path: &[&[u8; 4]]) -> &'a [u8] {
     path.iter().fold(film, |content, kind| need(content, **kind).unwrap())
 }
@@ -188,7 +188,7 @@ proptest! {
         fuzz_mp4(&data);
     }
 
-    /// Numbers of a good film replaced by others, extreme ones above all.
+    /// Numbers of a valid video replaced by others, above all extreme ones.
     #[test]
     fn damaged_films_do_not_panic(
         choice: u8,
@@ -202,7 +202,7 @@ proptest! {
         let mut data = film();
         for (place, number) in changes {
             let place = place.index(data.len() / 4) * 4;
-            // Tables lie anywhere: at least every second change hits one.
+            // Tables are at any offset: at least every second change hits one.
             let place = (place + (number as usize & 2)).min(data.len() - 4);
             data[place..place + 4].copy_from_slice(&number.to_be_bytes());
         }
@@ -211,7 +211,7 @@ proptest! {
     }
 }
 
-/// Feeds arbitrary bytes to the module as a file. The first byte says what is asked for.
+/// Feeds arbitrary bytes to the module as a file. The first byte chooses the requested part.
 fn fuzz_mp4(data: &[u8]) {
     let Some((choice, file)) = data.split_first() else { return };
     let start = u64::from(choice & 15) * 250;

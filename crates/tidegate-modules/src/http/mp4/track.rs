@@ -1,17 +1,17 @@
-//! Which samples and chunks of a track belong to a part of it.
+//! Finds the samples and chunks of a track that belong to a part of it.
 
 use super::boxes::{Fault, Row, Table, be32, find, need};
 use super::cut::{Cut, Duration};
 
-/// Tables of a track, checked to be as long as they say.
+/// The tables of a track; their lengths are checked.
 pub(super) struct Track<'a> {
-    /// Samples, ticks of each.
+    /// Rows of number of samples, ticks of each.
     pub times: Table<'a>,
-    /// Numbers of key samples, counted from one; without it all are.
+    /// Numbers of key samples, counted from one; without the table all samples are.
     pub keys: Option<Table<'a>>,
-    /// Samples, offset of each.
+    /// Rows of number of samples, offset of each.
     pub offsets: Option<Table<'a>>,
-    /// First chunk counted from one, samples in each, description.
+    /// Rows of first chunk counted from one, samples in each, description.
     pub runs: Table<'a>,
     /// Bytes of each sample; empty where all have the same.
     pub sizes: Table<'a>,
@@ -24,27 +24,27 @@ pub(super) struct Track<'a> {
 pub(super) struct Window {
     /// First sample, counted from zero.
     pub first: u64,
-    /// First sample that does not belong to it; the greatest number for "to the end".
+    /// First sample behind the part; the greatest number for "to the end".
     pub last: u64,
-    /// Ticks between the first sample and where playing begins (`mp4_start_key_frame`).
+    /// Ticks between the first sample and the start of playback (`mp4_start_key_frame`).
     pub prologue: u64,
-    /// First chunk, counted from zero, and its samples that are left out.
+    /// First chunk, counted from zero, and the number of its samples that are left out.
     pub first_chunk: u64,
     pub skipped: u64,
-    /// First chunk that does not belong to it, and samples of the one before up to the part's end.
+    /// First chunk behind the part, and samples of the one before up to the part's end.
     pub last_chunk: u64,
     pub kept: Option<u64>,
-    /// Where the first sample is in the file.
+    /// Offset of the first sample in the file.
     pub start: u64,
-    /// Where the last sample ends, if the part has an end.
+    /// Offset of the end of the last sample, if the part has an end.
     pub end: Option<u64>,
 }
 
 impl<'a> Track<'a> {
-    /// Reads the tables in the content of a `stbl` box.
+    /// Parses the tables in the contents of a `stbl` box.
     ///
     /// # Errors
-    /// Tables that are missing, there twice, or longer than their boxes.
+    /// A table is missing, duplicate, or longer than its box.
     pub(super) fn parse(stbl: &'a [u8]) -> Result<Track<'a>, Fault> {
         let optional = |kind, width| {
             find(stbl, kind)?.map(|content| Table::parse(content, kind, 4, width)).transpose()
@@ -69,10 +69,10 @@ impl<'a> Track<'a> {
         })
     }
 
-    /// Finds the part. `None` when the track ends before it begins, or it has no sample.
+    /// Finds the part; `None` when the track ends before it begins, or has no sample in it.
     ///
     /// # Errors
-    /// Tables that contradict each other.
+    /// The tables contradict each other.
     pub(super) fn window(&self, cut: &Cut, timescale: u32) -> Result<Option<Window>, Fault> {
         let Duration { start, length } = cut.in_ticks(timescale);
         let Some(sample) = self.sample_at(start) else { return Ok(None) };
@@ -83,7 +83,7 @@ impl<'a> Track<'a> {
             let end = begins.saturating_add(prologue).saturating_add(length);
             self.sample_at(end).unwrap_or(u64::MAX)
         });
-        // A track that ends before the part does: the end of its own is one as well.
+        // A track that ends before the part does: the part ends at the track's end.
         let last = if length.is_some() { last.min(self.samples()) } else { last };
         if last <= first {
             return Ok(None);
@@ -111,10 +111,10 @@ impl<'a> Track<'a> {
         Ok(Some(window))
     }
 
-    /// Chunks of the part as runs: how many, samples in each, description.
+    /// Returns the chunks of the part as runs: number of chunks, samples in each, description.
     ///
     /// # Errors
-    /// Runs that are not in order.
+    /// The runs are not in order.
     pub(super) fn runs_of(&self, window: &Window) -> Result<Vec<(u64, u32, u32)>, Fault> {
         let mut out: Vec<(u64, u32, u32)> = Vec::new();
         let mut push = |chunks: u64, samples: u64, description: u32| {
@@ -149,12 +149,12 @@ impl<'a> Track<'a> {
         Ok(out)
     }
 
-    /// How many there are.
+    /// Returns the number of samples.
     pub(super) fn samples(&self) -> u64 {
         self.times.rows().map(|row| u64::from(row.number(0))).fold(0, u64::saturating_add)
     }
 
-    /// The sample that is shown at a time.
+    /// Returns the sample that is shown at a time.
     fn sample_at(&self, mut time: u64) -> Option<u64> {
         let mut sample = 0_u64;
         for (count, ticks) in self.times.rows().map(pair) {
@@ -187,7 +187,7 @@ impl<'a> Track<'a> {
         before.map_or(sample, |key| key - 1)
     }
 
-    /// The chunk of a sample, and the samples of the chunk that are before it.
+    /// Returns the chunk of a sample, and the number of samples in the chunk before it.
     fn chunk_of(&self, sample: u64) -> Result<Option<(u64, u64)>, Fault> {
         let mut rest = sample;
         for run in self.runs() {
@@ -219,7 +219,7 @@ impl<'a> Track<'a> {
         })
     }
 
-    /// The place in the file of the end of the samples `from..until`, of which the first is the first of
+    /// Returns the offset in the file of the end of the samples `from..until`, of which the first is the first of
     /// its chunk.
     fn place(&self, chunk: u64, from: u64, until: u64, fault: Fault) -> Result<u64, Fault> {
         let chunk = self.chunks.row(chunk).ok_or(fault)?.wide();
@@ -235,7 +235,7 @@ impl<'a> Track<'a> {
     }
 }
 
-/// Chunks with the same number of samples.
+/// Consecutive chunks with the same number of samples.
 struct Run {
     /// First chunk, counted from zero.
     first: u64,

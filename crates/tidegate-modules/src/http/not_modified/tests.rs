@@ -1,8 +1,8 @@
-//! The filter on answers whose validators are set by hand.
+//! The filter on responses whose validators are set by hand.
 use super::*;
 use crate::testing::Bench;
 
-/// Fields of the request, then status and whether the body was kept.
+/// Sends fields of a request; checks the status and whether the body was kept.
 fn check(config: &str, fields: &[(Known, &str)], status: u16, kept: bool) {
     let bench = Bench::new(&format!("server {{ {config} }}"));
     let mut x = bench.exchange();

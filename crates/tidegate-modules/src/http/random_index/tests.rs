@@ -1,4 +1,4 @@
-//! `random_index`: files alone are chosen, and each of them some time.
+//! `random_index`: only files are chosen, and each of them sometimes.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;

@@ -74,14 +74,14 @@ fn decision(x: &Exchange, body: &Body, size: u64, ranges_max: u64) -> RangeDecis
     let ranges_max = if x.response.ranges == RangeSupport::One { 1 } else { ranges_max };
     let decision = decide(field, size, usize::try_from(ranges_max).unwrap_or(usize::MAX));
     match &decision {
-        // A stream is read once, from its beginning.
+        // A stream can be read only once, from its beginning.
         RangeDecision::Multiple(ranges)
             if matches!(body, Body::Stream(_))
                 && !ranges.is_sorted_by(|first, next| first.end <= next.start) =>
         {
             RangeDecision::Whole
         }
-        // An empty body has no byte to refuse, as nginx sees it, where the range begins at its start.
+        // As in nginx, a range of an empty body is not refused where it begins at its start.
         RangeDecision::Unsatisfiable if size == 0 && begins_at_start(field) => RangeDecision::Whole,
         _ => decision,
     }
@@ -106,7 +106,7 @@ fn single(x: &mut Exchange, body: Body, range: ByteRange, size: u64) -> Body {
 }
 
 fn multiple(x: &mut Exchange, body: Body, ranges: &[ByteRange], size: u64) -> Body {
-    // Twenty digits, as nginx's; unguessable, so that no content can hold it on purpose.
+    // Twenty digits, as in nginx; unpredictable, so that no content can contain it on purpose.
     let mut random = [0; 8];
     tidegate_rt::random::unpredictable(&mut random);
     let boundary = format!("{:020}", u64::from_ne_bytes(random));
@@ -120,7 +120,7 @@ fn multiple(x: &mut Exchange, body: Body, ranges: &[ByteRange], size: u64) -> Bo
     let response = &mut x.response;
     response.reason = None;
     response.headers.remove(Known::AcceptRanges);
-    // An origin's own would contradict those of the parts.
+    // An origin's own field would contradict those of the parts.
     response.headers.remove(Known::ContentRange);
     response.content_length = Some(length);
     let value = format!("multipart/byteranges; boundary={boundary}");

@@ -14,7 +14,7 @@ use crate::testing::Bench;
 
 const TEXT: &[u8] = b"0123456789abcdefghij";
 
-/// A stream of pieces.
+/// A stream of chunks.
 struct Pieces(std::vec::IntoIter<Chunk>);
 
 impl BodyStream for Pieces {

@@ -1,4 +1,4 @@
-//! Which address of those that proxies told is the client's. No connection, no clock.
+//! Chooses the client's address from those that proxies report. No connection, no clock.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -6,14 +6,14 @@ use tidegate_core::client::Address;
 
 use tidegate_conf::network::Network;
 
-/// A proxy whose word is taken.
+/// A proxy whose report is trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trusted {
     Unix,
     Network(Network),
 }
 
-/// Whether `address` is one of the trusted ones.
+/// Returns whether `address` is one of the trusted ones.
 pub(crate) fn is_trusted(trusted: &[Trusted], address: &Address) -> bool {
     trusted.iter().any(|one| match (one, address) {
         (Trusted::Unix, Address::Unix(_)) => true,
@@ -22,9 +22,9 @@ pub(crate) fn is_trusted(trusted: &[Trusted], address: &Address) -> bool {
     })
 }
 
-/// The client that the trusted `peer` tells of in lists of addresses (`X-Forwarded-For`), where each proxy
-/// has added its own client at the end: the last address or, if `recursive`, the last that is not trusted.
-/// What is behind something that is no address is believed, what is before it is not looked at.
+/// Returns the client that the trusted `peer` reports in lists of addresses (`X-Forwarded-For`), to the end of
+/// which each proxy has added its own client: the last address or, if `recursive`, the last that is not trusted.
+/// Addresses behind an invalid one are used, those before it are ignored.
 pub(crate) fn client<'v>(
     values: impl DoubleEndedIterator<Item = &'v [u8]>,
     trusted: &[Trusted],
@@ -43,8 +43,8 @@ pub(crate) fn client<'v>(
     client
 }
 
-/// Reads an address as RFC 3986 writes it, `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]`, `[2001:db8::1]:80`, or an IPv6
-/// address without brackets. Without a port it has port 0. Brackets around an IPv4 address are taken, as nginx does.
+/// Parses an address as in RFC 3986, `192.0.2.1`, `192.0.2.1:80`, `[2001:db8::1]`, `[2001:db8::1]:80`, or an IPv6
+/// address without brackets. The default port is 0. Brackets around an IPv4 address are accepted, as in nginx.
 pub(super) fn parse_address(text: &[u8]) -> Option<SocketAddr> {
     let text = std::str::from_utf8(text).ok()?;
     if let Ok(address) = text.parse::<IpAddr>() {

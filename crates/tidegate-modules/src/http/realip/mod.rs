@@ -1,5 +1,5 @@
-//! `set_real_ip_from`: the client's address as a trusted proxy tells it, for everything behind: rules,
-//! limits, variables, logs.
+//! `set_real_ip_from`: the client's address as a trusted proxy reports it, for all later phases: rules, limits,
+//! variables, logs.
 //!
 //! ```nginx
 //! set_real_ip_from  10.0.0.0/8;
@@ -29,7 +29,7 @@ use tidegate_conf::network::{self, Network};
 /// `ngx_http_realip_module`.
 pub(crate) struct RealIp;
 
-/// One block's directives.
+/// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     trusted: Vec<Trusted>,
@@ -38,7 +38,7 @@ pub(crate) struct Conf {
     warnings: Vec<Diagnostic>,
 }
 
-/// Where the address is told.
+/// The source of the address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Source {
     XRealIp,
@@ -100,8 +100,8 @@ impl Module for RealIp {
             source: conf.header.clone().unwrap_or(Source::XRealIp),
             recursive: conf.recursive.unwrap_or(false),
         });
-        // First as the server says, so that its rewrites see the client; then as the location says, unless
-        // the client is known by then.
+        // First with the server's settings, so that its rewrites see the client; then with the location's, unless
+        // the client is already known.
         for phase in [Phase::PostRead, Phase::Preaccess] {
             let rules = rules.clone();
             location.handler(phase, Box::new(move |x| rules.apply(x)));
@@ -192,7 +192,7 @@ fn source(name: &[u8]) -> Source {
     }
 }
 
-/// A location's settings.
+/// The settings of a location.
 struct Rules {
     trusted: Vec<Trusted>,
     source: Source,

@@ -1,4 +1,4 @@
-//! Addresses that proxies tell.
+//! Addresses that proxies report.
 
 use tidegate_core::client::Address;
 

@@ -1,32 +1,32 @@
-//! What a `Referer` must be to be valid.
+//! Checks whether a `Referer` is valid.
 
 use std::sync::Arc;
 
 use tidegate_core::host_names::{HostNames, NotTaken};
 use tidegate_core::regex::Regex;
 
-/// Hosts are not longer in nginx.
+/// Bytes of the longest host, as in nginx.
 const HOST_BYTES_MAX: usize = 256;
-/// Less than `http://i.ru` is no address, as in nginx.
+/// Bytes of the shortest address, that of `http://i.ru`, as in nginx.
 const ADDRESS_BYTES_MIN: usize = 11;
 
-/// A location's `valid_referers`.
+/// The `valid_referers` of a location.
 #[derive(Default)]
 pub(super) struct Rules {
-    /// No field is valid.
+    /// Whether an absent field is valid.
     pub none: bool,
-    /// A field without an address is valid: a proxy has removed it.
+    /// Whether a field without a scheme is valid: a proxy has removed the address.
     pub blocked: bool,
-    /// Hosts with what the path must begin with.
+    /// Hosts, with the prefix that the path must have.
     hosts: HostNames<Option<Box<[u8]>>>,
-    /// Regular expressions for what is behind the scheme.
+    /// Regular expressions for the text behind the scheme.
     pub regexes: Vec<Arc<Regex>>,
-    /// Those of `server_name`, for the host.
+    /// Regular expressions of `server_name`, for the host.
     pub server_regexes: Vec<Arc<Regex>>,
 }
 
 impl Rules {
-    /// Adds a host or wildcard, and the beginning of the path if it matters.
+    /// Adds a host or wildcard, with a prefix of the path if there is one.
     pub(super) fn add_host(
         &mut self,
         host: &[u8],
@@ -35,7 +35,7 @@ impl Rules {
         self.hosts.add(&host.to_ascii_lowercase(), path.map(Box::from))
     }
 
-    /// Whether a request with this field may come.
+    /// Returns whether a request with this field is allowed.
     pub(super) fn allow(&self, referer: Option<&[u8]>) -> bool {
         let Some(referer) = referer else { return self.none };
         let scheme = [&b"http://"[..], b"https://"].into_iter().find(|scheme| {
@@ -60,7 +60,7 @@ impl Rules {
             let told = slash.map_or(&b""[..], |slash| &rest[slash..]);
             return path.as_ref().is_none_or(|path| told.starts_with(path));
         }
-        // What cannot be matched in time is no page of ours.
+        // A match that exceeds its time limit counts as none: the referer is invalid.
         self.server_regexes.iter().any(|regex| regex.is_match(&host).unwrap_or(false))
             || self.regexes.iter().any(|regex| regex.is_match(address).unwrap_or(false))
     }

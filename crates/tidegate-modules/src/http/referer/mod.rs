@@ -1,10 +1,10 @@
-//! `valid_referers`: whether a request came from one of the pages that may lead here.
+//! `valid_referers`: whether a request was linked from one of the valid pages.
 //!
 //! ```nginx
 //! valid_referers none blocked server_names *.example.com example.org/galleries/ ~\.google\.;
 //! if ($invalid_referer) { return 403; }
 //! ```
-//! `Referer` is easily forged: this is against the mass of browsers, not against a single client.
+//! `Referer` is easily forged: this works against the mass of browsers, not against a single client.
 
 mod logic;
 #[cfg(test)]
@@ -24,7 +24,7 @@ use logic::Rules;
 /// `ngx_http_referer_module`.
 pub(crate) struct Referer;
 
-/// One block's directives.
+/// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     valid: Vec<Word>,
@@ -117,11 +117,11 @@ fn number(args: &Args<'_>) -> Result<u64, Diagnostic> {
     args.number(0, 0..=u64::MAX)
 }
 
-/// Takes one word of `valid_referers`.
+/// Adds one word of `valid_referers`.
 ///
-/// Invariant: a host is there once, but for those of `server_names`, which may be named by themselves as well. A path
-/// behind a host counts as its beginning; a text behind `~` is a regular expression for what follows the scheme.
-/// Source: `valid_referers`.
+/// Invariant: a host is unique, except for those of `server_names`, which may be listed explicitly as well. A path
+/// behind a host is a prefix; a text behind `~` is a regular expression for what follows the scheme. Source:
+/// `valid_referers`.
 fn add(rules: &mut Rules, word: &Word, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
     match &word.bytes[..] {
         b"none" => rules.none = true,
@@ -133,7 +133,7 @@ fn add(rules: &mut Rules, word: &Word, plan: &mut PlanBuilder<'_>) -> Result<(),
                         let regex = plan.regex(regex, true, name.span)?;
                         rules.server_regexes.push(regex);
                     }
-                    // A name that is named by itself as well is valid by that.
+                    // A server name that is listed explicitly as well is already valid.
                     host => drop(rules.add_host(host, None)),
                 }
             }

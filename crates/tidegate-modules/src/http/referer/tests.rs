@@ -1,4 +1,4 @@
-//! Fields against rules, after a running nginx.
+//! Fields against rules, compared with a running nginx.
 
 use proptest::prelude::*;
 
@@ -112,7 +112,7 @@ fn mistakes() {
 }
 
 proptest! {
-    /// Whatever the field says, a host that is not named is not valid.
+    /// Whatever the field says, a host that is not listed is not valid.
     #[test]
     fn any_field_is_judged(before: Vec<u8>, after: Vec<u8>) {
         let mut rules = Rules::default();

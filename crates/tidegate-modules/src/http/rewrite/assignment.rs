@@ -13,10 +13,11 @@ pub(crate) struct SetConf {
     span: Span,
 }
 
-/// Longest value. One that is made of itself (`set $a $a$a`) doubles with each rewrite and each subrequest.
+/// Bytes of the longest value. One that contains itself (`set $a $a$a`) doubles with each rewrite and each
+/// subrequest.
 const VALUE_BYTES_MAX: usize = 16 << 20;
 
-/// A value above [`VALUE_BYTES_MAX`], which has been logged.
+/// A value is above [`VALUE_BYTES_MAX`], which has been logged.
 #[derive(Debug)]
 pub(crate) struct TooLong;
 
@@ -48,10 +49,10 @@ impl SetConf {
 }
 
 impl Assignment {
-    /// Gives the variable its value.
+    /// Assigns the variable.
     ///
     /// # Errors
-    /// The value is too long; the variable keeps the one that it has.
+    /// The value is too long; the variable keeps its old one.
     pub(crate) fn apply(&self, x: &mut Exchange) -> Result<(), TooLong> {
         match self {
             Assignment::Slot { slot, value } => match value.literal() {

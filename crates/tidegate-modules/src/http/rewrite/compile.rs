@@ -13,7 +13,7 @@ use super::assignment::Assignment;
 use super::condition::{ConditionConf, FileTest};
 use super::conf::{Conf, Flag, ReturnConf, RewriteConf, Statement};
 
-/// What runs.
+/// An operation of a program.
 pub(super) enum Op {
     Rewrite(Box<RewriteOp>),
     Return { status: u16, text: Option<Template> },
@@ -27,16 +27,16 @@ pub(super) struct RewriteOp {
     pub regex: Arc<Regex>,
     /// Path, or address without arguments.
     pub path: Template,
-    /// What follows the `?` of the replacement.
+    /// The text behind the `?` of the replacement.
     pub args: Option<Template>,
-    /// The request's own arguments are appended: no `?` at the replacement's end.
+    /// Whether the request's own arguments are appended: the replacement does not end in `?`.
     pub keeps_args: bool,
     pub flag: Flag,
     /// `rewrite_log`.
     pub log: bool,
 }
 
-/// A condition that can be evaluated.
+/// A compiled condition.
 pub(super) enum Condition {
     True(Template),
     Equal { name: Template, text: Template, negated: bool },
@@ -89,13 +89,13 @@ fn op(statement: &Statement, conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<
         Statement::Break => Ok(Op::Break),
         Statement::Rewrite(rewrite) => compile_rewrite(rewrite, conf, plan),
         Statement::Return(ReturnConf { status, text }) => {
-            // As nginx: an error without a text, even if that is written, is the page's affair.
+            // As in nginx: an error without a text, or with an empty one, gets its error page.
             let text = text.as_ref().filter(|text| *status < 400 || !text.bytes.is_empty());
             let text = text.map(|text| plan.template(text)).transpose()?;
             Ok(Op::Return { status: *status, text })
         }
         Statement::Set(set) => set.compile(plan).map(Op::Set),
-        // `if` stands in servers and locations only, which the registry checks.
+        // `if` is allowed in servers and locations only, which the registry checks.
         Statement::If(_) => Err(Diagnostic::emerg("\"if\" directive is not allowed here")),
     }
 }

@@ -1,4 +1,4 @@
-//! Conditions of `if`: what the words between the parentheses mean.
+//! Parses the conditions of `if`.
 
 use tidegate_conf::{Args, Diagnostic, Span, Word};
 
@@ -9,13 +9,13 @@ pub(crate) enum ConditionConf {
     True { name: Word },
     /// `($name = text)`, `($name != text)`.
     Equal { name: Word, text: Word, negated: bool },
-    /// `($name ~ regex)` and its kin.
+    /// `($name ~ regex)` and its variants.
     Match { name: Word, regex: Word, caseless: bool, negated: bool },
-    /// `(-f path)` and its kin.
+    /// `(-f path)` and its variants.
     File { test: FileTest, path: Word, negated: bool },
 }
 
-/// What is asked about a file.
+/// The property of a file that is tested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileTest {
     Plain,
@@ -88,7 +88,7 @@ fn compare(
     }
 }
 
-/// The words without `(` at the start and `)` at the end, which may stand alone or with a word.
+/// Returns the words without `(` at the start and `)` at the end, each of which may be a word of its own.
 fn without_parentheses(args: &Args<'_>) -> Result<Vec<Word>, Diagnostic> {
     let mut words = args.words().to_vec();
     let invalid = |word: &Word, text: &[u8], span: Span| {
@@ -109,7 +109,7 @@ fn without_parentheses(args: &Args<'_>) -> Result<Vec<Word>, Diagnostic> {
     {
         return invalid(last, &last.bytes, last.span);
     }
-    // A word that was nothing but a parenthesis is gone; an empty text in quotes before it stays.
+    // Words that were only a parenthesis are removed; an empty text in quotes before it is kept.
     let count = words.len();
     let mut index = 0;
     words.retain(|word| {

@@ -1,11 +1,11 @@
-//! What a block's rewrite directives say, as written.
+//! The rewrite directives of a block as written.
 
 use tidegate_conf::{Args, Diagnostic, Word};
 
 use super::assignment::SetConf;
 use super::condition::ConditionConf;
 
-/// One block's statements in order.
+/// The statements of one block in order.
 #[derive(Default)]
 pub(crate) struct Conf {
     pub statements: Vec<Statement>,
@@ -49,7 +49,7 @@ pub(crate) struct ReturnConf {
     pub text: Option<Word>,
 }
 
-/// True for replacements and texts that are addresses, so that a redirect is meant.
+/// Returns whether a replacement or text is an absolute address, which makes a redirect.
 fn is_address(text: &[u8]) -> bool {
     let starts: [&[u8]; 3] = [b"http://", b"https://", b"$scheme"];
     starts.iter().any(|start| text.starts_with(start))
@@ -73,7 +73,7 @@ pub(super) fn rewrite(args: &Args<'_>) -> Result<Statement, Diagnostic> {
             b"permanent" => Flag::Redirect(301),
             _ => return Err(args.invalid_parameter(2)),
         };
-        // An address cannot be a path: `last` and `break` change nothing about that.
+        // An absolute address cannot become a path, not even with `last` or `break`.
         if matches!(flag, Flag::Last | Flag::Break) && is_address(&replacement.bytes) {
             flag = Flag::Redirect(302);
         }

@@ -1,5 +1,4 @@
-//! `rewrite`, `return`, `set`, `if`, `break`: small programs that servers and locations run before anything
-//! else looks at the request.
+//! `rewrite`, `return`, `set`, `if`, `break`: small programs that servers and locations run in the rewrite phases.
 //!
 //! ```nginx
 //! location /old/ {
@@ -8,8 +7,8 @@
 //!     rewrite ^/old/(.*)$ /new/$1?from=old last;
 //! }
 //! ```
-//! A block's statements are compiled into one program when the plan is built. An `if` holds its own program
-//! inside that of its block and switches the request to the settings of its braces.
+//! A block's statements are compiled into one program when the plan is built. An `if` has its own program inside of
+//! its block's, and switches the request to the settings of its braces.
 
 pub(crate) mod assignment;
 mod compile;

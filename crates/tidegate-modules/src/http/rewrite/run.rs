@@ -1,4 +1,4 @@
-//! Running a program on a request.
+//! Runs a program on a request.
 
 use bytes::Bytes;
 use tidegate_codec::Known;
@@ -13,17 +13,17 @@ use super::conf::Flag;
 use crate::http::files::{Cold, Found, Kind, Looks};
 use crate::http::redirect::set_location;
 
-/// How a program goes on.
+/// How a program continues.
 enum Flow {
     Go,
     /// No more rewrite directives.
     Stop,
     End(Step<'static>),
-    /// From the same statement on, once a file was looked at.
+    /// The same statement again, after a pool thread has made this file test.
     Again(Cold),
 }
 
-/// Runs a block's program.
+/// Runs the program of a block.
 pub(super) fn run(
     program: &[Op],
     x: &mut Exchange,
@@ -64,7 +64,7 @@ fn run_op(op: &Op, x: &mut Exchange, looks: &mut Looks) -> Flow {
     }
 }
 
-/// Runs what an `if` holds, which has no `if` in it: it is never run again.
+/// Runs the body of an `if`, which contains no `if`: it is never run again.
 fn run_body(body: &[Op], x: &mut Exchange, looks: &mut Looks) -> Flow {
     for op in body {
         match run_op(op, x, looks) {
@@ -75,10 +75,10 @@ fn run_body(body: &[Op], x: &mut Exchange, looks: &mut Looks) -> Flow {
     Flow::Go
 }
 
-/// `return`.
+/// Runs a `return`.
 fn answer(status: u16, text: Option<&Template>, x: &mut Exchange) -> Step<'static> {
     match (status, text) {
-        // What nginx's manual says of 444 counts for the status alone.
+        // What nginx's manual says of 444 applies to the status without a text alone.
         (400.., None) => return Step::Status(status),
         (301 | 302 | 303 | 307 | 308, text) => {
             let place = text.map(|text| text.value(x)).unwrap_or_default();
@@ -88,7 +88,7 @@ fn answer(status: u16, text: Option<&Template>, x: &mut Exchange) -> Step<'stati
         _ => {}
     }
     match status {
-        // Any number up to 999 may be sent, this one as well.
+        // Any number up to 999 may be sent, zero included.
         0 => x.disposition.send_as(0),
         100..200 => x.response.reason = Some(Bytes::new()),
         _ => {}
@@ -105,18 +105,18 @@ fn answer(status: u16, text: Option<&Template>, x: &mut Exchange) -> Step<'stati
     Step::Respond(text.unwrap_or_default().into())
 }
 
-/// Runs one `rewrite`: what follows is told by its flag.
+/// Runs one `rewrite`; its flag decides how the program continues.
 ///
 /// | flag | the path | then |
 /// |---|---|---|
-/// | none | is the new one | the next directive |
-/// | `last` | is the new one, its location is looked for anew | no more directives of this block |
-/// | `break` | is the new one, in this location | no more rewrite directives |
-/// | `redirect`, `permanent`, a replacement with a scheme | is as it was | 301 or 302 |
+/// | none | is replaced | the next directive |
+/// | `last` | is replaced, and its location searched again | no more directives of this block |
+/// | `break` | is replaced, in this location | no more rewrite directives |
+/// | `redirect`, `permanent`, a replacement with a scheme | is unchanged | 301 or 302 |
 ///
-/// Invariant: captures that were decoded when the path was are encoded again where they become part of a target. The
-/// arguments of the request are appended unless the replacement ends in `?`. An empty path is a mistake of the
-/// configuration (500). A rewritten request may enter `internal` locations. Source: `rewrite`.
+/// Invariant: captures of a decoded path are encoded again where they become part of a target. The arguments of the
+/// request are appended unless the replacement ends in `?`. An empty path is an error of the configuration (500). A
+/// rewritten request may enter `internal` locations. Source: `rewrite`.
 fn run_rewrite(rewrite: &RewriteOp, x: &mut Exchange) -> Flow {
     match matches_path(rewrite, x) {
         Ok(false) => return Flow::Go,
@@ -124,7 +124,7 @@ fn run_rewrite(rewrite: &RewriteOp, x: &mut Exchange) -> Flow {
         Err(MatchLimit) => return Flow::End(Step::Status(500)),
     }
     let encode = target_was_encoded(x);
-    // Captures within arguments, and those of a redirect, become parts of a target again.
+    // Captures in arguments, and those of a redirect, become parts of a target again.
     let mut path = Vec::with_capacity(128);
     match rewrite.flag {
         Flag::Redirect(_) if encode => rewrite.path.write_encoding_captures(x, &mut path),
@@ -177,7 +177,7 @@ fn matches_path(rewrite: &RewriteOp, x: &mut Exchange) -> Result<bool, MatchLimi
     matched
 }
 
-/// Matches and tells under `rewrite_log`.
+/// Matches a text, and logs the result under `rewrite_log`.
 fn matches_text(
     regex: &Regex,
     log: bool,
@@ -193,14 +193,14 @@ fn matches_text(
     Ok(matched)
 }
 
-/// True if the received path was written with codes or `+`: only then captures are encoded again.
+/// Returns true if the received path had percent-encoding or `+`: only then captures are encoded again.
 fn target_was_encoded(x: &Exchange) -> bool {
     let target = x.request.target();
     let path = target.split(|byte| *byte == b'?').next().unwrap_or(target);
     path.iter().any(|byte| matches!(byte, b'%' | b'+'))
 }
 
-/// The arguments after a rewrite; `None` leaves them as they are.
+/// Returns the arguments after a rewrite; `None` leaves them unchanged.
 fn joined_args(rewrite: &RewriteOp, args: Option<Vec<u8>>, x: &Exchange) -> Option<Vec<u8>> {
     match (args, rewrite.keeps_args) {
         (None, true) => None,
@@ -233,8 +233,8 @@ fn redirect(rewrite: &RewriteOp, path: Vec<u8>, args: Option<Vec<u8>>, x: &mut E
     set_location(x, &place);
 }
 
-/// Undoes codes of visible characters behind `%` (0x25) up to the first `?`, as nginx shows redirects. Of a code that
-/// is none the sign is dropped, and with it a first digit whose second is none.
+/// Decodes visible characters from `%` (0x25) on up to the first `?`, as nginx shows redirects. Of an invalid code
+/// the percent sign is dropped, and with it a valid first digit whose second is invalid.
 fn decoded_for_redirect(place: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(place.len());
     let mut rest = place;
@@ -278,7 +278,7 @@ fn hex(digit: u8) -> Option<u8> {
     char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
-/// Whether a condition holds, or how the program goes on where that is not known.
+/// Evaluates a condition; an `Err` says how the program continues where it is not known yet.
 fn holds(
     condition: &Condition,
     log: bool,

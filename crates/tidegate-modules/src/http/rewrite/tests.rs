@@ -1,7 +1,7 @@
-//! Tables of configurations, requests and answers, the answers taken from a running nginx.
+//! Tables of configurations, requests and responses, the responses taken from a running nginx.
 use crate::testing::Bench;
 
-/// Location blocks, then (target, status, body or Location).
+/// Checks location blocks against (target, status, body or Location).
 fn check(config: &str, table: &[(&str, u16, &str)]) {
     let bench = Bench::new(&format!("server {{ listen 8080; {config} }}"));
     for (target, status, expected) in table {

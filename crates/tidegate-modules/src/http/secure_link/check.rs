@@ -3,7 +3,7 @@
 use md5::{Digest, Md5};
 use tidegate_core::credentials::decode_base64;
 
-/// What a signed link is worth.
+/// The result of checking a signed link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Wrong,
@@ -11,12 +11,12 @@ pub(super) enum Verdict {
     Good,
 }
 
-/// Bytes of an MD5 sum.
+/// Bytes of an MD5 checksum.
 const SUM_BYTES: usize = 16;
-/// Digits of an MD5 sum in base64 with its padding: what is longer is no sum.
+/// Characters of an MD5 checksum in base64 with its padding: a longer text is invalid.
 const DIGITS_MAX: usize = 24;
 
-/// The link of a path `/prefix/hash/link`, if the hash is that of link and secret.
+/// Returns the link of a path `/prefix/hash/link`, if the hash is that of link and secret.
 pub(super) fn by_secret<'p>(path: &'p [u8], secret: &[u8]) -> Option<&'p [u8]> {
     let behind_prefix = path.strip_prefix(b"/")?;
     let slash = behind_prefix.iter().position(|byte| *byte == b'/')?;
@@ -32,7 +32,7 @@ pub(super) fn by_secret<'p>(path: &'p [u8], secret: &[u8]) -> Option<&'p [u8]> {
     same(&wanted, &sum).then_some(link)
 }
 
-/// The checksum, and what stands behind the first comma.
+/// Splits into the checksum and the text behind the first comma.
 pub(super) fn split(link: &[u8]) -> (&[u8], Option<&[u8]>) {
     match link.iter().position(|byte| *byte == b',') {
         Some(comma) => (&link[..comma], Some(&link[comma + 1..])),
@@ -40,12 +40,12 @@ pub(super) fn split(link: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// Unix seconds of a link's end; `None` for what is no time after 1970 began.
+/// Parses a link's expiry, seconds since 1970; `None` if it is invalid or not positive.
 pub(super) fn ends(text: &[u8]) -> Option<u64> {
     tidegate_conf::parse_number(text).filter(|seconds| *seconds > 0)
 }
 
-/// The sum that base64url, with or without padding, stands for.
+/// Decodes a checksum in base64url, with or without padding.
 pub(super) fn decode_checksum(text: &[u8]) -> Option<[u8; SUM_BYTES]> {
     if text.len() > DIGITS_MAX {
         return None;
@@ -55,7 +55,7 @@ pub(super) fn decode_checksum(text: &[u8]) -> Option<[u8; SUM_BYTES]> {
         .map(|byte| match byte {
             b'-' => b'+',
             b'_' => b'/',
-            // Digits of plain base64 are none here.
+            // The two characters that only plain base64 has are invalid here.
             b'+' | b'/' => b'!',
             other => *other,
         })
@@ -63,7 +63,7 @@ pub(super) fn decode_checksum(text: &[u8]) -> Option<[u8; SUM_BYTES]> {
     decode_base64(&plain)?.try_into().ok()
 }
 
-/// Compares a checksum with the sum of the signed text, and the end with the time.
+/// Compares a checksum with that of the signed text, and the expiry with the time.
 pub(super) fn verdict(
     checksum: &[u8; SUM_BYTES],
     signed: &[u8],
@@ -78,7 +78,7 @@ pub(super) fn verdict(
     }
 }
 
-/// Compares in a time that tells nothing of where the first difference is.
+/// Compares in constant time: the time does not depend on where the first difference is.
 fn same(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other));
     one.len() == other.len() && differences == 0

@@ -1,4 +1,4 @@
-//! `secure_link`: links that only who knows a secret can make, with or without an end.
+//! `secure_link`: links that cannot be made without a secret, with or without an expiry.
 //!
 //! ```nginx
 //! location /s/ {
@@ -13,8 +13,8 @@
 //!     rewrite ^ /secure/$secure_link;
 //! }
 //! ```
-//! The check is made when `$secure_link` is first asked for and holds for the rest of the request, also
-//! when the path has been rewritten meanwhile.
+//! The check is made when `$secure_link` is first evaluated, and its result is kept for the rest of the request,
+//! also when the path is rewritten meanwhile.
 
 mod check;
 #[cfg(test)]
@@ -31,7 +31,7 @@ use check::Verdict;
 /// `ngx_http_secure_link_module`.
 pub(crate) struct SecureLink;
 
-/// Directives as written.
+/// The directives of one block as written.
 #[derive(Default)]
 pub(crate) struct Conf {
     link: Option<Word>,
@@ -138,13 +138,13 @@ fn set_secret(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     once(&mut conf.secret, args.bytes(0).to_vec(), args)
 }
 
-/// A location's way to check.
+/// The check of a location.
 enum Rule {
     Secret(Vec<u8>),
     Signed { link: Template, signed: Template },
 }
 
-/// What the variables say for the rest of the request.
+/// The values of the variables for the rest of the request.
 #[derive(Default)]
 struct Checked {
     link: Option<Vec<u8>>,
@@ -158,7 +158,7 @@ fn put(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
 
 fn checked(x: &mut Exchange) -> Option<&Checked> {
     if x.modules.extensions.of::<Checked>().is_none() {
-        // Also for a signed text that asks for the result: it has none yet.
+        // Stored before the check, for a signed text that contains `$secure_link`: it has no value yet.
         x.modules.extensions.insert(Checked::default());
         let link = check(x);
         x.modules.extensions.of_mut::<Checked>()?.link = link;
@@ -166,8 +166,7 @@ fn checked(x: &mut Exchange) -> Option<&Checked> {
     x.modules.extensions.of()
 }
 
-/// The value of `$secure_link`. What the request tells of its end is there before the signed text is made,
-/// which may hold it.
+/// Computes `$secure_link`. The expiry is stored before the signed text is made, which may contain it.
 fn check(x: &mut Exchange) -> Option<Vec<u8>> {
     match x.hold_location().extensions.of::<Rule>()? {
         Rule::Secret(secret) => check::by_secret(&x.request.path, secret).map(<[u8]>::to_vec),

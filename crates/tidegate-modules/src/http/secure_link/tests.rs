@@ -1,4 +1,4 @@
-//! `secure_link`: both kinds of links, ends of time, inheritance, what is kept for the request.
+//! `secure_link`: both kinds of links, expiry, inheritance, and the result that the request keeps.
 
 use md5::{Digest, Md5};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! `split_clients`: a variable that divides requests into shares by a hash of a text, for A/B tests.
+//! `split_clients`: a variable that splits requests into shares by a hash of a text, for A/B tests.
 //!
 //! ```nginx
 //! split_clients "${remote_addr}AAA" $variant {
@@ -7,7 +7,7 @@
 //!     *    "";
 //! }
 //! ```
-//! The hash is MurmurHash2 as nginx documents it, so the same text falls into the same share as there.
+//! The hash is MurmurHash2 as nginx documents it, so that a text has the same share as in nginx.
 
 mod murmur;
 #[cfg(test)]
@@ -70,10 +70,10 @@ const ROWS: &[Directive<Conf>] = &[Directive {
     },
 }];
 
-/// Hundredths of a percent in the whole.
+/// Hundredths of a percent in 100 %.
 const WHOLE: u64 = 10_000;
 
-/// A share: hashes below `end` belong to it, unless to one before.
+/// A share: hashes below `end` that are in no earlier share.
 struct Share {
     end: u64,
     value: Box<[u8]>,
@@ -95,7 +95,7 @@ fn define(block: &Block, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
 
 fn shares(entries: &[Statement]) -> Result<Vec<Share>, Diagnostic> {
     let mut shares = Vec::with_capacity(entries.len());
-    // What the shares before take, in hundredths of a percent; all of it once there was a `*`.
+    // Sum of the shares so far, in hundredths of a percent; after `*` it is all.
     let (mut taken, mut total) = (0, 0);
     for entry in entries {
         let error = |message: String| {
@@ -122,7 +122,7 @@ fn shares(entries: &[Statement]) -> Result<Vec<Share>, Diagnostic> {
     Ok(shares)
 }
 
-/// Reads `12.34%` as hundredths of a percent; zero is none.
+/// Parses `12.34%` as hundredths of a percent; zero is invalid.
 fn parse_percent(text: &[u8]) -> Option<u64> {
     let text = text.strip_suffix(b"%")?;
     let (whole, part) = match text.iter().position(|byte| *byte == b'.') {

@@ -3,9 +3,9 @@
 
 const MULTIPLIER: u32 = 0x5bd1_e995;
 
-/// The hash of a text.
+/// Returns the hash of a text.
 pub(super) fn hash(text: &[u8]) -> u32 {
-    // Longer texts than 4 GB do not come: the length counts modulo 2^32.
+    // The length counts modulo 2^32, which only texts above 4 GB would notice.
     let mut hash = text.len() as u32;
     let (words, rest) = text.as_chunks::<4>();
     for word in words {

@@ -1,4 +1,4 @@
-//! The hash and the shares, after a running nginx.
+//! The hash and the shares, compared with a running nginx.
 
 use super::parse_percent;
 use crate::testing::Bench;
@@ -28,7 +28,7 @@ fn texts_fall_into_the_shares_that_nginx_puts_them_into() {
     for (text, expected) in words {
         assert_eq!(bench.text(&format!("/?s={text}")), format!("{expected}a[]"), "{text}");
     }
-    // The empty text's hash is zero: the first share has it, and values are no templates.
+    // The empty text's hash is zero: it is in the first share. Values are no templates.
     assert_eq!(bench.text("/"), "aa[a$uri]");
 }
 

@@ -1,4 +1,4 @@
-//! The commands.
+//! The commands: their parameters are checked here, and what they do.
 
 use bytes::{Bytes, BytesMut};
 use tidegate_codec::uri::{Escape, escape, escape_html, unescape};
@@ -12,7 +12,7 @@ use super::expression::{Condition, NameMissing, condition, expand};
 use super::render::{BRANCHES_MAX, Block, Branch, EXPANDED_BYTES_MAX, Renderer, Source};
 use super::tag::Command;
 
-/// What a command takes.
+/// The parameters of a command.
 struct Rule {
     name: &'static [u8],
     parameters: &'static [&'static str],
@@ -43,13 +43,13 @@ impl Command {
         Some(value)
     }
 
-    /// A mandatory parameter, which [`check`] found.
+    /// Returns a mandatory parameter, whose presence [`check`] has verified.
     fn value(&self, name: &str) -> &[u8] {
         self.parameter(name).unwrap_or_default()
     }
 }
 
-/// Whether the command exists and has what it needs.
+/// Checks that the command exists and has its mandatory parameters.
 fn check(command: &Command) -> Result<(), CommandError> {
     let shown = || shown(&command.name);
     let Some(rule) = RULES.iter().find(|rule| rule.name == command.name) else {
@@ -72,13 +72,13 @@ fn check(command: &Command) -> Result<(), CommandError> {
     }
 }
 
-/// A text as errors show it.
+/// Formats a text for error messages.
 fn shown(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }
 
 impl Renderer {
-    /// Runs a command. True when an include has to end before the text goes on.
+    /// Runs a command. Returns true when an include has to end before the text behind it is processed.
     pub(super) fn command(&mut self, source: &mut Source, command: &Command) -> bool {
         let decides = matches!(&command.name[..], b"if" | b"elif" | b"else" | b"endif");
         if !decides && !source.is_active() {
@@ -124,26 +124,26 @@ impl Renderer {
         Ok(false)
     }
 
-    /// `if`, `elif`, `else`, `endif`.
+    /// Runs `if`, `elif`, `else`, `endif`.
     ///
-    /// Each `if` is a [`Branch`]; the inside counts while all branches are active.
+    /// Each `if` is a [`Branch`]; text is output while all branches are active.
     ///
-    /// | command | needs | then |
+    /// | command | needs | effect |
     /// |---|---|---|
-    /// | `if` | – | a branch: active where the condition holds and the outside counts |
+    /// | `if` | – | a branch: active where the condition holds and the outside is active |
     /// | `elif` | a branch without `else` | active where none before was and the condition holds |
     /// | `else` | the same | active where none before was |
     /// | `endif` | a branch | it ends |
     ///
-    /// Invariant: what is left out is not evaluated, and an `if` in it is left out whole (`taken`). Beyond
-    /// [`BRANCHES_MAX`] only their number is kept, so that each finds its `endif`.
+    /// Invariant: conditions in inactive text are not evaluated, and an `if` in it is left out as a whole
+    /// (`taken`). Beyond [`BRANCHES_MAX`] only the number of branches is kept, so that each `endif` is matched.
     fn decide(&mut self, source: &mut Source, command: &Command) -> Result<(), CommandError> {
         if command.name == b"if" {
             if source.branches.len() >= BRANCHES_MAX {
                 source.too_deep += 1;
                 return Err(CommandError::TooDeep);
             }
-            // The inside of what is left out is not looked at.
+            // The condition of an inactive branch is not evaluated.
             let outer = source.is_active();
             let active = outer && self.holds(command.value("expr"))?;
             source.branches.push(Branch { active, taken: active || !outer, had_else: false });
@@ -195,13 +195,13 @@ impl Renderer {
         self.push(Bytes::from(out));
     }
 
-    /// `include`: begins a subrequest, whose place in the page is kept ([`Renderer::push_include`]); the page is read
-    /// on unless this one has to be waited for.
+    /// Runs `include`: begins a subrequest, whose place in the page is kept ([`Renderer::push_include`]); the rest
+    /// of the page is processed unless this include has to be waited for.
     ///
-    /// Invariant: of `virtual` and `file` there is one, and its path climbs out of nothing. A variable of `set` is
-    /// there from now on, empty, and makes the page wait, as what follows may use it. An include beyond the limits of
-    /// subrequests leaves the error text. True when the page waits. Source: nginx's `ngx_http_ssi_module`, "SSI
-    /// Commands".
+    /// Invariant: it has either `virtual` or `file`, whose path has no parent directories above the root. A
+    /// variable of `set` exists from now on, empty, and makes the page wait, as the rest of the page may use it. An
+    /// include beyond the limits of subrequests leaves the error text. Returns true when the page waits. Source:
+    /// nginx's `ngx_http_ssi_module`, "SSI Commands".
     fn include_command(&mut self, command: &Command) -> Result<bool, CommandError> {
         let target = match (command.parameter("virtual"), command.parameter("file")) {
             (Some(target), None) | (None, Some(target)) => target,
@@ -229,7 +229,7 @@ impl Renderer {
         };
         let set = command.parameter("set").map(<[u8]>::to_ascii_lowercase);
         if let Some(name) = &set {
-            // It exists from now on; only a success changes it.
+            // It exists from now on; only a successful response changes it.
             let known = self.page.variables.borrow().contains_key(name);
             if !known {
                 self.page.set(name.clone(), Bytes::new())?;
@@ -248,7 +248,7 @@ impl Renderer {
         }
     }
 
-    /// Path and arguments of an include; a relative path begins at the page's directory.
+    /// Returns path and arguments of an include; a relative path begins at the page's directory.
     fn target(&self, target: Vec<u8>) -> Result<(Vec<u8>, Vec<u8>), CommandError> {
         let (written, args) = split_args(target);
         let mut path = Vec::with_capacity(written.len() + 32);
@@ -266,7 +266,7 @@ impl Renderer {
         Ok((path, args))
     }
 
-    /// Whether a condition is true.
+    /// Evaluates a condition.
     fn holds(&mut self, text: &[u8]) -> Result<bool, CommandError> {
         match condition(text).ok_or_else(|| CommandError::Expression { text: shown(text) })? {
             Condition::Present(text) => Ok(!self.expanded(text, false)?.is_empty()),
@@ -301,7 +301,7 @@ impl Renderer {
     fn expanded(&mut self, text: &[u8], lenient: bool) -> Result<Vec<u8>, CommandError> {
         let mut out = Vec::with_capacity(text.len());
         let look_up = |name: &[u8], out: &mut Vec<u8>| {
-            // Nothing is added to what is too long already.
+            // Nothing is appended to a text that is already too long.
             if out.len() <= EXPANDED_BYTES_MAX {
                 self.look_up(name, out);
             }
@@ -315,7 +315,7 @@ impl Renderer {
         }
     }
 
-    /// Appends a variable's value: a group, one of the page's, one of the request's. False for none.
+    /// Appends a variable's value: of a group, of the page, or of the request. Returns false if there is none.
     fn look_up(&mut self, name: &[u8], out: &mut Vec<u8>) -> bool {
         if let [digit @ b'0'..=b'9'] = name {
             let group = self.captures.group(usize::from(digit - b'0'));
@@ -330,7 +330,7 @@ impl Renderer {
     }
 }
 
-/// `encoding="url"`: as a path is encoded, but `?` stays.
+/// Escapes for `encoding="url"`: like a path, but `?` is kept.
 fn escape_url(value: &[u8], out: &mut Vec<u8>) {
     for (index, part) in value.split(|byte| *byte == b'?').enumerate() {
         if index > 0 {

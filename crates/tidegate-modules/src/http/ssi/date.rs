@@ -1,10 +1,10 @@
-//! Dates in a form that the page chooses (`config timefmt`): what `strftime` does in the C locale.
+//! Dates in a format that the page chooses (`config timefmt`): `strftime` in the C locale.
 
 use std::io::Write;
 
 use tidegate_codec::date::Civil;
 
-/// The form of `$date_local` and `$date_gmt` unless a page chooses another.
+/// The format of `$date_local` and `$date_gmt` unless a page chooses another.
 pub(super) const DEFAULT_FORMAT: &[u8] = b"%A, %d-%b-%Y %H:%M:%S %Z";
 
 const WEEKDAYS: [&str; 7] =
@@ -24,7 +24,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// A moment and the zone it is shown in.
+/// A time and the time zone that it is shown in.
 pub(super) struct Moment<'a> {
     pub unix_seconds: i64,
     /// Seconds east of Greenwich.
@@ -32,14 +32,14 @@ pub(super) struct Moment<'a> {
     pub zone: &'a str,
 }
 
-/// Appends the moment in `format`; what is no conversion is copied.
+/// Appends the time in `format`; unknown conversions are copied.
 pub(super) fn format(moment: &Moment<'_>, format: &[u8], out: &mut Vec<u8>) {
     let civil = Civil::from_unix(moment.unix_seconds.saturating_add(i64::from(moment.offset)));
     let mut rest = format;
     while let Some(percent) = rest.iter().position(|byte| *byte == b'%') {
         out.extend_from_slice(&rest[..percent]);
         let Some(letter) = rest.get(percent + 1) else { return };
-        // `%Ey` and `%Od` ask for another locale's numbers, which C does not have.
+        // `%Ey` and `%Od` are alternative forms of other locales, which the C locale does not have.
         let (letter, used) = match (letter, rest.get(percent + 2)) {
             (b'E' | b'O', Some(letter)) => (letter, 3),
             _ => (letter, 2),
@@ -50,9 +50,9 @@ pub(super) fn format(moment: &Moment<'_>, format: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(rest);
 }
 
-/// One conversion of `strftime` (POSIX, and GNU's `k`, `l`, `P`, `s`) in the C locale. What is none is copied with its
-/// percent sign. Composed ones run [`format`] again on texts without composed ones, so that depth is two. Source:
-/// `timefmt` of SSI's `config`.
+/// Appends one conversion of `strftime` (POSIX, and GNU's `k`, `l`, `P`, `s`) in the C locale. An unknown one is
+/// copied with its percent sign. Composed ones call [`format`] with texts without composed ones, so the depth is
+/// two. Source: `timefmt` of SSI's `config`.
 fn convert(letter: u8, moment: &Moment<'_>, civil: Civil, out: &mut Vec<u8>) {
     let weekday = WEEKDAYS[usize::from(civil.weekday % 7)];
     let month = MONTHS[usize::from(civil.month.clamp(1, 12) - 1)];
@@ -119,20 +119,20 @@ fn is_leap(year: i32) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// Counted from 0.
+/// Returns the day of the year, counted from 0.
 fn day_of_year(civil: Civil) -> i32 {
     const BEFORE: [i32; 12] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
     let leap = i32::from(is_leap(civil.year) && civil.month > 2);
     BEFORE[usize::from(civil.month.clamp(1, 12) - 1)] + leap + i32::from(civil.day) - 1
 }
 
-/// Weeks since the year's first `first` weekday.
+/// Returns the number of weeks since the year's first `first` weekday.
 fn week_of_year(civil: Civil, first: i32) -> i32 {
     let weekday = (i32::from(civil.weekday) - first).rem_euclid(7);
     (day_of_year(civil) + 7 - weekday) / 7
 }
 
-/// Year and week by ISO 8601: a week belongs to the year that has its Thursday.
+/// Returns year and week by ISO 8601: a week belongs to the year that has its Thursday.
 fn iso_week(civil: Civil) -> (i32, i32) {
     let monday_based = (i32::from(civil.weekday) + 6) % 7;
     let thursday = day_of_year(civil) - monday_based + 3;

@@ -1,10 +1,10 @@
-//! Why a command cannot be run: the words are nginx's where it has the same mistake.
+//! Why a command cannot be run: in nginx's words where it has the same error.
 
 use std::fmt;
 
 use super::render::{BRANCHES_MAX, EXPANDED_BYTES_MAX, KEPT_BYTES_MAX};
 
-/// A command that cannot be run; its place on the page is taken by the text of `errmsg`.
+/// A command that cannot be run; the page gets the text of `errmsg` in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CommandError {
     Unknown {
@@ -26,7 +26,7 @@ pub(super) enum CommandError {
     Context {
         command: String,
     },
-    /// More conditions within each other than [`BRANCHES_MAX`].
+    /// More nested conditions than [`BRANCHES_MAX`].
     TooDeep,
     BlockTooLong {
         name: String,
@@ -51,12 +51,12 @@ pub(super) enum CommandError {
     Expression {
         text: String,
     },
-    /// A regular expression that does not compile, in the words of its library.
+    /// A regular expression that does not compile, with the message of the library.
     Regex(String),
     BacktrackingLimit {
         regex: String,
     },
-    /// A text with its variables replaced is longer than [`EXPANDED_BYTES_MAX`].
+    /// A text with its variables expanded is longer than [`EXPANDED_BYTES_MAX`].
     TooLong {
         text: String,
     },
@@ -66,7 +66,7 @@ pub(super) enum CommandError {
     NoRoom(NoRoom),
 }
 
-/// A variable or block for which [`KEPT_BYTES_MAX`] leaves no room.
+/// A variable or block that would exceed [`KEPT_BYTES_MAX`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NoRoom {
     pub name: String,

@@ -1,18 +1,18 @@
-//! Texts with variables and the conditions of `if`, as pages write them.
+//! Parses texts with variables, and the conditions of `if`.
 
 use tidegate_core::template::is_name_byte;
 
 /// A condition as written.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Condition<'a> {
-    /// The text has a value.
+    /// The text is not empty.
     Present(&'a [u8]),
     Equal {
         left: &'a [u8],
         right: &'a [u8],
         negated: bool,
     },
-    /// The text matches the expression between the slashes.
+    /// The text matches the regular expression between the slashes.
     Match {
         left: &'a [u8],
         regex: &'a [u8],
@@ -20,7 +20,7 @@ pub(super) enum Condition<'a> {
     },
 }
 
-/// Reads a condition; `None` for a wrong one.
+/// Parses a condition; `None` if it is invalid.
 pub(super) fn condition(text: &[u8]) -> Option<Condition<'_>> {
     let end = text.iter().position(|byte| matches!(byte, b' ' | b'=' | b'!')).unwrap_or(text.len());
     let (left, rest) = text.split_at(end);
@@ -43,7 +43,7 @@ pub(super) fn condition(text: &[u8]) -> Option<Condition<'_>> {
     }
 }
 
-/// A dollar sign has no name of a variable behind it.
+/// A dollar sign without the name of a variable behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NameMissing;
 
@@ -55,11 +55,11 @@ impl std::fmt::Display for NameMissing {
 
 impl std::error::Error for NameMissing {}
 
-/// Appends `text` with variables replaced by what `look_up` appends for their names. `\$` is a dollar
-/// sign. In an expression (`lenient`) a dollar sign without a name stands for itself.
+/// Appends `text`, with each variable replaced by what `look_up` appends for its name. `\$` is a dollar sign. In an
+/// expression (`lenient`) a dollar sign without a name is copied.
 ///
 /// # Errors
-/// When a dollar sign has no name.
+/// A dollar sign has no name.
 pub(super) fn expand(
     text: &[u8],
     lenient: bool,
@@ -72,7 +72,7 @@ pub(super) fn expand(
         rest = after;
         if let Some(before) = before.strip_suffix(b"\\") {
             out.extend_from_slice(before);
-            // An expression keeps the backslash, which takes the sign's meaning away.
+            // A regular expression keeps the backslash, which escapes the dollar sign.
             out.extend_from_slice(if lenient { b"\\$" } else { b"$" });
             continue;
         }

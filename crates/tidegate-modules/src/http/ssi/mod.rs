@@ -7,8 +7,8 @@
 //! <!--#if expr="$arg_user" -->Hello <!--#echo var="arg_user" -->!<!--#endif -->
 //! <!--#include virtual="/news.html" stub="none" -->
 //! ```
-//! Includes begin as soon as they are read, so that several wait for their origins at the same time, and
-//! their answers come in the page's order. `wait="yes"` and `set` wait before the page is read on.
+//! Includes begin as soon as they are read, so that several wait for their origins at the same time, and their
+//! responses are sent in the page's order. `wait="yes"` and `set` wait before the rest of the page is processed.
 //! Unlike nginx's, conditions may be nested.
 
 mod commands;
@@ -41,7 +41,7 @@ use render::{Page, Renderer};
 /// `ngx_http_ssi_module`.
 pub(crate) struct Ssi;
 
-/// One block's directives.
+/// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
     enabled: Option<bool>,
@@ -52,7 +52,7 @@ pub(crate) struct Conf {
     types: Option<MediaTypes>,
 }
 
-/// A location's settings.
+/// The settings of a location.
 struct Settings {
     silent_errors: bool,
     value_bytes_max: usize,
@@ -161,7 +161,7 @@ const ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
-/// `config timefmt` of the page at hand.
+/// The present page's `config timefmt`.
 struct DateFormat(Vec<u8>);
 
 fn write_date(x: &mut Exchange, moment: &Moment<'_>, out: &mut Vec<u8>) -> bool {
@@ -197,9 +197,9 @@ fn apply(settings: &Arc<Settings>, x: &mut Exchange, body: Body) -> Body {
     generate(move |out| renderer.run(ByteBody::new(body), out))
 }
 
-/// The length is not known, and ranges and validators of the file are not the page's.
+/// Removes the length, which is not known, and ranges and validators, which are the file's and not the page's.
 fn change_head(settings: &Settings, x: &mut Exchange) {
-    // A page that fails before its first byte (`subrequest_output_buffer_size`) is no response.
+    // A page that fails before its first byte (`subrequest_output_buffer_size`) must not have sent a head.
     x.delivery.head = HeadSending::WithBody;
     let response = &mut x.response;
     response.content_length = None;

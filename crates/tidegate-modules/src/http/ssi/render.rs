@@ -1,5 +1,5 @@
-//! A page on its way: what was read waits in a queue in the page's order, behind includes whose answers
-//! have not come yet.
+//! Renders a page: its parts wait in a queue, in the page's order, behind includes whose responses have not arrived
+//! yet.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
@@ -22,35 +22,35 @@ use super::Settings;
 use super::error::NoRoom;
 use super::tag::{Token, Tokenizer};
 
-/// Includes that may be under way at a time; the page is not read on before the first has ended.
+/// Includes in progress at a time; the rest of the page is not processed before the first has ended.
 const INCLUDES_MAX: usize = 32;
-/// Text that may wait behind includes.
+/// Bytes of text that may wait behind includes.
 const WAITING_BYTES_MAX: usize = 256 << 10;
-/// Longest `block`.
+/// Bytes of the longest `block`.
 const BLOCK_BYTES_MAX: usize = 1 << 20;
 
-/// Conditions within conditions: an unclosed `if` costs memory until the page ends.
+/// Nested conditions: an unclosed `if` costs memory until the page ends.
 pub(super) const BRANCHES_MAX: usize = 64;
-/// Variables and blocks of a request, names included: a page that sets a variable to twice itself again and again
-/// would else take all memory there is.
+/// Bytes of a request's variables and blocks, names included: without the limit, a page that doubles a variable
+/// again and again would use up the memory.
 pub(super) const KEPT_BYTES_MAX: usize = 4 << 20;
-/// What a kept value costs beside its bytes.
+/// Bytes that a kept value costs beside its own.
 const KEPT_ENTRY_BYTES: usize = 64;
-/// A parameter with its variables replaced.
+/// Bytes of a parameter with its variables expanded.
 pub(super) const EXPANDED_BYTES_MAX: usize = 1 << 20;
 
-/// What a page shares with the pages that it includes.
+/// What a page shares with its included pages.
 #[derive(Default)]
 pub(super) struct Page {
-    /// Made by `set`, by includes with `set` and by named groups.
+    /// Set by `set`, by includes with `set` and by named groups.
     pub variables: RefCell<HashMap<Vec<u8>, Bytes>>,
     pub blocks: RefCell<HashMap<Vec<u8>, Bytes>>,
-    /// Bytes of both, at most [`KEPT_BYTES_MAX`].
+    /// Bytes of variables and blocks, at most [`KEPT_BYTES_MAX`].
     kept_bytes: Cell<usize>,
 }
 
 impl Page {
-    /// Gives a variable its value.
+    /// Assigns a variable.
     ///
     /// # Errors
     /// There is no room for it.
@@ -81,29 +81,29 @@ impl Page {
     }
 }
 
-/// A text with commands: the page, or a block in the place of an empty include.
+/// A text with commands: the page, or a block in place of an empty include.
 pub(super) struct Source {
     tokenizer: Tokenizer,
     pub branches: Vec<Branch>,
-    /// Conditions deeper than [`BRANCHES_MAX`], all of them left out.
+    /// Number of nested conditions above [`BRANCHES_MAX`], all of them left out.
     pub too_deep: u64,
     pub block: Option<Block>,
 }
 
-/// An `if` whose `endif` has not come.
+/// An `if` whose `endif` has not been reached.
 pub(super) struct Branch {
-    /// What stands here counts.
+    /// Whether the text here is output.
     pub active: bool,
-    /// One of its parts was the right one.
+    /// Whether one of its conditions was true.
     pub taken: bool,
     pub had_else: bool,
 }
 
-/// A `block` whose `endblock` has not come.
+/// A `block` whose `endblock` has not been reached.
 pub(super) struct Block {
     pub name: Vec<u8>,
     pub text: BytesMut,
-    /// There was more, which was not kept.
+    /// Whether it was longer than [`BLOCK_BYTES_MAX`] and was not kept.
     pub too_long: bool,
 }
 
@@ -113,7 +113,7 @@ impl Source {
         Source { tokenizer, branches: Vec::new(), too_deep: 0, block: None }
     }
 
-    /// No condition around is false.
+    /// Returns whether all enclosing conditions are true.
     pub(super) fn is_active(&self) -> bool {
         self.too_deep == 0 && self.branches.iter().all(|branch| branch.active)
     }
@@ -128,19 +128,19 @@ impl Source {
     }
 }
 
-/// A part of the page that waits for its turn.
+/// A part of the page in the queue.
 enum Item {
     Chunk(Chunk),
     Include(Box<Include>),
-    /// What is left of a block.
+    /// The rest of a block.
     Block(Box<Source>),
 }
 
 struct Include {
     state: State,
-    /// Block for an empty or failed answer.
+    /// Block in place of an empty or failed response.
     stub: Option<Bytes>,
-    /// Variable that gets the answer.
+    /// Variable that the response is assigned to.
     set: Option<Vec<u8>>,
 }
 
@@ -162,7 +162,7 @@ impl Include {
         }
     }
 
-    /// Goes on until the answer is there, which stays.
+    /// Polls the subrequest until it has a response, and keeps that.
     fn advance(&mut self, context: &mut Context<'_>) {
         if let Poll::Ready(reply) = self.poll(context) {
             self.state = State::Ready(reply);
@@ -170,13 +170,13 @@ impl Include {
     }
 }
 
-/// A page in the making.
+/// The state of a page that is being rendered.
 pub(super) struct Renderer {
     pub x: Exchange,
     pub page: Rc<Page>,
     pub(super) settings: Arc<Settings>,
     pub error_text: Bytes,
-    /// Groups of the last expression of this page.
+    /// Groups of the last regular expression of this page.
     pub captures: Captures,
     queue: VecDeque<Item>,
     /// Bytes of text in the queue.
@@ -198,20 +198,20 @@ impl Renderer {
         }
     }
 
-    /// Reads the page to its end and gives what it becomes.
+    /// Renders the page to its end and yields the output.
     ///
-    /// The page is read and run piece by piece into a queue, in the page's order:
+    /// The page is processed piece by piece into a queue, in the page's order:
     ///
-    /// | item | ready | at its turn |
+    /// | item | ready | at the head of the queue |
     /// |---|---|---|
-    /// | text, flush | at once | leaves |
-    /// | include | when its subrequest has an answer | its body leaves, or goes to a variable, or its stub is run |
-    /// | block | at once | is run, in front of all that waits |
+    /// | text, flush | at once | is sent |
+    /// | include | when its subrequest has a response | its body is sent or assigned to a variable, or its stub is run |
+    /// | block | at once | is run, its output in front of the queue |
     ///
-    /// Invariant: an include runs while what is before it leaves: at each poll here all of the queue are moved on. The
-    /// queue has at most [`INCLUDES_MAX`] includes and about [`WAITING_BYTES_MAX`] of text; the page is not read on
-    /// beyond. Variables of an include are the page's before the text behind it is run. Dropped at an await, the
-    /// subrequests end with their page; what has left stays left, and the response is cut off.
+    /// Invariant: an include runs while the items before it are sent: each poll here polls all includes of the
+    /// queue. The queue has at most [`INCLUDES_MAX`] includes and about [`WAITING_BYTES_MAX`] of text; the page is
+    /// not processed beyond. Variables of an include are set before the text behind it is processed. Dropped at an
+    /// await, the subrequests end with their page; what was sent remains sent, and the response is cut off.
     pub(super) async fn run(mut self, mut body: ByteBody, out: Yielder) -> Result<(), BodyError> {
         let mut source = Source::new(&self.settings);
         loop {
@@ -261,7 +261,7 @@ impl Renderer {
         self.queue.push_back(Item::Include(Box::new(Include { state, stub, set })));
     }
 
-    /// A command that cannot be run: its place is taken by the error text.
+    /// Appends the error text in place of a command that cannot be run, and logs why.
     pub(super) fn fail(&mut self, reason: &dyn Display) {
         self.x.log(Level::Error, format_args!("{reason}"));
         self.push_error_text();
@@ -278,8 +278,8 @@ impl Renderer {
         self.queue.push_back(Item::Chunk(chunk));
     }
 
-    /// Runs what has been received. True when an include has to end before the text goes on, or what waits has to
-    /// leave: a short command may put a long variable.
+    /// Processes the received text. Returns true when an include has to end before the text behind it is processed,
+    /// or when the queue is full: a short command may output a long variable.
     fn render(&mut self, source: &mut Source) -> bool {
         while let Some(token) = source.tokenizer.next() {
             match token {
@@ -316,7 +316,7 @@ impl Renderer {
         }
     }
 
-    /// Nothing is gained by reading on before something has left.
+    /// Returns whether the queue is full: processing more gains nothing before something has been sent.
     fn is_full(&self) -> bool {
         let includes = self.queue.iter().filter(|item| !matches!(item, Item::Chunk(_))).count();
         includes == 0 || includes >= INCLUDES_MAX || self.queued_bytes >= WAITING_BYTES_MAX as u64
@@ -330,7 +330,7 @@ impl Renderer {
         }
     }
 
-    /// Gives all that waits.
+    /// Sends the whole queue.
     async fn drain(&mut self, out: &Yielder) -> Result<(), BodyError> {
         while let Some(item) = self.queue.pop_front() {
             match item {
@@ -345,18 +345,18 @@ impl Renderer {
         Ok(())
     }
 
-    /// An include at its turn: its answer is waited for, then it goes to a variable, or its body leaves as it comes,
-    /// or, where there was none, its stub is run in its place.
+    /// Handles an include at the head of the queue: waits for its response, then assigns it to a variable, or sends
+    /// its body as it arrives, or runs its stub if it is empty or failed.
     ///
-    /// Invariant: other includes are moved on while this one is waited for. A body that breaks off breaks the page off.
-    /// A variable changes only by a success, within `subrequest_output_buffer_size`.
+    /// Invariant: other includes are polled while this one is waited for. A body that breaks off breaks the page
+    /// off. A variable is changed only by a successful response, within `subrequest_output_buffer_size`.
     async fn include(&mut self, mut include: Include, out: &Yielder) -> Result<(), BodyError> {
         let reply = poll_fn(|context| {
             self.advance_includes(context);
             include.poll(context)
         });
         let Some(mut reply) = reply.await else { return Ok(()) };
-        // They may all be in memory: other connections get their turn too.
+        // All includes may be ready in memory: other connections get their share of the event loop too.
         share::step().await;
         self.x.take_variables(&reply);
         if let Some(name) = include.set {
@@ -396,7 +396,7 @@ impl Renderer {
         Ok(())
     }
 
-    /// Puts what a block becomes before all that waits.
+    /// Runs a block and puts its output in front of the queue.
     fn block(&mut self, mut source: Box<Source>) {
         let mut rest = std::mem::take(&mut self.queue);
         if self.render(&mut source) {

@@ -1,4 +1,4 @@
-//! Splits a page into text and commands (`<!--#name parameter="value" -->`), however its bytes come.
+//! Splits a page into text and commands (`<!--#name parameter="value" -->`), however its bytes are divided.
 
 use bytes::{Bytes, BytesMut};
 use memchr::memmem;
@@ -10,12 +10,12 @@ const PARAMETERS_MAX: usize = 16;
 const OPEN: &[u8] = b"<!--#";
 const CLOSE: &[u8] = b"-->";
 
-/// One piece of a page.
+/// One token of a page.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Token {
     Text(Bytes),
     Command(Command),
-    /// A command that cannot be read, and why.
+    /// A malformed command, and why.
     Broken(String),
 }
 
@@ -28,21 +28,21 @@ pub(super) struct Command {
     pub raw: Bytes,
 }
 
-/// The part of a page that has been received and not yet been read.
+/// The part of a page that has been received and not yet been split.
 pub(super) struct Tokenizer {
     pending: Bytes,
     value_bytes_max: usize,
-    /// Behind a broken command: its end has not come yet.
+    /// Whether the rest of a malformed command is being skipped.
     skipping: bool,
 }
 
 impl Tokenizer {
-    /// `value_bytes_max`: `ssi_value_length`.
+    /// Makes a tokenizer; `value_bytes_max` is `ssi_value_length`.
     pub(super) fn new(value_bytes_max: usize) -> Tokenizer {
         Tokenizer { pending: Bytes::new(), value_bytes_max, skipping: false }
     }
 
-    /// Takes the next bytes of the page.
+    /// Appends the next bytes of the page.
     pub(super) fn push(&mut self, bytes: Bytes) {
         if self.pending.is_empty() {
             self.pending = bytes;
@@ -54,17 +54,18 @@ impl Tokenizer {
         self.pending = joined.freeze();
     }
 
-    /// The next piece; `None` when it takes more bytes to know.
+    /// Returns the next token; `None` when more bytes are needed.
     ///
-    /// | pending begins with | gives |
+    /// | pending begins with | returns |
     /// |---|---|
     /// | text | the text up to `<!--#`, or up to what may be the beginning of one |
-    /// | a whole command | the command |
+    /// | a complete command | the command |
     /// | a command without its end | nothing: more is needed |
-    /// | a broken command | why; then all is skipped to the next `-->` |
+    /// | a malformed command | why; then all is skipped to the next `-->` |
     ///
-    /// Invariant: what is given and what is pending are the page in its order; of skipped bytes only what may be a part
-    /// of `-->` is kept. A command is bounded by its parameters' number and lengths, so pending is as well.
+    /// Invariant: what is returned and what is pending are the page in its order; of skipped bytes only what may be
+    /// a part of `-->` is kept. The number and lengths of a command's parameters are bounded, so pending is as
+    /// well.
     pub(super) fn next(&mut self) -> Option<Token> {
         if self.skipping {
             let Some(end) = memmem::find(&self.pending, CLOSE) else {
@@ -85,7 +86,7 @@ impl Tokenizer {
         }
     }
 
-    /// What is left at the page's end; a command without an end is dropped, as nginx does.
+    /// Returns the rest at the page's end; a command without an end is dropped, as in nginx.
     pub(super) fn finish(&mut self) -> Option<Bytes> {
         let left = std::mem::take(&mut self.pending);
         (!self.skipping && !left.is_empty() && !left.starts_with(OPEN)).then_some(left)
@@ -110,7 +111,7 @@ impl Tokenizer {
     }
 }
 
-/// Bytes at the end of `text` with which a command may begin.
+/// Returns the number of bytes at the end of `text` with which a command may begin.
 fn open_suffix(text: &[u8]) -> usize {
     (1..OPEN.len()).rev().find(|length| text.ends_with(&OPEN[..*length])).unwrap_or(0)
 }
@@ -172,7 +173,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A name up to white space or a byte that `ends` it.
+    /// Reads a name up to white space or a byte that `ends` it.
     fn name(&mut self, ends: impl Fn(u8) -> bool) -> Result<Vec<u8>, Fault> {
         let start = self.at;
         loop {

@@ -1,4 +1,4 @@
-//! Pages, commands and what they become.
+//! Pages, commands and their output.
 
 use super::date::{Moment, format};
 use super::tag::{Token, Tokenizer};
@@ -26,7 +26,7 @@ const CONFIG: &str = "
     }
 ";
 
-/// Checks what pages become, each under `/page?a=a&b=b`. `E` stands for the error text.
+/// Checks the output of pages, each under `/page?a=a&b=b`. `E` is the error text.
 fn check(pages: &[(&str, &str)]) {
     for (page, expected) in pages {
         let files = [
@@ -40,12 +40,12 @@ fn check(pages: &[(&str, &str)]) {
         assert!(!reply.broken, "{page}");
         let found = reply.text().replace(ERROR, "E");
         assert_eq!(found, *expected, "{page}");
-        // However the bytes come, the result is the same.
+        // However the bytes are divided, the result is the same.
         assert_eq!(tokens(page, 1), tokens(page, usize::MAX), "{page}");
     }
 }
 
-/// The commands and texts of a page that comes in pieces of `size`; neighbouring texts are joined.
+/// Returns the commands and texts of a page that arrives in chunks of `size`; adjacent texts are joined.
 fn tokens(page: &str, size: usize) -> Vec<String> {
     let mut tokenizer = Tokenizer::new(40);
     let mut found: Vec<String> = Vec::new();
@@ -153,7 +153,7 @@ fn includes() {
             "text404Xret::/ret",
         ),
         ("<!--#include virtual=\"/empty\"-->X<!--#include virtual=\"/e204\"-->", "X"),
-        // What the page's reader may see, its parts may be.
+        // An include is allowed what the page's reader is allowed.
         ("<!--#include virtual=\"/deny\"-->X<!--#include virtual=\"/int\"-->", "deniedXinternal"),
         (
             "<!--#set var=\"v\" value=\"p\"--><!--#include virtual=\"/child\" wait=\"yes\"-->[<!--#echo var=\"c\"-->]",
@@ -250,7 +250,7 @@ fn a_page_that_includes_itself_twice_ends() {
     let bench = Bench::with_files(CONFIG, &[("page", page)]);
     let reply = bench.get("/page");
     assert!(!reply.broken);
-    // Each page makes one dot, and there are no more pages than may be.
+    // Each page makes one dot, and there are no more pages than the limit.
     let pages = reply.text().replace(ERROR, "").len();
     assert_eq!(pages, 1 + tidegate_core::subrequest::COUNT_MAX as usize);
 }

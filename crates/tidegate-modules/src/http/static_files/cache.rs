@@ -1,15 +1,15 @@
 //! The open-file cache: coherent, shared by all threads, on by default.
 //!
-//! A hit costs a look-up in a table of the thread's own and no lock. Before the first of a batch of requests,
-//! behind the last that was read, one system call asks whether any change waits to be looked at (see
-//! [`tidegate_os::watch::Pending`]; about 0.1 µs, at any depth of directories). The kernel queues a change before the call that made it returns, so a request
-//! that comes after a write has ended never sees the old file. Where nothing tells of changes (network
-//! file systems, no watches left, directories that may not be read) the name is looked at for each request, by a
-//! [`Glance`] where there is such a thing (Windows).
-//! Writing through a memory mapping is told of when the mapping ends, not before.
+//! A hit costs a lookup in a table of the thread's own and no lock. Before the first request of a batch of received
+//! ones, one system call checks whether any change is pending (see [`tidegate_os::watch::Pending`]; about 0.1 µs,
+//! at any depth of directories). The kernel queues a change before the call that made it returns, so a request that
+//! is received after a write has ended never gets the old file. Where changes are not reported (network file
+//! systems, no watches left, directories that may not be read) the name is checked for each request, by a
+//! [`Glance`] where there is such a thing (Windows). Writing through a memory mapping is reported when the mapping
+//! ends, not before.
 //!
-//! What comes into the cache is loaded and watched by a thread of its own (`admission.rs`): to begin a watch can
-//! take the kernel milliseconds where a directory has been asked for many names.
+//! New entries are loaded and watched by a thread of their own (`admission.rs`): beginning a watch can take the
+//! kernel milliseconds for a directory in which many names have been looked up.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -35,19 +35,19 @@ use admission::Wish;
 pub(super) use admission::admitted;
 use shared::shared;
 
-/// How a location wants it.
+/// How a location uses the cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
-    /// `open_file_cache_valid`: a look of so long ago will do. `None`: only what holds now.
+    /// `open_file_cache_valid`: age up to which a check is valid. `None`: entries are always current.
     pub window: Option<Duration>,
-    /// `open_file_cache_errors`: so it does for what does not exist.
+    /// `open_file_cache_errors`: whether `window` applies to absent files and other errors, too.
     pub errors: bool,
-    /// `open_file_cache_min_uses`: requests before something is kept.
+    /// `open_file_cache_min_uses`: requests before an entry is kept.
     pub uses_min: u32,
     pub memory: Memory,
 }
 
-/// What may be kept in memory (`open_file_cache_memory`).
+/// The limits of file contents in memory (`open_file_cache_memory`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
     /// Bytes of all files.
@@ -69,31 +69,31 @@ impl Default for Memory {
 }
 
 impl Policy {
-    /// Whether an answer must hold now although others may be old.
+    /// Returns whether an entry must be current although others may be stale.
     fn is_strict_on(&self, entry: &Entry) -> bool {
         self.window.is_some() && !self.errors && matches!(entry.what, What::Failed(_))
     }
 }
 
-/// Answers in a thread's own table.
+/// Entries in a thread's own table.
 const FRONT_MAX: usize = 8 * 1024;
-/// Paths whose requests are counted. What is asked for once only is not worth a watch.
+/// Paths whose requests are counted. A path that is requested only once is not worth a watch.
 const SEEN_SLOTS: usize = 4096;
 
-/// As [`find`], but nothing where the disk might have to be waited for.
+/// Does the same as [`find`], but returns `None` where it might block on a disk.
 pub(super) fn find_at_once(path: &[u8], rule: LinkRule, policy: &Policy) -> Option<Arc<Entry>> {
     let ask = Ask { path, rule, policy, at_once: true };
     THREAD.with(|front| front.try_borrow_mut().ok()?.find(&ask))
 }
 
-/// What is at `path`, up to date as the policy has it.
+/// Returns the entry of `path`, as current as the policy demands.
 pub(super) fn find(path: &[u8], rule: LinkRule, policy: &Policy) -> Arc<Entry> {
     let ask = Ask { path, rule, policy, at_once: false };
     let found = THREAD.with(|front| front.try_borrow_mut().ok()?.find(&ask));
     found.unwrap_or_else(|| Arc::new(Entry::load(path, rule, 0)))
 }
 
-/// As [`test`], but nothing where the disk might have to be waited for.
+/// Does the same as [`test`], but returns `None` where it might block on a disk.
 pub(super) fn test_at_once(
     path: &[u8],
     rule: LinkRule,
@@ -103,24 +103,25 @@ pub(super) fn test_at_once(
     THREAD.with(|front| front.try_borrow_mut().ok()?.test(&ask))
 }
 
-/// As [`find`] for whoever does not want a file's content: a file that is not known is not opened.
+/// Does the same as [`find`] for callers that do not need a file's contents: a file that is not cached is not
+/// opened.
 pub(super) fn test(path: &[u8], rule: LinkRule, policy: &Policy) -> io::Result<Tested> {
     let ask = Ask { path, rule, policy, at_once: false };
     let tested = THREAD.with(|front| front.try_borrow_mut().ok()?.test(&ask));
     tested.unwrap_or_else(|| look(path, rule).map(|stat| Tested::seen(&stat)))
 }
 
-/// What is asked of the cache.
+/// A lookup in the cache.
 struct Ask<'a> {
     path: &'a [u8],
     rule: LinkRule,
     policy: &'a Policy,
-    /// Without waiting for the disk.
+    /// Whether it must not block on a disk.
     at_once: bool,
 }
 
 impl Ask<'_> {
-    /// Nothing where the disk might have to be waited for and must not be.
+    /// Queries the file system; `None` where that might block on a disk and must not.
     fn look(&self) -> Option<io::Result<Stat>> {
         match self.at_once {
             true => look_at_once(self.path, self.rule),
@@ -137,10 +138,10 @@ impl Ask<'_> {
     }
 }
 
-/// The disk might have to be waited for.
+/// The lookup might block on a disk.
 struct Cold;
 
-/// What a test tells.
+/// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tested {
     pub kind: FileKind,
@@ -167,14 +168,14 @@ thread_local! {
     static THREAD: RefCell<Front> = RefCell::new(Front::new());
 }
 
-/// A thread's own table, which needs no lock. It holds nothing open: what the shared cache lets go is gone.
+/// A thread's own table, which needs no lock. It keeps nothing open: an entry that the shared cache drops is freed.
 struct Front {
     entries: HashMap<Box<[u8]>, Weak<Entry>, RandomState>,
     pending: Option<Pending>,
-    /// When that was asked last; see [`tidegate_rt::freshness`].
+    /// When `pending` was last checked; see [`tidegate_rt::freshness`].
     settled: Option<u64>,
     hasher: RandomState,
-    /// Hashes of keys that were not found, and how often.
+    /// Hashes of keys that were not found, with the number of requests.
     seen: Box<[(u64, u32)]>,
     key: Vec<u8>,
 }
@@ -203,7 +204,7 @@ impl Front {
         entry
     }
 
-    /// What is not in the cache; it comes into it if it is asked for often enough.
+    /// Loads an entry that is not in the cache; it is added if it is requested often enough.
     fn loaded(&mut self, key: &[u8], ask: &Ask<'_>) -> Arc<Entry> {
         if self.is_wanted(key, ask.policy.uses_min) {
             shared().admit(ask.wish(key));
@@ -223,7 +224,8 @@ impl Front {
         tested
     }
 
-    /// What was found where the cache knew nothing. Files come into it when they are asked for as such.
+    /// Returns the result of a test of a path that is not in the cache. Files are added to the cache when they are
+    /// opened.
     fn tested(&mut self, key: &[u8], ask: &Ask<'_>, found: io::Result<Stat>) -> io::Result<Tested> {
         let tested = found.map(|stat| Tested::seen(&stat));
         let file = tested.as_ref().is_ok_and(|it| it.kind == FileKind::File);
@@ -233,7 +235,7 @@ impl Front {
         tested
     }
 
-    /// The cached answer, if it is known to hold still.
+    /// Returns the cached entry, if it is known to be current.
     fn known(&mut self, key: &[u8], ask: &Ask<'_>) -> Result<Option<Arc<Entry>>, Cold> {
         let mut window = ask.policy.window;
         if window.is_none() {
@@ -247,7 +249,7 @@ impl Front {
             entry = again;
         }
         if entry.watched {
-            // Without the means to ask for changes nothing can be said of it.
+            // Without the means to check for changes no entry is known to be current.
             if self.pending.is_none() {
                 return Ok(None);
             }
@@ -261,7 +263,7 @@ impl Front {
         Ok(Some(entry))
     }
 
-    /// What is in the cache.
+    /// Returns the entry of a key in the cache.
     fn kept(&mut self, key: &[u8]) -> Option<Arc<Entry>> {
         let entry = self.entries.get(key).and_then(Weak::upgrade).filter(|entry| entry.is_valid());
         entry.or_else(|| {
@@ -295,7 +297,7 @@ impl Front {
             }
         }
         self.entries.insert(key.into(), Arc::downgrade(entry));
-        // Once it has changed it is counted anew.
+        // Once the path has changed, its requests are counted from the start.
         if let (hash, Some(seen)) = self.counted(key)
             && seen.0 == hash
         {
@@ -303,8 +305,8 @@ impl Front {
         }
     }
 
-    /// Counts a request for what is not in the cache; whether it has come to be worth keeping. What could not
-    /// be kept is tried again, but more and more seldom.
+    /// Counts a request for a path that is not in the cache; returns whether it is worth keeping by now. A path
+    /// that could not be kept is tried again, but more and more seldom.
     fn is_wanted(&mut self, key: &[u8], uses_min: u32) -> bool {
         let (hash, seen) = self.counted(key);
         let Some(seen) = seen else { return false };
@@ -322,8 +324,8 @@ impl Front {
     }
 }
 
-/// Looks at the name of an answer of which nothing tells when it changes, unless it was looked at within `window` of
-/// `now`, milliseconds since 1970.
+/// Checks an entry whose changes are not reported, unless it was checked within `window` of `now`, milliseconds
+/// since 1970.
 fn checked(entry: &Entry, ask: &Ask<'_>, window: Option<Duration>, now: u64) -> Result<bool, Cold> {
     if let Some(window) = window {
         let age = u128::from(now.saturating_sub(entry.checked.load(Ordering::Relaxed)));
@@ -331,7 +333,8 @@ fn checked(entry: &Entry, ask: &Ask<'_>, window: Option<Duration>, now: u64) -> 
             return Ok(true);
         }
     }
-    // Opening the file again is dear, at some depths dearer than all else: where a look will do, it does.
+    // Opening the file again is expensive, at some depths more than all else: it is done only where a glance does
+    // not show that the file is the same.
     let renamed = match entry.glance.as_ref().map(Glance::look) {
         Some(Seen::Same) => {
             entry.checked.store(now, Ordering::Relaxed);
@@ -353,7 +356,7 @@ fn checked(entry: &Entry, ask: &Ask<'_>, window: Option<Duration>, now: u64) -> 
     Ok(holds)
 }
 
-/// The key of a path under a rule: the path itself for the common rule, which holds no zero byte.
+/// Writes the key of a path under a rule: the path itself for the common rule, which contains no zero byte.
 fn write_key(path: &[u8], rule: LinkRule, key: &mut Vec<u8>) {
     key.clear();
     key.extend_from_slice(path);

@@ -15,7 +15,7 @@ use super::entry::{LinkRule, Links};
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 
-/// Directives as written.
+/// The directives of one block as written.
 #[derive(Default)]
 pub(crate) struct Conf {
     disable_symlinks: Option<(Links, Option<Word>)>,
@@ -33,7 +33,7 @@ pub(crate) struct Conf {
     aio_write: Option<bool>,
 }
 
-/// `aio`. Reads that the page cache cannot satisfy go to a thread pool whatever is written here.
+/// `aio`. Reads that the page cache cannot satisfy go to a thread pool regardless of its value.
 #[derive(Clone, Debug)]
 enum Aio {
     Off,
@@ -220,7 +220,7 @@ fn set_open_file_cache_memory(conf: &mut Conf, args: &Args<'_>) -> Result<(), Di
         };
         file_max = size.ok_or_else(|| args.invalid_parameter(1))?;
     }
-    // What can never be kept is not read for it.
+    // A file that does not fit is not read into memory.
     let memory = Memory { bytes_max, file_max: file_max.min(bytes_max as u64) };
     once(&mut conf.open_file_cache_memory, memory, args)
 }
@@ -263,7 +263,7 @@ impl Conf {
         self.read_ahead = self.read_ahead.or(parent.read_ahead);
     }
 
-    /// How the location reads files, where that is not as usual.
+    /// Returns how the location reads files, where that is not the default.
     pub(super) fn reading(&self) -> Option<Reading> {
         let alignment = self.directio_alignment.unwrap_or(0).max(ALIGNMENT_MIN);
         let reading = Reading {
@@ -274,7 +274,7 @@ impl Conf {
         Some(reading).filter(|r| r.direct_from.is_some() || r.read_ahead.is_some())
     }
 
-    /// The pool of `aio threads=NAME`, where that is another one than the default.
+    /// Returns the pool of `aio threads=NAME`, where that is not the default one.
     pub(super) fn pool(
         &self,
         plan: &mut PlanBuilder<'_>,
@@ -314,7 +314,7 @@ impl Conf {
     }
 }
 
-/// How a location looks at files.
+/// How a location looks files up.
 #[derive(Clone, Default)]
 pub(crate) struct Options {
     pub links: Links,
@@ -323,7 +323,7 @@ pub(crate) struct Options {
 }
 
 impl Options {
-    /// The rule for one path.
+    /// Returns the link rule of one path.
     pub(crate) fn rule(&self, x: &mut Exchange, path: &[u8]) -> LinkRule {
         let (Some(from), true) = (&self.from, self.links != Links::Follow) else {
             return LinkRule { links: self.links, from: 0 };

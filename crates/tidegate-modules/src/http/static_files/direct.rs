@@ -1,8 +1,8 @@
 //! `directio` and `read_ahead`: other ways to read a file than the usual one.
 //!
-//! A file under `directio` is opened anew for the answer, as the flag belongs to the open file, and read piece
-//! by piece on a pool thread, past the page cache. Where the file system has no such ability the reads go
-//! through the page cache.
+//! A file under `directio` is opened again for the response, as the flag belongs to the open file, and read block
+//! by block on a pool thread, past the page cache. Where the file system has no direct I/O the reads go through the
+//! page cache.
 
 use std::fs::File;
 use std::io;
@@ -20,28 +20,28 @@ use tidegate_rt::blocking::ThreadPool;
 use super::entry::range_of;
 use super::{Content, Entry, LinkRule, OpenFile, link_rule, serve};
 
-/// What all file systems and disks are content with; `directio_alignment` may ask for more.
+/// Alignment in bytes that all file systems and disks accept; `directio_alignment` may ask for more.
 pub(super) const ALIGNMENT_MIN: u64 = 4096;
-/// Largest alignment that is kept to: no page is larger.
+/// Bytes of the largest alignment that is used: no page is larger.
 const ALIGNMENT_MAX: usize = 2 << 20;
 
 /// How a location reads files.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reading {
-    /// `directio`.
+    /// Size in bytes from which `directio` applies.
     pub direct_from: Option<u64>,
-    /// A power of two, unless the configuration says otherwise.
+    /// Alignment in bytes, a power of two unless the configuration says otherwise.
     pub alignment: usize,
     /// `read_ahead`.
     pub read_ahead: Option<u64>,
 }
 
-/// The handler of the content phase where files are read in another way than the usual one.
+/// The handler of the content phase where files are not read in the usual way.
 pub(super) fn handle(x: &mut Exchange) -> Step<'_> {
     serve(x, |x, file| whole(x, "", file))
 }
 
-/// A file as a body, read as the location says. Its path is the request's, and `suffix`.
+/// Makes a body of a file, read as the location says. Its path is the request's with `suffix`.
 pub(crate) fn whole(x: &mut Exchange, suffix: &str, file: &OpenFile) -> Body {
     let Some(reading) = Reading::of(x) else { return file.body() };
     if let Some(direct) = reading.direct(x, suffix, file) {
@@ -51,13 +51,13 @@ pub(crate) fn whole(x: &mut Exchange, suffix: &str, file: &OpenFile) -> Body {
     if let (Some(least), Content::File(handle, _)) = (reading.read_ahead, &file.content)
         && file.size > least
     {
-        // The system decides how far; length 0 is to the end.
+        // The system decides how far to read ahead; length 0 is to the end.
         file::fadvise(handle, 0, 0, Advice::Sequential);
     }
     file.body()
 }
 
-/// A part of the request's file behind bytes that the file does not have.
+/// Makes a body of a part of the request's file behind `lead`, bytes that are not in the file.
 pub(crate) fn part(x: &mut Exchange, file: &OpenFile, lead: Bytes, range: ByteRange) -> Body {
     let direct = Reading::of(x).and_then(|reading| reading.direct(x, "", file));
     if let Some(mut direct) = direct {
@@ -84,7 +84,7 @@ impl Reading {
         x.location().extensions.of().copied()
     }
 
-    /// The file past the page cache, if it is to be read so.
+    /// Returns the file past the page cache, if it is to be read so.
     fn direct(&self, x: &mut Exchange, suffix: &str, file: &OpenFile) -> Option<DirectFile> {
         let least = self.direct_from?;
         if file.size < least.max(1) {
@@ -99,7 +99,7 @@ impl Reading {
     }
 }
 
-/// A file of this size and time, read by this alignment in blocks of about so many bytes.
+/// Makes the file of this size and time, read with this alignment in blocks of about `block` bytes.
 pub(super) fn direct_file(
     path: Vec<u8>,
     rule: LinkRule,
@@ -118,11 +118,11 @@ pub(super) fn direct_file(
     }
 }
 
-/// Alignment and length of reads.
+/// Alignment and length of reads, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     alignment: usize,
-    /// A multiple of the alignment.
+    /// Bytes of a read, a multiple of the alignment.
     block: usize,
 }
 
@@ -133,11 +133,11 @@ impl Shape {
     }
 }
 
-/// A file that is read past the page cache.
+/// A body of a file that is read past the page cache.
 pub(super) struct DirectFile {
-    /// What comes before the file's bytes.
+    /// Bytes before those of the file.
     lead: Bytes,
-    /// Away while a read is on.
+    /// `None` while a read is in progress.
     source: Option<Source>,
     offset: u64,
     end: u64,
@@ -146,10 +146,10 @@ pub(super) struct DirectFile {
     reading: Option<LocalFuture<'static, io::Result<Read>>>,
 }
 
-/// The open file, given back, and what was read from it.
+/// The result of a read: the open file, and the bytes.
 type Read = (Arc<File>, Bytes);
 
-/// Where the bytes come from: the file is opened with the first read, off the loop.
+/// The source of the bytes: the file is opened with the first read, on a pool thread.
 enum Source {
     Named { path: Vec<u8>, rule: LinkRule, size: u64, modified: i64 },
     Open(Arc<File>),
@@ -205,7 +205,7 @@ impl BodyStream for DirectFile {
 }
 
 impl Source {
-    /// Opens the file, which must be the one that the head tells of.
+    /// Opens the file, which must be the same that the response's head describes.
     fn open(self) -> io::Result<Arc<File>> {
         let (path, rule, size, modified) = match self {
             Source::Open(file) => return Ok(file),
@@ -217,13 +217,13 @@ impl Source {
             let message = "the file was replaced meanwhile";
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         };
-        // Without that ability the file is read all the same.
+        // Without support for direct I/O the file is read through the page cache.
         let _ = file::set_direct(file);
         Ok(file.clone())
     }
 }
 
-/// Reads a block that holds `offset`; the bytes from there on, at most to `end`.
+/// Reads the block at `offset`; returns the bytes from there on, at most to `end`.
 fn read(file: &File, offset: u64, end: u64, shape: Shape) -> io::Result<Bytes> {
     let Shape { alignment, block } = shape;
     let skipped = offset % alignment as u64;

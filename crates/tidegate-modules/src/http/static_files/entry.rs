@@ -1,4 +1,4 @@
-//! One answer of the file system: what is at a path, with a file's content and its validators.
+//! An entry of the cache: what is at a path, with a file's contents and validators.
 
 use std::fs::File;
 use std::io;
@@ -13,30 +13,30 @@ use tidegate_os::glance::Glance;
 use tidegate_os::open::HOLDS_NAME;
 use tidegate_os::{FileKind, Stat, error, file, open};
 
-/// Which symbolic links a path may hold (`disable_symlinks`).
+/// The symbolic links that a path may contain (`disable_symlinks`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) enum Links {
     #[default]
     Follow,
     /// `on`: none.
     Refuse,
-    /// `if_not_owner`: those that belong to the owner of what they lead to.
+    /// `if_not_owner`: those with the same owner as their target.
     SameOwner,
 }
 
-/// How links are treated in one path.
+/// The treatment of links in one path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LinkRule {
     pub links: Links,
-    /// Bytes at the path's begin that are not looked at (`from=`, and `root` where files have aliases).
+    /// Bytes at the path's beginning that are not checked (`from=`, and `root` where files have aliases).
     pub from: usize,
 }
 
-/// Where a file's bytes are.
+/// The location of a file's bytes.
 #[derive(Clone, Debug)]
 pub(crate) enum Content {
     Memory(Bytes),
-    /// With a copy in memory, for those that cannot use `sendfile`.
+    /// An open file, with a copy in memory for connections that cannot use `sendfile`.
     File(Arc<File>, Option<Arc<Resident>>),
 }
 
@@ -44,7 +44,7 @@ pub(crate) enum Content {
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub size: u64,
-    /// Seconds since 1970.
+    /// Modification time, seconds since 1970.
     pub modified: i64,
     pub content: Content,
     /// `Last-Modified` and `ETag`, ready to be copied into a response.
@@ -59,29 +59,29 @@ pub(crate) enum What {
     Directory,
     /// A FIFO, socket or device: never opened.
     Other,
-    /// The number of the system's error.
+    /// The error number of the system.
     Failed(i32),
 }
 
-/// An answer; in the cache it is valid until its place changes.
+/// The state of a path; in the cache it is valid until its node changes.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub what: What,
-    /// Executable by the owner, for `if (-x …)`.
+    /// Whether its owner may execute it, for `if (-x …)`.
     pub executable: bool,
-    /// Events tell of changes; else the name is looked at again each time.
+    /// Whether events report changes; else the name is checked each time.
     pub(super) watched: bool,
-    /// What makes that look cheap, where there is such a thing.
+    /// Stamp that makes this check cheap, where the system has such a thing.
     pub(super) glance: Option<Glance>,
     pub(super) valid: AtomicBool,
-    /// Asked for since the last round of eviction.
+    /// Whether it was used since the last round of eviction.
     pub(super) used: AtomicBool,
-    /// Unix milliseconds of the last check, for `open_file_cache_valid`.
+    /// Time of the last check, milliseconds since 1970, for `open_file_cache_valid`.
     pub(super) checked: AtomicU64,
 }
 
 impl OpenFile {
-    /// The whole file as a response body.
+    /// Makes a body of the whole file.
     pub(crate) fn body(&self) -> Body {
         match &self.content {
             Content::Memory(bytes) => Body::from(bytes.clone()),
@@ -90,7 +90,7 @@ impl OpenFile {
         }
     }
 
-    /// Bytes that it takes in memory.
+    /// Returns its bytes in memory.
     pub(crate) fn memory(&self) -> usize {
         match &self.content {
             Content::Memory(bytes) => bytes.len(),
@@ -98,7 +98,7 @@ impl OpenFile {
         }
     }
 
-    /// Whether a descriptor is held.
+    /// Returns whether it keeps a descriptor open.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.content, Content::File(..))
     }
@@ -107,7 +107,7 @@ impl OpenFile {
         self.stat == *stat
     }
 
-    /// Old enough for a later change to show in its times.
+    /// Returns whether it is old enough for a later change to show in its times.
     pub(super) fn is_settled(&self, now_millis: u64) -> bool {
         let settled = settled_nanos(now_millis);
         self.stat.changed_nanos < settled && i128::from(self.modified) * 1_000_000_000 < settled
@@ -115,8 +115,8 @@ impl OpenFile {
 }
 
 impl Entry {
-    /// Asks the file system. A file is opened, and read if it has at most `memory_max` bytes: unless that is 0
-    /// the disk may have to be waited for.
+    /// Queries the file system. A file is opened, and read if it has at most `memory_max` bytes. May block on a
+    /// disk if that is not 0.
     pub(crate) fn load(path: &[u8], rule: LinkRule, memory_max: u64) -> Entry {
         match look(path, rule) {
             Err(error) => Entry::of(What::Failed(errno(&error)), false),
@@ -144,7 +144,7 @@ impl Entry {
         }
     }
 
-    /// Takes what was seen before it was loaded, if that is what is here and will show when it changes.
+    /// Keeps the glance that was taken before it was loaded, if it shows the same file and will show changes.
     pub(super) fn take_glance(&mut self, glance: Glance, now_millis: u64) {
         let suits = match &self.what {
             What::File(file) => glance.is_file(&file.stat),
@@ -161,7 +161,7 @@ impl Entry {
         self.valid.load(Ordering::Acquire)
     }
 
-    /// The file, if it is one.
+    /// Returns the file, if it is one.
     pub(crate) fn file(&self) -> Option<&OpenFile> {
         match &self.what {
             What::File(file) => Some(file),
@@ -170,7 +170,7 @@ impl Entry {
     }
 }
 
-/// Describes what is at a path, by the rule for links.
+/// Queries the file at a path, under the rule for links.
 pub(crate) fn look(path: &[u8], rule: LinkRule) -> io::Result<Stat> {
     let name = tidegate_os::path::of(path);
     match rule.links {
@@ -182,7 +182,7 @@ pub(crate) fn look(path: &[u8], rule: LinkRule) -> io::Result<Stat> {
     }
 }
 
-/// As [`look`], but nothing where the disk might have to be waited for.
+/// Does the same as [`look`], but returns `None` where it might block on a disk.
 pub(super) fn look_at_once(path: &[u8], rule: LinkRule) -> Option<io::Result<Stat>> {
     let name = tidegate_os::path::of(path);
     match rule.links {
@@ -219,7 +219,7 @@ fn open_file(path: &[u8], rule: LinkRule, memory_max: u64) -> io::Result<What> {
     Ok(What::File(OpenFile { size: stat.size, modified: stat.mtime_seconds, content, head, stat }))
 }
 
-/// A part of an open file, with its copy in memory.
+/// Makes a chunk of a range of an open file, with its copy in memory.
 pub(super) fn range_of(
     file: &Arc<File>,
     resident: &Option<Arc<Resident>>,
@@ -229,10 +229,10 @@ pub(super) fn range_of(
     FileRange { resident: resident.clone(), ..FileRange::new(file.clone(), offset, length) }
 }
 
-/// All of a small file, or nothing when it cannot be read or the size changes.
+/// Reads a small file; `None` when it cannot be read or its size changes.
 fn read_small(file: &File, size: u64) -> Option<Bytes> {
     let size = usize::try_from(size).ok()?;
-    // One byte more than there should be: a file that has grown shows.
+    // One byte more than expected, to detect a file that has grown.
     let mut bytes = vec![0; size + 1];
     let mut filled = 0;
     loop {
@@ -252,13 +252,13 @@ fn read_small(file: &File, size: u64) -> Option<Bytes> {
     Some(Bytes::from(bytes))
 }
 
-/// What changed before this (nanoseconds since 1970) has times in which a later change shows, whatever clock the
-/// file system has.
+/// Returns the time (nanoseconds since 1970) before which times are old enough for a later change to show, whatever
+/// clock the file system has.
 fn settled_nanos(now_millis: u64) -> i128 {
     i128::from(now_millis).saturating_sub(SETTLE_MILLIS).saturating_mul(1_000_000)
 }
 
-/// The system's number of an error.
+/// Returns the system's number of an error.
 pub(crate) fn errno(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(error::INVALID)
 }

@@ -1,4 +1,4 @@
-//! Files: what answers when no other content handler does.
+//! Files: the content handler of locations without another one.
 //!
 //! ```nginx
 //! location / {
@@ -6,8 +6,8 @@
 //!     disable_symlinks if_not_owner from=$document_root;
 //! }
 //! ```
-//! Files are kept open, and small ones in memory, by a cache that is always on and never stale (`cache.rs`
-//! tells how). FIFOs, sockets and devices are never opened.
+//! Files are kept open, and small ones in memory, by a cache that is always on and never stale (see `cache.rs`).
+//! FIFOs, sockets and devices are never opened.
 
 mod cache;
 mod conf;
@@ -38,7 +38,7 @@ pub(crate) use direct::{part, whole};
 pub(crate) use entry::{Content, Entry, LinkRule, Links, OpenFile, What, errno, look};
 pub(crate) use serve::{answer, head, serve};
 
-/// The module.
+/// The module of static files.
 pub(crate) struct StaticFiles;
 
 impl Module for StaticFiles {
@@ -73,28 +73,29 @@ impl Module for StaticFiles {
     }
 }
 
-/// The file, directory or error at a path, under the present location's rules and up to date.
+/// Returns the current file, directory or error at a path, under the present location's rules.
 pub(crate) fn open(x: &mut Exchange, path: &[u8]) -> std::sync::Arc<Entry> {
     let (rule, policy) = rules(x, path);
     cache::find(path, rule, &policy)
 }
 
-/// As [`open`], but nothing where the disk might have to be waited for; then [`warm`] comes first.
+/// Does the same as [`open`], but returns `None` where it might block on a disk; then [`warm`] is to be called
+/// first.
 pub(crate) fn open_at_once(x: &mut Exchange, path: &[u8]) -> Option<std::sync::Arc<Entry>> {
     let (rule, policy) = rules(x, path);
     cache::find_at_once(path, rule, &policy)
 }
 
-/// Has a pool thread look at a path, so that the kernel has its names in memory.
+/// Has a pool thread query a path, so that the kernel has its names in memory.
 pub(crate) async fn warm(x: &mut Exchange, path: &[u8]) {
     let rule = link_rule(x, path);
     let pool = pool_choice::pool_of(x);
     let path = path.to_vec();
-    // Without a pool, or with a full one, the loop has to wait after all.
+    // Without a pool, or with a full one, the event loop has to wait after all.
     let _ = blocking::run_on(pool.as_deref(), move || look(&path, rule)).await;
 }
 
-/// What is at a path, without opening it.
+/// Tests a path without opening the file.
 ///
 /// # Errors
 /// Those of stat; `FilesystemLoop` for a link that `disable_symlinks` refuses.
@@ -103,13 +104,14 @@ pub(crate) fn test(x: &mut Exchange, path: &[u8]) -> io::Result<Tested> {
     cache::test(path, rule, &policy)
 }
 
-/// As [`test`], but nothing where the disk might have to be waited for; then [`warm`] comes first.
+/// Does the same as [`test`], but returns `None` where it might block on a disk; then [`warm`] is to be called
+/// first.
 pub(crate) fn test_at_once(x: &mut Exchange, path: &[u8]) -> Option<io::Result<Tested>> {
     let (rule, policy) = rules(x, path);
     cache::test_at_once(path, rule, &policy)
 }
 
-/// How links in a path are treated in the present location.
+/// Returns the treatment of links in a path in the present location.
 pub(crate) fn link_rule(x: &mut Exchange, path: &[u8]) -> LinkRule {
     rules(x, path).0
 }
@@ -125,12 +127,12 @@ fn rules(x: &mut Exchange, path: &[u8]) -> (LinkRule, Policy) {
     (rule, policy)
 }
 
-/// Errors that mean "there is no such file", so that another may be tried.
+/// Returns whether an error means "no such file", so that another one may be tried.
 pub(crate) fn is_absent(errno: i32) -> bool {
     tidegate_os::error::is_absent(errno)
 }
 
-/// Errors that mean "not for you".
+/// Returns whether an error means "forbidden".
 pub(crate) fn is_refused(errno: i32) -> bool {
     tidegate_os::error::is_refused(errno)
 }

@@ -1,10 +1,10 @@
-//! Watched places: for each name that an answer was derived from, a watch that tells when it stops being so.
+//! The tree of watched paths: for each name that an entry was derived from, a watch that reports its change.
 //!
-//! A place is a path. It depends on the directory that holds it, and if it is a link also on what the link leads
-//! to. Every existing thing on the way is watched itself (by inode: a file written through another hard
-//! link, a directory renamed far above, a link replaced all show up there); for a name that does not exist its
-//! directory is watched for new names. When a place changes, it and all that depends on it are forgotten.
-//! Nothing here reads a file; the caller holds the lock.
+//! A node is a path. It depends on the directory that contains it, and if it is a link also on the link's target.
+//! Every existing file and directory on the way is watched itself (by inode: writes through another hard link, a
+//! renamed directory far above and a replaced link are all reported there); for a name that does not exist its
+//! directory is watched for new names. When a node changes, it and all that depends on it are removed. Nothing here
+//! reads a file; the caller holds the lock.
 
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -12,7 +12,7 @@ use std::io;
 use tidegate_os::watch::{Event, ReadFlags, WatchFlags, Watcher};
 use tidegate_os::{FileKind, Stat, file};
 
-/// What a place was when its watch began.
+/// What a node was when its watch began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     File,
@@ -20,29 +20,29 @@ pub(super) enum Kind {
     Missing,
 }
 
-/// A place's number; never used again for another.
+/// A node's number; never reused.
 pub(super) type PlaceId = u64;
 
-/// The path cannot be watched: ask the file system each time.
+/// The path cannot be watched: the file system has to be queried each time.
 #[derive(Debug)]
 pub(super) struct Unwatchable;
 
 struct Place {
     path: Box<[u8]>,
     kind: Kind,
-    /// Where it is when no link is followed on the way; `None` when that is its own path.
+    /// Real path, without links on the way; `None` when that is its own path.
     real: Option<Box<[u8]>>,
     watch: Option<i32>,
     parents: Vec<PlaceId>,
     dependents: HashSet<PlaceId>,
-    /// Key of an answer that stands on this place.
+    /// Keys of the entries that depend on this node.
     keys: Vec<Box<[u8]>>,
-    /// Names that do not exist in this directory, by their folded spelling.
+    /// Names that do not exist in this directory, by their case-folded spelling.
     absent: HashMap<Box<[u8]>, Vec<PlaceId>>,
 }
 
 impl Place {
-    /// An absent name below this directory is not waited for any more.
+    /// Ends the wait for an absent name in this directory.
     fn found(&mut self, path: &[u8], id: PlaceId) {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let fold = folded(name).unwrap_or_default();
@@ -55,24 +55,24 @@ impl Place {
     }
 }
 
-/// All watched places of the process.
+/// All watched nodes of the process.
 #[derive(Default)]
 pub(super) struct Places {
     places: HashMap<PlaceId, Place>,
     by_path: HashMap<Box<[u8]>, PlaceId>,
     by_watch: HashMap<i32, Vec<PlaceId>>,
-    /// Whether the file system of this device number tells of changes, to directories and to files.
+    /// Whether the file system of a device number reports changes, of directories and of files.
     devices: HashMap<(u64, bool), bool>,
     next: PlaceId,
 }
 
 impl Places {
-    /// Number of places.
+    /// Returns the number of nodes.
     pub(super) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// The watched place of an absolute path, made if need be.
+    /// Returns the node of an absolute path; adds it if there is none.
     pub(super) fn ensure(
         &mut self,
         watcher: &Watcher,
@@ -87,7 +87,7 @@ impl Places {
         Ok((id, place.kind))
     }
 
-    /// Notes that the answer of `key` stands on a place; false when the place has changed meanwhile.
+    /// Records that the entry of `key` depends on a node; returns false when the node has changed meanwhile.
     pub(super) fn attach(&mut self, id: PlaceId, key: &[u8]) -> bool {
         let Some(place) = self.places.get_mut(&id) else { return false };
         if !place.keys.iter().any(|known| **known == *key) {
@@ -96,7 +96,7 @@ impl Places {
         true
     }
 
-    /// The answer of `key` is not kept any more; its watch goes with it.
+    /// Records that the entry of `key` is no longer kept; an unused watch ends.
     pub(super) fn detach(&mut self, watcher: &Watcher, id: PlaceId, key: &[u8]) {
         let Some(place) = self.places.get_mut(&id) else { return };
         place.keys.retain(|known| **known != *key);
@@ -105,8 +105,8 @@ impl Places {
         }
     }
 
-    /// Applies an event; keys whose answers no longer stand go to `gone`. False when events were lost and
-    /// everything has to be forgotten.
+    /// Applies an event; keys whose entries are no longer valid are appended to `gone`. Returns false when events
+    /// were lost and all entries have to be removed.
     pub(super) fn apply(
         &mut self,
         watcher: &Watcher,
@@ -129,7 +129,7 @@ impl Places {
         true
     }
 
-    /// Forgets all places and ends all watches.
+    /// Removes all nodes and ends all watches.
     pub(super) fn clear(&mut self, watcher: &Watcher) {
         for watch in self.by_watch.keys() {
             let _ = watcher.remove(*watch);
@@ -138,7 +138,7 @@ impl Places {
         *self = Places { next, ..Places::default() };
     }
 
-    /// Something happened to a name inside a watched directory.
+    /// Applies an event of a name in a watched directory.
     fn named(
         &mut self,
         watcher: &Watcher,
@@ -168,7 +168,7 @@ impl Places {
         }
     }
 
-    /// Drops a place and all that depends on it.
+    /// Removes a node and all that depends on it.
     fn forget(&mut self, watcher: &Watcher, id: PlaceId, gone: &mut Vec<Box<[u8]>>) {
         let mut waiting = vec![id];
         while let Some(id) = waiting.pop() {
@@ -196,7 +196,7 @@ impl Places {
         }
     }
 
-    /// Walks `path` from the real directory `start`; the place at its end, which is real.
+    /// Walks `path` from the real directory `start`; returns the node at its end, whose path is real.
     fn walk(
         &mut self,
         watcher: &Watcher,
@@ -214,7 +214,7 @@ impl Places {
             }
             let place = self.places.get(&id).ok_or(Unwatchable)?;
             match place.kind {
-                // What is below a missing directory is missing as long as that is.
+                // A name below a missing directory is missing as long as the directory is.
                 Kind::Missing => return Ok(id),
                 Kind::File if parts.peek().is_some() => return Err(Unwatchable),
                 Kind::File | Kind::Directory => {}
@@ -240,18 +240,18 @@ impl Places {
         Ok(self.add(path, Kind::Directory, None, Some(watch), &[]))
     }
 
-    /// The place of a name in a directory.
+    /// Returns the node of a name in a directory.
     ///
-    /// | found | watched | the place is |
+    /// | found | watched | the node is |
     /// |---|---|---|
     /// | a symbolic link | the link | what its target is ([`Places::link`]) |
     /// | a file, a directory | itself, and for a directory its name in the parent | that |
     /// | nothing | new names of the parent | missing |
     /// | anything else | nothing | unwatchable |
     ///
-    /// Invariant: what was seen is what is watched. Between the look and the watch it may be replaced, so it is looked
-    /// at again behind the watch, at most [`RACES_MAX`] times. In a directory that was reached by a link the place follows
-    /// that of the real directory. A watch that no place stands on is taken back.
+    /// Invariant: what was found is what is watched. It may be replaced between the query and the watch, so it is
+    /// queried again behind the watch, at most [`RACES_MAX`] times. In a directory that was reached by a link the
+    /// node follows that of the real directory. A watch without a node is ended.
     fn child(
         &mut self,
         watcher: &Watcher,
@@ -284,7 +284,7 @@ impl Places {
                         FileKind::Symlink | FileKind::Other => return Err(Unwatchable),
                     };
                     if kind == Kind::Directory {
-                        // A directory that somebody stands in tells of its removal too late itself.
+                        // A directory that is a process's working directory reports its own removal too late.
                         self.watch_names(watcher, directory, WatchFlags::DELETE)?;
                     }
                     let watch = self.watch(watcher, &path, &before)?;
@@ -308,10 +308,10 @@ impl Places {
         Err(Unwatchable)
     }
 
-    /// The place of a symbolic link, which is watched itself.
+    /// Returns the node of a symbolic link, which is watched itself.
     ///
-    /// Invariant: `links_left` falls with each link, so that loops of links end. The place depends on the link and on
-    /// all on its target's way; it is what the target is. `watch` is taken back on each way out without a place.
+    /// Invariant: `links_left` falls with each link, so that loops of links end. The node depends on the link and
+    /// on all of its target's path; its kind is the target's. `watch` is ended on each return without a node.
     fn link(
         &mut self,
         watcher: &Watcher,
@@ -334,7 +334,7 @@ impl Places {
         if target.starts_with(b"/") {
             start = b"/".to_vec();
         }
-        // `..` at the begin leaves real directories, which needs no watch of its own.
+        // `..` at the beginning leaves real directories, which needs no watch of its own.
         while let Some(after) = rest.strip_prefix(b"..")
             && (after.is_empty() || after.starts_with(b"/"))
         {
@@ -353,7 +353,7 @@ impl Places {
         }
     }
 
-    /// A place that is what another one is.
+    /// Adds a node for a link: its kind and real path are the target's.
     fn follow(
         &mut self,
         path: &[u8],
@@ -408,7 +408,7 @@ impl Places {
         id
     }
 
-    /// Watches the thing at `path` itself.
+    /// Watches the file or directory at `path` itself.
     fn watch(&mut self, watcher: &Watcher, path: &[u8], stat: &Stat) -> Result<i32, Unwatchable> {
         let directory = stat.kind == FileKind::Directory;
         let path = tidegate_os::path::of(path);
@@ -429,8 +429,8 @@ impl Places {
         watcher.add(path, flags_of(stat.kind)).map_err(|_| Unwatchable)
     }
 
-    /// Watches a directory for what happens to names in it, too. What the path leads to now may be another
-    /// directory than before: that one's own watch has told so then.
+    /// Watches a directory for events of its names, too. If the path leads to another directory by now, the watch
+    /// on the old one has reported that.
     fn watch_names(
         &self,
         watcher: &Watcher,
@@ -448,7 +448,7 @@ impl Places {
         Err(Unwatchable)
     }
 
-    /// Ends a watch unless a place stands on it.
+    /// Ends a watch unless a node uses it.
     pub(super) fn unused(&self, watcher: &Watcher, watch: i32) {
         if !self.by_watch.contains_key(&watch) {
             let _ = watcher.remove(watch);
@@ -456,7 +456,7 @@ impl Places {
     }
 }
 
-/// What has to be known of a thing itself.
+/// Returns the events to watch of a file or directory itself.
 pub(super) fn flags_of(kind: FileKind) -> WatchFlags {
     let mut flags = WatchFlags::ATTRIB
         | WatchFlags::MOVE_SELF
@@ -469,9 +469,9 @@ pub(super) fn flags_of(kind: FileKind) -> WatchFlags {
     flags
 }
 
-/// Links on one way, as in the kernel.
+/// Links on one path, as in the kernel.
 const LINKS_MAX: usize = 40;
-/// Tries when the thing changes between looking and watching.
+/// Attempts when the file changes between query and watch.
 const RACES_MAX: usize = 3;
 
 fn stat(path: &[u8]) -> io::Result<Stat> {
@@ -492,7 +492,7 @@ fn join(directory: &[u8], name: &[u8]) -> Box<[u8]> {
     path.into()
 }
 
-/// A name in lower case; `None` beyond ASCII, where folding is a science.
+/// Returns a name in lower case; `None` beyond ASCII, where the folding rules of file systems differ.
 fn folded(name: &[u8]) -> Option<Box<[u8]>> {
     name.is_ascii().then(|| name.to_ascii_lowercase().into())
 }

@@ -11,8 +11,8 @@ use tidegate_core::{Body, Chunk};
 use tidegate_plan::LocationBuilder;
 use tidegate_rt::blocking::ThreadPool;
 
-/// Has a location's files read on another pool than the default one, whoever answers with them: a filter
-/// before all others marks the answers.
+/// Makes a location's files be read on another pool than the default one, whatever handler sends them: a filter
+/// before all others marks the bodies.
 pub(super) fn use_in(location: &mut LocationBuilder<'_, '_>, choice: PoolChoice) {
     location.location.extensions.insert(choice);
     location.filter(Box::new(|x, body| {

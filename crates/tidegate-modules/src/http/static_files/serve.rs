@@ -49,11 +49,11 @@ pub(crate) fn serve(x: &mut Exchange, body: MakeBody) -> Step<'_> {
 }
 
 thread_local! {
-    /// The path's buffer, used by one request after the other.
+    /// Buffer for the path, reused by later requests.
     static PATH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Answers with what was found at the path.
+/// Responds with what was found at the path.
 pub(crate) fn answer(
     x: &mut Exchange,
     path: &[u8],
@@ -77,7 +77,7 @@ pub(crate) fn answer(
     }
 }
 
-/// The head of a whole file.
+/// Sets the head of a whole file.
 pub(crate) fn head(x: &mut Exchange, file: &OpenFile) {
     x.disposition.set_status(200);
     let response = &mut x.response;
@@ -90,7 +90,7 @@ pub(crate) fn head(x: &mut Exchange, file: &OpenFile) {
             response.headers.set_known(known, value);
         }
     }
-    // As nginx: an error is not as old as its page.
+    // As in nginx: the time of an error page is not that of the response.
     let is_error_page = x.disposition.is_error_page();
     let response = &mut x.response;
     if is_error_page {
@@ -110,7 +110,7 @@ fn set_type(headers: &mut Headers, settings: &Settings, path: &[u8]) {
     }
 }
 
-/// The media type of a path by its extension, as `types` and `default_type` say.
+/// Returns the media type of a path by its extension, as `types` and `default_type` say.
 fn type_of<'a>(settings: &'a Settings, path: &[u8]) -> &'a Bytes {
     let dot = memchr::memrchr2(b'.', b'/', path).filter(|at| path.get(*at) == Some(&b'.'));
     let Some(dot) = dot else { return &settings.default_type };
@@ -127,7 +127,7 @@ fn type_of<'a>(settings: &'a Settings, path: &[u8]) -> &'a Bytes {
     found.unwrap_or(&settings.default_type)
 }
 
-/// A directory asked for without its slash: the client is sent to where relative links work.
+/// Redirects a request for a directory without its slash to the path with it, where relative links work.
 fn to_directory(x: &mut Exchange) -> Step<'static> {
     let mut place = Vec::with_capacity(x.request.path.len() + x.request.args.len() + 2);
     escape(&x.request.path, Escape::Uri, &mut place);
@@ -157,5 +157,5 @@ fn failed(x: &mut Exchange, path: &[u8], errno: i32) -> Step<'static> {
     Step::Status(status)
 }
 
-/// Extensions up to this length are compared without allocating.
+/// Bytes of the longest extension that is compared without allocating.
 const EXTENSION_MAX: usize = 32;

@@ -1,4 +1,4 @@
-//! The cache against a real file system: after each change the very next answer must be right.
+//! The cache against a real file system: after each change the very next lookup must be current.
 
 mod direct;
 mod handler;
@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use super::cache::{Policy, admitted, find, test};
 use super::entry::{Content, Entry, LinkRule, Links, What};
 
-/// A directory to change things in.
+/// A directory that tests change.
 struct Tree {
     dir: tempfile::TempDir,
 }
@@ -31,7 +31,7 @@ impl Tree {
         self.dir.path().canonicalize().unwrap().join(name)
     }
 
-    /// What the cache says of a name: a file's text, `/`, `other`, or the error's number.
+    /// Returns the cached state of a name: a file's text, `/`, `other`, or the error's number.
     fn ask(&self, name: &str) -> String {
         self.ask_by(name, LinkRule::default())
     }
@@ -40,7 +40,7 @@ impl Tree {
         shown(&find(self.at(name).as_os_str().as_bytes(), rule, &Policy::default()))
     }
 
-    /// Asks until the answer is in the cache, which must not change it.
+    /// Looks up until the entry is in the cache, which must not change it.
     fn warm(&self, name: &str, expected: &str) {
         for _ in 0..2 {
             assert_eq!(self.ask(name), expected, "{name} while unchanged");
@@ -51,7 +51,7 @@ impl Tree {
         }
     }
 
-    /// The cache keeps an answer for this name that events keep fresh.
+    /// Returns whether the cache keeps an entry for this name that events keep current.
     fn is_watched(&self, name: &str) -> bool {
         find(self.at(name).as_os_str().as_bytes(), LinkRule::default(), &Policy::default()).watched
     }
@@ -73,8 +73,8 @@ fn shown(entry: &Entry) -> String {
     }
 }
 
-/// One change of a tree, and what must be seen of `name` before and after it. The change is made twenty
-/// times with everything warm, then seen; between the rounds a new tree starts.
+/// Makes one change of a tree and checks the state of `name` before and after it. The change is made twenty times
+/// with everything cached, then checked; each round has a new tree.
 fn check(files: &[(&str, &str)], name: &str, before: &str, change: impl Fn(&Tree), after: &str) {
     for _ in 0..ROUNDS {
         let tree = Tree::new(files);
@@ -93,7 +93,7 @@ fn a_request_sees_what_changed_before_it_was_received() {
     tree.warm("a/file", "text0");
     tidegate_rt::clock::batch(|| {
         for round in 1..20 {
-            // Asked under this moment; what comes next is received later.
+            // Looked up in this batch; the next request is received later.
             tree.ask("a/file");
             fs::write(tree.at("a/file"), format!("text{round}")).unwrap();
             tidegate_rt::freshness::received();
@@ -194,7 +194,7 @@ fn directories_come_and_go() {
     check(files, "a/b/c/file", "old", middle, "new");
     let removed = |tree: &Tree| fs::remove_dir_all(tree.at("a")).unwrap();
     check(files, "a/b", "/", removed, "2");
-    // A directory that a process holds open is told to be gone when its name is.
+    // A directory that a process holds open is reported as removed when its name is.
     for _ in 0..ROUNDS {
         let tree = Tree::new(files);
         fs::create_dir(tree.at("empty")).unwrap();
@@ -372,7 +372,7 @@ fn validators_are_those_of_the_file() {
     assert_eq!(head.first_named(b"last-modified"), Some(&b"Wed, 05 Sep 1979 22:51:36 GMT"[..]));
 }
 
-/// Where nothing tells of changes the name is looked at each time: /proc stands for such file systems.
+/// Where changes are not reported the name is checked each time: /proc is such a file system.
 #[test]
 fn unwatched_files_are_looked_at() {
     let path = Path::new("/proc/self/comm").as_os_str().as_bytes();
@@ -407,8 +407,8 @@ fn other_threads_see_changes_too() {
     });
 }
 
-/// What is allowed to be old is old at most as long as nobody applies the changes, which tests cannot
-/// hinder; so only what must not be old is tested.
+/// An entry that may be stale is so at most until changes are applied, which tests cannot prevent; so only entries
+/// that must be current are tested.
 #[test]
 fn a_window_for_files_is_none_for_missing_ones() {
     let policy =

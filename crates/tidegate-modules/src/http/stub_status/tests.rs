@@ -1,4 +1,4 @@
-//! The page's form.
+//! The form of the page.
 use super::*;
 use crate::testing::Bench;
 

@@ -1,4 +1,4 @@
-//! Replacements in an answer's body.
+//! Replacements in the body of a response.
 
 use std::task::{Context, Poll, ready};
 
@@ -14,7 +14,7 @@ use super::search::{Pair, Replacer};
 use crate::http::gzip::weaken_etag;
 use crate::http::media_types::MediaTypes;
 
-/// A location's replacements.
+/// The replacements of a location.
 pub(super) struct SubFilter {
     pub pairs: Vec<(Template, Template)>,
     pub types: MediaTypes,
@@ -74,9 +74,9 @@ struct Replaced {
     trailers: Option<Headers>,
 }
 
-/// Of what has come only an end that may begin a match is held back, shorter than the longest pattern; a flush does not
-/// bring it out. Once each pattern was found (`sub_filter_once`) pieces pass as they are. Nothing is taken from the
-/// source before it is ready: a poll that waits can be dropped.
+/// Only an end that may begin a match is held back, shorter than the longest pattern; a flush does not release it.
+/// Once each pattern was found (`sub_filter_once`) chunks are passed unchanged. Nothing is taken from the source
+/// before it is ready: a pending poll can be dropped.
 impl BodyStream for Replaced {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let mut out = Vec::new();

@@ -1,11 +1,11 @@
-//! `sub_filter`: replaces strings in answers.
+//! `sub_filter`: replaces strings in responses.
 //!
 //! ```nginx
 //! sub_filter 'href="http://127.0.0.1:8080/' 'href="https://$host/';
 //! sub_filter_once off;
 //! ```
-//! Strings are found whatever their case, also where they are spread over several pieces of the body. Of
-//! several that begin at the same place the first in the configuration is taken.
+//! Strings are matched without regard to case, also where they are spread over several chunks of the body. Of
+//! several that begin at the same offset the first in the configuration is taken.
 
 mod filter;
 mod search;
@@ -22,10 +22,10 @@ use filter::SubFilter;
 /// `ngx_http_sub_module`.
 pub(crate) struct Sub;
 
-/// One block's directives as written.
+/// The directives of one block as written.
 #[derive(Default)]
 pub(crate) struct Conf {
-    /// What is searched and what comes in its place.
+    /// Strings and their replacements.
     pairs: Option<Vec<(Word, Word)>>,
     types: Option<MediaTypes>,
     once: Option<bool>,

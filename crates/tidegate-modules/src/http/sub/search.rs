@@ -1,34 +1,34 @@
-//! Finding and replacing several strings in a text that comes in pieces.
+//! Replaces several strings in a text that arrives in chunks.
 
-/// One string and what comes in its place.
+/// A string and its replacement.
 pub(super) struct Pair {
     /// In lower case, never empty.
     pub pattern: Vec<u8>,
     pub replacement: Vec<u8>,
 }
 
-/// The state of one text's replacements.
+/// The state of the replacements in one text.
 pub(super) struct Replacer {
-    /// Those that are still looked for, in the order of their rank.
+    /// Pairs that are still searched for, in the order of the configuration.
     pairs: Vec<Pair>,
     once: bool,
-    /// Which bytes begin a pattern, whatever their case.
+    /// Whether a byte begins a pattern, in either case.
     begins: Box<[bool; 256]>,
-    /// The end of what has come, which may be the beginning of a match.
+    /// The end of the received text, which may be the beginning of a match.
     held: Vec<u8>,
 }
 
-/// What stands at a place of the text.
+/// The result of matching at an offset of the text.
 enum Found {
-    /// The pair of this rank.
+    /// The pair of this index.
     Match(usize),
-    /// The beginning of a pattern that more bytes will decide about.
+    /// The beginning of a pattern; more bytes decide.
     Maybe,
     Nothing,
 }
 
 impl Replacer {
-    /// Pairs whose pattern is empty are never found.
+    /// Makes a replacer; pairs with an empty pattern are dropped.
     pub(super) fn new(mut pairs: Vec<Pair>, once: bool) -> Replacer {
         pairs.retain_mut(|pair| {
             pair.pattern.make_ascii_lowercase();
@@ -40,7 +40,7 @@ impl Replacer {
         replacer
     }
 
-    /// True if nothing is looked for any more.
+    /// Returns true if nothing is left to search for.
     pub(super) fn is_done(&self) -> bool {
         self.pairs.is_empty() && self.held.is_empty()
     }
@@ -56,7 +56,7 @@ impl Replacer {
         }
     }
 
-    /// Appends what was held back: the text has ended.
+    /// Appends what was held back, at the end of the text.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
         let held = std::mem::take(&mut self.held);
         self.scan(&held, true, out);
@@ -88,7 +88,7 @@ impl Replacer {
         out.extend_from_slice(&text[copied..]);
     }
 
-    /// Distance to the next byte that begins a pattern.
+    /// Returns the distance to the next byte that begins a pattern.
     fn next_candidate(&self, text: &[u8]) -> Option<usize> {
         if self.pairs.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! `sub`: answers with more or other text than the origin's, whole and in pieces.
+//! `sub`: responses with replaced text, whole and in chunks.
 
 use super::search::{Pair, Replacer};
 use crate::testing::Bench;
@@ -15,7 +15,7 @@ fn replaced(pairs: &[(&str, &str)], once: bool, pieces: &[&[u8]]) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// Checks a text in one piece, cut in two at each place, and byte by byte.
+/// Checks a text in one chunk, split in two at each offset, and byte by byte.
 fn check(pairs: &[(&str, &str)], once: bool, text: &str, expected: &str) {
     let bytes = text.as_bytes();
     assert_eq!(replaced(pairs, once, &[bytes]), expected, "{text}");
@@ -45,7 +45,7 @@ fn strings_are_replaced_wherever_the_text_is_cut() {
 fn the_first_of_several_at_a_place_is_taken() {
     check(&[("ab", "1"), ("abc", "2")], false, "abcab", "1c1");
     check(&[("abc", "2"), ("ab", "1")], false, "abcab", "21");
-    // What a longer pattern began with is looked through for shorter ones when it does not go on.
+    // The beginning of a longer pattern that does not match is searched for shorter ones.
     check(&[("abcd", "2"), ("bc", "1")], false, "abcx abc", "a1x a1");
 }
 

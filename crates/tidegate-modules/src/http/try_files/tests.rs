@@ -1,4 +1,4 @@
-//! Candidates, fallbacks and aliases, after a running nginx.
+//! Candidates, fallbacks and aliases, compared with a running nginx.
 use tidegate_core::file_path;
 
 use crate::testing::Bench;
@@ -34,7 +34,7 @@ fn the_way_out() {
     }
 }
 
-/// The path and the file that content handlers see.
+/// Checks the path and the file that content handlers get.
 fn check(config: &str, target: &str, path: &str, file: &str) {
     let bench = Bench::with_files(
         &format!("server {{ root {{dir}}/html; {config} }}"),
@@ -49,7 +49,7 @@ fn check(config: &str, target: &str, path: &str, file: &str) {
 
 #[test]
 fn what_is_found_is_served_in_place() {
-    // Nothing answers in Content but `index`, whose redirects end in 404 here.
+    // In the content phase only `index` responds, and its redirects end in 404 here.
     let cases = [
         ("location / { try_files $uri =404; }", "/f.txt", "/f.txt", "html/f.txt"),
         ("location /a { try_files /f.txt =404; }", "/a", "/f.txt", "html/f.txt"),

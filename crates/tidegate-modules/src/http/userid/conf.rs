@@ -1,4 +1,4 @@
-//! The directives of `userid` and what they come to.
+//! The directives of `userid`, and their compiled form.
 
 use std::time::Duration;
 
@@ -13,20 +13,20 @@ pub(crate) enum Mode {
     Off,
     /// Only read.
     Log,
-    /// Given to clients that have none.
+    /// Set for clients that have none.
     Set(Version),
 }
 
-/// How long clients keep it.
+/// How long clients keep the cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expires {
-    /// Until the browser ends.
+    /// Until the browser is closed.
     Off,
     Max,
     In(Duration),
 }
 
-/// Attributes by `userid_flags`.
+/// The attributes of `userid_flags`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Flags {
     secure: bool,
@@ -34,7 +34,7 @@ pub(super) struct Flags {
     same_site: Option<&'static str>,
 }
 
-/// One block's directives. An inner `None` is `none` or `off` as written.
+/// The directives of one block. An inner `None` is `none` or `off` as written.
 #[derive(Default)]
 pub(crate) struct Conf {
     pub mode: Option<Mode>,
@@ -48,7 +48,7 @@ pub(crate) struct Conf {
     service: Option<u32>,
 }
 
-/// A location's settings.
+/// The settings of a location.
 pub(crate) struct Settings {
     pub mode: Mode,
     pub name: Box<[u8]>,
@@ -93,7 +93,7 @@ impl Conf {
 }
 
 impl Settings {
-    /// What follows the value in `Set-Cookie`; `now` in seconds since 1970.
+    /// Appends what follows the value in `Set-Cookie`; `now` in seconds since 1970.
     pub(crate) fn write_attributes(&self, now: i64, out: &mut Vec<u8>) {
         match self.expires {
             Expires::Off => {}

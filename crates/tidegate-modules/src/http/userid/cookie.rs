@@ -1,4 +1,4 @@
-//! The identifier in the cookie: four numbers of 32 bits, in base64.
+//! The identifier in the cookie: four 32-bit numbers, in base64.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use tidegate_core::credentials::{decode_base64, encode_base64};
 
-/// Characters of base64 that 16 bytes take, without padding.
+/// Characters of 16 bytes in base64, without padding.
 const ENCODED_BYTES: usize = 22;
-/// What version 2 counts by: mod_uid's numbers, three bytes of sequence above one that names the version.
+/// Increment of version 2: as in mod_uid, a sequence of three bytes above one byte that gives the version.
 const SEQUENCE_STEP: u32 = 0x100;
 const SEQUENCE_FIRST: u32 = 0x0303_0302;
 
@@ -23,11 +23,11 @@ pub(crate) enum Version {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Id {
     bytes: [u8; 16],
-    /// The first character behind the identifier: padding, or what `userid_mark` says.
+    /// The first character behind the identifier: padding, or that of `userid_mark`.
     pub mark: u8,
 }
 
-/// Why a cookie is no identifier.
+/// Why a cookie is not an identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BadCookie {
     TooShort,
@@ -46,7 +46,7 @@ impl fmt::Display for BadCookie {
 impl std::error::Error for BadCookie {}
 
 impl Id {
-    /// A new identifier: who gave it out, when, what tells this process from others, and a counter.
+    /// Makes a new identifier of the number of this service, the time, a number of this process, and a counter.
     pub(super) fn new(version: Version, service: u32, seconds: u32) -> Id {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl Id {
         Id { bytes, mark: b'=' }
     }
 
-    /// Reads a cookie's value; what follows the identifier and its mark does not count.
+    /// Parses a cookie's value; characters behind the identifier and its mark are ignored.
     pub(super) fn parse(value: &[u8]) -> Result<Id, BadCookie> {
         let encoded = value.get(..ENCODED_BYTES).ok_or(BadCookie::TooShort)?;
         let decoded = decode_base64(encoded).ok_or(BadCookie::Invalid)?;
@@ -73,24 +73,24 @@ impl Id {
         Ok(Id { bytes, mark: value.get(ENCODED_BYTES).copied().unwrap_or(0) })
     }
 
-    /// The cookie's value, marked by `mark` if there is one.
+    /// Appends the cookie's value, with `mark` if there is one.
     pub(super) fn write(&self, mark: Option<u8>, out: &mut Vec<u8>) {
         encode_base64(&self.bytes, out);
         out.extend_from_slice(&[mark.unwrap_or(b'='), b'=']);
     }
 
-    /// The identifier as the variables show it: `=` and four numbers in hexadecimal digits.
+    /// Formats the identifier for the variables: `=` and four numbers in hexadecimal digits.
     pub(super) fn shown(&self) -> String {
         let mut out = String::from("=");
         for number in self.bytes.as_chunks::<4>().0 {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(out, "{:08X}", u32::from_le_bytes(*number));
         }
         out
     }
 }
 
-/// A number of this process that others hardly have.
+/// Returns a number of this process that other processes are unlikely to have.
 fn process_mark() -> u32 {
     static MARK: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
     *MARK.get_or_init(|| {

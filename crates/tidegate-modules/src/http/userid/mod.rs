@@ -1,4 +1,4 @@
-//! `userid`: a cookie that tells one client from another, in the format of Apache's mod_uid.
+//! `userid`: a cookie that identifies clients, in the format of Apache's mod_uid.
 //!
 //! ```nginx
 //! userid         on;
@@ -76,7 +76,7 @@ impl Module for UserId {
     }
 }
 
-/// What a request's cookie was and what it becomes; made once, by a variable or by the filter.
+/// The identifiers that a request's cookie had and gets; computed once, by a variable or by the filter.
 #[derive(Clone, Copy, Default)]
 struct Ids {
     got: Option<Id>,
@@ -104,7 +104,7 @@ fn show(x: &mut Exchange, out: &mut Vec<u8>, choose: fn(&Ids) -> Option<Id>) -> 
     true
 }
 
-/// The ids of the request, the same for it and its subrequests.
+/// Returns the identifiers of the request, the same for it and its subrequests.
 fn ids(x: &mut Exchange, settings: &Settings) -> Ids {
     if let Some(ids) = x.lineage.inherited.of::<Ids>() {
         return *ids;
@@ -114,7 +114,7 @@ fn ids(x: &mut Exchange, settings: &Settings) -> Ids {
         let kept = ids.got.filter(|id| !was_reset(x, settings, id));
         ids.set = match kept {
             None => Some(new_id(x, settings, version, clock::unix_seconds())),
-            // The same one with another mark, so that its other attributes come anew.
+            // The same identifier with another mark, so that the cookie is sent again with its attributes.
             Some(id) => settings.mark.filter(|mark| id.mark != *mark).map(|_| id),
         };
     }
@@ -148,7 +148,7 @@ fn was_reset(x: &mut Exchange, settings: &Settings, id: &Id) -> bool {
     true
 }
 
-/// A new id, made `now`: seconds since 1970.
+/// Makes a new identifier; `now` is seconds since 1970.
 fn new_id(x: &Exchange, settings: &Settings, version: Version, now: i64) -> Id {
     let service = settings.service.unwrap_or(match (version, &x.connection.local) {
         (Version::One, _) | (_, Address::Unix(_)) => 0,

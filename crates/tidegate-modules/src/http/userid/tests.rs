@@ -1,4 +1,4 @@
-//! Cookies as they are given, read, kept and replaced.
+//! Cookies as they are set, read, kept and replaced.
 
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ fn bench(server: &str) -> Bench {
     ))
 }
 
-/// The identifier and what follows it.
+/// Returns the identifier and what follows it.
 fn cookie(reply: &Reply) -> (String, String) {
     let field = reply.field("Set-Cookie");
     let (name, value) = field.split_once('=').unwrap();
@@ -132,7 +132,7 @@ proptest! {
         prop_assert_eq!((read.shown(), read.mark), (id.shown(), mark.unwrap_or(b'=')));
     }
 
-    /// Whatever a client sends: it is an identifier that is written again as it was read, or none.
+    /// Any value is either an identifier that is written as it was read, or none.
     #[test]
     fn any_cookie_is_read(value in "[A-Za-z0-9+/=~-]{20,26}") {
         if let Ok(id) = Id::parse(value.as_bytes()) {

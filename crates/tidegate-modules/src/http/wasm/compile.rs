@@ -1,4 +1,4 @@
-//! From the directives to an application.
+//! From the directives of `wasm` to an application.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use tidegate_wasm::{Application, MEMORY_BYTES_DEFAULT, Programs, Settings};
 
 use super::{Conf, Directory, Written};
 
-/// What is compiled outlasts reloads, in the master and in the worker.
+/// Compiled components; they outlive reloads, in the master and in the worker.
 static PROGRAMS: LazyLock<Programs> = LazyLock::new(Programs::default);
 
-/// Compiles what `wasm` names.
+/// Compiles the file of a `wasm` directive.
 ///
 /// # Errors
 /// There is no such file or directory, or the file is not a component that can run here.
@@ -48,7 +48,7 @@ pub(super) fn application(
     Ok(Arc::new(Application::new(program, settings)))
 }
 
-/// A directory below the prefix. It is opened when a request comes, by the worker.
+/// Returns a directory below the prefix. The worker opens it when a request arrives.
 fn directory(written: &Directory, plan: &PlanBuilder<'_>) -> Result<PathBuf, Diagnostic> {
     let path = plan.path(&written.host.display());
     let problem = match std::fs::metadata(&path) {
@@ -56,7 +56,7 @@ fn directory(written: &Directory, plan: &PlanBuilder<'_>) -> Result<PathBuf, Dia
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             format!("cannot be opened ({})", os_error(&error))
         }
-        // Who reads the configuration may have other rights than who serves.
+        // The process that reads the configuration may have other permissions than the worker.
         _ => return Ok(path),
     };
     let message = format!("\"wasm_dir\": \"{}\" {problem}", path.display());

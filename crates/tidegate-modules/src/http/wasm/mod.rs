@@ -1,12 +1,12 @@
-//! `wasm`: a WebAssembly component answers, in a sandbox, on threads of a pool where it may block.
+//! `wasm`: a WebAssembly component makes the response, in a sandbox, on pool threads where it may block.
 //!
 //! ```nginx
 //! wasm_env COLOUR green;
 //! wasm_dir data/shop /shop ro;
 //! location /shop { wasm apps/shop.wasm memory=32m timeout=2s; }
 //! ```
-//! The component is one of the world `wasi:http/proxy`; the crate `tidegate-wasm` runs it. It is compiled
-//! when the configuration is read, once for as long as the file's content stays the same.
+//! The component is one of the world `wasi:http/proxy`; the crate `tidegate-wasm` runs it. It is compiled when the
+//! configuration is read, once for as long as the file's content stays the same.
 
 #[cfg(feature = "wasm")]
 mod compile;
@@ -19,13 +19,13 @@ use tidegate_plan::module::{BlockInfo, Module};
 
 use super::handler::{CONTEXTS, Parameters};
 
-/// Smallest and largest `memory=`: a page, and all that can be addressed.
+/// Smallest and largest `memory=` in bytes: a WebAssembly page, and the address space.
 const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=4 << 30;
 
-/// The module.
+/// The module of `wasm`.
 pub(crate) struct Wasm;
 
-// Without the feature what was written is only checked.
+// Without the feature the directives are only checked.
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 #[derive(Default)]
 pub(crate) struct Conf {
@@ -34,7 +34,7 @@ pub(crate) struct Conf {
     directories: Vec<Directory>,
 }
 
-/// `wasm` as written.
+/// A `wasm` directive as written.
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 struct Written {
     file: Word,
@@ -44,7 +44,7 @@ struct Written {
     reuse: Option<u32>,
 }
 
-/// `wasm_dir` as written.
+/// A `wasm_dir` directive as written.
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 #[derive(Clone)]
 struct Directory {

@@ -1,10 +1,10 @@
-//! Directives of components in a bench. What components do is shown by `tests/handlers`.
+//! Directives of components in a bench. What components do is tested by `tests/handlers`.
 
 use crate::testing::Bench;
 
 fn check(config: &str, message: &str) {
     let errors = Bench::errors(&format!("server {{ location / {{ {config} }} }}"));
-    // What is wrong with the file itself comes behind that.
+    // The library's description of the file's fault is behind that.
     assert!(errors.first().is_some_and(|error| error.contains(message)), "{errors:?}");
 }
 

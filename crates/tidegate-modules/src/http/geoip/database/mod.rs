@@ -1,8 +1,8 @@
-//! Databases in the legacy GeoIP format (`*.dat`): which country, city or organisation has an address.
+//! Databases in the legacy GeoIP format (`*.dat`): the country, city or organisation of an address.
 //!
-//! A file is a binary tree, a node a pair of little-endian numbers: the next node for each value of the
-//! address's next bit, or, from a certain number on, a leaf. Records of cities and names of organisations
-//! stand behind the tree. The last bytes tell the kind and the number of nodes.
+//! A file is a binary tree. A node is a pair of little-endian numbers: the next node for each value of the
+//! address's next bit, or, from a certain number on, a leaf. Records of cities and names of organisations are
+//! behind the tree. The last bytes give the kind of database and the number of nodes.
 
 mod names;
 #[cfg(test)]
@@ -12,22 +12,22 @@ use std::net::{IpAddr, Ipv4Addr};
 
 pub(crate) use names::{Country, country, region_name};
 
-/// A database as it was read.
+/// A parsed database.
 #[derive(Debug)]
 pub(crate) struct Database {
     bytes: Vec<u8>,
-    /// The number that MaxMind gave this kind of database.
+    /// MaxMind's number of this kind of database.
     pub edition: u8,
     kind: Kind,
-    /// Numbers from this on are leaves.
+    /// Number of nodes; a number from this on is a leaf.
     nodes: usize,
-    /// Bytes of a number.
+    /// Bytes of a number in a node.
     width: usize,
-    /// Addresses have 128 bits; those of IPv4 are mapped ones.
+    /// Whether addresses have 128 bits; IPv4 addresses are mapped ones.
     is_v6: bool,
 }
 
-/// What a database tells.
+/// The contents of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Country,
@@ -35,7 +35,7 @@ pub(crate) enum Kind {
     City,
 }
 
-/// What is known of a place. Texts are in ISO 8859-1.
+/// The record of a city. Texts are in ISO 8859-1.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct City<'a> {
     pub country: u8,
@@ -49,17 +49,17 @@ pub(crate) struct City<'a> {
     pub area_code: u32,
 }
 
-/// The first leaf of databases of countries.
+/// The first leaf number of country databases.
 const COUNTRY_LEAVES: usize = 0xff_ff00;
-/// The description of a database is looked for in so many places from the end on.
+/// Number of offsets from the end at which a database's description is searched.
 const DESCRIPTION_PLACES: usize = 20;
-/// Longest text of a record.
+/// Bytes of the longest text of a record.
 const TEXT_BYTES_MAX: usize = 300;
-/// Countries that have areas: the United States.
+/// The only country with area codes: the United States.
 const AREAS_COUNTRY: u8 = 225;
 
 impl Database {
-    /// Reads a database; `None` for what is none, or of a kind that tells no places.
+    /// Parses a database; `None` if it is invalid, or of a kind without locations.
     pub(crate) fn parse(bytes: Vec<u8>) -> Option<Database> {
         let mut edition = 1;
         let mut behind: &[u8] = &[];
@@ -68,7 +68,7 @@ impl Database {
             if bytes[start..start + 3] == [0xff; 3] {
                 behind = &bytes[start + 3..];
                 edition = *behind.first()?;
-                // Old files count from another number on.
+                // Old files have an offset in this number.
                 edition = edition.checked_sub(105).unwrap_or(edition);
                 break;
             }
@@ -97,7 +97,8 @@ impl Database {
         self.kind
     }
 
-    /// What is no database has no leaves where they should be: a few addresses of each large network tell.
+    /// Checks that a few addresses of each large network lead to valid leaves; in a file of another format they do
+    /// not.
     fn is_sound(&self) -> bool {
         (0..=255).all(|first| match self.leaf(IpAddr::V4(Ipv4Addr::new(first, 1, 2, 3))) {
             None => false,
@@ -106,19 +107,19 @@ impl Database {
         })
     }
 
-    /// The number of an address's country; `None` for none. Databases of countries only.
+    /// Returns the country number of an address; `None` if it is unknown. For country databases only.
     pub(crate) fn country(&self, address: IpAddr) -> Option<u8> {
         let leaf = self.leaf(address).filter(|_| self.kind == Kind::Country)?;
         u8::try_from(leaf - self.nodes).ok().filter(|number| *number > 0)
     }
 
-    /// The name that belongs to an address, in ISO 8859-1. Databases of names only.
+    /// Returns the name of an address, in ISO 8859-1. For name databases only.
     pub(crate) fn name(&self, address: IpAddr) -> Option<&[u8]> {
         let record = self.record(address).filter(|_| self.kind == Kind::Name)?;
         Some(text(record)?.0)
     }
 
-    /// What is known of an address's place. Databases of cities only.
+    /// Returns the city record of an address. For city databases only.
     pub(crate) fn city(&self, address: IpAddr) -> Option<City<'_>> {
         let record = self.record(address).filter(|_| self.kind == Kind::City)?;
         let (country, rest) = record.split_first()?;
@@ -146,14 +147,14 @@ impl Database {
         self.bytes.get(self.place(leaf)..)
     }
 
-    /// Where the record of a leaf begins: leaves count from the number of nodes on, records from behind
-    /// the tree.
+    /// Returns the offset of a leaf's record: leaves count from the number of nodes on, records from the end of the
+    /// tree.
     fn place(&self, leaf: usize) -> usize {
         leaf + (2 * self.width - 1) * self.nodes
     }
 
-    /// The leaf of an address, at least `nodes`. One that a database has no room for counts as the last
-    /// address of IPv4, as nginx has it.
+    /// Returns the leaf of an address, at least `nodes`. An IPv6 address in an IPv4 database counts as
+    /// 255.255.255.255, as in nginx.
     fn leaf(&self, address: IpAddr) -> Option<usize> {
         let (bits, count) = match (self.is_v6, address.to_canonical()) {
             (false, IpAddr::V4(address)) => (u128::from(address.to_bits()), 32),
@@ -179,13 +180,13 @@ fn little_endian(bytes: &[u8]) -> usize {
     bytes.iter().rev().fold(0, |sum, byte| sum << 8 | usize::from(*byte))
 }
 
-/// A text that ends with a zero, and what follows.
+/// Splits off a text that ends with a zero byte.
 fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().take(TEXT_BYTES_MAX).position(|byte| *byte == 0)?;
     Some((&bytes[..end], &bytes[end + 1..]))
 }
 
-/// For fuzzing, a database of places: whatever its bytes are, lookups end and stay inside.
+/// Runs the parser on arbitrary bytes, for fuzzing: lookups must end and stay inside of the file.
 #[doc(hidden)]
 pub fn fuzz_geoip(data: &[u8]) {
     let Some(database) = Database::parse(data.to_vec()) else { return };

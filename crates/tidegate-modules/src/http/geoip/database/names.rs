@@ -1,4 +1,4 @@
-//! Names of the countries and regions that databases give numbers and codes of.
+//! Names of countries and regions by the numbers and codes in databases.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -6,11 +6,11 @@ use std::sync::LazyLock;
 /// A country.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Country {
-    /// Two letters (ISO 3166-1).
+    /// Code of two letters (ISO 3166-1).
     pub code: &'static str,
-    /// Three letters.
+    /// Code of three letters (ISO 3166-1).
     pub code3: &'static str,
-    /// Two letters.
+    /// Code of two letters.
     pub continent: &'static str,
     pub name: &'static str,
 }
@@ -37,12 +37,12 @@ static BY_CODES: LazyLock<HashMap<(&str, &str), &str>> = LazyLock::new(|| {
     REGIONS.lines().filter_map(read).collect()
 });
 
-/// The country with a number; `None` for 0 and for numbers that nobody has.
+/// Returns the country with a number; `None` for 0 and for unassigned numbers.
 pub(crate) fn country(number: u8) -> Option<Country> {
     BY_NUMBER.get(usize::from(number)).copied().filter(|_| number > 0)
 }
 
-/// The name of a country's region.
+/// Returns the name of a region of a country.
 pub(crate) fn region_name(country: &str, region: &str) -> Option<&'static str> {
     BY_CODES.get(&(country, region)).copied()
 }

@@ -2,7 +2,7 @@
 
 use super::{Database, Kind, country, region_name};
 
-/// A tree that leads all addresses with the first bit set to `right`, others to `left`.
+/// Makes a tree that leads all addresses with the first bit set to `right`, others to `left`.
 fn tree(width: usize, left: u32, right: u32, records: &[u8], edition: u8) -> Vec<u8> {
     let number = |number: u32| number.to_le_bytes()[..width].to_vec();
     let description = [&[0xff, 0xff, 0xff, edition][..], &[1, 0, 0]].concat();
@@ -31,7 +31,7 @@ fn countries() {
     assert_eq!(region_name("RU", "48"), Some("Moscow City"));
     assert_eq!(region_name("US", "CA"), Some("California"));
     assert_eq!(region_name("RU", ""), None);
-    // An old number of the same kind, and none at all.
+    // An old number of the same kind, and an invalid one.
     let old = tree(3, 0xff_ff00, 0xff_ffb9, b"", 106);
     assert_eq!(Database::parse(old).map(|found| found.edition), Some(1));
     let bare = Database::parse(bytes[..6].to_vec()).expect("a database");

@@ -1,7 +1,7 @@
-//! How answers come into the cache: a thread of its own loads them and begins their watches.
+//! Adds entries to the cache: a thread of its own loads them and begins their watches.
 //!
-//! To begin a watch on a directory the kernel walks all names of it that it remembers, 18 ms for a directory in which many
-//! names were looked for. That is done before the lock is taken, and not on a loop.
+//! To begin a watch on a directory the kernel walks all cached names of it, 18 ms for a directory in which many
+//! names were looked up. That is done before the lock is taken, and not on an event loop.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use super::shared::Shared;
 use crate::http::static_files::entry::{Entry, LinkRule, Links, What};
 use crate::http::static_files::places::{Kind, flags_of};
 
-/// Wishes that may wait.
+/// Requests for admission that may wait.
 const WISHES_MAX: usize = 1024;
 
-/// Something that was asked for often enough.
+/// A path that was requested often enough to be added.
 pub(super) struct Wish {
     key: Box<[u8]>,
     path: Box<[u8]>,
@@ -29,10 +29,10 @@ pub(super) struct Wish {
     memory: Memory,
 }
 
-/// What the thread is told.
+/// A command to the admission thread.
 pub(super) enum Order {
     Admit(Wish),
-    /// Everything before is done.
+    /// All earlier commands are done.
     #[cfg(test)]
     Tell(SyncSender<()>),
 }
@@ -43,14 +43,14 @@ impl Wish {
     }
 }
 
-/// The queue of orders.
+/// Makes the queue of commands.
 pub(super) fn queue() -> (SyncSender<Order>, Receiver<Order>) {
     sync_channel(WISHES_MAX)
 }
 
-/// The thread's work, as long as the process lives.
+/// Runs the admission thread, which lives as long as the process.
 pub(super) fn serve(shared: &Shared, orders: &Receiver<Order>) {
-    // Where it is forbidden the thread is one like others.
+    // Where lowering its priority is forbidden, the thread runs at the usual one.
     let _ = tidegate_os::affinity::stand_back();
     while let Ok(order) = orders.recv() {
         match order {
@@ -61,7 +61,7 @@ pub(super) fn serve(shared: &Shared, orders: &Receiver<Order>) {
     }
 }
 
-/// Waits until everything that was asked for so far is in the cache.
+/// Waits until all paths requested so far are in the cache.
 #[cfg(test)]
 pub(crate) fn admitted() {
     let (done, told) = sync_channel(1);
@@ -69,13 +69,13 @@ pub(crate) fn admitted() {
     told.recv().unwrap();
 }
 
-/// Loads an answer and keeps it, if it can be known when it changes.
+/// Loads an entry and keeps it, if its changes can be detected.
 pub(super) fn admit(shared: &Shared, wish: &Wish) {
     let Wish { key, path, rule, memory } = wish;
     if shared.get(key).is_some() {
         return;
     }
-    // The watch comes first: whatever changes after it is told.
+    // The watch begins first: all changes after it are reported.
     let place = shared.watcher.as_ref().and_then(|watcher| {
         let ahead = watch_ahead(watcher, path);
         shared.ensure(watcher, path, &ahead)
@@ -108,14 +108,14 @@ pub(super) fn admit(shared: &Shared, wish: &Wish) {
     shared.keep(key, &Arc::new(entry), id, *memory);
 }
 
-/// A look at what is at a path, or else at the directory that would hold it.
+/// Takes a glance at a path, or else at its parent directory.
 fn glance(path: &[u8], from: usize) -> Option<Glance> {
     let name = path::of(path);
     Glance::begin(name, from).or_else(|| Glance::begin_absent(name))
 }
 
-/// Watches the directories on a way, and on the real way where links lead elsewhere; their numbers. The lock is not
-/// held, so that these watches are nobody's yet.
+/// Watches the directories of a path, and of the real path where links lead elsewhere; returns the watch numbers.
+/// The lock is not held, so these watches belong to no node yet.
 fn watch_ahead(watcher: &Watcher, name: &[u8]) -> Vec<i32> {
     let name = path::of(name);
     let mut watches = Vec::new();
@@ -129,7 +129,7 @@ fn watch_ahead(watcher: &Watcher, name: &[u8]) -> Vec<i32> {
     watches
 }
 
-/// From the root down, each with what has to be known of the name that follows.
+/// Watches from the root down, each directory with the events that the next name needs.
 fn watch_directories(watcher: &Watcher, name: &Path, watches: &mut Vec<i32>) {
     let mut directories: Vec<&Path> = name.ancestors().collect();
     directories.reverse();

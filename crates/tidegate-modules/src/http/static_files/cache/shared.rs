@@ -1,4 +1,4 @@
-//! What all threads share: the answers, the watches that they stand on, and what leaves when room is wanted.
+//! What all threads share: the entries, the watches that they depend on, and eviction.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
@@ -13,15 +13,15 @@ use super::admission::{self, Order, Wish};
 use crate::http::static_files::entry::Entry;
 use crate::http::static_files::places::{Kind, PlaceId, Places};
 
-/// Answers kept.
+/// Entries that are kept.
 const ENTRIES_MAX: usize = 16 * 1024;
-/// Watched places; directories outlive the files in them until this is reached.
+/// Watched nodes; directories outlive the files in them until this is reached.
 const PLACES_MAX: usize = 2 * ENTRIES_MAX;
-/// Descriptors kept, at most; and at most this part of the process's limit.
+/// Descriptors that are kept open, at most; and at most this part of the process's limit.
 const OPEN_MAX: usize = 4096;
 const OPEN_PART: u64 = 4;
 
-/// What all threads share.
+/// The part of the cache that all threads share.
 pub(super) struct Shared {
     pub watcher: Option<Watcher>,
     inner: Mutex<Inner>,
@@ -31,12 +31,12 @@ pub(super) struct Shared {
     orders: SyncSender<Order>,
 }
 
-/// Under one lock.
+/// The state under the lock.
 #[derive(Default)]
 struct Inner {
     entries: HashMap<Box<[u8]>, Kept, RandomState>,
     places: Places,
-    /// Keys in the order in which they are looked at for eviction.
+    /// Keys in the order in which they are considered for eviction.
     clock: VecDeque<Box<[u8]>>,
     memory: usize,
     open: usize,
@@ -47,7 +47,7 @@ struct Kept {
     place: Option<PlaceId>,
 }
 
-/// The process's cache, and the threads that work for it.
+/// Returns the process's cache; the first call starts its threads.
 pub(super) fn shared() -> &'static Shared {
     static SHARED: OnceLock<Shared> = OnceLock::new();
     static STARTED: OnceLock<()> = OnceLock::new();
@@ -60,16 +60,16 @@ pub(super) fn shared() -> &'static Shared {
     if let Some(taken) = fresh {
         STARTED.get_or_init(|| {
             let thread = |name: &str| std::thread::Builder::new().name(name.to_owned());
-            // Only tidies up while no request comes: without it freshness is the same.
+            // This thread only releases files while no request arrives: without it entries are as current.
             let _ = thread("file watches").spawn(move || watch(shared));
-            // Without it nothing is kept.
+            // Without this thread nothing is kept.
             let _ = thread("file cache").spawn(move || admission::serve(shared, &taken));
         });
     }
     shared
 }
 
-/// Applies changes while nobody asks, so that files that were removed are not held open.
+/// Applies changes while no request arrives, so that removed files are not kept open.
 fn watch(shared: &'static Shared) {
     let Some(watcher) = &shared.watcher else { return };
     let Ok(pending) = Pending::new(watcher) else { return };
@@ -93,7 +93,7 @@ impl Shared {
         }
     }
 
-    /// One that no thread works for.
+    /// Makes a cache without threads.
     #[cfg(test)]
     pub(super) fn alone(has_watches: bool) -> Shared {
         Shared::new(has_watches.then(|| Watcher::new().unwrap()), admission::queue().0)
@@ -114,17 +114,17 @@ impl Shared {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer under a key.
+    /// Returns the entry of a key.
     pub(super) fn get(&self, key: &[u8]) -> Option<Arc<Entry>> {
         self.lock().entries.get(key).map(|kept| kept.entry.clone())
     }
 
-    /// Asks for an answer to be loaded and kept. With too many waiting it is asked for again some time.
+    /// Requests that an entry be loaded and kept. If the queue is full, a later request for the path tries again.
     pub(super) fn admit(&self, wish: Wish) {
         let _ = self.orders.try_send(Order::Admit(wish));
     }
 
-    /// The same for tests: calls back when all orders before are done.
+    /// Queues a command, for tests.
     #[cfg(test)]
     pub(super) fn order(&self, order: Order) {
         let _ = self.orders.send(order);
@@ -146,7 +146,7 @@ impl Shared {
         place
     }
 
-    /// Keeps an answer, unless the place that it stands on has changed meanwhile.
+    /// Keeps an entry, unless the node that it depends on has changed meanwhile.
     pub(super) fn keep(
         &self,
         key: &[u8],
@@ -161,7 +161,7 @@ impl Shared {
             return;
         }
         if let Some(old) = inner.entries.remove(key) {
-            // Another thread was as quick; both answers stand on the same place.
+            // Another thread kept one first; both entries depend on the same node.
             inner.uncount(&old.entry);
             if let (Some(id), Some(watcher)) = (old.place, &self.watcher)
                 && old.place != place
@@ -179,7 +179,7 @@ impl Shared {
         inner.evict(self.watcher.as_ref(), self.open_max, memory.bytes_max);
     }
 
-    /// Forgets an answer that a check found outdated.
+    /// Removes an entry that a check found outdated.
     pub(super) fn remove(&self, key: &[u8], entry: &Arc<Entry>) {
         let mut inner = self.lock();
         if inner.entries.get(key).is_some_and(|kept| Arc::ptr_eq(&kept.entry, entry)) {
@@ -187,8 +187,8 @@ impl Shared {
         }
     }
 
-    /// Reads and applies all events. They are read under the lock; whoever finds none waiting asks
-    /// `await_drain` whether somebody has them in hand.
+    /// Reads and applies all events. They are read under the lock; a caller that finds none pending uses
+    /// `await_drain` to wait for a thread that has read events.
     pub(super) fn drain(&self) {
         let Some(watcher) = &self.watcher else { return };
         self.draining.fetch_add(1, Ordering::SeqCst);
@@ -215,7 +215,7 @@ impl Shared {
         self.draining.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Forgets everything: file systems were mounted, or events were lost.
+    /// Removes all entries: file systems were mounted, or events were lost.
     pub(super) fn flush(&self) {
         if let Some(watcher) = &self.watcher {
             self.lock().clear(watcher);
@@ -233,7 +233,7 @@ impl Shared {
 }
 
 impl Inner {
-    /// Takes an answer out. Its watch is ended if a watcher is given (else it is gone already).
+    /// Removes an entry. Its watch is ended if a watcher is given (else it has already ended).
     fn drop_entry(&mut self, watcher: Option<&Watcher>, key: &[u8]) {
         let Some(kept) = self.entries.remove(key) else { return };
         kept.entry.valid.store(false, Ordering::Release);
@@ -241,7 +241,7 @@ impl Inner {
         if let (Some(id), Some(watcher)) = (kept.place, watcher) {
             self.places.detach(watcher, id, key);
         }
-        // Its key in the clock finds nothing when its turn comes; too many of these are swept here.
+        // Its key in the clock will find no entry; when there are too many such keys they are removed here.
         if self.clock.len() > 2 * self.entries.len() + CLOCK_SLACK {
             let entries = &self.entries;
             let mut kept = std::collections::HashSet::new();
@@ -256,7 +256,7 @@ impl Inner {
         }
     }
 
-    /// Second chance: what was asked for since its last turn goes to the end once more.
+    /// Evicts by second chance: an entry that was used since it was last considered is put at the end once more.
     fn evict(&mut self, watcher: Option<&Watcher>, open_max: usize, memory_max: usize) {
         let mut turns = 2 * self.clock.len();
         while turns > 0
@@ -285,13 +285,13 @@ impl Inner {
     }
 }
 
-/// Reads of events in one go. So many changes at once are answered by forgetting everything, which makes
-/// what is left in the queue meaningless.
+/// Reads of events in one call. After this number of changes at once all entries are removed, which makes the rest
+/// of the queue meaningless.
 const READS_MAX: usize = 64;
-/// Keys of dropped answers that may stay in the clock.
+/// Keys of removed entries that may remain in the clock.
 const CLOCK_SLACK: usize = 1024;
 
-/// What the cache holds.
+/// The contents of the cache.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {

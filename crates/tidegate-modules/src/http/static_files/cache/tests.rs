@@ -1,4 +1,4 @@
-//! Bounds, on caches of the tests' own.
+//! Limits, on caches of the tests' own.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -20,7 +20,7 @@ impl Site {
         Site { dir: tempfile::tempdir().unwrap(), shared: Shared::alone(true), memory }
     }
 
-    /// Brings a name into the cache.
+    /// Adds a name to the cache.
     fn admit(&self, name: &str) -> Held {
         self.admit_path(&self.dir.path().canonicalize().unwrap().join(name))
     }
@@ -31,7 +31,7 @@ impl Site {
         self.shared.held()
     }
 
-    /// Where the content of a name is kept; `None` when nothing is.
+    /// Returns where the content of a name is kept; `None` when nothing is.
     fn content(&self, name: &str) -> Option<Content> {
         let path = self.dir.path().canonicalize().unwrap().join(name);
         let entry = self.shared.get(path.as_os_str().as_bytes())?;
@@ -54,7 +54,7 @@ fn names_and_watches_are_bounded() {
         let held = site.admit(&format!("none{index}"));
         (entries, places) = (entries.max(held.entries), places.max(held.places));
     }
-    // Each name has a place, and the directories above have theirs.
+    // Each name has a node, and the directories above have theirs.
     assert!((10_000..=16 * 1024).contains(&entries), "{entries}");
     assert!(places < entries + 20, "{places}");
 }
@@ -123,7 +123,7 @@ fn descriptors_are_bounded() {
     assert_eq!(most as u64, limit);
 }
 
-/// Nothing is kept that nobody could tell of, but what can be looked at.
+/// No entry is kept without reports of changes, unless it can be checked.
 #[test]
 fn without_watches_files_are_looked_at() {
     let site = Site { shared: Shared::alone(false), ..Site::new(Memory::default()) };

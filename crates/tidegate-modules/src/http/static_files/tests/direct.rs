@@ -155,13 +155,14 @@ fn what_the_page_cache_lacks_is_read_on_the_ranges_pool() {
         assert_eq!(warm(&range, 0, 300_000).await.unwrap(), 300_000);
         assert_eq!((pool.figures().finished, pool.queued() + pool.running()), (0, 0));
         drop_pages();
-        // A file system in memory drops nothing.
+        // A file system in memory drops no pages.
         let cold = file::pread_nowait(&file, &mut [0], 0).unwrap() == Nowait::WouldBlock;
         assert_eq!(warm(&range, 0, 300_000).await.unwrap(), 300_000);
         for at in [0, 150_000, 299_999] {
             assert_eq!(file::pread_nowait(&file, &mut [0], at).unwrap(), Nowait::Read(1));
         }
-        // Who is asked for bytes at once may begin to fetch them, and have them when the pool is about to be asked.
+        // A read that must not wait may still begin to fetch the pages, so that they are there before the pool is
+        // used.
         let (tries, before) = (if cold { 100 } else { 0 }, pool.figures().finished);
         for _ in 0..tries {
             drop_pages();
@@ -193,19 +194,19 @@ fn a_small_file_that_was_in_the_page_cache_a_moment_ago_is_not_looked_for_again(
         ..FileRange::new(file.clone(), offset, length)
     };
     let readable = Arc::new(File::open(&path).unwrap());
-    // Whoever looks at its pages fails.
+    // Reading its pages fails.
     let blind = Arc::new(File::options().write(true).open(&path).unwrap());
     let resident = || Arc::new(Resident::new(Bytes::from(vec![7; 50_000])));
     tidegate_rt::block_on(async {
         let part = resident();
         assert_eq!(warm(&range(&readable, 0, 40_000, &part), 0, 40_000).await.unwrap(), 40_000);
         assert!(warm(&range(&blind, 0, 50_000, &part), 0, 50_000).await.is_err());
-        // So it is when the whole is to be sent, of which only a beginning was looked at.
+        // The same when the whole is to be sent, of which only the beginning was checked.
         assert_eq!(warm(&range(&readable, 0, 50_000, &part), 0, 10_000).await.unwrap(), 10_000);
         assert!(warm(&range(&blind, 0, 50_000, &part), 0, 50_000).await.is_err());
         let (mut tries, mut seen) = (0, false);
         while !seen && tries < 100 {
-            // Between the two looks may be more than the moment, on a busy machine.
+            // On a busy machine more than the time limit may pass between the two checks.
             let whole = resident();
             warm(&range(&readable, 0, 50_000, &whole), 0, 50_000).await.unwrap();
             seen = matches!(warm(&range(&blind, 9, 100, &whole), 9, 100).await, Ok(100));
