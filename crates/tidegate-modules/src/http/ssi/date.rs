@@ -51,7 +51,7 @@ pub(super) fn format(moment: &Moment<'_>, format: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends one conversion of `strftime` (POSIX, and GNU's `k`, `l`, `P`, `s`) in the C locale. An unknown one is
-/// copied with its percent sign. Composed ones call [`format`] with texts without composed ones, so the depth is
+/// copied with its percent sign. Composed ones call [`format()`] with texts without composed ones, so the depth is
 /// two. Source: `timefmt` of SSI's `config`.
 fn convert(letter: u8, moment: &Moment<'_>, civil: Civil, out: &mut Vec<u8>) {
     let weekday = WEEKDAYS[usize::from(civil.weekday % 7)];

@@ -93,7 +93,7 @@ pub(super) fn find(path: &[u8], rule: LinkRule, policy: &Policy) -> Arc<Entry> {
     found.unwrap_or_else(|| Arc::new(Entry::load(path, rule, 0)))
 }
 
-/// Does the same as [`test`], but returns `None` where it might block on a disk.
+/// Does the same as [`test()`], but returns `None` where it might block on a disk.
 pub(super) fn test_at_once(
     path: &[u8],
     rule: LinkRule,

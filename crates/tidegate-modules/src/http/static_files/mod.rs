@@ -104,7 +104,7 @@ pub(crate) fn test(x: &mut Exchange, path: &[u8]) -> io::Result<Tested> {
     cache::test(path, rule, &policy)
 }
 
-/// Does the same as [`test`], but returns `None` where it might block on a disk; then [`warm`] is to be called
+/// Does the same as [`test()`], but returns `None` where it might block on a disk; then [`warm`] is to be called
 /// first.
 pub(crate) fn test_at_once(x: &mut Exchange, path: &[u8]) -> Option<io::Result<Tested>> {
     let (rule, policy) = rules(x, path);
