@@ -5,8 +5,8 @@ use std::io::{Read, Write};
 
 use crate::testing::{Bench, Reply};
 
-/// Starts a server that reads one command and sends `answer`; returns the reply to a request, and the command.
-fn asked(location: &str, target: &str, answer: &'static str) -> (Reply, String) {
+/// Starts a server that reads one command and sends `response`; returns the reply to a request, and the command.
+fn exchange(location: &str, target: &str, response: &'static str) -> (Reply, String) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let server = std::thread::spawn(move || {
@@ -15,7 +15,7 @@ fn asked(location: &str, target: &str, answer: &'static str) -> (Reply, String) 
         while !command.ends_with(b"\n") && stream.read(&mut byte).expect("a command") > 0 {
             command.push(byte[0]);
         }
-        stream.write_all(answer.as_bytes()).expect("sent");
+        stream.write_all(response.as_bytes()).expect("sent");
         String::from_utf8_lossy(&command).into_owned()
     });
     let pass = format!("memcached_pass 127.0.0.1:{port};");
@@ -27,24 +27,24 @@ fn asked(location: &str, target: &str, answer: &'static str) -> (Reply, String) 
 const LOCATION: &str = "location / { set $memcached_key $uri; default_type text/html; PASS }";
 
 #[test]
-fn values_are_answers() {
+fn values_become_responses() {
     let (reply, command) =
-        asked(LOCATION, "/a%20b%0d%0aset", "VALUE /a%20b%0D%0Aset 0 5\r\nhello\r\nEND\r\n");
+        exchange(LOCATION, "/a%20b%0d%0aset", "VALUE /a%20b%0D%0Aset 0 5\r\nhello\r\nEND\r\n");
     assert_eq!((reply.status, reply.text()), (200, "hello"));
     assert_eq!(command, "get /a%20b%0D%0Aset\r\n");
     assert_eq!(reply.headers.first_named(b"Content-Type"), Some(&b"text/html"[..]));
     let gzip = LOCATION.replace("PASS", "memcached_gzip_flag 2; PASS");
     for (flags, coding) in [("3", Some(&b"gzip"[..])), ("1", None)] {
-        let answer: &'static str = format!("VALUE /a {flags} 2\r\nzz\r\nEND\r\n").leak();
-        let (reply, _) = asked(&gzip, "/a", answer);
+        let response: &'static str = format!("VALUE /a {flags} 2\r\nzz\r\nEND\r\n").leak();
+        let (reply, _) = exchange(&gzip, "/a", response);
         assert_eq!(reply.headers.first_named(b"Content-Encoding"), coding, "flags {flags}");
     }
 }
 
 #[test]
-fn what_is_no_value_is_no_answer() {
-    let check = |answer: &'static str, status: u16| {
-        assert_eq!(asked(LOCATION, "/a", answer).0.status, status, "{answer:?}");
+fn other_replies_are_errors() {
+    let check = |response: &'static str, status: u16| {
+        assert_eq!(exchange(LOCATION, "/a", response).0.status, status, "{response:?}");
     };
     check("END\r\n", 404);
     check("ERROR\r\n", 502);
@@ -53,20 +53,20 @@ fn what_is_no_value_is_no_answer() {
     check("", 502);
     let page = LOCATION.replace("PASS", "error_page 404 = /other; PASS");
     let page = format!("{page} location = /other {{ return 200 other; }}");
-    let (reply, _) = asked(&page, "/a", "END\r\n");
+    let (reply, _) = exchange(&page, "/a", "END\r\n");
     assert_eq!((reply.status, reply.text()), (200, "other"));
 }
 
 #[test]
 fn a_value_that_is_cut_breaks_off() {
-    let (reply, _) = asked(LOCATION, "/a", "VALUE /a 0 100\r\nabc");
+    let (reply, _) = exchange(LOCATION, "/a", "VALUE /a 0 100\r\nabc");
     assert!(reply.broken, "{}", reply.text());
-    let (reply, _) = asked(LOCATION, "/a", "VALUE /a 0 3\r\nabc\r\nENDX");
+    let (reply, _) = exchange(LOCATION, "/a", "VALUE /a 0 3\r\nabc\r\nENDX");
     assert_eq!((reply.text(), reply.broken), ("abc", false), "the value itself is whole");
 }
 
 #[test]
-fn mistakes_are_found_while_loading() {
+fn errors_are_found_while_loading() {
     let check = |config: &str, message: &str| {
         let errors = Bench::errors(config).join("\n");
         assert!(errors.contains(message), "{config}: {errors}");

@@ -23,12 +23,12 @@ pub(crate) struct Access;
 /// The rules of one block, in configuration order.
 #[derive(Clone, Default)]
 pub(crate) struct Conf {
-    rules: Vec<Rule>,
+    rules: Vec<AccessRule>,
     warnings: Vec<Diagnostic>,
 }
 
 #[derive(Clone)]
-struct Rule {
+struct AccessRule {
     clients: Clients,
     deny: bool,
 }
@@ -112,7 +112,7 @@ fn add(conf: &mut Conf, args: &Args<'_>, deny: bool) -> Result<(), Diagnostic> {
             Clients::Network(network)
         }
     };
-    conf.rules.push(Rule { clients, deny });
+    conf.rules.push(AccessRule { clients, deny });
     Ok(())
 }
 
@@ -126,12 +126,12 @@ impl Clients {
     }
 }
 
-fn check(rules: &[Rule], x: &mut Exchange) -> Step<'static> {
+fn check(rules: &[AccessRule], x: &mut Exchange) -> Step<'static> {
     let rule = rules.iter().find(|rule| rule.clients.include(x.client_address()));
     match rule {
         None => Step::Decline,
-        Some(Rule { deny: false, .. }) => Step::Next,
-        Some(Rule { deny: true, .. }) => {
+        Some(AccessRule { deny: false, .. }) => Step::Next,
+        Some(AccessRule { deny: true, .. }) => {
             if !x.settings().satisfy_any {
                 x.log(Level::Error, format_args!("access forbidden by rule"));
             }

@@ -40,7 +40,7 @@ impl Module for EmptyGif {
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         if conf.on.is_some() {
-            location.content(Box::new(answer));
+            location.content(Box::new(respond));
         }
         Ok(())
     }
@@ -54,7 +54,7 @@ const PICTURE: &[u8] = b"GIF89a\x01\0\x01\0\x80\x01\0\0\0\0\xff\xff\xff\
     !\xf9\x04\x01\0\0\x01\0\
     ,\0\0\0\0\x01\0\x01\0\0\x02\x02L\x01\0;";
 
-fn answer(x: &mut Exchange) -> Step<'_> {
+fn respond(x: &mut Exchange) -> Step<'_> {
     if !matches!(x.request.method, Method::Get | Method::Head) {
         return Step::Status(405);
     }

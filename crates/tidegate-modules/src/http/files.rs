@@ -26,7 +26,7 @@ use super::static_files::{self, Entry};
 
 /// The kind of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PathKind {
     File,
     Directory,
     /// A socket, device or pipe.
@@ -35,19 +35,19 @@ pub(crate) enum Kind {
 
 /// The result of a test of an existing file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    pub kind: Kind,
+pub(crate) struct ProbeResult {
+    pub kind: PathKind,
     /// Whether its owner may execute it, as `if (-x …)` tests.
     pub executable: bool,
 }
 
 /// The path of a test that might wait for a disk.
-pub(crate) struct Cold(Vec<u8>);
+pub(crate) struct WouldBlock(Vec<u8>);
 
 /// The file tests of one handler for one request. They use the location's cache of open files and
 /// `disable_symlinks`.
 #[derive(Default)]
-pub(crate) struct Looks {
+pub(crate) struct PathProbe {
     /// Index of the list element that the handler has reached.
     element: usize,
     /// Tests made for this element since the handler was started, and the number of these that may block: a pool
@@ -56,7 +56,7 @@ pub(crate) struct Looks {
     warmed: usize,
 }
 
-impl Looks {
+impl PathProbe {
     /// Returns the element from which the handler has to continue.
     pub(crate) fn from(&self) -> usize {
         self.element
@@ -65,31 +65,31 @@ impl Looks {
     /// Records that the elements before this one are done, so that the handler does not run them again.
     pub(crate) fn reach(&mut self, element: usize) {
         if element != self.element {
-            *self = Looks { element, ..Looks::default() };
+            *self = PathProbe { element, ..PathProbe::default() };
         }
     }
 
     /// Tests a path without opening the file.
     ///
     /// # Errors
-    /// `Cold` if the test has to be made by another thread first; within, the errors of stat.
+    /// `WouldBlock` if the test has to be made by another thread first; within, the errors of stat.
     pub(crate) fn test(
         &mut self,
         x: &mut Exchange,
         path: &[u8],
-    ) -> Result<io::Result<Found>, Cold> {
+    ) -> Result<io::Result<ProbeResult>, WouldBlock> {
         let tested = match self.may_wait() {
             true => Some(static_files::test(x, path)),
-            false => static_files::test_at_once(x, path),
+            false => static_files::test_nonblocking(x, path),
         };
-        let tested = tested.ok_or_else(|| Cold(path.to_vec()))?;
+        let tested = tested.ok_or_else(|| WouldBlock(path.to_vec()))?;
         Ok(tested.map(|tested| {
             let kind = match tested.kind {
-                FileKind::File => Kind::File,
-                FileKind::Directory => Kind::Directory,
-                FileKind::Symlink | FileKind::Other => Kind::Other,
+                FileKind::File => PathKind::File,
+                FileKind::Directory => PathKind::Directory,
+                FileKind::Symlink | FileKind::Other => PathKind::Other,
             };
-            Found { kind, executable: tested.executable }
+            ProbeResult { kind, executable: tested.executable }
         }))
     }
 
@@ -97,12 +97,12 @@ impl Looks {
     ///
     /// # Errors
     /// The open has to be made by another thread first.
-    pub(crate) fn open(&mut self, x: &mut Exchange, path: &[u8]) -> Result<Arc<Entry>, Cold> {
+    pub(crate) fn open(&mut self, x: &mut Exchange, path: &[u8]) -> Result<Arc<Entry>, WouldBlock> {
         let entry = match self.may_wait() {
             true => Some(static_files::open(x, path)),
-            false => static_files::open_at_once(x, path),
+            false => static_files::open_nonblocking(x, path),
         };
-        entry.ok_or_else(|| Cold(path.to_vec()))
+        entry.ok_or_else(|| WouldBlock(path.to_vec()))
     }
 
     /// Returns whether this test may block. Tests are counted, as some file systems do not cache absent names: each
@@ -114,7 +114,7 @@ impl Looks {
 
     /// Has a pool thread make the refused test; in the next run the tests up to it may block. Dropped at its await,
     /// the result of the test is discarded.
-    async fn warm(&mut self, x: &mut Exchange, cold: Cold) {
+    async fn warm(&mut self, x: &mut Exchange, cold: WouldBlock) {
         static_files::warm(x, &cold.0).await;
         (self.made, self.warmed) = (0, self.made);
     }
@@ -124,20 +124,23 @@ impl Looks {
 /// has reached.
 pub(crate) fn handler<F>(decide: F) -> Handler
 where
-    F: Fn(&mut Exchange, &mut Looks) -> Result<Step<'static>, Cold> + Send + Sync + 'static,
+    F: Fn(&mut Exchange, &mut PathProbe) -> Result<Step<'static>, WouldBlock>
+        + Send
+        + Sync
+        + 'static,
 {
     let decide = Arc::new(decide);
     Box::new(move |x| {
-        let mut looks = Looks::default();
-        let mut cold = match decide(x, &mut looks) {
+        let mut probe = PathProbe::default();
+        let mut cold = match decide(x, &mut probe) {
             Ok(step) => return step,
             Err(cold) => cold,
         };
         let decide = decide.clone();
         Step::Wait(Box::pin(async move {
             loop {
-                looks.warm(x, cold).await;
-                cold = match decide(x, &mut looks) {
+                probe.warm(x, cold).await;
+                cold = match decide(x, &mut probe) {
                     Ok(step) => return step,
                     Err(cold) => cold,
                 };

@@ -17,7 +17,7 @@ use tidegate_os::os_error;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 
-use super::files::{self, Cold, Found, Kind, Looks};
+use super::files::{self, PathKind, PathProbe, ProbeResult, WouldBlock};
 
 /// `ngx_http_index_module`.
 pub(crate) struct Index;
@@ -58,7 +58,7 @@ impl Module for Index {
         if outer.is_none_or(|outer| outer.names != conf.names) {
             warn_absolute(&conf.names, plan);
         }
-        let handler = files::handler(move |x, looks| answer(&names, x, looks));
+        let handler = files::handler(move |x, probe| respond(&names, x, probe));
         location.handler(Phase::Content, handler);
         Ok(())
     }
@@ -93,26 +93,30 @@ fn warn_absolute(names: &[Word], plan: &mut PlanBuilder<'_>) {
 
 /// Redirects internally to the first of the names that exists; declines when none does.
 ///
-/// Run again from the name that it has reached where a test may wait for a disk ([`Looks`]); the values of earlier
+/// Run again from the name that it has reached where a test may wait for a disk ([`PathProbe`]); the values of earlier
 /// names are not computed again. A name that begins with a slash is taken without a test. The directory itself is
 /// tested once, after the first name that is absent: if it is the problem, the response is 403 or 404 for the
 /// directory. Source: `index`.
-fn answer(names: &[Template], x: &mut Exchange, looks: &mut Looks) -> Result<Step<'static>, Cold> {
+fn respond(
+    names: &[Template],
+    x: &mut Exchange,
+    probe: &mut PathProbe,
+) -> Result<Step<'static>, WouldBlock> {
     if !x.request.path.ends_with(b"/")
         || !matches!(x.request.method, Method::Get | Method::Head | Method::Post)
     {
         return Ok(Step::Decline);
     }
     let Some(directory) = file_path::map(x) else { return Ok(Step::Status(500)) };
-    for (index, name) in names.iter().enumerate().skip(looks.from()) {
-        looks.reach(index);
+    for (index, name) in names.iter().enumerate().skip(probe.from()) {
+        probe.reach(index);
         let name = name.value(x);
         if name.starts_with(b"/") {
             return Ok(Step::Jump(Jump::Path { path: name, args: x.request.args.clone() }));
         }
         let mut path = directory.clone();
         path.extend_from_slice(&name);
-        let error = match looks.test(x, &path)? {
+        let error = match probe.test(x, &path)? {
             Ok(_) => {
                 let mut target = x.request.path.clone();
                 target.extend_from_slice(&name);
@@ -121,16 +125,16 @@ fn answer(names: &[Template], x: &mut Exchange, looks: &mut Looks) -> Result<Ste
             Err(error) => error,
         };
         if files::is_refused(&error) {
-            complain(x, Level::Error, &path, &format!("is forbidden ({})", os_error(&error)));
+            log_failure(x, Level::Error, &path, &format!("is forbidden ({})", os_error(&error)));
             return Ok(Step::Status(403));
         }
         if !files::is_absent(&error) {
-            complain(x, Level::Crit, &path, &format!("is not found ({})", os_error(&error)));
+            log_failure(x, Level::Crit, &path, &format!("is not found ({})", os_error(&error)));
             return Ok(Step::Status(500));
         }
         // The directory is tested once.
         if index == 0 {
-            let found = looks.test(x, &directory)?;
+            let found = probe.test(x, &directory)?;
             if let Some(status) = directory_status(x, (&directory, found), (&path, &error)) {
                 return Ok(Step::Status(status));
             }
@@ -143,25 +147,30 @@ fn answer(names: &[Template], x: &mut Exchange, looks: &mut Looks) -> Result<Ste
 /// absent.
 fn directory_status(
     x: &Exchange,
-    (directory, found): (&[u8], io::Result<Found>),
+    (directory, found): (&[u8], io::Result<ProbeResult>),
     (path, error): (&[u8], &io::Error),
 ) -> Option<u16> {
     match found {
-        Ok(found) if found.kind == Kind::Directory => None,
+        Ok(found) if found.kind == PathKind::Directory => None,
         Err(error) if files::is_refused(&error) => {
-            complain(x, Level::Error, directory, &format!("is forbidden ({})", os_error(&error)));
+            log_failure(
+                x,
+                Level::Error,
+                directory,
+                &format!("is forbidden ({})", os_error(&error)),
+            );
             Some(403)
         }
         _ => {
             if x.settings().log_not_found {
-                complain(x, Level::Error, path, &format!("is not found ({})", os_error(error)));
+                log_failure(x, Level::Error, path, &format!("is not found ({})", os_error(error)));
             }
             Some(404)
         }
     }
 }
 
-fn complain(x: &Exchange, level: Level, path: &[u8], what: &str) {
+fn log_failure(x: &Exchange, level: Level, path: &[u8], what: &str) {
     let path = String::from_utf8_lossy(path);
     x.log(level, format_args!("\"{path}\" {what}"));
 }

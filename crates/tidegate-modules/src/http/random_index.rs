@@ -46,13 +46,13 @@ impl Module for RandomIndex {
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         if conf.on == Some(true) {
-            location.handler(Phase::Content, Box::new(answer));
+            location.handler(Phase::Content, Box::new(respond));
         }
         Ok(())
     }
 }
 
-fn answer(x: &mut Exchange) -> Step<'_> {
+fn respond(x: &mut Exchange) -> Step<'_> {
     if !x.request.path.ends_with(b"/")
         || !matches!(x.request.method, Method::Get | Method::Head | Method::Post)
     {

@@ -55,7 +55,7 @@ impl Module for StubStatus {
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         if conf.on.is_some() {
-            location.content(Box::new(answer));
+            location.content(Box::new(respond));
         }
         Ok(())
     }
@@ -79,7 +79,7 @@ fn put(number: u64, out: &mut Vec<u8>) -> bool {
     true
 }
 
-fn answer(x: &mut Exchange) -> Step<'_> {
+fn respond(x: &mut Exchange) -> Step<'_> {
     if !matches!(x.request.method, Method::Get | Method::Head) {
         return Step::Status(405);
     }

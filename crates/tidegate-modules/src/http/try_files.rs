@@ -15,7 +15,7 @@ use tidegate_core::{Exchange, Phase, Step, Template, error_page, file_path};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 
-use super::files::{self, Cold, Kind, Looks};
+use super::files::{self, PathKind, PathProbe, WouldBlock};
 
 /// `ngx_http_try_files_module`.
 pub(crate) struct TryFiles;
@@ -48,7 +48,7 @@ impl Module for TryFiles {
             None if last.bytes.starts_with(b"@") => Fallback::Named(last.bytes.clone()),
             None => Fallback::Path(plan.template(last)?),
         };
-        let handler = files::handler(move |x, looks| answer(&candidates, &fallback, x, looks));
+        let handler = files::handler(move |x, probe| respond(&candidates, &fallback, x, probe));
         location.handler(Phase::Precontent, handler);
         Ok(())
     }
@@ -91,18 +91,18 @@ enum Fallback {
     Path(Template),
 }
 
-fn answer(
+fn respond(
     candidates: &[Candidate],
     fallback: &Fallback,
     x: &mut Exchange,
-    looks: &mut Looks,
-) -> Result<Step<'static>, Cold> {
-    for (index, candidate) in candidates.iter().enumerate().skip(looks.from()) {
-        looks.reach(index);
+    probe: &mut PathProbe,
+) -> Result<Step<'static>, WouldBlock> {
+    for (index, candidate) in candidates.iter().enumerate().skip(probe.from()) {
+        probe.reach(index);
         let value = candidate.path.value(x);
         let Some((file, target)) = places(x, value) else { return Ok(Step::Status(500)) };
-        let Ok(found) = looks.test(x, &file)? else { continue };
-        if (found.kind == Kind::Directory) == candidate.directory {
+        let Ok(found) = probe.test(x, &file)? else { continue };
+        if (found.kind == PathKind::Directory) == candidate.directory {
             serve(x, target);
             return Ok(Step::Decline);
         }

@@ -60,7 +60,7 @@ impl Module for SslPreread {
         server: &mut LocationBuilder<'_, '_>,
     ) -> Result<(), Diagnostic> {
         if conf.on.unwrap_or(false) {
-            server.handler(Phase::Precontent, Box::new(|x| Step::Wait(Box::pin(look(x)))));
+            server.handler(Phase::Precontent, Box::new(|x| Step::Wait(Box::pin(read_hello(x)))));
         }
         Ok(())
     }
@@ -71,7 +71,7 @@ impl Module for SslPreread {
 /// Invariant: nothing is taken from the session's input, which the content handler passes on. Of datagrams only the
 /// first is parsed. Bounded by `preread_buffer_size` and `preread_timeout` (in `read_more`); dropped there, the
 /// session keeps what was received. Sources: `ssl_preread`, RFC 8446 section 4.1.2, RFC 6066 section 3.
-async fn look(x: &mut Exchange) -> Step<'static> {
+async fn read_hello(x: &mut Exchange) -> Step<'static> {
     loop {
         let Some(session) = x.session() else { return Step::Decline };
         match client_hello::parse(&session.input) {

@@ -38,7 +38,7 @@ fn the_first_rule_that_fits_decides() {
 }
 
 #[test]
-fn mistakes_and_warnings() {
+fn errors_and_warnings() {
     for text in ["foo", "1.2.3.4/33", "::1/129", "1.2.3.4/x", "1.2.3"] {
         let errors = Bench::errors(&format!("allow {text};"));
         assert_eq!(errors, [format!("invalid parameter \"{text}\"")]);
@@ -48,7 +48,7 @@ fn mistakes_and_warnings() {
 }
 
 #[test]
-fn the_log_tells() {
+fn refusals_are_logged() {
     let bench = Bench::new("server { location / { deny all; } }");
     bench.get("/x");
     let log = bench.read("logs/error.log");

@@ -3,7 +3,7 @@
 use crate::testing::Bench;
 
 #[test]
-fn answers_of_subrequests_stand_around_the_body() {
+fn responses_of_subrequests_are_around_the_body() {
     let bench = Bench::with_files(
         "default_type text/html; server { root {dir};
             location /before { return 200 'before '; }
@@ -37,7 +37,7 @@ fn answers_of_subrequests_stand_around_the_body() {
 }
 
 #[test]
-fn only_successful_answers_of_the_types() {
+fn only_successful_responses_of_the_types() {
     let bench = Bench::new(
         "add_before_body /part; default_type text/html; server {
             location /part { return 200 '+'; }

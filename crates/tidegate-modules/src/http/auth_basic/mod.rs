@@ -62,7 +62,7 @@ impl Module for AuthBasic {
         // Without a user file there is no authentication, as in nginx.
         let (Some(realm), Some(file)) = (&conf.realm, &conf.user_file) else { return Ok(()) };
         let plan = &mut *location.plan;
-        let check = Arc::new(Check {
+        let check = Arc::new(PasswordCheck {
             realm: plan.template(realm)?,
             user_file: plan.template(file)?,
             directory: plan.environment.conf_directory.to_owned(),
@@ -97,7 +97,7 @@ const ROWS: &[Directive<Conf>] = &[
 ];
 
 /// The settings of a location.
-struct Check {
+struct PasswordCheck {
     realm: Template,
     user_file: Template,
     /// Directory that relative names of user files refer to.
@@ -105,14 +105,14 @@ struct Check {
 }
 
 /// The result of checking a request's user name and password.
-enum Verdict {
+enum CheckResult {
     Right,
     Wrong,
     Unknown,
 }
 
-impl Check {
-    fn apply<'a>(self: &Arc<Check>, x: &'a mut Exchange) -> Step<'a> {
+impl PasswordCheck {
+    fn apply<'a>(self: &Arc<PasswordCheck>, x: &'a mut Exchange) -> Step<'a> {
         let realm = self.realm.value(x);
         if realm == b"off" {
             return Step::Decline;
@@ -139,14 +139,14 @@ async fn decide(
     user: Vec<u8>,
     password: Vec<u8>,
 ) -> Step<'static> {
-    let verdict = verdict(file.clone(), user.clone(), password).await;
+    let result = check_password(file.clone(), user.clone(), password).await;
     let (user, file) = (String::from_utf8_lossy(&user), file.display());
-    match verdict {
-        Ok(Verdict::Right) => return Step::Next,
-        Ok(Verdict::Wrong) => {
+    match result {
+        Ok(CheckResult::Right) => return Step::Next,
+        Ok(CheckResult::Wrong) => {
             x.log(Level::Error, format_args!("user \"{user}\": password mismatch"));
         }
-        Ok(Verdict::Unknown) => {
+        Ok(CheckResult::Unknown) => {
             x.log(Level::Error, format_args!("user \"{user}\" was not found in \"{file}\""));
         }
         Err(error) => {
@@ -169,16 +169,20 @@ fn challenge(x: &mut Exchange, realm: &[u8]) -> Step<'static> {
 
 /// Looks the user up and checks the password. The file is read for each request, on a pool thread, so that changes
 /// apply at once. Slow hashes have a pool of their own, so that passwords do not delay file access.
-async fn verdict(file: PathBuf, user: Vec<u8>, password: Vec<u8>) -> io::Result<Verdict> {
+async fn check_password(
+    file: PathBuf,
+    user: Vec<u8>,
+    password: Vec<u8>,
+) -> io::Result<CheckResult> {
     let found = blocking::run(move || Ok(find_user(&read(&file)?, &user))).await?;
-    let Some(hash) = found else { return Ok(Verdict::Unknown) };
+    let Some(hash) = found else { return Ok(CheckResult::Unknown) };
     let right = match hash::cost(&hash) {
         Cost::Little => hash::is_right(&hash, &password),
         Cost::Much => {
             blocking::run_on(pool(), move || Ok(hash::is_right(&hash, &password))).await?
         }
     };
-    Ok(if right { Verdict::Right } else { Verdict::Wrong })
+    Ok(if right { CheckResult::Right } else { CheckResult::Wrong })
 }
 
 fn read(file: &Path) -> io::Result<Vec<u8>> {

@@ -150,7 +150,7 @@ fn requests_need_a_user() {
 }
 
 #[test]
-fn access_modules_meet() {
+fn access_modules_work_together() {
     let bench = Bench::with_files(
         "server { auth_basic x; auth_basic_user_file users;
          location /any { satisfy any; deny all; }
@@ -184,7 +184,7 @@ fn refusals_can_be_held_back() {
 proptest! {
     /// A hash may be any text: files are written by hand.
     #[test]
-    fn any_hash_is_looked_at(
+    fn any_hash_is_checked(
         kind in prop::sample::select(vec!["", "$", "$1$", "$apr1$", "$2y$04$", "$5$", "$6$", "$y$", "_", "{SHA}", "{SSHA}"]),
         rest in "[ -~]{0,40}",
         password: Vec<u8>,

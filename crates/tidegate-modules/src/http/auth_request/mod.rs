@@ -71,7 +71,7 @@ impl Module for AuthRequest {
         let sets = conf.sets.iter().map(|set| Set::new(set, location.plan));
         let sets = sets.collect::<Result<_, _>>()?;
         let Some(Some(path)) = &conf.path else { return Ok(()) };
-        let check = Arc::new(Check { path: path.clone(), sets });
+        let check = Arc::new(AuthSubrequest { path: path.clone(), sets });
         location.handler(Phase::Access, Box::new(move |x| check.apply(x)));
         Ok(())
     }
@@ -107,21 +107,21 @@ fn set(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
 }
 
 /// The variable that an `auth_request_set` assigns.
-enum Target {
+enum SetTarget {
     Slot(usize),
     BuiltIn(Setter),
 }
 
 struct Set {
-    target: Target,
+    target: SetTarget,
     value: Template,
 }
 
 impl Set {
     fn new(conf: &SetConf, plan: &mut PlanBuilder<'_>) -> Result<Set, Diagnostic> {
         let target = match plan.variables.changeable(&conf.name) {
-            Changeable::Free => Target::Slot(plan.variables.define_slot(&conf.name)),
-            Changeable::By(setter) => Target::BuiltIn(setter),
+            Changeable::Free => SetTarget::Slot(plan.variables.define_slot(&conf.name)),
+            Changeable::By(setter) => SetTarget::BuiltIn(setter),
             Changeable::Never => return Err(made_variable::duplicate(&conf.name, conf.span)),
         };
         Ok(Set { target, value: plan.template(&conf.value)? })
@@ -129,13 +129,13 @@ impl Set {
 }
 
 /// The check of a location.
-struct Check {
+struct AuthSubrequest {
     path: Vec<u8>,
     sets: Vec<Set>,
 }
 
-impl Check {
-    fn apply<'a>(self: &Arc<Check>, x: &'a mut Exchange) -> Step<'a> {
+impl AuthSubrequest {
+    fn apply<'a>(self: &Arc<AuthSubrequest>, x: &'a mut Exchange) -> Step<'a> {
         let check = self.clone();
         Step::Wait(Box::pin(async move { check.run(x).await }))
     }
@@ -181,8 +181,8 @@ impl Check {
         for set in &self.sets {
             let value = set.value.value(reply.exchange());
             match set.target {
-                Target::Slot(slot) => x.set_slot(slot, Some(&value)),
-                Target::BuiltIn(setter) => setter(x, &value),
+                SetTarget::Slot(slot) => x.set_slot(slot, Some(&value)),
+                SetTarget::BuiltIn(setter) => setter(x, &value),
             }
         }
     }

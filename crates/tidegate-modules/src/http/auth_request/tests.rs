@@ -70,7 +70,7 @@ fn variables_come_from_the_subrequest() {
 }
 
 #[test]
-fn mistakes() {
+fn errors() {
     for (config, expected) in [
         ("auth_request_set x y;", "invalid variable name \"x\""),
         ("server { auth_request_set $uri y; }", "the duplicate \"uri\" variable"),

@@ -23,7 +23,7 @@ use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 
 use super::{charset, files};
-use page::Form;
+use page::ListFormat;
 
 /// `ngx_http_autoindex_module`.
 pub(crate) struct Autoindex;
@@ -64,7 +64,7 @@ impl Module for Autoindex {
                 localtime: conf.localtime.unwrap_or(false),
                 format: conf.format.unwrap_or(Format::Html),
             };
-            location.handler(Phase::Content, Box::new(move |x| listing.answer(x)));
+            location.handler(Phase::Content, Box::new(move |x| listing.respond(x)));
         }
         Ok(())
     }
@@ -124,7 +124,7 @@ struct Listing {
 }
 
 impl Listing {
-    fn answer<'x>(&self, x: &'x mut Exchange) -> Step<'x> {
+    fn respond<'x>(&self, x: &'x mut Exchange) -> Step<'x> {
         if !x.request.path.ends_with(b"/")
             || !matches!(x.request.method, Method::Get | Method::Head)
         {
@@ -152,17 +152,17 @@ impl Listing {
     }
 
     /// Returns the format of this request's listing.
-    fn form(&self, x: &mut Exchange) -> Result<Form, BadCallback> {
+    fn form(&self, x: &mut Exchange) -> Result<ListFormat, BadCallback> {
         Ok(match self.format {
-            Format::Html => Form::Html {
+            Format::Html => ListFormat::Html {
                 path: x.request.path.clone(),
                 exact_size: self.exact_size,
                 localtime: self.localtime,
                 utf8: is_utf8(x),
             },
-            Format::Xml => Form::Xml,
-            Format::Json => Form::Json { callback: None },
-            Format::Jsonp => Form::Json { callback: callback(x)? },
+            Format::Xml => ListFormat::Xml,
+            Format::Json => ListFormat::Json { callback: None },
+            Format::Jsonp => ListFormat::Json { callback: callback(x)? },
         })
     }
 }
@@ -170,7 +170,7 @@ impl Listing {
 /// Returns whether the page will be in UTF-8, where the width of a name is its number of characters.
 fn is_utf8(x: &mut Exchange) -> bool {
     x.response.headers.set_known(Known::ContentType, b"text/html");
-    charset::of_answer(x).is_some_and(|charset| charset.eq_ignore_ascii_case(b"utf-8"))
+    charset::of_response(x).is_some_and(|charset| charset.eq_ignore_ascii_case(b"utf-8"))
 }
 
 /// The `callback` argument of the client is not a valid function name.

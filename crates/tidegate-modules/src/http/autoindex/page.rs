@@ -5,11 +5,11 @@ use std::io::Write;
 use tidegate_codec::date::{self, Civil};
 use tidegate_codec::uri::{Escape, escape, escape_html};
 
-use super::read::{Entry, Kind};
+use super::read::{ListedEntry, ListedKind};
 
 /// The format of a listing.
 #[derive(Clone, Debug)]
-pub(super) enum Form {
+pub(super) enum ListFormat {
     Html {
         /// Decoded path of the directory, for the title.
         path: Vec<u8>,
@@ -25,14 +25,14 @@ pub(super) enum Form {
     },
 }
 
-impl Form {
+impl ListFormat {
     /// Returns the media type of the listing.
     pub(super) fn content_type(&self) -> &'static [u8] {
         match self {
-            Form::Html { .. } => b"text/html",
-            Form::Xml => b"text/xml; charset=utf-8",
-            Form::Json { callback: None } => b"application/json",
-            Form::Json { callback: Some(_) } => b"application/javascript",
+            ListFormat::Html { .. } => b"text/html",
+            ListFormat::Xml => b"text/xml; charset=utf-8",
+            ListFormat::Json { callback: None } => b"application/json",
+            ListFormat::Json { callback: Some(_) } => b"application/javascript",
         }
     }
 }
@@ -45,21 +45,21 @@ const NAME_KEPT: usize = NAME_WIDTH - 3;
 const LINE_BYTES: usize = 128;
 
 /// Renders a listing.
-pub(super) fn write(entries: &[Entry], form: &Form) -> Vec<u8> {
+pub(super) fn write(entries: &[ListedEntry], form: &ListFormat) -> Vec<u8> {
     let names: usize = entries.iter().map(|entry| LINE_BYTES + 2 * entry.name.len()).sum();
     let mut out = Vec::with_capacity(names + 4 * LINE_BYTES);
     match form {
-        Form::Html { path, exact_size, localtime, utf8 } => {
-            let line = Line { exact_size: *exact_size, localtime: *localtime, utf8: *utf8 };
+        ListFormat::Html { path, exact_size, localtime, utf8 } => {
+            let line = LineFormat { exact_size: *exact_size, localtime: *localtime, utf8: *utf8 };
             html(entries, path, &line, &mut out);
         }
-        Form::Xml => xml(entries, &mut out),
-        Form::Json { callback } => json(entries, callback.as_deref(), &mut out),
+        ListFormat::Xml => xml(entries, &mut out),
+        ListFormat::Json { callback } => json(entries, callback.as_deref(), &mut out),
     }
     out
 }
 
-fn html(entries: &[Entry], path: &[u8], line: &Line, out: &mut Vec<u8>) {
+fn html(entries: &[ListedEntry], path: &[u8], line: &LineFormat, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<html>\r\n<head><title>Index of ");
     escape_html(path, out);
     out.extend_from_slice(b"</title></head>\r\n<body>\r\n<h1>Index of ");
@@ -72,15 +72,15 @@ fn html(entries: &[Entry], path: &[u8], line: &Line, out: &mut Vec<u8>) {
 }
 
 /// The format of the lines of a page.
-struct Line {
+struct LineFormat {
     exact_size: bool,
     localtime: bool,
     utf8: bool,
 }
 
-impl Line {
-    fn write(&self, entry: &Entry, out: &mut Vec<u8>) {
-        let is_directory = entry.kind == Kind::Directory;
+impl LineFormat {
+    fn write(&self, entry: &ListedEntry, out: &mut Vec<u8>) {
+        let is_directory = entry.kind == ListedKind::Directory;
         out.extend_from_slice(b"<a href=\"");
         escape(&entry.name, Escape::Component, out);
         out.extend_from_slice(if is_directory { "/\">" } else { "\">" }.as_bytes());
@@ -151,7 +151,7 @@ pub(super) fn rounded(size: u64) -> String {
     format!("{}{letter}", size / unit + u64::from(size % unit >= unit / 2))
 }
 
-fn xml(entries: &[Entry], out: &mut Vec<u8>) {
+fn xml(entries: &[ListedEntry], out: &mut Vec<u8>) {
     out.extend_from_slice(b"<?xml version=\"1.0\"?>\r\n<list>\r\n");
     for entry in entries {
         let tag = tag(entry.kind);
@@ -163,7 +163,7 @@ fn xml(entries: &[Entry], out: &mut Vec<u8>) {
                 "<{tag} mtime=\"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z\""
             ),
         );
-        if entry.kind == Kind::File {
+        if entry.kind == ListedKind::File {
             put(out, format_args!(" size=\"{}\"", entry.size));
         }
         out.push(b'>');
@@ -173,15 +173,15 @@ fn xml(entries: &[Entry], out: &mut Vec<u8>) {
     out.extend_from_slice(b"</list>\r\n");
 }
 
-fn tag(kind: Kind) -> &'static str {
+fn tag(kind: ListedKind) -> &'static str {
     match kind {
-        Kind::Directory => "directory",
-        Kind::File => "file",
-        Kind::Other => "other",
+        ListedKind::Directory => "directory",
+        ListedKind::File => "file",
+        ListedKind::Other => "other",
     }
 }
 
-fn json(entries: &[Entry], callback: Option<&[u8]>, out: &mut Vec<u8>) {
+fn json(entries: &[ListedEntry], callback: Option<&[u8]>, out: &mut Vec<u8>) {
     if let Some(callback) = callback {
         out.extend_from_slice(b"/* callback */\r\n");
         out.extend_from_slice(callback);
@@ -195,7 +195,7 @@ fn json(entries: &[Entry], callback: Option<&[u8]>, out: &mut Vec<u8>) {
         put(out, format_args!("\", \"type\":\"{}\", \"mtime\":\"", tag(entry.kind)));
         out.extend_from_slice(&date::format_http(entry.modified.max(0)));
         out.push(b'"');
-        if entry.kind == Kind::File {
+        if entry.kind == ListedKind::File {
             put(out, format_args!(", \"size\":{}", entry.size));
         }
         out.extend_from_slice(b" }");

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 
 /// The kind of an entry, in the order of listings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ListedKind {
     Directory,
     File,
     /// A pipe, socket or device, or a broken symbolic link.
@@ -15,9 +15,9 @@ pub(super) enum Kind {
 
 /// One line of a listing. A symbolic link is listed as its target.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct ListedEntry {
     pub name: Vec<u8>,
-    pub kind: Kind,
+    pub kind: ListedKind,
     /// Modification time, seconds since 1970.
     pub modified: i64,
     pub size: u64,
@@ -27,7 +27,7 @@ pub(super) struct Entry {
 ///
 /// # Errors
 /// The directory cannot be read to its end.
-pub(super) fn entries(directory: ReadDir) -> io::Result<Vec<Entry>> {
+pub(super) fn entries(directory: ReadDir) -> io::Result<Vec<ListedEntry>> {
     let mut entries = Vec::new();
     for entry in directory {
         let entry = entry?;
@@ -38,20 +38,25 @@ pub(super) fn entries(directory: ReadDir) -> io::Result<Vec<Entry>> {
         // Entries that were removed meanwhile, and those without permission, are left out.
         let Some(metadata) = describe(&entry) else { continue };
         let kind = match () {
-            () if metadata.is_dir() => Kind::Directory,
-            () if metadata.is_file() => Kind::File,
-            () => Kind::Other,
+            () if metadata.is_dir() => ListedKind::Directory,
+            () if metadata.is_file() => ListedKind::File,
+            () => ListedKind::Other,
         };
-        entries.push(Entry { name, kind, modified: seconds(&metadata), size: metadata.len() });
+        entries.push(ListedEntry {
+            name,
+            kind,
+            modified: seconds(&metadata),
+            size: metadata.len(),
+        });
     }
     sort(&mut entries);
     Ok(entries)
 }
 
 /// Sorts entries in the order of listings.
-pub(super) fn sort(entries: &mut [Entry]) {
+pub(super) fn sort(entries: &mut [ListedEntry]) {
     entries.sort_by(|one, other| {
-        let key = |entry: &Entry| entry.kind != Kind::Directory;
+        let key = |entry: &ListedEntry| entry.kind != ListedKind::Directory;
         (key(one), &one.name).cmp(&(key(other), &other.name))
     });
 }

@@ -1,19 +1,19 @@
 //! `autoindex`: the formats of listings, their entries, and the responses without one.
 
-use super::page::{Form, rounded, write};
-use super::read::{Entry, Kind, sort};
+use super::page::{ListFormat, rounded, write};
+use super::read::{ListedEntry, ListedKind, sort};
 use crate::testing::Bench;
 
-fn entry(name: &[u8], kind: Kind, modified: i64, size: u64) -> Entry {
-    Entry { name: name.to_vec(), kind, modified, size }
+fn entry(name: &[u8], kind: ListedKind, modified: i64, size: u64) -> ListedEntry {
+    ListedEntry { name: name.to_vec(), kind, modified, size }
 }
 
-fn html(exact_size: bool, utf8: bool) -> Form {
-    Form::Html { path: b"/a&b/".to_vec(), exact_size, localtime: false, utf8 }
+fn html(exact_size: bool, utf8: bool) -> ListFormat {
+    ListFormat::Html { path: b"/a&b/".to_vec(), exact_size, localtime: false, utf8 }
 }
 
 /// Returns the lines of a page for entries, without its frame.
-fn lines(entries: &[Entry], form: &Form) -> Vec<String> {
+fn lines(entries: &[ListedEntry], form: &ListFormat) -> Vec<String> {
     let page = write(entries, form);
     let page = String::from_utf8_lossy(&page).into_owned();
     let body = page.split("../</a>\r\n").nth(1).unwrap();
@@ -23,9 +23,9 @@ fn lines(entries: &[Entry], form: &Form) -> Vec<String> {
 #[test]
 fn a_page_as_nginx_writes_it() {
     let entries = [
-        entry(b"d", Kind::Directory, 981_173_106, 4096),
-        entry(b"<&>\" '", Kind::File, 981_173_106, 1536),
-        entry(b"pipe", Kind::Other, -1, 0),
+        entry(b"d", ListedKind::Directory, 981_173_106, 4096),
+        entry(b"<&>\" '", ListedKind::File, 981_173_106, 1536),
+        entry(b"pipe", ListedKind::Other, -1, 0),
     ];
     let expected = "<html>\r\n<head><title>Index of /a&amp;b/</title></head>\r\n<body>\r\n\
         <h1>Index of /a&amp;b/</h1><hr><pre><a href=\"../\">../</a>\r\n\
@@ -41,25 +41,35 @@ fn a_page_as_nginx_writes_it() {
 
 #[test]
 fn names_are_cut_where_the_column_ends() {
-    let check = |name: &str, kind: Kind, utf8: bool, shown: &str| {
+    let check = |name: &str, kind: ListedKind, utf8: bool, shown: &str| {
         let line = lines(&[entry(name.as_bytes(), kind, 0, 0)], &html(true, utf8)).remove(0);
         let text = line.split("\">").nth(1).unwrap();
         let text = text.split("01-Jan").next().unwrap();
         assert_eq!(text, shown, "{name}");
     };
     let letters = |letter: &str, count: usize| letter.repeat(count);
-    check(&letters("x", 49), Kind::File, false, &format!("{}</a>  ", letters("x", 49)));
-    check(&letters("x", 50), Kind::File, false, &format!("{}</a> ", letters("x", 50)));
-    check(&letters("x", 51), Kind::File, false, &format!("{}..&gt;</a> ", letters("x", 47)));
-    check(&letters(">", 51), Kind::File, false, &format!("{}..&gt;</a> ", letters("&gt;", 47)));
-    check(&letters("d", 49), Kind::Directory, false, &format!("{}/</a> ", letters("d", 49)));
-    check(&letters("d", 50), Kind::Directory, false, &format!("{}</a> ", letters("d", 50)));
-    check(&letters("d", 51), Kind::Directory, false, &format!("{}..&gt;</a> ", letters("d", 47)));
+    check(&letters("x", 49), ListedKind::File, false, &format!("{}</a>  ", letters("x", 49)));
+    check(&letters("x", 50), ListedKind::File, false, &format!("{}</a> ", letters("x", 50)));
+    check(&letters("x", 51), ListedKind::File, false, &format!("{}..&gt;</a> ", letters("x", 47)));
+    check(
+        &letters(">", 51),
+        ListedKind::File,
+        false,
+        &format!("{}..&gt;</a> ", letters("&gt;", 47)),
+    );
+    check(&letters("d", 49), ListedKind::Directory, false, &format!("{}/</a> ", letters("d", 49)));
+    check(&letters("d", 50), ListedKind::Directory, false, &format!("{}</a> ", letters("d", 50)));
+    check(
+        &letters("d", 51),
+        ListedKind::Directory,
+        false,
+        &format!("{}..&gt;</a> ", letters("d", 47)),
+    );
     let wide = letters("ф", 50);
-    check(&wide, Kind::File, true, &format!("{wide}</a> "));
-    check(&letters("ф", 51), Kind::File, true, &format!("{}..&gt;</a> ", letters("ф", 47)));
-    check("ф", Kind::File, true, &format!("ф</a>{}", " ".repeat(50)));
-    check("ф", Kind::File, false, &format!("ф</a>{}", " ".repeat(49)));
+    check(&wide, ListedKind::File, true, &format!("{wide}</a> "));
+    check(&letters("ф", 51), ListedKind::File, true, &format!("{}..&gt;</a> ", letters("ф", 47)));
+    check("ф", ListedKind::File, true, &format!("ф</a>{}", " ".repeat(50)));
+    check("ф", ListedKind::File, false, &format!("ф</a>{}", " ".repeat(49)));
 }
 
 #[test]
@@ -84,7 +94,7 @@ fn sizes_in_few_letters() {
     ] {
         assert_eq!(rounded(size), text, "{size}");
     }
-    let file = [entry(b"f", Kind::File, 0, 10_000), entry(b"g", Kind::Directory, 0, 0)];
+    let file = [entry(b"f", ListedKind::File, 0, 10_000), entry(b"g", ListedKind::Directory, 0, 0)];
     let lines = lines(&file, &html(false, false));
     assert!(lines[0].ends_with("01-Jan-1970 00:00     10K"), "{}", lines[0]);
     assert!(lines[1].ends_with("01-Jan-1970 00:00       -"), "{}", lines[1]);
@@ -93,33 +103,33 @@ fn sizes_in_few_letters() {
 #[test]
 fn lists_for_programs() {
     let entries = [
-        entry(b"d", Kind::Directory, 981_173_106, 4096),
-        entry(b"q\"<\\\n\x01\xff", Kind::File, 981_173_106, 7),
-        entry(b"o", Kind::Other, 0, 9),
+        entry(b"d", ListedKind::Directory, 981_173_106, 4096),
+        entry(b"q\"<\\\n\x01\xff", ListedKind::File, 981_173_106, 7),
+        entry(b"o", ListedKind::Other, 0, 9),
     ];
     let xml = b"<?xml version=\"1.0\"?>\r\n<list>\r\n\
         <directory mtime=\"2001-02-03T04:05:06Z\">d</directory>\r\n\
         <file mtime=\"2001-02-03T04:05:06Z\" size=\"7\">q&quot;&lt;\\\n\x01\xff</file>\r\n\
         <other mtime=\"1970-01-01T00:00:00Z\">o</other>\r\n</list>\r\n";
-    assert_eq!(write(&entries, &Form::Xml), xml);
+    assert_eq!(write(&entries, &ListFormat::Xml), xml);
     let json = b"[\r\n\
         { \"name\":\"d\", \"type\":\"directory\", \"mtime\":\"Sat, 03 Feb 2001 04:05:06 GMT\" },\r\n\
         { \"name\":\"q\\\"<\\\\\\n\\u0001\xff\", \"type\":\"file\", \
         \"mtime\":\"Sat, 03 Feb 2001 04:05:06 GMT\", \"size\":7 },\r\n\
         { \"name\":\"o\", \"type\":\"other\", \"mtime\":\"Thu, 01 Jan 1970 00:00:00 GMT\" }\r\n]";
-    assert_eq!(write(&entries, &Form::Json { callback: None }), json);
-    let empty = write(&[], &Form::Json { callback: Some(b"f".to_vec()) });
+    assert_eq!(write(&entries, &ListFormat::Json { callback: None }), json);
+    let empty = write(&[], &ListFormat::Json { callback: Some(b"f".to_vec()) });
     assert_eq!(empty, b"/* callback */\r\nf([\r\n]);");
 }
 
 #[test]
 fn directories_come_first() {
     let mut entries = [
-        entry(b"b", Kind::File, 0, 0),
-        entry(b"a", Kind::Other, 0, 0),
-        entry(b"z", Kind::Directory, 0, 0),
-        entry(b"Z", Kind::Directory, 0, 0),
-        entry(b"\xff", Kind::File, 0, 0),
+        entry(b"b", ListedKind::File, 0, 0),
+        entry(b"a", ListedKind::Other, 0, 0),
+        entry(b"z", ListedKind::Directory, 0, 0),
+        entry(b"Z", ListedKind::Directory, 0, 0),
+        entry(b"\xff", ListedKind::File, 0, 0),
     ];
     sort(&mut entries);
     let names: Vec<_> = entries.iter().map(|entry| &entry.name[..]).collect();

@@ -2,14 +2,14 @@
 
 /// The class of a browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Age {
+pub(super) enum BrowserAge {
     Modern,
     Ancient,
 }
 
 /// Browsers with versions, in the order in which they are matched. Opera is first, as it claims to be others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(super) enum BrowserKind {
     Opera,
     Msie,
     Gecko,
@@ -22,21 +22,21 @@ pub(super) type Version = u64;
 
 /// The directives of a location.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Rules {
-    pub modern: Vec<(Kind, Version)>,
+pub(super) struct BrowserRules {
+    pub modern: Vec<(BrowserKind, Version)>,
     pub ancient: Vec<Vec<u8>>,
     pub unlisted_is_modern: bool,
 }
 
-impl Kind {
+impl BrowserKind {
     /// Returns the browser with this name in `modern_browser`.
-    pub(super) fn of(name: &[u8]) -> Option<Kind> {
+    pub(super) fn of(name: &[u8]) -> Option<BrowserKind> {
         Some(match name {
-            b"opera" => Kind::Opera,
-            b"msie" => Kind::Msie,
-            b"gecko" => Kind::Gecko,
-            b"safari" => Kind::Safari,
-            b"konqueror" => Kind::Konqueror,
+            b"opera" => BrowserKind::Opera,
+            b"msie" => BrowserKind::Msie,
+            b"gecko" => BrowserKind::Gecko,
+            b"safari" => BrowserKind::Safari,
+            b"konqueror" => BrowserKind::Konqueror,
             _ => return None,
         })
     }
@@ -44,11 +44,11 @@ impl Kind {
     /// Returns the text before the version, without the separator between them.
     fn mark(self) -> &'static [u8] {
         match self {
-            Kind::Opera => b"Opera",
-            Kind::Msie => b"MSIE",
-            Kind::Gecko => b"rv",
-            Kind::Safari => b"Safari",
-            Kind::Konqueror => b"Konqueror",
+            BrowserKind::Opera => b"Opera",
+            BrowserKind::Msie => b"MSIE",
+            BrowserKind::Gecko => b"rv",
+            BrowserKind::Safari => b"Safari",
+            BrowserKind::Konqueror => b"Konqueror",
         }
     }
 
@@ -57,18 +57,20 @@ impl Kind {
         let mark = self.mark();
         let behind = find(agent, mark).map(|at| &agent[at + mark.len()..])?;
         match (self, behind) {
-            (Kind::Opera, [_, version @ ..])
-            | (Kind::Msie, [b' ', version @ ..])
-            | (Kind::Gecko, [b':', version @ ..])
-            | (Kind::Safari | Kind::Konqueror, [b'/', version @ ..]) => Some(leading(version)),
+            (BrowserKind::Opera, [_, version @ ..])
+            | (BrowserKind::Msie, [b' ', version @ ..])
+            | (BrowserKind::Gecko, [b':', version @ ..])
+            | (BrowserKind::Safari | BrowserKind::Konqueror, [b'/', version @ ..]) => {
+                Some(leading(version))
+            }
             _ => None,
         }
     }
 }
 
-impl Rules {
+impl BrowserRules {
     /// Inherits what is not set here: the browsers together with `unlisted`, and the ancient ones.
-    pub(super) fn inherit(&mut self, parent: &Rules) {
+    pub(super) fn inherit(&mut self, parent: &BrowserRules) {
         if self.modern.is_empty() && !self.unlisted_is_modern {
             self.modern.clone_from(&parent.modern);
             self.unlisted_is_modern = parent.unlisted_is_modern;
@@ -79,7 +81,7 @@ impl Rules {
     }
 
     /// Returns the class of the browser.
-    pub(super) fn age(&self, agent: &[u8]) -> Age {
+    pub(super) fn age(&self, agent: &[u8]) -> BrowserAge {
         if let Some(age) = self.age_of_listed(agent) {
             return age;
         }
@@ -88,26 +90,32 @@ impl Rules {
             mark => find(agent, mark).is_some(),
         };
         match self.unlisted_is_modern && !self.ancient.iter().any(is_ancient) {
-            true => Age::Modern,
-            false => Age::Ancient,
+            true => BrowserAge::Modern,
+            false => BrowserAge::Ancient,
         }
     }
 
     /// Returns the class of a browser that `modern_browser` names. Where it names some but not Opera, an Opera is
     /// ancient, whatever else it claims to be.
-    fn age_of_listed(&self, agent: &[u8]) -> Option<Age> {
+    fn age_of_listed(&self, agent: &[u8]) -> Option<BrowserAge> {
         if self.modern.is_empty() {
             return None;
         }
-        for kind in [Kind::Opera, Kind::Msie, Kind::Gecko, Kind::Safari, Kind::Konqueror] {
+        for kind in [
+            BrowserKind::Opera,
+            BrowserKind::Msie,
+            BrowserKind::Gecko,
+            BrowserKind::Safari,
+            BrowserKind::Konqueror,
+        ] {
             let listed = self.modern.iter().find(|(listed, _)| *listed == kind);
-            if listed.is_none() && kind != Kind::Opera {
+            if listed.is_none() && kind != BrowserKind::Opera {
                 continue;
             }
             let Some(version) = kind.version(agent) else { continue };
             return Some(match listed {
-                Some((_, modern)) if version >= *modern => Age::Modern,
-                _ => Age::Ancient,
+                Some((_, modern)) if version >= *modern => BrowserAge::Modern,
+                _ => BrowserAge::Ancient,
             });
         }
         None

@@ -21,7 +21,7 @@ use tidegate_core::variables::Variable;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 
-use logic::{Age, Rules};
+use logic::{BrowserAge, BrowserRules};
 
 /// `ngx_http_browser_module`.
 pub(crate) struct Browser;
@@ -29,14 +29,14 @@ pub(crate) struct Browser;
 /// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
-    rules: Rules,
+    rules: BrowserRules,
     modern_value: Option<Vec<u8>>,
     ancient_value: Option<Vec<u8>>,
 }
 
 /// The settings of a location.
 struct Settings {
-    rules: Rules,
+    rules: BrowserRules,
     modern_value: Option<Vec<u8>>,
     ancient_value: Option<Vec<u8>>,
 }
@@ -49,12 +49,12 @@ impl Module for Browser {
         Variable::replaceable(
             "modern_browser",
             "Value of `modern_browser_value` if the browser is a modern one.",
-            |x, out| show(x, Age::Modern, out),
+            |x, out| show(x, BrowserAge::Modern, out),
         ),
         Variable::replaceable(
             "ancient_browser",
             "Value of `ancient_browser_value` if the browser is an ancient one.",
-            |x, out| show(x, Age::Ancient, out),
+            |x, out| show(x, BrowserAge::Ancient, out),
         ),
         Variable::replaceable(
             "msie",
@@ -80,7 +80,7 @@ impl Module for Browser {
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         let Conf { rules, modern_value, ancient_value } = conf;
-        if *rules == Rules::default() && modern_value.is_none() && ancient_value.is_none() {
+        if *rules == BrowserRules::default() && modern_value.is_none() && ancient_value.is_none() {
             return Ok(());
         }
         location.location.extensions.insert(Arc::new(Settings {
@@ -146,7 +146,7 @@ fn modern(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         conf.rules.unlisted_is_modern = true;
         return Ok(());
     }
-    let Some(kind) = logic::Kind::of(name) else {
+    let Some(kind) = logic::BrowserKind::of(name) else {
         let shown = args.word(0).display();
         return Err(args.error(0, format!("unknown browser name \"{shown}\"")));
     };
@@ -158,14 +158,14 @@ fn modern(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-fn show(x: &mut Exchange, age: Age, out: &mut Vec<u8>) -> bool {
+fn show(x: &mut Exchange, age: BrowserAge, out: &mut Vec<u8>) -> bool {
     let agent = x.request.header(Known::UserAgent).unwrap_or_default();
     let settings = x.location().extensions.of::<Arc<Settings>>();
-    let found = settings.map_or(Age::Ancient, |settings| settings.rules.age(agent));
+    let found = settings.map_or(BrowserAge::Ancient, |settings| settings.rules.age(agent));
     if found == age {
         let value = settings.and_then(|settings| match age {
-            Age::Modern => settings.modern_value.as_deref(),
-            Age::Ancient => settings.ancient_value.as_deref(),
+            BrowserAge::Modern => settings.modern_value.as_deref(),
+            BrowserAge::Ancient => settings.ancient_value.as_deref(),
         });
         out.extend_from_slice(value.unwrap_or(b"1"));
     }

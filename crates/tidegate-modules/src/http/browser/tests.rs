@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::logic::{Age, Kind, Rules, parse_version};
+use super::logic::{BrowserAge, BrowserKind, BrowserRules, parse_version};
 use crate::testing::Bench;
 
 const LIST: &str = "modern_browser msie 5.5; modern_browser gecko 1.0.0; modern_browser opera 9.0;
@@ -109,7 +109,7 @@ fn versions_are_read() {
 }
 
 #[test]
-fn mistakes() {
+fn errors() {
     for (config, expected) in [
         ("modern_browser foo 1;", "unknown browser name \"foo\""),
         ("modern_browser unlisted 1;", "unknown browser name \"unlisted\""),
@@ -123,15 +123,15 @@ proptest! {
     /// A version from a field is compared as it is written.
     #[test]
     fn any_agent_has_an_age(front: Vec<u8>, version in "[0-9.]{0,40}", back: Vec<u8>) {
-        let rules = Rules {
-            modern: vec![(Kind::Msie, 1_000_000), (Kind::Gecko, 1), (Kind::Konqueror, 1)],
-            ..Rules::default()
+        let rules = BrowserRules {
+            modern: vec![(BrowserKind::Msie, 1_000_000), (BrowserKind::Gecko, 1), (BrowserKind::Konqueror, 1)],
+            ..BrowserRules::default()
         };
         for mark in [&b"MSIE "[..], b"rv:", b"Opera/", b"Safari/", b"Konqueror/", b"Opera"] {
             rules.age(&[&front[..], mark, version.as_bytes(), &back[..]].concat());
         }
         let agent = format!("MSIE {version}");
         let modern = parse_version(version.as_bytes()).is_some_and(|version| version >= 1_000_000);
-        prop_assert_eq!(rules.age(agent.as_bytes()), if modern { Age::Modern } else { Age::Ancient });
+        prop_assert_eq!(rules.age(agent.as_bytes()), if modern { BrowserAge::Modern } else { BrowserAge::Ancient });
     }
 }

@@ -74,7 +74,7 @@ impl CharsetFilter {
         }
         let (name, own) = split(content_type);
         let (name, own) = (name.to_vec(), own.map(<[u8]>::to_vec));
-        let Some(wanted) = self.wanted(x, asked, own.is_some()) else { return body };
+        let Some(wanted) = self.target_charset(x, asked, own.is_some()) else { return body };
         let source = match own {
             Some(own) => Some(own),
             None => self.source.as_ref().map(|source| source.value(x)),
@@ -88,7 +88,7 @@ impl CharsetFilter {
                 match self.maps.get(&key(&source, &wanted)) {
                     Some(recoder) => Some(recoder.clone()),
                     None => {
-                        complain(x, &source, &wanted);
+                        log_missing_map(x, &source, &wanted);
                         return body;
                     }
                 }
@@ -104,14 +104,19 @@ impl CharsetFilter {
     }
 
     /// Returns the charset that the response will name, if any.
-    pub(super) fn of_answer(&self, x: &mut Exchange) -> Option<Vec<u8>> {
+    pub(super) fn of_response(&self, x: &mut Exchange) -> Option<Vec<u8>> {
         let own = split(x.response.headers.first(Known::ContentType)?).1.map(<[u8]>::to_vec);
         let asked = x.response.charset.clone();
-        self.wanted(x, asked, own.is_some()).or(own)
+        self.target_charset(x, asked, own.is_some()).or(own)
     }
 
     /// Returns the charset that the client's response is to have.
-    fn wanted(&self, x: &mut Exchange, asked: Option<Bytes>, has_own: bool) -> Option<Vec<u8>> {
+    fn target_charset(
+        &self,
+        x: &mut Exchange,
+        asked: Option<Bytes>,
+        has_own: bool,
+    ) -> Option<Vec<u8>> {
         if x.is_subrequest() {
             return x.lineage.page_type.as_deref().and_then(|page| split(page).1).map(Vec::from);
         }
@@ -144,7 +149,7 @@ fn split(content_type: &[u8]) -> (&[u8], Option<&[u8]>) {
     (content_type, None)
 }
 
-fn complain(x: &Exchange, source: &[u8], wanted: &[u8]) {
+fn log_missing_map(x: &Exchange, source: &[u8], wanted: &[u8]) {
     let (source, wanted) = (String::from_utf8_lossy(source), String::from_utf8_lossy(wanted));
     x.log(
         Level::Error,
@@ -170,11 +175,11 @@ fn recoded(x: &mut Exchange, body: Body, recoder: Arc<Recoder>) -> Body {
         x.response.ranges = RangeSupport::None;
     }
     let source = Some(ByteBody::new(body));
-    Body::Stream(Box::new(Recoded { source, recoder, left: Vec::new(), trailers: None }))
+    Body::Stream(Box::new(RecodedBody { source, recoder, left: Vec::new(), trailers: None }))
 }
 
 /// A body that is recoded to another charset.
-struct Recoded {
+struct RecodedBody {
     source: Option<ByteBody>,
     recoder: Arc<Recoder>,
     /// First bytes of a character whose rest has not arrived yet.
@@ -184,7 +189,7 @@ struct Recoded {
 
 /// A chunk may end within a character: its first bytes are kept in `left` until the rest arrives, at most the bytes
 /// of one character. Nothing is taken from the source before it is ready, so dropping a pending poll loses nothing.
-impl BodyStream for Recoded {
+impl BodyStream for RecodedBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let mut out = Vec::new();
         loop {

@@ -10,7 +10,7 @@ const MAPS: &str = "
 ";
 
 /// Returns the response of a location with `directives` for the file's bytes: type, body and `Accept-Ranges`.
-fn answer(directives: &str, content: &[u8]) -> (String, Vec<u8>, String) {
+fn response(directives: &str, content: &[u8]) -> (String, Vec<u8>, String) {
     let config = format!("{MAPS} server {{ root {{dir}}; location / {{ {directives} }} }}");
     let bench = Bench::with_files(&config, &[("f", "")]);
     std::fs::write(bench.dir.path().join("f"), content).unwrap();
@@ -50,14 +50,14 @@ fn bodies_are_recoded() {
         ("charset A; default_type a/b; charset_types a/b;", b"X", "a/b; charset=A", b"X", "bytes"),
         ("charset A; default_type a/b; charset_types *;", b"X", "a/b; charset=A", b"X", "bytes"),
     ] {
-        let found = answer(directives, content);
+        let found = response(directives, content);
         let expected = (content_type.to_owned(), body.to_vec(), ranges.to_owned());
         assert_eq!(found, expected, "{directives}");
     }
 }
 
 #[test]
-fn mistakes() {
+fn errors() {
     for (config, message) in [
         ("charset_map a A { }", "\"charset_map\" between the same charsets \"a\" and \"a\""),
         (

@@ -33,9 +33,9 @@ use tidegate_os::os_error;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 
-use super::static_files::{LinkRule, Links, link_rule, look};
+use super::static_files::{LinkRule, Links, link_rule, query_path};
 use fields::{Depth, Destination};
-use tree::{Failure, Place, Transfer};
+use tree::{Failure, MappedPath, Transfer};
 
 /// `ngx_http_dav_module`.
 pub(crate) struct Dav;
@@ -85,7 +85,7 @@ impl Module for Dav {
             depth_min: conf.depth_min.unwrap_or(0),
         };
         if options.methods != 0 {
-            location.handler(Phase::Content, Box::new(move |x| answer(x, options)));
+            location.handler(Phase::Content, Box::new(move |x| respond(x, options)));
         }
         Ok(())
     }
@@ -182,7 +182,7 @@ impl Options {
     }
 }
 
-fn answer(x: &mut Exchange, options: Options) -> Step<'_> {
+fn respond(x: &mut Exchange, options: Options) -> Step<'_> {
     let method = x.request.method;
     if method.bit() & options.methods == 0 {
         return Step::Decline;
@@ -193,7 +193,7 @@ fn answer(x: &mut Exchange, options: Options) -> Step<'_> {
         return Step::Status(415);
     }
     let Some(path) = file_path::map(x) else { return Step::Status(500) };
-    let place = Place::of(&path, &x.request.path);
+    let place = MappedPath::of(&path, &x.request.path);
     let rule = link_rule(x, &path);
     match method {
         // A file with this name would replace the aliased directory.
@@ -206,7 +206,7 @@ fn answer(x: &mut Exchange, options: Options) -> Step<'_> {
     }
 }
 
-fn delete(x: &mut Exchange, place: Place, rule: LinkRule, options: Options) -> Step<'_> {
+fn delete(x: &mut Exchange, place: MappedPath, rule: LinkRule, options: Options) -> Step<'_> {
     let elements = x.request.path.split(|byte| *byte == b'/').filter(|part| !part.is_empty());
     let elements = elements.count() as u64;
     if elements < options.depth_min {
@@ -226,7 +226,12 @@ fn delete(x: &mut Exchange, place: Place, rule: LinkRule, options: Options) -> S
     })
 }
 
-fn make_directory(x: &mut Exchange, place: Place, rule: LinkRule, options: Options) -> Step<'_> {
+fn make_directory(
+    x: &mut Exchange,
+    place: MappedPath,
+    rule: LinkRule,
+    options: Options,
+) -> Step<'_> {
     if !place.is_directory {
         x.log(Level::Error, format_args!("MKCOL can create a collection only"));
         return Step::Status(409);
@@ -243,7 +248,7 @@ fn make_directory(x: &mut Exchange, place: Place, rule: LinkRule, options: Optio
 /// Invariant: source and target are below the location's root, and are both directories or both files. `Depth` is
 /// `infinity`, or zero for a copy; `Overwrite` is on unless it is `F`. If the request is dropped, a waiting job is
 /// not begun; a running job completes, and its target is replaced as a whole (`tree.rs`).
-fn transfer(x: &mut Exchange, from: Place, rule: LinkRule, options: Options) -> Step<'_> {
+fn transfer(x: &mut Exchange, from: MappedPath, rule: LinkRule, options: Options) -> Step<'_> {
     let is_move = x.request.method == Method::Move;
     let target = match fields::destination(x) {
         Destination::Path(target) => target,
@@ -261,7 +266,7 @@ fn transfer(x: &mut Exchange, from: Place, rule: LinkRule, options: Options) -> 
         return invalid_destination(x);
     }
     let Some(path) = file_path::map_path(x, &target) else { return Step::Status(500) };
-    let to = Place::of(&path, &target);
+    let to = MappedPath::of(&path, &target);
     let to_rule = link_rule(x, &path);
     if from.is_directory != to.is_directory {
         let uri = String::from_utf8_lossy(&target);
@@ -362,8 +367,8 @@ fn check_links(path: &Path, rule: LinkRule) -> Result<(), Failure> {
     if rule.links == Links::Follow {
         return Ok(());
     }
-    let looked = look(path.as_os_str().as_encoded_bytes(), rule);
-    looked.map(drop).map_err(|error| Failure::of("openat()", path, error))
+    let queried = query_path(path.as_os_str().as_encoded_bytes(), rule);
+    queried.map(drop).map_err(|error| Failure::of("openat()", path, error))
 }
 
 /// Does the same for a path that need not exist.

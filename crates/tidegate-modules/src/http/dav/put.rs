@@ -10,7 +10,7 @@ use tidegate_codec::{Known, date};
 use tidegate_core::request_body::{RequestBodyError, StoredBody};
 use tidegate_core::{Exchange, Level, Step, blocking, temp_file};
 
-use super::tree::{self, Failure, Place};
+use super::tree::{self, Failure, MappedPath};
 use super::{LinkRule, Options, check_parent_links, done, failed, run};
 
 /// Bytes that are collected for one write job, so that a client that sends small pieces wakes few threads.
@@ -38,7 +38,7 @@ pub(super) fn refuse_directory(x: &Exchange) -> Step<'static> {
 /// RFC 9110 section 9.3.4 (no ranges), RFC 4918 section 9.7.
 pub(super) async fn put(
     x: &mut Exchange,
-    place: Place,
+    place: MappedPath,
     rule: LinkRule,
     options: Options,
 ) -> Step<'static> {
@@ -62,17 +62,19 @@ pub(super) async fn put(
         Err(failure) => return failed(x, &failure),
     };
     let written = match x.request.body.stored().cloned() {
-        Some(stored) => run(move || upload.write_stored(&stored)).await.map_err(Trouble::Writing),
+        Some(stored) => {
+            run(move || upload.write_stored(&stored)).await.map_err(ReceiveError::Writing)
+        }
         None => receive(x, upload).await,
     };
     let upload = match written {
         Ok(upload) => upload,
-        Err(Trouble::Writing(failure)) => return failed(x, &failure),
-        Err(Trouble::Receiving(RequestBodyError::Closed)) => {
+        Err(ReceiveError::Writing(failure)) => return failed(x, &failure),
+        Err(ReceiveError::Receiving(RequestBodyError::Closed)) => {
             x.disposition.leave_unanswered(400);
             return Step::Close;
         }
-        Err(Trouble::Receiving(error)) => return Step::Status(error.status()),
+        Err(ReceiveError::Receiving(error)) => return Step::Status(error.status()),
     };
     match run(move || upload.finish(modified)).await {
         Ok(created) => done(x, if created { 201 } else { 204 }),
@@ -81,18 +83,18 @@ pub(super) async fn put(
 }
 
 /// Why a body could not be written to its file.
-enum Trouble {
+enum ReceiveError {
     Receiving(RequestBodyError),
     Writing(Failure),
 }
 
 /// Writes a body as it arrives. Memory holds at most one batch, as the next one is not read before it is written; a
 /// batch that is being written when the request is dropped is removed with its file.
-async fn receive(x: &mut Exchange, mut upload: Upload) -> Result<Upload, Trouble> {
+async fn receive(x: &mut Exchange, mut upload: Upload) -> Result<Upload, ReceiveError> {
     loop {
         let (mut batch, mut length, mut at_end) = (Vec::new(), 0, false);
         while length < BATCH_BYTES && !at_end {
-            match x.request.body.next().await.map_err(Trouble::Receiving)? {
+            match x.request.body.next().await.map_err(ReceiveError::Receiving)? {
                 Some(bytes) => {
                     length += bytes.len();
                     batch.push(bytes);
@@ -101,7 +103,7 @@ async fn receive(x: &mut Exchange, mut upload: Upload) -> Result<Upload, Trouble
             }
         }
         if !batch.is_empty() {
-            upload = run(move || upload.write(&batch)).await.map_err(Trouble::Writing)?;
+            upload = run(move || upload.write(&batch)).await.map_err(ReceiveError::Writing)?;
         }
         if at_end {
             return Ok(upload);

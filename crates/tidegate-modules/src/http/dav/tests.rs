@@ -7,7 +7,7 @@ use std::path::Path;
 use proptest::prelude::*;
 
 use super::fields::{Depth, depth, destination_path, overwrite};
-use super::tree::{Place, Transfer, delete, make_directories};
+use super::tree::{MappedPath, Transfer, delete, make_directories};
 use crate::testing::{Bench, Reply};
 
 #[test]
@@ -78,9 +78,9 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-fn place(path: &Path, is_directory: bool) -> Place {
+fn place(path: &Path, is_directory: bool) -> MappedPath {
     let slash = if is_directory { "/" } else { "" };
-    Place::of(path.display().to_string().as_bytes(), slash.as_bytes())
+    MappedPath::of(path.display().to_string().as_bytes(), slash.as_bytes())
 }
 
 /// Returns names, kinds and contents below a directory.
@@ -103,11 +103,11 @@ fn tree(directory: &Path) -> Vec<String> {
 }
 
 /// A directory `from` with files and links, and an absent target beside it.
-struct Ground(tempfile::TempDir);
+struct TestTree(tempfile::TempDir);
 
-impl Ground {
-    fn new() -> Ground {
-        let ground = Ground(tempfile::tempdir().unwrap());
+impl TestTree {
+    fn new() -> TestTree {
+        let ground = TestTree(tempfile::tempdir().unwrap());
         write(&ground.path("from/a"), "1");
         write(&ground.path("from/sub/b"), "2");
         write(&ground.path("outside/keep"), "kept");
@@ -135,7 +135,7 @@ impl Ground {
 
 #[test]
 fn nothing_behind_a_link_is_deleted() {
-    let ground = Ground::new();
+    let ground = TestTree::new();
     delete(&place(&ground.path("from"), true), Depth::Infinity).unwrap();
     assert_eq!(tree(ground.0.path()), ["outside/", "outside/keep=kept"]);
     symlink("outside", ground.path("link")).unwrap();
@@ -145,7 +145,7 @@ fn nothing_behind_a_link_is_deleted() {
 
 #[test]
 fn a_copy_has_what_links_lead_to_and_replaces_as_a_whole() {
-    let ground = Ground::new();
+    let ground = TestTree::new();
     write(&ground.path("to/old"), "old");
     fs::set_permissions(ground.path("from/a"), fs::Permissions::from_mode(0o640)).unwrap();
     assert_eq!(ground.transfer("from", "to").run().unwrap(), 201);
@@ -161,7 +161,7 @@ fn a_copy_has_what_links_lead_to_and_replaces_as_a_whole() {
 
 #[test]
 fn a_copy_that_fails_leaves_what_was_there() {
-    let ground = Ground::new();
+    let ground = TestTree::new();
     write(&ground.path("to/old"), "old");
     let strict = Transfer { refuse_links: true, ..ground.transfer("from", "to") };
     assert_eq!(strict.run().unwrap_err().status, 403);
@@ -173,7 +173,7 @@ fn a_copy_that_fails_leaves_what_was_there() {
 
 #[test]
 fn directories_are_moved_with_their_links() {
-    let ground = Ground::new();
+    let ground = TestTree::new();
     write(&ground.path("to/old"), "old");
     let moved = Transfer { is_move: true, ..ground.transfer("from", "to") };
     assert_eq!(moved.run().unwrap(), 201);
@@ -187,7 +187,7 @@ fn directories_are_moved_with_their_links() {
 
 #[test]
 fn directories_that_are_in_one_another_stay() {
-    let ground = Ground::new();
+    let ground = TestTree::new();
     symlink("from/sub", ground.path("alias")).unwrap();
     let before = tree(ground.0.path());
     let check = |from: &str, to: &str| {
@@ -206,7 +206,7 @@ fn directories_that_are_in_one_another_stay() {
 
 #[test]
 fn directories_on_the_way_have_their_mode() {
-    let ground = Ground::new();
+    let ground = TestTree::new();
     make_directories(&ground.path("x/y/z"), 0o751).unwrap();
     make_directories(&ground.path("x/y"), 0o700).unwrap();
     for name in ["x", "x/y", "x/y/z"] {
@@ -235,7 +235,7 @@ fn send(bench: &Bench, line: &str, fields: &[&str], body: &str) -> Reply {
 }
 
 #[test]
-fn an_upload_takes_its_place_when_it_is_whole() {
+fn an_upload_is_renamed_when_it_is_complete() {
     let bench = Bench::with_files(CONFIG, &[("html/dir/", ""), ("html/full/file", "x")]);
     let created = send(&bench, "PUT /a%20b", &["Date: Sun, 09 Sep 2001 01:46:40 GMT"], "content");
     assert_eq!((created.status, created.body.len()), (201, 0));

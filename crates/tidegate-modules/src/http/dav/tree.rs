@@ -67,7 +67,7 @@ impl Failure {
 
 /// A mapped path: its name and whether a directory is meant.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
+pub(super) struct MappedPath {
     /// Path without trailing slashes.
     pub path: PathBuf,
     /// Whether the URI's path ends in a slash, which means a directory. The mapped path does not show it, as
@@ -75,16 +75,16 @@ pub(super) struct Place {
     pub is_directory: bool,
 }
 
-impl Place {
-    pub(super) fn of(path: &[u8], uri: &[u8]) -> Place {
+impl MappedPath {
+    pub(super) fn of(path: &[u8], uri: &[u8]) -> MappedPath {
         let end = path.iter().rposition(|byte| *byte != b'/').map_or(0, |last| last + 1);
         let bare = if end == 0 { path } else { path.get(..end).unwrap_or(path) };
-        Place { path: super::path_of(bare), is_directory: uri.ends_with(b"/") }
+        MappedPath { path: super::path_of(bare), is_directory: uri.ends_with(b"/") }
     }
 }
 
 /// Removes a file, a link, or a directory with its contents. Links are removed, not followed.
-pub(super) fn delete(place: &Place, depth: Depth) -> Result<(), Failure> {
+pub(super) fn delete(place: &MappedPath, depth: Depth) -> Result<(), Failure> {
     let path = &*place.path;
     let stat = "lstat()";
     let metadata = fs::symlink_metadata(path).map_err(|error| Failure::of(stat, path, error))?;
@@ -151,8 +151,8 @@ fn create_directory(path: &Path, mode: u32) -> io::Result<()> {
 
 /// A COPY or MOVE.
 pub(super) struct Transfer {
-    pub from: Place,
-    pub to: Place,
+    pub from: MappedPath,
+    pub to: MappedPath,
     pub is_move: bool,
     pub depth: Depth,
     pub overwrite: bool,

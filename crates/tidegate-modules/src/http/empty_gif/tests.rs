@@ -19,7 +19,7 @@ fn a_picture_of_one_pixel() {
 }
 
 #[test]
-fn it_stands_in_locations_alone() {
+fn it_is_allowed_in_locations_alone() {
     assert!(!Bench::errors("server { empty_gif; }").is_empty());
     let bench = Bench::new("server { location / { empty_gif; empty_gif; } }");
     assert_eq!(bench.get("/").status, 200);

@@ -42,7 +42,7 @@ async fn phase(x: &mut Exchange, phase: Phase) -> (usize, u16) {
 }
 
 #[test]
-fn a_pool_looks_at_names_that_the_kernel_does_not_have_in_memory() {
+fn a_pool_tests_names_that_the_kernel_does_not_have_in_memory() {
     let table = [
         ("try_files $uri =404;", Phase::Precontent, "/file", (0, 0)),
         ("try_files $uri =404;", Phase::Precontent, "/none", (1, 404)),
@@ -68,7 +68,7 @@ fn a_pool_looks_at_names_that_the_kernel_does_not_have_in_memory() {
 }
 
 #[test]
-fn a_program_goes_on_at_the_look_that_it_was_broken_off_for() {
+fn a_program_continues_at_the_test_that_interrupted_it() {
     let bench = bench(
         "set $n \"${n}a\";
          if (-f $document_root/none) { return 500; }
@@ -93,17 +93,17 @@ fn what_was_said_of_one_sibling_is_not_said_again_for_the_next() {
 }
 
 #[test]
-fn each_run_comes_further_whatever_is_looked_at() {
+fn each_run_gets_further_whatever_is_tested() {
     static RUNS: AtomicUsize = AtomicUsize::new(0);
     static NAMES: AtomicUsize = AtomicUsize::new(0);
     let bench = bench("");
-    let handler = handler(|x, looks| {
+    let handler = handler(|x, probe| {
         RUNS.fetch_add(1, Ordering::Relaxed);
         for _ in 0..3 {
             let name = NAMES.fetch_add(1, Ordering::Relaxed);
             let directory = file_path::map(x).unwrap();
             let path = [directory, name.to_string().into_bytes()].concat();
-            assert!(looks.test(x, &path)?.is_err());
+            assert!(probe.test(x, &path)?.is_err());
         }
         Ok(Step::Status(404))
     });

@@ -9,7 +9,7 @@ use crate::http::realip::Trusted;
 use tidegate_conf::network::Network;
 
 /// The result of a block.
-pub(super) struct Built {
+pub(super) struct GeoBlock {
     pub table: Table,
     pub proxies: Vec<Trusted>,
     pub proxy_recursive: bool,
@@ -17,7 +17,7 @@ pub(super) struct Built {
 }
 
 /// Reads the entries; errors are appended to `diagnostics`.
-pub(super) fn build(entries: &[Statement], diagnostics: &mut Vec<Diagnostic>) -> Built {
+pub(super) fn build(entries: &[Statement], diagnostics: &mut Vec<Diagnostic>) -> GeoBlock {
     let mut builder = Builder::new(diagnostics);
     for entry in entries {
         if let Err(diagnostic) = builder.add(entry) {
@@ -28,7 +28,7 @@ pub(super) fn build(entries: &[Statement], diagnostics: &mut Vec<Diagnostic>) ->
         Some(ranges) => Table::of_ranges(ranges, builder.default, builder.values),
         None => Table::of_networks(builder.networks, builder.values),
     };
-    Built {
+    GeoBlock {
         table,
         proxies: builder.proxies,
         proxy_recursive: builder.proxy_recursive,

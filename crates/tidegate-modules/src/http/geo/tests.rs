@@ -73,7 +73,7 @@ fn ranges_divide_one_another() {
 }
 
 #[test]
-fn proxies_tell_the_address() {
+fn proxies_report_the_address() {
     let config = |more: &str| {
         format!(
             "geo $x {{ {more} default d; proxy 192.0.2.0/24; proxy 2001:db8::/32; 5.5.5.5 five;
@@ -114,7 +114,7 @@ fn values_are_kept_unless_volatile() {
 }
 
 #[test]
-fn mistakes_and_warnings() {
+fn errors_and_warnings() {
     for (block, expected) in [
         (
             "geo $x { ranges; 1.1.1.0-1.1.1.9 a; 1.1.1.5-1.1.1.20 b; }",

@@ -21,7 +21,7 @@ use tidegate_os::os_error;
 use tidegate_plan::PlanBuilder;
 use tidegate_plan::module::Module;
 
-use database::{City, Country, Database, Kind};
+use database::{City, Country, Database, DatabaseKind};
 
 use super::realip::{self, Trusted};
 use tidegate_conf::network::{self, Network};
@@ -48,7 +48,7 @@ struct File {
 
 /// A database in use, with the settings for the client's address.
 #[derive(Clone)]
-struct Source {
+struct DatabaseSource {
     database: Arc<Database>,
     utf8: bool,
     clients: Arc<Clients>,
@@ -61,7 +61,7 @@ struct Clients {
 
 /// Files that this build has already read.
 #[derive(Default)]
-struct Loaded(Vec<(Vec<u8>, Arc<Database>)>);
+struct LoadedFiles(Vec<(Vec<u8>, Arc<Database>)>);
 
 impl Module for GeoIp {
     type Conf = Conf;
@@ -74,9 +74,9 @@ impl Module for GeoIp {
             proxies: conf.proxies.clone(),
             proxy_recursive: conf.proxy_recursive.unwrap_or(false),
         });
-        let country = load(&conf.country, "", Kind::Country, &clients, plan)?;
-        let city = load(&conf.city, "City ", Kind::City, &clients, plan)?;
-        let org = load(&conf.org, "Org ", Kind::Name, &clients, plan)?;
+        let country = load(&conf.country, "", DatabaseKind::Country, &clients, plan)?;
+        let city = load(&conf.city, "City ", DatabaseKind::City, &clients, plan)?;
+        let org = load(&conf.org, "Org ", DatabaseKind::Name, &clients, plan)?;
         // Without a database other directives may define variables of these names, as in an nginx without this
         // module.
         if country.is_some() || city.is_some() || org.is_some() {
@@ -144,7 +144,7 @@ const ROWS: &[Directive<Conf>] = &[
 ];
 
 /// Computes a variable's value for an address.
-type Value = fn(&Source, IpAddr) -> Option<Vec<u8>>;
+type Value = fn(&DatabaseSource, IpAddr) -> Option<Vec<u8>>;
 
 const COUNTRY_VARIABLES: &[(&str, Value)] = &[
     ("geoip_country_code", |source, address| source.country(address, |country| country.code)),
@@ -211,13 +211,13 @@ fn set_proxy(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
 fn load(
     file: &Option<File>,
     what: &str,
-    kind: Kind,
+    kind: DatabaseKind,
     clients: &Arc<Clients>,
     plan: &mut PlanBuilder<'_>,
-) -> Result<Option<Source>, Diagnostic> {
+) -> Result<Option<DatabaseSource>, Diagnostic> {
     let Some(File { name, utf8 }) = file else { return Ok(None) };
     let path = plan.conf_path(&name.display());
-    let known = plan.shared::<Loaded>().0.iter().find(|(known, _)| *known == name.bytes);
+    let known = plan.shared::<LoadedFiles>().0.iter().find(|(known, _)| *known == name.bytes);
     let database = match known.map(|(_, database)| database.clone()) {
         Some(database) => database,
         None => {
@@ -230,7 +230,7 @@ fn load(
                 let help = "databases in the newer format (*.mmdb) are another module's";
                 Diagnostic::emerg(message).at(name.span).help(help)
             })?;
-            plan.shared::<Loaded>().0.push((name.bytes.clone(), database.clone()));
+            plan.shared::<LoadedFiles>().0.push((name.bytes.clone(), database.clone()));
             database
         }
     };
@@ -239,11 +239,11 @@ fn load(
         let message = format!("invalid GeoIP {what}database \"{}\" type:{edition}", path.display());
         return Err(Diagnostic::emerg(message).at(name.span));
     }
-    Ok(Some(Source { database, utf8: *utf8, clients: clients.clone() }))
+    Ok(Some(DatabaseSource { database, utf8: *utf8, clients: clients.clone() }))
 }
 
 /// Defines a variable. It exists without a database too, and then has no value.
-fn define(plan: &mut PlanBuilder<'_>, name: &str, source: Option<Source>, value: Value) {
+fn define(plan: &mut PlanBuilder<'_>, name: &str, source: Option<DatabaseSource>, value: Value) {
     let compute = move |x: &mut Exchange, out: &mut Vec<u8>| {
         let found = source.as_ref().and_then(|source| value(source, source.clients.address(x)));
         found.map(|text| out.extend_from_slice(&text)).is_some()
@@ -251,7 +251,7 @@ fn define(plan: &mut PlanBuilder<'_>, name: &str, source: Option<Source>, value:
     plan.variables.define_computed(name, Arc::new(compute), true);
 }
 
-impl Source {
+impl DatabaseSource {
     fn country(&self, address: IpAddr, part: fn(&Country) -> &'static str) -> Option<Vec<u8>> {
         let country = database::country(self.database.country(address)?)?;
         Some(part(&country).as_bytes().to_vec())

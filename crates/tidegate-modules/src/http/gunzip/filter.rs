@@ -20,8 +20,8 @@ const OUTPUT_BYTES_MIN: usize = 4 << 10;
 const USUAL_RATIO: usize = 4;
 
 /// Makes the decompressed body, in chunks of at most `output_bytes_max`.
-pub(super) fn unpacked(body: Body, output_bytes_max: usize) -> Body {
-    Body::Stream(Box::new(Unpacked {
+pub(super) fn decompressed(body: Body, output_bytes_max: usize) -> Body {
+    Body::Stream(Box::new(DecompressedBody {
         source: Some(ByteBody::new(body)),
         input: Bytes::new(),
         decompress: None,
@@ -31,7 +31,7 @@ pub(super) fn unpacked(body: Body, output_bytes_max: usize) -> Body {
     }))
 }
 
-struct Unpacked {
+struct DecompressedBody {
     source: Option<ByteBody>,
     /// Rest of the current input chunk.
     input: Bytes,
@@ -46,11 +46,11 @@ struct Unpacked {
 /// Invariant: the source is polled only when input and decompressor have no more output, so memory is one chunk of
 /// input and one of output. Members may follow each other (RFC 1952 section 2.2); a stream that ends within one is
 /// an error. Nothing is taken from the source before it is ready: a pending poll can be dropped.
-impl BodyStream for Unpacked {
+impl BodyStream for DecompressedBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         loop {
             if !self.input.is_empty() || self.has_more {
-                let out = self.unpack()?;
+                let out = self.decompress_chunk()?;
                 if !out.is_empty() {
                     return Poll::Ready(Some(Ok(Chunk::Bytes(Bytes::from(out)))));
                 }
@@ -77,10 +77,10 @@ impl BodyStream for Unpacked {
     }
 }
 
-impl Unpacked {
+impl DecompressedBody {
     /// Decompresses one chunk of output, empty if the input yields none yet. Several members may follow one another
     /// (RFC 1952 section 2.2).
-    fn unpack(&mut self) -> Result<Vec<u8>, BodyError> {
+    fn decompress_chunk(&mut self) -> Result<Vec<u8>, BodyError> {
         let decompress =
             self.decompress.get_or_insert_with(|| Box::new(Decompress::new_gzip(WINDOW_BITS)));
         let room = self.input.len().saturating_mul(USUAL_RATIO).max(OUTPUT_BYTES_MIN);

@@ -23,7 +23,7 @@ use tidegate_core::{Body, Exchange};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 
-use super::gzip::accept::Rules;
+use super::gzip::accept::CompressionRules;
 use super::gzip::weaken_etag;
 
 /// `ngx_http_gunzip_filter_module`.
@@ -94,7 +94,7 @@ fn apply(x: &mut Exchange, body: Body, buffer_bytes: usize) -> Body {
         return body;
     }
     let location = x.plan.location(x.routing.location);
-    if let Some(rules) = location.extensions.of::<Arc<Rules>>() {
+    if let Some(rules) = location.extensions.of::<Arc<CompressionRules>>() {
         rules.add_vary(&x.routing, &mut x.response);
         if rules.allow(x, b"gzip") {
             return body;
@@ -110,5 +110,5 @@ fn apply(x: &mut Exchange, body: Body, buffer_bytes: usize) -> Body {
     if x.request.method == Method::Head {
         return Body::of_unknown_length();
     }
-    filter::unpacked(body, buffer_bytes)
+    filter::decompressed(body, buffer_bytes)
 }

@@ -11,7 +11,7 @@ use tidegate_core::body::Chunk;
 use tidegate_core::exchange::RangeSupport;
 use tidegate_core::{Body, body::BodyError};
 
-use super::filter::unpacked;
+use super::filter::decompressed;
 use crate::testing::Bench;
 
 fn packed(bytes: &[u8]) -> Vec<u8> {
@@ -24,7 +24,7 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
 fn run(pieces: &[&[u8]], room: usize) -> (Vec<u8>, usize, Option<BodyError>) {
     let chunks: VecDeque<Chunk> =
         pieces.iter().map(|piece| Chunk::Bytes(Bytes::copy_from_slice(piece))).collect();
-    let mut body = unpacked(Body::Chunks(chunks), room);
+    let mut body = decompressed(Body::Chunks(chunks), room);
     tidegate_rt::block_on(async move {
         let (mut out, mut largest) = (Vec::new(), 0);
         while let Some(chunk) = body.next().await {
@@ -88,7 +88,7 @@ fn what_is_damaged_breaks_off() {
 }
 
 #[test]
-fn unpacked_for_clients_that_do_not_take_it() {
+fn decompressed_for_clients_that_do_not_accept_it() {
     let bench = Bench::new(
         "root {dir}; gzip_vary on; server {
             location / { gzip_static always; gunzip on; }

@@ -39,7 +39,7 @@ impl Proxied {
 }
 
 /// The rules of a location. They are in the location's extensions as `Arc<Rules>`.
-pub(crate) struct Rules {
+pub(crate) struct CompressionRules {
     version_min: Version,
     proxied: Proxied,
     disabled_agents: Vec<Arc<Regex>>,
@@ -47,8 +47,11 @@ pub(crate) struct Rules {
     vary: bool,
 }
 
-impl Rules {
-    pub(crate) fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Rules, Diagnostic> {
+impl CompressionRules {
+    pub(crate) fn compile(
+        conf: &Conf,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<CompressionRules, Diagnostic> {
         let (mut disabled_agents, mut disabled_msie6) = (Vec::new(), false);
         for word in conf.disable.iter().flatten() {
             match &word.bytes[..] {
@@ -58,7 +61,7 @@ impl Rules {
                 text => disabled_agents.push(plan.regex(text, true, word.span)?),
             }
         }
-        Ok(Rules {
+        Ok(CompressionRules {
             version_min: conf.http_version.unwrap_or(Version::H11),
             proxied: conf.proxied.unwrap_or(Proxied::OFF),
             disabled_agents,

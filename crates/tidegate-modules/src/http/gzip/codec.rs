@@ -38,14 +38,14 @@ impl Coding {
 
 /// The parameters of an encoder; encoders with equal ones are interchangeable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(super) struct EncoderShape {
     pub coding: Coding,
     pub level: u32,
     /// Logarithm of the window in bytes; for zstd the level decides it.
     pub window_bits: u8,
 }
 
-impl Shape {
+impl EncoderShape {
     /// Returns the bytes of input that are compressed between two checks of the time share: a millisecond of work,
     /// at the highest levels a few.
     pub(super) fn piece_bytes(self) -> usize {
@@ -82,7 +82,7 @@ impl Shape {
 
 /// What an encoder is to do beside consuming input.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Goal {
+enum EncoderGoal {
     /// Nothing: it may buffer as much as it likes.
     More,
     /// Output all that it has buffered.
@@ -102,18 +102,18 @@ struct Progress {
 /// An encoder of a compression library.
 trait Encoder {
     /// Compresses into the spare capacity of `out`. Flush and end are called without input.
-    fn step(&mut self, input: &[u8], goal: Goal, out: &mut Vec<u8>) -> io::Result<Progress>;
+    fn step(&mut self, input: &[u8], goal: EncoderGoal, out: &mut Vec<u8>) -> io::Result<Progress>;
 
     /// Resets it for another stream; returns `false` if it cannot.
     fn reset(&mut self) -> bool;
 }
 
 impl Encoder for Compress {
-    fn step(&mut self, input: &[u8], goal: Goal, out: &mut Vec<u8>) -> io::Result<Progress> {
+    fn step(&mut self, input: &[u8], goal: EncoderGoal, out: &mut Vec<u8>) -> io::Result<Progress> {
         let flush = match goal {
-            Goal::More => FlushCompress::None,
-            Goal::Flush => FlushCompress::Sync,
-            Goal::End => FlushCompress::Finish,
+            EncoderGoal::More => FlushCompress::None,
+            EncoderGoal::Flush => FlushCompress::Sync,
+            EncoderGoal::End => FlushCompress::Finish,
         };
         let before = self.total_in();
         let status = self.compress_vec(input, out, flush).map_err(io::Error::other)?;
@@ -129,11 +129,11 @@ impl Encoder for Compress {
 }
 
 impl Encoder for BrotliEncoder {
-    fn step(&mut self, input: &[u8], goal: Goal, out: &mut Vec<u8>) -> io::Result<Progress> {
+    fn step(&mut self, input: &[u8], goal: EncoderGoal, out: &mut Vec<u8>) -> io::Result<Progress> {
         let operation = match goal {
-            Goal::More => BrotliOperation::Process,
-            Goal::Flush => BrotliOperation::Flush,
-            Goal::End => BrotliOperation::Finish,
+            EncoderGoal::More => BrotliOperation::Process,
+            EncoderGoal::Flush => BrotliOperation::Flush,
+            EncoderGoal::End => BrotliOperation::Finish,
         };
         let start = out.len();
         out.resize(out.capacity(), 0);
@@ -141,8 +141,8 @@ impl Encoder for BrotliEncoder {
         out.truncate(start + result.as_ref().map_or(0, |result| result.bytes_written));
         let taken = result.map_err(io::Error::other)?.bytes_read;
         let done = match goal {
-            Goal::End => self.is_finished(),
-            Goal::More | Goal::Flush => taken == input.len() && !self.has_output(),
+            EncoderGoal::End => self.is_finished(),
+            EncoderGoal::More | EncoderGoal::Flush => taken == input.len() && !self.has_output(),
         };
         Ok(Progress { taken, done })
     }
@@ -153,14 +153,14 @@ impl Encoder for BrotliEncoder {
 }
 
 impl Encoder for Zstd<'static> {
-    fn step(&mut self, input: &[u8], goal: Goal, out: &mut Vec<u8>) -> io::Result<Progress> {
+    fn step(&mut self, input: &[u8], goal: EncoderGoal, out: &mut Vec<u8>) -> io::Result<Progress> {
         let start = out.len();
         let mut room = OutBuffer::around_pos(out, start);
         let mut input = InBuffer::around(input);
         let left = match goal {
-            Goal::More => self.run(&mut input, &mut room).map(|_| 0)?,
-            Goal::Flush => self.flush(&mut room)?,
-            Goal::End => self.finish(&mut room, true)?,
+            EncoderGoal::More => self.run(&mut input, &mut room).map(|_| 0)?,
+            EncoderGoal::Flush => self.flush(&mut room)?,
+            EncoderGoal::End => self.finish(&mut room, true)?,
         };
         Ok(Progress { taken: input.pos(), done: left == 0 })
     }
@@ -172,12 +172,12 @@ impl Encoder for Zstd<'static> {
 
 thread_local! {
     /// Idle encoders of the thread. Setting one up costs more than compressing a small page.
-    static IDLE: RefCell<Vec<(Shape, Box<dyn Encoder>)>> = const { RefCell::new(Vec::new()) };
+    static IDLE: RefCell<Vec<(EncoderShape, Box<dyn Encoder>)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// An encoder that is returned to its thread's idle list when it is done.
 pub(super) struct Compressor {
-    shape: Shape,
+    shape: EncoderShape,
     /// `None` once it has been returned.
     encoder: Option<Box<dyn Encoder>>,
     taken: u64,
@@ -186,7 +186,7 @@ pub(super) struct Compressor {
 
 impl Compressor {
     /// Takes an idle encoder, or makes a new one.
-    pub(super) fn take(shape: Shape) -> io::Result<Compressor> {
+    pub(super) fn take(shape: EncoderShape) -> io::Result<Compressor> {
         let idle = IDLE.with_borrow_mut(|idle| {
             let place = idle.iter().rposition(|(other, _)| *other == shape)?;
             Some(idle.swap_remove(place).1)
@@ -198,7 +198,7 @@ impl Compressor {
         Ok(Compressor { shape, encoder: Some(encoder), taken: 0, made: 0 })
     }
 
-    pub(super) fn shape(&self) -> Shape {
+    pub(super) fn shape(&self) -> EncoderShape {
         self.shape
     }
 
@@ -219,17 +219,17 @@ impl Compressor {
 
     /// Compresses into the spare capacity of `out`; returns the bytes of `input` that were consumed.
     pub(super) fn feed(&mut self, input: &[u8], out: &mut Vec<u8>) -> io::Result<usize> {
-        self.step(input, Goal::More, out).map(|progress| progress.taken)
+        self.step(input, EncoderGoal::More, out).map(|progress| progress.taken)
     }
 
     /// Outputs all that is buffered.
     pub(super) fn flush(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        self.drain(Goal::Flush, out)
+        self.drain(EncoderGoal::Flush, out)
     }
 
     /// Ends the stream.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) -> io::Result<()> {
-        self.drain(Goal::End, out)
+        self.drain(EncoderGoal::End, out)
     }
 
     /// Returns the total bytes of input and output.
@@ -237,7 +237,7 @@ impl Compressor {
         (self.taken, self.made)
     }
 
-    fn drain(&mut self, goal: Goal, out: &mut Vec<u8>) -> io::Result<()> {
+    fn drain(&mut self, goal: EncoderGoal, out: &mut Vec<u8>) -> io::Result<()> {
         loop {
             out.reserve(GROWTH_BYTES);
             if self.step(&[], goal, out)?.done {
@@ -246,7 +246,7 @@ impl Compressor {
         }
     }
 
-    fn step(&mut self, input: &[u8], goal: Goal, out: &mut Vec<u8>) -> io::Result<Progress> {
+    fn step(&mut self, input: &[u8], goal: EncoderGoal, out: &mut Vec<u8>) -> io::Result<Progress> {
         let encoder = self.encoder.as_deref_mut();
         let encoder = encoder.ok_or_else(|| io::Error::other("the stream has ended"))?;
         let before = out.len();

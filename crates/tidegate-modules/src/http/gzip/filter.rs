@@ -14,8 +14,8 @@ use tidegate_core::exchange::RangeSupport;
 use tidegate_core::{Body, Exchange, Level};
 use tidegate_rt::share;
 
-use super::accept::Rules;
-use super::codec::{Coding, Compressor, Shape};
+use super::accept::CompressionRules;
+use super::codec::{Coding, Compressor, EncoderShape};
 use super::conf::{CodingConf, Conf};
 use crate::http::media_types::MediaTypes;
 
@@ -24,14 +24,14 @@ const OUTPUT_BYTES: usize = 16 << 10;
 
 /// The compression settings of a location.
 pub(super) struct CompressionFilter {
-    rules: Arc<Rules>,
+    rules: Arc<CompressionRules>,
     /// The enabled codings, in order of preference.
     codings: Vec<CodingRules>,
 }
 
 /// The responses that a coding applies to, and its parameters.
 struct CodingRules {
-    shape: Shape,
+    shape: EncoderShape,
     types: MediaTypes,
     length_min: u64,
 }
@@ -52,7 +52,7 @@ impl CodingRules {
         };
         let window_bits = conf.window_bits.unwrap_or(window_bits);
         (conf.enabled == Some(true)).then(|| CodingRules {
-            shape: Shape { coding, level, window_bits },
+            shape: EncoderShape { coding, level, window_bits },
             types: conf.types.clone().unwrap_or_else(|| MediaTypes::of(&["text/html"])),
             length_min: conf.length_min.unwrap_or(20),
         })
@@ -66,7 +66,7 @@ impl CodingRules {
 
 impl CompressionFilter {
     /// Makes the filter of a location; `None` if no coding is enabled.
-    pub(super) fn new(conf: &Conf, rules: Arc<Rules>) -> Option<CompressionFilter> {
+    pub(super) fn new(conf: &Conf, rules: Arc<CompressionRules>) -> Option<CompressionFilter> {
         let confs = [
             (Coding::Brotli, &conf.brotli),
             (Coding::Zstd, &conf.zstd),
@@ -108,7 +108,7 @@ impl CompressionFilter {
     }
 
     /// Chooses the coding with the client's largest weight among those for this response; of equal ones the first.
-    fn choose(&self, x: &Exchange, length: Option<u64>) -> Option<Shape> {
+    fn choose(&self, x: &Exchange, length: Option<u64>) -> Option<EncoderShape> {
         let fitting = self.codings.iter().filter(|coding| coding.fits(x, length));
         let weighed =
             fitting.map(|coding| (self.rules.weight(x, coding.shape.coding.name()), coding.shape));
@@ -129,7 +129,7 @@ fn compressed(body: Body, compressor: Compressor, sizes: Sizes) -> Body {
 }
 
 #[cfg(test)]
-pub(super) fn compressed_for_tests(body: Body, shape: Shape) -> Body {
+pub(super) fn compressed_for_tests(body: Body, shape: EncoderShape) -> Body {
     let sizes = Sizes { coding: shape.coding, totals: Rc::default() };
     compressed(body, Compressor::take(shape).unwrap(), sizes)
 }

@@ -31,7 +31,7 @@ use tidegate_core::variables::Variable;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 
-use accept::Rules;
+use accept::CompressionRules;
 use codec::Coding;
 use conf::Conf;
 pub(crate) use filter::weaken_etag;
@@ -70,7 +70,7 @@ impl Module for Gzip {
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-        let rules = Arc::new(Rules::compile(conf, location.plan)?);
+        let rules = Arc::new(CompressionRules::compile(conf, location.plan)?);
         location.location.extensions.insert(rules.clone());
         if let Some(filter) = CompressionFilter::new(conf, rules) {
             location.filter(Box::new(move |x, body| filter.apply(x, body)));

@@ -9,14 +9,14 @@ use std::task::{Context, Poll, Waker};
 use tidegate_core::body::{Body, BodyError, BodyStream, Chunk};
 
 use super::accept::weight;
-use super::codec::{Coding, Shape};
+use super::codec::{Coding, EncoderShape};
 use super::filter::compressed_for_tests;
 use crate::testing::{Bench, Reply};
 
 const GZIP: &str = "Accept-Encoding: gzip";
-const GZIP_SHAPE: Shape = Shape { coding: Coding::Gzip, level: 2, window_bits: 15 };
+const GZIP_SHAPE: EncoderShape = EncoderShape { coding: Coding::Gzip, level: 2, window_bits: 15 };
 
-fn unpacked(bytes: &[u8]) -> Vec<u8> {
+fn decompressed(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     flate2::read::MultiGzDecoder::new(bytes).read_to_end(&mut out).unwrap();
     out
@@ -72,7 +72,7 @@ fn files_come_compressed_with_the_head_of_another_representation() {
         &[("a.html", &text), ("small.html", "short")],
     );
     let reply = bench.get_with("/a.html", &[GZIP]);
-    assert_eq!(unpacked(&reply.body), text.as_bytes());
+    assert_eq!(decompressed(&reply.body), text.as_bytes());
     assert!(reply.body.len() < text.len() / 20);
     assert_eq!(reply.field("Vary"), "Accept-Encoding");
     assert_eq!(reply.field("Accept-Ranges"), "-");
@@ -89,7 +89,7 @@ fn files_come_compressed_with_the_head_of_another_representation() {
 }
 
 #[test]
-fn only_answers_that_the_directives_name() {
+fn only_responses_that_the_directives_name() {
     let bench = Bench::new(
         "gzip on; gzip_min_length 0; gzip_http_version 1.0; gzip_disable msie6 '^bad (bot|agent)';
          default_type text/html;
@@ -251,14 +251,14 @@ fn much_input_with_little_output_lets_others_run() {
         .expect("a loop")
         .expect("no panic");
     assert!(turns > 1, "{turns}");
-    assert_eq!(unpacked(&out).len(), 2 << 20);
+    assert_eq!(decompressed(&out).len(), 2 << 20);
 }
 
 /// Returns the decompressed body of a coding.
 fn decoded(coding: Coding, bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     match coding {
-        Coding::Gzip => return unpacked(bytes),
+        Coding::Gzip => return decompressed(bytes),
         Coding::Brotli => {
             brotlic::DecompressorReader::new(bytes).read_to_end(&mut out).unwrap();
         }
@@ -277,7 +277,7 @@ fn every_coding_gives_back_what_it_got() {
         [(Coding::Gzip, 1..=9, 9), (Coding::Brotli, 0..=9, 10), (Coding::Zstd, 1..=9, 0)]
     {
         for level in levels {
-            let shape = Shape { coding, level, window_bits };
+            let shape = EncoderShape { coding, level, window_bits };
             let bytes = |range| Some(Chunk::Bytes(bytes::Bytes::copy_from_slice(&pages[range])));
             let pieces = [
                 bytes(0..10),
@@ -348,7 +348,7 @@ fn the_client_chooses_among_the_codings() {
 }
 
 #[test]
-fn mistakes_are_told_as_nginx_does() {
+fn errors_are_worded_as_in_nginx() {
     let window = "\"gzip_window\" directive must be 512, 1k, 2k, 4k, 8k, 16k, or 32k";
     let check = |config: &str, expected: &str| {
         let errors = Bench::errors(&format!("{config} server {{ }}"));

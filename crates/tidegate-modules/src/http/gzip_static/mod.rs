@@ -24,9 +24,9 @@ use tidegate_os::os_error;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 
-use super::files::{self, Cold, Looks};
-use super::gzip::accept::Rules;
-use super::static_files::{What, head, is_absent, is_refused, whole};
+use super::files::{self, PathProbe, WouldBlock};
+use super::gzip::accept::CompressionRules;
+use super::static_files::{EntryKind, head, is_absent, is_refused, whole};
 
 /// `ngx_http_gzip_static_module`, and the same for two more codings.
 pub(crate) struct GzipStatic;
@@ -34,14 +34,14 @@ pub(crate) struct GzipStatic;
 /// The directives of one block as written.
 #[derive(Default)]
 pub(crate) struct Conf {
-    brotli: Option<Mode>,
-    zstd: Option<Mode>,
-    gzip: Option<Mode>,
+    brotli: Option<StaticMode>,
+    zstd: Option<StaticMode>,
+    gzip: Option<StaticMode>,
 }
 
 /// When a compressed file is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum StaticMode {
     Off,
     /// To clients that accept it.
     On,
@@ -61,9 +61,9 @@ impl Module for GzipStatic {
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-        let sibling = |mode: Option<Mode>, coding, extension| match mode {
-            None | Some(Mode::Off) => None,
-            Some(mode) => Some(Sibling { coding, extension, always: mode == Mode::Always }),
+        let sibling = |mode: Option<StaticMode>, coding, extension| match mode {
+            None | Some(StaticMode::Off) => None,
+            Some(mode) => Some(Sibling { coding, extension, always: mode == StaticMode::Always }),
         };
         // In order of expected size, the smallest first.
         let siblings = [
@@ -73,7 +73,7 @@ impl Module for GzipStatic {
         ];
         let siblings: Vec<Sibling> = siblings.into_iter().flatten().collect();
         if !siblings.is_empty() {
-            let handler = files::handler(move |x, looks| answer(&siblings, x, looks));
+            let handler = files::handler(move |x, probe| respond(&siblings, x, probe));
             location.handler(Phase::Content, handler);
         }
         Ok(())
@@ -109,8 +109,8 @@ const ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
-fn set(slot: &mut Option<Mode>, args: &Args<'_>) -> Result<(), Diagnostic> {
-    let modes = [("off", Mode::Off), ("on", Mode::On), ("always", Mode::Always)];
+fn set(slot: &mut Option<StaticMode>, args: &Args<'_>) -> Result<(), Diagnostic> {
+    let modes = [("off", StaticMode::Off), ("on", StaticMode::On), ("always", StaticMode::Always)];
     once(slot, args.choice(0, &modes)?, args)
 }
 
@@ -123,23 +123,23 @@ struct Sibling {
 
 /// Sends the first of a file's compressed siblings that exists and that the client accepts.
 ///
-/// Run again from the sibling that it has reached where a test may wait for a disk ([`Looks`]): header fields are
+/// Run again from the sibling that it has reached where a test may wait for a disk ([`PathProbe`]): header fields are
 /// therefore only set where a sibling was found. `Vary` is added where a client that accepts it would get another
 /// one, and not under `always`. A sibling that cannot be read is logged and skipped. Sources: `gzip_static`,
 /// `gzip_vary`, RFC 9110 section 12.5.3.
-fn answer(
+fn respond(
     siblings: &[Sibling],
     x: &mut Exchange,
-    looks: &mut Looks,
-) -> Result<Step<'static>, Cold> {
+    probe: &mut PathProbe,
+) -> Result<Step<'static>, WouldBlock> {
     if !matches!(x.request.method, Method::Get | Method::Head) || x.request.path.ends_with(b"/") {
         return Ok(Step::Decline);
     }
     let location = x.hold_location();
-    let rules = location.extensions.of::<Arc<Rules>>();
+    let rules = location.extensions.of::<Arc<CompressionRules>>();
     let mut path = None;
-    for (index, sibling) in siblings.iter().enumerate().skip(looks.from()) {
-        looks.reach(index);
+    for (index, sibling) in siblings.iter().enumerate().skip(probe.from()) {
+        probe.reach(index);
         let taken =
             sibling.always || rules.is_some_and(|rules| rules.allow(x, sibling.coding.as_bytes()));
         // For this client the sibling only adds `Vary`, so that caches know that the response depends on the
@@ -151,9 +151,9 @@ fn answer(
         let Some(path) = path else { return Ok(Step::Status(500)) };
         let file_end = path.len();
         path.extend_from_slice(sibling.extension.as_bytes());
-        let entry = looks.open(x, path)?;
+        let entry = probe.open(x, path)?;
         match &entry.what {
-            What::File(file) => {
+            EntryKind::File(file) => {
                 if let Some(rules) = rules.filter(|_| !sibling.always) {
                     rules.add_vary(&x.routing, &mut x.response);
                 }
@@ -165,8 +165,8 @@ fn answer(
                     return Ok(Step::Respond(whole(x, sibling.extension, file)));
                 }
             }
-            What::Failed(errno) if !is_absent(*errno) => complain(x, path, *errno),
-            What::Failed(_) | What::Directory | What::Other => {}
+            EntryKind::Failed(errno) if !is_absent(*errno) => log_failure(x, path, *errno),
+            EntryKind::Failed(_) | EntryKind::Directory | EntryKind::Other => {}
         }
         path.truncate(file_end);
     }
@@ -174,7 +174,7 @@ fn answer(
 }
 
 /// Logs that a file cannot be read and is skipped.
-fn complain(x: &Exchange, path: &[u8], errno: i32) {
+fn log_failure(x: &Exchange, path: &[u8], errno: i32) {
     let level = if is_refused(errno) { Level::Error } else { Level::Crit };
     let path = String::from_utf8_lossy(path);
     let error = os_error(&std::io::Error::from_raw_os_error(errno));

@@ -41,7 +41,7 @@ fn bench() -> Bench {
 }
 
 #[test]
-fn the_sibling_answers_for_whom_takes_it() {
+fn the_sibling_is_sent_to_clients_that_accept_it() {
     let bench = bench();
     let check = |target: &str, accept: &str, body: &str, coding: &str| {
         let reply = bench.get_with(target, &[&format!("Accept-Encoding: {accept}")]);

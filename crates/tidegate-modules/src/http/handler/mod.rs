@@ -29,11 +29,11 @@ pub(crate) struct Handlers;
 
 #[derive(Default)]
 pub(crate) struct Conf {
-    handler: Option<Written>,
+    handler: Option<HandlerConf>,
 }
 
 /// The directive as written.
-struct Written {
+struct HandlerConf {
     name: Word,
     parameters: Parameters,
 }
@@ -65,10 +65,10 @@ fn set(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
             return Err(args.invalid_parameter(index));
         }
     }
-    once(&mut conf.handler, Written { name: args.word(0).clone(), parameters }, args)
+    once(&mut conf.handler, HandlerConf { name: args.word(0).clone(), parameters }, args)
 }
 
-impl Written {
+impl HandlerConf {
     fn prepare(&self, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         let name = self.name.display();
         let Some(handler) = server::find(&name) else {

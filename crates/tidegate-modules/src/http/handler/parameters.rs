@@ -8,7 +8,7 @@ use tidegate_core::pool_choice::PoolChoice;
 use tidegate_handler::Handler;
 use tidegate_plan::LocationBuilder;
 
-use super::serve::Target;
+use super::serve::HandlerTarget;
 
 /// Longest wait for a handler's response, and then for each chunk of a streamed one.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
@@ -55,12 +55,12 @@ impl Parameters {
         handler: Arc<dyn Handler>,
         span: Span,
         location: &mut LocationBuilder<'_, '_>,
-    ) -> Result<Target, Diagnostic> {
+    ) -> Result<HandlerTarget, Diagnostic> {
         let plan = &mut *location.plan;
         let variables = handler.variables().iter();
         let variables =
             variables.map(|name| (Arc::from(*name), plan.variables.resolve(name, span)));
-        Ok(Target {
+        Ok(HandlerTarget {
             title,
             variables: variables.collect(),
             handler,
@@ -74,7 +74,7 @@ impl Parameters {
     }
 }
 
-impl Target {
+impl HandlerTarget {
     /// Makes it the content handler of a location.
     pub(crate) fn install(self, location: &mut LocationBuilder<'_, '_>) {
         let target = Arc::new(self);

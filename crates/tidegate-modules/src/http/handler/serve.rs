@@ -19,14 +19,14 @@ use tidegate_handler::{Handler, Request};
 use tidegate_rt::blocking::{JobError, JobHandle, Reply, submit_replying};
 use tidegate_rt::{clock, timer};
 
-use super::stream::{self, Pieces, Streamed};
+use super::stream::{self, BodyPieces, Streamed};
 use tidegate_gateway::read_body;
 
 /// Seconds of `Retry-After` when too many requests wait for a thread.
 const RETRY_AFTER: &[u8] = b"1";
 
 /// The handler of a location, with its settings.
-pub(crate) struct Target {
+pub(crate) struct HandlerTarget {
     /// Name in messages.
     pub title: String,
     pub handler: Arc<dyn Handler>,
@@ -38,7 +38,7 @@ pub(crate) struct Target {
 }
 
 /// A response on its way from the pool thread to the event loop.
-struct Answer {
+struct HandlerResponse {
     status: u16,
     headers: Headers,
     content_length: Option<u64>,
@@ -49,24 +49,24 @@ enum Content {
     Empty,
     Bytes(Bytes),
     File(FileRange),
-    Stream(Pieces),
+    Stream(BodyPieces),
 }
 
 /// Why a handler returned no response; for the error log.
-type Problem = String;
+type FailureText = String;
 
 /// How the wait for a handler ended.
-enum Outcome {
-    Answered(Result<Answer, Problem>),
+enum WaitOutcome {
+    Responded(Result<HandlerResponse, FailureText>),
     Job(JobError),
     Late,
     ClientLeft,
 }
 
 /// Notifies the handler, on drop, that its response is no longer wanted.
-pub(super) struct Waiting(Arc<Abandonment>);
+pub(super) struct AbandonGuard(Arc<Abandonment>);
 
-impl Drop for Waiting {
+impl Drop for AbandonGuard {
     fn drop(&mut self) {
         self.0.tell();
     }
@@ -82,7 +82,7 @@ impl Drop for Waiting {
 /// Invariant: `waiting` lives as long as the response is wanted, a streamed body included, and notifies the handler
 /// when it is dropped. Failures become statuses in [`settle`] alone. Source: `handler` with `timeout=` and
 /// `max_body=`.
-pub(super) async fn serve(x: &mut Exchange, target: Arc<Target>) -> Step<'static> {
+pub(super) async fn serve(x: &mut Exchange, target: Arc<HandlerTarget>) -> Step<'static> {
     if let Some(max) = target.body_bytes_max {
         if x.request.body.length.is_some_and(|length| length > max) {
             return Step::Status(413);
@@ -95,7 +95,7 @@ pub(super) async fn serve(x: &mut Exchange, target: Arc<Target>) -> Step<'static
     x.progress.action = "waiting for a handler";
     let Some(pool) = target.pool.pick(x) else { return Step::Status(500) };
     let abandoned = Arc::new(Abandonment::default());
-    let waiting = Waiting(abandoned.clone());
+    let waiting = AbandonGuard(abandoned.clone());
     let parts = parts(x, &target, abandoned, clock::exact_now());
     let handler = target.handler.clone();
     let submitted = submit_replying(&*pool, move |reply| run(&*handler, parts.into(), reply));
@@ -113,7 +113,12 @@ pub(super) async fn serve(x: &mut Exchange, target: Arc<Target>) -> Step<'static
     settle(x, &target, outcome, waiting)
 }
 
-fn parts(x: &mut Exchange, target: &Target, abandoned: Arc<Abandonment>, now: Instant) -> Parts {
+fn parts(
+    x: &mut Exchange,
+    target: &HandlerTarget,
+    abandoned: Arc<Abandonment>,
+    now: Instant,
+) -> Parts {
     let variables = target.variables.iter().map(|(name, id)| {
         let mut value = Vec::new();
         let found = x.variable(*id, &mut value);
@@ -147,7 +152,11 @@ fn body(stored: &StoredBody) -> (Vec<Bytes>, Option<(Arc<std::fs::File>, u64)>) 
 }
 
 /// Runs on the pool thread: the handler, and then the function that streams its body.
-fn run(handler: &dyn Handler, request: Request, reply: Reply<Result<Answer, Problem>>) {
+fn run(
+    handler: &dyn Handler,
+    request: Request,
+    reply: Reply<Result<HandlerResponse, FailureText>>,
+) {
     let taken = match handler.handle(request) {
         Ok(response) => {
             Taken::try_from(response).map_err(|problem| format!("returned an invalid {problem}"))
@@ -158,7 +167,7 @@ fn run(handler: &dyn Handler, request: Request, reply: Reply<Result<Answer, Prob
         Ok(taken) => taken,
         Err(problem) => return reply.send(Err(problem)),
     };
-    let answer = |content| Ok(Answer { status, headers, content_length, content });
+    let answer = |content| Ok(HandlerResponse { status, headers, content_length, content });
     match payload {
         Payload::Empty => reply.send(answer(Content::Empty)),
         Payload::Bytes(bytes) => reply.send(answer(Content::Bytes(bytes))),
@@ -177,39 +186,46 @@ fn run(handler: &dyn Handler, request: Request, reply: Reply<Result<Answer, Prob
 /// that a response that is ready counts. Dropped at its await, the job is abandoned.
 async fn outcome(
     x: &Exchange,
-    job: JobHandle<Result<Answer, Problem>>,
+    job: JobHandle<Result<HandlerResponse, FailureText>>,
     timeout: Duration,
-) -> Outcome {
+) -> WaitOutcome {
     let mut job = pin!(job);
     let mut late = pin!(timer::sleep(timeout));
     let (client, watch) = (x.client.clone(), !x.is_subrequest());
     poll_fn(|context| {
         if let Poll::Ready(ended) = job.as_mut().poll(context) {
             return Poll::Ready(match ended {
-                Ok(answered) => Outcome::Answered(answered),
-                Err(error) => Outcome::Job(error),
+                Ok(answered) => WaitOutcome::Responded(answered),
+                Err(error) => WaitOutcome::Job(error),
             });
         }
         if watch && client.poll_gone(context).is_ready() {
-            return Poll::Ready(Outcome::ClientLeft);
+            return Poll::Ready(WaitOutcome::ClientLeft);
         }
-        late.as_mut().poll(context).map(|()| Outcome::Late)
+        late.as_mut().poll(context).map(|()| WaitOutcome::Late)
     })
     .await
 }
 
 /// Makes the response: the one place where a handler's failures become statuses.
-fn settle(x: &mut Exchange, target: &Target, outcome: Outcome, waiting: Waiting) -> Step<'static> {
+fn settle(
+    x: &mut Exchange,
+    target: &HandlerTarget,
+    outcome: WaitOutcome,
+    waiting: AbandonGuard,
+) -> Step<'static> {
     let title = &target.title;
     let (level, status, problem) = match outcome {
-        Outcome::Answered(Ok(answer)) => return respond(x, target, answer, waiting),
-        Outcome::Answered(Err(problem)) => (Level::Error, 500, problem),
-        Outcome::Job(JobError::Panicked(message)) => {
+        WaitOutcome::Responded(Ok(answer)) => return respond(x, target, answer, waiting),
+        WaitOutcome::Responded(Err(problem)) => (Level::Error, 500, problem),
+        WaitOutcome::Job(JobError::Panicked(message)) => {
             (Level::Error, 500, format!("panicked: {message}"))
         }
-        Outcome::Job(JobError::Cancelled) => (Level::Error, 500, "ended without a response".into()),
-        Outcome::Late => (Level::Error, 504, "has not answered in time".into()),
-        Outcome::ClientLeft => {
+        WaitOutcome::Job(JobError::Cancelled) => {
+            (Level::Error, 500, "ended without a response".into())
+        }
+        WaitOutcome::Late => (Level::Error, 504, "has not answered in time".into()),
+        WaitOutcome::ClientLeft => {
             x.log(Level::Info, format_args!("client prematurely closed connection"));
             x.disposition.leave_unanswered(499);
             return Step::Close;
@@ -219,7 +235,12 @@ fn settle(x: &mut Exchange, target: &Target, outcome: Outcome, waiting: Waiting)
     Step::Status(status)
 }
 
-fn respond(x: &mut Exchange, target: &Target, answer: Answer, waiting: Waiting) -> Step<'static> {
+fn respond(
+    x: &mut Exchange,
+    target: &HandlerTarget,
+    answer: HandlerResponse,
+    waiting: AbandonGuard,
+) -> Step<'static> {
     x.progress.action = "sending to client";
     x.disposition.set_status(answer.status);
     x.response.content_length = answer.content_length;

@@ -13,15 +13,15 @@ use tidegate_rt::mail::{MailSender, Mailbox, mailbox};
 use tidegate_rt::timer::Deadline;
 use tidegate_upstream::LogContext;
 
-use super::serve::{Target, Waiting};
+use super::serve::{AbandonGuard, HandlerTarget};
 
 /// Chunks in the queue, of at most 64 kB each.
 const PIECES_MAX: usize = 4;
 
 /// The event loop's end of the queue.
-pub(super) type Pieces = Mailbox<Piece>;
+pub(super) type BodyPieces = Mailbox<BodyPiece>;
 
-pub(super) enum Piece {
+pub(super) enum BodyPiece {
     Chunk(Chunk),
     End,
     /// The handler's function failed, with this error.
@@ -29,9 +29,9 @@ pub(super) enum Piece {
 }
 
 /// The handler's end of the queue.
-pub(super) struct PieceSink(MailSender<Piece>);
+pub(super) struct PieceSink(MailSender<BodyPiece>);
 
-pub(super) fn pipe() -> (PieceSink, Pieces) {
+pub(super) fn pipe() -> (PieceSink, BodyPieces) {
     let (sender, pieces) = mailbox(PIECES_MAX);
     (PieceSink(sender), pieces)
 }
@@ -42,15 +42,15 @@ impl PieceSink {
     /// Runs the function that writes the body.
     pub(super) fn run(mut self, write: Write) {
         let last = match server::run(write, &mut self) {
-            Ok(()) => Piece::End,
-            Err(error) => Piece::Failed(error.to_string()),
+            Ok(()) => BodyPiece::End,
+            Err(error) => BodyPiece::Failed(error.to_string()),
         };
         // Fails when the receiver is gone.
         let _ = self.0.send_blocking(last);
     }
 
     fn pass(&self, chunk: Chunk) -> io::Result<()> {
-        let sent = self.0.send_blocking(Piece::Chunk(chunk));
+        let sent = self.0.send_blocking(BodyPiece::Chunk(chunk));
         sent.map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
@@ -67,17 +67,22 @@ impl Sink for PieceSink {
 
 /// The body that the client gets.
 pub(super) struct Streamed {
-    pieces: Pieces,
+    pieces: BodyPieces,
     title: String,
     log: LogContext,
     timeout: Duration,
     /// Deadline of the next chunk; set while the client waits for it.
     deadline: Deadline,
-    _waiting: Waiting,
+    _waiting: AbandonGuard,
 }
 
 impl Streamed {
-    pub(super) fn new(x: &Exchange, target: &Target, pieces: Pieces, waiting: Waiting) -> Streamed {
+    pub(super) fn new(
+        x: &Exchange,
+        target: &HandlerTarget,
+        pieces: BodyPieces,
+        waiting: AbandonGuard,
+    ) -> Streamed {
         Streamed {
             pieces,
             title: target.title.clone(),
@@ -106,9 +111,9 @@ impl BodyStream for Streamed {
         };
         self.deadline.clear();
         Poll::Ready(match piece {
-            Some(Piece::Chunk(chunk)) => Some(Ok(chunk)),
-            Some(Piece::End) => None,
-            Some(Piece::Failed(error)) => self.broken(&format!("failed ({error})")),
+            Some(BodyPiece::Chunk(chunk)) => Some(Ok(chunk)),
+            Some(BodyPiece::End) => None,
+            Some(BodyPiece::Failed(error)) => self.broken(&format!("failed ({error})")),
             // The sender was dropped without a final message.
             None => self.broken("panicked"),
         })

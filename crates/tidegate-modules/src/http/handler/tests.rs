@@ -6,11 +6,11 @@ use tidegate_core::Chunk;
 use tidegate_handler::server::{Payload, Taken, register};
 use tidegate_handler::{Request, Response, with_variables};
 
-use super::stream::{Piece, pipe};
+use super::stream::{BodyPiece, pipe};
 use crate::testing::Bench;
 
 #[test]
-fn a_handler_answers_with_what_the_configuration_knows() {
+fn a_handler_gets_what_the_configuration_says() {
     let greet = |mut request: Request| {
         let name = request.variable("name").unwrap_or(b"?").to_vec();
         let body = request.body().read_all(100)?;
@@ -23,7 +23,7 @@ fn a_handler_answers_with_what_the_configuration_knows() {
 }
 
 #[test]
-fn mistakes_are_told_of() {
+fn errors_are_reported() {
     register("bench_known", Arc::new(|_: Request| Err("never called".into())));
     let unknown = |_: Request| Err("never called".into());
     register("bench_asks", Arc::new(with_variables(&["no_such_thing"], unknown)));
@@ -50,11 +50,11 @@ fn a_stream_waits_for_its_reader() {
         loop {
             let piece = std::future::poll_fn(|context| pieces.poll_receive(context)).await;
             match piece {
-                Some(Piece::Chunk(Chunk::Bytes(bytes))) => {
+                Some(BodyPiece::Chunk(Chunk::Bytes(bytes))) => {
                     assert!(bytes.len() <= 64 << 10);
                     got += bytes.len();
                 }
-                Some(Piece::End) => return got,
+                Some(BodyPiece::End) => return got,
                 _ => panic!("another piece"),
             }
         }

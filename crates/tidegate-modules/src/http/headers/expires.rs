@@ -11,19 +11,19 @@ use tidegate_rt::clock;
 /// The directive as written: a fixed rule, or one with variables.
 #[derive(Clone)]
 pub(super) enum ExpiresConf {
-    Fixed(Rule),
+    Fixed(ExpiresRule),
     Variable { modified: bool, value: Word },
 }
 
 /// The compiled directive.
 pub(super) enum Expires {
-    Fixed(Rule),
+    Fixed(ExpiresRule),
     Variable { modified: bool, value: Template },
 }
 
 /// One form of the directive. Times are in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Rule {
+pub(super) enum ExpiresRule {
     Off,
     Epoch,
     Max,
@@ -77,13 +77,13 @@ pub(super) fn read(args: &Args<'_>) -> Result<ExpiresConf, Diagnostic> {
     }
 }
 
-/// Reads a value; `modified` stands before it.
-pub(super) fn parse(text: &[u8], modified: bool) -> Result<Rule, ExpiresError> {
+/// Parses a value; `modified` says whether the keyword precedes it.
+pub(super) fn parse(text: &[u8], modified: bool) -> Result<ExpiresRule, ExpiresError> {
     if !modified {
         match text {
-            b"epoch" => return Ok(Rule::Epoch),
-            b"max" => return Ok(Rule::Max),
-            b"off" => return Ok(Rule::Off),
+            b"epoch" => return Ok(ExpiresRule::Epoch),
+            b"max" => return Ok(ExpiresRule::Max),
+            b"off" => return Ok(ExpiresRule::Off),
             _ => {}
         }
     }
@@ -92,7 +92,7 @@ pub(super) fn parse(text: &[u8], modified: bool) -> Result<Rule, ExpiresError> {
         return match time {
             _ if modified => Err(ExpiresError::DailyModified),
             DAY.. => Err(ExpiresError::DailyTooLarge),
-            _ => Ok(Rule::Daily(time)),
+            _ => Ok(ExpiresRule::Daily(time)),
         };
     }
     let (sign, digits) = match text {
@@ -101,7 +101,7 @@ pub(super) fn parse(text: &[u8], modified: bool) -> Result<Rule, ExpiresError> {
         digits => (1, digits),
     };
     let time = sign * seconds(digits).ok_or(ExpiresError::Value)?;
-    Ok(if modified { Rule::Modified(time) } else { Rule::Access(time) })
+    Ok(if modified { ExpiresRule::Modified(time) } else { ExpiresRule::Access(time) })
 }
 
 fn seconds(text: &[u8]) -> Option<i64> {
@@ -127,10 +127,10 @@ impl Expires {
             Expires::Fixed(rule) => *rule,
             // An invalid value counts as `off`.
             Expires::Variable { modified, value } => {
-                parse(&value.value(x), *modified).unwrap_or(Rule::Off)
+                parse(&value.value(x), *modified).unwrap_or(ExpiresRule::Off)
             }
         };
-        if rule == Rule::Off {
+        if rule == ExpiresRule::Off {
             return;
         }
         let modified = x
@@ -138,7 +138,7 @@ impl Expires {
             .last_modified
             .or_else(|| x.response.headers.first(Known::LastModified).and_then(date::parse_http));
         let offset = match rule {
-            Rule::Daily(_) => i64::from(clock::local_utc_offset()),
+            ExpiresRule::Daily(_) => i64::from(clock::local_utc_offset()),
             _ => 0,
         };
         let now = clock::unix_seconds();
@@ -149,23 +149,23 @@ impl Expires {
 }
 
 /// Returns the values of `Expires` and `Cache-Control`; `now` is seconds since 1970, `offset` seconds east of
-/// Greenwich, which is used by [`Rule::Daily`] alone.
+/// Greenwich, which is used by [`ExpiresRule::Daily`] alone.
 pub(super) fn fields(
-    rule: Rule,
+    rule: ExpiresRule,
     now: i64,
     modified: Option<i64>,
     offset: i64,
 ) -> Option<(Vec<u8>, String)> {
     let (at, age, given) = match rule {
-        Rule::Off => return None,
-        Rule::Epoch => return Some((EPOCH_TEXT.to_vec(), "no-cache".to_owned())),
-        Rule::Max => return Some((MAX_TEXT.to_vec(), "max-age=315360000".to_owned())),
-        Rule::Access(time) => (now.saturating_add(time), time, time),
-        Rule::Modified(time) => {
+        ExpiresRule::Off => return None,
+        ExpiresRule::Epoch => return Some((EPOCH_TEXT.to_vec(), "no-cache".to_owned())),
+        ExpiresRule::Max => return Some((MAX_TEXT.to_vec(), "max-age=315360000".to_owned())),
+        ExpiresRule::Access(time) => (now.saturating_add(time), time, time),
+        ExpiresRule::Modified(time) => {
             let at = modified.unwrap_or(now).saturating_add(time);
             (at, at.saturating_sub(now), time)
         }
-        Rule::Daily(time) => {
+        ExpiresRule::Daily(time) => {
             let midnight = (now + offset).div_euclid(DAY) * DAY - offset;
             let today = midnight + time;
             let at = if today > now { today } else { today + DAY };

@@ -71,13 +71,13 @@ impl Module for AddedHeaders {
             let fields = fields.iter().map(|field| {
                 let value = plan.template(&field.value)?;
                 let name = Bytes::copy_from_slice(&field.name.bytes);
-                let kind = Kind::of(Known::of(&name));
+                let kind = FieldKind::of(Known::of(&name));
                 Ok(Field { name, kind, value, always: field.always })
             });
             fields.collect::<Result<Vec<Field>, Diagnostic>>()
         };
         let (mut headers, trailers) = (compiled(&conf.headers)?, compiled(&conf.trailers)?);
-        headers.retain(|field| field.kind != Kind::Framing);
+        headers.retain(|field| field.kind != FieldKind::Framing);
         location.plan.diagnostics.extend(conf.headers.iter().filter_map(warn_of_framing));
         if expires.is_some() || !headers.is_empty() || !trailers.is_empty() {
             let has_trailers = !trailers.is_empty();
@@ -158,7 +158,7 @@ fn inherit_fields(child: &mut Vec<FieldConf>, parent: &[FieldConf], how: Option<
 
 /// How an added field is combined with those of the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FieldKind {
     /// Appended to them; later filters treat it like them.
     Plain,
     /// A validator: replaces the existing one, and an empty value removes it.
@@ -169,17 +169,17 @@ enum Kind {
     Framing,
 }
 
-impl Kind {
-    fn of(known: Known) -> Kind {
+impl FieldKind {
+    fn of(known: Known) -> FieldKind {
         match known {
-            Known::LastModified | Known::Etag => Kind::Validator(known),
+            Known::LastModified | Known::Etag => FieldKind::Validator(known),
             Known::ContentType
             | Known::Connection
             | Known::Date
             | Known::Server
-            | Known::AcceptRanges => Kind::Beside,
-            Known::ContentLength | Known::TransferEncoding => Kind::Framing,
-            _ => Kind::Plain,
+            | Known::AcceptRanges => FieldKind::Beside,
+            Known::ContentLength | Known::TransferEncoding => FieldKind::Framing,
+            _ => FieldKind::Plain,
         }
     }
 }
@@ -187,7 +187,7 @@ impl Kind {
 /// A second `Content-Length` or `Transfer-Encoding` would make clients and proxies disagree on where the response
 /// ends (RFC 9112 section 6.3).
 fn warn_of_framing(field: &FieldConf) -> Option<Diagnostic> {
-    if Kind::of(Known::of(&field.name.bytes)) != Kind::Framing {
+    if FieldKind::of(Known::of(&field.name.bytes)) != FieldKind::Framing {
         return None;
     }
     let message = format!("\"add_header {}\" is not sent", field.name.display());
@@ -197,7 +197,7 @@ fn warn_of_framing(field: &FieldConf) -> Option<Diagnostic> {
 
 struct Field {
     name: Bytes,
-    kind: Kind,
+    kind: FieldKind,
     value: Template,
     always: bool,
 }
@@ -271,7 +271,7 @@ fn one_line(mut value: Vec<u8>) -> Vec<u8> {
 fn add_field(x: &mut Exchange, field: &Field, value: &[u8]) {
     let headers = &mut x.response.headers;
     match field.kind {
-        Kind::Validator(known) => {
+        FieldKind::Validator(known) => {
             headers.remove(known);
             if known == Known::LastModified {
                 x.response.last_modified = tidegate_codec::date::parse_http(value);
@@ -281,7 +281,7 @@ fn add_field(x: &mut Exchange, field: &Field, value: &[u8]) {
             }
         }
         _ if value.is_empty() => {}
-        Kind::Beside => headers.push_beside(&field.name, value),
-        Kind::Plain | Kind::Framing => headers.push(&field.name, value),
+        FieldKind::Beside => headers.push_beside(&field.name, value),
+        FieldKind::Plain | FieldKind::Framing => headers.push(&field.name, value),
     }
 }

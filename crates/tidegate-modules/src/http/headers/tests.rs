@@ -1,19 +1,19 @@
 //! Added fields, and the arithmetic of `expires`.
-use super::expires::{Rule, fields, parse};
+use super::expires::{ExpiresRule, fields, parse};
 use crate::testing::Bench;
 
 #[test]
 fn forms_of_expires() {
     for (text, modified, expected) in [
-        ("epoch", false, Ok(Rule::Epoch)),
-        ("max", false, Ok(Rule::Max)),
-        ("off", false, Ok(Rule::Off)),
-        ("2048", false, Ok(Rule::Access(2048))),
-        ("+1h", false, Ok(Rule::Access(3600))),
-        ("-1h", false, Ok(Rule::Access(-3600))),
-        ("1h", true, Ok(Rule::Modified(3600))),
-        ("-1h", true, Ok(Rule::Modified(-3600))),
-        ("@15h30m33s", false, Ok(Rule::Daily(55833))),
+        ("epoch", false, Ok(ExpiresRule::Epoch)),
+        ("max", false, Ok(ExpiresRule::Max)),
+        ("off", false, Ok(ExpiresRule::Off)),
+        ("2048", false, Ok(ExpiresRule::Access(2048))),
+        ("+1h", false, Ok(ExpiresRule::Access(3600))),
+        ("-1h", false, Ok(ExpiresRule::Access(-3600))),
+        ("1h", true, Ok(ExpiresRule::Modified(3600))),
+        ("-1h", true, Ok(ExpiresRule::Modified(-3600))),
+        ("@15h30m33s", false, Ok(ExpiresRule::Daily(55833))),
         ("@25h", false, Err("daily time value must be less than 24 hours")),
         ("@1h", true, Err("daily time cannot be used with \"modified\" parameter")),
         ("-@1h", false, Err("invalid value")),
@@ -31,20 +31,20 @@ fn values_of_expires() {
     // 784111777 is Sun, 06 Nov 1994 08:49:37 GMT.
     let now = 784_111_777;
     for (rule, modified, offset, at, control) in [
-        (Rule::Access(60), None, 0, now + 60, "max-age=60"),
-        (Rule::Access(0), None, 0, now, "max-age=0"),
-        (Rule::Access(-60), None, 0, now - 60, "no-cache"),
-        (Rule::Modified(60), Some(now - 10), 0, now + 50, "max-age=50"),
-        (Rule::Modified(60), Some(now - 100), 0, now - 40, "no-cache"),
-        (Rule::Modified(60), None, 0, now + 60, "max-age=60"),
-        (Rule::Daily(9 * 3600), None, 0, now + 623, "max-age=623"),
-        (Rule::Daily(8 * 3600), None, 0, now - 2977 + 86400, "max-age=83423"),
-        (Rule::Daily(9 * 3600), None, 3600, now + 623 - 3600 + 86400, "max-age=83423"),
+        (ExpiresRule::Access(60), None, 0, now + 60, "max-age=60"),
+        (ExpiresRule::Access(0), None, 0, now, "max-age=0"),
+        (ExpiresRule::Access(-60), None, 0, now - 60, "no-cache"),
+        (ExpiresRule::Modified(60), Some(now - 10), 0, now + 50, "max-age=50"),
+        (ExpiresRule::Modified(60), Some(now - 100), 0, now - 40, "no-cache"),
+        (ExpiresRule::Modified(60), None, 0, now + 60, "max-age=60"),
+        (ExpiresRule::Daily(9 * 3600), None, 0, now + 623, "max-age=623"),
+        (ExpiresRule::Daily(8 * 3600), None, 0, now - 2977 + 86400, "max-age=83423"),
+        (ExpiresRule::Daily(9 * 3600), None, 3600, now + 623 - 3600 + 86400, "max-age=83423"),
     ] {
         let expected = (tidegate_codec::date::format_http(at).to_vec(), control.to_owned());
         assert_eq!(fields(rule, now, modified, offset), Some(expected), "{rule:?}");
     }
-    assert_eq!(fields(Rule::Off, now, None, 0), None);
+    assert_eq!(fields(ExpiresRule::Off, now, None, 0), None);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn trailers_follow_chunked_bodies() {
 }
 
 #[test]
-fn mistakes() {
+fn errors() {
     for (config, expected) in [
         ("expires foo;", "\"expires\" directive invalid value"),
         ("expires modified;", "\"expires\" directive invalid value"),

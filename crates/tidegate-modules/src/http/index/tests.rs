@@ -58,7 +58,7 @@ fn an_absolute_name_leads_away() {
 }
 
 #[test]
-fn mistakes_and_warnings() {
+fn errors_and_warnings() {
     assert_eq!(
         Bench::errors("server { index \"\"; }"),
         ["index \"\" in \"index\" directive is invalid"]

@@ -61,9 +61,9 @@ impl Module for LimitConn {
         if conf.rules.is_empty() {
             return Ok(());
         }
-        let rules = conf.rules.iter().map(|rule| Rule::new(rule, location.plan));
+        let rules = conf.rules.iter().map(|rule| ConnLimit::new(rule, location.plan));
         let rules = rules.collect::<Result<_, _>>()?;
-        let limits = Limits { rules, refusal: conf.refusal.settings() };
+        let limits = LocationLimits { rules, refusal: conf.refusal.settings() };
         location.handler(Phase::Preaccess, Box::new(move |x| limits.apply(x)));
         Ok(())
     }
@@ -74,7 +74,7 @@ const VARIABLES: &[Variable] = &[Variable::fixed(
     "What limits of connections decided: `PASSED`, `REJECTED` or \
             `REJECTED_DRY_RUN`.",
     |x, out| {
-        let Some(status) = x.lineage.inherited.of::<Status>() else { return false };
+        let Some(status) = x.lineage.inherited.of::<LimitConnStatus>() else { return false };
         out.extend_from_slice(status.name().as_bytes());
         true
     },
@@ -84,62 +84,62 @@ const VARIABLES: &[Variable] = &[Variable::fixed(
 type Zone = limits::Zone<Counts, ()>;
 
 /// A `limit_conn` directive.
-struct Rule {
+struct ConnLimit {
     zone: Arc<Zone>,
     most: u32,
 }
 
-impl Rule {
-    fn new(text: &RuleText, plan: &mut PlanBuilder<'_>) -> Result<Rule, Diagnostic> {
-        Ok(Rule { zone: Zone::find(plan, &text.zone, text.span)?, most: text.most })
+impl ConnLimit {
+    fn new(text: &RuleText, plan: &mut PlanBuilder<'_>) -> Result<ConnLimit, Diagnostic> {
+        Ok(ConnLimit { zone: Zone::find(plan, &text.zone, text.span)?, most: text.most })
     }
 }
 
 /// `$limit_conn_status`, for the whole request: a request is counted once, however it is redirected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
+enum LimitConnStatus {
     Passed,
     Rejected,
     RejectedDryRun,
 }
 
-impl Status {
+impl LimitConnStatus {
     fn name(self) -> &'static str {
         match self {
-            Status::Passed => "PASSED",
-            Status::Rejected => "REJECTED",
-            Status::RejectedDryRun => "REJECTED_DRY_RUN",
+            LimitConnStatus::Passed => "PASSED",
+            LimitConnStatus::Rejected => "REJECTED",
+            LimitConnStatus::RejectedDryRun => "REJECTED_DRY_RUN",
         }
     }
 }
 
 /// A request's count in a zone, released when the request ends.
-struct Held {
+struct CountedRequest {
     states: Arc<States<Counts>>,
     key: Vec<u8>,
 }
 
-impl Drop for Held {
+impl Drop for CountedRequest {
     fn drop(&mut self) {
         self.states.lock().leave(&self.key);
     }
 }
 
 /// All counts of a request; in its extensions.
-type Places = Vec<Held>;
+type CountedRequests = Vec<CountedRequest>;
 
 /// All limits of a location.
-struct Limits {
-    rules: Vec<Rule>,
+struct LocationLimits {
+    rules: Vec<ConnLimit>,
     refusal: Refusal,
 }
 
-impl Limits {
+impl LocationLimits {
     fn apply(&self, x: &mut Exchange) -> Step<'static> {
-        if x.lineage.inherited.of::<Status>().is_some() {
+        if x.lineage.inherited.of::<LimitConnStatus>().is_some() {
             return Step::Decline;
         }
-        let mut places = Places::new();
+        let mut places = CountedRequests::new();
         for rule in &self.rules {
             let (zone, mut key) = (&*rule.zone, Vec::new());
             if !zone.write_key(x, &mut key) {
@@ -150,10 +150,10 @@ impl Limits {
                 drop(places);
                 return self.refuse(x, zone);
             }
-            places.push(Held { states: zone.states.clone(), key });
+            places.push(CountedRequest { states: zone.states.clone(), key });
         }
         if !places.is_empty() {
-            note(x, Status::Passed);
+            note(x, LimitConnStatus::Passed);
             x.modules.extensions.insert(places);
         }
         Step::Decline
@@ -163,14 +163,14 @@ impl Limits {
         let (dry, name) = (if self.refusal.dry_run { ", dry run," } else { "" }, &zone.name);
         x.log(self.refusal.level, format_args!("limiting connections{dry} by zone \"{name}\""));
         if self.refusal.dry_run {
-            note(x, Status::RejectedDryRun);
+            note(x, LimitConnStatus::RejectedDryRun);
             return Step::Decline;
         }
-        note(x, Status::Rejected);
+        note(x, LimitConnStatus::Rejected);
         Step::Status(self.refusal.status)
     }
 }
 
-fn note(x: &mut Exchange, status: Status) {
+fn note(x: &mut Exchange, status: LimitConnStatus) {
     x.lineage.inherited.insert(Rc::new(status));
 }

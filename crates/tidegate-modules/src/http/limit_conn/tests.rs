@@ -51,7 +51,7 @@ fn requests_hold_their_place_until_they_are_over() {
 }
 
 #[test]
-fn mistakes() {
+fn errors() {
     for (text, expected) in [
         ("limit_conn_zone $uri zone=a:1k;", "zone \"zone=a:1k\" is too small"),
         ("limit_conn_zone $uri foo;", "invalid parameter \"foo\""),

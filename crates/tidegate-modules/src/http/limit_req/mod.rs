@@ -40,7 +40,7 @@ impl Module for LimitReq {
         "What limits of requests decided: `PASSED`, `DELAYED`, `REJECTED`, \
             `DELAYED_DRY_RUN` or `REJECTED_DRY_RUN`.",
         |x, out| {
-            let Some(status) = x.lineage.inherited.of::<Status>() else { return false };
+            let Some(status) = x.lineage.inherited.of::<LimitReqStatus>() else { return false };
             out.extend_from_slice(status.name().as_bytes());
             true
         },
@@ -61,9 +61,9 @@ impl Module for LimitReq {
         if conf.rules.is_empty() {
             return Ok(());
         }
-        let rules = conf.rules.iter().map(|rule| Rule::new(rule, location.plan));
+        let rules = conf.rules.iter().map(|rule| RateLimit::new(rule, location.plan));
         let rules = rules.collect::<Result<_, _>>()?;
-        let limits = Limits { rules, refusal: conf.refusal.settings() };
+        let limits = RateLimits { rules, refusal: conf.refusal.settings() };
         location.handler(Phase::Preaccess, Box::new(move |x| limits.apply(x)));
         Ok(())
     }
@@ -78,22 +78,22 @@ fn fill(zone: &Zone, buckets: &mut Buckets, key: &[u8], now: Instant) -> Result<
 }
 
 /// A `limit_req` directive; excesses in thousandths of a request.
-struct Rule {
+struct RateLimit {
     zone: Arc<Zone>,
     burst: u64,
     free: u64,
 }
 
-impl Rule {
-    fn new(text: &RuleText, plan: &mut PlanBuilder<'_>) -> Result<Rule, Diagnostic> {
+impl RateLimit {
+    fn new(text: &RuleText, plan: &mut PlanBuilder<'_>) -> Result<RateLimit, Diagnostic> {
         let zone = Zone::find(plan, &text.zone, text.span)?;
-        Ok(Rule { zone, burst: text.burst, free: text.free })
+        Ok(RateLimit { zone, burst: text.burst, free: text.free })
     }
 }
 
 /// `$limit_req_status`, for the whole request: a request is limited once, however it is redirected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Status {
+enum LimitReqStatus {
     Passed,
     Delayed,
     Rejected,
@@ -101,26 +101,26 @@ enum Status {
     RejectedDryRun,
 }
 
-impl Status {
+impl LimitReqStatus {
     fn name(self) -> &'static str {
         match self {
-            Status::Passed => "PASSED",
-            Status::Delayed => "DELAYED",
-            Status::Rejected => "REJECTED",
-            Status::DelayedDryRun => "DELAYED_DRY_RUN",
-            Status::RejectedDryRun => "REJECTED_DRY_RUN",
+            LimitReqStatus::Passed => "PASSED",
+            LimitReqStatus::Delayed => "DELAYED",
+            LimitReqStatus::Rejected => "REJECTED",
+            LimitReqStatus::DelayedDryRun => "DELAYED_DRY_RUN",
+            LimitReqStatus::RejectedDryRun => "REJECTED_DRY_RUN",
         }
     }
 }
 
 /// All limits of a location.
-struct Limits {
-    rules: Vec<Rule>,
+struct RateLimits {
+    rules: Vec<RateLimit>,
     refusal: Refusal,
 }
 
 /// The decision of the rules for a request; excesses in thousandths of a request.
-enum Verdict<'r> {
+enum RateDecision<'r> {
     /// No rule has a key.
     Unlimited,
     Pass,
@@ -136,7 +136,7 @@ enum Verdict<'r> {
     NoRoom,
 }
 
-impl Limits {
+impl RateLimits {
     /// Applies the limits to a request.
     ///
     /// | decision | dry run | else |
@@ -150,19 +150,19 @@ impl Limits {
     /// with it and its subrequests. Dropped while it waits, it is still counted, as in nginx. Sources: `limit_req`,
     /// `limit_req_dry_run`, `limit_req_log_level`, `$limit_req_status`.
     fn apply<'a>(&self, x: &'a mut Exchange) -> Step<'a> {
-        if x.lineage.inherited.of::<Status>().is_some() {
+        if x.lineage.inherited.of::<LimitReqStatus>().is_some() {
             return Step::Decline;
         }
         let verdict = self.decide(x, tidegate_rt::clock::now());
         let dry = if self.refusal.dry_run { ", dry run" } else { "" };
         match verdict {
-            Verdict::Unlimited => return Step::Decline,
-            Verdict::Pass => note(x, Status::Passed),
-            Verdict::NoRoom => {
+            RateDecision::Unlimited => return Step::Decline,
+            RateDecision::Pass => note(x, LimitReqStatus::Passed),
+            RateDecision::NoRoom => {
                 x.log(Level::Alert, format_args!("could not allocate node{dry}"));
                 return self.refuse(x);
             }
-            Verdict::Refuse { excess, zone } => {
+            RateDecision::Refuse { excess, zone } => {
                 let (whole, rest, name) = (excess / 1000, excess % 1000, &zone.name);
                 x.log(
                     self.refusal.level,
@@ -172,7 +172,7 @@ impl Limits {
                 );
                 return self.refuse(x);
             }
-            Verdict::Delay { time, excess, zone } => {
+            RateDecision::Delay { time, excess, zone } => {
                 let (whole, rest, name) = (excess / 1000, excess % 1000, &zone.name);
                 x.log(
                     less(self.refusal.level),
@@ -181,17 +181,17 @@ impl Limits {
                     ),
                 );
                 if !self.refusal.dry_run {
-                    note(x, Status::Delayed);
+                    note(x, LimitReqStatus::Delayed);
                     return Step::Wait(Box::pin(wait(x, time)));
                 }
-                note(x, Status::DelayedDryRun);
+                note(x, LimitReqStatus::DelayedDryRun);
             }
         }
         Step::Decline
     }
 
     /// Checks all rules; the request is counted by each or, if one refuses it, by none.
-    fn decide(&self, x: &mut Exchange, now: Instant) -> Verdict<'_> {
+    fn decide(&self, x: &mut Exchange, now: Instant) -> RateDecision<'_> {
         let mut text = Vec::new();
         let mut keys = Vec::with_capacity(self.rules.len());
         for rule in &self.rules {
@@ -200,29 +200,30 @@ impl Limits {
                 keys.push((rule, start..text.len()));
             }
         }
-        let mut verdict = if keys.is_empty() { Verdict::Unlimited } else { Verdict::Pass };
+        let mut verdict =
+            if keys.is_empty() { RateDecision::Unlimited } else { RateDecision::Pass };
         let mut longest = Duration::ZERO;
         for (index, (rule, key)) in keys.iter().enumerate() {
             let (zone, key) = (&*rule.zone, &text[key.clone()]);
             let (mut buckets, rate) = (zone.states.lock(), zone.settings.0);
             let excess = buckets.excess(key, rate, now);
             if excess > rule.burst {
-                return Verdict::Refuse { excess, zone };
+                return RateDecision::Refuse { excess, zone };
             }
             // The last rule decides and counts under one lock, so that no other thread comes between.
             if index + 1 == keys.len() && fill(zone, &mut buckets, key, now).is_err() {
-                return Verdict::NoRoom;
+                return RateDecision::NoRoom;
             }
             let time = logic::delay(excess, rule.free, rate);
             if time > longest {
                 longest = time;
-                verdict = Verdict::Delay { time, excess, zone };
+                verdict = RateDecision::Delay { time, excess, zone };
             }
         }
         for (rule, key) in keys.iter().rev().skip(1) {
             let mut buckets = rule.zone.states.lock();
             if fill(&rule.zone, &mut buckets, &text[key.clone()], now).is_err() {
-                return Verdict::NoRoom;
+                return RateDecision::NoRoom;
             }
         }
         verdict
@@ -230,15 +231,15 @@ impl Limits {
 
     fn refuse(&self, x: &mut Exchange) -> Step<'static> {
         if self.refusal.dry_run {
-            note(x, Status::RejectedDryRun);
+            note(x, LimitReqStatus::RejectedDryRun);
             return Step::Decline;
         }
-        note(x, Status::Rejected);
+        note(x, LimitReqStatus::Rejected);
         Step::Status(self.refusal.status)
     }
 }
 
-fn note(x: &mut Exchange, status: Status) {
+fn note(x: &mut Exchange, status: LimitReqStatus) {
     x.lineage.inherited.insert(Rc::new(status));
 }
 

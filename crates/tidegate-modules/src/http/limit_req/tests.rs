@@ -148,7 +148,7 @@ fn a_request_is_limited_once() {
 }
 
 #[test]
-fn mistakes() {
+fn errors() {
     for (text, expected) in [
         ("limit_req_zone $uri zone=a:1k rate=1r/s;", "zone \"zone=a:1k\" is too small"),
         ("limit_req_zone $uri zone=a rate=1r/s;", "invalid zone size \"zone=a\""),

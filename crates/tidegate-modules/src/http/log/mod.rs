@@ -32,7 +32,7 @@ pub use buffer::flush_logs;
 use buffer::{Buffer, FlushService};
 use conf::Conf;
 use format::Format;
-use target::Target;
+use target::LogTarget;
 
 /// `ngx_http_log_module`.
 pub(crate) struct AccessLog;
@@ -74,7 +74,7 @@ impl Module for AccessLog {
         AccessLog::prepare_http(conf, plan)?;
         // Opened even if no server uses them, as in nginx.
         for log in &conf.logs {
-            let target = Target::open(log, conf, plan)?;
+            let target = LogTarget::open(log, conf, plan)?;
             plan.shared::<Shared>().opened.push(target);
         }
         Ok(())
@@ -97,10 +97,10 @@ impl Module for AccessLog {
         }
         let mut targets = Vec::new();
         match conf.logs.is_empty() {
-            true => targets.push(Target::default_log(location.plan)?),
+            true => targets.push(LogTarget::default_log(location.plan)?),
             false => {
                 for log in &conf.logs {
-                    targets.push(Target::open(log, conf, location.plan)?);
+                    targets.push(LogTarget::open(log, conf, location.plan)?);
                 }
             }
         }
@@ -116,7 +116,7 @@ struct Shared {
     buffers: HashMap<PathBuf, Arc<Buffer>>,
     service: Option<Arc<FlushService>>,
     /// Logs of a `stream` block, which each of its servers may use.
-    opened: Vec<Target>,
+    opened: Vec<LogTarget>,
 }
 
 const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION_IF
@@ -158,7 +158,7 @@ thread_local! {
 /// Bytes of the line buffer that are kept; a larger one is freed.
 const LINE_BYTES_KEPT: usize = 16 << 10;
 
-fn write(targets: &[Target], x: &mut Exchange) {
+fn write(targets: &[LogTarget], x: &mut Exchange) {
     if x.is_subrequest() && !x.settings().log_subrequest {
         return;
     }

@@ -24,7 +24,7 @@ use super::open_files::OpenFiles;
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// One `access_log` with variables in its name.
-pub(super) struct Named {
+pub(super) struct VariableLog {
     path: Template,
     prefix: String,
     files: Arc<Files>,
@@ -32,21 +32,21 @@ pub(super) struct Named {
 
 struct Files {
     kept: Option<OpenFiles>,
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<PendingLines>,
     /// Time of the last logged failure, seconds since 1970.
-    complained: AtomicI64,
+    last_failure: AtomicI64,
 }
 
 /// The lines that a pool thread is to write, in this order.
 #[derive(Default)]
-struct Waiting {
-    lines: Vec<Line>,
+struct PendingLines {
+    lines: Vec<PendingLine>,
     bytes: usize,
     /// Whether a pool thread is writing; later lines are then appended behind its own.
     is_served: bool,
 }
 
-struct Line {
+struct PendingLine {
     /// The request's root directory, where it must exist.
     root: Option<PathBuf>,
     path: PathBuf,
@@ -59,10 +59,10 @@ struct Line {
     context: String,
 }
 
-impl Named {
-    pub(super) fn new(path: Template, prefix: String, kept: Option<OpenFiles>) -> Named {
-        let (waiting, complained) = (Mutex::default(), AtomicI64::new(0));
-        Named { path, prefix, files: Arc::new(Files { kept, waiting, complained }) }
+impl VariableLog {
+    pub(super) fn new(path: Template, prefix: String, kept: Option<OpenFiles>) -> VariableLog {
+        let (waiting, last_failure) = (Mutex::default(), AtomicI64::new(0));
+        VariableLog { path, prefix, files: Arc::new(Files { kept, waiting, last_failure }) }
     }
 
     pub(super) fn write(&self, x: &mut Exchange, text: &[u8], now: Instant) {
@@ -74,14 +74,14 @@ impl Named {
             path::of_vec(root)
         });
         let own_from = if path.starts_with(&self.prefix) { self.prefix.len() } else { 0 };
-        let place =
-            path::check(&path, own_from).map_err(|error| NamedError::Open(path.clone(), error));
+        let place = path::check(&path, own_from)
+            .map_err(|error| VariableLogError::Open(path.clone(), error));
         match place.and_then(|()| self.files.at_once(root.as_deref(), &path, now)) {
             Ok(Some(file)) => append(&file, text),
             Ok(None) => {
                 let (written, logging) = oneshot::channel();
                 x.outcome.logging = Some(logging);
-                self.files.write_behind(Line {
+                self.files.write_behind(PendingLine {
                     root,
                     path,
                     text: text.to_vec(),
@@ -91,7 +91,7 @@ impl Named {
                     context: with_context(x, format_args!("")),
                 });
             }
-            Err(error) if self.files.may_complain(clock::unix_seconds()) => {
+            Err(error) if self.files.may_log_failure(clock::unix_seconds()) => {
                 x.log(Level::Crit, format_args!("{error}"));
             }
             Err(_) => {}
@@ -106,7 +106,7 @@ impl Files {
         root: Option<&Path>,
         path: &Path,
         now: Instant,
-    ) -> Result<Option<Arc<File>>, NamedError> {
+    ) -> Result<Option<Arc<File>>, VariableLogError> {
         if self.waiting().is_served {
             return Ok(None);
         }
@@ -122,7 +122,7 @@ impl Files {
         })
     }
 
-    fn write_behind(self: &Arc<Files>, line: Line) {
+    fn write_behind(self: &Arc<Files>, line: PendingLine) {
         let mut waiting = self.waiting();
         if waiting.bytes + line.text.len() > WAITING_BYTES_MAX {
             drop(waiting);
@@ -142,7 +142,7 @@ impl Files {
     fn serve(&self) {
         loop {
             let mut waiting = self.waiting();
-            let Waiting { lines, .. } = std::mem::take(&mut *waiting);
+            let PendingLines { lines, .. } = std::mem::take(&mut *waiting);
             waiting.is_served = !lines.is_empty();
             drop(waiting);
             if lines.is_empty() {
@@ -154,15 +154,15 @@ impl Files {
     }
 
     /// Writes one line. Blocks.
-    fn write_line(&self, line: &Line, now: Instant) {
+    fn write_line(&self, line: &PendingLine, now: Instant) {
         if let Err(error) = self.try_line(line, now)
-            && self.may_complain(clock::unix_seconds())
+            && self.may_log_failure(clock::unix_seconds())
         {
             line.log.write(Level::Crit, line.number, &format!("{error}{}", line.context));
         }
     }
 
-    fn try_line(&self, line: &Line, now: Instant) -> Result<(), NamedError> {
+    fn try_line(&self, line: &PendingLine, now: Instant) -> Result<(), VariableLogError> {
         if let Some(root) = &line.root {
             check_root(root, file::stat(root, true))?;
         }
@@ -170,59 +170,59 @@ impl Files {
             Some(kept) => kept.open(&line.path, now),
             None => open_append(&line.path).map(Arc::new),
         };
-        let file = file.map_err(|error| NamedError::Open(line.path.clone(), error))?;
+        let file = file.map_err(|error| VariableLogError::Open(line.path.clone(), error))?;
         append(&file, &line.text);
         Ok(())
     }
 
     /// Returns whether a failure may be logged: at most one a minute, as requests must not fill the error log.
     /// `now` is seconds since 1970.
-    fn may_complain(&self, now: i64) -> bool {
-        let before = self.complained.load(Ordering::Relaxed);
+    fn may_log_failure(&self, now: i64) -> bool {
+        let before = self.last_failure.load(Ordering::Relaxed);
         let may = now - before >= 60;
         if may {
-            self.complained.store(now, Ordering::Relaxed);
+            self.last_failure.store(now, Ordering::Relaxed);
         }
         may
     }
 
     /// Locks the waiting lines; also after a panic, as they are always whole.
-    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+    fn waiting(&self) -> MutexGuard<'_, PendingLines> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Checks the request's root directory. Without it there is no log, as nginx documents, so that a client cannot
 /// create files by inventing host names.
-fn check_root(root: &Path, found: io::Result<Stat>) -> Result<(), NamedError> {
+fn check_root(root: &Path, found: io::Result<Stat>) -> Result<(), VariableLogError> {
     match found {
         Ok(found) if found.kind == FileKind::Directory => Ok(()),
-        _ => Err(NamedError::Root(root.to_owned())),
+        _ => Err(VariableLogError::Root(root.to_owned())),
     }
 }
 
 /// Why a line is not written.
 #[derive(Debug)]
-enum NamedError {
+enum VariableLogError {
     /// The request's root directory does not exist.
     Root(PathBuf),
     Open(PathBuf, io::Error),
 }
 
-impl fmt::Display for NamedError {
+impl fmt::Display for VariableLogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NamedError::Root(root) => {
+            VariableLogError::Root(root) => {
                 write!(f, "testing \"{}\" existence failed", root.display())
             }
-            NamedError::Open(path, error) => {
+            VariableLogError::Open(path, error) => {
                 write!(f, "open() \"{}\" failed ({})", path.display(), os_error(error))
             }
         }
     }
 }
 
-impl std::error::Error for NamedError {}
+impl std::error::Error for VariableLogError {}
 
 /// Appends to a file. A full disk loses lines, as a log must not stop the server.
 fn append(mut file: &File, text: &[u8]) {

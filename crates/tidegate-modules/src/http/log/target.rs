@@ -14,32 +14,32 @@ use super::Shared;
 use super::buffer::Buffer;
 use super::conf::{Conf, LogConf};
 use super::format::Format;
-use super::named::Named;
+use super::named::VariableLog;
 use super::open_files::OpenFiles;
 
 /// One `access_log`, opened.
-pub(super) struct Target {
-    place: Place,
+pub(super) struct LogTarget {
+    place: Destination,
     format: Arc<Format>,
     condition: Option<Template>,
 }
 
-enum Place {
+enum Destination {
     File(Arc<LogFile>),
     Buffer(Arc<Buffer>),
-    Named(Named),
+    Variable(VariableLog),
     Syslog(Syslog),
 }
 
-impl Target {
+impl LogTarget {
     /// Opens the log that is written without an `access_log` directive.
-    pub(super) fn default_log(plan: &mut PlanBuilder<'_>) -> Result<Target, Diagnostic> {
+    pub(super) fn default_log(plan: &mut PlanBuilder<'_>) -> Result<LogTarget, Diagnostic> {
         let file = plan.log_file(&plan.path(plan.environment.layout.access_log), Span::NONE)?;
         let format = match plan.shared::<Shared>().formats.get(&b"combined"[..]) {
             Some(format) => format.clone(),
             None => Arc::new(Format::combined(plan)?),
         };
-        Ok(Target { place: Place::File(file), format, condition: None })
+        Ok(LogTarget { place: Destination::File(file), format, condition: None })
     }
 
     /// Opens the destination of an `access_log`.
@@ -47,7 +47,7 @@ impl Target {
         log: &LogConf,
         conf: &Conf,
         plan: &mut PlanBuilder<'_>,
-    ) -> Result<Target, Diagnostic> {
+    ) -> Result<LogTarget, Diagnostic> {
         let name = log.format.as_ref().map_or(&b"combined"[..], |word| &word.bytes);
         let Some(format) = plan.shared::<Shared>().formats.get(name).cloned() else {
             let message = format!("unknown log format \"{}\"", String::from_utf8_lossy(name));
@@ -55,7 +55,7 @@ impl Target {
             return Err(Diagnostic::emerg(message).at(span));
         };
         let condition = log.condition.as_ref().map(|word| plan.template(word)).transpose()?;
-        Ok(Target { place: place(log, conf, plan)?, format, condition })
+        Ok(LogTarget { place: place(log, conf, plan)?, format, condition })
     }
 
     /// Makes the line and writes it, unless the condition is false.
@@ -68,44 +68,48 @@ impl Target {
             line.clear();
         }
         self.format.write(x, line);
-        if let Place::Syslog(syslog) = &self.place {
+        if let Destination::Syslog(syslog) = &self.place {
             return syslog.send_access(line);
         }
         line.push(b'\n');
         match &self.place {
-            Place::File(file) => {
+            Destination::File(file) => {
                 file.write_with_turn(line);
                 // A reader that waits for the connection to close finds its lines.
                 if !x.disposition.keeps_connection() {
                     write_gathered();
                 }
             }
-            Place::Buffer(buffer) => buffer.write(line, clock::now()),
-            Place::Named(named) => named.write(x, line, clock::now()),
-            Place::Syslog(_) => {}
+            Destination::Buffer(buffer) => buffer.write(line, clock::now()),
+            Destination::Variable(named) => named.write(x, line, clock::now()),
+            Destination::Syslog(_) => {}
         }
     }
 }
 
-fn place(log: &LogConf, conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Place, Diagnostic> {
+fn place(
+    log: &LogConf,
+    conf: &Conf,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<Destination, Diagnostic> {
     let text = log.path.display();
     if let Some(parameters) = text.strip_prefix("syslog:") {
         let syslog = plan
             .syslog(parameters)
             .map_err(|error| Diagnostic::emerg(error.to_string()).at(log.path.span))?;
-        return Ok(Place::Syslog(syslog));
+        return Ok(Destination::Syslog(syslog));
     }
     let template = plan.template(&log.path)?;
     if template.literal().is_none() {
         let open_files = conf.open_files.flatten().map(OpenFiles::new);
         let prefix = plan.environment.prefix.to_owned();
-        return Ok(Place::Named(Named::new(template, prefix, open_files)));
+        return Ok(Destination::Variable(VariableLog::new(template, prefix, open_files)));
     }
     let path = plan.path(&text);
     let file = plan.log_file(&path, log.path.span)?;
     match log.buffer {
-        None => Ok(Place::File(file)),
-        Some(_) => Ok(Place::Buffer(buffer(log, path, file, plan)?)),
+        None => Ok(Destination::File(file)),
+        Some(_) => Ok(Destination::Buffer(buffer(log, path, file, plan)?)),
     }
 }
 

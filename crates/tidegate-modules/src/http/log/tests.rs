@@ -86,7 +86,7 @@ fn lines_go_where_they_should() {
 
 #[cfg(unix)]
 #[test]
-fn nobody_waits_for_a_file_and_lines_keep_their_order() {
+fn requests_do_not_wait_for_a_file_and_lines_keep_their_order() {
     use std::io::{BufRead, BufReader};
 
     let bench = Bench::new(
@@ -206,7 +206,7 @@ fn open_files_are_kept_for_a_while() {
 }
 
 #[test]
-fn mistakes() {
+fn errors() {
     for (config, expected) in [
         ("access_log x nope;", "unknown log format \"nope\""),
         ("access_log off x;", "invalid parameter \"x\""),

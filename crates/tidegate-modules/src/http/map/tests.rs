@@ -64,7 +64,7 @@ fn values_are_kept_unless_volatile_and_give_way_to_set() {
 }
 
 #[test]
-fn mistakes() {
+fn errors() {
     for (config, expected) in [
         ("map $uri $x { default a; default b; }", "duplicate default map parameter"),
         ("map $uri $x { a b; A c; }", "conflicting parameter \"A\""),

@@ -40,13 +40,13 @@ impl Module for Metrics {
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         if conf.on.is_some() {
-            location.content(Box::new(answer));
+            location.content(Box::new(respond));
         }
         Ok(())
     }
 }
 
-fn answer(x: &mut Exchange) -> Step<'_> {
+fn respond(x: &mut Exchange) -> Step<'_> {
     if !matches!(x.request.method, Method::Get | Method::Head) {
         return Step::Status(405);
     }

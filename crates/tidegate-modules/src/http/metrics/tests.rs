@@ -43,7 +43,7 @@ fn every_figure_has_its_line() {
 }
 
 #[test]
-fn it_is_answered_to_get_alone() {
+fn only_get_is_served() {
     let bench = Bench::new("server { location / { metrics; } }");
     assert!(bench.get("/").text().contains("\ntidegate_connections_active "));
     assert_eq!(bench.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").status, 405);

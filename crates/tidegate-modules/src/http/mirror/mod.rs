@@ -124,7 +124,7 @@ impl Mirrors {
         let body = if self.with_body { SubrequestBody::Shared } else { SubrequestBody::None };
         let options = Options { method: x.request.method, body };
         for path in &self.paths {
-            let Some(place) = Place::take() else {
+            let Some(place) = MirrorSlot::take() else {
                 let message = format_args!("{MIRRORS_MAX} mirror subrequests are not complete yet");
                 x.log(Level::Warn, message);
                 return;
@@ -146,19 +146,19 @@ thread_local! {
 }
 
 /// One of [`MIRRORS_MAX`], released on drop.
-struct Place(());
+struct MirrorSlot(());
 
-impl Place {
-    fn take() -> Option<Place> {
+impl MirrorSlot {
+    fn take() -> Option<MirrorSlot> {
         let count = UNDER_WAY.get();
         (count < MIRRORS_MAX).then(|| {
             UNDER_WAY.set(count + 1);
-            Place(())
+            MirrorSlot(())
         })
     }
 }
 
-impl Drop for Place {
+impl Drop for MirrorSlot {
     fn drop(&mut self) {
         // A thread that is ending has no count any more.
         let _ = UNDER_WAY.try_with(|count| count.set(count.get().saturating_sub(1)));

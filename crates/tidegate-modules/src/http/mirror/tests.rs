@@ -40,7 +40,7 @@ fn requests_are_copied_with_their_bodies() {
 }
 
 #[test]
-fn mistakes() {
+fn errors() {
     for config in ["mirror off; mirror /a;", "mirror /a; mirror off;", "mirror off; mirror off;"] {
         assert_eq!(Bench::errors(config)[0], "\"mirror\" directive is duplicate", "{config}");
     }

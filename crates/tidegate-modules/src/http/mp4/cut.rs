@@ -1,11 +1,11 @@
 //! Makes a part of a video into a video of its own: takes the bytes of the index and returns those of a new one.
 
-use super::boxes::{Child, Children, Fault, Kind, Table, be32, be64, need};
+use super::boxes::{BoxType, Child, Children, Mp4Error, Table, be32, be64, need};
 use super::track::{Track, Window};
 
 /// The requested part, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Cut {
+pub(super) struct RequestedPart {
     pub start: u64,
     /// Duration from `start` on; `None` for "to the end".
     pub length: Option<u64>,
@@ -20,7 +20,7 @@ pub(super) struct Duration {
 }
 
 /// The boxes of a file.
-pub(super) struct Film<'a> {
+pub(super) struct Movie<'a> {
     /// The whole `ftyp` box, or nothing.
     pub ftyp: &'a [u8],
     /// The contents of the `moov` box.
@@ -31,13 +31,13 @@ pub(super) struct Film<'a> {
 
 /// A new beginning, and the part of the file that follows it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct MoviePart {
     pub head: Vec<u8>,
     pub start: u64,
     pub length: u64,
 }
 
-impl Cut {
+impl RequestedPart {
     /// Converts to ticks, `timescale` of which are a second.
     pub(super) fn in_ticks(&self, timescale: u32) -> Duration {
         let ticks = |time: u64| {
@@ -57,19 +57,24 @@ impl Cut {
 ///
 /// # Errors
 /// The index is malformed, or no track has a sample at that time.
-pub(super) fn cut(film: &Film<'_>, cut: &Cut) -> Result<Piece, Fault> {
-    let header = need(film.moov, *b"mvhd")?;
-    let movie = Clock::parse(header, *b"mvhd")?;
+pub(super) fn cut(movie: &Movie<'_>, cut: &RequestedPart) -> Result<MoviePart, Mp4Error> {
+    let header = need(movie.moov, *b"mvhd")?;
+    let scales = TimeScales::parse(header, *b"mvhd")?;
     let (at, long) = MOVIE.place(header);
-    let duration = read(header, at, long).ok_or(Fault::TooSmall(*b"mvhd"))?;
-    if cut.start > 0 && cut.in_ticks(movie.timescale).start >= duration {
-        return Err(Fault::Exceeds);
+    let duration = read(header, at, long).ok_or(Mp4Error::TooSmall(*b"mvhd"))?;
+    if cut.start > 0 && cut.in_ticks(scales.timescale).start >= duration {
+        return Err(Mp4Error::Exceeds);
     }
-    let mut writer =
-        Writer { out: film.ftyp.to_vec(), cut: *cut, movie, chunks: Vec::new(), kept: Vec::new() };
+    let mut writer = Writer {
+        out: movie.ftyp.to_vec(),
+        cut: *cut,
+        movie: scales,
+        chunks: Vec::new(),
+        kept: Vec::new(),
+    };
     let moov = writer.begin(*b"moov");
     let mut tracks = false;
-    for child in Children(film.moov) {
+    for child in Children(movie.moov) {
         let child = child?;
         match &child.kind {
             b"mvhd" => writer.clock(&child, MOVIE, 0)?,
@@ -82,16 +87,16 @@ pub(super) fn cut(film: &Film<'_>, cut: &Cut) -> Result<Piece, Fault> {
     }
     writer.end(moov, *b"moov")?;
     if writer.kept.is_empty() {
-        return Err(if tracks { Fault::NoData } else { Fault::Missing(*b"trak") });
+        return Err(if tracks { Mp4Error::NoData } else { Mp4Error::Missing(*b"trak") });
     }
-    writer.finish(film.mdat)
+    writer.finish(movie.mdat)
 }
 
 /// The new index while it is made.
 struct Writer {
     out: Vec<u8>,
-    cut: Cut,
-    movie: Clock,
+    cut: RequestedPart,
+    movie: TimeScales,
     /// Chunk offset tables in `out`: offset of the first row, and bytes of a row. Their values are adjusted when
     /// the size of the index is known.
     chunks: Vec<(usize, usize)>,
@@ -99,9 +104,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn track(&mut self, trak: &Child<'_>) -> Result<(), Fault> {
+    fn track(&mut self, trak: &Child<'_>) -> Result<(), Mp4Error> {
         let mdia = need(trak.content, *b"mdia")?;
-        let clock = Clock::parse(need(mdia, *b"mdhd")?, *b"mdhd")?;
+        let clock = TimeScales::parse(need(mdia, *b"mdhd")?, *b"mdhd")?;
         let track = Track::parse(need(need(mdia, *b"minf")?, *b"stbl")?)?;
         if let Some(window) = track.window(&self.cut, clock.timescale)? {
             self.container(trak, &track, &window)?;
@@ -117,7 +122,7 @@ impl Writer {
         parent: &Child<'_>,
         track: &Track<'_>,
         window: &Window,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Mp4Error> {
         let place = self.begin(parent.kind);
         for child in Children(parent.content) {
             let child = child?;
@@ -143,7 +148,7 @@ impl Writer {
         child: &Child<'_>,
         track: &Track<'_>,
         window: &Window,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Mp4Error> {
         let kind = child.kind;
         if !matches!(&kind, b"stts" | b"stss" | b"ctts" | b"stsc" | b"stsz" | b"stco" | b"co64") {
             return Ok(());
@@ -192,8 +197,8 @@ impl Writer {
         self.patch(count_at, &rows.to_be_bytes());
     }
 
-    fn runs(&mut self, runs: &[(u64, u32, u32)]) -> Result<(), Fault> {
-        let malformed = |_| Fault::Malformed(*b"stsc");
+    fn runs(&mut self, runs: &[(u64, u32, u32)]) -> Result<(), Mp4Error> {
+        let malformed = |_| Mp4Error::Malformed(*b"stsc");
         self.number(u32::try_from(runs.len()).map_err(malformed)?);
         let mut first = 1_u64;
         for (chunks, samples, description) in runs {
@@ -205,13 +210,13 @@ impl Writer {
         Ok(())
     }
 
-    fn sizes(&mut self, track: &Track<'_>, window: &Window) -> Result<(), Fault> {
+    fn sizes(&mut self, track: &Track<'_>, window: &Window) -> Result<(), Mp4Error> {
         self.number(track.uniform_size);
         if track.uniform_size != 0 {
             // As many as the table of times has.
             let last = window.last.min(track.samples());
             let count = u32::try_from(last.saturating_sub(window.first));
-            self.number(count.map_err(|_| Fault::Malformed(*b"stts"))?);
+            self.number(count.map_err(|_| Mp4Error::Malformed(*b"stts"))?);
             return Ok(());
         }
         let part = track.sizes.part(window.first, window.last);
@@ -228,13 +233,13 @@ impl Writer {
     }
 
     /// Writes a track's header, and behind it the edit list that hides the beginning of the track.
-    fn track_header(&mut self, child: &Child<'_>, window: &Window) -> Result<(), Fault> {
+    fn track_header(&mut self, child: &Child<'_>, window: &Window) -> Result<(), Mp4Error> {
         self.clock(child, TRACK, 0)?;
         if window.prologue == 0 {
             return Ok(());
         }
         let (at, long) = TRACK.place(child.content);
-        let duration = read(child.content, at, long).ok_or(Fault::TooSmall(child.kind))?;
+        let duration = read(child.content, at, long).ok_or(Mp4Error::TooSmall(child.kind))?;
         let duration = self.cut.shorten(duration, self.movie.timescale);
         let (edits, list) = (self.begin(*b"edts"), self.begin(*b"elst"));
         // Version 1: 64-bit numbers. One edit, at normal speed.
@@ -248,12 +253,17 @@ impl Writer {
     }
 
     /// Writes a box with a duration, which becomes that of the part and `longer` ticks more.
-    fn clock(&mut self, child: &Child<'_>, form: Form, longer: u64) -> Result<(), Fault> {
-        let too_small = Fault::TooSmall(child.kind);
+    fn clock(
+        &mut self,
+        child: &Child<'_>,
+        form: DurationOffsets,
+        longer: u64,
+    ) -> Result<(), Mp4Error> {
+        let too_small = Mp4Error::TooSmall(child.kind);
         let (at, long) = form.place(child.content);
         let duration = read(child.content, at, long).ok_or(too_small)?;
         let timescale = match form.has_timescale {
-            true => Clock::parse(child.content, child.kind)?.timescale,
+            true => TimeScales::parse(child.content, child.kind)?.timescale,
             false => self.movie.timescale,
         };
         let place = self.out.len() + (child.whole.len() - child.content.len()) + at;
@@ -273,8 +283,8 @@ impl Writer {
     }
 
     /// Puts the header of the media behind the index and adjusts the chunk offsets to their new positions.
-    fn finish(mut self, mdat: (u64, u64)) -> Result<Piece, Fault> {
-        let out_of = Fault::StartOut(*b"mdat");
+    fn finish(mut self, mdat: (u64, u64)) -> Result<MoviePart, Mp4Error> {
+        let out_of = Mp4Error::StartOut(*b"mdat");
         let start = self.kept.iter().map(|window| window.start).min().ok_or(out_of)?;
         let end = match self.cut.length {
             None => mdat.1,
@@ -284,7 +294,7 @@ impl Writer {
             return Err(out_of);
         }
         if end < start || end > mdat.1 {
-            return Err(Fault::EndOut(*b"mdat"));
+            return Err(Mp4Error::EndOut(*b"mdat"));
         }
         let length = end - start;
         match u32::try_from(length.saturating_add(8)) {
@@ -299,11 +309,11 @@ impl Writer {
             }
         }
         self.move_chunks(start)?;
-        Ok(Piece { head: self.out, start, length })
+        Ok(MoviePart { head: self.out, start, length })
     }
 
-    fn move_chunks(&mut self, start: u64) -> Result<(), Fault> {
-        let malformed = Fault::Malformed(*b"stco");
+    fn move_chunks(&mut self, start: u64) -> Result<(), Mp4Error> {
+        let malformed = Mp4Error::Malformed(*b"stco");
         let base = self.out.len() as u64;
         for ((place, width), window) in std::mem::take(&mut self.chunks).into_iter().zip(&self.kept)
         {
@@ -320,7 +330,7 @@ impl Writer {
                 match width {
                     8 => row.copy_from_slice(&new.to_be_bytes()),
                     _ => {
-                        let new = u32::try_from(new).map_err(|_| Fault::TooLarge(*b"stco"))?;
+                        let new = u32::try_from(new).map_err(|_| Mp4Error::TooLarge(*b"stco"))?;
                         row.copy_from_slice(&new.to_be_bytes());
                     }
                 }
@@ -329,15 +339,15 @@ impl Writer {
         Ok(())
     }
 
-    fn begin(&mut self, kind: Kind) -> usize {
+    fn begin(&mut self, kind: BoxType) -> usize {
         let place = self.out.len();
         self.number(0);
         self.out.extend_from_slice(&kind);
         place
     }
 
-    fn end(&mut self, place: usize, kind: Kind) -> Result<(), Fault> {
-        let size = u32::try_from(self.out.len() - place).map_err(|_| Fault::TooLarge(kind))?;
+    fn end(&mut self, place: usize, kind: BoxType) -> Result<(), Mp4Error> {
+        let size = u32::try_from(self.out.len() - place).map_err(|_| Mp4Error::TooLarge(kind))?;
         self.patch(place, &size.to_be_bytes());
         Ok(())
     }
@@ -358,29 +368,29 @@ impl Writer {
 }
 
 /// Ticks per second.
-struct Clock {
+struct TimeScales {
     timescale: u32,
 }
 
-impl Clock {
-    fn parse(content: &[u8], kind: Kind) -> Result<Clock, Fault> {
+impl TimeScales {
+    fn parse(content: &[u8], kind: BoxType) -> Result<TimeScales, Mp4Error> {
         let at = if content.first() == Some(&1) { 20 } else { 12 };
-        match be32(content, at).ok_or(Fault::TooSmall(kind))? {
-            0 => Err(Fault::Malformed(kind)),
-            timescale => Ok(Clock { timescale }),
+        match be32(content, at).ok_or(Mp4Error::TooSmall(kind))? {
+            0 => Err(Mp4Error::Malformed(kind)),
+            timescale => Ok(TimeScales { timescale }),
         }
     }
 }
 
 /// Offsets of the duration in a box: in version 0 and in version 1.
 #[derive(Clone, Copy)]
-struct Form {
+struct DurationOffsets {
     short: usize,
     long: usize,
     has_timescale: bool,
 }
 
-impl Form {
+impl DurationOffsets {
     fn place(&self, content: &[u8]) -> (usize, bool) {
         match content.first() {
             Some(1) => (self.long, true),
@@ -389,9 +399,9 @@ impl Form {
     }
 }
 
-const MOVIE: Form = Form { short: 16, long: 24, has_timescale: true };
-const MEDIA: Form = MOVIE;
-const TRACK: Form = Form { short: 20, long: 28, has_timescale: false };
+const MOVIE: DurationOffsets = DurationOffsets { short: 16, long: 24, has_timescale: true };
+const MEDIA: DurationOffsets = MOVIE;
+const TRACK: DurationOffsets = DurationOffsets { short: 20, long: 28, has_timescale: false };
 
 fn read(bytes: &[u8], at: usize, long: bool) -> Option<u64> {
     if long { be64(bytes, at) } else { be32(bytes, at).map(u64::from) }

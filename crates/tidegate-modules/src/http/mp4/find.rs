@@ -5,31 +5,31 @@ use std::io;
 
 use tidegate_os::file;
 
-use super::boxes::{Fault, Header};
-use super::cut::Film;
+use super::boxes::{Header, Mp4Error};
+use super::cut::Movie;
 use crate::http::static_files::Content;
 
 /// Why no part can be sent.
 #[derive(Debug)]
-pub(super) enum Problem {
-    Film(Fault),
+pub(super) enum PartError {
+    Movie(Mp4Error),
     Read(io::Error),
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for PartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Problem::Film(fault) => fault.fmt(f),
-            Problem::Read(error) => error.fmt(f),
+            PartError::Movie(fault) => fault.fmt(f),
+            PartError::Read(error) => error.fmt(f),
         }
     }
 }
 
-impl std::error::Error for Problem {}
+impl std::error::Error for PartError {}
 
 /// The boxes that were found.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct MovieBoxes {
     ftyp: Vec<u8>,
     moov: Vec<u8>,
     mdat: (u64, u64),
@@ -37,9 +37,9 @@ pub(super) struct Found {
     pub is_streamable: bool,
 }
 
-impl Found {
-    pub(super) fn film(&self) -> Film<'_> {
-        Film { ftyp: &self.ftyp, moov: &self.moov, mdat: self.mdat }
+impl MovieBoxes {
+    pub(super) fn movie(&self) -> Movie<'_> {
+        Movie { ftyp: &self.ftyp, moov: &self.moov, mdat: self.mdat }
     }
 }
 
@@ -51,29 +51,29 @@ impl Found {
 /// Invariant: `at` grows by the size of a box, which is never smaller than its header, so the loop ends; boxes are
 /// at most [`BOXES_MAX`], and only `ftyp` and `moov` are read, each within its limit. Where `moov` comes first the
 /// media is not read.
-pub(super) fn find(content: &Content, size: u64, index_max: u64) -> Result<Found, Problem> {
-    let mut found = Found::default();
+pub(super) fn find(content: &Content, size: u64, index_max: u64) -> Result<MovieBoxes, PartError> {
+    let mut found = MovieBoxes::default();
     let (mut moov, mut mdat) = (false, false);
     let mut at = 0_u64;
     let mut boxes = 0;
     while at < size && !(moov && mdat) {
         boxes += 1;
         if boxes > BOXES_MAX {
-            return Err(Problem::Film(Fault::Boxes));
+            return Err(PartError::Movie(Mp4Error::Boxes));
         }
         let bytes = read(content, at, (size - at).min(16))?;
-        let header = Header::parse(&bytes, size - at).map_err(Problem::Film)?;
+        let header = Header::parse(&bytes, size - at).map_err(PartError::Movie)?;
         let end = at.saturating_add(header.size);
         match &header.kind {
             b"ftyp" if found.ftyp.is_empty() => {
                 if header.size > FTYP_MAX {
-                    return Err(Problem::Film(Fault::TooLarge(header.kind)));
+                    return Err(PartError::Movie(Mp4Error::TooLarge(header.kind)));
                 }
                 found.ftyp = read(content, at, header.size)?;
             }
             b"moov" if !moov => {
                 if header.size > index_max {
-                    return Err(Problem::Film(Fault::Index(header.size)));
+                    return Err(PartError::Movie(Mp4Error::Index(header.size)));
                 }
                 found.moov = read(content, at + header.length, header.size - header.length)?;
                 moov = true;
@@ -88,15 +88,15 @@ pub(super) fn find(content: &Content, size: u64, index_max: u64) -> Result<Found
         at = end;
     }
     match (moov, mdat) {
-        (false, _) => Err(Problem::Film(Fault::Missing(*b"moov"))),
-        (_, false) => Err(Problem::Film(Fault::Missing(*b"mdat"))),
+        (false, _) => Err(PartError::Movie(Mp4Error::Missing(*b"moov"))),
+        (_, false) => Err(PartError::Movie(Mp4Error::Missing(*b"mdat"))),
         _ => Ok(found),
     }
 }
 
 /// Reads `length` bytes, which are known to be in the file.
-fn read(content: &Content, at: u64, length: u64) -> Result<Vec<u8>, Problem> {
-    let short = || Problem::Read(io::ErrorKind::UnexpectedEof.into());
+fn read(content: &Content, at: u64, length: u64) -> Result<Vec<u8>, PartError> {
+    let short = || PartError::Read(io::ErrorKind::UnexpectedEof.into());
     let length = usize::try_from(length).map_err(|_| short())?;
     match content {
         Content::Memory(bytes) => {
@@ -108,7 +108,7 @@ fn read(content: &Content, at: u64, length: u64) -> Result<Vec<u8>, Problem> {
             let mut bytes = vec![0; length];
             let mut filled = 0;
             while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-                match file::pread(open, rest, at + filled as u64).map_err(Problem::Read)? {
+                match file::pread(open, rest, at + filled as u64).map_err(PartError::Read)? {
                     0 => return Err(short()),
                     count => filled += count,
                 }

@@ -28,9 +28,11 @@ use tidegate_os::os_error;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 
-use super::static_files::{self, Content, answer, head, open, open_at_once, serve, warm, whole};
-use cut::{Cut, Piece};
-use find::Problem;
+use super::static_files::{
+    self, Content, head, open, open_nonblocking, respond, serve, warm, whole,
+};
+use cut::{MoviePart, RequestedPart};
+use find::PartError;
 
 /// `ngx_http_mp4_module`.
 pub(crate) struct Mp4;
@@ -115,7 +117,7 @@ fn handle(x: &mut Exchange, index_max: u64, key_frame: bool) -> Step<'_> {
     if !matches!(x.request.method, Method::Get | Method::Head) {
         return Step::Status(405);
     }
-    let wanted = wanted(&x.request.args).filter(|_| !x.request.path.ends_with(b"/"));
+    let wanted = requested_part(&x.request.args).filter(|_| !x.request.path.ends_with(b"/"));
     let (Some(mut wanted), Some(path)) = (wanted, file_path::map(x)) else {
         return serve(x, |x, file| whole(x, "", file));
     };
@@ -133,8 +135,13 @@ fn handle(x: &mut Exchange, index_max: u64, key_frame: bool) -> Step<'_> {
 /// Invariant: the response is either the whole file or a video of its own, whose index describes the bytes that
 /// follow it: the new index, then one range of the file. Its entity tag is made from its own length. A video that cannot be
 /// cut is 500, as in nginx. Sources: `mp4`, `mp4_max_buffer_size`, `mp4_start_key_frame`, ISO/IEC 14496-12.
-async fn part(x: &mut Exchange, path: Vec<u8>, wanted: Cut, index_max: u64) -> Step<'static> {
-    let entry = match open_at_once(x, &path) {
+async fn part(
+    x: &mut Exchange,
+    path: Vec<u8>,
+    wanted: RequestedPart,
+    index_max: u64,
+) -> Step<'static> {
+    let entry = match open_nonblocking(x, &path) {
         Some(entry) => entry,
         None => {
             warm(x, &path).await;
@@ -142,11 +149,11 @@ async fn part(x: &mut Exchange, path: Vec<u8>, wanted: Cut, index_max: u64) -> S
         }
     };
     let Some(file) = entry.file() else {
-        return answer(x, &path, &entry, |x, file| whole(x, "", file));
+        return respond(x, &path, &entry, |x, file| whole(x, "", file));
     };
     let (content, size) = (file.content.clone(), file.size);
-    let made = blocking::run(move || Ok(piece(&content, size, index_max, &wanted))).await;
-    match made.map_err(Problem::Read).and_then(|made| made) {
+    let made = blocking::run(move || Ok(movie_part(&content, size, index_max, &wanted))).await;
+    match made.map_err(PartError::Read).and_then(|made| made) {
         Ok(made) => {
             x.progress.action = "sending mp4 to client";
             head(x, file);
@@ -164,10 +171,10 @@ async fn part(x: &mut Exchange, path: Vec<u8>, wanted: Cut, index_max: u64) -> S
         Err(problem) => {
             let path = String::from_utf8_lossy(&path);
             match problem {
-                Problem::Film(fault) => {
+                PartError::Movie(fault) => {
                     x.log(Level::Error, format_args!("{}", fault.about(&path)));
                 }
-                Problem::Read(error) => {
+                PartError::Read(error) => {
                     let error = os_error(&error);
                     x.log(Level::Crit, format_args!("pread() \"{path}\" failed ({error})"));
                 }
@@ -178,21 +185,21 @@ async fn part(x: &mut Exchange, path: Vec<u8>, wanted: Cut, index_max: u64) -> S
 }
 
 /// Makes the part; `None` where that is the whole file.
-fn piece(
+fn movie_part(
     content: &Content,
     size: u64,
     index_max: u64,
-    wanted: &Cut,
-) -> Result<Option<Piece>, Problem> {
+    wanted: &RequestedPart,
+) -> Result<Option<MoviePart>, PartError> {
     let found = find::find(content, size, index_max)?;
     if wanted.start == 0 && wanted.length.is_none() && found.is_streamable {
         return Ok(None);
     }
-    cut::cut(&found.film(), wanted).map(Some).map_err(Problem::Film)
+    cut::cut(&found.movie(), wanted).map(Some).map_err(PartError::Movie)
 }
 
 /// Parses the arguments of a request; `None` for the whole file.
-fn wanted(args: &[u8]) -> Option<Cut> {
+fn requested_part(args: &[u8]) -> Option<RequestedPart> {
     let start = argument(args, b"start").and_then(milliseconds);
     let end = argument(args, b"end").and_then(milliseconds).filter(|end| *end > 0);
     if start.is_none() && end.is_none() {
@@ -200,7 +207,7 @@ fn wanted(args: &[u8]) -> Option<Cut> {
     }
     let start = start.unwrap_or(0);
     let length = end.and_then(|end| end.checked_sub(start)).filter(|length| *length > 0);
-    Some(Cut { start, length, key_frame: false })
+    Some(RequestedPart { start, length, key_frame: false })
 }
 
 fn argument<'a>(args: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {

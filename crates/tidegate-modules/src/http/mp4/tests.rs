@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::boxes::{Fault, be32, need};
+use super::boxes::{Mp4Error, be32, need};
 use super::*;
 use crate::testing::Bench;
 
@@ -44,30 +44,30 @@ fn index(letters_at: u32) -> Vec<u8> {
     boxed(b"moov", &[numbers(b"mvhd", &mvhd), boxed(b"trak", &trak)].concat())
 }
 
-fn film() -> Vec<u8> {
+fn movie() -> Vec<u8> {
     [FTYP, &boxed(b"mdat", b"abcdefghij"), &index(MEDIA)].concat()
 }
 
 /// Returns the contents of a box in a video, by the boxes around it.
-fn look<'a>(film: &'a [u8], path: &[&[u8; 4]]) -> &'a [u8] {
-    path.iter().fold(film, |content, kind| need(content, **kind).unwrap())
+fn look<'a>(movie: &'a [u8], path: &[&[u8; 4]]) -> &'a [u8] {
+    path.iter().fold(movie, |content, kind| need(content, **kind).unwrap())
 }
 
-fn table(film: &[u8], kind: &[u8; 4]) -> Vec<u32> {
-    let content = look(film, &[b"moov", b"trak", b"mdia", b"minf", b"stbl", kind]);
+fn table(movie: &[u8], kind: &[u8; 4]) -> Vec<u32> {
+    let content = look(movie, &[b"moov", b"trak", b"mdia", b"minf", b"stbl", kind]);
     (1..content.len() / 4).map(|word| be32(content, word * 4).unwrap()).collect()
 }
 
-fn bench(film: &[u8], more: &str) -> Bench {
+fn bench(movie: &[u8], more: &str) -> Bench {
     let config = format!("server {{ listen 80; root {{dir}}; location / {{ mp4; {more} }} }}");
     let bench = Bench::new(&config);
-    std::fs::write(bench.dir.path().join("v.mp4"), film).unwrap();
+    std::fs::write(bench.dir.path().join("v.mp4"), movie).unwrap();
     bench
 }
 
 #[test]
 fn a_part_holds_the_samples_of_its_time() {
-    let bench = bench(&film(), "");
+    let bench = bench(&movie(), "");
     for (args, letters) in [
         ("start=0", "abcdefghij"),
         ("start=2", "cdefghij"),
@@ -86,30 +86,30 @@ fn a_part_holds_the_samples_of_its_time() {
         assert_eq!(table(&reply.body, b"stsz")[1], letters.len() as u32, "{args}");
     }
     for whole in ["", "?start=x", "?start=-1", "?end=0", "?restart=4"] {
-        assert_eq!(bench.get(&format!("/v.mp4{whole}")).body, film(), "{whole}");
+        assert_eq!(bench.get(&format!("/v.mp4{whole}")).body, movie(), "{whole}");
     }
 }
 
 #[test]
 fn tables_and_durations_are_those_of_the_part() {
-    let reply = bench(&film(), "").get("/v.mp4?start=2&end=9");
-    let film = &reply.body[..];
-    assert_eq!(table(film, b"stts"), [1, 7, 100]);
-    assert_eq!(table(film, b"stss"), [1, 4]);
-    assert_eq!(table(film, b"ctts"), [2, 3, 7, 4, 8]);
-    assert_eq!(table(film, b"stsc"), [3, 1, 2, 1, 2, 4, 1, 3, 1, 1]);
-    let chunks = table(film, b"stco");
-    let media = (film.len() - 7) as u32;
+    let reply = bench(&movie(), "").get("/v.mp4?start=2&end=9");
+    let movie = &reply.body[..];
+    assert_eq!(table(movie, b"stts"), [1, 7, 100]);
+    assert_eq!(table(movie, b"stss"), [1, 4]);
+    assert_eq!(table(movie, b"ctts"), [2, 3, 7, 4, 8]);
+    assert_eq!(table(movie, b"stsc"), [3, 1, 2, 1, 2, 4, 1, 3, 1, 1]);
+    let chunks = table(movie, b"stco");
+    let media = (movie.len() - 7) as u32;
     assert_eq!(chunks, [3, media, media + 2, media + 6]);
-    assert_eq!(be32(look(film, &[b"moov", b"mvhd"]), 16), Some(7000));
-    assert_eq!(be32(look(film, &[b"moov", b"trak", b"tkhd"]), 20), Some(7000));
-    assert_eq!(be32(look(film, &[b"moov", b"trak", b"mdia", b"mdhd"]), 16), Some(700));
-    assert!(!film.windows(4).any(|word| word == b"sgpd" || word == b"edts"));
+    assert_eq!(be32(look(movie, &[b"moov", b"mvhd"]), 16), Some(7000));
+    assert_eq!(be32(look(movie, &[b"moov", b"trak", b"tkhd"]), 20), Some(7000));
+    assert_eq!(be32(look(movie, &[b"moov", b"trak", b"mdia", b"mdhd"]), 16), Some(700));
+    assert!(!movie.windows(4).any(|word| word == b"sgpd" || word == b"edts"));
 }
 
 #[test]
 fn a_key_frame_is_sent_and_hidden() {
-    let reply = bench(&film(), "mp4_start_key_frame on;").get("/v.mp4?start=8&end=9");
+    let reply = bench(&movie(), "mp4_start_key_frame on;").get("/v.mp4?start=8&end=9");
     assert_eq!(look(&reply.body, &[b"mdat"]), b"fghi");
     let edit = look(&reply.body, &[b"moov", b"trak", b"edts", b"elst"]);
     // One second is shown, after three seconds of the media.
@@ -120,26 +120,26 @@ fn a_key_frame_is_sent_and_hidden() {
 #[test]
 fn an_index_in_front_makes_start_zero_the_whole_file() {
     let at = (FTYP.len() + index(0).len() + 8) as u32;
-    let film = [FTYP, &index(at), &boxed(b"mdat", b"abcdefghij")].concat();
-    let bench = bench(&film, "");
-    assert_eq!(bench.get("/v.mp4?start=0").body, film);
+    let movie = [FTYP, &index(at), &boxed(b"mdat", b"abcdefghij")].concat();
+    let bench = bench(&movie, "");
+    assert_eq!(bench.get("/v.mp4?start=0").body, movie);
     assert_eq!(look(&bench.get("/v.mp4?start=6").body, &[b"mdat"]), b"ghij");
 }
 
 #[test]
 fn what_cannot_be_cut_is_an_error() {
-    let mut far = film();
+    let mut far = movie();
     let place = far.windows(4).position(|word| word == b"stco").unwrap() + 12;
     far[place] = 0x7f;
-    for (film, more, args, line) in [
-        (film(), "", "start=10", "v.mp4\" mp4 start time exceeds file duration"),
-        (film(), "", "end=0.1", "no data between start time and end time in \""),
-        (film(), "mp4_max_buffer_size 100;", "start=1", "v.mp4\" mp4 moov atom is too large:"),
+    for (movie, more, args, line) in [
+        (movie(), "", "start=10", "v.mp4\" mp4 start time exceeds file duration"),
+        (movie(), "", "end=0.1", "no data between start time and end time in \""),
+        (movie(), "mp4_max_buffer_size 100;", "start=1", "v.mp4\" mp4 moov atom is too large:"),
         (b"hello, world".to_vec(), "", "start=1", "v.mp4\" mp4 atom too large:1751477356"),
         (FTYP.to_vec(), "", "start=1", "no mp4 moov atoms were found in \""),
         (far, "", "start=0", "start time is out mp4 mdat atom in \""),
     ] {
-        let bench = bench(&film, more);
+        let bench = bench(&movie, more);
         assert_eq!(bench.get(&format!("/v.mp4?{args}")).status, 500, "{line}");
         let log = bench.read("logs/error.log");
         assert!(log.contains(line), "{line}: {log}");
@@ -148,7 +148,7 @@ fn what_cannot_be_cut_is_an_error() {
 
 #[test]
 fn what_is_no_file_is_left_to_others() {
-    let bench = bench(&film(), "");
+    let bench = bench(&movie(), "");
     assert_eq!(bench.get("/none.mp4?start=1").status, 404);
     assert_eq!(bench.get("/logs?start=1").status, 301);
     assert_eq!(bench.get("/logs/?start=1").status, 403);
@@ -178,7 +178,7 @@ fn times_have_three_digits_behind_the_point() {
 fn a_table_longer_than_its_box_is_refused() {
     assert_eq!(
         boxes::Table::parse(&[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff], *b"stco", 4, 8).err(),
-        Some(Fault::TooSmall(*b"stco"))
+        Some(Mp4Error::TooSmall(*b"stco"))
     );
 }
 
@@ -190,7 +190,7 @@ proptest! {
 
     /// Numbers of a valid video replaced by others, above all extreme ones.
     #[test]
-    fn damaged_films_do_not_panic(
+    fn damaged_movies_do_not_panic(
         choice: u8,
         changes in proptest::collection::vec(
             (any::<prop::sample::Index>(), prop_oneof![
@@ -199,7 +199,7 @@ proptest! {
             1..5,
         ),
     ) {
-        let mut data = film();
+        let mut data = movie();
         for (place, number) in changes {
             let place = place.index(data.len() / 4) * 4;
             // Tables are at any offset: at least every second change hits one.
@@ -216,10 +216,10 @@ fn fuzz_mp4(data: &[u8]) {
     let Some((choice, file)) = data.split_first() else { return };
     let start = u64::from(choice & 15) * 250;
     let length = (choice & 16 != 0).then_some(700);
-    let wanted = Cut { start, length, key_frame: choice & 32 != 0 };
+    let wanted = RequestedPart { start, length, key_frame: choice & 32 != 0 };
     let content = Content::Memory(Bytes::copy_from_slice(file));
-    if let Ok(Some(piece)) = piece(&content, file.len() as u64, u64::MAX, &wanted) {
-        let end = piece.start.checked_add(piece.length);
+    if let Ok(Some(movie_part)) = movie_part(&content, file.len() as u64, u64::MAX, &wanted) {
+        let end = movie_part.start.checked_add(movie_part.length);
         assert!(end.is_some_and(|end| end <= file.len() as u64), "the part is in the file");
     }
 }

@@ -1,7 +1,7 @@
 //! Finds the samples and chunks of a track that belong to a part of it.
 
-use super::boxes::{Fault, Row, Table, be32, find, need};
-use super::cut::{Cut, Duration};
+use super::boxes::{Mp4Error, Table, TableRow, be32, find, need};
+use super::cut::{Duration, RequestedPart};
 
 /// The tables of a track; their lengths are checked.
 pub(super) struct Track<'a> {
@@ -45,15 +45,15 @@ impl<'a> Track<'a> {
     ///
     /// # Errors
     /// A table is missing, duplicate, or longer than its box.
-    pub(super) fn parse(stbl: &'a [u8]) -> Result<Track<'a>, Fault> {
+    pub(super) fn parse(stbl: &'a [u8]) -> Result<Track<'a>, Mp4Error> {
         let optional = |kind, width| {
             find(stbl, kind)?.map(|content| Table::parse(content, kind, 4, width)).transpose()
         };
         let sizes = need(stbl, *b"stsz")?;
-        let uniform_size = be32(sizes, 4).ok_or(Fault::TooSmall(*b"stsz"))?;
+        let uniform_size = be32(sizes, 4).ok_or(Mp4Error::TooSmall(*b"stsz"))?;
         let chunks = match (optional(*b"stco", 4)?, optional(*b"co64", 8)?) {
-            (Some(_), Some(_)) => return Err(Fault::Duplicate(*b"stco")),
-            (short, long) => short.or(long).ok_or(Fault::Missing(*b"stco"))?,
+            (Some(_), Some(_)) => return Err(Mp4Error::Duplicate(*b"stco")),
+            (short, long) => short.or(long).ok_or(Mp4Error::Missing(*b"stco"))?,
         };
         Ok(Track {
             times: Table::parse(need(stbl, *b"stts")?, *b"stts", 4, 8)?,
@@ -73,7 +73,11 @@ impl<'a> Track<'a> {
     ///
     /// # Errors
     /// The tables contradict each other.
-    pub(super) fn window(&self, cut: &Cut, timescale: u32) -> Result<Option<Window>, Fault> {
+    pub(super) fn window(
+        &self,
+        cut: &RequestedPart,
+        timescale: u32,
+    ) -> Result<Option<Window>, Mp4Error> {
         let Duration { start, length } = cut.in_ticks(timescale);
         let Some(sample) = self.sample_at(start) else { return Ok(None) };
         let first = if cut.key_frame { self.key_before(sample) } else { sample };
@@ -88,8 +92,9 @@ impl<'a> Track<'a> {
         if last <= first {
             return Ok(None);
         }
-        let (first_chunk, skipped) = self.chunk_of(first)?.ok_or(Fault::StartOut(*b"stsc"))?;
-        let start = self.place(first_chunk, first - skipped, first, Fault::StartOut(*b"stsz"))?;
+        let (first_chunk, skipped) = self.chunk_of(first)?.ok_or(Mp4Error::StartOut(*b"stsc"))?;
+        let start =
+            self.place(first_chunk, first - skipped, first, Mp4Error::StartOut(*b"stsz"))?;
         let mut window = Window {
             first,
             last,
@@ -102,11 +107,11 @@ impl<'a> Track<'a> {
             end: None,
         };
         if length.is_some() {
-            let (chunk, before) = self.chunk_of(last - 1)?.ok_or(Fault::EndOut(*b"stsc"))?;
+            let (chunk, before) = self.chunk_of(last - 1)?.ok_or(Mp4Error::EndOut(*b"stsc"))?;
             let begin = last - 1 - before;
             window.last_chunk = chunk + 1;
             window.kept = Some(before + 1);
-            window.end = Some(self.place(chunk, begin, last, Fault::EndOut(*b"stsz"))?);
+            window.end = Some(self.place(chunk, begin, last, Mp4Error::EndOut(*b"stsz"))?);
         }
         Ok(Some(window))
     }
@@ -115,7 +120,7 @@ impl<'a> Track<'a> {
     ///
     /// # Errors
     /// The runs are not in order.
-    pub(super) fn runs_of(&self, window: &Window) -> Result<Vec<(u64, u32, u32)>, Fault> {
+    pub(super) fn runs_of(&self, window: &Window) -> Result<Vec<(u64, u32, u32)>, Mp4Error> {
         let mut out: Vec<(u64, u32, u32)> = Vec::new();
         let mut push = |chunks: u64, samples: u64, description: u32| {
             let samples = u32::try_from(samples).unwrap_or(u32::MAX);
@@ -188,7 +193,7 @@ impl<'a> Track<'a> {
     }
 
     /// Returns the chunk of a sample, and the number of samples in the chunk before it.
-    fn chunk_of(&self, sample: u64) -> Result<Option<(u64, u64)>, Fault> {
+    fn chunk_of(&self, sample: u64) -> Result<Option<(u64, u64)>, Mp4Error> {
         let mut rest = sample;
         for run in self.runs() {
             let run = run?;
@@ -203,10 +208,10 @@ impl<'a> Track<'a> {
         Ok(None)
     }
 
-    fn runs(&self) -> impl Iterator<Item = Result<Run, Fault>> + '_ {
+    fn runs(&self) -> impl Iterator<Item = Result<Run, Mp4Error>> + '_ {
         let following = self.runs.rows().skip(1).map(|row| Some(u64::from(row.number(0))));
         self.runs.rows().zip(following.chain([None])).map(|(row, following)| {
-            let malformed = Fault::Malformed(*b"stsc");
+            let malformed = Mp4Error::Malformed(*b"stsc");
             let first = u64::from(row.number(0)).checked_sub(1).ok_or(malformed)?;
             let next = match following {
                 Some(next) => next.checked_sub(1).ok_or(malformed)?,
@@ -221,7 +226,7 @@ impl<'a> Track<'a> {
 
     /// Returns the offset in the file of the end of the samples `from..until`, of which the first is the first of
     /// its chunk.
-    fn place(&self, chunk: u64, from: u64, until: u64, fault: Fault) -> Result<u64, Fault> {
+    fn place(&self, chunk: u64, from: u64, until: u64, fault: Mp4Error) -> Result<u64, Mp4Error> {
         let chunk = self.chunks.row(chunk).ok_or(fault)?.wide();
         let bytes = match self.uniform_size {
             0 if until > self.sizes.len() => return Err(fault),
@@ -245,6 +250,6 @@ struct Run {
     description: u32,
 }
 
-fn pair(row: Row<'_>) -> (u64, u64) {
+fn pair(row: TableRow<'_>) -> (u64, u64) {
     (u64::from(row.number(0)), u64::from(row.number(1)))
 }

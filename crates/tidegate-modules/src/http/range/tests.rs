@@ -15,9 +15,9 @@ use crate::testing::Bench;
 const TEXT: &[u8] = b"0123456789abcdefghij";
 
 /// A stream of chunks.
-struct Pieces(std::vec::IntoIter<Chunk>);
+struct ChunkStream(std::vec::IntoIter<Chunk>);
 
-impl BodyStream for Pieces {
+impl BodyStream for ChunkStream {
     fn poll_chunk(
         &mut self,
         _context: &mut std::task::Context<'_>,
@@ -43,7 +43,7 @@ fn bodies() -> Vec<(&'static str, Body)> {
         ("bytes", Body::Bytes(Bytes::from_static(TEXT))),
         ("file", Body::File(file())),
         ("chunks", Body::Chunks(pieces().into())),
-        ("stream", Body::Stream(Box::new(Pieces(pieces().into_iter())))),
+        ("stream", Body::Stream(Box::new(ChunkStream(pieces().into_iter())))),
     ]
 }
 
@@ -64,7 +64,7 @@ async fn read(mut body: Body) -> Result<String, BodyError> {
     Ok(String::from_utf8(out).unwrap())
 }
 
-struct Outcome {
+struct RangeReply {
     status: u16,
     content_range: String,
     body: String,
@@ -72,7 +72,7 @@ struct Outcome {
     accept: bool,
 }
 
-fn run(config: &str, fields: &[(Known, &str)], body: Body) -> Outcome {
+fn run(config: &str, fields: &[(Known, &str)], body: Body) -> RangeReply {
     let bench = Bench::new(&format!("server {{ {config} }}"));
     let mut x = bench.exchange();
     for (known, value) in fields {
@@ -86,7 +86,7 @@ fn run(config: &str, fields: &[(Known, &str)], body: Body) -> Outcome {
     x.response.headers.push_known(Known::ContentType, b"text/plain");
     let body = filter(&mut x, body);
     let field = |known| x.response.headers.first(known).map(|v| String::from_utf8_lossy(v).into());
-    Outcome {
+    RangeReply {
         status: x.disposition.status(),
         content_range: field(Known::ContentRange).unwrap_or_default(),
         length: x.response.content_length,
@@ -167,7 +167,7 @@ fn conditions_and_limits() {
 
 #[test]
 fn a_stream_that_ends_early_is_broken() {
-    let stream = Pieces(pieces()[..3].to_vec().into_iter());
+    let stream = ChunkStream(pieces()[..3].to_vec().into_iter());
     let body = cut::single(Body::Stream(Box::new(stream)), ByteRange { start: 5, end: 15 });
     let result = tidegate_rt::block_on(read(body)).unwrap();
     assert!(matches!(result, Err(BodyError::Incomplete)));

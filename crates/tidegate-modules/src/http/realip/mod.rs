@@ -33,14 +33,14 @@ pub(crate) struct RealIp;
 #[derive(Default)]
 pub(crate) struct Conf {
     trusted: Vec<Trusted>,
-    header: Option<Source>,
+    header: Option<AddressSource>,
     recursive: Option<bool>,
     warnings: Vec<Diagnostic>,
 }
 
 /// The source of the address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Source {
+enum AddressSource {
     XRealIp,
     XForwardedFor,
     ProxyProtocol,
@@ -80,9 +80,9 @@ impl Module for RealIp {
         server.plan.diagnostics.extend(conf.warnings.iter().cloned());
         if !conf.trusted.is_empty() {
             // A session has no other source.
-            let rules = Rules {
+            let rules = RealIpRules {
                 trusted: conf.trusted.clone(),
-                source: Source::ProxyProtocol,
+                source: AddressSource::ProxyProtocol,
                 recursive: false,
             };
             server.handler(Phase::PostRead, Box::new(move |x| rules.apply(x)));
@@ -95,9 +95,9 @@ impl Module for RealIp {
         if conf.trusted.is_empty() {
             return Ok(());
         }
-        let rules = Arc::new(Rules {
+        let rules = Arc::new(RealIpRules {
             trusted: conf.trusted.clone(),
-            source: conf.header.clone().unwrap_or(Source::XRealIp),
+            source: conf.header.clone().unwrap_or(AddressSource::XRealIp),
             recursive: conf.recursive.unwrap_or(false),
         });
         // First with the server's settings, so that its rewrites see the client; then with the location's, unless
@@ -181,43 +181,44 @@ fn trust(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-fn source(name: &[u8]) -> Source {
+fn source(name: &[u8]) -> AddressSource {
     if name == b"proxy_protocol" {
-        return Source::ProxyProtocol;
+        return AddressSource::ProxyProtocol;
     }
     match Known::of(name) {
-        Known::XRealIp => Source::XRealIp,
-        Known::XForwardedFor => Source::XForwardedFor,
-        _ => Source::Field(name.into()),
+        Known::XRealIp => AddressSource::XRealIp,
+        Known::XForwardedFor => AddressSource::XForwardedFor,
+        _ => AddressSource::Field(name.into()),
     }
 }
 
 /// The settings of a location.
-struct Rules {
+struct RealIpRules {
     trusted: Vec<Trusted>,
-    source: Source,
+    source: AddressSource,
     recursive: bool,
 }
 
-impl Rules {
+impl RealIpRules {
     fn apply(&self, x: &mut Exchange) -> Step<'static> {
         if x.request.real_client_address.is_none()
             && is_trusted(&self.trusted, &x.connection.peer)
-            && let Some(told) = self.told(x)
+            && let Some(reported) = self.reported(x)
         {
-            x.request.real_client_address = Some(Rc::new(ClientAddress::from(Address::Inet(told))));
+            x.request.real_client_address =
+                Some(Rc::new(ClientAddress::from(Address::Inet(reported))));
         }
         Step::Decline
     }
 
-    fn told(&self, x: &Exchange) -> Option<std::net::SocketAddr> {
+    fn reported(&self, x: &Exchange) -> Option<std::net::SocketAddr> {
         let headers = &x.request.head.headers;
         let one = |value| client([value].into_iter(), &self.trusted, self.recursive);
         match &self.source {
-            Source::ProxyProtocol => x.connection.proxy_protocol.as_ref()?.client,
-            Source::XRealIp => one(headers.first(Known::XRealIp)?),
-            Source::Field(name) => one(headers.first_named(name)?),
-            Source::XForwardedFor => {
+            AddressSource::ProxyProtocol => x.connection.proxy_protocol.as_ref()?.client,
+            AddressSource::XRealIp => one(headers.first(Known::XRealIp)?),
+            AddressSource::Field(name) => one(headers.first_named(name)?),
+            AddressSource::XForwardedFor => {
                 let values: Vec<&[u8]> = headers.all(Known::XForwardedFor).collect();
                 client(values.into_iter(), &self.trusted, self.recursive)
             }

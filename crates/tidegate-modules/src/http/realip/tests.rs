@@ -62,7 +62,7 @@ fn trusted_addresses_are_passed_over() {
     check(true, &["192.0.2.1, unknown"], "-");
 }
 
-fn ask(bench: &Bench, target: &str, field: &str) -> String {
+fn lookup(bench: &Bench, target: &str, field: &str) -> String {
     let fields: &[&str] = if field.is_empty() { &[] } else { &[field] };
     bench.get_with(target, fields).text().to_owned()
 }
@@ -88,18 +88,18 @@ fn requests_get_the_address() {
         ("/field", "", "192.0.2.7|4711|4711"),
     ];
     for (target, field, expected) in table {
-        assert_eq!(ask(&bench, target, field), expected, "{target} {field}");
+        assert_eq!(lookup(&bench, target, field), expected, "{target} {field}");
     }
     assert_eq!(bench.get_with("/deny", &["X-Mine: 198.51.100.1"]).status, 403);
     let log = bench.read("logs/error.log");
     assert!(log.contains("access forbidden by rule, client: 198.51.100.1,"), "{log}");
     bench.peer = Address::Unix(String::new());
-    assert_eq!(ask(&bench, "/port", "X-Real-IP: 198.51.100.1"), "unix:||");
-    assert_eq!(ask(&bench, "/none", "X-Real-IP: 198.51.100.1"), "198.51.100.1||");
+    assert_eq!(lookup(&bench, "/port", "X-Real-IP: 198.51.100.1"), "unix:||");
+    assert_eq!(lookup(&bench, "/none", "X-Real-IP: 198.51.100.1"), "198.51.100.1||");
 }
 
 #[test]
-fn mistakes_and_warnings() {
+fn errors_and_warnings() {
     for text in ["1.2.3.4/33", "\"\"", "1.2.3.4:80"] {
         let errors = Bench::errors(&format!("set_real_ip_from {text};"));
         let shown = text.trim_matches('"');

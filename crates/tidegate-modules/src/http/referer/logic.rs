@@ -12,7 +12,7 @@ const ADDRESS_BYTES_MIN: usize = 11;
 
 /// The `valid_referers` of a location.
 #[derive(Default)]
-pub(super) struct Rules {
+pub(super) struct RefererRules {
     /// Whether an absent field is valid.
     pub none: bool,
     /// Whether a field without a scheme is valid: a proxy has removed the address.
@@ -25,7 +25,7 @@ pub(super) struct Rules {
     pub server_regexes: Vec<Arc<Regex>>,
 }
 
-impl Rules {
+impl RefererRules {
     /// Adds a host or wildcard, with a prefix of the path if there is one.
     pub(super) fn add_host(
         &mut self,

@@ -19,7 +19,7 @@ use tidegate_core::variables::Variable;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 
-use logic::Rules;
+use logic::RefererRules;
 
 /// `ngx_http_referer_module`.
 pub(crate) struct Referer;
@@ -40,7 +40,9 @@ impl Module for Referer {
         "invalid_referer",
         "`1` if the `Referer` field is not one that `valid_referers` names, else empty.",
         |x, out| {
-            let Some(rules) = x.location().extensions.of::<Arc<Rules>>() else { return true };
+            let Some(rules) = x.location().extensions.of::<Arc<RefererRules>>() else {
+                return true;
+            };
             if !rules.allow(x.request.header(Known::Referer)) {
                 out.push(b'1');
             }
@@ -58,7 +60,7 @@ impl Module for Referer {
         if conf.valid.is_empty() {
             return Ok(());
         }
-        let mut rules = Rules::default();
+        let mut rules = RefererRules::default();
         for word in &conf.valid {
             add(&mut rules, word, location.plan)?;
         }
@@ -122,7 +124,11 @@ fn number(args: &Args<'_>) -> Result<u64, Diagnostic> {
 /// Invariant: a host is unique, except for those of `server_names`, which may be listed explicitly as well. A path
 /// behind a host is a prefix; a text behind `~` is a regular expression for what follows the scheme. Source:
 /// `valid_referers`.
-fn add(rules: &mut Rules, word: &Word, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+fn add(
+    rules: &mut RefererRules,
+    word: &Word,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<(), Diagnostic> {
     match &word.bytes[..] {
         b"none" => rules.none = true,
         b"blocked" => rules.blocked = true,

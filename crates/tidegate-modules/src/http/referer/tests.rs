@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::logic::Rules;
+use super::logic::RefererRules;
 use crate::testing::Bench;
 
 fn check(rules: &str, table: &[(&str, bool)]) {
@@ -88,7 +88,7 @@ fn rules_are_inherited_and_the_variable_can_be_set() {
 }
 
 #[test]
-fn mistakes() {
+fn errors() {
     for (rules, expected) in [
         (
             "none ~a",
@@ -115,7 +115,7 @@ proptest! {
     /// Whatever the field says, a host that is not listed is not valid.
     #[test]
     fn any_field_is_judged(before: Vec<u8>, after: Vec<u8>) {
-        let mut rules = Rules::default();
+        let mut rules = RefererRules::default();
         prop_assert!(rules.add_host(b"*.example.com", Some(b"/x")).is_ok());
         let field = [&before[..], b"example.com/x", &after[..]].concat();
         let valid = rules.allow(Some(&field));

@@ -82,7 +82,7 @@ pub(super) fn rewrite(args: &Args<'_>) -> Result<Statement, Diagnostic> {
 }
 
 /// Reads a `return`.
-pub(super) fn answer(args: &Args<'_>) -> Result<Statement, Diagnostic> {
+pub(super) fn read_return(args: &Args<'_>) -> Result<Statement, Diagnostic> {
     let first = args.bytes(0);
     if args.len() == 1 && is_address(first) {
         let text = Some(args.word(0).clone());

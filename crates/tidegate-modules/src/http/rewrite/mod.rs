@@ -56,7 +56,7 @@ impl Module for Rewrite {
         };
         let program = compile::program(conf, location)?;
         if !program.is_empty() {
-            location.handler(phase, files::handler(move |x, looks| run::run(&program, x, looks)));
+            location.handler(phase, files::handler(move |x, probe| run::run(&program, x, probe)));
         }
         Ok(())
     }
@@ -77,7 +77,7 @@ const ROWS: &[Directive<Conf>] = &[
         Arity::ONE_OR_TWO,
         "",
         "End with a status, a text or a redirect; 444 closes the connection without an answer.",
-        |conf, args| push(conf, conf::answer(args)?),
+        |conf, args| push(conf, conf::read_return(args)?),
     ),
     row("set", Contexts::REWRITE, Arity::TWO, "", "Give a variable a value.", |conf, args| {
         push(conf, Statement::Set(SetConf::read(args)?))

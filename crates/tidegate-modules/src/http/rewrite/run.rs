@@ -10,7 +10,7 @@ use super::assignment::TooLong;
 use super::compile::{Condition, Op, RewriteOp};
 use super::condition::FileTest;
 use super::conf::Flag;
-use crate::http::files::{Cold, Found, Kind, Looks};
+use crate::http::files::{PathKind, PathProbe, ProbeResult, WouldBlock};
 use crate::http::redirect::set_location;
 
 /// How a program continues.
@@ -20,18 +20,18 @@ enum Flow {
     Stop,
     End(Step<'static>),
     /// The same statement again, after a pool thread has made this file test.
-    Again(Cold),
+    Again(WouldBlock),
 }
 
 /// Runs the program of a block.
 pub(super) fn run(
     program: &[Op],
     x: &mut Exchange,
-    looks: &mut Looks,
-) -> Result<Step<'static>, Cold> {
-    for (index, op) in program.iter().enumerate().skip(looks.from()) {
-        looks.reach(index);
-        match run_op(op, x, looks) {
+    probe: &mut PathProbe,
+) -> Result<Step<'static>, WouldBlock> {
+    for (index, op) in program.iter().enumerate().skip(probe.from()) {
+        probe.reach(index);
+        match run_op(op, x, probe) {
             Flow::Go => {}
             Flow::Stop => break,
             Flow::End(step) => return Ok(step),
@@ -41,7 +41,7 @@ pub(super) fn run(
     Ok(Step::Decline)
 }
 
-fn run_op(op: &Op, x: &mut Exchange, looks: &mut Looks) -> Flow {
+fn run_op(op: &Op, x: &mut Exchange, probe: &mut PathProbe) -> Flow {
     match op {
         Op::Break => {
             x.routing.stay_in_location();
@@ -51,13 +51,13 @@ fn run_op(op: &Op, x: &mut Exchange, looks: &mut Looks) -> Flow {
             Ok(()) => Flow::Go,
             Err(TooLong) => Flow::End(Step::Status(500)),
         },
-        Op::Return { status, text } => Flow::End(answer(*status, text.as_ref(), x)),
+        Op::Return { status, text } => Flow::End(run_return(*status, text.as_ref(), x)),
         Op::Rewrite(rewrite) => run_rewrite(rewrite, x),
-        Op::If { condition, location, log, body } => match holds(condition, *log, x, looks) {
+        Op::If { condition, location, log, body } => match holds(condition, *log, x, probe) {
             Ok(false) => Flow::Go,
             Ok(true) => {
                 x.routing.location = *location;
-                run_body(body, x, looks)
+                run_body(body, x, probe)
             }
             Err(end) => end,
         },
@@ -65,9 +65,9 @@ fn run_op(op: &Op, x: &mut Exchange, looks: &mut Looks) -> Flow {
 }
 
 /// Runs the body of an `if`, which contains no `if`: it is never run again.
-fn run_body(body: &[Op], x: &mut Exchange, looks: &mut Looks) -> Flow {
+fn run_body(body: &[Op], x: &mut Exchange, probe: &mut PathProbe) -> Flow {
     for op in body {
-        match run_op(op, x, looks) {
+        match run_op(op, x, probe) {
             Flow::Go => {}
             flow => return flow,
         }
@@ -76,7 +76,7 @@ fn run_body(body: &[Op], x: &mut Exchange, looks: &mut Looks) -> Flow {
 }
 
 /// Runs a `return`.
-fn answer(status: u16, text: Option<&Template>, x: &mut Exchange) -> Step<'static> {
+fn run_return(status: u16, text: Option<&Template>, x: &mut Exchange) -> Step<'static> {
     match (status, text) {
         // What nginx's manual says of 444 applies to the status without a text alone.
         (400.., None) => return Step::Status(status),
@@ -283,7 +283,7 @@ fn holds(
     condition: &Condition,
     log: bool,
     x: &mut Exchange,
-    looks: &mut Looks,
+    probe: &mut PathProbe,
 ) -> Result<bool, Flow> {
     Ok(match condition {
         Condition::True(name) => any_holds(std::slice::from_ref(name), x),
@@ -302,16 +302,16 @@ fn holds(
         }
         Condition::File { test, path, negated } => {
             let path = path.value(x);
-            let found = looks.test(x, &path).map_err(Flow::Again)?;
+            let found = probe.test(x, &path).map_err(Flow::Again)?;
             found.is_ok_and(|found| suits(*test, found)) != *negated
         }
     })
 }
 
-fn suits(test: FileTest, found: Found) -> bool {
+fn suits(test: FileTest, found: ProbeResult) -> bool {
     match test {
-        FileTest::Plain => found.kind == Kind::File,
-        FileTest::Directory => found.kind == Kind::Directory,
+        FileTest::Plain => found.kind == PathKind::File,
+        FileTest::Directory => found.kind == PathKind::Directory,
         FileTest::Exists => true,
         FileTest::Executable => found.executable,
     }

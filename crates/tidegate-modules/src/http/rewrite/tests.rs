@@ -14,7 +14,7 @@ fn check(config: &str, table: &[(&str, u16, &str)]) {
 }
 
 #[test]
-fn answers() {
+fn responses() {
     check(
         r#"
         location = /200 { return 200; }
@@ -230,7 +230,7 @@ fn programs_of_servers_and_error_pages() {
 }
 
 #[test]
-fn mistakes() {
+fn errors() {
     for (config, expected) in [
         ("if ($uri) { if ($uri) { } }", "\"if\" directive is not allowed here"),
         ("if (a = b) { }", "invalid condition \"a\""),

@@ -5,7 +5,7 @@ use tidegate_core::credentials::decode_base64;
 
 /// The result of checking a signed link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum LinkStatus {
     Wrong,
     Expired,
     Good,
@@ -64,17 +64,17 @@ pub(super) fn decode_checksum(text: &[u8]) -> Option<[u8; SUM_BYTES]> {
 }
 
 /// Compares a checksum with that of the signed text, and the expiry with the time.
-pub(super) fn verdict(
+pub(super) fn link_status(
     checksum: &[u8; SUM_BYTES],
     signed: &[u8],
     ends: Option<u64>,
     now: u64,
-) -> Verdict {
+) -> LinkStatus {
     let sum = Md5::digest(signed);
     match () {
-        () if !same(checksum, &sum) => Verdict::Wrong,
-        () if ends.is_some_and(|ends| ends < now) => Verdict::Expired,
-        () => Verdict::Good,
+        () if !same(checksum, &sum) => LinkStatus::Wrong,
+        () if ends.is_some_and(|ends| ends < now) => LinkStatus::Expired,
+        () => LinkStatus::Good,
     }
 }
 

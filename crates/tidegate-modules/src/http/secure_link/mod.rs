@@ -26,7 +26,7 @@ use tidegate_core::{Exchange, Template};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 
-use check::Verdict;
+use check::LinkStatus;
 
 /// `ngx_http_secure_link_module`.
 pub(crate) struct SecureLink;
@@ -57,7 +57,7 @@ impl Module for SecureLink {
                 put(
                     x.modules
                         .extensions
-                        .of::<Checked>()
+                        .of::<CheckedLink>()
                         .and_then(|checked| checked.expires.as_deref()),
                     out,
                 )
@@ -93,10 +93,10 @@ impl Module for SecureLink {
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         let rule = match (&conf.secret, &conf.link, &conf.signed) {
-            (Some(secret), ..) => Rule::Secret(secret.clone()),
+            (Some(secret), ..) => LinkCheck::Secret(secret.clone()),
             (None, Some(link), Some(signed)) => {
                 let link = location.plan.template(link)?;
-                Rule::Signed { link, signed: location.plan.template(signed)? }
+                LinkCheck::Signed { link, signed: location.plan.template(signed)? }
             }
             _ => return Ok(()),
         };
@@ -139,14 +139,14 @@ fn set_secret(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
 }
 
 /// The check of a location.
-enum Rule {
+enum LinkCheck {
     Secret(Vec<u8>),
     Signed { link: Template, signed: Template },
 }
 
 /// The values of the variables for the rest of the request.
 #[derive(Default)]
-struct Checked {
+struct CheckedLink {
     link: Option<Vec<u8>>,
     expires: Option<Vec<u8>>,
 }
@@ -156,34 +156,34 @@ fn put(value: Option<&[u8]>, out: &mut Vec<u8>) -> bool {
     value.is_some()
 }
 
-fn checked(x: &mut Exchange) -> Option<&Checked> {
-    if x.modules.extensions.of::<Checked>().is_none() {
+fn checked(x: &mut Exchange) -> Option<&CheckedLink> {
+    if x.modules.extensions.of::<CheckedLink>().is_none() {
         // Stored before the check, for a signed text that contains `$secure_link`: it has no value yet.
-        x.modules.extensions.insert(Checked::default());
+        x.modules.extensions.insert(CheckedLink::default());
         let link = check(x);
-        x.modules.extensions.of_mut::<Checked>()?.link = link;
+        x.modules.extensions.of_mut::<CheckedLink>()?.link = link;
     }
     x.modules.extensions.of()
 }
 
 /// Computes `$secure_link`. The expiry is stored before the signed text is made, which may contain it.
 fn check(x: &mut Exchange) -> Option<Vec<u8>> {
-    match x.hold_location().extensions.of::<Rule>()? {
-        Rule::Secret(secret) => check::by_secret(&x.request.path, secret).map(<[u8]>::to_vec),
-        Rule::Signed { link, signed } => {
+    match x.hold_location().extensions.of::<LinkCheck>()? {
+        LinkCheck::Secret(secret) => check::by_secret(&x.request.path, secret).map(<[u8]>::to_vec),
+        LinkCheck::Signed { link, signed } => {
             let link = link.value(x);
             let (checksum, expires) = check::split(&link);
             let ends = match expires {
                 None => None,
                 Some(text) => Some(check::ends(text)?),
             };
-            x.modules.extensions.of_mut::<Checked>()?.expires = expires.map(<[u8]>::to_vec);
+            x.modules.extensions.of_mut::<CheckedLink>()?.expires = expires.map(<[u8]>::to_vec);
             let checksum = check::decode_checksum(checksum)?;
             let now = tidegate_rt::clock::unix_millis() / 1000;
-            match check::verdict(&checksum, &signed.value(x), ends, now) {
-                Verdict::Wrong => None,
-                Verdict::Expired => Some(b"0".to_vec()),
-                Verdict::Good => Some(b"1".to_vec()),
+            match check::link_status(&checksum, &signed.value(x), ends, now) {
+                LinkStatus::Wrong => None,
+                LinkStatus::Expired => Some(b"0".to_vec()),
+                LinkStatus::Good => Some(b"1".to_vec()),
             }
         }
     }

@@ -3,7 +3,7 @@
 use md5::{Digest, Md5};
 use proptest::prelude::*;
 
-use super::check::{Verdict, by_secret, decode_checksum, ends, verdict};
+use super::check::{LinkStatus, by_secret, decode_checksum, ends, link_status};
 use crate::testing::Bench;
 
 fn hex(text: &str) -> String {
@@ -67,10 +67,10 @@ fn ends_of_time() {
         assert_eq!(ends(text.as_bytes()), expected, "{text}");
     }
     let sum: [u8; 16] = Md5::digest(b"text").into();
-    assert_eq!(verdict(&sum, b"text", Some(100), 100), Verdict::Good);
-    assert_eq!(verdict(&sum, b"text", Some(100), 101), Verdict::Expired);
-    assert_eq!(verdict(&sum, b"other", Some(100), 101), Verdict::Wrong);
-    assert_eq!(verdict(&sum, b"text", None, 101), Verdict::Good);
+    assert_eq!(link_status(&sum, b"text", Some(100), 100), LinkStatus::Good);
+    assert_eq!(link_status(&sum, b"text", Some(100), 101), LinkStatus::Expired);
+    assert_eq!(link_status(&sum, b"other", Some(100), 101), LinkStatus::Wrong);
+    assert_eq!(link_status(&sum, b"text", None, 101), LinkStatus::Good);
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn percentages_are_read() {
 }
 
 #[test]
-fn mistakes() {
+fn errors() {
     for (config, expected) in [
         ("split_clients $uri $x { 50% a; 51% b; }", "percent total is greater than 100%"),
         ("split_clients $uri $x { * a; 1% b; }", "percent total is greater than 100%"),

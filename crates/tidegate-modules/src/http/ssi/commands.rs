@@ -9,31 +9,31 @@ use tidegate_core::subrequest::Options;
 use super::DateFormat;
 use super::error::CommandError;
 use super::expression::{Condition, NameMissing, condition, expand};
-use super::render::{BRANCHES_MAX, Block, Branch, EXPANDED_BYTES_MAX, Renderer, Source};
+use super::render::{BRANCHES_MAX, Block, Branch, EXPANDED_BYTES_MAX, PageSource, Renderer};
 use super::tag::Command;
 
 /// The parameters of a command.
-struct Rule {
+struct CommandRule {
     name: &'static [u8],
     parameters: &'static [&'static str],
     mandatory: &'static [&'static str],
 }
 
-const RULES: &[Rule] = &[
-    Rule {
+const RULES: &[CommandRule] = &[
+    CommandRule {
         name: b"include",
         parameters: &["virtual", "file", "wait", "set", "stub"],
         mandatory: &[],
     },
-    Rule { name: b"echo", parameters: &["var", "default", "encoding"], mandatory: &["var"] },
-    Rule { name: b"config", parameters: &["errmsg", "timefmt"], mandatory: &[] },
-    Rule { name: b"set", parameters: &["var", "value"], mandatory: &["var", "value"] },
-    Rule { name: b"if", parameters: &["expr"], mandatory: &["expr"] },
-    Rule { name: b"elif", parameters: &["expr"], mandatory: &["expr"] },
-    Rule { name: b"else", parameters: &[], mandatory: &[] },
-    Rule { name: b"endif", parameters: &[], mandatory: &[] },
-    Rule { name: b"block", parameters: &["name"], mandatory: &["name"] },
-    Rule { name: b"endblock", parameters: &[], mandatory: &[] },
+    CommandRule { name: b"echo", parameters: &["var", "default", "encoding"], mandatory: &["var"] },
+    CommandRule { name: b"config", parameters: &["errmsg", "timefmt"], mandatory: &[] },
+    CommandRule { name: b"set", parameters: &["var", "value"], mandatory: &["var", "value"] },
+    CommandRule { name: b"if", parameters: &["expr"], mandatory: &["expr"] },
+    CommandRule { name: b"elif", parameters: &["expr"], mandatory: &["expr"] },
+    CommandRule { name: b"else", parameters: &[], mandatory: &[] },
+    CommandRule { name: b"endif", parameters: &[], mandatory: &[] },
+    CommandRule { name: b"block", parameters: &["name"], mandatory: &["name"] },
+    CommandRule { name: b"endblock", parameters: &[], mandatory: &[] },
 ];
 
 impl Command {
@@ -79,7 +79,7 @@ fn shown(text: &[u8]) -> String {
 
 impl Renderer {
     /// Runs a command. Returns true when an include has to end before the text behind it is processed.
-    pub(super) fn command(&mut self, source: &mut Source, command: &Command) -> bool {
+    pub(super) fn command(&mut self, source: &mut PageSource, command: &Command) -> bool {
         let decides = matches!(&command.name[..], b"if" | b"elif" | b"else" | b"endif");
         if !decides && !source.is_active() {
             return false;
@@ -95,7 +95,7 @@ impl Renderer {
 
     fn try_command(
         &mut self,
-        source: &mut Source,
+        source: &mut PageSource,
         command: &Command,
     ) -> Result<bool, CommandError> {
         check(command)?;
@@ -137,7 +137,7 @@ impl Renderer {
     ///
     /// Invariant: conditions in inactive text are not evaluated, and an `if` in it is left out as a whole
     /// (`taken`). Beyond [`BRANCHES_MAX`] only the number of branches is kept, so that each `endif` is matched.
-    fn decide(&mut self, source: &mut Source, command: &Command) -> Result<(), CommandError> {
+    fn decide(&mut self, source: &mut PageSource, command: &Command) -> Result<(), CommandError> {
         if command.name == b"if" {
             if source.branches.len() >= BRANCHES_MAX {
                 source.too_deep += 1;

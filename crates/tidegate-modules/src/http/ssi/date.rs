@@ -25,7 +25,7 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// A time and the time zone that it is shown in.
-pub(super) struct Moment<'a> {
+pub(super) struct ZonedTime<'a> {
     pub unix_seconds: i64,
     /// Seconds east of Greenwich.
     pub offset: i32,
@@ -33,7 +33,7 @@ pub(super) struct Moment<'a> {
 }
 
 /// Appends the time in `format`; unknown conversions are copied.
-pub(super) fn format(moment: &Moment<'_>, format: &[u8], out: &mut Vec<u8>) {
+pub(super) fn format(moment: &ZonedTime<'_>, format: &[u8], out: &mut Vec<u8>) {
     let civil = Civil::from_unix(moment.unix_seconds.saturating_add(i64::from(moment.offset)));
     let mut rest = format;
     while let Some(percent) = rest.iter().position(|byte| *byte == b'%') {
@@ -53,7 +53,7 @@ pub(super) fn format(moment: &Moment<'_>, format: &[u8], out: &mut Vec<u8>) {
 /// Appends one conversion of `strftime` (POSIX, and GNU's `k`, `l`, `P`, `s`) in the C locale. An unknown one is
 /// copied with its percent sign. Composed ones call [`format()`] with texts without composed ones, so the depth is
 /// two. Source: `timefmt` of SSI's `config`.
-fn convert(letter: u8, moment: &Moment<'_>, civil: Civil, out: &mut Vec<u8>) {
+fn convert(letter: u8, moment: &ZonedTime<'_>, civil: Civil, out: &mut Vec<u8>) {
     let weekday = WEEKDAYS[usize::from(civil.weekday % 7)];
     let month = MONTHS[usize::from(civil.month.clamp(1, 12) - 1)];
     let hour12 = match civil.hour % 12 {

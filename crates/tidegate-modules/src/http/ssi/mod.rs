@@ -35,7 +35,7 @@ use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 
 use super::media_types::MediaTypes;
-use date::Moment;
+use date::ZonedTime;
 use render::{Page, Renderer};
 
 /// `ngx_http_ssi_module`.
@@ -72,7 +72,7 @@ impl Module for Ssi {
                 let unix_seconds = tidegate_rt::clock::unix_seconds();
                 let offset = tidegate_rt::clock::local_utc_offset();
                 let zone = tidegate_os::time::local_zone_name(unix_seconds);
-                write_date(x, &Moment { unix_seconds, offset, zone: &zone }, out)
+                write_date(x, &ZonedTime { unix_seconds, offset, zone: &zone }, out)
             },
         ),
         Variable::fixed(
@@ -80,7 +80,7 @@ impl Module for Ssi {
             "Present time in GMT, in the format that SSI's `timefmt` sets.",
             |x, out| {
                 let unix_seconds = tidegate_rt::clock::unix_seconds();
-                write_date(x, &Moment { unix_seconds, offset: 0, zone: "GMT" }, out)
+                write_date(x, &ZonedTime { unix_seconds, offset: 0, zone: "GMT" }, out)
             },
         ),
     ];
@@ -164,7 +164,7 @@ const ROWS: &[Directive<Conf>] = &[
 /// The present page's `config timefmt`.
 struct DateFormat(Vec<u8>);
 
-fn write_date(x: &mut Exchange, moment: &Moment<'_>, out: &mut Vec<u8>) -> bool {
+fn write_date(x: &mut Exchange, moment: &ZonedTime<'_>, out: &mut Vec<u8>) -> bool {
     let chosen = x.modules.extensions.of::<DateFormat>();
     date::format(moment, chosen.map_or(date::DEFAULT_FORMAT, |format| &format.0), out);
     true

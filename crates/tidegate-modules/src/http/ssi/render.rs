@@ -82,7 +82,7 @@ impl Page {
 }
 
 /// A text with commands: the page, or a block in place of an empty include.
-pub(super) struct Source {
+pub(super) struct PageSource {
     tokenizer: Tokenizer,
     pub branches: Vec<Branch>,
     /// Number of nested conditions above [`BRANCHES_MAX`], all of them left out.
@@ -107,10 +107,10 @@ pub(super) struct Block {
     pub too_long: bool,
 }
 
-impl Source {
-    fn new(settings: &Settings) -> Source {
+impl PageSource {
+    fn new(settings: &Settings) -> PageSource {
         let tokenizer = Tokenizer::new(settings.value_bytes_max);
-        Source { tokenizer, branches: Vec::new(), too_deep: 0, block: None }
+        PageSource { tokenizer, branches: Vec::new(), too_deep: 0, block: None }
     }
 
     /// Returns whether all enclosing conditions are true.
@@ -133,7 +133,7 @@ enum Item {
     Chunk(Chunk),
     Include(Box<Include>),
     /// The rest of a block.
-    Block(Box<Source>),
+    Block(Box<PageSource>),
 }
 
 struct Include {
@@ -213,7 +213,7 @@ impl Renderer {
     /// not processed beyond. Variables of an include are set before the text behind it is processed. Dropped at an
     /// await, the subrequests end with their page; what was sent remains sent, and the response is cut off.
     pub(super) async fn run(mut self, mut body: ByteBody, out: Yielder) -> Result<(), BodyError> {
-        let mut source = Source::new(&self.settings);
+        let mut source = PageSource::new(&self.settings);
         loop {
             if self.render(&mut source) {
                 self.drain(&out).await?;
@@ -280,7 +280,7 @@ impl Renderer {
 
     /// Processes the received text. Returns true when an include has to end before the text behind it is processed,
     /// or when the queue is full: a short command may output a long variable.
-    fn render(&mut self, source: &mut Source) -> bool {
+    fn render(&mut self, source: &mut PageSource) -> bool {
         while let Some(token) = source.tokenizer.next() {
             match token {
                 Token::Text(text) => {
@@ -307,7 +307,7 @@ impl Renderer {
         false
     }
 
-    fn finish_source(&mut self, source: &mut Source) {
+    fn finish_source(&mut self, source: &mut PageSource) {
         if let Some(text) = source.tokenizer.finish()
             && source.block.is_none()
             && source.is_active()
@@ -389,7 +389,7 @@ impl Renderer {
             }
         }
         if let (true, Some(text)) = (empty, include.stub) {
-            let mut source = Source::new(&self.settings);
+            let mut source = PageSource::new(&self.settings);
             source.tokenizer.push(text);
             self.queue.push_front(Item::Block(Box::new(source)));
         }
@@ -397,7 +397,7 @@ impl Renderer {
     }
 
     /// Runs a block and puts its output in front of the queue.
-    fn block(&mut self, mut source: Box<Source>) {
+    fn block(&mut self, mut source: Box<PageSource>) {
         let mut rest = std::mem::take(&mut self.queue);
         if self.render(&mut source) {
             self.queue.push_back(Item::Block(source));

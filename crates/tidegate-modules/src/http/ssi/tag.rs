@@ -100,8 +100,8 @@ impl Tokenizer {
                 command.raw = self.pending.split_to(length);
                 Some(Token::Command(command))
             }
-            Err(Fault::Incomplete) => None,
-            Err(Fault::Broken(message)) => {
+            Err(TagError::Incomplete) => None,
+            Err(TagError::Broken(message)) => {
                 let length = reader.at;
                 self.pending = self.pending.split_off(length);
                 self.skipping = true;
@@ -116,7 +116,7 @@ fn open_suffix(text: &[u8]) -> usize {
     (1..OPEN.len()).rev().find(|length| text.ends_with(&OPEN[..*length])).unwrap_or(0)
 }
 
-enum Fault {
+enum TagError {
     Incomplete,
     Broken(String),
 }
@@ -127,11 +127,11 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn peek(&self) -> Result<u8, Fault> {
-        self.text.get(self.at).copied().ok_or(Fault::Incomplete)
+    fn peek(&self) -> Result<u8, TagError> {
+        self.text.get(self.at).copied().ok_or(TagError::Incomplete)
     }
 
-    fn space(&mut self) -> Result<bool, Fault> {
+    fn space(&mut self) -> Result<bool, TagError> {
         let start = self.at;
         while matches!(self.peek()?, b' ' | b'\t' | b'\r' | b'\n') {
             self.at += 1;
@@ -139,7 +139,7 @@ impl Reader<'_> {
         Ok(self.at > start)
     }
 
-    fn command(&mut self, value_bytes_max: usize) -> Result<Command, Fault> {
+    fn command(&mut self, value_bytes_max: usize) -> Result<Command, TagError> {
         self.space()?;
         let name = self.name(|byte| byte == b'-')?;
         let shown = String::from_utf8_lossy(&name).into_owned();
@@ -155,7 +155,7 @@ impl Reader<'_> {
             }
             if command.parameters.len() == PARAMETERS_MAX {
                 let message = format!("too many \"{shown}\" SSI command parameters");
-                return Err(Fault::Broken(message));
+                return Err(TagError::Broken(message));
             }
             let name = self.name(|byte| matches!(byte, b'=' | b'-' | b'"' | b'\''))?;
             self.space()?;
@@ -174,7 +174,7 @@ impl Reader<'_> {
     }
 
     /// Reads a name up to white space or a byte that `ends` it.
-    fn name(&mut self, ends: impl Fn(u8) -> bool) -> Result<Vec<u8>, Fault> {
+    fn name(&mut self, ends: impl Fn(u8) -> bool) -> Result<Vec<u8>, TagError> {
         let start = self.at;
         loop {
             let byte = self.peek()?;
@@ -183,13 +183,13 @@ impl Reader<'_> {
             }
             if self.at - start == NAME_BYTES_MAX {
                 let name = String::from_utf8_lossy(&self.text[start..self.at]);
-                return Err(Fault::Broken(format!("the \"{name}...\" SSI name is too long")));
+                return Err(TagError::Broken(format!("the \"{name}...\" SSI name is too long")));
             }
             self.at += 1;
         }
     }
 
-    fn value(&mut self, place: &str, bytes_max: usize) -> Result<Vec<u8>, Fault> {
+    fn value(&mut self, place: &str, bytes_max: usize) -> Result<Vec<u8>, TagError> {
         let quote = self.peek()?;
         if !matches!(quote, b'"' | b'\'') {
             return Err(self.unexpected(&format!("before value of {place} SSI command")));
@@ -204,12 +204,12 @@ impl Reader<'_> {
             }
             if value.len() >= bytes_max {
                 let start = String::from_utf8_lossy(&value).into_owned();
-                return Err(Fault::Broken(format!(
+                return Err(TagError::Broken(format!(
                     "too long \"{start}...\" value of {place} SSI command"
                 )));
             }
             if byte == b'\\' {
-                let escaped = self.text.get(self.at + 1).copied().ok_or(Fault::Incomplete)?;
+                let escaped = self.text.get(self.at + 1).copied().ok_or(TagError::Incomplete)?;
                 if matches!(escaped, b'"' | b'\'' | b'\\') {
                     self.at += 1;
                     value.push(escaped);
@@ -223,7 +223,7 @@ impl Reader<'_> {
         }
     }
 
-    fn close(&mut self, shown: &str) -> Result<(), Fault> {
+    fn close(&mut self, shown: &str) -> Result<(), TagError> {
         for expected in CLOSE {
             if self.peek()? != *expected {
                 return Err(self.unexpected(&format!("in \"{shown}\" SSI command")));
@@ -233,9 +233,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn unexpected(&self, place: &str) -> Fault {
+    fn unexpected(&self, place: &str) -> TagError {
         let byte = self.text.get(self.at).copied().unwrap_or(b' ');
         let symbol = String::from_utf8_lossy(&[byte]).into_owned();
-        Fault::Broken(format!("unexpected \"{symbol}\" symbol {place}"))
+        TagError::Broken(format!("unexpected \"{symbol}\" symbol {place}"))
     }
 }

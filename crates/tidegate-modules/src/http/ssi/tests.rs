@@ -1,6 +1,6 @@
 //! Pages, commands and their output.
 
-use super::date::{Moment, format};
+use super::date::{ZonedTime, format};
 use super::tag::{Token, Tokenizer};
 use crate::testing::Bench;
 
@@ -225,7 +225,7 @@ fn heads() {
 
 #[test]
 fn dates() {
-    let moment = Moment { unix_seconds: 784_111_777, offset: 3600, zone: "CET" };
+    let moment = ZonedTime { unix_seconds: 784_111_777, offset: 3600, zone: "CET" };
     for (form, expected) in [
         ("%A, %d-%b-%Y %H:%M:%S %Z", "Sunday, 06-Nov-1994 09:49:37 CET"),
         ("%a %B %e %k %l %I %p %P %j", "Sun November  6  9  9 09 AM am 310"),
@@ -256,7 +256,7 @@ fn a_page_that_includes_itself_twice_ends() {
 }
 
 #[test]
-fn an_answer_too_long_for_a_variable_breaks_the_page() {
+fn a_response_too_long_for_a_variable_breaks_the_page() {
     let page = "<!--#include virtual=\"/plain\" set=\"v\"-->[<!--#echo var=\"v\"-->]";
     for (length, broken) in [(4096, false), (4097, true)] {
         let content = "x".repeat(length);

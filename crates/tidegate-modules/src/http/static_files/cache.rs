@@ -23,14 +23,14 @@ use tidegate_os::glance::Glance;
 use tidegate_os::watch::Pending;
 use tidegate_os::{FileKind, Seen, Stat};
 
-use super::entry::{Entry, LinkRule, Links, What, look, look_at_once};
+use super::entry::{Entry, EntryKind, LinkRule, Links, query_nonblocking, query_path};
 
 mod admission;
 mod shared;
 #[cfg(test)]
 mod tests;
 
-use admission::Wish;
+use admission::Admission;
 #[cfg(test)]
 pub(super) use admission::admitted;
 use shared::shared;
@@ -71,105 +71,105 @@ impl Default for Memory {
 impl Policy {
     /// Returns whether an entry must be current although others may be stale.
     fn is_strict_on(&self, entry: &Entry) -> bool {
-        self.window.is_some() && !self.errors && matches!(entry.what, What::Failed(_))
+        self.window.is_some() && !self.errors && matches!(entry.what, EntryKind::Failed(_))
     }
 }
 
 /// Entries in a thread's own table.
-const FRONT_MAX: usize = 8 * 1024;
+const THREAD_ENTRIES_MAX: usize = 8 * 1024;
 /// Paths whose requests are counted. A path that is requested only once is not worth a watch.
 const SEEN_SLOTS: usize = 4096;
 
 /// Does the same as [`find`], but returns `None` where it might block on a disk.
-pub(super) fn find_at_once(path: &[u8], rule: LinkRule, policy: &Policy) -> Option<Arc<Entry>> {
-    let ask = Ask { path, rule, policy, at_once: true };
-    THREAD.with(|front| front.try_borrow_mut().ok()?.find(&ask))
+pub(super) fn find_nonblocking(path: &[u8], rule: LinkRule, policy: &Policy) -> Option<Arc<Entry>> {
+    let query = CacheQuery { path, rule, policy, nonblocking: true };
+    THREAD.with(|table| table.try_borrow_mut().ok()?.find(&query))
 }
 
 /// Returns the entry of `path`, as current as the policy demands.
 pub(super) fn find(path: &[u8], rule: LinkRule, policy: &Policy) -> Arc<Entry> {
-    let ask = Ask { path, rule, policy, at_once: false };
-    let found = THREAD.with(|front| front.try_borrow_mut().ok()?.find(&ask));
+    let query = CacheQuery { path, rule, policy, nonblocking: false };
+    let found = THREAD.with(|table| table.try_borrow_mut().ok()?.find(&query));
     found.unwrap_or_else(|| Arc::new(Entry::load(path, rule, 0)))
 }
 
 /// Does the same as [`test()`], but returns `None` where it might block on a disk.
-pub(super) fn test_at_once(
+pub(super) fn test_nonblocking(
     path: &[u8],
     rule: LinkRule,
     policy: &Policy,
-) -> Option<io::Result<Tested>> {
-    let ask = Ask { path, rule, policy, at_once: true };
-    THREAD.with(|front| front.try_borrow_mut().ok()?.test(&ask))
+) -> Option<io::Result<PathInfo>> {
+    let query = CacheQuery { path, rule, policy, nonblocking: true };
+    THREAD.with(|table| table.try_borrow_mut().ok()?.test(&query))
 }
 
 /// Does the same as [`find`] for callers that do not need a file's contents: a file that is not cached is not
 /// opened.
-pub(super) fn test(path: &[u8], rule: LinkRule, policy: &Policy) -> io::Result<Tested> {
-    let ask = Ask { path, rule, policy, at_once: false };
-    let tested = THREAD.with(|front| front.try_borrow_mut().ok()?.test(&ask));
-    tested.unwrap_or_else(|| look(path, rule).map(|stat| Tested::seen(&stat)))
+pub(super) fn test(path: &[u8], rule: LinkRule, policy: &Policy) -> io::Result<PathInfo> {
+    let query = CacheQuery { path, rule, policy, nonblocking: false };
+    let path_info = THREAD.with(|table| table.try_borrow_mut().ok()?.test(&query));
+    path_info.unwrap_or_else(|| query_path(path, rule).map(|stat| PathInfo::seen(&stat)))
 }
 
 /// A lookup in the cache.
-struct Ask<'a> {
+struct CacheQuery<'a> {
     path: &'a [u8],
     rule: LinkRule,
     policy: &'a Policy,
     /// Whether it must not block on a disk.
-    at_once: bool,
+    nonblocking: bool,
 }
 
-impl Ask<'_> {
+impl CacheQuery<'_> {
     /// Queries the file system; `None` where that might block on a disk and must not.
-    fn look(&self) -> Option<io::Result<Stat>> {
-        match self.at_once {
-            true => look_at_once(self.path, self.rule),
-            false => Some(look(self.path, self.rule)),
+    fn query_path(&self) -> Option<io::Result<Stat>> {
+        match self.nonblocking {
+            true => query_nonblocking(self.path, self.rule),
+            false => Some(query_path(self.path, self.rule)),
         }
     }
 
     fn may_load(&self) -> bool {
-        !self.at_once || tidegate_os::open::is_remembered(tidegate_os::path::of(self.path))
+        !self.nonblocking || tidegate_os::open::is_remembered(tidegate_os::path::of(self.path))
     }
 
-    fn wish(&self, key: &[u8]) -> Wish {
-        Wish::new(key, self.path, self.rule, self.policy.memory)
+    fn admission(&self, key: &[u8]) -> Admission {
+        Admission::new(key, self.path, self.rule, self.policy.memory)
     }
 }
 
 /// The lookup might block on a disk.
-struct Cold;
+struct DiskNeeded;
 
 /// The result of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tested {
+pub(crate) struct PathInfo {
     pub kind: FileKind,
     pub executable: bool,
 }
 
-impl Tested {
-    fn seen(stat: &Stat) -> Tested {
-        Tested { kind: stat.kind, executable: stat.mode & 0o100 != 0 }
+impl PathInfo {
+    fn seen(stat: &Stat) -> PathInfo {
+        PathInfo { kind: stat.kind, executable: stat.mode & 0o100 != 0 }
     }
 
-    fn of(entry: &Entry) -> io::Result<Tested> {
+    fn of(entry: &Entry) -> io::Result<PathInfo> {
         let kind = match &entry.what {
-            What::File(_) => FileKind::File,
-            What::Directory => FileKind::Directory,
-            What::Other => FileKind::Other,
-            What::Failed(errno) => return Err(io::Error::from_raw_os_error(*errno)),
+            EntryKind::File(_) => FileKind::File,
+            EntryKind::Directory => FileKind::Directory,
+            EntryKind::Other => FileKind::Other,
+            EntryKind::Failed(errno) => return Err(io::Error::from_raw_os_error(*errno)),
         };
-        Ok(Tested { kind, executable: entry.executable })
+        Ok(PathInfo { kind, executable: entry.executable })
     }
 }
 
 thread_local! {
-    static THREAD: RefCell<Front> = RefCell::new(Front::new());
+    static THREAD: RefCell<ThreadTable> = RefCell::new(ThreadTable::new());
 }
 
 /// A thread's own table, which needs no lock. It keeps nothing open: an entry that the shared cache drops is freed.
-struct Front {
+struct ThreadTable {
     entries: HashMap<Box<[u8]>, Weak<Entry>, RandomState>,
     pending: Option<Pending>,
     /// When `pending` was last checked; see [`tidegate_rt::freshness`].
@@ -180,10 +180,10 @@ struct Front {
     key: Vec<u8>,
 }
 
-impl Front {
-    fn new() -> Front {
+impl ThreadTable {
+    fn new() -> ThreadTable {
         let watcher = shared().watcher.as_ref();
-        Front {
+        ThreadTable {
             entries: HashMap::default(),
             pending: watcher.and_then(|watcher| Pending::new(watcher).ok()),
             settled: None,
@@ -193,11 +193,11 @@ impl Front {
         }
     }
 
-    fn find(&mut self, ask: &Ask<'_>) -> Option<Arc<Entry>> {
+    fn find(&mut self, query: &CacheQuery<'_>) -> Option<Arc<Entry>> {
         let mut key = std::mem::take(&mut self.key);
-        write_key(ask.path, ask.rule, &mut key);
-        let entry = match self.known(&key, ask) {
-            Ok(None) => ask.may_load().then(|| self.loaded(&key, ask)),
+        write_key(query.path, query.rule, &mut key);
+        let entry = match self.known(&key, query) {
+            Ok(None) => query.may_load().then(|| self.loaded(&key, query)),
             known => known.ok().flatten(),
         };
         self.key = key;
@@ -205,44 +205,53 @@ impl Front {
     }
 
     /// Loads an entry that is not in the cache; it is added if it is requested often enough.
-    fn loaded(&mut self, key: &[u8], ask: &Ask<'_>) -> Arc<Entry> {
-        if self.is_wanted(key, ask.policy.uses_min) {
-            shared().admit(ask.wish(key));
+    fn loaded(&mut self, key: &[u8], query: &CacheQuery<'_>) -> Arc<Entry> {
+        if self.is_worth_keeping(key, query.policy.uses_min) {
+            shared().admit(query.admission(key));
         }
-        Arc::new(Entry::load(ask.path, ask.rule, 0))
+        Arc::new(Entry::load(query.path, query.rule, 0))
     }
 
-    fn test(&mut self, ask: &Ask<'_>) -> Option<io::Result<Tested>> {
+    fn test(&mut self, query: &CacheQuery<'_>) -> Option<io::Result<PathInfo>> {
         let mut key = std::mem::take(&mut self.key);
-        write_key(ask.path, ask.rule, &mut key);
-        let tested = match self.known(&key, ask) {
-            Ok(Some(entry)) => Some(Tested::of(&entry)),
-            Ok(None) => ask.look().map(|found| self.tested(&key, ask, found)),
-            Err(Cold) => None,
+        write_key(query.path, query.rule, &mut key);
+        let path_info = match self.known(&key, query) {
+            Ok(Some(entry)) => Some(PathInfo::of(&entry)),
+            Ok(None) => query.query_path().map(|found| self.path_info(&key, query, found)),
+            Err(DiskNeeded) => None,
         };
         self.key = key;
-        tested
+        path_info
     }
 
     /// Returns the result of a test of a path that is not in the cache. Files are added to the cache when they are
     /// opened.
-    fn tested(&mut self, key: &[u8], ask: &Ask<'_>, found: io::Result<Stat>) -> io::Result<Tested> {
-        let tested = found.map(|stat| Tested::seen(&stat));
-        let file = tested.as_ref().is_ok_and(|it| it.kind == FileKind::File);
-        if !file && self.is_wanted(key, ask.policy.uses_min) {
-            shared().admit(ask.wish(key));
+    fn path_info(
+        &mut self,
+        key: &[u8],
+        query: &CacheQuery<'_>,
+        found: io::Result<Stat>,
+    ) -> io::Result<PathInfo> {
+        let path_info = found.map(|stat| PathInfo::seen(&stat));
+        let file = path_info.as_ref().is_ok_and(|it| it.kind == FileKind::File);
+        if !file && self.is_worth_keeping(key, query.policy.uses_min) {
+            shared().admit(query.admission(key));
         }
-        tested
+        path_info
     }
 
     /// Returns the cached entry, if it is known to be current.
-    fn known(&mut self, key: &[u8], ask: &Ask<'_>) -> Result<Option<Arc<Entry>>, Cold> {
-        let mut window = ask.policy.window;
+    fn known(
+        &mut self,
+        key: &[u8],
+        query: &CacheQuery<'_>,
+    ) -> Result<Option<Arc<Entry>>, DiskNeeded> {
+        let mut window = query.policy.window;
         if window.is_none() {
             self.settle();
         }
         let Some(mut entry) = self.kept(key) else { return Ok(None) };
-        if ask.policy.is_strict_on(&entry) {
+        if query.policy.is_strict_on(&entry) {
             window = None;
             self.settle();
             let Some(again) = self.kept(key) else { return Ok(None) };
@@ -253,7 +262,7 @@ impl Front {
             if self.pending.is_none() {
                 return Ok(None);
             }
-        } else if !checked(&entry, ask, window, tidegate_rt::clock::unix_millis())? {
+        } else if !checked(&entry, query, window, tidegate_rt::clock::unix_millis())? {
             shared().remove(key, &entry);
             return Ok(None);
         }
@@ -290,9 +299,9 @@ impl Front {
     }
 
     fn remember(&mut self, key: &[u8], entry: &Arc<Entry>) {
-        if self.entries.len() >= FRONT_MAX {
+        if self.entries.len() >= THREAD_ENTRIES_MAX {
             self.entries.retain(|_, entry| entry.strong_count() > 0);
-            if self.entries.len() >= FRONT_MAX {
+            if self.entries.len() >= THREAD_ENTRIES_MAX {
                 self.entries.clear();
             }
         }
@@ -307,7 +316,7 @@ impl Front {
 
     /// Counts a request for a path that is not in the cache; returns whether it is worth keeping by now. A path
     /// that could not be kept is tried again, but more and more seldom.
-    fn is_wanted(&mut self, key: &[u8], uses_min: u32) -> bool {
+    fn is_worth_keeping(&mut self, key: &[u8], uses_min: u32) -> bool {
         let (hash, seen) = self.counted(key);
         let Some(seen) = seen else { return false };
         let count = if seen.0 == hash { seen.1.saturating_add(1) } else { 1 };
@@ -326,7 +335,12 @@ impl Front {
 
 /// Checks an entry whose changes are not reported, unless it was checked within `window` of `now`, milliseconds
 /// since 1970.
-fn checked(entry: &Entry, ask: &Ask<'_>, window: Option<Duration>, now: u64) -> Result<bool, Cold> {
+fn checked(
+    entry: &Entry,
+    query: &CacheQuery<'_>,
+    window: Option<Duration>,
+    now: u64,
+) -> Result<bool, DiskNeeded> {
     if let Some(window) = window {
         let age = u128::from(now.saturating_sub(entry.checked.load(Ordering::Relaxed)));
         if age < window.as_millis() {
@@ -344,9 +358,9 @@ fn checked(entry: &Entry, ask: &Ask<'_>, window: Option<Duration>, now: u64) -> 
         Some(Seen::Renamed(names)) => Some(names),
         None => None,
     };
-    let holds = match (&entry.what, ask.look().ok_or(Cold)?) {
-        (What::File(file), Ok(stat)) => file.is_same(&stat),
-        (What::Directory, Ok(stat)) => stat.kind == FileKind::Directory,
+    let holds = match (&entry.what, query.query_path().ok_or(DiskNeeded)?) {
+        (EntryKind::File(file), Ok(stat)) => file.is_same(&stat),
+        (EntryKind::Directory, Ok(stat)) => stat.kind == FileKind::Directory,
         _ => false,
     };
     if let (true, Some(names), Some(glance)) = (holds, renamed, &entry.glance) {

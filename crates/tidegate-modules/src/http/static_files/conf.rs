@@ -10,7 +10,7 @@ use tidegate_core::pool_choice::PoolChoice;
 use tidegate_plan::PlanBuilder;
 
 use super::cache::{Memory, Policy};
-use super::direct::{ALIGNMENT_MIN, Reading};
+use super::direct::{ALIGNMENT_MIN, ReadMode};
 use super::entry::{LinkRule, Links};
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
@@ -264,9 +264,9 @@ impl Conf {
     }
 
     /// Returns how the location reads files, where that is not the default.
-    pub(super) fn reading(&self) -> Option<Reading> {
+    pub(super) fn reading(&self) -> Option<ReadMode> {
         let alignment = self.directio_alignment.unwrap_or(0).max(ALIGNMENT_MIN);
-        let reading = Reading {
+        let reading = ReadMode {
             direct_from: self.directio.flatten(),
             alignment: usize::try_from(alignment).unwrap_or(usize::MAX),
             read_ahead: self.read_ahead.filter(|size| *size > 0),

@@ -27,7 +27,7 @@ const ALIGNMENT_MAX: usize = 2 << 20;
 
 /// How a location reads files.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
+pub(super) struct ReadMode {
     /// Size in bytes from which `directio` applies.
     pub direct_from: Option<u64>,
     /// Alignment in bytes, a power of two unless the configuration says otherwise.
@@ -43,7 +43,7 @@ pub(super) fn handle(x: &mut Exchange) -> Step<'_> {
 
 /// Makes a body of a file, read as the location says. Its path is the request's with `suffix`.
 pub(crate) fn whole(x: &mut Exchange, suffix: &str, file: &OpenFile) -> Body {
-    let Some(reading) = Reading::of(x) else { return file.body() };
+    let Some(reading) = ReadMode::of(x) else { return file.body() };
     if let Some(direct) = reading.direct(x, suffix, file) {
         x.response.content_length = Some(file.size);
         return Body::Stream(Box::new(direct));
@@ -59,7 +59,7 @@ pub(crate) fn whole(x: &mut Exchange, suffix: &str, file: &OpenFile) -> Body {
 
 /// Makes a body of a part of the request's file behind `lead`, bytes that are not in the file.
 pub(crate) fn part(x: &mut Exchange, file: &OpenFile, lead: Bytes, range: ByteRange) -> Body {
-    let direct = Reading::of(x).and_then(|reading| reading.direct(x, "", file));
+    let direct = ReadMode::of(x).and_then(|reading| reading.direct(x, "", file));
     if let Some(mut direct) = direct {
         direct.narrow(range);
         x.response.content_length = Some(lead.len() as u64 + range.len());
@@ -79,8 +79,8 @@ pub(crate) fn part(x: &mut Exchange, file: &OpenFile, lead: Bytes, range: ByteRa
     Body::Chunks(chunks.into_iter().filter(|chunk| chunk.length() > 0).collect())
 }
 
-impl Reading {
-    fn of(x: &Exchange) -> Option<Reading> {
+impl ReadMode {
+    fn of(x: &Exchange) -> Option<ReadMode> {
         x.location().extensions.of().copied()
     }
 
@@ -112,7 +112,7 @@ pub(super) fn direct_file(
         source: Some(Source::Named { path, rule, size, modified }),
         offset: 0,
         end: size,
-        shape: Shape::new(alignment, block),
+        shape: BlockLayout::new(alignment, block),
         pool,
         reading: None,
     }
@@ -120,16 +120,16 @@ pub(super) fn direct_file(
 
 /// Alignment and length of reads, in bytes.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+struct BlockLayout {
     alignment: usize,
     /// Bytes of a read, a multiple of the alignment.
     block: usize,
 }
 
-impl Shape {
-    fn new(alignment: usize, block: usize) -> Shape {
+impl BlockLayout {
+    fn new(alignment: usize, block: usize) -> BlockLayout {
         let alignment = alignment.min(ALIGNMENT_MAX).next_power_of_two();
-        Shape { alignment, block: block.max(1).next_multiple_of(alignment) }
+        BlockLayout { alignment, block: block.max(1).next_multiple_of(alignment) }
     }
 }
 
@@ -141,7 +141,7 @@ pub(super) struct DirectFile {
     source: Option<Source>,
     offset: u64,
     end: u64,
-    shape: Shape,
+    shape: BlockLayout,
     pool: Option<Arc<ThreadPool>>,
     reading: Option<LocalFuture<'static, io::Result<Read>>>,
 }
@@ -224,8 +224,8 @@ impl Source {
 }
 
 /// Reads the block at `offset`; returns the bytes from there on, at most to `end`.
-fn read(file: &File, offset: u64, end: u64, shape: Shape) -> io::Result<Bytes> {
-    let Shape { alignment, block } = shape;
+fn read(file: &File, offset: u64, end: u64, shape: BlockLayout) -> io::Result<Bytes> {
+    let BlockLayout { alignment, block } = shape;
     let skipped = offset % alignment as u64;
     let start = offset - skipped;
     let left = usize::try_from(end - start).unwrap_or(block);
@@ -246,5 +246,5 @@ pub(super) fn read_for_tests(
     alignment: usize,
     block: usize,
 ) -> io::Result<Bytes> {
-    read(file, offset, end, Shape::new(alignment, block))
+    read(file, offset, end, BlockLayout::new(alignment, block))
 }

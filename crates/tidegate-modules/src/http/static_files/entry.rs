@@ -54,7 +54,7 @@ pub(crate) struct OpenFile {
 
 /// What is at a path.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum EntryKind {
     File(OpenFile),
     Directory,
     /// A FIFO, socket or device: never opened.
@@ -66,7 +66,7 @@ pub(crate) enum What {
 /// The state of a path; in the cache it is valid until its node changes.
 #[derive(Debug)]
 pub(crate) struct Entry {
-    pub what: What,
+    pub what: EntryKind,
     /// Whether its owner may execute it, for `if (-x …)`.
     pub executable: bool,
     /// Whether events report changes; else the name is checked each time.
@@ -118,21 +118,21 @@ impl Entry {
     /// Queries the file system. A file is opened, and read if it has at most `memory_max` bytes. May block on a
     /// disk if that is not 0.
     pub(crate) fn load(path: &[u8], rule: LinkRule, memory_max: u64) -> Entry {
-        match look(path, rule) {
-            Err(error) => Entry::of(What::Failed(errno(&error)), false),
+        match query_path(path, rule) {
+            Err(error) => Entry::of(EntryKind::Failed(errno(&error)), false),
             Ok(stat) => {
                 let what = match stat.kind {
                     FileKind::File => open_file(path, rule, memory_max),
-                    FileKind::Directory => Ok(What::Directory),
-                    FileKind::Symlink | FileKind::Other => Ok(What::Other),
+                    FileKind::Directory => Ok(EntryKind::Directory),
+                    FileKind::Symlink | FileKind::Other => Ok(EntryKind::Other),
                 };
-                let what = what.unwrap_or_else(|error| What::Failed(errno(&error)));
+                let what = what.unwrap_or_else(|error| EntryKind::Failed(errno(&error)));
                 Entry::of(what, stat.mode & 0o100 != 0)
             }
         }
     }
 
-    fn of(what: What, executable: bool) -> Entry {
+    fn of(what: EntryKind, executable: bool) -> Entry {
         Entry {
             what,
             executable,
@@ -147,10 +147,10 @@ impl Entry {
     /// Keeps the glance that was taken before it was loaded, if it shows the same file and will show changes.
     pub(super) fn take_glance(&mut self, glance: Glance, now_millis: u64) {
         let suits = match &self.what {
-            What::File(file) => glance.is_file(&file.stat),
-            What::Directory => glance.is_directory(),
-            What::Failed(code) => error::is_missing(*code) && glance.is_absence(),
-            What::Other => false,
+            EntryKind::File(file) => glance.is_file(&file.stat),
+            EntryKind::Directory => glance.is_directory(),
+            EntryKind::Failed(code) => error::is_missing(*code) && glance.is_absence(),
+            EntryKind::Other => false,
         };
         if suits && glance.is_older(settled_nanos(now_millis)) {
             self.glance = Some(glance);
@@ -164,14 +164,14 @@ impl Entry {
     /// Returns the file, if it is one.
     pub(crate) fn file(&self) -> Option<&OpenFile> {
         match &self.what {
-            What::File(file) => Some(file),
-            What::Directory | What::Other | What::Failed(_) => None,
+            EntryKind::File(file) => Some(file),
+            EntryKind::Directory | EntryKind::Other | EntryKind::Failed(_) => None,
         }
     }
 }
 
 /// Queries the file at a path, under the rule for links.
-pub(crate) fn look(path: &[u8], rule: LinkRule) -> io::Result<Stat> {
+pub(crate) fn query_path(path: &[u8], rule: LinkRule) -> io::Result<Stat> {
     let name = tidegate_os::path::of(path);
     match rule.links {
         Links::Follow => open::stat_own(name, rule.from),
@@ -182,16 +182,16 @@ pub(crate) fn look(path: &[u8], rule: LinkRule) -> io::Result<Stat> {
     }
 }
 
-/// Does the same as [`look`], but returns `None` where it might block on a disk.
-pub(super) fn look_at_once(path: &[u8], rule: LinkRule) -> Option<io::Result<Stat>> {
+/// Does the same as [`query_path`], but returns `None` where it might block on a disk.
+pub(super) fn query_nonblocking(path: &[u8], rule: LinkRule) -> Option<io::Result<Stat>> {
     let name = tidegate_os::path::of(path);
     match rule.links {
         Links::Follow => open::stat_at_once(name, rule.from),
-        _ => open::is_remembered(name).then(|| look(path, rule)),
+        _ => open::is_remembered(name).then(|| query_path(path, rule)),
     }
 }
 
-fn open_file(path: &[u8], rule: LinkRule, memory_max: u64) -> io::Result<What> {
+fn open_file(path: &[u8], rule: LinkRule, memory_max: u64) -> io::Result<EntryKind> {
     let name = tidegate_os::path::of(path);
     let file = match rule.links {
         Links::Follow => open::open_own(name, rule.from)?,
@@ -200,8 +200,8 @@ fn open_file(path: &[u8], rule: LinkRule, memory_max: u64) -> io::Result<What> {
     let stat = file::fstat(&file)?;
     match stat.kind {
         FileKind::File => {}
-        FileKind::Directory => return Ok(What::Directory),
-        FileKind::Symlink | FileKind::Other => return Ok(What::Other),
+        FileKind::Directory => return Ok(EntryKind::Directory),
+        FileKind::Symlink | FileKind::Other => return Ok(EntryKind::Other),
     }
     let bytes = match stat.size <= memory_max {
         true => read_small(&file, stat.size),
@@ -216,7 +216,13 @@ fn open_file(path: &[u8], rule: LinkRule, memory_max: u64) -> io::Result<What> {
     let mut etag = Vec::with_capacity(32);
     conditional::write_etag(stat.mtime_seconds, stat.size, &mut etag);
     head.push_known(Known::Etag, &etag);
-    Ok(What::File(OpenFile { size: stat.size, modified: stat.mtime_seconds, content, head, stat }))
+    Ok(EntryKind::File(OpenFile {
+        size: stat.size,
+        modified: stat.mtime_seconds,
+        content,
+        head,
+        stat,
+    }))
 }
 
 /// Makes a chunk of a range of an open file, with its copy in memory.

@@ -13,11 +13,11 @@ mod cache;
 mod conf;
 mod direct;
 mod entry;
-mod places;
 mod pool;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod watch_tree;
 
 use std::io;
 
@@ -32,11 +32,11 @@ use tidegate_plan::module::BlockInfo;
 
 use cache::Policy;
 
-pub(crate) use cache::Tested;
+pub(crate) use cache::PathInfo;
 pub(crate) use conf::Options;
 pub(crate) use direct::{part, whole};
-pub(crate) use entry::{Content, Entry, LinkRule, Links, OpenFile, What, errno, look};
-pub(crate) use serve::{answer, head, serve};
+pub(crate) use entry::{Content, Entry, EntryKind, LinkRule, Links, OpenFile, errno, query_path};
+pub(crate) use serve::{head, respond, serve};
 
 /// The module of static files.
 pub(crate) struct StaticFiles;
@@ -81,9 +81,9 @@ pub(crate) fn open(x: &mut Exchange, path: &[u8]) -> std::sync::Arc<Entry> {
 
 /// Does the same as [`open`], but returns `None` where it might block on a disk; then [`warm`] is to be called
 /// first.
-pub(crate) fn open_at_once(x: &mut Exchange, path: &[u8]) -> Option<std::sync::Arc<Entry>> {
+pub(crate) fn open_nonblocking(x: &mut Exchange, path: &[u8]) -> Option<std::sync::Arc<Entry>> {
     let (rule, policy) = rules(x, path);
-    cache::find_at_once(path, rule, &policy)
+    cache::find_nonblocking(path, rule, &policy)
 }
 
 /// Has a pool thread query a path, so that the kernel has its names in memory.
@@ -92,23 +92,23 @@ pub(crate) async fn warm(x: &mut Exchange, path: &[u8]) {
     let pool = pool_choice::pool_of(x);
     let path = path.to_vec();
     // Without a pool, or with a full one, the event loop has to wait after all.
-    let _ = blocking::run_on(pool.as_deref(), move || look(&path, rule)).await;
+    let _ = blocking::run_on(pool.as_deref(), move || query_path(&path, rule)).await;
 }
 
 /// Tests a path without opening the file.
 ///
 /// # Errors
 /// Those of stat; `FilesystemLoop` for a link that `disable_symlinks` refuses.
-pub(crate) fn test(x: &mut Exchange, path: &[u8]) -> io::Result<Tested> {
+pub(crate) fn test(x: &mut Exchange, path: &[u8]) -> io::Result<PathInfo> {
     let (rule, policy) = rules(x, path);
     cache::test(path, rule, &policy)
 }
 
 /// Does the same as [`test()`], but returns `None` where it might block on a disk; then [`warm`] is to be called
 /// first.
-pub(crate) fn test_at_once(x: &mut Exchange, path: &[u8]) -> Option<io::Result<Tested>> {
+pub(crate) fn test_nonblocking(x: &mut Exchange, path: &[u8]) -> Option<io::Result<PathInfo>> {
     let (rule, policy) = rules(x, path);
-    cache::test_at_once(path, rule, &policy)
+    cache::test_nonblocking(path, rule, &policy)
 }
 
 /// Returns the treatment of links in a path in the present location.

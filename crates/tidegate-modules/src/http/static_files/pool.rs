@@ -38,7 +38,7 @@ fn marked(body: Body, pool: &Arc<ThreadPool>) -> Body {
         Body::Chunks(chunks) => {
             Body::Chunks(chunks.into_iter().map(|chunk| marked_chunk(chunk, pool)).collect())
         }
-        Body::Stream(stream) => Body::Stream(Box::new(Marked { stream, pool: pool.clone() })),
+        Body::Stream(stream) => Body::Stream(Box::new(PooledStream { stream, pool: pool.clone() })),
         other => other,
     }
 }
@@ -51,12 +51,12 @@ fn marked_chunk(mut chunk: Chunk, pool: &Arc<ThreadPool>) -> Chunk {
 }
 
 /// A stream whose files are read on a pool.
-struct Marked {
+struct PooledStream {
     stream: Box<dyn BodyStream>,
     pool: Arc<ThreadPool>,
 }
 
-impl BodyStream for Marked {
+impl BodyStream for PooledStream {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let next = self.stream.poll_chunk(context);
         next.map(|next| next.map(|chunk| chunk.map(|chunk| marked_chunk(chunk, &self.pool))))

@@ -12,7 +12,7 @@ use tidegate_core::{Body, Level, Step, error_page, file_path};
 use tidegate_os::os_error;
 
 use super::{
-    Entry, Links, OpenFile, Options, What, is_absent, is_refused, open, open_at_once, warm,
+    Entry, EntryKind, Links, OpenFile, Options, is_absent, is_refused, open, open_nonblocking, warm,
 };
 
 /// The handler of the content phase.
@@ -36,14 +36,14 @@ pub(crate) fn serve(x: &mut Exchange, body: MakeBody) -> Step<'_> {
         PATH.set(path);
         return Step::Status(500);
     }
-    let Some(entry) = open_at_once(x, &path) else {
+    let Some(entry) = open_nonblocking(x, &path) else {
         return Step::Wait(Box::pin(async move {
             warm(x, &path).await;
             let entry = open(x, &path);
-            answer(x, &path, &entry, body)
+            respond(x, &path, &entry, body)
         }));
     };
-    let step = answer(x, &path, &entry, body);
+    let step = respond(x, &path, &entry, body);
     PATH.set(path);
     step
 }
@@ -54,26 +54,26 @@ thread_local! {
 }
 
 /// Responds with what was found at the path.
-pub(crate) fn answer(
+pub(crate) fn respond(
     x: &mut Exchange,
     path: &[u8],
     entry: &Entry,
     body: MakeBody,
 ) -> Step<'static> {
     match &entry.what {
-        What::File(_) if x.request.method == Method::Post => Step::Status(405),
-        What::File(file) => {
+        EntryKind::File(_) if x.request.method == Method::Post => Step::Status(405),
+        EntryKind::File(file) => {
             x.progress.action = "sending response to client";
             head(x, file);
             Step::Respond(body(x, file))
         }
-        What::Directory => to_directory(x),
-        What::Other => {
+        EntryKind::Directory => to_directory(x),
+        EntryKind::Other => {
             let path = String::from_utf8_lossy(path);
             x.log(Level::Crit, format_args!("\"{path}\" is not a regular file"));
             Step::Status(404)
         }
-        What::Failed(errno) => failed(x, path, *errno),
+        EntryKind::Failed(errno) => failed(x, path, *errno),
     }
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use super::cache::{Policy, admitted, find, test};
-use super::entry::{Content, Entry, LinkRule, Links, What};
+use super::entry::{Content, Entry, EntryKind, LinkRule, Links};
 
 /// A directory that tests change.
 struct Tree {
@@ -32,22 +32,22 @@ impl Tree {
     }
 
     /// Returns the cached state of a name: a file's text, `/`, `other`, or the error's number.
-    fn ask(&self, name: &str) -> String {
-        self.ask_by(name, LinkRule::default())
+    fn lookup(&self, name: &str) -> String {
+        self.lookup_by(name, LinkRule::default())
     }
 
-    fn ask_by(&self, name: &str, rule: LinkRule) -> String {
+    fn lookup_by(&self, name: &str, rule: LinkRule) -> String {
         shown(&find(self.at(name).as_os_str().as_bytes(), rule, &Policy::default()))
     }
 
     /// Looks up until the entry is in the cache, which must not change it.
     fn warm(&self, name: &str, expected: &str) {
         for _ in 0..2 {
-            assert_eq!(self.ask(name), expected, "{name} while unchanged");
+            assert_eq!(self.lookup(name), expected, "{name} while unchanged");
         }
         admitted();
         for _ in 0..2 {
-            assert_eq!(self.ask(name), expected, "{name} while unchanged");
+            assert_eq!(self.lookup(name), expected, "{name} while unchanged");
         }
     }
 
@@ -59,7 +59,7 @@ impl Tree {
 
 fn shown(entry: &Entry) -> String {
     match &entry.what {
-        What::File(file) => match &file.content {
+        EntryKind::File(file) => match &file.content {
             Content::Memory(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             Content::File(open, _) => {
                 let mut bytes = vec![0; file.size as usize];
@@ -67,9 +67,9 @@ fn shown(entry: &Entry) -> String {
                 String::from_utf8_lossy(&bytes).into_owned()
             }
         },
-        What::Directory => "/".to_owned(),
-        What::Other => "other".to_owned(),
-        What::Failed(errno) => errno.to_string(),
+        EntryKind::Directory => "/".to_owned(),
+        EntryKind::Other => "other".to_owned(),
+        EntryKind::Failed(errno) => errno.to_string(),
     }
 }
 
@@ -80,7 +80,7 @@ fn check(files: &[(&str, &str)], name: &str, before: &str, change: impl Fn(&Tree
         let tree = Tree::new(files);
         tree.warm(name, before);
         change(&tree);
-        assert_eq!(tree.ask(name), after, "{name} right after the change");
+        assert_eq!(tree.lookup(name), after, "{name} right after the change");
         tree.warm(name, after);
     }
 }
@@ -94,16 +94,16 @@ fn a_request_sees_what_changed_before_it_was_received() {
     tidegate_rt::clock::batch(|| {
         for round in 1..20 {
             // Looked up in this batch; the next request is received later.
-            tree.ask("a/file");
+            tree.lookup("a/file");
             fs::write(tree.at("a/file"), format!("text{round}")).unwrap();
             tidegate_rt::freshness::received();
-            assert_eq!(tree.ask("a/file"), format!("text{round}"));
+            assert_eq!(tree.lookup("a/file"), format!("text{round}"));
         }
     });
 }
 
 #[test]
-fn answers_are_kept_and_watched() {
+fn entries_are_kept_and_watched() {
     let tree = Tree::new(&[("a/b/file", "text")]);
     tree.warm("a/b/file", "text");
     tree.warm("a/b/none", "2");
@@ -150,7 +150,7 @@ fn the_same_length_and_time_hide_nothing() {
 }
 
 #[test]
-fn names_come_and_go() {
+fn names_are_added_and_removed() {
     let file = &[("a/file", "old"), ("a/other", "new")];
     let replace = |tree: &Tree| fs::rename(tree.at("a/other"), tree.at("a/file")).unwrap();
     check(file, "a/file", "old", replace, "new");
@@ -178,7 +178,7 @@ fn names_come_and_go() {
 }
 
 #[test]
-fn directories_come_and_go() {
+fn directories_are_added_and_removed() {
     let files = &[("a/b/c/file", "old"), ("n/b/c/file", "new"), ("e/full", "")];
     let away = |tree: &Tree| fs::rename(tree.at("a"), tree.at("gone")).unwrap();
     check(files, "a/b/c/file", "old", away, "2");
@@ -202,8 +202,8 @@ fn directories_come_and_go() {
         tree.warm("empty", "/");
         tree.warm("empty/", "/");
         fs::remove_dir(tree.at("empty")).unwrap();
-        assert_eq!(tree.ask("empty"), "2");
-        assert_eq!(tree.ask("empty/"), "2");
+        assert_eq!(tree.lookup("empty"), "2");
+        assert_eq!(tree.lookup("empty/"), "2");
         drop(held);
     }
     let over = |tree: &Tree| {
@@ -224,15 +224,15 @@ fn links_are_followed_to_where_they_lead_now() {
             assert!(tree.is_watched("current/file"));
             symlink("v2", tree.at("next")).unwrap();
             fs::rename(tree.at("next"), tree.at("current")).unwrap();
-            assert_eq!(tree.ask("current/file"), "two");
+            assert_eq!(tree.lookup("current/file"), "two");
             tree.warm("current/file", "two");
             fs::write(tree.at("v2/file"), "three").unwrap();
-            assert_eq!(tree.ask("current/file"), "three");
+            assert_eq!(tree.lookup("current/file"), "three");
             fs::rename(tree.at("v2"), tree.at("v3")).unwrap();
-            assert_eq!(tree.ask("current/file"), "2");
+            assert_eq!(tree.lookup("current/file"), "2");
             tree.warm("current/file", "2");
             fs::rename(tree.at("v3"), tree.at("v2")).unwrap();
-            assert_eq!(tree.ask("current/file"), "three");
+            assert_eq!(tree.lookup("current/file"), "three");
         }
     }
     let tree = Tree::new(files);
@@ -250,10 +250,10 @@ fn links_are_followed_to_where_they_lead_now() {
     tree.warm("x/loop", "40");
     fs::write(tree.at("v1/file"), "new").unwrap();
     for name in ["x/absolute", "x/y/up", "x/y/twice"] {
-        assert_eq!(tree.ask(name), "new");
+        assert_eq!(tree.lookup(name), "new");
     }
     fs::write(tree.at("x/nowhere"), "here").unwrap();
-    assert_eq!(tree.ask("x/dangling"), "here");
+    assert_eq!(tree.lookup("x/dangling"), "here");
 }
 
 #[test]
@@ -279,15 +279,15 @@ fn links_are_refused_where_rules_say_so() {
     ];
     for _ in 0..4 {
         for (name, rule, expected) in table {
-            assert_eq!(tree.ask_by(name, rule), expected, "{name} {rule:?}");
+            assert_eq!(tree.lookup_by(name, rule), expected, "{name} {rule:?}");
         }
-        assert_eq!(tree.ask("a/link"), "text");
+        assert_eq!(tree.lookup("a/link"), "text");
         admitted();
     }
     fs::rename(tree.at("a/file"), tree.at("b/file")).unwrap();
     symlink("../b/file", tree.at("a/file")).unwrap();
-    assert_eq!(tree.ask_by("a/file", rule(Links::Refuse, 0)), "40");
-    assert_eq!(tree.ask("a/file"), "text");
+    assert_eq!(tree.lookup_by("a/file", rule(Links::Refuse, 0)), "40");
+    assert_eq!(tree.lookup("a/file"), "text");
 }
 
 #[test]
@@ -307,21 +307,22 @@ fn what_is_no_file_is_not_opened() {
     tree.warm("a//file", "text");
     fs::remove_file(tree.at("a/fifo")).unwrap();
     fs::write(tree.at("a/fifo"), "now").unwrap();
-    assert_eq!(tree.ask("a/fifo"), "now");
+    assert_eq!(tree.lookup("a/fifo"), "now");
 }
 
 #[test]
 fn names_are_bytes() {
     let tree = Tree::new(&[("a/file", "text")]);
     let name = tree.at("a").join(std::ffi::OsStr::from_bytes(b"\xff\xfe \n"));
-    let ask = || shown(&find(name.as_os_str().as_bytes(), LinkRule::default(), &Policy::default()));
+    let lookup =
+        || shown(&find(name.as_os_str().as_bytes(), LinkRule::default(), &Policy::default()));
     for expected in ["one", "two", "2", "one"] {
         match expected {
             "2" => fs::remove_file(&name).unwrap(),
             text => fs::write(&name, text).unwrap(),
         }
         for _ in 0..4 {
-            assert_eq!(ask(), expected);
+            assert_eq!(lookup(), expected);
             admitted();
         }
     }
@@ -337,12 +338,12 @@ fn large_files_are_kept_open_until_they_change() {
     let entry = find(path.as_os_str().as_bytes(), LinkRule::default(), &Policy::default());
     assert!(entry.file().unwrap().is_open() && entry.watched);
     fs::write(tree.at("large"), large("b")).unwrap();
-    assert_eq!(tree.ask("large"), large("b"));
+    assert_eq!(tree.lookup("large"), large("b"));
     drop(entry);
     tree.warm("large", &large("b"));
     let inode = fs::metadata(&path).unwrap().ino();
     fs::remove_file(&path).unwrap();
-    assert_eq!(tree.ask("large"), "2");
+    assert_eq!(tree.lookup("large"), "2");
     let held = fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| fd.ok());
     let held = held.filter_map(|fd| fs::metadata(fd.path()).ok());
     assert_eq!(held.filter(|held| held.ino() == inode && held.nlink() == 0).count(), 0);
@@ -374,7 +375,7 @@ fn validators_are_those_of_the_file() {
 
 /// Where changes are not reported the name is checked each time: /proc is such a file system.
 #[test]
-fn unwatched_files_are_looked_at() {
+fn unwatched_files_are_checked() {
     let path = Path::new("/proc/self/comm").as_os_str().as_bytes();
     for _ in 0..4 {
         let entry = find(path, LinkRule::default(), &Policy::default());
@@ -385,25 +386,25 @@ fn unwatched_files_are_looked_at() {
 #[test]
 fn other_threads_see_changes_too() {
     let tree = Tree::new(&[("a/file", "0")]);
-    let (ask, asked) = std::sync::mpsc::channel::<String>();
-    let (tell, told) = std::sync::mpsc::channel::<String>();
+    let (names, received) = std::sync::mpsc::channel::<String>();
+    let (sender, results) = std::sync::mpsc::channel::<String>();
     std::thread::scope(|scope| {
         let tree = &tree;
         scope.spawn(move || {
-            for name in asked {
-                tell.send(tree.ask(&name)).unwrap();
+            for name in received {
+                sender.send(tree.lookup(&name)).unwrap();
             }
         });
         for round in 1..200 {
             fs::write(tree.at("a/file"), round.to_string()).unwrap();
             for _ in 0..3 {
-                ask.send("a/file".to_owned()).unwrap();
-                assert_eq!(tree.ask("a/file"), round.to_string());
-                assert_eq!(told.recv().unwrap(), round.to_string());
+                names.send("a/file".to_owned()).unwrap();
+                assert_eq!(tree.lookup("a/file"), round.to_string());
+                assert_eq!(results.recv().unwrap(), round.to_string());
                 admitted();
             }
         }
-        drop(ask);
+        drop(names);
     });
 }
 
@@ -416,15 +417,15 @@ fn a_window_for_files_is_none_for_missing_ones() {
     let tree = Tree::new(&[("a/file", "text")]);
     for round in 0..50 {
         let name = format!("a/new{round}");
-        let ask =
+        let lookup =
             || shown(&find(tree.at(&name).as_os_str().as_bytes(), LinkRule::default(), &policy));
         for _ in 0..2 {
-            assert_eq!(ask(), "2");
+            assert_eq!(lookup(), "2");
         }
         admitted();
-        assert_eq!(ask(), "2");
+        assert_eq!(lookup(), "2");
         fs::write(tree.at(&name), "made").unwrap();
-        assert_eq!(ask(), "made");
+        assert_eq!(lookup(), "made");
     }
 }
 
@@ -434,12 +435,12 @@ fn uses_are_counted_before_anything_is_kept() {
     for uses_min in [1, 2, 5] {
         let policy = Policy { uses_min, ..Policy::default() };
         let path = tree.at(&format!("a/{uses_min}"));
-        let ask = || find(path.as_os_str().as_bytes(), LinkRule::default(), &policy).watched;
+        let lookup = || find(path.as_os_str().as_bytes(), LinkRule::default(), &policy).watched;
         for _ in 0..uses_min {
             admitted();
-            assert!(!ask(), "{uses_min}");
+            assert!(!lookup(), "{uses_min}");
         }
         admitted();
-        assert!(ask(), "{uses_min}");
+        assert!(lookup(), "{uses_min}");
     }
 }

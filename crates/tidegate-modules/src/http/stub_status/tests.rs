@@ -20,7 +20,7 @@ fn the_page_is_nginxs() {
 }
 
 #[test]
-fn only_get_and_head_are_answered() {
+fn only_get_and_head_are_served() {
     let bench =
         Bench::new("server { location / { stub_status; } location /on { stub_status on; } }");
     for (request, status) in [("GET /", 200), ("HEAD /on", 200), ("POST /", 405)] {

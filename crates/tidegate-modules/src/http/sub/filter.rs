@@ -44,7 +44,7 @@ impl SubFilter {
             return body;
         }
         self.change_head(x);
-        Body::Stream(Box::new(Replaced {
+        Body::Stream(Box::new(ReplacedBody {
             source: Some(ByteBody::new(body)),
             replacer: Replacer::new(pairs, self.once),
             trailers: None,
@@ -68,7 +68,7 @@ impl SubFilter {
 }
 
 /// A body with its replacements.
-struct Replaced {
+struct ReplacedBody {
     source: Option<ByteBody>,
     replacer: Replacer,
     trailers: Option<Headers>,
@@ -77,7 +77,7 @@ struct Replaced {
 /// Only an end that may begin a match is held back, shorter than the longest pattern; a flush does not release it.
 /// Once each pattern was found (`sub_filter_once`) chunks are passed unchanged. Nothing is taken from the source
 /// before it is ready: a pending poll can be dropped.
-impl BodyStream for Replaced {
+impl BodyStream for ReplacedBody {
     fn poll_chunk(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         let mut out = Vec::new();
         loop {

@@ -19,7 +19,7 @@ pub(super) struct Replacer {
 }
 
 /// The result of matching at an offset of the text.
-enum Found {
+enum MatchResult {
     /// The pair of this index.
     Match(usize),
     /// The beginning of a pattern; more bytes decide.
@@ -66,14 +66,14 @@ impl Replacer {
         let (mut copied, mut at) = (0, 0);
         while let Some(ahead) = self.next_candidate(&text[at..]) {
             at += ahead;
-            match self.look(&text[at..], at_end) {
-                Found::Nothing => at += 1,
-                Found::Maybe => {
+            match self.match_at(&text[at..], at_end) {
+                MatchResult::Nothing => at += 1,
+                MatchResult::Maybe => {
                     out.extend_from_slice(&text[copied..at]);
                     self.held.extend_from_slice(&text[at..]);
                     return;
                 }
-                Found::Match(rank) => {
+                MatchResult::Match(rank) => {
                     out.extend_from_slice(&text[copied..at]);
                     out.extend_from_slice(&self.pairs[rank].replacement);
                     at += self.pairs[rank].pattern.len();
@@ -96,20 +96,20 @@ impl Replacer {
         text.iter().position(|byte| self.begins[usize::from(*byte)])
     }
 
-    fn look(&self, text: &[u8], at_end: bool) -> Found {
+    fn match_at(&self, text: &[u8], at_end: bool) -> MatchResult {
         for (rank, pair) in self.pairs.iter().enumerate() {
             let common = text.len().min(pair.pattern.len());
             if !text[..common].eq_ignore_ascii_case(&pair.pattern[..common]) {
                 continue;
             }
             if common == pair.pattern.len() {
-                return Found::Match(rank);
+                return MatchResult::Match(rank);
             }
             if !at_end {
-                return Found::Maybe;
+                return MatchResult::Maybe;
             }
         }
-        Found::Nothing
+        MatchResult::Nothing
     }
 
     fn index(&mut self) {

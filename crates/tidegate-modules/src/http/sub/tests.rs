@@ -50,7 +50,7 @@ fn the_first_of_several_at_a_place_is_taken() {
 }
 
 #[test]
-fn an_answer_with_replacements_has_no_length_and_no_validators() {
+fn a_response_with_replacements_has_no_length_and_no_validators() {
     let bench = Bench::with_files(
         "server { root {dir}; default_type text/html; sub_filter $arg_a '<$arg_b>';
             location /keep { sub_filter_last_modified on; try_files /a.html =404; } }",
@@ -69,7 +69,7 @@ fn an_answer_with_replacements_has_no_length_and_no_validators() {
 }
 
 #[test]
-fn only_answers_of_the_types() {
+fn only_responses_of_the_types() {
     let bench = Bench::new(
         "sub_filter a b; server {
             location /html { default_type text/html; return 200 a; }

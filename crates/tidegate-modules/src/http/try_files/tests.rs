@@ -85,7 +85,7 @@ fn what_is_found_is_served_in_place() {
 }
 
 #[test]
-fn mistakes() {
+fn errors() {
     for (config, expected) in [
         ("try_files a;", "invalid number of arguments in \"try_files\" directive"),
         ("try_files a =x;", "invalid code \"=x\""),

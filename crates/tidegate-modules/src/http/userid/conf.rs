@@ -9,7 +9,7 @@ use super::cookie::Version;
 
 /// What is done with the cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
+pub(crate) enum CookieMode {
     Off,
     /// Only read.
     Log,
@@ -19,7 +19,7 @@ pub(crate) enum Mode {
 
 /// How long clients keep the cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Expires {
+pub(super) enum CookieExpiry {
     /// Until the browser is closed.
     Off,
     Max,
@@ -37,11 +37,11 @@ pub(super) struct Flags {
 /// The directives of one block. An inner `None` is `none` or `off` as written.
 #[derive(Default)]
 pub(crate) struct Conf {
-    pub mode: Option<Mode>,
+    pub mode: Option<CookieMode>,
     name: Option<Box<[u8]>>,
     domain: Option<Option<Box<[u8]>>>,
     path: Option<Box<[u8]>>,
-    expires: Option<Expires>,
+    expires: Option<CookieExpiry>,
     flags: Option<Flags>,
     mark: Option<Option<u8>>,
     p3p: Option<Option<Box<[u8]>>>,
@@ -50,14 +50,14 @@ pub(crate) struct Conf {
 
 /// The settings of a location.
 pub(crate) struct Settings {
-    pub mode: Mode,
+    pub mode: CookieMode,
     pub name: Box<[u8]>,
     pub mark: Option<u8>,
     pub p3p: Option<Box<[u8]>>,
     pub service: Option<u32>,
     domain: Option<Box<[u8]>>,
     path: Box<[u8]>,
-    expires: Expires,
+    expires: CookieExpiry,
     flags: Flags,
 }
 
@@ -79,14 +79,14 @@ impl Conf {
 
     pub(crate) fn settings(&self) -> Settings {
         Settings {
-            mode: self.mode.unwrap_or(Mode::Off),
+            mode: self.mode.unwrap_or(CookieMode::Off),
             name: self.name.clone().unwrap_or_else(|| b"uid"[..].into()),
             mark: self.mark.flatten(),
             p3p: self.p3p.clone().flatten(),
             service: self.service,
             domain: self.domain.clone().flatten(),
             path: self.path.clone().unwrap_or_else(|| b"/"[..].into()),
-            expires: self.expires.unwrap_or(Expires::Off),
+            expires: self.expires.unwrap_or(CookieExpiry::Off),
             flags: self.flags.unwrap_or_default(),
         }
     }
@@ -96,9 +96,9 @@ impl Settings {
     /// Appends what follows the value in `Set-Cookie`; `now` in seconds since 1970.
     pub(crate) fn write_attributes(&self, now: i64, out: &mut Vec<u8>) {
         match self.expires {
-            Expires::Off => {}
-            Expires::Max => out.extend_from_slice(b"; expires=Thu, 31-Dec-37 23:55:55 GMT"),
-            Expires::In(time) => {
+            CookieExpiry::Off => {}
+            CookieExpiry::Max => out.extend_from_slice(b"; expires=Thu, 31-Dec-37 23:55:55 GMT"),
+            CookieExpiry::In(time) => {
                 let at = now.saturating_add(i64::try_from(time.as_secs()).unwrap_or(i64::MAX));
                 out.extend_from_slice(b"; expires=");
                 date::write_cookie(at, out);
@@ -134,10 +134,10 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         "`on` or `v1`: give clients a cookie of version 2 or 1; `log`: only read it; `off`.",
         |conf, args| {
             let modes = [
-                ("off", Mode::Off),
-                ("log", Mode::Log),
-                ("v1", Mode::Set(Version::One)),
-                ("on", Mode::Set(Version::Two)),
+                ("off", CookieMode::Off),
+                ("log", CookieMode::Log),
+                ("v1", CookieMode::Set(Version::One)),
+                ("on", CookieMode::Set(Version::Two)),
             ];
             once(&mut conf.mode, args.choice(0, &modes)?, args)
         },
@@ -205,9 +205,9 @@ fn unless_none(args: &Args<'_>) -> Option<Box<[u8]>> {
 
 fn expires(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let expires = match args.bytes(0) {
-        b"max" => Expires::Max,
-        b"off" => Expires::Off,
-        _ => Expires::In(args.seconds(0)?),
+        b"max" => CookieExpiry::Max,
+        b"off" => CookieExpiry::Off,
+        _ => CookieExpiry::In(args.seconds(0)?),
     };
     once(&mut conf.expires, expires, args)
 }

@@ -26,7 +26,7 @@ use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_rt::clock;
 
-use conf::{Conf, Mode, ROWS, Settings};
+use conf::{Conf, CookieMode, ROWS, Settings};
 use cookie::{Id, Version};
 
 /// `ngx_http_userid_filter_module`.
@@ -62,11 +62,11 @@ impl Module for UserId {
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         let settings = conf.settings();
-        if settings.mode == Mode::Off {
+        if settings.mode == CookieMode::Off {
             return Ok(());
         }
         location.location.extensions.insert(Arc::new(settings));
-        if matches!(conf.mode, Some(Mode::Set(_))) {
+        if matches!(conf.mode, Some(CookieMode::Set(_))) {
             location.filter(Box::new(|x, body| {
                 set_cookie(x);
                 body
@@ -78,7 +78,7 @@ impl Module for UserId {
 
 /// The identifiers that a request's cookie had and gets; computed once, by a variable or by the filter.
 #[derive(Clone, Copy, Default)]
-struct Ids {
+struct RequestIds {
     got: Option<Id>,
     set: Option<Id>,
 }
@@ -95,7 +95,7 @@ fn set_cookie(x: &mut Exchange) {
     }
 }
 
-fn show(x: &mut Exchange, out: &mut Vec<u8>, choose: fn(&Ids) -> Option<Id>) -> bool {
+fn show(x: &mut Exchange, out: &mut Vec<u8>, choose: fn(&RequestIds) -> Option<Id>) -> bool {
     let location = x.hold_location();
     let Some(settings) = location.extensions.of::<Arc<Settings>>() else { return false };
     let Some(id) = choose(&ids(x, settings)) else { return false };
@@ -105,12 +105,12 @@ fn show(x: &mut Exchange, out: &mut Vec<u8>, choose: fn(&Ids) -> Option<Id>) -> 
 }
 
 /// Returns the identifiers of the request, the same for it and its subrequests.
-fn ids(x: &mut Exchange, settings: &Settings) -> Ids {
-    if let Some(ids) = x.lineage.inherited.of::<Ids>() {
+fn ids(x: &mut Exchange, settings: &Settings) -> RequestIds {
+    if let Some(ids) = x.lineage.inherited.of::<RequestIds>() {
         return *ids;
     }
-    let mut ids = Ids { got: got(x, settings), set: None };
-    if let Mode::Set(version) = settings.mode {
+    let mut ids = RequestIds { got: got(x, settings), set: None };
+    if let CookieMode::Set(version) = settings.mode {
         let kept = ids.got.filter(|id| !was_reset(x, settings, id));
         ids.set = match kept {
             None => Some(new_id(x, settings, version, clock::unix_seconds())),

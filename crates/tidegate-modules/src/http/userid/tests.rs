@@ -88,7 +88,7 @@ fn attributes_and_modes() {
 }
 
 #[test]
-fn bad_cookies_are_told() {
+fn bad_cookies_are_logged() {
     let bench = bench("");
     bench.get_with("/", &["Cookie: uid=short"]);
     bench.get_with("/", &["Cookie: uid=!!!!!!!!!!!!!!!!!!!!!!!!"]);
@@ -98,7 +98,7 @@ fn bad_cookies_are_told() {
 }
 
 #[test]
-fn mistakes() {
+fn errors() {
     let rule = "\"userid_mark\" directive value must be \"off\" or a single letter, digit or \"=\"";
     for (config, expected) in [
         ("userid foo;", "invalid value \"foo\""),

@@ -10,7 +10,7 @@ use tidegate_os::os_error;
 use tidegate_plan::PlanBuilder;
 use tidegate_wasm::{Application, MEMORY_BYTES_DEFAULT, Programs, Settings};
 
-use super::{Conf, Directory, Written};
+use super::{Conf, DirectoryConf, WasmConf};
 
 /// Compiled components; they outlive reloads, in the master and in the worker.
 static PROGRAMS: LazyLock<Programs> = LazyLock::new(Programs::default);
@@ -20,7 +20,7 @@ static PROGRAMS: LazyLock<Programs> = LazyLock::new(Programs::default);
 /// # Errors
 /// There is no such file or directory, or the file is not a component that can run here.
 pub(super) fn application(
-    written: &Written,
+    written: &WasmConf,
     conf: &Conf,
     plan: &PlanBuilder<'_>,
 ) -> Result<Arc<dyn Handler>, Diagnostic> {
@@ -49,7 +49,7 @@ pub(super) fn application(
 }
 
 /// Returns a directory below the prefix. The worker opens it when a request arrives.
-fn directory(written: &Directory, plan: &PlanBuilder<'_>) -> Result<PathBuf, Diagnostic> {
+fn directory(written: &DirectoryConf, plan: &PlanBuilder<'_>) -> Result<PathBuf, Diagnostic> {
     let path = plan.path(&written.host.display());
     let problem = match std::fs::metadata(&path) {
         Ok(metadata) if !metadata.is_dir() => "is not a directory".to_owned(),

@@ -29,14 +29,14 @@ pub(crate) struct Wasm;
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 #[derive(Default)]
 pub(crate) struct Conf {
-    wasm: Option<Written>,
+    wasm: Option<WasmConf>,
     environment: Vec<(String, String)>,
-    directories: Vec<Directory>,
+    directories: Vec<DirectoryConf>,
 }
 
 /// A `wasm` directive as written.
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
-struct Written {
+struct WasmConf {
     file: Word,
     parameters: Parameters,
     memory: Option<u64>,
@@ -47,7 +47,7 @@ struct Written {
 /// A `wasm_dir` directive as written.
 #[cfg_attr(not(feature = "wasm"), allow(dead_code))]
 #[derive(Clone)]
-struct Directory {
+struct DirectoryConf {
     host: Word,
     guest: String,
     writable: bool,
@@ -109,7 +109,7 @@ impl Module for Wasm {
 
 #[cfg(not(feature = "wasm"))]
 fn unsupported(
-    written: &Written,
+    written: &WasmConf,
 ) -> Result<std::sync::Arc<dyn tidegate_handler::Handler>, Diagnostic> {
     let message = "\"wasm\" directive is not supported in this build";
     let help = "build it with the feature `wasm`: cargo build --features wasm";
@@ -136,7 +136,7 @@ fn set(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
             _ => return Err(invalid()),
         }
     }
-    let written = Written { file: args.word(0).clone(), parameters, memory, fuel, reuse };
+    let written = WasmConf { file: args.word(0).clone(), parameters, memory, fuel, reuse };
     once(&mut conf.wasm, written, args)
 }
 
@@ -166,7 +166,7 @@ fn set_directory(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     if conf.directories.iter().any(|directory| directory.guest == guest) {
         return Err(args.error(1, format!("duplicate directory \"{guest}\"")));
     }
-    conf.directories.push(Directory {
+    conf.directories.push(DirectoryConf {
         host: args.word(0).clone(),
         guest: guest.to_owned(),
         writable,

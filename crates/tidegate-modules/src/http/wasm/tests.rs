@@ -9,7 +9,7 @@ fn check(config: &str, message: &str) {
 }
 
 #[test]
-fn mistakes_are_told_of() {
+fn errors_are_reported() {
     check("wasm a.wasm memory=1k;", "invalid parameter \"memory=1k\"");
     check("wasm a.wasm memory=5g;", "invalid parameter \"memory=5g\"");
     check("wasm a.wasm fuel=0;", "invalid parameter \"fuel=0\"");
@@ -26,7 +26,7 @@ fn mistakes_are_told_of() {
 
 #[cfg(feature = "wasm")]
 #[test]
-fn files_that_are_not_components_are_told_of() {
+fn files_that_are_not_components_are_refused() {
     check("wasm none.wasm;", "/none.wasm\" failed (2: No such file or directory)");
     check("wasm bench.conf;", "cannot load component \"bench.conf\": ");
 }

@@ -18,7 +18,7 @@ pub(crate) struct Database {
     bytes: Vec<u8>,
     /// MaxMind's number of this kind of database.
     pub edition: u8,
-    kind: Kind,
+    kind: DatabaseKind,
     /// Number of nodes; a number from this on is a leaf.
     nodes: usize,
     /// Bytes of a number in a node.
@@ -29,7 +29,7 @@ pub(crate) struct Database {
 
 /// The contents of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum DatabaseKind {
     Country,
     Name,
     City,
@@ -74,18 +74,18 @@ impl Database {
             }
         }
         let (kind, width, is_v6) = match edition {
-            1 | 8 | 10 => (Kind::Country, 3, false),
-            12 => (Kind::Country, 3, true),
-            2 | 6 => (Kind::City, 3, false),
-            30 | 31 => (Kind::City, 3, true),
-            4 | 5 | 11 => (Kind::Name, 4, false),
-            9 => (Kind::Name, 3, false),
-            22..=24 => (Kind::Name, 4, true),
-            21 => (Kind::Name, 3, true),
+            1 | 8 | 10 => (DatabaseKind::Country, 3, false),
+            12 => (DatabaseKind::Country, 3, true),
+            2 | 6 => (DatabaseKind::City, 3, false),
+            30 | 31 => (DatabaseKind::City, 3, true),
+            4 | 5 | 11 => (DatabaseKind::Name, 4, false),
+            9 => (DatabaseKind::Name, 3, false),
+            22..=24 => (DatabaseKind::Name, 4, true),
+            21 => (DatabaseKind::Name, 3, true),
             _ => return None,
         };
         let nodes = match (kind, behind.get(1..4)) {
-            (Kind::Country, _) => COUNTRY_LEAVES,
+            (DatabaseKind::Country, _) => COUNTRY_LEAVES,
             (_, Some(number)) => little_endian(number),
             _ => return None,
         };
@@ -93,7 +93,7 @@ impl Database {
         found.is_sound().then_some(found)
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> DatabaseKind {
         self.kind
     }
 
@@ -102,26 +102,26 @@ impl Database {
     fn is_sound(&self) -> bool {
         (0..=255).all(|first| match self.leaf(IpAddr::V4(Ipv4Addr::new(first, 1, 2, 3))) {
             None => false,
-            Some(leaf) if self.kind == Kind::Country => leaf - self.nodes <= 255,
+            Some(leaf) if self.kind == DatabaseKind::Country => leaf - self.nodes <= 255,
             Some(leaf) => leaf == self.nodes || self.place(leaf) < self.bytes.len(),
         })
     }
 
     /// Returns the country number of an address; `None` if it is unknown. For country databases only.
     pub(crate) fn country(&self, address: IpAddr) -> Option<u8> {
-        let leaf = self.leaf(address).filter(|_| self.kind == Kind::Country)?;
+        let leaf = self.leaf(address).filter(|_| self.kind == DatabaseKind::Country)?;
         u8::try_from(leaf - self.nodes).ok().filter(|number| *number > 0)
     }
 
     /// Returns the name of an address, in ISO 8859-1. For name databases only.
     pub(crate) fn name(&self, address: IpAddr) -> Option<&[u8]> {
-        let record = self.record(address).filter(|_| self.kind == Kind::Name)?;
+        let record = self.record(address).filter(|_| self.kind == DatabaseKind::Name)?;
         Some(text(record)?.0)
     }
 
     /// Returns the city record of an address. For city databases only.
     pub(crate) fn city(&self, address: IpAddr) -> Option<City<'_>> {
-        let record = self.record(address).filter(|_| self.kind == Kind::City)?;
+        let record = self.record(address).filter(|_| self.kind == DatabaseKind::City)?;
         let (country, rest) = record.split_first()?;
         let (region, rest) = text(rest)?;
         let (name, rest) = text(rest)?;

@@ -1,6 +1,6 @@
 //! Small databases made by hand.
 
-use super::{Database, Kind, country, region_name};
+use super::{Database, DatabaseKind, country, region_name};
 
 /// Makes a tree that leads all addresses with the first bit set to `right`, others to `left`.
 fn tree(width: usize, left: u32, right: u32, records: &[u8], edition: u8) -> Vec<u8> {
@@ -17,7 +17,7 @@ fn address(text: &str) -> std::net::IpAddr {
 fn countries() {
     let bytes = tree(3, 0xff_ff00, 0xff_ffb9, b"", 1);
     let found = Database::parse(bytes.clone()).expect("a database");
-    assert_eq!((found.kind(), found.edition), (Kind::Country, 1));
+    assert_eq!((found.kind(), found.edition), (DatabaseKind::Country, 1));
     assert_eq!(found.country(address("192.0.2.1")), Some(185));
     assert_eq!(found.country(address("::ffff:192.0.2.1")), Some(185));
     assert_eq!(found.country(address("10.0.0.1")), None);

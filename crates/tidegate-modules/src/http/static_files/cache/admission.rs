@@ -15,14 +15,14 @@ use tidegate_os::{FileKind, file, path};
 
 use super::Memory;
 use super::shared::Shared;
-use crate::http::static_files::entry::{Entry, LinkRule, Links, What};
-use crate::http::static_files::places::{Kind, flags_of};
+use crate::http::static_files::entry::{Entry, EntryKind, LinkRule, Links};
+use crate::http::static_files::watch_tree::{NodeKind, flags_of};
 
 /// Requests for admission that may wait.
-const WISHES_MAX: usize = 1024;
+const ADMISSIONS_MAX: usize = 1024;
 
 /// A path that was requested often enough to be added.
-pub(super) struct Wish {
+pub(super) struct Admission {
     key: Box<[u8]>,
     path: Box<[u8]>,
     rule: LinkRule,
@@ -30,33 +30,33 @@ pub(super) struct Wish {
 }
 
 /// A command to the admission thread.
-pub(super) enum Order {
-    Admit(Wish),
+pub(super) enum Command {
+    Admit(Admission),
     /// All earlier commands are done.
     #[cfg(test)]
-    Tell(SyncSender<()>),
+    Notify(SyncSender<()>),
 }
 
-impl Wish {
-    pub(super) fn new(key: &[u8], path: &[u8], rule: LinkRule, memory: Memory) -> Wish {
-        Wish { key: key.into(), path: path.into(), rule, memory }
+impl Admission {
+    pub(super) fn new(key: &[u8], path: &[u8], rule: LinkRule, memory: Memory) -> Admission {
+        Admission { key: key.into(), path: path.into(), rule, memory }
     }
 }
 
 /// Makes the queue of commands.
-pub(super) fn queue() -> (SyncSender<Order>, Receiver<Order>) {
-    sync_channel(WISHES_MAX)
+pub(super) fn queue() -> (SyncSender<Command>, Receiver<Command>) {
+    sync_channel(ADMISSIONS_MAX)
 }
 
 /// Runs the admission thread, which lives as long as the process.
-pub(super) fn serve(shared: &Shared, orders: &Receiver<Order>) {
+pub(super) fn serve(shared: &Shared, commands: &Receiver<Command>) {
     // Where lowering its priority is forbidden, the thread runs at the usual one.
     let _ = tidegate_os::affinity::stand_back();
-    while let Ok(order) = orders.recv() {
-        match order {
-            Order::Admit(wish) => admit(shared, &wish),
+    while let Ok(command) = commands.recv() {
+        match command {
+            Command::Admit(admission) => admit(shared, &admission),
             #[cfg(test)]
-            Order::Tell(done) => drop(done.send(())),
+            Command::Notify(done) => drop(done.send(())),
         }
     }
 }
@@ -65,23 +65,23 @@ pub(super) fn serve(shared: &Shared, orders: &Receiver<Order>) {
 #[cfg(test)]
 pub(crate) fn admitted() {
     let (done, told) = sync_channel(1);
-    super::shared().order(Order::Tell(done));
+    super::shared().command(Command::Notify(done));
     told.recv().unwrap();
 }
 
 /// Loads an entry and keeps it, if its changes can be detected.
-pub(super) fn admit(shared: &Shared, wish: &Wish) {
-    let Wish { key, path, rule, memory } = wish;
+pub(super) fn admit(shared: &Shared, admission: &Admission) {
+    let Admission { key, path, rule, memory } = admission;
     if shared.get(key).is_some() {
         return;
     }
     // The watch begins first: all changes after it are reported.
-    let place = shared.watcher.as_ref().and_then(|watcher| {
+    let node = shared.watcher.as_ref().and_then(|watcher| {
         let ahead = watch_ahead(watcher, path);
         shared.ensure(watcher, path, &ahead)
     });
     let follows = rule.links == Links::Follow;
-    let glance = match place {
+    let glance = match node {
         None if follows => glance(path, rule.from),
         _ => None,
     };
@@ -90,11 +90,11 @@ pub(super) fn admit(shared: &Shared, wish: &Wish) {
     if let Some(glance) = glance {
         entry.take_glance(glance, now);
     }
-    let id = match (place, &entry.what) {
-        (Some((id, Kind::File)), What::File(_)) => Some(id),
-        (Some((id, Kind::Directory)), What::Directory) => Some(id),
-        (Some((id, Kind::Missing)), What::Failed(code)) if is_missing(*code) => Some(id),
-        (None, What::File(file)) if follows => {
+    let id = match (node, &entry.what) {
+        (Some((id, NodeKind::File)), EntryKind::File(_)) => Some(id),
+        (Some((id, NodeKind::Directory)), EntryKind::Directory) => Some(id),
+        (Some((id, NodeKind::Missing)), EntryKind::Failed(code)) if is_missing(*code) => Some(id),
+        (None, EntryKind::File(file)) if follows => {
             if !file.is_settled(now) || (HOLDS_NAME && file.is_open()) {
                 return;
             }

@@ -9,14 +9,14 @@ use foldhash::fast::RandomState;
 use tidegate_os::watch::{Pending, Watcher};
 
 use super::Memory;
-use super::admission::{self, Order, Wish};
+use super::admission::{self, Admission, Command};
 use crate::http::static_files::entry::Entry;
-use crate::http::static_files::places::{Kind, PlaceId, Places};
+use crate::http::static_files::watch_tree::{NodeId, NodeKind, WatchTree};
 
 /// Entries that are kept.
 const ENTRIES_MAX: usize = 16 * 1024;
 /// Watched nodes; directories outlive the files in them until this is reached.
-const PLACES_MAX: usize = 2 * ENTRIES_MAX;
+const NODES_MAX: usize = 2 * ENTRIES_MAX;
 /// Descriptors that are kept open, at most; and at most this part of the process's limit.
 const OPEN_MAX: usize = 4096;
 const OPEN_PART: u64 = 4;
@@ -24,27 +24,27 @@ const OPEN_PART: u64 = 4;
 /// The part of the cache that all threads share.
 pub(super) struct Shared {
     pub watcher: Option<Watcher>,
-    inner: Mutex<Inner>,
+    inner: Mutex<State>,
     /// Threads that have read events and not applied them yet.
     draining: AtomicUsize,
     open_max: usize,
-    orders: SyncSender<Order>,
+    commands: SyncSender<Command>,
 }
 
 /// The state under the lock.
 #[derive(Default)]
-struct Inner {
-    entries: HashMap<Box<[u8]>, Kept, RandomState>,
-    places: Places,
+struct State {
+    entries: HashMap<Box<[u8]>, KeptEntry, RandomState>,
+    nodes: WatchTree,
     /// Keys in the order in which they are considered for eviction.
     clock: VecDeque<Box<[u8]>>,
     memory: usize,
     open: usize,
 }
 
-struct Kept {
+struct KeptEntry {
     entry: Arc<Entry>,
-    place: Option<PlaceId>,
+    node: Option<NodeId>,
 }
 
 /// Returns the process's cache; the first call starts its threads.
@@ -53,9 +53,9 @@ pub(super) fn shared() -> &'static Shared {
     static STARTED: OnceLock<()> = OnceLock::new();
     let mut fresh = None;
     let shared = SHARED.get_or_init(|| {
-        let (orders, taken) = admission::queue();
+        let (commands, taken) = admission::queue();
         fresh = Some(taken);
-        Shared::new(Watcher::new().ok(), orders)
+        Shared::new(Watcher::new().ok(), commands)
     });
     if let Some(taken) = fresh {
         STARTED.get_or_init(|| {
@@ -82,14 +82,14 @@ fn watch(shared: &'static Shared) {
 }
 
 impl Shared {
-    fn new(watcher: Option<Watcher>, orders: SyncSender<Order>) -> Shared {
+    fn new(watcher: Option<Watcher>, commands: SyncSender<Command>) -> Shared {
         let open_max = tidegate_os::process::nofile_limit() / OPEN_PART;
         Shared {
             watcher,
             inner: Mutex::default(),
             draining: AtomicUsize::new(0),
             open_max: usize::try_from(open_max).unwrap_or(OPEN_MAX).min(OPEN_MAX),
-            orders,
+            commands,
         }
     }
 
@@ -100,17 +100,17 @@ impl Shared {
     }
 
     #[cfg(test)]
-    pub(super) fn held(&self) -> Held {
+    pub(super) fn figures(&self) -> CacheFigures {
         let inner = self.lock();
-        Held {
+        CacheFigures {
             entries: inner.entries.len(),
-            places: inner.places.len(),
+            nodes: inner.nodes.len(),
             memory: inner.memory,
             open: inner.open,
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,14 +120,14 @@ impl Shared {
     }
 
     /// Requests that an entry be loaded and kept. If the queue is full, a later request for the path tries again.
-    pub(super) fn admit(&self, wish: Wish) {
-        let _ = self.orders.try_send(Order::Admit(wish));
+    pub(super) fn admit(&self, admission: Admission) {
+        let _ = self.commands.try_send(Command::Admit(admission));
     }
 
     /// Queues a command, for tests.
     #[cfg(test)]
-    pub(super) fn order(&self, order: Order) {
-        let _ = self.orders.send(order);
+    pub(super) fn command(&self, command: Command) {
+        let _ = self.commands.send(command);
     }
 
     /// Watches a path.
@@ -136,14 +136,14 @@ impl Shared {
         watcher: &Watcher,
         path: &[u8],
         ahead: &[i32],
-    ) -> Option<(PlaceId, Kind)> {
+    ) -> Option<(NodeId, NodeKind)> {
         let mut inner = self.lock();
-        if inner.places.len() >= PLACES_MAX {
+        if inner.nodes.len() >= NODES_MAX {
             inner.clear(watcher);
         }
-        let place = inner.places.ensure(watcher, path).ok();
-        ahead.iter().for_each(|watch| inner.places.unused(watcher, *watch));
-        place
+        let node = inner.nodes.ensure(watcher, path).ok();
+        ahead.iter().for_each(|watch| inner.nodes.unused(watcher, *watch));
+        node
     }
 
     /// Keeps an entry, unless the node that it depends on has changed meanwhile.
@@ -151,22 +151,22 @@ impl Shared {
         &self,
         key: &[u8],
         entry: &Arc<Entry>,
-        place: Option<PlaceId>,
+        node: Option<NodeId>,
         memory: Memory,
     ) {
         let mut inner = self.lock();
-        if let Some(id) = place
-            && !inner.places.attach(id, key)
+        if let Some(id) = node
+            && !inner.nodes.attach(id, key)
         {
             return;
         }
         if let Some(old) = inner.entries.remove(key) {
             // Another thread kept one first; both entries depend on the same node.
             inner.uncount(&old.entry);
-            if let (Some(id), Some(watcher)) = (old.place, &self.watcher)
-                && old.place != place
+            if let (Some(id), Some(watcher)) = (old.node, &self.watcher)
+                && old.node != node
             {
-                inner.places.detach(watcher, id, key);
+                inner.nodes.detach(watcher, id, key);
             }
         } else {
             inner.clock.push_back(key.into());
@@ -175,7 +175,7 @@ impl Shared {
             inner.memory += file.memory();
             inner.open += usize::from(file.is_open());
         }
-        inner.entries.insert(key.into(), Kept { entry: entry.clone(), place });
+        inner.entries.insert(key.into(), KeptEntry { entry: entry.clone(), node });
         inner.evict(self.watcher.as_ref(), self.open_max, memory.bytes_max);
     }
 
@@ -204,7 +204,7 @@ impl Shared {
                 if events.is_empty() {
                     break;
                 }
-                if !events.iter().all(|event| inner.places.apply(watcher, event, &mut gone)) {
+                if !events.iter().all(|event| inner.nodes.apply(watcher, event, &mut gone)) {
                     inner.clear(watcher);
                 }
                 for key in gone.drain(..) {
@@ -232,14 +232,14 @@ impl Shared {
     }
 }
 
-impl Inner {
+impl State {
     /// Removes an entry. Its watch is ended if a watcher is given (else it has already ended).
     fn drop_entry(&mut self, watcher: Option<&Watcher>, key: &[u8]) {
         let Some(kept) = self.entries.remove(key) else { return };
         kept.entry.valid.store(false, Ordering::Release);
         self.uncount(&kept.entry);
-        if let (Some(id), Some(watcher)) = (kept.place, watcher) {
-            self.places.detach(watcher, id, key);
+        if let (Some(id), Some(watcher)) = (kept.node, watcher) {
+            self.nodes.detach(watcher, id, key);
         }
         // Its key in the clock will find no entry; when there are too many such keys they are removed here.
         if self.clock.len() > 2 * self.entries.len() + CLOCK_SLACK {
@@ -275,7 +275,7 @@ impl Inner {
     }
 
     fn clear(&mut self, watcher: &Watcher) {
-        self.places.clear(watcher);
+        self.nodes.clear(watcher);
         for (_, kept) in self.entries.drain() {
             kept.entry.valid.store(false, Ordering::Release);
         }
@@ -294,9 +294,9 @@ const CLOCK_SLACK: usize = 1024;
 /// The contents of the cache.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
+pub(super) struct CacheFigures {
     pub entries: usize,
-    pub places: usize,
+    pub nodes: usize,
     pub memory: usize,
     pub open: usize,
 }

@@ -4,31 +4,31 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::admission::{Wish, admit};
-use super::shared::{Held, Shared};
+use super::admission::{Admission, admit};
+use super::shared::{CacheFigures, Shared};
 use super::{Memory, write_key};
-use crate::http::static_files::entry::{Content, LinkRule, What};
+use crate::http::static_files::entry::{Content, EntryKind, LinkRule};
 
-struct Site {
+struct TestCache {
     dir: tempfile::TempDir,
     shared: Shared,
     memory: Memory,
 }
 
-impl Site {
-    fn new(memory: Memory) -> Site {
-        Site { dir: tempfile::tempdir().unwrap(), shared: Shared::alone(true), memory }
+impl TestCache {
+    fn new(memory: Memory) -> TestCache {
+        TestCache { dir: tempfile::tempdir().unwrap(), shared: Shared::alone(true), memory }
     }
 
     /// Adds a name to the cache.
-    fn admit(&self, name: &str) -> Held {
+    fn admit(&self, name: &str) -> CacheFigures {
         self.admit_path(&self.dir.path().canonicalize().unwrap().join(name))
     }
 
-    fn admit_path(&self, path: &Path) -> Held {
+    fn admit_path(&self, path: &Path) -> CacheFigures {
         let path = path.as_os_str().as_bytes();
-        admit(&self.shared, &Wish::new(path, path, LinkRule::default(), self.memory));
-        self.shared.held()
+        admit(&self.shared, &Admission::new(path, path, LinkRule::default(), self.memory));
+        self.shared.figures()
     }
 
     /// Returns where the content of a name is kept; `None` when nothing is.
@@ -36,7 +36,7 @@ impl Site {
         let path = self.dir.path().canonicalize().unwrap().join(name);
         let entry = self.shared.get(path.as_os_str().as_bytes())?;
         match &entry.what {
-            What::File(file) => Some(file.content.clone()),
+            EntryKind::File(file) => Some(file.content.clone()),
             _ => None,
         }
     }
@@ -48,46 +48,46 @@ impl Site {
 
 #[test]
 fn names_and_watches_are_bounded() {
-    let site = Site::new(Memory::default());
-    let (mut entries, mut places) = (0, 0);
+    let cache = TestCache::new(Memory::default());
+    let (mut entries, mut nodes) = (0, 0);
     for index in 0..20_000 {
-        let held = site.admit(&format!("none{index}"));
-        (entries, places) = (entries.max(held.entries), places.max(held.places));
+        let figures = cache.admit(&format!("none{index}"));
+        (entries, nodes) = (entries.max(figures.entries), nodes.max(figures.nodes));
     }
     // Each name has a node, and the directories above have theirs.
     assert!((10_000..=16 * 1024).contains(&entries), "{entries}");
-    assert!(places < entries + 20, "{places}");
+    assert!(nodes < entries + 20, "{nodes}");
 }
 
 #[test]
 fn directories_and_their_watches_are_bounded() {
-    let site = Site::new(Memory::default());
-    let mut places = 0;
+    let cache = TestCache::new(Memory::default());
+    let mut nodes = 0;
     for index in 0..18_000 {
-        fs::create_dir(site.dir.path().join(index.to_string())).unwrap();
-        places = places.max(site.admit(&format!("{index}/none")).places);
+        fs::create_dir(cache.dir.path().join(index.to_string())).unwrap();
+        nodes = nodes.max(cache.admit(&format!("{index}/none")).nodes);
     }
-    assert!((20_000..=32 * 1024 + 20).contains(&places), "{places}");
+    assert!((20_000..=32 * 1024 + 20).contains(&nodes), "{nodes}");
 }
 
 #[test]
 fn contents_in_memory_are_bounded() {
     let memory = Memory { bytes_max: 10_000, file_max: 3000 };
-    let site = Site::new(memory);
+    let cache = TestCache::new(memory);
     let mut most = 0;
     for index in 0..40 {
         let name = format!("file{index}");
-        site.write(&name, 100 * index);
-        let held = site.admit(&name);
-        most = most.max(held.memory);
-        let content = site.content(&name);
+        cache.write(&name, 100 * index);
+        let figures = cache.admit(&name);
+        most = most.max(figures.memory);
+        let content = cache.content(&name);
         match index <= 30 {
             true => assert!(matches!(content, Some(Content::Memory(_))), "{name}: {content:?}"),
             false => assert!(matches!(content, Some(Content::File(..))), "{name}: {content:?}"),
         }
     }
     assert!((7000..=memory.bytes_max).contains(&most), "{most}");
-    let nothing = Site::new(Memory { bytes_max: 0, file_max: 0 });
+    let nothing = TestCache::new(Memory { bytes_max: 0, file_max: 0 });
     nothing.write("file", 1);
     assert_eq!(nothing.admit("file").memory, 0);
     assert!(matches!(nothing.content("file"), Some(Content::File(..))));
@@ -95,11 +95,11 @@ fn contents_in_memory_are_bounded() {
 
 #[test]
 fn a_file_that_sendfile_sends_better_is_kept_open_beside_its_copy() {
-    let site = Site::new(Memory::default());
+    let cache = TestCache::new(Memory::default());
     for (name, size, both) in [("small", 32 << 10, false), ("large", (32 << 10) + 1, true)] {
-        site.write(name, size);
-        site.admit(name);
-        match site.content(name) {
+        cache.write(name, size);
+        cache.admit(name);
+        match cache.content(name) {
             Some(Content::Memory(bytes)) => assert!(!both && bytes.len() == size, "{name}"),
             Some(Content::File(_, Some(copy))) => {
                 assert!(both && copy.bytes.len() == size, "{name}")
@@ -107,33 +107,33 @@ fn a_file_that_sendfile_sends_better_is_kept_open_beside_its_copy() {
             other => panic!("{name}: {other:?}"),
         }
     }
-    assert_eq!(site.shared.held().memory, (64 << 10) + 1);
+    assert_eq!(cache.shared.figures().memory, (64 << 10) + 1);
 }
 
 #[test]
 fn descriptors_are_bounded() {
-    let site = Site::new(Memory { bytes_max: 0, file_max: 0 });
+    let cache = TestCache::new(Memory { bytes_max: 0, file_max: 0 });
     let limit = (tidegate_os::process::nofile_limit() / 4).min(4096);
     let mut most = 0;
     for index in 0..limit + 50 {
         let name = format!("file{index}");
-        site.write(&name, 1);
-        most = most.max(site.admit(&name).open);
+        cache.write(&name, 1);
+        most = most.max(cache.admit(&name).open);
     }
     assert_eq!(most as u64, limit);
 }
 
 /// No entry is kept without reports of changes, unless it can be checked.
 #[test]
-fn without_watches_files_are_looked_at() {
-    let site = Site { shared: Shared::alone(false), ..Site::new(Memory::default()) };
-    site.write("file", 5);
-    assert_eq!(site.admit("none").entries, 0);
+fn without_watches_files_are_checked() {
+    let cache = TestCache { shared: Shared::alone(false), ..TestCache::new(Memory::default()) };
+    cache.write("file", 5);
+    assert_eq!(cache.admit("none").entries, 0);
     // Its times are too young for a later change to show in them.
-    assert_eq!(site.admit("file").entries, 0);
-    assert_eq!(site.admit_path(Path::new("/etc/passwd")).entries, 1);
+    assert_eq!(cache.admit("file").entries, 0);
+    assert_eq!(cache.admit_path(Path::new("/etc/passwd")).entries, 1);
     let mut key = Vec::new();
     write_key(b"/etc/passwd", LinkRule::default(), &mut key);
-    assert!(!site.shared.get(&key).unwrap().watched);
-    assert_eq!(site.shared.held().places, 0);
+    assert!(!cache.shared.get(&key).unwrap().watched);
+    assert_eq!(cache.shared.figures().nodes, 0);
 }

@@ -18,7 +18,7 @@ use super::super::direct::{direct_file, read_for_tests};
 use crate::testing::Bench;
 
 fn content(length: usize) -> Vec<u8> {
-    (0..length).map(|place| (place * 31 / 7) as u8).collect()
+    (0..length).map(|at| (at * 31 / 7) as u8).collect()
 }
 
 proptest! {
@@ -37,21 +37,21 @@ proptest! {
         let file = File::open(&path).unwrap();
         let offset = at % length;
         let end = (offset + span).min(length);
-        let mut place = offset;
-        while place < end {
+        let mut at = offset;
+        while at < end {
             let bytes =
-                read_for_tests(&file, place as u64, end as u64, alignment, block).unwrap();
+                read_for_tests(&file, at as u64, end as u64, alignment, block).unwrap();
             prop_assert!(!bytes.is_empty());
-            prop_assert_eq!(&bytes[..], &content[place..place + bytes.len()]);
-            place += bytes.len();
+            prop_assert_eq!(&bytes[..], &content[at..at + bytes.len()]);
+            at += bytes.len();
         }
-        prop_assert_eq!(place, end);
+        prop_assert_eq!(at, end);
         prop_assert!(read_for_tests(&file, length as u64, length as u64 + 1, alignment, block).unwrap().is_empty());
     }
 }
 
 #[test]
-fn large_files_come_as_streams_that_can_be_cut() {
+fn large_files_are_streams_that_can_be_cut() {
     let bench = Bench::new(
         "root {dir}; server { directio 10k; output_buffers 1 8k; location /off/ { directio off; }
          location /large/ { directio_alignment 16k; } }",
@@ -81,7 +81,7 @@ fn large_files_come_as_streams_that_can_be_cut() {
 }
 
 #[test]
-fn parts_of_films_and_packed_files_too() {
+fn parts_of_videos_and_compressed_files_too() {
     let bench = Bench::new(
         "root {dir}; server { directio 1k; location /off/ { directio off; flv; }
          location /on/ { flv; } location /packed/ { gzip_static always; } }",
@@ -105,7 +105,7 @@ fn parts_of_films_and_packed_files_too() {
 }
 
 #[test]
-fn another_file_than_the_head_tells_of_is_not_sent() {
+fn another_file_than_that_of_the_head_is_not_sent() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f");
     std::fs::write(&path, "text").unwrap();
@@ -185,7 +185,7 @@ fn what_the_page_cache_lacks_is_read_on_the_ranges_pool() {
 }
 
 #[test]
-fn a_small_file_that_was_in_the_page_cache_a_moment_ago_is_not_looked_for_again() {
+fn a_small_file_that_was_just_in_the_page_cache_is_not_checked_again() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f");
     std::fs::write(&path, [7; 50_000]).unwrap();

@@ -108,7 +108,7 @@ fn a_part_of_the_path_may_hold_links() {
 }
 
 #[test]
-fn mistakes_are_told() {
+fn errors_are_reported() {
     let table = [
         ("open_file_cache inactive=1s;", "\"open_file_cache\" must have the \"max\" parameter"),
         ("open_file_cache max=0;", "invalid \"open_file_cache\" parameter \"max=0\""),

@@ -14,36 +14,36 @@ use tidegate_os::{FileKind, Stat, file};
 
 /// What a node was when its watch began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     File,
     Directory,
     Missing,
 }
 
 /// A node's number; never reused.
-pub(super) type PlaceId = u64;
+pub(super) type NodeId = u64;
 
 /// The path cannot be watched: the file system has to be queried each time.
 #[derive(Debug)]
 pub(super) struct Unwatchable;
 
-struct Place {
+struct Node {
     path: Box<[u8]>,
-    kind: Kind,
+    kind: NodeKind,
     /// Real path, without links on the way; `None` when that is its own path.
     real: Option<Box<[u8]>>,
     watch: Option<i32>,
-    parents: Vec<PlaceId>,
-    dependents: HashSet<PlaceId>,
+    parents: Vec<NodeId>,
+    dependents: HashSet<NodeId>,
     /// Keys of the entries that depend on this node.
     keys: Vec<Box<[u8]>>,
     /// Names that do not exist in this directory, by their case-folded spelling.
-    absent: HashMap<Box<[u8]>, Vec<PlaceId>>,
+    absent: HashMap<Box<[u8]>, Vec<NodeId>>,
 }
 
-impl Place {
+impl Node {
     /// Ends the wait for an absent name in this directory.
-    fn found(&mut self, path: &[u8], id: PlaceId) {
+    fn found(&mut self, path: &[u8], id: NodeId) {
         let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
         let fold = folded(name).unwrap_or_default();
         if let Some(ids) = self.absent.get_mut(&fold) {
@@ -57,19 +57,19 @@ impl Place {
 
 /// All watched nodes of the process.
 #[derive(Default)]
-pub(super) struct Places {
-    places: HashMap<PlaceId, Place>,
-    by_path: HashMap<Box<[u8]>, PlaceId>,
-    by_watch: HashMap<i32, Vec<PlaceId>>,
+pub(super) struct WatchTree {
+    nodes: HashMap<NodeId, Node>,
+    by_path: HashMap<Box<[u8]>, NodeId>,
+    by_watch: HashMap<i32, Vec<NodeId>>,
     /// Whether the file system of a device number reports changes, of directories and of files.
     devices: HashMap<(u64, bool), bool>,
-    next: PlaceId,
+    next: NodeId,
 }
 
-impl Places {
+impl WatchTree {
     /// Returns the number of nodes.
     pub(super) fn len(&self) -> usize {
-        self.places.len()
+        self.nodes.len()
     }
 
     /// Returns the node of an absolute path; adds it if there is none.
@@ -77,30 +77,30 @@ impl Places {
         &mut self,
         watcher: &Watcher,
         path: &[u8],
-    ) -> Result<(PlaceId, Kind), Unwatchable> {
+    ) -> Result<(NodeId, NodeKind), Unwatchable> {
         if !path.starts_with(b"/") {
             return Err(Unwatchable);
         }
         let mut links_left = LINKS_MAX;
         let id = self.walk(watcher, b"/", path, &mut links_left)?;
-        let place = self.places.get(&id).ok_or(Unwatchable)?;
-        Ok((id, place.kind))
+        let node = self.nodes.get(&id).ok_or(Unwatchable)?;
+        Ok((id, node.kind))
     }
 
     /// Records that the entry of `key` depends on a node; returns false when the node has changed meanwhile.
-    pub(super) fn attach(&mut self, id: PlaceId, key: &[u8]) -> bool {
-        let Some(place) = self.places.get_mut(&id) else { return false };
-        if !place.keys.iter().any(|known| **known == *key) {
-            place.keys.push(key.into());
+    pub(super) fn attach(&mut self, id: NodeId, key: &[u8]) -> bool {
+        let Some(node) = self.nodes.get_mut(&id) else { return false };
+        if !node.keys.iter().any(|known| **known == *key) {
+            node.keys.push(key.into());
         }
         true
     }
 
     /// Records that the entry of `key` is no longer kept; an unused watch ends.
-    pub(super) fn detach(&mut self, watcher: &Watcher, id: PlaceId, key: &[u8]) {
-        let Some(place) = self.places.get_mut(&id) else { return };
-        place.keys.retain(|known| **known != *key);
-        if place.keys.is_empty() && place.dependents.is_empty() {
+    pub(super) fn detach(&mut self, watcher: &Watcher, id: NodeId, key: &[u8]) {
+        let Some(node) = self.nodes.get_mut(&id) else { return };
+        node.keys.retain(|known| **known != *key);
+        if node.keys.is_empty() && node.dependents.is_empty() {
             self.forget(watcher, id, &mut Vec::new());
         }
     }
@@ -116,11 +116,11 @@ impl Places {
         if event.what.contains(ReadFlags::QUEUE_OVERFLOW) {
             return false;
         }
-        let Some(places) = self.by_watch.get(&event.watch).cloned() else { return true };
+        let Some(nodes) = self.by_watch.get(&event.watch).cloned() else { return true };
         if event.what.contains(ReadFlags::IGNORED) {
             self.by_watch.remove(&event.watch);
         }
-        for id in places {
+        for id in nodes {
             match &event.name {
                 None => self.forget(watcher, id, gone),
                 Some(name) => self.named(watcher, id, name.as_encoded_bytes(), event.what, gone),
@@ -135,32 +135,32 @@ impl Places {
             let _ = watcher.remove(*watch);
         }
         let next = self.next;
-        *self = Places { next, ..Places::default() };
+        *self = WatchTree { next, ..WatchTree::default() };
     }
 
     /// Applies an event of a name in a watched directory.
     fn named(
         &mut self,
         watcher: &Watcher,
-        directory: PlaceId,
+        directory: NodeId,
         name: &[u8],
         what: ReadFlags,
         gone: &mut Vec<Box<[u8]>>,
     ) {
-        let Some(place) = self.places.get_mut(&directory) else { return };
+        let Some(node) = self.nodes.get_mut(&directory) else { return };
         let mut changed = Vec::new();
-        if what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) && !place.absent.is_empty() {
+        if what.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) && !node.absent.is_empty() {
             match folded(name) {
                 // In a directory that ignores case the new name may be any spelling of an absent one.
-                None => changed.extend(place.absent.drain().flat_map(|(_, ids)| ids)),
+                None => changed.extend(node.absent.drain().flat_map(|(_, ids)| ids)),
                 Some(fold) => {
-                    changed.extend(place.absent.remove(&*fold).unwrap_or_default());
-                    changed.extend(place.absent.remove(&b""[..]).unwrap_or_default());
+                    changed.extend(node.absent.remove(&*fold).unwrap_or_default());
+                    changed.extend(node.absent.remove(&b""[..]).unwrap_or_default());
                 }
             }
         }
         if what.contains(ReadFlags::DELETE) {
-            let path = join(&place.path, name);
+            let path = join(&node.path, name);
             changed.extend(self.by_path.get(&*path));
         }
         for id in changed {
@@ -169,12 +169,12 @@ impl Places {
     }
 
     /// Removes a node and all that depends on it.
-    fn forget(&mut self, watcher: &Watcher, id: PlaceId, gone: &mut Vec<Box<[u8]>>) {
+    fn forget(&mut self, watcher: &Watcher, id: NodeId, gone: &mut Vec<Box<[u8]>>) {
         let mut waiting = vec![id];
         while let Some(id) = waiting.pop() {
-            let Some(place) = self.places.remove(&id) else { continue };
-            self.by_path.remove(&place.path);
-            if let Some(watch) = place.watch
+            let Some(node) = self.nodes.remove(&id) else { continue };
+            self.by_path.remove(&node.path);
+            if let Some(watch) = node.watch
                 && let Some(sharers) = self.by_watch.get_mut(&watch)
             {
                 sharers.retain(|other| *other != id);
@@ -183,16 +183,16 @@ impl Places {
                     let _ = watcher.remove(watch);
                 }
             }
-            for parent in &place.parents {
-                if let Some(parent) = self.places.get_mut(parent) {
+            for parent in &node.parents {
+                if let Some(parent) = self.nodes.get_mut(parent) {
                     parent.dependents.remove(&id);
-                    if place.kind == Kind::Missing {
-                        parent.found(&place.path, id);
+                    if node.kind == NodeKind::Missing {
+                        parent.found(&node.path, id);
                     }
                 }
             }
-            waiting.extend(place.dependents);
-            gone.extend(place.keys);
+            waiting.extend(node.dependents);
+            gone.extend(node.keys);
         }
     }
 
@@ -203,7 +203,7 @@ impl Places {
         start: &[u8],
         path: &[u8],
         links_left: &mut usize,
-    ) -> Result<PlaceId, Unwatchable> {
+    ) -> Result<NodeId, Unwatchable> {
         let mut id = self.directory(watcher, start, links_left)?;
         let mut parts = path.split(|byte| *byte == b'/').filter(|part| !part.is_empty()).peekable();
         while let Some(name) = parts.next() {
@@ -212,12 +212,12 @@ impl Places {
                 b".." => return Err(Unwatchable),
                 _ => id = self.child(watcher, id, name, links_left)?,
             }
-            let place = self.places.get(&id).ok_or(Unwatchable)?;
-            match place.kind {
+            let node = self.nodes.get(&id).ok_or(Unwatchable)?;
+            match node.kind {
                 // A name below a missing directory is missing as long as the directory is.
-                Kind::Missing => return Ok(id),
-                Kind::File if parts.peek().is_some() => return Err(Unwatchable),
-                Kind::File | Kind::Directory => {}
+                NodeKind::Missing => return Ok(id),
+                NodeKind::File if parts.peek().is_some() => return Err(Unwatchable),
+                NodeKind::File | NodeKind::Directory => {}
             }
         }
         Ok(id)
@@ -228,7 +228,7 @@ impl Places {
         watcher: &Watcher,
         path: &[u8],
         links_left: &mut usize,
-    ) -> Result<PlaceId, Unwatchable> {
+    ) -> Result<NodeId, Unwatchable> {
         if let Some(id) = self.by_path.get(path) {
             return Ok(*id);
         }
@@ -237,14 +237,14 @@ impl Places {
         }
         let stat = stat(path).map_err(|_| Unwatchable)?;
         let watch = self.watch(watcher, path, &stat)?;
-        Ok(self.add(path, Kind::Directory, None, Some(watch), &[]))
+        Ok(self.add(path, NodeKind::Directory, None, Some(watch), &[]))
     }
 
     /// Returns the node of a name in a directory.
     ///
     /// | found | watched | the node is |
     /// |---|---|---|
-    /// | a symbolic link | the link | what its target is ([`Places::link`]) |
+    /// | a symbolic link | the link | what its target is ([`WatchTree::link`]) |
     /// | a file, a directory | itself, and for a directory its name in the parent | that |
     /// | nothing | new names of the parent | missing |
     /// | anything else | nothing | unwatchable |
@@ -255,11 +255,11 @@ impl Places {
     fn child(
         &mut self,
         watcher: &Watcher,
-        directory: PlaceId,
+        directory: NodeId,
         name: &[u8],
         links_left: &mut usize,
-    ) -> Result<PlaceId, Unwatchable> {
-        let parent = self.places.get(&directory).ok_or(Unwatchable)?;
+    ) -> Result<NodeId, Unwatchable> {
+        let parent = self.nodes.get(&directory).ok_or(Unwatchable)?;
         let path = join(&parent.path, name);
         if let Some(id) = self.by_path.get(&path) {
             return Ok(*id);
@@ -279,11 +279,11 @@ impl Places {
                 }
                 Ok(before) => {
                     let kind = match before.kind {
-                        FileKind::File => Kind::File,
-                        FileKind::Directory => Kind::Directory,
+                        FileKind::File => NodeKind::File,
+                        FileKind::Directory => NodeKind::Directory,
                         FileKind::Symlink | FileKind::Other => return Err(Unwatchable),
                     };
-                    if kind == Kind::Directory {
+                    if kind == NodeKind::Directory {
                         // A directory that is a process's working directory reports its own removal too late.
                         self.watch_names(watcher, directory, WatchFlags::DELETE)?;
                     }
@@ -315,11 +315,11 @@ impl Places {
     fn link(
         &mut self,
         watcher: &Watcher,
-        directory: PlaceId,
+        directory: NodeId,
         path: &[u8],
         watch: i32,
         links_left: &mut usize,
-    ) -> Result<PlaceId, Unwatchable> {
+    ) -> Result<NodeId, Unwatchable> {
         let target = std::fs::read_link(tidegate_os::path::of(path));
         let left = links_left.checked_sub(1);
         let (Ok(target), Some(left)) = (target, left) else {
@@ -328,8 +328,8 @@ impl Places {
         };
         *links_left = left;
         let target = target.into_os_string().into_encoded_bytes();
-        let place = self.places.get(&directory).ok_or(Unwatchable)?;
-        let mut start = place.path.to_vec();
+        let node = self.nodes.get(&directory).ok_or(Unwatchable)?;
+        let mut start = node.path.to_vec();
         let mut rest = &target[..];
         if target.starts_with(b"/") {
             start = b"/".to_vec();
@@ -343,7 +343,7 @@ impl Places {
             rest = after.get(1..).unwrap_or_default();
         }
         match self.walk(watcher, &start, rest, links_left) {
-            Ok(end) if self.places.contains_key(&directory) => {
+            Ok(end) if self.nodes.contains_key(&directory) => {
                 self.follow(path, end, &[directory, end], Some(watch))
             }
             _ => {
@@ -357,20 +357,20 @@ impl Places {
     fn follow(
         &mut self,
         path: &[u8],
-        target: PlaceId,
-        parents: &[PlaceId],
+        target: NodeId,
+        parents: &[NodeId],
         watch: Option<i32>,
-    ) -> Result<PlaceId, Unwatchable> {
-        let place = self.places.get(&target).ok_or(Unwatchable)?;
-        let real = place.real.as_ref().unwrap_or(&place.path).clone();
-        let kind = place.kind;
+    ) -> Result<NodeId, Unwatchable> {
+        let node = self.nodes.get(&target).ok_or(Unwatchable)?;
+        let real = node.real.as_ref().unwrap_or(&node.path).clone();
+        let kind = node.kind;
         Ok(self.add(path, kind, Some(real), watch, parents))
     }
 
-    fn add_missing(&mut self, directory: PlaceId, path: &[u8], name: &[u8]) -> PlaceId {
-        let id = self.add(path, Kind::Missing, None, None, &[directory]);
-        if let Some(place) = self.places.get_mut(&directory) {
-            place.absent.entry(folded(name).unwrap_or_default()).or_default().push(id);
+    fn add_missing(&mut self, directory: NodeId, path: &[u8], name: &[u8]) -> NodeId {
+        let id = self.add(path, NodeKind::Missing, None, None, &[directory]);
+        if let Some(node) = self.nodes.get_mut(&directory) {
+            node.absent.entry(folded(name).unwrap_or_default()).or_default().push(id);
         }
         id
     }
@@ -378,15 +378,15 @@ impl Places {
     fn add(
         &mut self,
         path: &[u8],
-        kind: Kind,
+        kind: NodeKind,
         real: Option<Box<[u8]>>,
         watch: Option<i32>,
-        parents: &[PlaceId],
-    ) -> PlaceId {
+        parents: &[NodeId],
+    ) -> NodeId {
         self.next += 1;
         let id = self.next;
         for parent in parents {
-            if let Some(parent) = self.places.get_mut(parent) {
+            if let Some(parent) = self.nodes.get_mut(parent) {
                 parent.dependents.insert(id);
             }
         }
@@ -394,7 +394,7 @@ impl Places {
             self.by_watch.entry(watch).or_default().push(id);
         }
         self.by_path.insert(path.into(), id);
-        let place = Place {
+        let node = Node {
             path: path.into(),
             kind,
             real,
@@ -404,7 +404,7 @@ impl Places {
             keys: Vec::new(),
             absent: HashMap::new(),
         };
-        self.places.insert(id, place);
+        self.nodes.insert(id, node);
         id
     }
 
@@ -434,14 +434,14 @@ impl Places {
     fn watch_names(
         &self,
         watcher: &Watcher,
-        directory: PlaceId,
+        directory: NodeId,
         what: WatchFlags,
     ) -> Result<(), Unwatchable> {
-        let place = self.places.get(&directory).ok_or(Unwatchable)?;
-        let path = tidegate_os::path::of(&place.path);
+        let node = self.nodes.get(&directory).ok_or(Unwatchable)?;
+        let path = tidegate_os::path::of(&node.path);
         let flags = what | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW | WatchFlags::MASK_ADD;
         let watch = watcher.add(path, flags).map_err(|_| Unwatchable)?;
-        if place.watch == Some(watch) {
+        if node.watch == Some(watch) {
             return Ok(());
         }
         self.unused(watcher, watch);
