@@ -63,8 +63,8 @@ impl CharsetFilter {
     /// and types that `charset_types` does not list are not changed. Sources: `charset`, `source_charset`,
     /// `override_charset`, RFC 9110 section 8.3.2.
     pub(super) fn apply(&self, x: &mut Exchange, body: Body) -> Body {
-        let asked = x.response.charset.take();
-        if self.charset.is_none() && asked.is_none() && !x.is_subrequest() {
+        let requested = x.response.charset.take();
+        if self.charset.is_none() && requested.is_none() && !x.is_subrequest() {
             return body;
         }
         let Some(content_type) = x.response.headers.first(Known::ContentType) else { return body };
@@ -74,7 +74,7 @@ impl CharsetFilter {
         }
         let (name, own) = split(content_type);
         let (name, own) = (name.to_vec(), own.map(<[u8]>::to_vec));
-        let Some(wanted) = self.target_charset(x, asked, own.is_some()) else { return body };
+        let Some(wanted) = self.target_charset(x, requested, own.is_some()) else { return body };
         let source = match own {
             Some(own) => Some(own),
             None => self.source.as_ref().map(|source| source.value(x)),
@@ -106,22 +106,22 @@ impl CharsetFilter {
     /// Returns the charset that the response will name, if any.
     pub(super) fn of_response(&self, x: &mut Exchange) -> Option<Vec<u8>> {
         let own = split(x.response.headers.first(Known::ContentType)?).1.map(<[u8]>::to_vec);
-        let asked = x.response.charset.clone();
-        self.target_charset(x, asked, own.is_some()).or(own)
+        let requested = x.response.charset.clone();
+        self.target_charset(x, requested, own.is_some()).or(own)
     }
 
     /// Returns the charset that the client's response is to have.
     fn target_charset(
         &self,
         x: &mut Exchange,
-        asked: Option<Bytes>,
+        requested: Option<Bytes>,
         has_own: bool,
     ) -> Option<Vec<u8>> {
         if x.is_subrequest() {
             return x.lineage.page_type.as_deref().and_then(|page| split(page).1).map(Vec::from);
         }
-        if let Some(asked) = asked {
-            return (asked != "off").then(|| asked.to_vec());
+        if let Some(requested) = requested {
+            return (requested != "off").then(|| requested.to_vec());
         }
         if has_own && !self.overrides {
             return None;

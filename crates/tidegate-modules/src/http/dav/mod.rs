@@ -151,8 +151,8 @@ fn set_access(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let mut mode = 0;
     let mut user = FILE_MODE;
     for index in 0..args.len() {
-        let (who, rights) = args.text(index)?.split_once(':').unwrap_or_default();
-        let shift = match who {
+        let (class, rights) = args.text(index)?.split_once(':').unwrap_or_default();
+        let shift = match class {
             "user" => 6,
             "group" => 3,
             "all" => 0,
@@ -163,7 +163,7 @@ fn set_access(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
             "rw" => 0o6,
             _ => return Err(args.error(index, invalid(args, index))),
         };
-        if who == "user" {
+        if class == "user" {
             user = 0;
         }
         mode |= rights << shift;

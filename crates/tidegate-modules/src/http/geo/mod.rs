@@ -128,8 +128,8 @@ impl Lookup {
         if !self.proxies.is_empty() && self.is_trusted(address) {
             let fields = &x.request.head.headers;
             let values: Vec<&[u8]> = fields.all(Known::XForwardedFor).collect();
-            let told = realip::client(values.into_iter(), &self.proxies, self.proxy_recursive);
-            address = told.map_or(address, |told| told.ip());
+            let client = realip::client(values.into_iter(), &self.proxies, self.proxy_recursive);
+            address = client.map_or(address, |client| client.ip());
         }
         self.table.find(address)
     }

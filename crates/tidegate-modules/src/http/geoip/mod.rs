@@ -294,8 +294,8 @@ impl Clients {
             return own.ip();
         }
         let values: Vec<&[u8]> = x.request.head.headers.all(Known::XForwardedFor).collect();
-        let told = realip::client(values.into_iter(), &self.proxies, self.proxy_recursive);
-        told.unwrap_or(own).ip()
+        let client = realip::client(values.into_iter(), &self.proxies, self.proxy_recursive);
+        client.unwrap_or(own).ip()
     }
 }
 

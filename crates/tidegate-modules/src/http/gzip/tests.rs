@@ -232,9 +232,9 @@ fn much_input_with_little_output_lets_others_run() {
     let source = Source([Some(Chunk::Bytes(zeros.clone())), Some(Chunk::Bytes(zeros))].into());
     let mut body = compressed_for_tests(Body::Stream(Box::new(source)), GZIP_SHAPE);
     let work = async move {
-        let (mut turns, mut out) = (0, Vec::new());
+        let (mut polls, mut out) = (0, Vec::new());
         std::future::poll_fn(|context| {
-            turns += 1;
+            polls += 1;
             loop {
                 match body.poll_chunk(context) {
                     Poll::Ready(None) => return Poll::Ready(()),
@@ -245,12 +245,12 @@ fn much_input_with_little_output_lets_others_run() {
             }
         })
         .await;
-        (turns, out)
+        (polls, out)
     };
-    let (turns, out) = tidegate_rt::block_on(async { tidegate_rt::spawn_local(work).await })
+    let (polls, out) = tidegate_rt::block_on(async { tidegate_rt::spawn_local(work).await })
         .expect("a loop")
         .expect("no panic");
-    assert!(turns > 1, "{turns}");
+    assert!(polls > 1, "{polls}");
     assert_eq!(decompressed(&out).len(), 2 << 20);
 }
 

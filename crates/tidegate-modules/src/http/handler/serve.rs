@@ -167,16 +167,16 @@ fn run(
         Ok(taken) => taken,
         Err(problem) => return reply.send(Err(problem)),
     };
-    let answer = |content| Ok(HandlerResponse { status, headers, content_length, content });
+    let response = |content| Ok(HandlerResponse { status, headers, content_length, content });
     match payload {
-        Payload::Empty => reply.send(answer(Content::Empty)),
-        Payload::Bytes(bytes) => reply.send(answer(Content::Bytes(bytes))),
+        Payload::Empty => reply.send(response(Content::Empty)),
+        Payload::Bytes(bytes) => reply.send(response(Content::Bytes(bytes))),
         Payload::File(file, length) => {
-            reply.send(answer(Content::File(FileRange::new(Arc::new(file), 0, length))));
+            reply.send(response(Content::File(FileRange::new(Arc::new(file), 0, length))));
         }
         Payload::Stream(write) => {
             let (sink, pieces) = stream::pipe();
-            reply.send(answer(Content::Stream(pieces)));
+            reply.send(response(Content::Stream(pieces)));
             sink.run(write);
         }
     }
@@ -195,7 +195,7 @@ async fn outcome(
     poll_fn(|context| {
         if let Poll::Ready(ended) = job.as_mut().poll(context) {
             return Poll::Ready(match ended {
-                Ok(answered) => WaitOutcome::Responded(answered),
+                Ok(response) => WaitOutcome::Responded(response),
                 Err(error) => WaitOutcome::Job(error),
             });
         }
@@ -216,7 +216,7 @@ fn settle(
 ) -> Step<'static> {
     let title = &target.title;
     let (level, status, problem) = match outcome {
-        WaitOutcome::Responded(Ok(answer)) => return respond(x, target, answer, waiting),
+        WaitOutcome::Responded(Ok(response)) => return respond(x, target, response, waiting),
         WaitOutcome::Responded(Err(problem)) => (Level::Error, 500, problem),
         WaitOutcome::Job(JobError::Panicked(message)) => {
             (Level::Error, 500, format!("panicked: {message}"))
@@ -238,19 +238,20 @@ fn settle(
 fn respond(
     x: &mut Exchange,
     target: &HandlerTarget,
-    answer: HandlerResponse,
+    response: HandlerResponse,
     waiting: AbandonGuard,
 ) -> Step<'static> {
     x.progress.action = "sending to client";
-    x.disposition.set_status(answer.status);
-    x.response.content_length = answer.content_length;
-    x.response.last_modified = answer.headers.first(Known::LastModified).and_then(date::parse_http);
-    x.response.headers = answer.headers;
-    Step::Respond(match answer.content {
+    x.disposition.set_status(response.status);
+    x.response.content_length = response.content_length;
+    x.response.last_modified =
+        response.headers.first(Known::LastModified).and_then(date::parse_http);
+    x.response.headers = response.headers;
+    Step::Respond(match response.content {
         Content::Empty => Body::Empty,
         Content::Bytes(bytes) => Body::from(bytes),
         Content::File(range) => {
-            if answer.status == 200 {
+            if response.status == 200 {
                 x.response.ranges = RangeSupport::Many;
             }
             Body::File(range)

@@ -30,7 +30,7 @@ struct Entry {
     uses: u64,
     used: Instant,
     /// The value of `uses` at its last use.
-    turn: u64,
+    last_use: u64,
     /// Time when the name was last found to refer to this file.
     checked: Instant,
 }
@@ -57,14 +57,14 @@ impl OpenFiles {
         if let Some(file) = entries.fresh(path, now, &self.conf) {
             return Ok(file);
         }
-        let Entries { by_path: entries, uses: turn } = &mut *entries;
-        *turn += 1;
-        let turn = *turn;
+        let Entries { by_path: entries, uses } = &mut *entries;
+        *uses += 1;
+        let last_use = *uses;
         let since = |then: Instant| now.saturating_duration_since(then);
         let known = entries.get_mut(path).filter(|entry| since(entry.used) < self.conf.inactive);
         if let Some(entry) = known {
             entry.uses += 1;
-            (entry.used, entry.turn) = (now, turn);
+            (entry.used, entry.last_use) = (now, last_use);
             if let Some(file) = &entry.file {
                 if is_same(path, file) {
                     entry.checked = now;
@@ -83,12 +83,12 @@ impl OpenFiles {
         entries.retain(|_, entry| since(entry.used) < self.conf.inactive);
         if entries.len() >= self.conf.max
             && let Some(oldest) =
-                entries.iter().min_by_key(|(_, entry)| entry.turn).map(|(path, _)| path.clone())
+                entries.iter().min_by_key(|(_, entry)| entry.last_use).map(|(path, _)| path.clone())
         {
             entries.remove(&oldest);
         }
         let kept = (self.conf.min_uses <= 1).then(|| file.clone());
-        let entry = Entry { file: kept, uses: 1, used: now, turn, checked: now };
+        let entry = Entry { file: kept, uses: 1, used: now, last_use, checked: now };
         entries.insert(path.to_path_buf(), entry);
         Ok(file)
     }
@@ -105,7 +105,7 @@ impl Entries {
         }
         self.uses += 1;
         entry.uses += 1;
-        (entry.used, entry.turn) = (now, self.uses);
+        (entry.used, entry.last_use) = (now, self.uses);
         Some(file.clone())
     }
 }

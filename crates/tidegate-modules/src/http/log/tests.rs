@@ -109,7 +109,7 @@ fn requests_do_not_wait_for_a_file_and_lines_keep_their_order() {
 }
 
 #[test]
-fn lines_wait_for_the_turns_end_but_not_longer_than_their_connection() {
+fn lines_wait_for_the_iterations_end_but_not_longer_than_their_connection() {
     let worker = tidegate_rt::Worker::run("log", None, |_| async {
         let bench = Bench::new("server { access_log a.log; }");
         let mut x = bench.exchange();

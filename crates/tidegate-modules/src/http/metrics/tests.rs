@@ -17,12 +17,12 @@ fn every_figure_has_its_line() {
         waited: Duration::from_millis(1500),
         ..Default::default()
     };
-    let mut turns =
+    let mut iterations =
         turn::Figures { thread: "worker \"1\"".to_owned(), long: 3, ..Default::default() };
-    turns.buckets[1] = 4;
-    turns.buckets[9] = 1;
-    turns.length_max = Duration::from_secs(2);
-    let text = text::write(&connections, &[("a\\b".to_owned(), pool)], &[turns]);
+    iterations.buckets[1] = 4;
+    iterations.buckets[9] = 1;
+    iterations.length_max = Duration::from_secs(2);
+    let text = text::write(&connections, &[("a\\b".to_owned(), pool)], &[iterations]);
     for line in [
         "# TYPE tidegate_connections_accepted_total counter",
         "tidegate_connections_accepted_total 5",

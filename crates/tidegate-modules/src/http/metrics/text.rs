@@ -65,8 +65,8 @@ fn write_loops(loops: &[turn::Figures], out: &mut String) {
     for figures in loops {
         let thread = &figures.thread;
         let mut count = 0;
-        for (place, turns) in figures.buckets.iter().enumerate() {
-            count += turns;
+        for (place, iterations) in figures.buckets.iter().enumerate() {
+            count += iterations;
             let bound = match turn::BUCKETS_MICROS.get(place) {
                 Some(micros) => Duration::from_micros(*micros).as_secs_f64().to_string(),
                 None => "+Inf".to_owned(),

@@ -55,10 +55,10 @@ impl RefererRules {
             return false;
         }
         let host = host.to_ascii_lowercase();
-        if let Some(path) = self.hosts.find(&host) {
+        if let Some(prefix) = self.hosts.find(&host) {
             let slash = rest.iter().position(|byte| *byte == b'/');
-            let told = slash.map_or(&b""[..], |slash| &rest[slash..]);
-            return path.as_ref().is_none_or(|path| told.starts_with(path));
+            let path = slash.map_or(&b""[..], |slash| &rest[slash..]);
+            return prefix.as_ref().is_none_or(|prefix| path.starts_with(prefix));
         }
         // A match that exceeds its time limit counts as none: the referer is invalid.
         self.server_regexes.iter().any(|regex| regex.is_match(&host).unwrap_or(false))

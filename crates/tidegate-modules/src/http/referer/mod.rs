@@ -64,12 +64,12 @@ impl Module for Referer {
         for word in &conf.valid {
             add(&mut rules, word, location.plan)?;
         }
-        let names_nobody = |word: &Word| {
+        let matches_nothing = |word: &Word| {
             matches!(&word.bytes[..], b"none" | b"blocked") || word.bytes.starts_with(b"~")
         };
         let is_general = |word: &Word| matches!(&word.bytes[..], b"none" | b"blocked");
         if let Some(word) = conf.valid.iter().find(|word| is_general(word))
-            && conf.valid.iter().all(names_nobody)
+            && conf.valid.iter().all(matches_nothing)
         {
             let message = "the \"none\" or \"blocked\" referers are specified in the \"valid_referers\" \
                            directive without any valid referer";

@@ -42,8 +42,8 @@ fn a_client_gets_one_and_keeps_it() {
     for (reset, count) in [("/?reset", 0), ("/?log", 1)] {
         let reply = bench.get_with(reset, &[&format!("Cookie: uid={value}")]);
         assert_ne!(cookie(&reply).0, value);
-        let told = format!("userid cookie \"{shown}\" was reset");
-        assert_eq!(bench.read("logs/error.log").matches(&told).count(), count);
+        let message = format!("userid cookie \"{shown}\" was reset");
+        assert_eq!(bench.read("logs/error.log").matches(&message).count(), count);
     }
 }
 

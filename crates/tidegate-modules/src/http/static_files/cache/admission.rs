@@ -64,9 +64,9 @@ pub(super) fn serve(shared: &Shared, commands: &Receiver<Command>) {
 /// Waits until all paths requested so far are in the cache.
 #[cfg(test)]
 pub(crate) fn admitted() {
-    let (done, told) = sync_channel(1);
+    let (done, notified) = sync_channel(1);
     super::shared().command(Command::Notify(done));
-    told.recv().unwrap();
+    notified.recv().unwrap();
 }
 
 /// Loads an entry and keeps it, if its changes can be detected.

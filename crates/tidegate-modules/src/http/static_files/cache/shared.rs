@@ -258,13 +258,13 @@ impl State {
 
     /// Evicts by second chance: an entry that was used since it was last considered is put at the end once more.
     fn evict(&mut self, watcher: Option<&Watcher>, open_max: usize, memory_max: usize) {
-        let mut turns = 2 * self.clock.len();
-        while turns > 0
+        let mut candidates = 2 * self.clock.len();
+        while candidates > 0
             && (self.entries.len() > ENTRIES_MAX
                 || self.memory > memory_max
                 || self.open > open_max.max(1))
         {
-            turns -= 1;
+            candidates -= 1;
             let Some(key) = self.clock.pop_front() else { return };
             let Some(kept) = self.entries.get(&key) else { continue };
             match kept.entry.used.swap(false, Ordering::Relaxed) {
