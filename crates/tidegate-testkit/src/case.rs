@@ -1,10 +1,13 @@
 //! Case files: Markdown with one or more cases. `# Title` begins a case; the fenced blocks
-//! ```` ```nginx [LABEL|raw] ````, ```` ```file NAME ````, ```` ```script ```` make it; all else is prose.
-//! A case with an ```` ```each ```` block stands for as many cases as its table has rows.
+//! ```` ```nginx [LABEL|raw] ````, ```` ```file NAME ````, ```` ```text NAME ````, ```` ```script ```` make it; the
+//! rest is prose. A case with an ```` ```each ```` block is as many cases as its table has rows.
 
 use crate::bell::Failure;
 use crate::each::Table;
+use crate::fixtures::{self, Fixtures};
+use crate::markdown::{Part, items};
 use crate::syntax::{self, Script};
+use crate::texts::Texts;
 use std::path::{Path, PathBuf};
 
 /// A configuration block.
@@ -21,7 +24,9 @@ pub struct Config {
 /// One case.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// File, relative to the directory of cases.
+    /// Where the file is.
+    pub path: PathBuf,
+    /// Its name in reports.
     pub file: String,
     /// Line of the title.
     pub line: usize,
@@ -31,6 +36,10 @@ pub struct Case {
     pub configs: Vec<Config>,
     /// Files (name, content) made before the start; no line end after the last line.
     pub files: Vec<(String, String)>,
+    /// The named texts that the script refers to.
+    pub texts: Texts,
+    /// Items of the `covers:` lines: directives, `$variables` and sections (`RFC 9111 4.2.4`).
+    pub covers: Vec<String>,
     /// The script's text and the line it begins at.
     pub script_text: String,
     /// First line of the script.
@@ -46,32 +55,55 @@ impl Case {
     pub fn name(&self) -> String {
         format!("{}:{}: {}", self.file, self.line, self.title)
     }
+
+    /// Whether it is one of the many cases of a table.
+    pub fn is_of_table(&self) -> bool {
+        self.table.is_some()
+    }
 }
 
-/// All cases below `directory`, sorted by file; or all mistakes found, as `file:line: text`.
-pub fn load(directory: &Path) -> Result<Vec<Case>, Vec<Failure>> {
+/// Reads the cases of the files `paths` and of all files below the directories among them. A file is read once.
+/// One directory alone is left out of the names that reports show.
+///
+/// # Errors
+/// All mistakes found, as `file:line: text`.
+pub fn load(paths: &[PathBuf]) -> Result<Vec<Case>, Vec<Failure>> {
     let mut files = Vec::new();
-    if directory.is_file() {
-        files.push(directory.to_owned());
-    } else {
-        find(directory, &mut files).map_err(|error| {
-            vec![Failure::new(format!("cannot read {}: {error}", directory.display()))]
-        })?;
-    }
-    files.sort();
-    let (mut cases, mut mistakes) = (Vec::new(), Vec::new());
-    for file in files {
-        let shown = file.strip_prefix(directory).ok().filter(|rest| rest.components().count() > 0);
-        let name = shown.unwrap_or(&file).display().to_string();
-        match std::fs::read_to_string(&file) {
-            Ok(text) => match parse(&name, &text) {
-                Ok(mut found) => cases.append(&mut found),
-                Err(mut found) => mistakes.append(&mut found),
-            },
-            Err(error) => mistakes.push(Failure::new(format!("{name}: {error}"))),
+    for path in paths {
+        if path.is_file() {
+            files.push(path.clone());
+        } else {
+            find(path, &mut files).map_err(|error| {
+                vec![Failure::new(format!("cannot read {}: {error}", path.display()))]
+            })?;
         }
     }
+    files.sort();
+    files.dedup();
+    let (mut cases, mut mistakes) = (Vec::new(), Vec::new());
+    for file in files {
+        let name = shown_name(&file, paths);
+        let text = std::fs::read_to_string(&file)
+            .map_err(|error| vec![Failure::new(format!("{name}: {error}"))]);
+        let found = text.and_then(|text| parse(&name, &text, Fixtures::of_file(&file)?));
+        match found {
+            Ok(found) => {
+                cases.extend(found.into_iter().map(|case| Case { path: file.clone(), ..case }));
+            }
+            Err(mut found) => mistakes.append(&mut found),
+        }
+    }
+    // A mistake in the common fixtures is one, not one for each file that may use them.
+    mistakes.dedup();
     if mistakes.is_empty() { Ok(cases) } else { Err(mistakes) }
+}
+
+fn shown_name(file: &Path, paths: &[PathBuf]) -> String {
+    let below = match paths {
+        [directory] => file.strip_prefix(directory).ok(),
+        _ => None,
+    };
+    below.filter(|rest| rest.components().count() > 0).unwrap_or(file).display().to_string()
 }
 
 fn find(directory: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
@@ -80,7 +112,7 @@ fn find(directory: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
         if path.is_dir() {
             find(&path, files)?;
         } else if path.extension().is_some_and(|extension| extension == "md")
-            && path.file_name().is_some_and(|name| name != "README.md")
+            && path.file_name().is_some_and(|name| name != "README.md" && name != fixtures::FILE)
         {
             files.push(path);
         }
@@ -88,31 +120,26 @@ fn find(directory: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Cases of one file.
-pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, Vec<Failure>> {
-    let mut reader = Reader { file, cases: Vec::new(), mistakes: Vec::new() };
-    let mut lines = text.lines().enumerate();
-    while let Some((index, line)) = lines.next() {
-        let fence = line.len() - line.trim_start_matches('`').len();
-        if fence >= 3 {
-            let close = &line[..fence];
-            let mut block = String::new();
-            let mut closed = false;
-            for (_, inner) in lines.by_ref() {
-                if inner.trim_end() == close {
-                    closed = true;
-                    break;
+/// The cases of one file.
+///
+/// # Errors
+/// All mistakes found, as `file:line: text`.
+pub(crate) fn parse(file: &str, text: &str, fixtures: Fixtures) -> Result<Vec<Case>, Vec<Failure>> {
+    let mut reader =
+        Reader { file, fixtures, cases: Vec::new(), covers: Vec::new(), mistakes: Vec::new() };
+    for item in items(text) {
+        match item.part {
+            Part::Title(title) => {
+                reader.finish();
+                reader.begin(item.line, title);
+            }
+            Part::Prose(text) => reader.prose(item.line, text),
+            Part::Block { info, text, is_closed } => {
+                if !is_closed {
+                    reader.mistake(item.line, "this block is not closed");
                 }
-                block.push_str(inner);
-                block.push('\n');
+                reader.block(item.line, info, text);
             }
-            if !closed {
-                reader.mistake(index + 1, "this block is not closed");
-            }
-            reader.block(index + 1, line[fence..].trim(), block);
-        } else if let Some(title) = line.strip_prefix("# ") {
-            reader.finish();
-            reader.begin(index + 1, title.trim());
         }
     }
     reader.finish();
@@ -124,7 +151,11 @@ pub fn parse(file: &str, text: &str) -> Result<Vec<Case>, Vec<Failure>> {
 
 struct Reader<'a> {
     file: &'a str,
+    /// Those of `fixtures.md` and of this file.
+    fixtures: Fixtures,
     cases: Vec<Case>,
+    /// What all cases of the file cover: the `covers:` lines before the first title.
+    covers: Vec<String>,
     mistakes: Vec<Failure>,
 }
 
@@ -135,11 +166,14 @@ impl Reader<'_> {
 
     fn begin(&mut self, line: usize, title: &str) {
         self.cases.push(Case {
+            path: PathBuf::new(),
             file: self.file.to_owned(),
             line,
             title: title.to_owned(),
             configs: Vec::new(),
             files: Vec::new(),
+            texts: Texts::default(),
+            covers: self.covers.clone(),
             script_text: String::new(),
             script_line: 0,
             script: Script::default(),
@@ -147,11 +181,29 @@ impl Reader<'_> {
         });
     }
 
+    /// A line outside of blocks.
+    fn prose(&mut self, line: usize, text: &str) {
+        let Some(items) = text.strip_prefix("covers:") else { return };
+        for item in items.split(',').map(str::trim) {
+            if !is_covered(item) {
+                let text =
+                    format!("`{item}` is no directive, no `$variable` and no `RFC 9111 4.2`");
+                self.mistake(line, text);
+                continue;
+            }
+            let covers = self.cases.last_mut().map_or(&mut self.covers, |case| &mut case.covers);
+            covers.push(item.to_owned());
+        }
+    }
+
     fn block(&mut self, line: usize, info: &str, mut text: String) {
         let (kind, argument) = info.split_once(' ').unwrap_or((info, ""));
         let argument = argument.trim();
         let Some(case) = self.cases.last_mut() else {
-            return self.mistake(line, "a block before the first `# Title`");
+            return match self.before_titles(kind, argument, text) {
+                Ok(()) => {}
+                Err(mistake) => self.mistake(line, mistake),
+            };
         };
         match kind {
             "nginx" => {
@@ -159,9 +211,16 @@ impl Reader<'_> {
                 let label = argument.split(' ').find(|word| !word.is_empty() && *word != "raw");
                 let label = label.unwrap_or("main").to_owned();
                 let repeated = case.configs.iter().any(|config| config.label == label);
+                let (text, unknown) = match self.fixtures.expand(&text) {
+                    Ok(expanded) => (expanded, None),
+                    Err(unknown) => (text, Some(unknown)),
+                };
                 case.configs.push(Config { label, raw, text });
                 if repeated {
                     self.mistake(line, "a second configuration needs a label of its own");
+                }
+                if let Some((index, mistake)) = unknown {
+                    self.mistake(line + 1 + index, mistake);
                 }
             }
             "file" if !argument.is_empty() => {
@@ -179,8 +238,24 @@ impl Reader<'_> {
                 Err((line, mistake)) => self.mistake(line, mistake),
             },
             "each" => self.mistake(line, "a case has one table"),
+            "text" if !argument.is_empty() => {
+                if let Err(mistake) = case.texts.add(argument, &text) {
+                    self.mistake(line, mistake);
+                }
+            }
+            "fixture" => self.mistake(line, "a fixture comes before the first `# Title`"),
             "" | "text" => {}
             other => self.mistake(line, format!("unknown block `{other}`")),
+        }
+    }
+
+    /// A block before the first title.
+    fn before_titles(&mut self, kind: &str, name: &str, text: String) -> Result<(), Failure> {
+        match kind {
+            "" | "text" => Ok(()),
+            "fixture" if !name.is_empty() => self.fixtures.add(name, text),
+            "fixture" => Err(Failure::new("the fixture's name is missing")),
+            _ => Err(Failure::new("a block before the first `# Title`")),
         }
     }
 
@@ -191,6 +266,9 @@ impl Reader<'_> {
         if case.configs.is_empty() {
             found.push((line, Failure::new("the case has no ```nginx block")));
         }
+        if let Some(name) = case.texts.unused(&case.script_text) {
+            found.push((line, Failure::new(format!("the script does not use the text `{name}`"))));
+        }
         let many = match case.table.as_ref().map(|table| table.rows_of(&case)) {
             None => vec![case],
             Some(Ok(many)) => many,
@@ -200,7 +278,7 @@ impl Reader<'_> {
             }
         };
         for mut case in many {
-            match syntax::parse(&case.script_text, case.script_line) {
+            match syntax::parse(&case.script_text, case.script_line, &case.texts) {
                 Ok(script) if script.lines.is_empty() => {
                     found.push((line, Failure::new("the case has no script")));
                 }
@@ -214,5 +292,17 @@ impl Reader<'_> {
         for (line, mistake) in found {
             self.mistake(line, mistake);
         }
+    }
+}
+
+/// Whether an item of a `covers:` line has the form of a directive, a variable or a section of an RFC.
+fn is_covered(item: &str) -> bool {
+    let is_name = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match item.strip_prefix("RFC ").and_then(|rest| rest.split_once(' ')) {
+        Some((number, section)) => is_number(number) && section.split('.').all(is_number),
+        None => is_name(item.strip_prefix('$').unwrap_or(item)),
     }
 }

@@ -41,7 +41,12 @@ impl Client {
         ops.iter().try_for_each(|op| self.one(op, around))
     }
 
-    /// Checks after a row that no bytes follow the response.
+    /// The response at hand.
+    pub(crate) fn response(&self) -> Option<&Message> {
+        self.response.as_ref()
+    }
+
+    /// After a row: nothing may follow the response.
     pub(crate) fn finish(self) -> Result<(), Failure> {
         match self.wire {
             Some(wire) if !wire.buffer.is_empty() => {

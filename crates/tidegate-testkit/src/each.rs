@@ -70,5 +70,6 @@ fn cells(line: &str, count: usize) -> Vec<String> {
 fn texts(case: &mut Case) -> impl Iterator<Item = &mut String> {
     let configs = case.configs.iter_mut().map(|config| &mut config.text);
     let files = case.files.iter_mut().map(|(_, content)| content);
-    [&mut case.title, &mut case.script_text].into_iter().chain(configs).chain(files)
+    let texts = case.texts.contents_mut();
+    [&mut case.title, &mut case.script_text].into_iter().chain(configs).chain(files).chain(texts)
 }

@@ -9,13 +9,17 @@ pub mod bell;
 pub mod case;
 mod client;
 mod coherence;
+mod conditions;
 mod configurations;
+mod coverage;
 mod directory;
 mod each;
 mod failing;
+mod fixtures;
 mod flood;
 mod frame;
 mod guard;
+mod markdown;
 mod names;
 mod ops;
 mod origin;
@@ -28,7 +32,9 @@ mod server;
 mod syntax;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod torture;
+mod update;
 mod wire;
 mod words;
 
@@ -36,13 +42,14 @@ pub use coherence::{CoherenceOptions, CoherenceReport, coherence};
 pub use configurations::{
     ConfigurationsOptions, ConfigurationsReport, configurations, workers_user,
 };
+pub use coverage::{Coverage, Rows};
 pub use report::{Outcome, Report, Summary};
 pub use restarts::{RestartOptions, RestartReport, restarts};
 pub use server::Program;
 pub use torture::{ChangedOptions, ChangedReport, TortureOptions, TortureReport, changed, torture};
 
 use bell::{Failure, locked};
-use std::path::Path;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -106,6 +113,8 @@ pub struct Options {
     pub keep: bool,
     /// Whether failed cases run once more after all others, alone.
     pub again: bool,
+    /// What failing rows received takes the place of what they expected, in the case files.
+    pub update: bool,
 }
 
 impl Options {
@@ -119,18 +128,22 @@ impl Options {
             modules: "/usr/lib/nginx/modules".to_owned(),
             keep: false,
             again: false,
+            update: false,
         }
     }
 }
 
-/// Runs the cases below `directory`; `on_result` is called with each result. Errors are mistakes
-/// in case files: nothing was started then.
+/// Runs the cases of the files `paths` and below the directories among them. `on_result` is called with each result as
+/// it comes.
+///
+/// # Errors
+/// Mistakes in case files: nothing was started then.
 pub fn run_cases(
-    directory: &Path,
+    paths: &[PathBuf],
     options: &Options,
     on_result: impl Fn(&Report) + Sync,
 ) -> Result<Summary, Vec<Failure>> {
-    let mut cases = case::load(directory)?;
+    let mut cases = case::load(paths)?;
     cases.retain(|case| case.name().contains(&options.filter));
     let work: Vec<_> = cases
         .iter()
@@ -144,39 +157,51 @@ pub fn run_cases(
                 loop {
                     let next = locked(&queue).next();
                     let Some((case, program)) = next else { return };
-                    let report = one(case, program, options);
+                    let (report, received) = one(case, program, options);
                     on_result(&report);
-                    locked(&reports).push(report);
+                    locked(&reports).push((*case, report, received));
                 }
             });
         }
     });
-    let mut reports = locked(&reports).split_off(0);
-    let failed = |report: &&mut Report| matches!(report.outcome, Outcome::Failed(_));
-    for report in reports.iter_mut().filter(failed).filter(|_| options.again) {
-        let mine = |(case, program): &&(&case::Case, &Program)| {
-            case.name() == report.name && program.world == report.world
-        };
-        if let Some((case, program)) = work.iter().find(mine) {
-            *report = one(case, program, options);
+    let mut done = locked(&reports).split_off(0);
+    let failed = |report: &Report| matches!(report.outcome, Outcome::Failed(_));
+    for (case, report, received) in &mut done {
+        let program = options.programs.iter().find(|program| program.world == report.world);
+        if let Some(program) = program.filter(|_| options.again && failed(report)) {
+            (*report, *received) = one(case, program, options);
             on_result(report);
         }
     }
+    let mut updated = Vec::new();
+    if options.update {
+        let runs: Vec<_> = done
+            .iter()
+            .map(|(case, report, received)| (*case, report, received.as_ref()))
+            .collect();
+        updated = update::update(&runs).map_err(|failure| vec![failure])?;
+    }
+    let mut reports: Vec<Report> = done.into_iter().map(|(_, report, _)| report).collect();
     reports.sort_by(|a, b| (&a.name, a.world).cmp(&(&b.name, b.world)));
     let differences = cases.iter().flat_map(|case| {
         case.script.differs.iter().map(|(world, reason)| (case.name(), *world, reason.clone()))
     });
-    Ok(Summary { cases: cases.len(), differences: differences.collect(), reports })
+    Ok(Summary { cases: cases.len(), differences: differences.collect(), updated, reports })
 }
 
-fn one(case: &case::Case, program: &Program, options: &Options) -> Report {
+fn one(
+    case: &case::Case,
+    program: &Program,
+    options: &Options,
+) -> (Report, Option<update::Received>) {
     let begun = Instant::now();
-    let outcome = match run::applies(case, program.world) {
-        Err(reason) => Outcome::Skipped(reason),
+    let (outcome, received) = match run::applies(case, program.world) {
+        Err(reason) => (Outcome::Skipped(reason), None),
         Ok(()) => match run::run(case, program, &options.modules, options.keep) {
-            Ok(()) => Outcome::Passed,
-            Err(failure) => Outcome::Failed(failure.0),
+            Ok(()) => (Outcome::Passed, None),
+            Err(failed) => (Outcome::Failed(failed.text), failed.received),
         },
     };
-    Report { name: case.name(), world: program.world, outcome, took: begun.elapsed() }
+    let report = Report { name: case.name(), world: program.world, outcome, took: begun.elapsed() };
+    (report, received)
 }

@@ -6,7 +6,7 @@
 //! started in, `{implicit}` the address of servers without `listen`. Anything else in braces stays.
 
 use crate::bell::{Failure, locked};
-use crate::syntax::is_sink;
+use crate::conditions::is_sink;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::sync::Mutex;
@@ -101,7 +101,18 @@ impl Places {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// Returns the text with placeholders replaced.
+    /// The text with placeholders in place of what they stand for, long values first. Ports alone stay.
+    pub(crate) fn unfill(&self, text: &str) -> String {
+        let values = self.values.iter().filter(|(name, _)| !name.starts_with("port:"));
+        let mut values: Vec<_> = values.collect();
+        values.sort_by_key(|(name, value)| (std::cmp::Reverse(value.len()), *name));
+        let replaced = |text: String, (name, value): (&String, &String)| {
+            text.replace(value.as_str(), &format!("{{{name}}}"))
+        };
+        values.into_iter().fold(text.to_owned(), replaced)
+    }
+
+    /// The text with placeholders filled.
     pub(crate) fn fill(&self, text: &str) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;

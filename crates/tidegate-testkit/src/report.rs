@@ -50,6 +50,8 @@ pub struct Summary {
     pub cases: usize,
     /// Declared differences of worlds: case, world, reason.
     pub differences: Vec<(String, World, String)>,
+    /// Values that were replaced in case files, as `file:line: part`.
+    pub updated: Vec<String>,
     /// Sorted by name and world.
     pub reports: Vec<Report>,
 }
@@ -120,6 +122,9 @@ impl fmt::Display for Summary {
         }
         for report in failed {
             writeln!(f, "  {} {}", report.world, report.name)?;
+        }
+        for place in &self.updated {
+            writeln!(f, "updated {place}")?;
         }
         let (passed, failed, skipped) = (self.passed(), self.failed(), self.skipped());
         write!(f, "{passed} passed, {failed} failed, {skipped} skipped")

@@ -1,8 +1,11 @@
 //! Runs one case in one world: directory, ports, origins, server, then the script line by line.
 
+mod conditions;
+
 use crate::bell::{Bell, Deadline, Failure, locked};
 use crate::case::Case;
 use crate::client::{Client, Surroundings};
+use crate::conditions::Condition;
 use crate::directory::{Directory, open_directories, write_new};
 use crate::failing::Failing;
 use crate::frame::framed;
@@ -10,9 +13,10 @@ use crate::ops::{ClientOp, Row};
 use crate::origin::{Origin, Shared};
 use crate::places::{Implicit, Places};
 use crate::server::{Program, Server};
-use crate::syntax::{self, Comparison, Condition, Quantity, Receiver, Signal, Source, Step};
-use crate::words::{Matcher, contains, shown};
+use crate::syntax::{self, Receiver, Signal, Step};
+use crate::update::Received;
 use crate::{CASE_TIME, World};
+use conditions::count;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
@@ -30,18 +34,28 @@ const LOG_SHOWN: usize = 6000;
 /// generation. `reload` waits for one more of these.
 const RELOADED: &[u8] = b"gracefully shutting down";
 
-/// Runs the case; a failure carries the logs.
-pub(crate) fn run(
-    case: &Case,
-    program: &Program,
-    modules: &str,
-    keep: bool,
-) -> Result<(), Failure> {
+/// A run that failed.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    /// What was expected, what was found, and the logs.
+    pub text: String,
+    /// What the failing row received in place of a literal.
+    pub received: Option<Received>,
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        Self { text: failure.0, received: None }
+    }
+}
+
+/// Runs the case.
+pub(crate) fn run(case: &Case, program: &Program, modules: &str, keep: bool) -> Result<(), Failed> {
     let mut outcome = once(case, program, modules, keep);
     // Another process of this machine may have taken a port between our choice and the bind.
     for _ in 0..2 {
         match &outcome {
-            Err(failure) if failure.0.contains("Address already in use") => {
+            Err(failed) if failed.text.contains("Address already in use") => {
                 outcome = once(case, program, modules, keep);
             }
             _ => break,
@@ -50,7 +64,7 @@ pub(crate) fn run(
     outcome
 }
 
-fn once(case: &Case, program: &Program, modules: &str, keep: bool) -> Result<(), Failure> {
+fn once(case: &Case, program: &Program, modules: &str, keep: bool) -> Result<(), Failed> {
     let made = tempfile::Builder::new().prefix("tidegate-case-").tempdir();
     let mut made = made.map_err(|error| Failure::new(format!("no directory: {error}")))?;
     made.disable_cleanup(keep);
@@ -65,6 +79,7 @@ fn once(case: &Case, program: &Program, modules: &str, keep: bool) -> Result<(),
     });
     let mut runner = Runner::new(case, program, modules, made.path(), Arc::clone(&shared))?;
     let mut failures: Vec<Failure> = runner.script().err().into_iter().collect();
+    let received = runner.received.take();
     failures.append(&mut locked(&shared.failures));
     shared.over.store(true, Ordering::SeqCst);
     shared.bell.ring();
@@ -83,7 +98,7 @@ fn once(case: &Case, program: &Program, modules: &str, keep: bool) -> Result<(),
     if keep {
         text.push(format!("kept: {}", made.path().display()));
     }
-    Err(Failure::new(text.join("\n")))
+    Err(Failed { text: text.join("\n"), received })
 }
 
 struct Runner<'a> {
@@ -101,6 +116,8 @@ struct Runner<'a> {
     server: Option<Server>,
     last_exit: i64,
     last_output: Vec<u8>,
+    /// Of the row that failed.
+    received: Option<Received>,
 }
 
 impl<'a> Runner<'a> {
@@ -114,6 +131,7 @@ impl<'a> Runner<'a> {
         let mut texts: Vec<&str> = case.configs.iter().map(|config| config.text.as_str()).collect();
         texts.extend(case.files.iter().map(|(_, content)| content.as_str()));
         texts.push(&case.script_text);
+        texts.extend(case.texts.contents());
         let mut places = Places::new(&program.path(path), &texts)?;
         let mut origins = BTreeMap::new();
         for (name, listener) in std::mem::take(&mut places.origins) {
@@ -156,6 +174,7 @@ impl<'a> Runner<'a> {
             server: None,
             last_exit: 0,
             last_output: Vec::new(),
+            received: None,
         };
         let first = case.configs.first().map_or("main", |config| config.label.as_str());
         runner.configure(first)?;
@@ -167,7 +186,8 @@ impl<'a> Runner<'a> {
             self.start(&[])?;
         }
         let text = self.places.fill(&self.case.script_text);
-        let script = syntax::parse(&text, self.case.script_line).map_err(|mistakes| {
+        let texts = self.case.texts.map(|content| self.places.fill(content));
+        let script = syntax::parse(&text, self.case.script_line, &texts).map_err(|mistakes| {
             Failure::new(mistakes.first().map_or(String::new(), |(_, mistake)| mistake.0.clone()))
         })?;
         for line in script.lines {
@@ -224,7 +244,17 @@ impl<'a> Runner<'a> {
                 origin.ok_or_else(none)?.apply(line, number)
             }
             Step::Client(names, ops) => self.client(names, ops),
-            Step::Row(row) => self.row(row),
+            Step::Row(row) => {
+                let mut client = Client::default();
+                client.connect(&row.place, &self.around)?;
+                for op in &row.ops {
+                    client.run(std::slice::from_ref(op), &self.around).inspect_err(|_| {
+                        let unfill = |text: &str| self.places.unfill(text);
+                        self.received = Received::of(&client, op, number, unfill);
+                    })?;
+                }
+                client.finish()
+            }
             Step::Until(row) => {
                 let mut tries = Vec::new();
                 let shared = Arc::clone(&self.shared);
@@ -352,86 +382,6 @@ impl<'a> Runner<'a> {
         });
         waited.map_err(|failure| Failure::new(format!("{failure}: {}", self.found(condition))))
     }
-
-    fn holds(&self, condition: &Condition) -> bool {
-        match condition {
-            Condition::Holds(source, matcher) => matcher.matches(&self.text(source)),
-            Condition::Lacks(source, matcher) => !matcher.matches(&self.text(source)),
-            Condition::Exists(name) => self.directory.exists(name),
-            Condition::Absent(name) => !self.directory.exists(name),
-            Condition::Compare(quantity, comparison, number) => {
-                self.quantity(quantity).is_some_and(|found| match comparison {
-                    Comparison::Equal => found == *number,
-                    Comparison::Unequal => found != *number,
-                    Comparison::AtMost => found <= *number,
-                    Comparison::AtLeast => found >= *number,
-                })
-            }
-        }
-    }
-
-    fn found(&self, condition: &Condition) -> String {
-        match condition {
-            Condition::Holds(source, Matcher::Exact(text) | Matcher::Contains(text)) => {
-                format!("expected {}, found {}", shown(text), shown(&self.text(source)))
-            }
-            Condition::Holds(source, _) | Condition::Lacks(source, _) => {
-                format!("found {}", shown(&self.text(source)))
-            }
-            Condition::Exists(_) => "it is absent".to_owned(),
-            Condition::Absent(_) => "it exists".to_owned(),
-            Condition::Compare(quantity, ..) => match self.quantity(quantity) {
-                Some(found) => format!("found {found}"),
-                None => "found nothing".to_owned(),
-            },
-        }
-    }
-
-    fn text(&self, source: &Source) -> Vec<u8> {
-        match source {
-            Source::Log => self.directory.read("error.log"),
-            Source::Access => self.directory.read("access.log"),
-            Source::File(name) => self.directory.read(name),
-            Source::Output => self.last_output.clone(),
-            Source::Process(receiver) => {
-                let server = self.server.as_ref();
-                server.and_then(|server| server.names(*receiver)).unwrap_or_default()
-            }
-            Source::State(receiver) => {
-                let server = self.server.as_ref();
-                server.and_then(|server| server.state(*receiver)).unwrap_or_default()
-            }
-            Source::Sink(name) => {
-                self.sinks.get(name).map(|text| locked(text).clone()).unwrap_or_default()
-            }
-        }
-    }
-
-    fn quantity(&self, quantity: &Quantity) -> Option<i64> {
-        match quantity {
-            Quantity::Requests(name) => self.origins.get(name).map(Origin::requests),
-            Quantity::Connections(name) => self.origins.get(name).map(Origin::connections),
-            Quantity::Questions(name) => {
-                self.questions.get(name).map(|count| count.load(Ordering::SeqCst))
-            }
-            Quantity::Exit => Some(self.last_exit),
-            Quantity::ServerExit => self.server.as_ref()?.exit(),
-            Quantity::Files(name) => i64::try_from(self.directory.files(name).len()).ok(),
-            Quantity::Size(name) => i64::try_from(self.directory.size(name)).ok(),
-            Quantity::Mode(name) => self.directory.mode(name),
-            Quantity::Lines(name) => {
-                let content = self.directory.read(name);
-                i64::try_from(content.iter().filter(|byte| **byte == b'\n').count()).ok()
-            }
-            Quantity::LogCount(text) => {
-                i64::try_from(count(&self.directory.read("error.log"), text)).ok()
-            }
-        }
-    }
-}
-
-fn count(content: &[u8], text: &[u8]) -> usize {
-    content.split(|byte| *byte == b'\n').filter(|line| contains(line, text)).count()
 }
 
 /// Gathers the datagrams of a syslog sink, one a line.
@@ -456,24 +406,11 @@ fn sink(socket: UdpSocket, shared: Arc<Shared>) -> Arc<Mutex<Vec<u8>>> {
 
 /// Whether a world's run of the case is wanted, else the reason why not.
 pub(crate) fn applies(case: &Case, world: World) -> Result<(), String> {
-    if let Some((only, reason)) = &case.script.only
-        && !world.is(*only)
-    {
+    if let Some((_, reason)) = case.script.skips.iter().find(|(other, _)| world.is(*other)) {
         return Err(reason.clone());
     }
     if case.script_text.contains("{implicit}") && Implicit::reserve().is_err() {
         return Err("another server has the port of servers without `listen`".to_owned());
     }
-    let differs = case.script.differs.iter().find(|(other, _)| world.is(*other));
-    match differs {
-        Some((other, reason)) if !is_partly(case, *other) => Err(reason.clone()),
-        _ => Ok(()),
-    }
-}
-
-/// Whether a difference is that of some lines, so that the case runs all the same. Those about Windows have
-/// lines of their own.
-fn is_partly(case: &Case, world: World) -> bool {
-    let windows = |only: World| (only == World::Windows) == (world == World::Windows);
-    case.script.lines.iter().any(|line| line.only.is_some_and(windows))
+    Ok(())
 }

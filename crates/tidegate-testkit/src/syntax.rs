@@ -3,9 +3,11 @@
 
 use crate::World;
 use crate::bell::Failure;
+use crate::conditions::{Condition, condition};
 use crate::failing::Failing;
 use crate::ops::{self, ClientOp, OriginLine, Row};
-use crate::words::{Cursor, Matcher, Word, split};
+use crate::texts::Texts;
+use crate::words::{Cursor, Word, split};
 
 /// Signals that a case may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,86 +73,6 @@ pub enum FileOp {
     Overwrite(String, u64, Vec<u8>),
 }
 
-/// Where a condition looks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// error.log
-    Log,
-    /// access.log
-    Access,
-    /// `file NAME`
-    File(String),
-    /// `output` of the last command
-    Output,
-    /// what syslog sink `s1` received
-    Sink(String),
-    /// `process master|worker|old`: its short name, a line end, its command line
-    Process(Receiver),
-    /// `state master|worker|old`: what the system says of it
-    State(Receiver),
-}
-
-/// A number that a condition compares.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Quantity {
-    /// `o1.requests`
-    Requests(String),
-    /// `o1.connections`
-    Connections(String),
-    /// `n1.questions`
-    Questions(String),
-    /// `exit` of the last command
-    Exit,
-    /// `server.exit`
-    ServerExit,
-    /// `files NAME`: files below a directory
-    Files(String),
-    /// `lines NAME`
-    Lines(String),
-    /// `size NAME`
-    Size(String),
-    /// `mode NAME`: octal permissions of a file or directory; `NAME/*`: of the first file below it
-    Mode(String),
-    /// `log.count "text"`
-    LogCount(Vec<u8>),
-}
-
-/// What `check` asks once and `wait` waits for.
-#[derive(Debug, Clone)]
-pub enum Condition {
-    /// `SOURCE contains "…"`, `SOURCE matches ~"…"`, `SOURCE is "…"`
-    Holds(Source, Matcher),
-    /// `SOURCE lacks "…"`
-    Lacks(Source, Matcher),
-    /// `file NAME exists`
-    Exists(String),
-    /// `file NAME absent`
-    Absent(String),
-    /// `QUANTITY == N`
-    Compare(Quantity, Comparison, i64),
-}
-
-impl Condition {
-    /// Whether it looks at what `ps` shows.
-    pub fn is_of_process(&self) -> bool {
-        use Source::{Process, State};
-        matches!(self, Condition::Holds(Process(_) | State(_), _) | Condition::Lacks(State(_), _))
-    }
-}
-
-/// Between two numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
-    /// `==`
-    Equal,
-    /// `!=`
-    Unequal,
-    /// `<=`
-    AtMost,
-    /// `>=`
-    AtLeast,
-}
-
 /// One statement.
 #[derive(Debug, Clone)]
 pub enum Step {
@@ -202,10 +124,10 @@ pub struct Line {
 pub struct Script {
     /// Statements in order.
     pub lines: Vec<Line>,
-    /// `differs WORLD: reason`
+    /// `on SERVER: differs: reason`: some lines are for one server alone
     pub differs: Vec<(World, String)>,
-    /// `worlds WORLD: reason`: runs only there
-    pub only: Option<(World, String)>,
+    /// `on SERVER: skip: reason`: the case does not run there
+    pub skips: Vec<(World, String)>,
     /// `allow log "text"`: alerts that are expected
     pub allowed: Vec<String>,
     /// `no start`: the script starts the server itself, or never
@@ -213,17 +135,25 @@ pub struct Script {
 }
 
 /// Parses a script block whose first line is `first` in its file. Mistakes name their line.
-pub(crate) fn parse(source: &str, first: usize) -> Result<Script, Vec<(usize, Failure)>> {
+pub(crate) fn parse(
+    source: &str,
+    first: usize,
+    texts: &Texts,
+) -> Result<Script, Vec<(usize, Failure)>> {
     let mut script = Script::default();
     let mut mistakes = Vec::new();
     for (number, text) in joined(source, first) {
-        if let Err(mistake) = statement(&text, number, None, &mut script) {
+        if let Err(mistake) = statement(&text, number, None, texts, &mut script) {
             mistakes.push((number, mistake));
         }
     }
     let partly = script.lines.iter().any(|line| line.only.is_some());
     if partly && script.differs.is_empty() {
-        mistakes.push((first, Failure::new("`on WORLD:` needs a `differs WORLD: reason`")));
+        mistakes.push((first, Failure::new("`on SERVER:` needs an `on SERVER: differs: reason`")));
+    }
+    if !partly && !script.differs.is_empty() {
+        let text = "`differs:` needs a line `on SERVER: …`; `skip:` leaves the whole case out";
+        mistakes.push((first, Failure::new(text)));
     }
     if mistakes.is_empty() { Ok(script) } else { Err(mistakes) }
 }
@@ -237,9 +167,8 @@ fn joined(source: &str, first: usize) -> Vec<(usize, String)> {
         }
         match lines.last_mut() {
             Some((_, above)) if line.starts_with("| ") => {
-                // The operations of an actor are divided by bars, the parts of a row are not.
-                let verb = above.split(' ').next().unwrap_or_default();
-                let skip = if begins_row(verb) || verb == "until" { 1 } else { 0 };
+                // The operations of an actor are divided by bars, the parts of other statements are not.
+                let skip = if is_of_actor(above) { 0 } else { 2 };
                 above.push(' ');
                 above.push_str(&line[skip..]);
             }
@@ -249,29 +178,28 @@ fn joined(source: &str, first: usize) -> Vec<(usize, String)> {
     lines
 }
 
+/// Whether a statement, perhaps after `on SERVER:`, is one of a client or an origin.
+fn is_of_actor(statement: &str) -> bool {
+    let rest = statement.strip_prefix("on ").and_then(|rest| rest.split_once(": "));
+    let statement = rest.map_or(statement, |(_, rest)| rest);
+    statement.starts_with("client ") || statement.starts_with("origin ")
+}
+
 fn statement(
     text: &str,
     number: usize,
     only: Option<World>,
+    texts: &Texts,
     script: &mut Script,
 ) -> Result<(), Failure> {
     let (verb, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     match verb {
-        "differs" | "worlds" | "on" => {
-            let (world, rest) = rest
-                .split_once(':')
-                .ok_or_else(|| Failure::new(format!("`{verb} WORLD: …` needs a colon")))?;
-            let world = world.trim().parse::<World>()?;
-            let rest = rest.trim();
-            if rest.is_empty() {
-                return Err(Failure::new("a reason or statement is missing"));
-            }
-            match verb {
-                "differs" => script.differs.push((world, rest.to_owned())),
-                "worlds" => script.only = Some((world, rest.to_owned())),
-                _ => return statement(rest, number, Some(world), script),
-            }
+        "on" if only.is_none() => {
+            let (world, rest) =
+                rest.split_once(':').ok_or_else(|| Failure::new("`on SERVER: …` needs a colon"))?;
+            return on(world.trim().parse()?, rest.trim(), number, texts, script);
         }
+        "differs" | "worlds" => return Err(Failure::new(SCOPE)),
         "no" if rest.trim() == "start" => script.no_start = true,
         "allow" => {
             let words = split(rest)?;
@@ -283,10 +211,38 @@ fn statement(
             cursor.finish()?;
         }
         _ => {
-            let step = step(verb, &split(text)?)?;
+            let step = step(verb, &split(&texts.filled_in(text)?)?)?;
             script.lines.push(Line { number, text: text.to_owned(), only, step });
         }
     }
+    Ok(())
+}
+
+/// How the words of the first edition are written now.
+const SCOPE: &str = "write `on SERVER: skip: reason` for a case that does not run on a server, \
+                     `on SERVER: differs: reason` for one in which some lines are for one server";
+
+/// What follows `on SERVER:`.
+fn on(
+    world: World,
+    rest: &str,
+    number: usize,
+    texts: &Texts,
+    script: &mut Script,
+) -> Result<(), Failure> {
+    let (list, reason) = if let Some(reason) = rest.strip_prefix("skip:") {
+        (&mut script.skips, reason)
+    } else if let Some(reason) = rest.strip_prefix("differs:") {
+        (&mut script.differs, reason)
+    } else if rest.is_empty() {
+        return Err(Failure::new("a statement, `skip:` or `differs:` is missing"));
+    } else {
+        return statement(rest, number, Some(world), texts, script);
+    };
+    if reason.trim().is_empty() {
+        return Err(Failure::new("a reason is missing"));
+    }
+    list.push((world, reason.trim().to_owned()));
     Ok(())
 }
 
@@ -386,7 +342,7 @@ fn signal(name: &str) -> Result<Signal, Failure> {
     })
 }
 
-fn receiver(cursor: &mut Cursor<'_>) -> Result<Receiver, Failure> {
+pub(crate) fn receiver(cursor: &mut Cursor<'_>) -> Result<Receiver, Failure> {
     Ok(match cursor.word() {
         None => Receiver::Master,
         Some(Word::Bare(word)) if word == "master" => Receiver::Master,
@@ -418,83 +374,4 @@ fn file(cursor: &mut Cursor<'_>) -> Result<FileOp, Failure> {
         }
         other => return Err(Failure::new(format!("a file cannot be `{other}`"))),
     })
-}
-
-fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Failure> {
-    let subject = cursor.bare("a condition")?;
-    let source = match subject {
-        "log" => Source::Log,
-        "access" => Source::Access,
-        "output" => Source::Output,
-        "process" => Source::Process(receiver(cursor)?),
-        "state" => Source::State(receiver(cursor)?),
-        "file" => {
-            let name = cursor.string("a file's name")?;
-            if cursor.accept("exists") {
-                return Ok(Condition::Exists(name));
-            }
-            if cursor.accept("absent") {
-                return Ok(Condition::Absent(name));
-            }
-            Source::File(name)
-        }
-        "log.count" => {
-            let text = cursor.text("a text")?;
-            return compare(cursor, Quantity::LogCount(text));
-        }
-        "exit" => return compare(cursor, Quantity::Exit),
-        "server.exit" => return compare(cursor, Quantity::ServerExit),
-        "files" | "lines" | "mode" | "size" => {
-            let name = cursor.string("a name")?;
-            let quantity = match subject {
-                "files" => Quantity::Files(name),
-                "lines" => Quantity::Lines(name),
-                "mode" => Quantity::Mode(name),
-                _ => Quantity::Size(name),
-            };
-            return compare(cursor, quantity);
-        }
-        other => match other.split_once('.') {
-            Some((origin, "requests")) => {
-                return compare(cursor, Quantity::Requests(origin.to_owned()));
-            }
-            Some((origin, "connections")) => {
-                return compare(cursor, Quantity::Connections(origin.to_owned()));
-            }
-            Some((server, "questions")) => {
-                return compare(cursor, Quantity::Questions(server.to_owned()));
-            }
-            _ if is_sink(other) => Source::Sink(other.to_owned()),
-            _ => return Err(Failure::new(format!("unknown condition `{other}`"))),
-        },
-    };
-    let relation = match cursor.peek() {
-        Some(word @ ("contains" | "lacks" | "is" | "matches")) => {
-            cursor.word();
-            word
-        }
-        _ => "contains",
-    };
-    let matcher = match (cursor.matcher("a text")?, relation) {
-        (Matcher::Exact(text), "contains" | "lacks") => Matcher::Contains(text),
-        (matcher, _) => matcher,
-    };
-    let made = if relation == "lacks" { Condition::Lacks } else { Condition::Holds };
-    Ok(made(source, matcher))
-}
-
-/// Syslog sinks are named s1, s2, …
-pub(crate) fn is_sink(name: &str) -> bool {
-    name.strip_prefix('s').is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-}
-
-fn compare(cursor: &mut Cursor<'_>, quantity: Quantity) -> Result<Condition, Failure> {
-    let comparison = match cursor.bare("a comparison")? {
-        "==" => Comparison::Equal,
-        "!=" => Comparison::Unequal,
-        "<=" => Comparison::AtMost,
-        ">=" => Comparison::AtLeast,
-        other => return Err(Failure::new(format!("`{other}` is no comparison"))),
-    };
-    Ok(Condition::Compare(quantity, comparison, cursor.number("a number")?))
 }

@@ -2,6 +2,7 @@
 
 use crate::case;
 use crate::failing::{Failing, fail_here};
+use crate::fixtures::Fixtures;
 use crate::frame::framed;
 use crate::ops;
 use crate::words::{Matcher, Word, split};
@@ -94,7 +95,7 @@ const BLOCK: &str = "```nginx\nserver { }\n```\n";
 fn mistakes_have_lines() {
     let check = |script: &str, expected: &str| {
         let text = format!("# A\n{BLOCK}```script\n{script}\n```\n");
-        let mistakes = case::parse("a.md", &text).err().unwrap_or_default();
+        let mistakes = case::parse("a.md", &text, Fixtures::default()).err().unwrap_or_default();
         let shown: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
         assert_eq!(shown.join("; "), expected, "{script}");
     };
@@ -108,9 +109,25 @@ fn mistakes_have_lines() {
     check("origin o1 expect GET / | sing", "a.md:6: an origin cannot `sing`");
     check("check o1.requests = 1", "a.md:6: `=` is no comparison");
     check("check weather", "a.md:6: unknown condition `weather`");
-    check("on nginx: start", "a.md:6: `on WORLD:` needs a `differs WORLD: reason`");
-    check("differs mars: x", "a.md:6: unknown world `mars`: tidegate, windows or nginx");
-    check("differs nginx:", "a.md:6: a reason or statement is missing");
+    check("on nginx: start", "a.md:6: `on SERVER:` needs an `on SERVER: differs: reason`");
+    check("on mars: x", "a.md:6: unknown world `mars`: tidegate, windows or nginx");
+    check("on nginx:", "a.md:6: a statement, `skip:` or `differs:` is missing");
+    check("on nginx: skip:", "a.md:6: a reason is missing");
+    check("on nginx: on nginx: start", "a.md:6: unknown statement `on`");
+    check("on nginx: start\non nginx: differs: x", "");
+    check(
+        "start\non nginx: differs: x",
+        "a.md:6: `differs:` needs a line `on SERVER: …`; `skip:` leaves the whole case out",
+    );
+    for old in ["differs nginx: x", "worlds nginx: x"] {
+        check(
+            old,
+            "a.md:6: write `on SERVER: skip: reason` for a case that does not run on a server, \
+             `on SERVER: differs: reason` for one in which some lines are for one server",
+        );
+    }
+    check("GET / -> 200\n| <<page", "a.md:6: no ```text page block");
+    check("check log contains \"a\"\n  | + \"b\"", "");
     check("signal stop", "a.md:6: unknown signal `stop`");
     check("fly\nrun", "a.md:6: unknown statement `fly`; a.md:7: unknown statement `run`");
     check("# nothing", "a.md:1: the case has no script");
@@ -119,7 +136,7 @@ fn mistakes_have_lines() {
 #[test]
 fn blocks_are_checked() {
     let check = |text: &str, expected: &str| {
-        let mistakes = case::parse("a.md", text).err().unwrap_or_default();
+        let mistakes = case::parse("a.md", text, Fixtures::default()).err().unwrap_or_default();
         assert_eq!(mistakes.first().map(ToString::to_string).unwrap_or_default(), expected);
     };
     check("prose", "a.md:1: no case: `# Title` begins one");
@@ -127,6 +144,16 @@ fn blocks_are_checked() {
     check("# A\n```nginx\n", "a.md:2: this block is not closed");
     check("# A\n```perl\n```\n", "a.md:2: unknown block `perl`");
     check("# A\n```file\n```\n", "a.md:2: the file's name is missing");
+    check("# A\n```fixture x\n```\n", "a.md:2: a fixture comes before the first `# Title`");
+    check("```fixture\n```\n# A\n", "a.md:1: the fixture's name is missing");
+    check(
+        "# A\n```nginx\na;\nfixture x;\n```\n",
+        "a.md:4: no ```fixture x block, here or in fixtures.md",
+    );
+    check(
+        &format!("# A\n{BLOCK}```text x\n```\n```script\nstart\n```\n"),
+        "a.md:1: the script does not use the text `x`",
+    );
     check("# A\n```script\nstart\n```\n", "a.md:1: the case has no ```nginx block");
     check("# A\n```each\n```\n", "a.md:3: the table has no columns");
     check("# A\n```each\nn\n```\n", "a.md:3: the table has no rows");
@@ -145,7 +172,7 @@ fn blocks_are_checked() {
 fn two_cases_in_a_file() {
     let one = "```file x\na\nb\n```\n```script\nGET /\n | -> 200\n```\n";
     let text = format!("# A\n{BLOCK}{one}\n# B\n{BLOCK}{one}");
-    let cases = case::parse("a.md", &text).unwrap_or_default();
+    let cases = case::parse("a.md", &text, Fixtures::default()).unwrap_or_default();
     let names: Vec<_> = cases.iter().map(case::Case::name).collect();
     assert_eq!(names, ["a.md:1: A", "a.md:14: B"]);
     assert_eq!(cases[0].files, [("x".to_owned(), "a\nb".to_owned())]);
@@ -155,7 +182,7 @@ fn two_cases_in_a_file() {
 fn a_table_makes_a_case_many() {
     let text = "# Part {n} of {of}\n```each\nn | of\n1 | \"a|b\"\n\n2 | \"c\" X: *\"|\"\n```\n\
                 ```nginx\nreturn {n};\n```\n```script\nGET /{n} -> 200 {of}\n```\n";
-    let cases = case::parse("a.md", text).unwrap_or_default();
+    let cases = case::parse("a.md", text, Fixtures::default()).unwrap_or_default();
     let shown: Vec<_> = cases
         .iter()
         .map(|case| {
@@ -171,7 +198,10 @@ fn a_table_makes_a_case_many() {
     );
     // A mistake outside of the table's columns is reported once.
     let text = format!("# {{n}}\n{BLOCK}```each\nn\n1\n2\n```\n```script\nfly\n```\n");
-    assert_eq!(case::parse("a.md", &text).err().map(|mistakes| mistakes.len()), Some(1));
+    assert_eq!(
+        case::parse("a.md", &text, Fixtures::default()).err().map(|mistakes| mistakes.len()),
+        Some(1)
+    );
 }
 
 #[test]
@@ -206,6 +236,7 @@ fn counts_by_file() {
     let summary = Summary {
         cases: 3,
         differences: Vec::new(),
+        updated: Vec::new(),
         reports: vec![
             report("a/b.md:1: A", Outcome::Passed),
             report("a/b.md:9: B", Outcome::Failed("x".to_owned())),

@@ -90,6 +90,19 @@ pub(crate) fn split(line: &str) -> Result<Vec<Word>, Failure> {
     Ok(words)
 }
 
+/// Where the words of a line are; none for a line that [`split`] refuses.
+pub(crate) fn spans(line: &str) -> Vec<std::ops::Range<usize>> {
+    let (mut spans, mut at) = (Vec::new(), line.len() - line.trim_start().len());
+    while at < line.len() {
+        let Ok((_, after)) = one_word(&line[at..]) else { return Vec::new() };
+        let end = line.len() - after.len();
+        // The white space in front of a `+` that joins nothing belongs to no word.
+        spans.push(at..at + line[at..end].trim_end().len());
+        at = line.len() - after.trim_start().len();
+    }
+    spans
+}
+
 fn one_word(rest: &str) -> Result<(Word, &str), Failure> {
     if rest.starts_with('"') {
         let (text, after) = joined_text(rest)?;
@@ -99,12 +112,11 @@ fn one_word(rest: &str) -> Result<(Word, &str), Failure> {
         let (text, after) = joined_text(quoted)?;
         return Ok((Word::Match(Matcher::Contains(text)), after));
     }
-    if let Some(quoted) = rest.strip_prefix("~\"") {
-        let end = closing_quote(quoted)?;
-        let source = quoted[..end].replace("\\\"", "\"");
+    if let Some(quoted) = rest.strip_prefix('~').filter(|after| after.starts_with('"')) {
+        let (source, after) = joined_pattern(quoted)?;
         let pattern = pcre2::bytes::Regex::new(&source)
             .map_err(|error| Failure::new(format!("bad pattern {source:?}: {error}")))?;
-        return Ok((Word::Match(Matcher::Pattern(Box::new(pattern))), &quoted[end + 1..]));
+        return Ok((Word::Match(Matcher::Pattern(Box::new(pattern))), after));
     }
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
     let word = match &rest[..end] {
@@ -138,6 +150,21 @@ fn joined_text(mut rest: &str) -> Result<(Vec<u8>, &str), Failure> {
         match rest.trim_start().strip_prefix('+').map(str::trim_start) {
             Some(next) if next.starts_with('"') => rest = next,
             _ => return Ok((text, rest)),
+        }
+    }
+}
+
+/// `"a" + "b"` of a pattern.
+fn joined_pattern(mut rest: &str) -> Result<(String, &str), Failure> {
+    let mut source = String::new();
+    loop {
+        let body = &rest[1..];
+        let end = closing_quote(body)?;
+        source.push_str(&body[..end].replace("\\\"", "\""));
+        rest = &body[end + 1..];
+        match rest.trim_start().strip_prefix('+').map(str::trim_start) {
+            Some(next) if next.starts_with('"') => rest = next,
+            _ => return Ok((source, rest)),
         }
     }
 }

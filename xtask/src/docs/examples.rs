@@ -24,9 +24,11 @@ const NAMES: [(&str, &str); 8] = [
 /// Returns for each directive the statement of most cases; of two the shorter one, then the first in alphabetical order.
 pub(super) fn collect(directory: &Path) -> Result<BTreeMap<Subject, String>, String> {
     let mut counts: BTreeMap<Subject, BTreeMap<String, usize>> = BTreeMap::new();
-    for text in files(directory)? {
+    let texts = files(directory)?;
+    let fixtures: BTreeMap<&str, &str> = texts.iter().flat_map(|text| fixtures(text)).collect();
+    for text in &texts {
         for case in text.split("\n# ") {
-            for (subject, statement) in of_case(case) {
+            for (subject, statement) in of_case(case, &fixtures) {
                 *counts.entry(subject).or_default().entry(statement).or_default() += 1;
             }
         }
@@ -54,14 +56,28 @@ fn files(directory: &Path) -> Result<Vec<String>, String> {
     Ok(texts)
 }
 
-/// Returns the statements of a case's own configuration. Further ones often have mistakes on purpose, and so have
-/// cases about messages.
-fn of_case(case: &str) -> BTreeSet<(Subject, String)> {
+/// Name and content of the blocks `fixture NAME`.
+fn fixtures(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split("```fixture ").skip(1).filter_map(|rest| rest.split("```").next()?.split_once('\n'))
+}
+
+/// The statements of a case's own configuration. Those of further ones are often mistakes on purpose, and so are
+/// those of cases about messages.
+fn of_case(case: &str, fixtures: &BTreeMap<&str, &str>) -> BTreeSet<(Subject, String)> {
     let block = case.split("```nginx\n").nth(1).and_then(|rest| rest.split("```").next());
     let wrong = case.contains("check output") || case.contains("```each");
     let mut found = BTreeSet::new();
     if let Some(block) = block.filter(|_| !wrong) {
-        let text = NAMES.iter().fold(block.to_owned(), |text, (from, to)| text.replace(from, to));
+        let block: Vec<&str> = block
+            .lines()
+            .map(|line| {
+                let name = line.trim().strip_prefix("fixture ");
+                let name = name.and_then(|name| name.strip_suffix(';'));
+                name.and_then(|name| fixtures.get(name)).copied().unwrap_or(line)
+            })
+            .collect();
+        let block = block.join("\n");
+        let text = NAMES.iter().fold(block, |text, (from, to)| text.replace(from, to));
         let statements = Parser::new(&FsLoader, "/nowhere").parse_fragment("case", text.as_bytes());
         gather(&statements, Scope::Http, &mut found);
     }
@@ -94,14 +110,15 @@ fn written(statement: &Statement) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::of_case;
+    use super::{fixtures, of_case};
     use crate::docs::Scope;
 
     #[test]
     fn examples_are_the_statements_of_a_cases_own_configuration() {
-        let case = "Title\n```nginx\nstream { server { listen {front}; } }\nroot \"/a b\";\n```\n\
+        let case = "Title\n```nginx\nstream { server { listen {front}; } }\nfixture f;\n```\n\
                     ```nginx other\nwrong;\n```\n```script\nGET / -> 200\n```\n";
-        let found = of_case(case);
+        let shared = fixtures("Text.\n```fixture f\nroot \"/a b\";\n```\n").collect();
+        let found = of_case(case, &shared);
         let expected = [
             ("listen", Scope::Stream, "listen 127.0.0.1:8080;"),
             ("root", Scope::Http, "root \"/a b\";"),
@@ -111,6 +128,7 @@ mod tests {
         let expected =
             expected.map(|(name, scope, text)| ((name.to_owned(), scope), text.to_owned()));
         assert_eq!(found.into_iter().collect::<Vec<_>>(), expected);
-        assert!(of_case(&case.replace("GET / -> 200", "check output contains \"x\"")).is_empty());
+        let wrong = case.replace("GET / -> 200", "check output contains \"x\"");
+        assert!(of_case(&wrong, &shared).is_empty());
     }
 }
