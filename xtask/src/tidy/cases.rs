@@ -5,6 +5,12 @@ use super::source::{Source, word_positions};
 
 const SLEEP: &str = "a test waits for an event with one deadline, it does not sleep";
 const PORT: &str = "tests with a fixed port conflict: bind port 0, or use a placeholder";
+const LONG: &str =
+    "at most 160 characters: `| ` continues a statement, ```text NAME holds a long text";
+/// Longest line of a case, outside of the blocks in [`UNBOUNDED`].
+const CHARACTERS_MAX: usize = 160;
+/// Blocks whose lines cannot be broken: tables, and contents byte for byte.
+const UNBOUNDED: &[&str] = &["each", "file", "text"];
 const IGNORED: &str = "an ignored test gets forgotten: correct it, or list the gap with its reason";
 
 /// Rust tests.
@@ -27,7 +33,7 @@ pub(super) fn check_rust(source: &Source) -> Vec<Violation> {
     violations
 }
 
-/// End-to-end cases in Markdown: `nginx` blocks listen on placeholders, scripts wait for events.
+/// End-to-end cases in Markdown: `nginx` blocks listen on placeholders, scripts wait for events, lines fit a screen.
 pub(super) fn check_markdown(path: &str, text: &str) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut block = None;
@@ -36,7 +42,13 @@ pub(super) fn check_markdown(path: &str, text: &str) -> Vec<Violation> {
             block = if block.is_some() { None } else { Some(info.trim()) };
             continue;
         }
+        let kind = block.map(|info: &str| info.split(' ').next().unwrap_or_default());
         let reason = match block {
+            _ if line.chars().count() > CHARACTERS_MAX
+                && !kind.is_some_and(|kind| UNBOUNDED.contains(&kind)) =>
+            {
+                LONG
+            }
             Some(_) if listens_on_fixed_port(line) => PORT,
             Some("script") if word_positions(line, "sleep").next().is_some() => SLEEP,
             _ => continue,

@@ -301,6 +301,21 @@ fn cases_listen_on_placeholders_and_do_not_sleep() {
 }
 
 #[test]
+fn lines_of_cases_fit_a_screen() {
+    for (block, is_long) in [
+        ("script", true),
+        ("nginx", true),
+        ("each", false),
+        ("file a", false),
+        ("text a crlf", false),
+    ] {
+        let text = format!("# Title\n```{block}\n{}\n```\n", "ä".repeat(161));
+        let expected: &[(usize, &str)] = if is_long { &[(3, "160 characters")] } else { &[] };
+        expect(&cases::check_markdown("tests/cases/a.md", &text), expected, &text);
+    }
+}
+
+#[test]
 fn files_say_what_they_are_for() {
     for (text, whole) in [
         ("//! Phases.\nuse a;\n", true),
