@@ -71,6 +71,7 @@ step_cases() {
     cases --world tidegate --tidegate target/debug/tidegate-example --quiet tests/examples
     testkit tidegate-configurations --list tests/configurations/list.tsv --mirrors tests/configurations \
         --tidegate target/debug/tidegate --quiet
+    cases --coverage --brief tests/cases tests/handlers tests/examples
     cases --world both tests/cases
 }
 testkit() { cargo run --quiet --package tidegate-testkit --bin "$1" -- "${@:2}"; }

@@ -118,12 +118,15 @@ impl Coverage {
         self.mistakes.is_empty()
     }
 
-    /// The counts in sum, the names without a case, and the mistakes.
+    /// The counts in sum, the names without a case and without an excuse, and the mistakes.
     pub fn brief(&self) -> String {
         let directives = self.directives.iter().map(|(name, count)| (name.to_string(), *count));
+        let (excused, directives): (Vec<_>, Vec<_>) =
+            directives.partition(|(name, count)| *count == 0 && self.excused.contains_key(name));
         let variables = self.variables.iter().map(|(name, count)| (name.clone(), *count));
         let sections = self.sections.iter().map(|(key, (_, count))| (section_name(key), *count));
-        let mut text = sum("directives", directives);
+        let mut text = format!("{} directives in {UNCOVERED}, ", excused.len());
+        text += &sum("others", directives.into_iter());
         text += &sum("variables", variables);
         text += &sum("RFC sections", sections);
         for mistake in &self.mistakes {
@@ -235,7 +238,7 @@ mod tests {
             covered(&case, "set\tNot here.\nproxy_pass (stream)\tNot here.\n"),
             "    2 proxy_pass\n    0 proxy_pass (stream)\n    0 set\n    2 $arg_NAME\n    0 $uri\n    \
              2 RFC 9111 4.2: Freshness\n\
-             3 directives, 1 with a case; without: proxy_pass (stream), set\n\
+             2 directives in uncovered.tsv, 1 others, 1 with a case\n\
              2 variables, 1 with a case; without: $uri\n1 RFC sections, 1 with a case\n"
         );
     }
