@@ -28,7 +28,7 @@ pub(crate) use outcome::{Loss, Outcome};
 pub(crate) struct Plan {
     pub address: SocketAddr,
     /// Each connection requests them in rotation, from an individual start. Not empty.
-    pub asks: Vec<Ask>,
+    pub asks: Vec<TestRequest>,
     pub connections: usize,
     pub mode: Mode,
     pub loss_policy: LossPolicy,
@@ -36,7 +36,7 @@ pub(crate) struct Plan {
 
 /// A request and its correct response.
 #[derive(Clone, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct TestRequest {
     /// Request target, such as `/index.html`.
     pub target: String,
     pub status: u16,
@@ -45,17 +45,17 @@ pub(crate) struct Ask {
     pub body: Option<Arc<[u8]>>,
 }
 
-impl Ask {
+impl TestRequest {
     /// Expects status 200 and this number of body bytes of any value.
-    pub(crate) fn counted(target: impl Into<String>, body_bytes: u64) -> Ask {
-        Ask { target: target.into(), status: 200, body_bytes, body: None }
+    pub(crate) fn counted(target: impl Into<String>, body_bytes: u64) -> TestRequest {
+        TestRequest { target: target.into(), status: 200, body_bytes, body: None }
     }
 
     /// Expects status 200 and the target's pattern as body.
-    pub(crate) fn checked(target: impl Into<String>, body_bytes: u64) -> Ask {
+    pub(crate) fn checked(target: impl Into<String>, body_bytes: u64) -> TestRequest {
         let target = target.into();
         let body = pattern::body(target.as_bytes(), body_bytes).into();
-        Ask { target, status: 200, body_bytes, body: Some(body) }
+        TestRequest { target, status: 200, body_bytes, body: Some(body) }
     }
 }
 
@@ -166,8 +166,8 @@ impl Load {
             Mode::KeepAlive => "",
             Mode::Close => "Connection: close\r\n",
         };
-        let request = |ask: &Ask| {
-            let Ask { target, .. } = ask;
+        let request = |ask: &TestRequest| {
+            let TestRequest { target, .. } = ask;
             let address = plan.address;
             format!("GET {target} HTTP/1.1\r\nHost: {address}\r\n{connection_field}\r\n").into()
         };

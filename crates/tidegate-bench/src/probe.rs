@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::load::Ask;
+use crate::load::TestRequest;
 use crate::response::{Progress, ResponseReader};
 
 /// A complete response.
@@ -18,7 +18,7 @@ pub(crate) struct Response {
 
 impl Response {
     /// Whether this is the correct response.
-    pub(crate) fn suits(&self, ask: &Ask) -> bool {
+    pub(crate) fn suits(&self, ask: &TestRequest) -> bool {
         let body = ask.body.as_ref().is_none_or(|body| body[..] == self.body[..]);
         self.status == ask.status && self.body.len() as u64 == ask.body_bytes && body
     }

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::config::{Scenario, Sharing};
-use crate::load::Ask;
+use crate::load::TestRequest;
 use crate::probe;
 use crate::procfs;
 use crate::report::Environment;
@@ -228,7 +228,7 @@ fn measure_section(context: &Context, mut section: Section) -> Section {
 }
 
 /// Measures one more round of a row; returns its result as text.
-fn measure_row(context: &Context, row: &mut Row, files: &[Ask]) -> String {
+fn measure_row(context: &Context, row: &mut Row, files: &[TestRequest]) -> String {
     let measured = match row.entry.binary(context) {
         Some(binary) => measure_once(context, binary, row.entry, files),
         None => Err("not installed".to_owned()),
@@ -252,7 +252,7 @@ fn measure_row(context: &Context, row: &mut Row, files: &[Ask]) -> String {
 }
 
 /// The files of a section. Their names differ between sections, not between servers: each has its own cache.
-fn files(section: &Section, bytes: u64) -> Vec<Ask> {
+fn files(section: &Section, bytes: u64) -> Vec<TestRequest> {
     let milliseconds = (section.seconds * 1e3).round() as u64;
     let parts = ((section.seconds * PARTS_PER_SECOND).round() as u64).max(1);
     let target = |number| {
@@ -260,14 +260,14 @@ fn files(section: &Section, bytes: u64) -> Vec<Ask> {
             "/slow?ms={milliseconds}&bytes={bytes}&chunks={parts}&eager=1&max-age=3600&file={number}"
         )
     };
-    (0..section.files).map(|number| Ask::checked(target(number), bytes)).collect()
+    (0..section.files).map(|number| TestRequest::checked(target(number), bytes)).collect()
 }
 
 fn measure_once(
     context: &Context,
     binary: &Binary,
     entry: Entry,
-    files: &[Ask],
+    files: &[TestRequest],
 ) -> Result<Run, String> {
     let job = context.job(Scenario::Study(entry.sharing), 8 * context.options.clients as u64 + 256);
     let server = Server::start(binary, job)?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{Timespec, epoll};
 
-use crate::load::{Ask, is_part, is_transient};
+use crate::load::{TestRequest, is_part, is_transient};
 use crate::response::{Progress, ResponseReader};
 
 /// One request of one client.
@@ -31,10 +31,11 @@ pub(crate) struct Visit {
 /// the visits.
 pub(crate) fn walk(
     server: SocketAddr,
-    files: &[Ask],
+    files: &[TestRequest],
     clients: usize,
 ) -> io::Result<Vec<Vec<Visit>>> {
-    let request = |ask: &Ask| format!("GET {} HTTP/1.1\r\nHost: {server}\r\n\r\n", ask.target);
+    let request =
+        |ask: &TestRequest| format!("GET {} HTTP/1.1\r\nHost: {server}\r\n\r\n", ask.target);
     let requests: Vec<String> = files.iter().map(request).collect();
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let mut walk = Walk { server, epoll, files, requests, walking: clients };
@@ -74,7 +75,7 @@ pub(crate) fn walk(
 struct Walk<'a> {
     server: SocketAddr,
     epoll: OwnedFd,
-    files: &'a [Ask],
+    files: &'a [TestRequest],
     requests: Vec<String>,
     /// Clients that have not stopped.
     walking: usize,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::{SMALL_FILE, directories};
 use crate::json::Json;
-use crate::load::{Ask, Bound, Load, LossPolicy, Mode, Plan};
+use crate::load::{Bound, Load, LossPolicy, Mode, Plan, TestRequest};
 use crate::machine::{Place, Processors, pin_current_thread};
 use crate::options::Options;
 use crate::pattern;
@@ -106,8 +106,11 @@ fn measure(address: SocketAddr, depth: usize, hit: bool, options: &Options) -> R
         return Err(format!("status {}", response.status));
     }
     let ask = match hit {
-        true => Ask { body: Some(small_file().into()), ..Ask::counted(target, SMALL_FILE.1) },
-        false => Ask { status, ..Ask::counted(target, response.body.len() as u64) },
+        true => TestRequest {
+            body: Some(small_file().into()),
+            ..TestRequest::counted(target, SMALL_FILE.1)
+        },
+        false => TestRequest { status, ..TestRequest::counted(target, response.body.len() as u64) },
     };
     let plan = Plan {
         address,

@@ -16,7 +16,7 @@ use super::beside::Beside;
 use super::quick::{disturbance, new_load, run_checked};
 use super::{Alternation, Better, CaseReport, Context, Measure, Sample, alone, alternate};
 use crate::config::{COLD_FILE, DOCUMENT_BYTES, SMALL_FILE, Scenario};
-use crate::load::{Ask, Bound, LossPolicy, Mode, Outcome, Plan};
+use crate::load::{Bound, LossPolicy, Mode, Outcome, Plan, TestRequest};
 use crate::procfs::{self, CpuTime};
 use crate::server::{self, Binary, Kind, Server};
 use crate::statistics::Limit;
@@ -289,7 +289,7 @@ impl Side {
     fn plan(&self, target: String, body_bytes: u64, connections: usize) -> Plan {
         Plan {
             address: self.server.address(),
-            asks: vec![Ask::counted(target, body_bytes)],
+            asks: vec![TestRequest::counted(target, body_bytes)],
             connections,
             mode: Mode::KeepAlive,
             loss_policy: LossPolicy::Count,

@@ -8,7 +8,7 @@ use super::quick::{disturbance, measure_on, warmed};
 use super::{Better, CaseReport, Context, Measure, Row, Sample, alternate};
 use crate::chart::{Axis, Line, lines};
 use crate::config::{Lookup, SMALL_FILE, Scenario, directories};
-use crate::load::{Ask, LossPolicy, Mode, Plan};
+use crate::load::{LossPolicy, Mode, Plan, TestRequest};
 use crate::page;
 use crate::probe;
 use crate::report::{Environment, write_rows};
@@ -136,7 +136,7 @@ impl Case {
     }
 
     /// The request at a depth. Error pages differ in length between servers: one is requested first.
-    fn ask(&self, server: &Server, depth: usize) -> Result<Ask, String> {
+    fn ask(&self, server: &Server, depth: usize) -> Result<TestRequest, String> {
         let name = if self.hit { SMALL_FILE.0 } else { "none.html" };
         let status = if self.hit { 200 } else { 404 };
         let target = format!("{}/{name}", directories(depth));
@@ -147,7 +147,7 @@ impl Case {
             let status = response.status;
             return Err(format!("{depth} directories: status {status}, {body_bytes} body bytes"));
         }
-        Ok(Ask { status, ..Ask::counted(target, body_bytes) })
+        Ok(TestRequest { status, ..TestRequest::counted(target, body_bytes) })
     }
 }
 

@@ -7,7 +7,7 @@ use super::{
     Alternation, Better, CaseReport, Context, Measure, Sample, alternate, idle, streaming,
 };
 use crate::config::{FIXED_BODY, LARGE_FILE, SMALL_FILE, Scenario};
-use crate::load::{Ask, Bound, Load, LossPolicy, Mode, Outcome, Plan};
+use crate::load::{Bound, Load, LossPolicy, Mode, Outcome, Plan, TestRequest};
 use crate::procfs;
 use crate::raw::Work;
 use crate::server::{Binary, Kind as Program, Server};
@@ -211,7 +211,7 @@ fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample
     let server = Server::start(binary, job)?;
     let plan = Plan {
         address: server.address(),
-        asks: vec![Ask::counted(case.target, case.body_bytes)],
+        asks: vec![TestRequest::counted(case.target, case.body_bytes)],
         connections: context.options.connections,
         mode: case.mode,
         loss_policy: LossPolicy::Count,

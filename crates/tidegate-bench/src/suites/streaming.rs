@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Context, Measure, Sample};
 use crate::config::Scenario;
-use crate::load::Ask;
+use crate::load::TestRequest;
 use crate::server::{Binary, Job, Server};
 use crate::statistics::{Spread, average_byte_wait};
 use crate::walk::{Visit, walk};
@@ -33,7 +33,7 @@ pub(crate) fn run(
         "/slow?ms={}&bytes={OBJECT_BYTES}&chunks=100&max-age=3600&run={number}",
         OBJECT_TIME.as_millis()
     );
-    let ask = Ask::checked(&target, OBJECT_BYTES);
+    let ask = TestRequest::checked(&target, OBJECT_BYTES);
     let clients = walk(server.address(), &[ask], CLIENTS);
     let visits: Vec<Visit> =
         clients.map_err(|error| format!("clients: {error}"))?.into_iter().flatten().collect();

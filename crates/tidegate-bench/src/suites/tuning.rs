@@ -12,7 +12,7 @@ use super::quick::{new_load, run_checked};
 use super::{Alternation, Better, CaseReport, Context, Measure, Row, Sample, idle};
 use crate::config::tuning::Knobs;
 use crate::config::{FIXED_BODY, Scenario};
-use crate::load::{Ask, Bound, LossPolicy, Mode, Plan};
+use crate::load::{Bound, LossPolicy, Mode, Plan, TestRequest};
 use crate::machine::{Place, Processors, pin_current_thread};
 use crate::origin::Origin;
 use crate::procfs::{self, CpuTime};
@@ -304,7 +304,7 @@ fn paced(context: &Context, binary: &Binary, capacity: &mut Option<f64>) -> Resu
 fn plan(context: &Context, address: std::net::SocketAddr, target: String, body_bytes: u64) -> Plan {
     Plan {
         address,
-        asks: vec![Ask::counted(target, body_bytes)],
+        asks: vec![TestRequest::counted(target, body_bytes)],
         connections: context.options.connections,
         mode: Mode::KeepAlive,
         loss_policy: LossPolicy::Count,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketType};
 
-use crate::load::{Ask, Bound, Load, Loss, LossPolicy, Mode, Outcome, Plan};
+use crate::load::{Bound, Load, Loss, LossPolicy, Mode, Outcome, Plan, TestRequest};
 use crate::options::Suite;
 use crate::origin::Origin;
 use crate::probe;
@@ -24,7 +24,7 @@ fn run(plan: Plan) -> Outcome {
 }
 
 fn plan(origin: &Origin, target: &str, mode: Mode, body_bytes: u64) -> Plan {
-    let asks = vec![Ask::checked(target, body_bytes)];
+    let asks = vec![TestRequest::checked(target, body_bytes)];
     let address = origin.address();
     Plan { address, asks, connections: 7, mode, loss_policy: LossPolicy::Count }
 }
@@ -72,7 +72,7 @@ fn server_that_hangs_up_is_an_error() {
     });
     let plan = Plan {
         address,
-        asks: vec![Ask::counted("/", 0)],
+        asks: vec![TestRequest::counted("/", 0)],
         connections: 1,
         mode: Mode::KeepAlive,
         loss_policy: LossPolicy::Count,
@@ -106,7 +106,7 @@ fn slow_object_is_sent_completely_and_traced() {
 fn asks_take_turns() {
     let origin = Origin::start().expect("a loopback port");
     let targets = ["/bytes?n=10&other=1", "/bytes?n=2000&other=1"];
-    let asks = vec![Ask::checked(targets[0], 10), Ask::checked(targets[1], 2000)];
+    let asks = vec![TestRequest::checked(targets[0], 10), TestRequest::checked(targets[1], 2000)];
     let outcome = run(Plan { asks, ..plan(&origin, "/", Mode::KeepAlive, 0) });
     assert_eq!((outcome.requests, outcome.errors), (200, 0), "{:?}", outcome.first_error);
     let asked = targets.map(|target| origin.requests(target));
@@ -117,7 +117,7 @@ fn asks_take_turns() {
 #[test]
 fn foreign_bytes_are_damage() {
     let origin = Origin::start().expect("a loopback port");
-    let mut ask = Ask::checked("/bytes?n=5000", 5000);
+    let mut ask = TestRequest::checked("/bytes?n=5000", 5000);
     let mut body = ask.body.as_deref().expect("checked").to_vec();
     body[4321] ^= 1;
     ask.body = Some(body.into());
@@ -125,7 +125,7 @@ fn foreign_bytes_are_damage() {
     assert_eq!((outcome.requests, outcome.errors, outcome.damaged), (0, 200, 200));
     let response = probe::ask(origin.address(), &ask.target, PATIENCE).expect("a response");
     assert!(!response.suits(&ask));
-    assert!(response.suits(&Ask::checked("/bytes?n=5000", 5000)));
+    assert!(response.suits(&TestRequest::checked("/bytes?n=5000", 5000)));
 }
 
 /// A server that responds to each first request of a connection and drops the second.
@@ -149,7 +149,7 @@ fn requests_without_response_are_counted_or_sent_again() {
         [(LossPolicy::Count, 2, 1, 0), (LossPolicy::Retry, 3, 0, 2)]
     {
         let (address, server) = forgetful_server(requests as usize);
-        let asks = vec![Ask::counted("/", 2)];
+        let asks = vec![TestRequest::counted("/", 2)];
         let plan = Plan { address, asks, connections: 1, mode: Mode::KeepAlive, loss_policy };
         let bound = Bound { duration: Duration::from_secs(60), requests_max: 3 };
         let mut load = Load::new(plan).expect("epoll");
@@ -169,7 +169,7 @@ fn requests_without_response_are_counted_or_sent_again() {
 fn refused_connections_are_retried_until_stopped() {
     // Bound, but not listening: connections are refused, and no other process gets the port.
     let (address, _held) = refusing_address();
-    let asks = vec![Ask::counted("/", 0)];
+    let asks = vec![TestRequest::counted("/", 0)];
     let loss_policy = LossPolicy::Retry;
     let plan = Plan { address, asks, connections: 2, mode: Mode::KeepAlive, loss_policy };
     let bound = Bound { duration: Duration::from_secs(60), requests_max: 6 };

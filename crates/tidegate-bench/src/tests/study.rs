@@ -190,7 +190,7 @@ fn clients_walk_the_files_in_order() {
     let origin = Origin::start().expect("a loopback port");
     let ask = |number: u32| {
         let target = format!("/slow?ms=20&bytes=3000&chunks=2&eager=1&file={number}");
-        crate::load::Ask::checked(target, 3000)
+        crate::load::TestRequest::checked(target, 3000)
     };
     let mut files = vec![ask(0), ask(1), ask(2)];
     let visits = walk(origin.address(), &files, 4).expect("a walk");
@@ -219,7 +219,7 @@ fn clients_walk_the_files_in_order() {
 fn an_eager_origin_sends_its_first_part_at_once() {
     let origin = Origin::start().expect("a loopback port");
     let target = "/slow?ms=100&bytes=1000&chunks=10&eager=1";
-    walk(origin.address(), &[crate::load::Ask::checked(target, 1000)], 1).expect("a walk");
+    walk(origin.address(), &[crate::load::TestRequest::checked(target, 1000)], 1).expect("a walk");
     let traces = origin.take_traces();
     let [trace] = &traces[..] else { panic!("one request: {traces:?}") };
     let second = trace.sent.iter().find(|(_, bytes)| *bytes > 100).expect("a second part");

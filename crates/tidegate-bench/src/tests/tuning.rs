@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::config::tuning::Knobs;
 use crate::config::{Scenario, Setup, generate};
-use crate::load::{Ask, Bound, Load, LossPolicy, Mode, Plan};
+use crate::load::{Bound, Load, LossPolicy, Mode, Plan, TestRequest};
 use crate::options::Suite;
 use crate::origin::Origin;
 use crate::procfs::{parse_connections, parse_watched};
@@ -220,7 +220,7 @@ fn paced_requests_are_due_at_even_times() {
     let origin = Origin::start().expect("a loopback port");
     let plan = Plan {
         address: origin.address(),
-        asks: vec![Ask::checked("/bytes?n=10", 10)],
+        asks: vec![TestRequest::checked("/bytes?n=10", 10)],
         connections: 3,
         mode: Mode::KeepAlive,
         loss_policy: LossPolicy::Count,
@@ -232,7 +232,7 @@ fn paced_requests_are_due_at_even_times() {
     assert_eq!((outcome.requests, outcome.errors), (100, 0), "{:?}", outcome.first_error);
     assert!(outcome.elapsed >= Duration::from_millis(99));
     // A request that waits for one of three connections has waited since it was due.
-    let slow = Ask::counted("/slow?ms=20&bytes=10&chunks=1", 10);
+    let slow = TestRequest::counted("/slow?ms=20&bytes=10&chunks=1", 10);
     let plan = Plan { asks: vec![slow], connections: 1, ..load_plan(&origin) };
     let mut load = Load::new(plan).expect("epoll");
     let bound = Bound { duration: Duration::from_secs(60), requests_max: 5 };

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::judge::{Ask, ResponseCheck};
+use super::judge::{ResponseCheck, TestRequest};
 use super::meddler::meddle;
 use super::object::{self, Random};
 use super::server::Server;
@@ -116,7 +116,7 @@ fn visit_all(
     let mut report = ChangedReport::default();
     while !stop.load(Ordering::SeqCst) {
         let Some(object) = objects.get(random.below(objects.len() as u64) as usize) else { break };
-        report.count(&Ask::any(object.0, &WAYS, &mut random), object, front);
+        report.count(&TestRequest::any(object.0, &WAYS, &mut random), object, front);
     }
     report
 }
@@ -163,7 +163,7 @@ impl ChangedReport {
         self.mistakes.is_empty() && wrong * 1_000_000 <= all * WRONG_PER_MILLION_MAX
     }
 
-    fn count(&mut self, ask: &Ask, object: &Object, front: SocketAddr) {
+    fn count(&mut self, ask: &TestRequest, object: &Object, front: SocketAddr) {
         let Ok(response) = ask.send(front) else {
             self.refused += 1;
             return;
@@ -171,7 +171,9 @@ impl ChangedReport {
         match ask.judge(&response, &object.1) {
             ResponseCheck::Correct => self.right += 1,
             ResponseCheck::Refused => self.refused += 1,
-            ResponseCheck::Wrong(_) if Ask::is_fetched(&response) => self.fetched_wrong += 1,
+            ResponseCheck::Wrong(_) if TestRequest::is_fetched(&response) => {
+                self.fetched_wrong += 1
+            }
             ResponseCheck::Wrong(how) => self.wrong.push(format!("{ask:?}: {how}")),
         }
     }
@@ -182,7 +184,7 @@ impl ChangedReport {
         for object in objects {
             // The first response may hit damage in the middle of a large file.
             for _ in 0..2 {
-                last.count(&Ask::whole(object.0), object, front);
+                last.count(&TestRequest::whole(object.0), object, front);
             }
         }
         if !last.wrong.is_empty() || last.refused > objects.len() as u64 {

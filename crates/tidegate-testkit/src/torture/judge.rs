@@ -28,7 +28,7 @@ pub(super) enum ResponseCheck {
 
 /// A request, and how the client takes its response.
 #[derive(Debug)]
-pub(super) struct Ask {
+pub(super) struct TestRequest {
     pub number: u64,
     /// First part of the path, which selects the configuration.
     pub way: &'static str,
@@ -41,11 +41,12 @@ pub(super) struct Ask {
     is_slow: bool,
 }
 
-impl Ask {
-    pub(super) fn any(number: u64, ways: &[&'static str], random: &mut Random) -> Ask {
+impl TestRequest {
+    pub(super) fn any(number: u64, ways: &[&'static str], random: &mut Random) -> TestRequest {
         let way = ways.get(random.below(ways.len() as u64) as usize).copied().unwrap_or("");
         let length = object::length(number);
-        let mut ask = Ask { way, is_slow: random.below(8) == 0, ..Ask::whole(number) };
+        let mut ask =
+            TestRequest { way, is_slow: random.below(8) == 0, ..TestRequest::whole(number) };
         match random.below(12) {
             0 => ask.method = "HEAD",
             1 => ask.field = format!("If-None-Match: \"{number}\"\r\n"),
@@ -63,16 +64,16 @@ impl Ask {
     }
 
     /// Returns the simplest request for the whole object.
-    pub(super) fn whole(number: u64) -> Ask {
+    pub(super) fn whole(number: u64) -> TestRequest {
         let field = String::new();
-        Ask { number, way: "", method: "GET", field, part: None, is_slow: false }
+        TestRequest { number, way: "", method: "GET", field, part: None, is_slow: false }
     }
 
     /// Sends the request and reads until the end of the connection.
     pub(super) fn send(&self, front: SocketAddr) -> std::io::Result<Vec<u8>> {
         let mut stream = TcpStream::connect(front)?;
         stream.set_read_timeout(Some(SILENCE_MAX))?;
-        let Ask { number, way, method, field, .. } = self;
+        let TestRequest { number, way, method, field, .. } = self;
         let request = format!(
             "{method} {way}/{number} HTTP/1.1\r\nHost: h\r\n{field}Connection: close\r\n\r\n"
         );

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
-use super::judge::{Ask, ResponseCheck};
+use super::judge::{ResponseCheck, TestRequest};
 use super::object::{self, Random};
 use super::visitor::{Outcome, visit};
 
@@ -96,7 +96,7 @@ fn what_a_client_may_believe_is_judged() {
     ];
     for (head, body, expected) in cases {
         let response = [format!("HTTP/1.1 {head}\r\n\r\n").as_bytes(), body].concat();
-        let found = match Ask::whole(1).judge(&response, object) {
+        let found = match TestRequest::whole(1).judge(&response, object) {
             ResponseCheck::Correct => "right",
             ResponseCheck::Refused => "refused",
             ResponseCheck::Wrong(_) => "wrong",
@@ -104,7 +104,7 @@ fn what_a_client_may_believe_is_judged() {
         assert_eq!(found, expected, "{head} {:?}", String::from_utf8_lossy(body));
     }
     assert_eq!(
-        Ask::whole(1).judge(b"HTTP/1.1 200 OK\r\nContent-Le", object),
+        TestRequest::whole(1).judge(b"HTTP/1.1 200 OK\r\nContent-Le", object),
         ResponseCheck::Refused
     );
 }

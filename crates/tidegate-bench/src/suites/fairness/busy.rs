@@ -13,7 +13,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 
 use crate::config::fairness::{self, Places};
-use crate::load::{Ask, Bound, Load, LossPolicy, Mode, Plan};
+use crate::load::{Bound, Load, LossPolicy, Mode, Plan, TestRequest};
 use crate::server::Server;
 
 /// The work of busy clients.
@@ -203,7 +203,7 @@ impl Busy<'_> {
             let (target, bytes) = target(number);
             let plan = Plan {
                 address: self.server.address(),
-                asks: vec![Ask::counted(target, bytes)],
+                asks: vec![TestRequest::counted(target, bytes)],
                 connections,
                 mode: Mode::KeepAlive,
                 loss_policy: LossPolicy::Retry,

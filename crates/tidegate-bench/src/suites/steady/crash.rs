@@ -9,7 +9,7 @@ use super::super::{Better, Context, Measure, Sample};
 use super::beside_load;
 use super::reload::milliseconds;
 use crate::config::Scenario;
-use crate::load::{Ask, Bound, LossPolicy, Mode, Plan};
+use crate::load::{Bound, LossPolicy, Mode, Plan, TestRequest};
 use crate::probe::{self, Failure, Response};
 use crate::server::{Binary, Death, Server};
 use crate::statistics::Limit;
@@ -34,7 +34,7 @@ pub(super) const MEASURES: [Measure; 11] = [
 pub(super) fn run(context: &Context, binary: &Binary) -> Result<Sample, String> {
     let job = context.job(Scenario::Crash, WORKER_CONNECTIONS);
     let server = Server::start(binary, job)?;
-    let asks: Vec<Ask> = objects();
+    let asks: Vec<TestRequest> = objects();
     for ask in &asks {
         fill(&server, ask)?;
     }
@@ -92,7 +92,7 @@ struct Seen {
 
 impl Seen {
     /// Checks one response; true when it is correct.
-    fn look(&mut self, ask: &Ask, response: Result<Response, Failure>) -> bool {
+    fn look(&mut self, ask: &TestRequest, response: Result<Response, Failure>) -> bool {
         let reason = match response {
             Ok(response) if response.suits(ask) => {
                 self.not_hits += u64::from(!response.hit);
@@ -111,9 +111,9 @@ impl Seen {
 }
 
 /// Objects of several sizes, so that the kill hits responses in several states.
-fn objects() -> Vec<Ask> {
+fn objects() -> Vec<TestRequest> {
     let object = |(number, bytes): (usize, u64)| {
-        Ask::checked(
+        TestRequest::checked(
             format!("{}?n={bytes}&max-age=3600&object={number}", crate::config::PROXIED),
             bytes,
         )
@@ -122,7 +122,7 @@ fn objects() -> Vec<Ask> {
 }
 
 /// Requests an object until it comes from the cache.
-fn fill(server: &Server, ask: &Ask) -> Result<(), String> {
+fn fill(server: &Server, ask: &TestRequest) -> Result<(), String> {
     for _ in 0..FILL_TRIES {
         match probe::ask(server.address(), &ask.target, PROBE_PATIENCE) {
             Ok(response) if !response.suits(ask) => {
@@ -137,7 +137,11 @@ fn fill(server: &Server, ask: &Ask) -> Result<(), String> {
     Err(format!("{} does not get into the cache", ask.target))
 }
 
-fn kill_in_the_middle(server: &Server, ask: &Ask, time: Duration) -> Result<(Death, Seen), String> {
+fn kill_in_the_middle(
+    server: &Server,
+    ask: &TestRequest,
+    time: Duration,
+) -> Result<(Death, Seen), String> {
     let started = Instant::now();
     thread::sleep(time / 2);
     let death = server.kill_worker()?;

@@ -12,7 +12,7 @@ use super::super::{Better, Context, Measure, Sample};
 use super::beside_load;
 use crate::config::{GENERATION, PROXIED, SMALL_FILE, Scenario};
 use crate::histogram::Histogram;
-use crate::load::{Ask, Bound, LossPolicy, Mode, Plan};
+use crate::load::{Bound, LossPolicy, Mode, Plan, TestRequest};
 use crate::probe::{self, Failure};
 use crate::server::{Binary, Job, Server};
 use crate::statistics::{Limit, Spread};
@@ -44,8 +44,8 @@ pub(crate) fn run(context: &Context, binary: &Binary) -> Result<Sample, String> 
     let plan = Plan {
         address: server.address(),
         asks: vec![
-            Ask::checked(format!("/{}", SMALL_FILE.0), SMALL_FILE.1),
-            Ask::checked(format!("{PROXIED}?n={PROXIED_BYTES}"), PROXIED_BYTES),
+            TestRequest::checked(format!("/{}", SMALL_FILE.0), SMALL_FILE.1),
+            TestRequest::checked(format!("{PROXIED}?n={PROXIED_BYTES}"), PROXIED_BYTES),
         ],
         connections: context.options.connections,
         mode: Mode::KeepAlive,
