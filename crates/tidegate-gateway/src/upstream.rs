@@ -33,7 +33,7 @@ use tidegate_rt::clock;
 use tidegate_upstream::care::names::NamesTask;
 use tidegate_upstream::care::{BackgroundTasks, BackgroundWorker, PlanCare};
 use tidegate_upstream::peers::{Mutability, Stickiness};
-use tidegate_upstream::resolve::{HostPortError, Resolver, ResolverError};
+use tidegate_upstream::resolve::{Resolver, ResolverError};
 use tidegate_upstream::{Group, GroupOptions, Keepalive, Method};
 
 use super::common::variables;
@@ -249,9 +249,7 @@ fn entry(
             Diagnostic::emerg(message).at(server.span)
         };
         match server.member(needs_port, |host| resources.addresses(host)) {
-            Err(MemberError::Address(HostPortError::NotFound)) if pending.is_some() => {
-                Ok(server.unresolved())
-            }
+            Err(MemberError::NOT_FOUND) if pending.is_some() => Ok(server.unresolved()),
             member => member.map_err(fail),
         }
     });

@@ -32,6 +32,11 @@ pub enum MemberError {
     ServiceAddress,
 }
 
+impl MemberError {
+    /// The name has no address.
+    pub(super) const NOT_FOUND: MemberError = MemberError::Address(HostPortError::NotFound);
+}
+
 impl From<HostPortError> for MemberError {
     fn from(error: HostPortError) -> MemberError {
         MemberError::Address(error)
