@@ -1,4 +1,4 @@
-//! The engine: what a request is, how it goes through phases and filters, and the frozen plan that decides all of it.
+//! The engine: the exchange, its way through phases and filters, and the frozen plan that decides all of it.
 //! It knows no socket, no protocol, no module and no directive.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -61,8 +61,8 @@ pub struct TooMany;
 
 impl Exchange {
     /// Creates another exchange of the same request in its current state: for bodies that need variables and
-    /// subrequests after the head is sent. It has none of the modules' state. Every field is listed, so that the
-    /// compiler asks about a new one.
+    /// subrequests after the head is sent. It has none of the modules' state. Every field is listed, so that a new one
+    /// does not compile until it is decided here.
     pub fn fork(&mut self) -> Exchange {
         // `$request_id` is made at its first use, and must be the same for all.
         let _ = self.request.made_id();

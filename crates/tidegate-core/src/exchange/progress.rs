@@ -1,4 +1,4 @@
-//! What logs show of a request: the action in progress, its start, and what has been sent.
+//! The data of a request for its logs: the action in progress, its start, and the bytes sent.
 
 use std::time::Instant;
 
