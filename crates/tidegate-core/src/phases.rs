@@ -56,6 +56,7 @@ const LINE_SHOWN: usize = 200;
 
 /// Runs the content phase alone: no filters, no `error_page`. A bare status gets no body.
 pub(crate) async fn content_alone(x: &mut Exchange) -> Answer {
+    // Held as in `drive`.
     let plan = x.plan.clone();
     match walk(x, &plan, Phase::Content).await {
         Step::Respond(body) => {
@@ -97,9 +98,9 @@ pub async fn refuse(x: &mut Exchange, status: u16) -> Answer {
 
 /// Runs `post_action` after a response was sent: an internal request whose response is discarded.
 pub async fn post_action(x: &mut Exchange) {
-    let plan = x.plan.clone();
-    let settings = &plan.location(x.routing.location).settings;
-    let Some(target) = settings.post_action.as_ref().map(|target| target.value(x)) else { return };
+    let location = x.hold_location();
+    let Some(target) = location.settings.post_action.as_ref() else { return };
+    let target = target.value(x);
     let jump = match target.first() {
         Some(b'@') => Jump::Named(target),
         _ => {
@@ -109,7 +110,7 @@ pub async fn post_action(x: &mut Exchange) {
     };
     let (status, headers) = (x.disposition.status(), std::mem::take(&mut x.response.headers));
     x.request.method = tidegate_codec::request::Method::Get;
-    if let Ok(phase) = enter(x, &plan, jump)
+    if let Ok(phase) = enter(x, jump)
         && let Answer::Send(mut body) = drive(x, phase, None).await
     {
         while let Some(Ok(_)) = body.next().await {}
@@ -141,7 +142,7 @@ async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> A
             Resolved::Close => return Answer::Close,
             Resolved::Jump(jump) => jump,
         };
-        match enter(x, &plan, jump) {
+        match enter(x, jump) {
             Ok(next) => phase = next,
             Err(refused) => status = Some(refused.status()),
         }
@@ -211,7 +212,7 @@ fn add_preserved(x: &mut Exchange) {
 }
 
 /// Prepares the exchange for the target of an internal redirect and returns the phase to go on with.
-fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, Refused> {
+fn enter(x: &mut Exchange, jump: Jump) -> Result<Phase, Refused> {
     count_redirect(x, Some(&jump))?;
     if let Jump::Named(name) = &jump
         && x.request.path.is_empty()
@@ -232,10 +233,10 @@ fn enter(x: &mut Exchange, plan: &Plan, jump: Jump) -> Result<Phase, Refused> {
     match jump {
         Jump::Path { path, args } => {
             x.set_path(path, Some(args));
-            x.routing.location = plan.server(x.routing.server).location;
+            x.routing.location = x.server().location;
             Ok(Phase::ServerRewrite)
         }
-        Jump::Named(name) => match plan.server(x.routing.server).named(&name) {
+        Jump::Named(name) => match x.server().named(&name) {
             Some(location) => {
                 x.routing.location = location;
                 Ok(Phase::Rewrite)

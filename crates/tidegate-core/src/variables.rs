@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_conf::{Diagnostic, Span};
 
 use crate::error_log::Level;
-use crate::exchange::Exchange;
+use crate::exchange::{Exchange, ModuleState};
 
 /// Appends a value; returns `false` when there is none.
 pub type Fixed = fn(&mut Exchange, &mut Vec<u8>) -> bool;
@@ -85,6 +85,18 @@ enum Entry {
         compute: Computed,
         cache: Option<usize>,
     },
+}
+
+impl Entry {
+    /// Returns the value that the exchange has already: of `set`, of a capture, or of an earlier evaluation.
+    fn present<'x>(&self, modules: &'x ModuleState) -> Option<&'x [u8]> {
+        match self {
+            Entry::Slot(slot)
+            | Entry::Overridden { slot, .. }
+            | Entry::Computed { cache: Some(slot), .. } => modules.slots.get(*slot)?.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// All variables that a configuration uses, by number.
@@ -252,30 +264,29 @@ impl VariableTable {
 
 /// Appends the value of variable `id`; returns `false` when it has none.
 pub(crate) fn evaluate(x: &mut Exchange, id: VariableId, out: &mut Vec<u8>) -> bool {
-    match x.plan.variables.entries.get(id.0 as usize) {
-        None => false,
-        // Most variables are fixed: their function is copied, so the table need not be held.
-        Some(Entry::Fixed(get)) => {
-            let get = *get;
-            get(x, out)
-        }
-        Some(_) => {
-            let table = x.plan.clone();
-            let (entries, names) = (&table.variables.entries, &table.variables.names);
-            evaluate_entry(x, &entries[id.0 as usize], &names[id.0 as usize], out)
-        }
+    let Some(entry) = x.plan.variables.entries.get(id.0 as usize) else { return false };
+    // Most variables are fixed, or have a value already: neither needs the table while the exchange is changed.
+    if let Entry::Fixed(get) = entry {
+        let get = *get;
+        return get(x, out);
     }
+    if let Some(value) = entry.present(&x.modules) {
+        out.extend_from_slice(value);
+        return true;
+    }
+    // The functions take the whole exchange, and the entry lies in its plan: the plan is held separately.
+    let plan = x.plan.clone();
+    let VariableTable { entries, names, .. } = &plan.variables;
+    evaluate_entry(x, &entries[id.0 as usize], &names[id.0 as usize], out)
 }
 
 /// Appends the value of the variable of this name, in use or not; returns `false` when it has none.
 pub(crate) fn evaluate_named(x: &mut Exchange, name: &[u8], out: &mut Vec<u8>) -> bool {
-    let held = x.plan.clone();
-    let table = &held.variables;
     let Ok(name) = std::str::from_utf8(name) else { return false };
-    if let Some(id) = table.find(name) {
+    if let Some(id) = x.plan.variables.find(name) {
         return evaluate(x, id, out);
     }
-    match table.declaration(name) {
+    match x.plan.variables.declaration(name) {
         Some(entry) => evaluate_entry(x, &entry, name, out),
         None => false,
     }

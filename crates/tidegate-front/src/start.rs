@@ -105,7 +105,7 @@ async fn start(
     if !tls {
         return Some((Io::Plain(stream), info, input));
     }
-    crate::tls::accept(plan, stream, info, listener_ref, input, limit).await
+    crate::tls::accept(&plan, stream, info, listener_ref, input, limit).await
 }
 
 /// Returns the default server's `client_header_timeout`.

@@ -42,6 +42,7 @@ impl LogContext {
         text.extend_from_slice(referrer);
         LogContext {
             request: Some(LoggedRequest {
+                // It outlives the exchange: a fill logs after its client has closed.
                 plan: x.plan.clone(),
                 server: x.routing.server,
                 location: x.routing.location,

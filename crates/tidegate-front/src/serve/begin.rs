@@ -10,7 +10,7 @@ use tidegate_codec::request::{Method, RequestError, RequestMeta, TargetForm, par
 use tidegate_codec::uri::{self, UriError};
 use tidegate_core::client::Connection;
 use tidegate_core::error_log::Level;
-use tidegate_core::exchange::{Captures, PathSource, Routing};
+use tidegate_core::exchange::{Captures, ModuleState, PathSource, Routing};
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::phases::{self, Answer};
 use tidegate_core::plan::{Plan, ServerId};
@@ -169,9 +169,9 @@ pub(crate) fn identify(link: &Link, x: &mut Exchange) {
     let _ = decode_target(x);
     if let Some(host) = x.request.head.host() {
         x.request.host = host.as_bytes().to_vec();
-        let plan = x.plan.clone();
-        if let Some(servers) = link.servers(&plan) {
-            choose_server(&link.info, servers, x);
+        let Exchange { plan, routing, request, modules, .. } = x;
+        if let Some(servers) = link.servers(plan).filter(|servers| !servers.is_single()) {
+            choose_by_name(&link.info, servers, plan, routing, &request.host, modules);
         }
     }
 }
@@ -188,13 +188,21 @@ pub(crate) fn forget_fields(link: &Link, x: &mut Exchange) {
 #[inline]
 fn choose_server(connection: &Connection, servers: &VirtualServers, x: &mut Exchange) {
     if !servers.is_single() {
-        choose_by_name(connection, servers, x);
+        let Exchange { plan, routing, request, modules, .. } = x;
+        choose_by_name(connection, servers, plan, routing, &request.host, modules);
     }
 }
 
-fn choose_by_name(connection: &Connection, servers: &VirtualServers, x: &mut Exchange) {
-    let Exchange { plan, routing, request, modules, .. } = x;
-    let found = servers.find_named(&request.host, &mut modules.captures);
+/// Takes parts of an exchange, as `servers` may lie in its plan.
+fn choose_by_name(
+    connection: &Connection,
+    servers: &VirtualServers,
+    plan: &Plan,
+    routing: &mut Routing,
+    host: &[u8],
+    modules: &mut ModuleState,
+) {
+    let found = servers.find_named(host, &mut modules.captures);
     let (server, regex) = found.unwrap_or_else(|| (base_server(connection, servers), None));
     if let Some(regex) = regex {
         regex.store_named(modules);

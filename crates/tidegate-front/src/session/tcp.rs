@@ -133,12 +133,12 @@ impl Transport for Tcp {
             let input = x.modules.extensions.of_mut::<Session>();
             let input = input.map(|session| std::mem::take(&mut session.input));
             let info = std::mem::replace(&mut x.connection, Rc::new(no_connection()));
-            let (stream, plan) = (self.stream.clone(), x.plan.clone());
+            let stream = self.stream.clone();
             let input = input.unwrap_or_default();
             let info = Rc::unwrap_or_clone(info);
             let kept = info.clone();
             let accepted =
-                crate::tls::accept(plan, stream, info, self.listener_ref, input, limit).await;
+                crate::tls::accept(&x.plan, stream, info, self.listener_ref, input, limit).await;
             let Some((io @ Io::Tls(..), info, _)) = accepted else {
                 // A client that does not speak TLS gets no alert.
                 x.connection = Rc::new(kept);

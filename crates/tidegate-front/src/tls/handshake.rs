@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_codec::request::parse_host;
 use tidegate_core::client::{Connection, TlsInfo};
 use tidegate_core::error_log::{ErrorLog, Level};
-use tidegate_core::exchange::{Captures, PlanRef};
+use tidegate_core::exchange::Captures;
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::{Plan, ServerId};
 use tidegate_rt::net::Stream;
@@ -24,16 +24,16 @@ use crate::listener::ListenerRef;
 /// Takes a connection through the handshake within `limit`, or finds that it speaks plain HTTP. `input` is what has
 /// already been received; the bytes that the handshake did not use are returned. Failures are logged here.
 pub(crate) async fn accept(
-    plan: PlanRef,
+    plan: &Plan,
     stream: Rc<Stream>,
     mut info: Connection,
     entrance: ListenerRef,
     input: Vec<u8>,
     limit: Duration,
 ) -> Option<(Io, Connection, Vec<u8>)> {
-    let servers = entrance.servers(&plan)?;
+    let servers = entrance.servers(plan)?;
     // Boxed: the state of a handshake is large, and idle connections must not keep its memory.
-    let begun = timeout(limit, Box::pin(begin(&plan, servers, &stream, input))).await;
+    let begun = timeout(limit, Box::pin(begin(plan, servers, &stream, input))).await;
     let log = &plan.location(plan.server(servers.default).location).settings.error_log;
     match begun.unwrap_or(Err(Failure::Timeout)) {
         Ok(Begun::Tls(tls, known)) => {
