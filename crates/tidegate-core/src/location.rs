@@ -29,6 +29,7 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<SearchResu
     if let Some(location) = set.redirect(&x.request.path) {
         return Ok(SearchResult::Redirect(location));
     }
+    // Inner levels precede the regular expressions of this level: an inner final match is used at once.
     let mut best = SearchResult::Nothing;
     let mut regex_allowed = true;
     if let Some(id) = set.longest_prefix(&x.request.path) {
@@ -36,7 +37,7 @@ fn search(x: &mut Exchange, plan: &Plan, set: &LocationSet) -> Result<SearchResu
         regex_allowed = !location.no_regex;
         best = match search(x, plan, &location.nested)? {
             found @ (SearchResult::Final(_) | SearchResult::Redirect(_)) => return Ok(found),
-            // A `^~` of a nested location excludes the regular expressions of its own level alone; that is done already.
+            // A nested `^~` excludes the regular expressions of its own level alone; that is done already.
             inner @ SearchResult::Prefix(_) => inner,
             SearchResult::Nothing => SearchResult::Prefix(id),
         };

@@ -224,6 +224,7 @@ fn enter(x: &mut Exchange, jump: Jump) -> Result<Phase, Refused> {
         return Err(Refused::INTERNAL);
     }
     x.routing.make_internal();
+    // The response made so far is dropped; only the field that its status requires is kept for the error page.
     let belonging = status_required_header(x.disposition.status());
     let kept = belonging.and_then(|known| Some((known, x.response.headers.first(known)?.to_vec())));
     x.clear_response();

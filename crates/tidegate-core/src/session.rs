@@ -148,6 +148,7 @@ pub async fn read_more(x: &mut Exchange) -> Result<(), Step<'static>> {
         x.log(Level::Error, format_args!("preread buffer full"));
         return Err(Step::Status(400));
     }
+    // Taken out of the session while the client is read from, and put back after the wait.
     let mut input = std::mem::take(&mut session.input);
     let deadline = session.preread_until.take().unwrap_or_else(|| {
         let deadline = Deadline::new();
@@ -174,6 +175,7 @@ pub async fn read_more(x: &mut Exchange) -> Result<(), Step<'static>> {
             x.log(Level::Info, format_args!("client timed out (110: Connection timed out)"));
             Err(Step::Status(200))
         }
+        // The end or an error of the client: the session ends without a log line of its own.
         Some(_) => Err(Step::Status(200)),
     }
 }

@@ -189,6 +189,7 @@ impl VariableTable {
             Entry::Computed { cache: Some(slot), .. } => return *slot,
             _ => self.take_slot(),
         };
+        // The number stays, so templates that were compiled before use the new entry.
         let under = std::mem::replace(&mut self.entries[place], Entry::Slot(slot));
         if !matches!(under, Entry::Unresolved(_)) {
             self.entries[place] = Entry::Overridden { slot, under: Box::new(under) };

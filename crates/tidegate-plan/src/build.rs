@@ -86,6 +86,7 @@ fn build_block(
         stream,
         diagnostics: Vec::new(),
     };
+    // Without a block there are no servers, but the plan of `http` exists all the same.
     let listeners = match block {
         Some(block) => plan.fill(block),
         None => Vec::new(),
@@ -94,6 +95,7 @@ fn build_block(
     let unresolved = plan.variables.unresolved();
     plan.diagnostics.extend(unresolved);
     let PlanBuilder { variables, locations, servers, services, diagnostics, .. } = plan;
+    // A location that could not be built has a diagnostic and no plan.
     let locations: Option<Vec<Location>> = locations.into_iter().collect();
     let slot_count = variables.slot_count();
     let plan = locations.map(|locations| Plan {

@@ -127,6 +127,7 @@ impl PlanBuilder<'_> {
                 let own = self.main.machine.host_name.to_ascii_lowercase();
                 names.add_exact(own.as_bytes(), id)
             }
+            // Wildcards that nginx refuses with another message than the invalid ones of the table.
             [b'*'] | [b'.'] | b"*." => return Err(impossible()),
             [b'*', second, ..] if *second != b'.' => return Err(impossible()),
             _ => names.add(&text, id),
@@ -134,6 +135,7 @@ impl PlanBuilder<'_> {
         match added {
             Ok(()) => {}
             Err(NotTaken::Invalid) => return Err(invalid()),
+            // As in nginx, the first server keeps the name.
             Err(NotTaken::Known(_)) => {
                 let address = group.address.text();
                 let message =

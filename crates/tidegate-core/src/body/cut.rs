@@ -136,6 +136,7 @@ impl CutStream {
     /// Moves the bytes of a chunk that belong to parts to `ready`.
     fn take(&mut self, chunk: &Chunk) {
         let length = chunk.length();
+        // A chunk may hold several parts, and a part may reach over several chunks.
         while let Some(part) = self.parts.front_mut() {
             if part.range.start >= self.position + length {
                 break;
