@@ -251,7 +251,7 @@ impl Run {
         }
     }
 
-    /// Another fill of the same body replaces this one and takes its readers.
+    /// Replaces this fill by another one of the same body, which takes its readers.
     fn hand_over(&mut self) {
         let Some((silent, written)) = self.writer.take_if(|(_, written)| written.published) else {
             return;

@@ -302,7 +302,7 @@ fn an_older_request_makes_nothing_fresh_again() {
 
 /// A way to make the entry of `/a` stale.
 type MakeStale = fn(&Store, u64);
-const SOFTLY: [(&str, MakeStale); 3] = [
+const MAKE_STALE: [(&str, MakeStale); 3] = [
     ("key", |store, now| assert!(store.make_stale(&key("/a"), now).expect("disk"))),
     ("prefix", |store, now| store.purge(soft(prefix("/")), now).expect("purged")),
     ("tag", |store, now| store.purge(soft(tag("t")), now).expect("purged")),
@@ -319,7 +319,9 @@ fn half(store: &Store, writer: FillWriter, length: Option<u64>) -> FillWriter {
 
 #[test]
 fn a_fill_made_stale_while_it_is_fetched_is_stored_as_stale() {
-    for ((how, make_stale), replaced) in SOFTLY.iter().flat_map(|how| [(how, false), (how, true)]) {
+    for ((how, make_stale), replaced) in
+        MAKE_STALE.iter().flat_map(|how| [(how, false), (how, true)])
+    {
         let disk = MemoryDisk::default();
         let store_one = store(&disk);
         let old = half(&store_one, begin(&store_one, &key("/a"), 1), None);
@@ -343,7 +345,7 @@ fn a_fill_made_stale_while_it_is_fetched_is_stored_as_stale() {
 /// A client that has the last byte may purge before the object has its file.
 #[test]
 fn a_fill_made_stale_while_it_is_placed_is_waited_for() {
-    for ((how, make_stale), (length, shared)) in SOFTLY
+    for ((how, make_stale), (length, shared)) in MAKE_STALE
         .iter()
         .flat_map(|how| [(how, (None, true)), (how, (Some(2), true)), (how, (Some(2), false))])
     {
@@ -372,7 +374,7 @@ fn a_key_removed_while_its_file_is_placed_stays_removed() {
         |store| store.purge(hard(prefix("/")), 2).expect("purged"),
         |store| store.purge(hard(tag("t")), 2).expect("purged"),
     ] {
-        for first in [None, Some(SOFTLY[0].1), Some(SOFTLY[2].1)] {
+        for first in [None, Some(MAKE_STALE[0].1), Some(MAKE_STALE[2].1)] {
             let store = store(&MemoryDisk::default());
             let writer = half(&store, begin(&store, &key("/a"), 1), None);
             writer.finish().expect("whole");
@@ -391,7 +393,7 @@ fn a_key_removed_while_its_file_is_placed_stays_removed() {
 /// An unshared fill is offered when it is complete, unless a purge came before.
 #[test]
 fn a_fill_made_stale_before_its_end_replaces_nothing() {
-    for (how, make_stale) in SOFTLY {
+    for (how, make_stale) in MAKE_STALE {
         let store = store(&MemoryDisk::default());
         store.lookup(&key("/a"), 1);
         put(&store, "/a", "t", 1);
