@@ -220,7 +220,7 @@ impl Fetch {
     fn record_request(&self) {
         let mut report = self.report.borrow_mut();
         let asked = report.last().map(|attempt| self.request.url(attempt.address()));
-        report.asked = asked.unwrap_or_default();
+        report.request_url = asked.unwrap_or_default();
     }
 
     /// Reports the end of an attempt to the report and the group.

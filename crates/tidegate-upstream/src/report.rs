@@ -58,7 +58,7 @@ pub struct Report {
     continues: bool,
     /// The URL sent to the last server, for log lines of another location that responds in its place; empty
     /// otherwise.
-    pub asked: String,
+    pub request_url: String,
 }
 
 impl Report {
@@ -70,7 +70,7 @@ impl Report {
     /// Begins another fetch of the same request.
     pub fn begin_fetch(&mut self) {
         let continues = std::mem::take(&mut self.continues);
-        self.asked.clear();
+        self.request_url.clear();
         self.next_is_first = !self.attempts.is_empty() && !continues;
     }
 

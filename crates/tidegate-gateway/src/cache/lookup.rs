@@ -111,11 +111,11 @@ impl CacheLookup {
 
     /// Returns the input for the decision about a request with these `terms`; `None`: its terms are ignored.
     pub(super) fn input(&self, x: &Exchange, terms: Option<&RequestTerms>, now: u64) -> Input {
-        let doubtful = now < self.uncacheable_until;
+        let is_hit_for_miss = now < self.uncacheable_until;
         let mut filling = self
             .fill
             .as_ref()
-            .map(|fill| FillState { doubtful, ..filling_of(x, fill, terms, now) });
+            .map(|fill| FillState { is_hit_for_miss, ..filling_of(x, fill, terms, now) });
         let entry = self.entry.as_ref().and_then(|entry| Some((entry, meta_of(entry)?)));
         if let Some((entry, meta)) = entry {
             // A request that waited for the revalidation would have to revalidate again.
@@ -163,7 +163,7 @@ pub(super) fn filling_of(
         promised,
         whole: fill.has_all() && fill.is_readable_from_start(),
         joinable,
-        doubtful: false,
+        is_hit_for_miss: false,
         suffices: needed.is_some_and(|needed| needed <= arrived),
         last_progress: fill.last_progress_at(),
     }

@@ -40,7 +40,7 @@ pub(crate) trait Protocol: Rewriter + Send + Sync + 'static {
 
     /// Whether a request carries the length of its body, so that a body of unknown length is read before the request
     /// is sent, buffered (`*_request_buffering`) or not.
-    const TELLS_LENGTH: bool = false;
+    const NEEDS_LENGTH: bool = false;
 
     /// Makes the request. The body is taken out of the exchange where it is to be streamed.
     ///
@@ -134,7 +134,7 @@ async fn serve_by_body<P: Protocol>(
 /// the resolver ends, and the origin's connection is closed and not kept.
 async fn serve<P: Protocol>(x: &mut Exchange, protocol: Arc<P>) -> Step<'static> {
     let reads_first =
-        protocol.gateway().request_buffering || (P::TELLS_LENGTH && x.request.body.chunked);
+        protocol.gateway().request_buffering || (P::NEEDS_LENGTH && x.request.body.chunked);
     if reads_first && let Err(step) = read_body(x).await {
         return step;
     }

@@ -96,7 +96,7 @@ pub(crate) fn respond(
     let store = settings.store.as_ref();
     let copy = store.and_then(|store| store.copy(x, buffering, &settings.spool));
     let body = match body {
-        OriginBody::Whole(bytes) if bytes.is_empty() && is_untold_head(x) => {
+        OriginBody::Whole(bytes) if bytes.is_empty() && is_head_without_length(x) => {
             Body::of_unknown_length()
         }
         OriginBody::Upgraded(upgraded) => Body::Tunnel(tunnel(*upgraded)),
@@ -140,7 +140,7 @@ fn stream(
 }
 
 /// Returns whether this is a response to HEAD without the length of the one to GET (RFC 9110 section 8.6).
-fn is_untold_head(x: &Exchange) -> bool {
+fn is_head_without_length(x: &Exchange) -> bool {
     x.request.head.method == Method::Head && x.response.content_length.is_none()
 }
 
@@ -199,7 +199,7 @@ pub(crate) fn respond_stored(
         sticky::on_response(x, true, (clock::now(), clock::unix_seconds()));
     }
     // The length stored with a response to HEAD is not that of one to GET.
-    if body.is_empty() && content_length.unwrap_or(0) == 0 && is_untold_head(x) {
+    if body.is_empty() && content_length.unwrap_or(0) == 0 && is_head_without_length(x) {
         return Step::Respond(Body::of_unknown_length());
     }
     x.response.content_length = content_length;

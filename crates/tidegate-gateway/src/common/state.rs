@@ -47,7 +47,7 @@ impl GatewayState {
     /// Prepares for another location that responds in the origin's place: log lines keep naming the request to the
     /// origin.
     pub(crate) fn leave(x: &mut Exchange) {
-        let asked = std::mem::take(&mut GatewayState::of(x).report.borrow_mut().asked);
+        let asked = std::mem::take(&mut GatewayState::of(x).report.borrow_mut().request_url);
         x.progress.upstream = asked;
     }
 }

@@ -50,7 +50,7 @@ impl Probe for HttpProbe {
             let fetch = &self.settings.gateway.fetch;
             // Each step has its own limit; a body that trickles is bounded by this one alone.
             let limit = fetch.connect_timeout * 2 + fetch.send_timeout + fetch.read_timeout;
-            let asked = timer::timeout(limit, self.ask(&peer)).await;
+            let asked = timer::timeout(limit, self.send(&peer)).await;
             asked
                 .unwrap_or(Err(HttpProbeError::TooSlow))
                 .map_err(|error| CheckFailure::from(error.to_string()))
@@ -74,7 +74,7 @@ impl HttpProbe {
     /// Sends the request and judges the response: by its `match`, or that the status is 2xx or 3xx (`health_check`).
     ///
     /// Cancelling: the limit in `check` and the end of the plan drop this at any await, which closes the connection.
-    async fn ask(&self, peer: &Peer) -> Result<(), HttpProbeError> {
+    async fn send(&self, peer: &Peer) -> Result<(), HttpProbeError> {
         let request = self.request(peer, clock::now());
         let fetch = self.settings.gateway.fetch.clone();
         let log = LogContext::detached(self.log.clone());

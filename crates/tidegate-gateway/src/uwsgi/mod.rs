@@ -154,7 +154,7 @@ struct Settings {
 const HEAD_BYTES: usize = 2048;
 
 impl Protocol for Settings {
-    const TELLS_LENGTH: bool = true;
+    const NEEDS_LENGTH: bool = true;
 
     fn gateway(&self) -> &Arc<GatewaySettings> {
         &self.cgi.gateway

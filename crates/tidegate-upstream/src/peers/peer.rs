@@ -26,7 +26,7 @@ pub struct Peer {
     pub statistics: Statistics,
     active: AtomicU32,
     /// There are failures that a success would clear.
-    troubled: AtomicBool,
+    has_failures: AtomicBool,
     times: Times,
     queue: OnceLock<Arc<ProcessQueue>>,
 }
@@ -245,7 +245,7 @@ impl Peer {
             server: server.into(),
             statistics: Statistics::default(),
             active: AtomicU32::new(0),
-            troubled: AtomicBool::new(false),
+            has_failures: AtomicBool::new(false),
             times: Times::default(),
             queue: OnceLock::new(),
         }
@@ -267,11 +267,11 @@ impl Peer {
     }
 
     pub(super) fn is_troubled(&self) -> bool {
-        self.troubled.load(Ordering::Relaxed)
+        self.has_failures.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_troubled(&self, troubled: bool) {
-        self.troubled.store(troubled, Ordering::Relaxed);
+    pub(super) fn set_troubled(&self, has_failures: bool) {
+        self.has_failures.store(has_failures, Ordering::Relaxed);
     }
 
     /// Returns the expected time of the next request in microseconds, by the past: averages are constant for `rest`

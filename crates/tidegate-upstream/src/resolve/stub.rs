@@ -6,10 +6,10 @@
 //!      │
 //! look_up(name) ── in progress in this process ──> waits for that query (`shared`)
 //!      │ a task of its own, at most `resolver_timeout` long: TIMED_OUT
-//! ask_all ──> A and AAAA of one server at once ── both empty, an alias ──> ask_all(alias), at most ALIASES_MAX times
-//!      │                                      └─ neither ──> NOT_FOUND
-//! ask ──> exchange with a server ── no answer in 5 s, or unreachable ──> the next server
-//!      │                         └─ an error code, an invalid answer ──> that error
+//! query_all ──> A and AAAA of one server at once ── both empty, an alias ──> query_all(alias), at most ALIASES_MAX
+//!      │                                        └─ neither ──> NOT_FOUND
+//! query ──> exchange with a server ── no answer in 5 s, or unreachable ──> the next server
+//!      │                           └─ an error code, an invalid answer ──> that error
 //! exchange ──> UDP ── truncated ──> the same question over TCP (RFC 1035 section 4.2.2)
 //! ```
 //!
@@ -185,9 +185,9 @@ impl Resolver {
     pub async fn look_up(&self, name: &str) -> Result<(Vec<IpAddr>, Duration), ResolveError> {
         let name = name.to_ascii_lowercase();
         let key = (self.servers.clone(), self.ipv4, self.ipv6, self.timeout, name.clone());
-        let asker = self.clone();
+        let resolver = self.clone();
         let ask = || async move {
-            let asked = timer::timeout(asker.timeout, asker.ask_all(&name)).await;
+            let asked = timer::timeout(resolver.timeout, resolver.query_all(&name)).await;
             asked.unwrap_or(Err(ResolveError::TIMED_OUT))
         };
         let (addresses, ttl) = ADDRESSES.answer(key, ask).await?;
@@ -205,9 +205,10 @@ impl Resolver {
     ) -> Result<(Vec<ServiceRecord>, Duration), ResolveError> {
         let name = name.to_ascii_lowercase();
         let key = (self.servers.clone(), self.ipv4, self.ipv6, self.timeout, name.clone());
-        let asker = self.clone();
+        let resolver = self.clone();
         let ask = || async move {
-            let asked = timer::timeout(asker.timeout, asker.follow(&name, RecordType::Srv)).await;
+            let asked =
+                timer::timeout(resolver.timeout, resolver.follow(&name, RecordType::Srv)).await;
             asked
                 .unwrap_or(Err(ResolveError::TIMED_OUT))
                 .map(|(answer, ttl)| (answer.services, ttl))
@@ -221,13 +222,13 @@ impl Resolver {
     }
 
     /// Queries both families as configured. Where neither has an address an alias is followed, again in both.
-    async fn ask_all(&self, name: &str) -> Result<(Vec<IpAddr>, u32), ResolveError> {
+    async fn query_all(&self, name: &str) -> Result<(Vec<IpAddr>, u32), ResolveError> {
         let mut name = name.to_owned();
         let mut ttl = u32::MAX;
         for _ in 0..ALIASES_MAX {
             let first = self.first_server();
             let one = async |wanted: bool, kind: RecordType| match wanted {
-                true => self.ask(&name, kind, first).await,
+                true => self.query(&name, kind, first).await,
                 false => Ok(dns::DnsAnswer { ttl: u32::MAX, ..dns::DnsAnswer::default() }),
             };
             let (four, six) = tidegate_rt::sync::join!(
@@ -254,7 +255,7 @@ impl Resolver {
         let mut name = name.to_owned();
         let mut ttl = u32::MAX;
         for _ in 0..ALIASES_MAX {
-            let mut answer = self.ask(&name, kind, self.first_server()).await?;
+            let mut answer = self.query(&name, kind, self.first_server()).await?;
             ttl = ttl.min(answer.ttl);
             match answer.alias.take() {
                 Some(alias) => name = alias,
@@ -274,7 +275,7 @@ impl Resolver {
 
     /// Sends one query; server after server until one answers. It has no time limit: `resolver_timeout` of the caller
     /// drops it, and the socket with it.
-    async fn ask(
+    async fn query(
         &self,
         name: &str,
         kind: RecordType,

@@ -194,7 +194,7 @@ impl CacheDecision {
             self.status = CacheStatus::Hit;
             return Output::Serve(CacheStatus::Hit);
         }
-        if stored.is_welcome_stale {
+        if stored.max_stale_allows {
             self.status = CacheStatus::Stale;
             return Output::Serve(CacheStatus::Stale);
         }
@@ -277,7 +277,7 @@ impl CacheDecision {
             return Output::Follow;
         }
         // Waiting would be in vain: the response is not shared, or probably not storable.
-        if self.released || filling.doubtful && !filling.has_head {
+        if self.released || filling.is_hit_for_miss && !filling.has_head {
             self.status = CacheStatus::Miss;
             self.state = RequestState::Fetching { stale: None };
             return Output::Fetch(Sharing::Alone);

@@ -97,7 +97,7 @@ pub(crate) struct StoredState {
     /// `proxy_cache_use_stale` applies: neither origin nor client forbids it.
     pub operator_decides: bool,
     /// The client accepts it although it is stale (`max-stale`).
-    pub is_welcome_stale: bool,
+    pub max_stale_allows: bool,
     /// It has a validator for a conditional request: `Last-Modified` or `ETag`.
     pub has_validators: bool,
     /// The fill that revalidates it.
@@ -118,7 +118,7 @@ pub(crate) struct FillState {
     /// The fill may be served to this request.
     pub joinable: bool,
     /// A response of its key proved not to be storable a short time ago: no request waits for its head.
-    pub doubtful: bool,
+    pub is_hit_for_miss: bool,
     /// The bytes that have arrived are all that this request needs: a head for HEAD or 304, the bytes of a range.
     pub suffices: bool,
     /// When the fill began or the last byte arrived.

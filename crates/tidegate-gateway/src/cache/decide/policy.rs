@@ -165,7 +165,7 @@ pub(crate) fn stored_state(
         may_serve_while_updating: reuse.while_updating,
         may_serve_on_error: reuse.on_error,
         operator_decides: reuse.by_operator,
-        is_welcome_stale: reuse.stale_is_welcome,
+        max_stale_allows: reuse.stale_is_welcome,
         has_validators: false,
         filling: None,
     }

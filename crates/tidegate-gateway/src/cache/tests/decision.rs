@@ -33,7 +33,7 @@ const FRESH: StoredState = StoredState {
     may_serve_while_updating: false,
     may_serve_on_error: false,
     operator_decides: true,
-    is_welcome_stale: false,
+    max_stale_allows: false,
     has_validators: true,
     filling: None,
 };
@@ -46,7 +46,7 @@ const SILENT: FillState = FillState {
     promised: None,
     whole: false,
     joinable: true,
-    doubtful: false,
+    is_hit_for_miss: false,
     suffices: false,
     last_progress: 1000,
 };
@@ -112,7 +112,11 @@ fn hits_and_misses() {
     check(
         "not storable lately: no request queues",
         &LOCK,
-        &[(1000, Input::Filling(FillState { doubtful: true, ..SILENT }), Output::Fetch(Alone))],
+        &[(
+            1000,
+            Input::Filling(FillState { is_hit_for_miss: true, ..SILENT }),
+            Output::Fetch(Alone),
+        )],
     );
     check(
         "left",
@@ -243,12 +247,16 @@ fn released_requests_fetch_for_themselves() {
         &TEMPFILE,
         &[waiting, released, (1100, Input::Filling(SMALL), Output::Follow)],
     );
-    let doubtful = FillState { doubtful: true, ..SMALL };
-    check("a head dispels doubts", &TEMPFILE, &[(1000, Input::Filling(doubtful), Output::Follow)]);
+    let is_hit_for_miss = FillState { is_hit_for_miss: true, ..SMALL };
+    check(
+        "a head dispels doubts",
+        &TEMPFILE,
+        &[(1000, Input::Filling(is_hit_for_miss), Output::Follow)],
+    );
     check(
         "and is waited for",
         &LOCK,
-        &[(1000, Input::Filling(doubtful), Output::Wait { until: 6000 })],
+        &[(1000, Input::Filling(is_hit_for_miss), Output::Wait { until: 6000 })],
     );
     check("a hit", &LOCK, &[waiting, released, (1100, Input::Found(FRESH), Output::Serve(Hit))]);
 }
@@ -404,7 +412,7 @@ fn prohibitions_of_stale_responses_are_obeyed() {
     check_origin("501 is a response", &rules, ask, unknown, OriginVerdict::Pass);
     let nginx = CacheRules { rfc9111: false, ..rules };
     check_origin("nginx's rule", &nginx, ask, unavailable, OriginVerdict::Pass);
-    let welcome = Input::Found(StoredState { is_welcome_stale: true, ..strict });
+    let welcome = Input::Found(StoredState { max_stale_allows: true, ..strict });
     check("max-stale", &rules, &[(1000, welcome, Output::Serve(Stale))]);
 }
 
@@ -461,7 +469,7 @@ fn any_filling() -> impl Strategy<Value = FillState> {
             promised,
             whole,
             joinable,
-            doubtful: suffices,
+            is_hit_for_miss: suffices,
             suffices,
             last_progress,
         },
@@ -476,7 +484,7 @@ fn any_stored_state() -> impl Strategy<Value = StoredState> {
             may_serve_while_updating: flags.0,
             may_serve_on_error: flags.1,
             operator_decides: flags.2,
-            is_welcome_stale: flags.3,
+            max_stale_allows: flags.3,
             has_validators: flags.4,
             filling,
         },
@@ -553,7 +561,7 @@ proptest! {
             may_serve_while_updating: false,
             may_serve_on_error: false,
             operator_decides: false,
-            is_welcome_stale: false,
+            max_stale_allows: false,
             ..stored
         };
         let failure = [Failure::Error, Failure::Timeout, Failure::InvalidHeader][failure];

@@ -45,8 +45,8 @@ impl Probe for SessionProbe {
                 address.set_port(port);
             }
             let asked = match self.udp {
-                true => self.ask_by_datagram(&address).await,
-                false => timer::timeout(self.timeout, self.ask(&address))
+                true => self.check_datagram(&address).await,
+                false => timer::timeout(self.timeout, self.check_stream(&address))
                     .await
                     .unwrap_or(Err(SessionProbeError::TimedOut)),
             };
@@ -79,7 +79,7 @@ impl SessionProbe {
     ///
     /// Order, as in a session: the PROXY header, the handshake of TLS, `send`, `expect`. Cancelling: dropping this,
     /// which `health_check_timeout` does, closes the connection at any await.
-    async fn ask(&self, address: &Addr) -> Result<(), SessionProbeError> {
+    async fn check_stream(&self, address: &Addr) -> Result<(), SessionProbeError> {
         let settings = &self.settings;
         let stream = dial(address, &self.options(), settings.connect_timeout).await;
         let stream = stream.map_err(SessionProbeError::Connect)?;
@@ -129,14 +129,14 @@ impl SessionProbe {
     }
 
     /// Sends a datagram. Without `expect`, silence until the timeout passes; an ICMP port unreachable fails.
-    async fn ask_by_datagram(&self, address: &Addr) -> Result<(), SessionProbeError> {
+    async fn check_datagram(&self, address: &Addr) -> Result<(), SessionProbeError> {
         let origin =
             Datagram::connect(address, &self.options()).map_err(SessionProbeError::Socket)?;
         let header = self.settings.protocol.bytes(None, true);
         let send = self.send().or(self.rules.is_none().then_some(GREETING)).unwrap_or_default();
-        let told = [&header[..], send].concat();
+        let payload = [&header[..], send].concat();
         let exchange = async {
-            origin.send(&told, None).await.map_err(SessionProbeError::Socket)?;
+            origin.send(&payload, None).await.map_err(SessionProbeError::Socket)?;
             self.receive(&origin).await
         };
         match timer::timeout(self.timeout, exchange).await {
