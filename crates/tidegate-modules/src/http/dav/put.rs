@@ -61,6 +61,7 @@ pub(super) async fn put(
         Ok(upload) => upload,
         Err(failure) => return failed(x, &failure),
     };
+    // A body that was received before (by `mirror` or `client_body_early_read`) is copied, not read from the client again.
     let written = match x.request.body.stored().cloned() {
         Some(stored) => {
             run(move || upload.write_stored(&stored)).await.map_err(ReceiveError::Writing)

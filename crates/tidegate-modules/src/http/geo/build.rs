@@ -98,6 +98,7 @@ impl<'d> Builder<'d> {
                 Ok(())
             }
             (b"default", [value]) => {
+                // Any other network is more specific than these.
                 for all in ["0.0.0.0/0", "::/0"] {
                     let network = self.network(entry, all.as_bytes())?;
                     self.put_network(entry, network, &value.bytes);

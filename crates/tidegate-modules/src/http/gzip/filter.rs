@@ -94,7 +94,12 @@ impl CompressionFilter {
         let compressor = match Compressor::take(shape) {
             Ok(compressor) => compressor,
             Err(error) => {
-                x.log(Level::Alert, format_args!("no encoder for an answer: {error}"));
+                x.log(
+                    Level::Alert,
+                    format_args!(
+                        "cannot create an encoder, the response is sent uncompressed: {error}"
+                    ),
+                );
                 return body;
             }
         };
@@ -245,6 +250,7 @@ impl BodyStream for Compressed {
                     self.sizes.totals.set(self.compressor.totals());
                     self.compressor.give_back();
                 }
+                // The client gets what the source has sent so far, instead of waiting for the rest.
                 Poll::Pending => {
                     self.flush(&mut out)?;
                     if out.is_empty() {

@@ -224,7 +224,7 @@ fn settle(
         WaitOutcome::Job(JobError::Cancelled) => {
             (Level::Error, 500, "ended without a response".into())
         }
-        WaitOutcome::Late => (Level::Error, 504, "has not answered in time".into()),
+        WaitOutcome::Late => (Level::Error, 504, "has not responded in time".into()),
         WaitOutcome::ClientLeft => {
             x.log(Level::Info, format_args!("client prematurely closed connection"));
             x.disposition.leave_unanswered(499);

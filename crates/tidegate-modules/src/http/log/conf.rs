@@ -117,6 +117,7 @@ pub(super) fn set_log(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic
                     || args.error(index, format!("invalid compression level \"{}\"", shown()));
                 gzip = Some(level.ok_or_else(error)?);
             }
+            // The rest of the argument, which may hold further `=`.
             (b"if", Some(value)) => {
                 log.condition = Some(Word { bytes: value.to_vec(), ..word.clone() });
             }

@@ -16,7 +16,9 @@ const POOL_ROWS: [PoolRow; 10] = [
     ("running", "gauge", "Jobs that run.", |f| f.running as f64),
     ("finished_total", "counter", "Jobs that have ended.", |f| f.finished as f64),
     ("refused_total", "counter", "Jobs that found the queue full.", |f| f.refused as f64),
-    ("cancelled_total", "counter", "Jobs that nobody waited for any more.", |f| f.cancelled as f64),
+    ("cancelled_total", "counter", "Jobs that were cancelled before they ran.", |f| {
+        f.cancelled as f64
+    }),
     ("wait_seconds_total", "counter", "Time in the queue.", |f| f.waited.as_secs_f64()),
     ("wait_seconds_max", "gauge", "Longest time in the queue.", |f| f.waited_max.as_secs_f64()),
     ("run_seconds_total", "counter", "Time of running.", |f| f.ran.as_secs_f64()),
@@ -48,8 +50,18 @@ fn write_connections(figures: &counters::Figures, out: &mut String) {
         ("connections_handled_total", "counter", "Connections served.", figures.handled),
         ("requests_total", "counter", "Requests.", figures.requests),
         ("connections_active", "gauge", "Open connections.", figures.active),
-        ("connections_reading", "gauge", "Connections that send a request.", figures.reading),
-        ("connections_writing", "gauge", "Connections that are answered.", figures.writing),
+        (
+            "connections_reading",
+            "gauge",
+            "Connections from which a request is being received.",
+            figures.reading,
+        ),
+        (
+            "connections_writing",
+            "gauge",
+            "Connections to which a response is being sent.",
+            figures.writing,
+        ),
         ("connections_waiting", "gauge", "Idle connections.", figures.waiting),
     ];
     for (name, kind, help, value) in rows {
@@ -61,7 +73,12 @@ fn write_connections(figures: &counters::Figures, out: &mut String) {
 
 fn write_loops(loops: &[turn::Figures], out: &mut String) {
     let name = "tidegate_loop_turn_seconds";
-    head(name, "histogram", "Turns of a thread's loop: how long news may wait.", out);
+    head(
+        name,
+        "histogram",
+        "Iterations of a thread's event loop: how long an event may wait.",
+        out,
+    );
     for figures in loops {
         let thread = &figures.thread;
         let mut count = 0;
@@ -78,12 +95,12 @@ fn write_loops(loops: &[turn::Figures], out: &mut String) {
         line(&format!("{name}_count"), &[("thread", thread)], count as f64, out);
     }
     let name = "tidegate_loop_turn_seconds_max";
-    head(name, "gauge", "Longest turn of a thread's loop.", out);
+    head(name, "gauge", "Longest iteration of a thread's event loop.", out);
     for figures in loops {
         line(name, &[("thread", &figures.thread)], figures.length_max.as_secs_f64(), out);
     }
     let name = "tidegate_loop_long_turns_total";
-    head(name, "counter", "Turns longer than loop_watchdog.", out);
+    head(name, "counter", "Event-loop iterations longer than loop_watchdog.", out);
     for figures in loops {
         line(name, &[("thread", &figures.thread)], figures.long as f64, out);
     }

@@ -61,6 +61,7 @@ pub(super) fn find(content: &Content, size: u64, index_max: u64) -> Result<Movie
         if boxes > BOXES_MAX {
             return Err(PartError::Movie(Mp4Error::Boxes));
         }
+        // The longest header has 16 bytes.
         let bytes = read(content, at, (size - at).min(16))?;
         let header = Header::parse(&bytes, size - at).map_err(PartError::Movie)?;
         let end = at.saturating_add(header.size);
@@ -77,6 +78,7 @@ pub(super) fn find(content: &Content, size: u64, index_max: u64) -> Result<Movie
                 }
                 found.moov = read(content, at + header.length, header.size - header.length)?;
                 moov = true;
+                // Without an earlier `mdat` the index comes first.
                 found.is_streamable = !mdat;
             }
             b"mdat" if !mdat => {

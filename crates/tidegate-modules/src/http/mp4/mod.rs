@@ -157,6 +157,7 @@ async fn part(
         Ok(made) => {
             x.progress.action = "sending mp4 to client";
             head(x, file);
+            // Nothing to cut: the file as it is.
             let Some(made) = made else { return Step::Respond(whole(x, "", file)) };
             let length = made.head.len() as u64 + made.length;
             if x.response.headers.contains(Known::Etag) {

@@ -106,6 +106,7 @@ impl<'a> Track<'a> {
             start,
             end: None,
         };
+        // The last chunk is cut behind the last sample that is kept.
         if length.is_some() {
             let (chunk, before) = self.chunk_of(last - 1)?.ok_or(Mp4Error::EndOut(*b"stsc"))?;
             let begin = last - 1 - before;

@@ -369,6 +369,7 @@ impl Renderer {
             }
             return Ok(());
         }
+        // With a stub, the error page of a refused subrequest is not shown.
         let refused = reply.refused_with().is_some() || reply.status() == 0;
         let mut empty = true;
         if include.stub.is_none() || !refused {

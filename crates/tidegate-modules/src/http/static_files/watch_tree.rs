@@ -292,6 +292,7 @@ impl WatchTree {
                     if after.is_some_and(|after| same_file(&before, &after)) {
                         return Ok(self.add(&path, kind, None, Some(watch), &[directory]));
                     }
+                    // Replaced meanwhile: the watch may be on another file than was found.
                     self.unused(watcher, watch);
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
