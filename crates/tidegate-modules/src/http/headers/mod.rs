@@ -184,8 +184,8 @@ impl FieldKind {
     }
 }
 
-/// A second `Content-Length` or `Transfer-Encoding` would make clients and proxies disagree on where the response
-/// ends (RFC 9112 section 6.3).
+/// Warns of a field that determines the framing. A second `Content-Length` or `Transfer-Encoding` would make
+/// clients and proxies disagree on where the response ends (RFC 9112 section 6.3).
 fn warn_of_framing(field: &FieldConf) -> Option<Diagnostic> {
     if FieldKind::of(Known::of(&field.name.bytes)) != FieldKind::Framing {
         return None;

@@ -21,7 +21,7 @@ const FTYP: &[u8] = b"\0\0\0\x10ftypisom\0\0\x02\0";
 /// Offset of the media: behind `ftyp` and the header of `mdat`.
 const MEDIA: u32 = 24;
 
-/// Ten samples, one a second, a letter each; chunks of 4, 4 and 2; key samples 1 and 6.
+/// Makes an index of ten samples, one a second, a letter each; chunks of 4, 4 and 2; key samples 1 and 6.
 fn index(letters_at: u32) -> Vec<u8> {
     let at = letters_at;
     let stbl = [

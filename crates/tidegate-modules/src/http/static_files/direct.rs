@@ -36,7 +36,7 @@ pub(super) struct ReadMode {
     pub read_ahead: Option<u64>,
 }
 
-/// The handler of the content phase where files are not read in the usual way.
+/// Handles the content phase where files are not read in the usual way.
 pub(super) fn handle(x: &mut Exchange) -> Step<'_> {
     serve(x, |x, file| whole(x, "", file))
 }

@@ -15,7 +15,7 @@ use super::{
     Entry, EntryKind, Links, OpenFile, Options, is_absent, is_refused, open, open_nonblocking, warm,
 };
 
-/// The handler of the content phase.
+/// Handles the content phase.
 pub(super) fn handle<'a>(x: &'a mut Exchange) -> Step<'a> {
     serve(x, |_, file| file.body())
 }
