@@ -87,7 +87,7 @@ fn a_broken_target_is_found_and_its_input_kept() {
 }
 
 #[test]
-fn a_whole_target_passes_and_a_missing_one_is_told() {
+fn a_complete_target_passes_and_a_missing_one_is_reported() {
     let root = sample_repository("whole");
     let targets = [Target { name: "sample", run: |_| {} }];
     let options = Options { iterations: 10, ..Options::default() };
@@ -110,7 +110,7 @@ fn careful_mode_keeps_the_last_input() {
 }
 
 #[test]
-fn fingerprints_tell_inputs_apart() {
+fn fingerprints_distinguish_inputs() {
     assert_eq!(fingerprint(b""), 0xcbf2_9ce4_8422_2325);
     assert_ne!(fingerprint(b"a"), fingerprint(b"b"));
 }

@@ -52,7 +52,7 @@ fn functions_are_measured() {
 }
 
 #[test]
-fn test_code_is_told_from_product() {
+fn test_code_is_distinguished_from_product() {
     for (path, expected) in [
         ("crates/a/src/lib.rs", Kind::Product),
         ("crates/a/src/tests.rs", Kind::Test),

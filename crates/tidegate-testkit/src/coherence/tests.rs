@@ -17,7 +17,7 @@ fn set(history: &History, state: State) {
 }
 
 #[test]
-fn old_and_mixed_answers_are_mistakes() {
+fn stale_and_mixed_responses_are_errors() {
     let (one, one_response) = file(1, 100);
     let (two, two_response) = file(2, 100);
     let history = History::new(one);

@@ -196,7 +196,7 @@ fn responses_are_compared() {
 }
 
 #[test]
-fn meant_differences_are_told_by_the_request() {
+fn intended_differences_depend_on_the_request() {
     let ok = "HTTP/1.1 200 OK\r\n";
     let refused = |target: &str| {
         let request = Request { target: target.into(), ..request("GET") };
