@@ -10,6 +10,7 @@ mod tests;
 pub use known::Known;
 
 use crate::decimal;
+use crate::span::Span;
 
 /// The positions of one field in the buffer.
 #[derive(Clone, Copy, Debug)]
@@ -165,6 +166,24 @@ impl Headers {
     /// by [`Known`] do not find it.
     pub fn push_beside(&mut self, name: &[u8], value: &[u8]) {
         self.append(Known::Other, name, value);
+    }
+
+    /// Appends a field whose name was looked up before: `known` is what [`Known::of`] returns for `name`.
+    #[inline]
+    pub fn push_as(&mut self, known: Known, name: &[u8], value: &[u8]) {
+        self.append(known, name, value);
+    }
+
+    /// Appends text that belongs to no field and returns its place, for heads that are not received as text: their
+    /// request line is composed. Beyond 4 GB nothing is stored and the place is empty.
+    pub fn push_text(&mut self, text: &[u8]) -> Span {
+        let start = self.text.len();
+        let end = start.saturating_add(text.len());
+        if end >= u32::MAX as usize {
+            return Span::default();
+        }
+        self.text.extend_from_slice(text);
+        Span::new(start, end)
     }
 
     /// Appends a well-known field in its canonical spelling; does nothing for `Known::Other`.

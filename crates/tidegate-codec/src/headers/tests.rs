@@ -47,6 +47,16 @@ fn fields_keep_order_and_spelling() {
 }
 
 #[test]
+fn text_between_fields_belongs_to_none() {
+    let mut headers = Headers::new();
+    let line = headers.push_text(b"GET / HTTP/2.0");
+    headers.push_as(Known::Host, b"host", b"a");
+    assert_eq!(headers.first(Known::Host), Some(&b"a"[..]));
+    assert_eq!(line.of(headers.text()), b"GET / HTTP/2.0");
+    assert_eq!(listed(&headers), "host: a|");
+}
+
+#[test]
 fn setting_replaces_all_in_the_first_place() {
     let mut headers = Headers::new();
     for (name, value) in [("Via", "1"), ("Age", "2"), ("Via", "3"), ("A", "4"), ("via", "5")] {
