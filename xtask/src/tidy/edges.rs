@@ -53,6 +53,7 @@ pub(super) const TABLE: &[Row] = &[
         may_depend_on: &[
             "tidegate-conf",
             "tidegate-codec",
+            "tidegate-h2",
             "tidegate-cache",
             "tidegate-modules",
             "tidegate-os",
@@ -157,6 +158,8 @@ pub(super) const TABLE: &[Row] = &[
     },
     Row { name: "tidegate-rt", may_depend_on: &["tidegate-os"], never: TLS_LIBRARY },
     Row { name: "tidegate-os", may_depend_on: &[], never: &["tokio", "rustls", "aws"] },
+    // One end of a connection: bytes and time are its arguments.
+    Row { name: "tidegate-h2", may_depend_on: &["tidegate-codec"], never: NO_RUNTIME },
     Row { name: "tidegate-codec", may_depend_on: &[], never: NO_RUNTIME },
     Row { name: "tidegate-conf", may_depend_on: &[], never: NO_RUNTIME },
 ];

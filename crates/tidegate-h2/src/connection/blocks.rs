@@ -1,0 +1,262 @@
+//! Header blocks: put together, decoded, and what they mean for their stream.
+//!
+//! Every block is decoded, even one of a stream that is refused: the table has to stay in step.
+
+use super::{Connection, Event, Role};
+use crate::error::{ErrorCode, Fault, Flood};
+use crate::frame::parse::Frame;
+use crate::frame::{FrameHeader, Kind, StreamId, flags};
+use crate::head::HeadFault;
+use crate::head::read::{Reader, Section};
+use crate::priority::Priority;
+use crate::stream::Stream;
+use crate::stream::state::{Closed, State, StateError};
+
+/// CONTINUATION frames that an empty one counts for.
+const EMPTY_CONTINUATION: u32 = 8;
+
+/// A header block that has begun.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OpenBlock {
+    pub(super) stream: StreamId,
+    end_stream: bool,
+    /// It depends on itself by RFC 7540.
+    is_own_parent: bool,
+    /// CONTINUATION frames so far.
+    continuations: u32,
+}
+
+/// What a block is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    /// A request on a new stream.
+    Request,
+    /// A response's head, interim or final.
+    Response,
+    /// A trailer section.
+    Trailers,
+    /// Nobody: decoded and dropped. A code resets the stream.
+    Nobody(Option<ErrorCode>),
+}
+
+impl<R: Role> Connection<R> {
+    /// Checks a frame of a header block against the limits before its payload is read.
+    pub(super) fn check_block(&mut self, header: FrameHeader) -> Result<(), Fault> {
+        let bytes = self.block_bytes.len().saturating_add(header.length as usize);
+        if bytes > self.config.block_bytes_max as usize {
+            return Err(Fault::Flood(Flood::BlockBytes));
+        }
+        // An empty HEADERS frame that is continued counts as well.
+        let is_continued = !header.has(flags::END_HEADERS);
+        let Some(block) = &mut self.block else {
+            return match header.length == 0 && is_continued {
+                true => self.budgets.control_frame(),
+                false => Ok(()),
+            };
+        };
+        block.continuations += if header.length == 0 { EMPTY_CONTINUATION } else { 1 };
+        debug_assert_eq!(header.kind, Kind::Continuation);
+        match block.continuations > self.config.continuations_max {
+            true => Err(Fault::Flood(Flood::Continuations)),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes HEADERS or CONTINUATION.
+    pub(super) fn block_frame(
+        &mut self,
+        stream: StreamId,
+        frame: Frame<'_>,
+    ) -> Result<Option<Event<'static>>, Fault> {
+        let (block, fragment, end_headers) = match (frame, self.block) {
+            (Frame::Headers { fragment, end_stream, end_headers, dependency }, _) => {
+                let is_own_parent = dependency.is_some_and(|of| of.parent == stream);
+                let block = OpenBlock { stream, end_stream, is_own_parent, continuations: 0 };
+                (block, fragment, end_headers)
+            }
+            (Frame::Continuation { fragment, end_headers }, Some(block)) => {
+                (block, fragment, end_headers)
+            }
+            _ => return Err(Fault::Continuation),
+        };
+        if end_headers && self.block_bytes.is_empty() {
+            self.block = None;
+            return self.end_block(block, fragment);
+        }
+        self.block_bytes.extend_from_slice(fragment);
+        if !end_headers {
+            self.block = Some(block);
+            return Ok(None);
+        }
+        self.block = None;
+        let mut bytes = std::mem::take(&mut self.block_bytes);
+        let event = self.end_block(block, &bytes);
+        bytes.clear();
+        self.block_bytes = bytes;
+        event
+    }
+
+    fn end_block(
+        &mut self,
+        block: OpenBlock,
+        bytes: &[u8],
+    ) -> Result<Option<Event<'static>>, Fault> {
+        let target = self.target_of(block)?;
+        let section = match target {
+            Target::Request => Section::Request,
+            Target::Response => Section::Response,
+            Target::Trailers => Section::Trailers,
+            Target::Nobody(code) => {
+                self.decoder.decode(bytes, &mut |_| {}).map_err(Fault::Compression)?;
+                return match code {
+                    Some(code) => self.stream_error(block.stream, code),
+                    None => Ok(None),
+                };
+            }
+        };
+        let mut reader = Reader::new(&mut self.head, &mut self.scratch, &self.config, section);
+        self.decoder.decode(bytes, &mut |field| reader.field(field)).map_err(Fault::Compression)?;
+        let fault = reader.finish().err();
+        match target {
+            Target::Request => Ok(Some(self.request_received(block, fault))),
+            Target::Response => self.response_received(block, fault),
+            Target::Trailers | Target::Nobody(_) => self.trailers_received(block, fault),
+        }
+    }
+
+    fn target_of(&mut self, block: OpenBlock) -> Result<Target, Fault> {
+        let id = block.stream;
+        if !id.is_of_client() {
+            return Err(Fault::StreamId);
+        }
+        if let Some(stream) = self.streams.get_mut(id) {
+            return target_on(stream, block, R::IS_SERVER);
+        }
+        if !R::IS_SERVER {
+            return match (self.is_idle(id), self.streams.recent(id)) {
+                (true, _) => Err(Fault::IdleStream),
+                (false, Some(Closed::ResetSent)) => Ok(Target::Nobody(None)),
+                (false, _) => Ok(Target::Nobody(Some(ErrorCode::STREAM_CLOSED))),
+            };
+        }
+        if !self.is_idle(id) {
+            return match self.streams.recent(id) {
+                Some(Closed::ResetSent) => Ok(Target::Nobody(None)),
+                Some(_) => Err(Fault::ClosedStream),
+                None => Err(Fault::StreamId),
+            };
+        }
+        if self.ending.excludes(id) {
+            // The client knows that it is not processed (RFC 9113 section 6.8).
+            self.last_received = id;
+            self.streams.remember(id, Closed::ResetSent);
+            return Ok(Target::Nobody(None));
+        }
+        self.last_received = id;
+        if self.streams.len() >= self.config.streams_max as usize {
+            return Ok(Target::Nobody(Some(ErrorCode::REFUSED_STREAM)));
+        }
+        Ok(match block.is_own_parent {
+            true => Target::Nobody(Some(ErrorCode::PROTOCOL_ERROR)),
+            false => Target::Request,
+        })
+    }
+
+    /// Begins the stream of a request.
+    fn request_received(&mut self, block: OpenBlock, fault: Option<HeadFault>) -> Event<'static> {
+        let id = block.stream;
+        self.budgets.head();
+        let mut stream = Stream::new(id, self.peer.window, self.stream_window());
+        let early = self.early_priority(id);
+        stream.priority = early.or(self.head.priority).unwrap_or(Priority::UNSIGNALLED);
+        stream.state = match block.end_stream {
+            true => State::HalfClosedRemote,
+            false => State::Open,
+        };
+        stream.head_received = true;
+        stream.body_left = self.head.content_length;
+        let fault = fault.or_else(|| fault_of_end(block.end_stream, stream.body_left));
+        stream.discards = fault.is_some();
+        self.streams.push(stream);
+        match fault {
+            Some(fault) => Event::Malformed { stream: id, fault },
+            None => Event::Head { stream: id, end: block.end_stream },
+        }
+    }
+
+    fn response_received(
+        &mut self,
+        block: OpenBlock,
+        fault: Option<HeadFault>,
+    ) -> Result<Option<Event<'static>>, Fault> {
+        let (id, end) = (block.stream, block.end_stream);
+        let status = self.head.status;
+        let length = self.head.content_length;
+        let Some(stream) = self.streams.get_mut(id) else { return Ok(None) };
+        let interim = fault.is_none() && (100..200).contains(&status);
+        // A message that ends with an interim head is none.
+        let fault = fault.or((interim && end).then_some(HeadFault::PseudoValue));
+        if let Ok(next) = stream.state.receive_head(end) {
+            stream.state = next;
+        }
+        let bodiless = stream.is_head_request || matches!(status, 204 | 304);
+        let body_left = if bodiless { None } else { length };
+        let fault = fault.or_else(|| fault_of_end(end, body_left));
+        if let Some(fault) = fault {
+            stream.discards = true;
+            return Ok(Some(Event::Malformed { stream: id, fault }));
+        }
+        if interim {
+            self.budgets.control_frame()?;
+            return Ok(Some(Event::Interim { stream: id }));
+        }
+        stream.head_received = true;
+        stream.body_left = body_left;
+        self.budgets.head();
+        Ok(Some(Event::Head { stream: id, end }))
+    }
+
+    fn trailers_received(
+        &mut self,
+        block: OpenBlock,
+        fault: Option<HeadFault>,
+    ) -> Result<Option<Event<'static>>, Fault> {
+        let id = block.stream;
+        let Some(stream) = self.streams.get_mut(id) else { return Ok(None) };
+        if let Ok(next) = stream.state.receive_head(true) {
+            stream.state = next;
+        }
+        if stream.discards {
+            return Ok(None);
+        }
+        match fault.or_else(|| fault_of_end(true, stream.body_left)) {
+            Some(fault) => {
+                stream.discards = true;
+                Ok(Some(Event::Malformed { stream: id, fault }))
+            }
+            None => Ok(Some(Event::Trailers { stream: id })),
+        }
+    }
+}
+
+/// What a block means on a stream that has begun.
+fn target_on(stream: &Stream, block: OpenBlock, is_server: bool) -> Result<Target, Fault> {
+    match stream.state.receive_head(block.end_stream) {
+        Ok(_) if !is_server && !stream.head_received && !stream.discards => Ok(Target::Response),
+        Ok(_) if block.end_stream => Ok(Target::Trailers),
+        // A second head that is no trailer section (RFC 9113 section 8.1).
+        Ok(_) => Ok(Target::Nobody(Some(ErrorCode::PROTOCOL_ERROR))),
+        Err(StateError::Late) => Ok(Target::Nobody(None)),
+        Err(_) if stream.state == State::HalfClosedRemote => {
+            Ok(Target::Nobody(Some(ErrorCode::STREAM_CLOSED)))
+        }
+        Err(_) if is_server => Err(Fault::ClosedStream),
+        Err(_) => Ok(Target::Nobody(Some(ErrorCode::STREAM_CLOSED))),
+    }
+}
+
+/// A message ends although a body was announced.
+fn fault_of_end(end: bool, body_left: Option<u64>) -> Option<HeadFault> {
+    let missing = body_left.is_some_and(|left| left > 0);
+    (end && missing).then_some(HeadFault::BodyLength)
+}

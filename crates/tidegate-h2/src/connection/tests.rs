@@ -1,0 +1,6 @@
+//! A connection as tables of frames, floods, and pairs of connections.
+
+mod floods;
+mod pair;
+mod protocol;
+mod support;

@@ -1,0 +1,204 @@
+//! Entry points for fuzzers; plain functions, so that ordinary tests replay a corpus through them.
+
+use std::time::Duration;
+
+use tidegate_codec::Known;
+
+use crate::connection::{Client, Connection, Event, Role, Server};
+use crate::frame::parse::{Frame, parse};
+use crate::frame::{FrameHeader, write};
+use crate::hpack::{Decoder, Encoder, Indexing, huffman};
+use crate::{Config, ErrorCode, RequestLine, StreamId};
+
+/// Header blocks, in pieces whose length is in front (one byte): what was decoded can be encoded and decoded again.
+pub fn fuzz_hpack(data: &[u8]) {
+    let (mut decoder, mut again) = (Decoder::new(), Decoder::new());
+    let (mut encoder, mut rest) = (Encoder::new(1000, data.len().is_multiple_of(2)), data);
+    while let Some((length, behind)) = rest.split_first() {
+        let (block, behind) = behind.split_at(behind.len().min(usize::from(*length)));
+        rest = behind;
+        let (mut list, mut back, mut encoded) = (Vec::new(), Vec::new(), Vec::new());
+        let outcome = decoder.decode(block, &mut |field| {
+            // Most fields stand for what was sent once; a limit keeps bombs out of this test's own memory.
+            if list.len() < 64 {
+                list.push((field.name.to_ascii_lowercase(), field.value.to_vec()));
+            }
+        });
+        encoder.begin(&mut encoded);
+        for (name, value) in &list {
+            encoder.field(Known::of(name), name, value, Indexing::Incremental, &mut encoded);
+        }
+        let decoded = again.decode(&encoded, &mut |field| {
+            back.push((field.name.to_vec(), field.value.to_vec()));
+        });
+        assert_eq!(decoded, Ok(()));
+        assert_eq!(back, list);
+        assert!(decoder.capacity() < 40_000);
+        if outcome.is_err() {
+            break;
+        }
+    }
+    let mut text = Vec::new();
+    if huffman::decode(data, &mut text).is_ok() {
+        let mut coded = Vec::new();
+        huffman::encode(text.iter().copied(), &mut coded);
+        assert_eq!(coded, data);
+    }
+}
+
+/// Frames: what is understood is written in the same way, but for padding and reserved bits.
+pub fn fuzz_frames(data: &[u8]) {
+    let mut rest = data;
+    while let Some((header, behind)) = rest.split_first_chunk() {
+        let header = FrameHeader::parse(header);
+        let length = (header.length as usize).min(behind.len());
+        let (payload, behind) = behind.split_at(length);
+        rest = behind;
+        let header = FrameHeader { length: length as u32, ..header };
+        let Ok(frame) = parse(header, payload) else { continue };
+        let mut out = Vec::new();
+        match frame {
+            Frame::Data { data, end_stream } => {
+                write::data(&mut out, header.stream, data, end_stream);
+            }
+            Frame::Headers { fragment, end_stream, end_headers: true, dependency: None } => {
+                write::header_block(&mut out, header.stream, fragment, end_stream, u32::MAX);
+            }
+            Frame::Priority(dependency) => write::priority(&mut out, header.stream, dependency),
+            Frame::ResetStream(code) => write::reset_stream(&mut out, header.stream, code),
+            Frame::Settings { ack: true, .. } => write::settings_ack(&mut out),
+            Frame::Settings { entries, .. } => {
+                write::settings(&mut out, &entries.collect::<Vec<_>>());
+            }
+            Frame::Ping { ack, data } => write::ping(&mut out, data, ack),
+            Frame::GoAway { last, code, debug } => write::go_away(&mut out, last, code, debug),
+            Frame::WindowUpdate(increment) => {
+                write::window_update(&mut out, header.stream, increment);
+            }
+            Frame::PriorityUpdate { stream, value } => {
+                write::priority_update(&mut out, stream, value);
+            }
+            Frame::Headers { .. }
+            | Frame::PushPromise
+            | Frame::Continuation { .. }
+            | Frame::Unknown => continue,
+        }
+        let again = out
+            .split_first_chunk()
+            .map(|(header, payload)| parse(FrameHeader::parse(header), payload));
+        assert_eq!(again, Some(Ok(frame)));
+    }
+}
+
+/// Memory that a connection of these limits may take, whatever is received, bytes.
+const MEMORY_MAX: usize = 400_000;
+
+/// A server that responds to what it is asked, and a client with requests in progress: neither panics, and what they
+/// keep and what they send has limits. Pieces of the input have their length in front (one byte, times 8).
+pub fn fuzz_connection(data: &[u8]) {
+    let config = Config { streams_max: 8, extended_connect: true, ..Config::default() }.shared();
+    let mut server = Connection::<Server>::new(config.clone());
+    feed(&mut server, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", respond);
+    feed_pieces(&mut server, data, respond);
+    let mut client = Connection::<Client>::new(config);
+    feed(&mut client, b"\0\0\0\x04\0\0\0\0\0", |_, _| {});
+    let line = RequestLine {
+        method: b"POST",
+        scheme: b"https",
+        authority: b"a.test",
+        path: b"/",
+        protocol: None,
+    };
+    for end in [true, false, true] {
+        let _ = client.request(&line, end, |_| {});
+    }
+    feed_pieces(&mut client, data, |client, stream| {
+        if let Some(state) = client.state(stream)
+            && state.is_closed()
+        {
+            client.close(stream, ErrorCode::CANCEL);
+        }
+    });
+}
+
+fn respond(server: &mut Connection<Server>, stream: StreamId) {
+    let ends = stream.value() % 4 == 1;
+    let _ = server.respond(stream, 200, ends, |fields| fields.push(b"server", b"tidegate"));
+    server.want(stream, true);
+    while let Some(next) = server.next_to_send().filter(|_| !server.output_is_full()) {
+        let _ = server.send_data(next, &[b'x'; 3000], next.value() % 3 == 0);
+        server.want(next, next.value() % 5 == 0 && server.sendable(next) > 10_000);
+    }
+    if ends {
+        server.close(stream, ErrorCode::CANCEL);
+    }
+}
+
+fn feed_pieces<R: Role>(
+    connection: &mut Connection<R>,
+    data: &[u8],
+    mut act: impl FnMut(&mut Connection<R>, StreamId),
+) {
+    let mut rest = data;
+    let mut output = Vec::new();
+    while let Some((length, behind)) = rest.split_first() {
+        let (piece, behind) = behind.split_at(behind.len().min(usize::from(*length) * 8));
+        rest = behind;
+        if !feed(connection, piece, &mut act) {
+            break;
+        }
+        assert!(connection.memory() < MEMORY_MAX, "{}", connection.memory());
+        if length % 2 == 0 {
+            output.clear();
+            connection.take_output(&mut output);
+        }
+    }
+    connection.release_memory();
+}
+
+/// `false` once the connection is over.
+fn feed<R: Role>(
+    connection: &mut Connection<R>,
+    mut input: &[u8],
+    mut act: impl FnMut(&mut Connection<R>, StreamId),
+) -> bool {
+    loop {
+        match connection.receive(&mut input, Duration::ZERO) {
+            Ok(None) => {
+                assert!(input.is_empty());
+                return true;
+            }
+            Err(error) => {
+                assert_eq!(connection.receive(&mut input, Duration::ZERO).err(), Some(error));
+                return false;
+            }
+            Ok(Some(event)) => match event {
+                Event::Head { stream, .. } | Event::Malformed { stream, .. } => {
+                    check_head(connection, matches!(event, Event::Head { .. }));
+                    act(connection, stream);
+                }
+                Event::Data { stream, bytes, .. } => {
+                    connection.consumed(stream, bytes.len() as u32);
+                }
+                Event::Reset { stream, .. } => connection.close(stream, ErrorCode::CANCEL),
+                Event::Trailers { stream } => act(connection, stream),
+                _ => {}
+            },
+        }
+    }
+}
+
+/// Nothing that was taken can be a line of its own, and a request has what a request line needs.
+fn check_head<R: Role>(connection: &mut Connection<R>, is_valid: bool) {
+    let head = connection.head();
+    for (_, name, value) in head.headers.iter() {
+        assert!(!name.is_empty() && !name.iter().any(u8::is_ascii_uppercase));
+        assert!(![name, value].concat().iter().any(|byte| b"\r\n\0".contains(byte)));
+    }
+    if R::IS_SERVER && is_valid {
+        let line = head.text(head.line);
+        assert_eq!(line.iter().filter(|byte| **byte == b' ').count(), 2);
+        assert!(!head.text(head.method).is_empty() && !head.text(head.target).is_empty());
+        assert!(head.headers.contains(Known::Host));
+    }
+}

@@ -1,0 +1,123 @@
+//! Heads and trailer sections: what a decoded header block says, checked before anything else sees it.
+
+pub(crate) mod check;
+pub(crate) mod read;
+#[cfg(test)]
+mod tests;
+pub(crate) mod write;
+
+use std::fmt;
+
+use tidegate_codec::{Headers, Span};
+
+use crate::priority::Priority;
+
+pub use write::{Fields, RequestLine};
+
+/// A head or a trailer section that was received. All places lie in the text of `headers`, so that the caller takes
+/// the whole by swapping `headers` with its own.
+#[derive(Debug, Default)]
+pub struct Head {
+    /// The fields without the pseudo-header fields, names in lower case. A request has a `host` field in any case: that
+    /// of `:authority` where none was sent. Its cookies are one field, the last but for `host` (RFC 9113 section
+    /// 8.2.3).
+    pub headers: Headers,
+    /// `GET /path HTTP/2.0`: what a request line would be. Empty in responses and trailer sections.
+    pub line: Span,
+    /// `:method`, within `line`.
+    pub method: Span,
+    /// `:path`, or `:authority` of CONNECT, within `line`.
+    pub target: Span,
+    /// `:scheme`.
+    pub scheme: Span,
+    /// `:authority`; empty where it was not sent.
+    pub authority: Span,
+    /// `:protocol` of extended CONNECT (RFC 8441).
+    pub protocol: Span,
+    /// `:status` of a response, 100 to 999; else 0.
+    pub status: u16,
+    /// The value of `content-length`.
+    pub content_length: Option<u64>,
+    /// The value of a `priority` field (RFC 9218).
+    pub priority: Option<Priority>,
+    /// `name: value` of each field that was left out for its name, for the error log.
+    pub ignored: Vec<Span>,
+}
+
+impl Head {
+    /// Makes ready for the next one; the buffers keep their capacity.
+    pub fn clear(&mut self) {
+        let mut headers = std::mem::take(&mut self.headers);
+        let mut ignored = std::mem::take(&mut self.ignored);
+        headers.clear();
+        ignored.clear();
+        *self = Head { headers, ignored, ..Head::default() };
+    }
+
+    /// Returns the bytes of one of its places.
+    pub fn text(&self, place: Span) -> &[u8] {
+        place.of(self.headers.text())
+    }
+}
+
+/// Why a message is malformed (RFC 9113 section 8.1.1). The stream is left to the caller: a server responds with
+/// [`HeadFault::status`] or resets it, a client resets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HeadFault {
+    /// More bytes or fields than [`Config::list_bytes_max`](crate::Config::list_bytes_max) and
+    /// [`Config::fields_max`](crate::Config::fields_max) allow; what is beyond is missing.
+    TooLarge,
+    /// A pseudo-header field that is unknown, or has no place in this section.
+    PseudoUnknown,
+    /// A pseudo-header field that came twice.
+    PseudoRepeated,
+    /// A pseudo-header field behind others.
+    PseudoLate,
+    /// A pseudo-header field is missing, or both `:authority` and `host` are.
+    PseudoMissing,
+    /// An invalid value of a pseudo-header field.
+    PseudoValue,
+    /// A name that is empty, in upper case or has a byte that no name may have (section 8.2.1).
+    Name,
+    /// A value with a line end or a zero byte, or with a space at its begin or end (section 8.2.1).
+    Value,
+    /// A field that is particular to one connection (section 8.2.2).
+    ConnectionField,
+    /// `host` and `:authority` differ (section 8.3.1).
+    Host,
+    /// `content-length` is no number, or says two.
+    ContentLength,
+    /// The body is longer or shorter than `content-length` says (section 8.1.1).
+    BodyLength,
+}
+
+impl HeadFault {
+    /// Returns the status of a response to such a request.
+    pub fn status(self) -> u16 {
+        match self {
+            HeadFault::TooLarge => 431,
+            _ => 400,
+        }
+    }
+}
+
+impl fmt::Display for HeadFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HeadFault::TooLarge => "header list too large",
+            HeadFault::PseudoUnknown => "unknown pseudo-header field",
+            HeadFault::PseudoRepeated => "duplicate pseudo-header field",
+            HeadFault::PseudoLate => "pseudo-header field behind others",
+            HeadFault::PseudoMissing => "missing pseudo-header field",
+            HeadFault::PseudoValue => "invalid value of a pseudo-header field",
+            HeadFault::Name => "invalid field name",
+            HeadFault::Value => "invalid field value",
+            HeadFault::ConnectionField => "connection-specific field",
+            HeadFault::Host => "\"host\" and \":authority\" differ",
+            HeadFault::ContentLength => "invalid \"content-length\"",
+            HeadFault::BodyLength => "body length differs from \"content-length\"",
+        })
+    }
+}
+
+impl std::error::Error for HeadFault {}

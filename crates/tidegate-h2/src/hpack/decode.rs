@@ -1,0 +1,266 @@
+//! Header blocks to fields (RFC 7541 sections 3 and 6).
+
+use std::fmt;
+
+use tidegate_codec::Known;
+
+use super::TABLE_BYTES_DEFAULT;
+use super::huffman;
+use super::integer::{self, IntegerError};
+use super::static_table::STATIC_TABLE;
+use super::table::{NameSource, Table};
+
+/// Changes of the table's size at the begin of a block: two are enough for any change of a setting (RFC 7541
+/// section 4.2).
+const SIZE_UPDATES_MAX: usize = 2;
+
+/// Why a block cannot be decoded. Each ends the connection with COMPRESSION_ERROR, as the table is lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DecodeError {
+    /// The block ends within a field.
+    Truncated,
+    /// An integer above 32 bits.
+    Integer,
+    /// No entry has this index.
+    Index,
+    /// A string is no Huffman code.
+    Huffman,
+    /// A size of the table above what was announced.
+    SizeUpdate,
+    /// A size update behind a field, or a third one.
+    SizeUpdatePlace,
+    /// The announced size was reduced, and the block after its acknowledgement does not begin with a size update.
+    SizeUpdateMissing,
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DecodeError::Truncated => "the block is incomplete",
+            DecodeError::Integer => "integer above 32 bits",
+            DecodeError::Index => "index beyond the tables",
+            DecodeError::Huffman => "invalid Huffman code",
+            DecodeError::SizeUpdate => "table size above the announced one",
+            DecodeError::SizeUpdatePlace => "table size update out of place",
+            DecodeError::SizeUpdateMissing => "table size update missing",
+        })
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl From<IntegerError> for DecodeError {
+    fn from(error: IntegerError) -> DecodeError {
+        match error {
+            IntegerError::Truncated => DecodeError::Truncated,
+            IntegerError::Overflow => DecodeError::Integer,
+        }
+    }
+}
+
+/// One field of a block. Nothing of it has been checked: names may be upper case, values may have line ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodedField<'a> {
+    /// The name's id, by [`Known::of`].
+    pub known: Known,
+    /// The name.
+    pub name: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+    /// The sender asks that no table ever holds it (RFC 7541 section 7.1.3).
+    pub never_indexed: bool,
+    /// The name is of the static table, and so a valid one.
+    pub is_static: bool,
+}
+
+/// Decodes the header blocks of one direction of a connection.
+#[derive(Debug)]
+pub struct Decoder {
+    table: Table,
+    /// SETTINGS_HEADER_TABLE_SIZE as announced and acknowledged, bytes.
+    announced: usize,
+    update_due: bool,
+    /// Strings of the field in progress that were Huffman coded.
+    text: Vec<u8>,
+}
+
+impl Default for Decoder {
+    fn default() -> Decoder {
+        Decoder::new()
+    }
+}
+
+/// A string of a block: where it is, or what it was decoded to.
+#[derive(Clone, Copy)]
+enum Text<'a> {
+    Plain(&'a [u8]),
+    /// The range of the decoder's text.
+    Decoded(usize, usize),
+}
+
+impl<'a> Text<'a> {
+    fn of(self, decoded: &'a [u8]) -> &'a [u8] {
+        match self {
+            Text::Plain(bytes) => bytes,
+            Text::Decoded(start, end) => decoded.get(start..end).unwrap_or(&[]),
+        }
+    }
+}
+
+impl Decoder {
+    /// A decoder with a table of 4,096 bytes, as each connection begins.
+    pub fn new() -> Decoder {
+        let announced = TABLE_BYTES_DEFAULT as usize;
+        Decoder { table: Table::new(announced), announced, update_due: false, text: Vec::new() }
+    }
+
+    /// Takes a new SETTINGS_HEADER_TABLE_SIZE, bytes, once the peer has acknowledged it. Where it is smaller than the
+    /// table, the next block has to begin with a size update.
+    pub fn announce(&mut self, table_bytes: u32) {
+        self.announced = table_bytes as usize;
+        self.update_due = self.announced < self.table.size_max();
+    }
+
+    /// Decodes a whole block and calls `sink` with each field.
+    ///
+    /// # Errors
+    /// The block is invalid, and the connection cannot go on.
+    pub fn decode(
+        &mut self,
+        block: &[u8],
+        sink: &mut impl FnMut(DecodedField<'_>),
+    ) -> Result<(), DecodeError> {
+        let mut input = block;
+        self.size_updates(&mut input)?;
+        while let Some(first) = input.first() {
+            match first {
+                0x80.. => self.indexed(&mut input, sink)?,
+                0x40..0x80 => self.literal(&mut input, 6, true, sink)?,
+                0x20..0x40 => return Err(DecodeError::SizeUpdatePlace),
+                0x00..0x20 => self.literal(&mut input, 4, false, sink)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives memory back that the table's entries do not need.
+    pub fn shrink(&mut self) {
+        self.text = Vec::new();
+        self.table.shrink();
+    }
+
+    /// Bytes allocated.
+    pub fn capacity(&self) -> usize {
+        self.text.capacity() + self.table.capacity()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    fn size_updates(&mut self, input: &mut &[u8]) -> Result<(), DecodeError> {
+        let mut updates = 0;
+        while let Some(0x20..0x40) = input.first() {
+            let size = integer::decode(input, 5)? as usize;
+            updates += 1;
+            if updates > SIZE_UPDATES_MAX {
+                return Err(DecodeError::SizeUpdatePlace);
+            }
+            if size > self.announced {
+                return Err(DecodeError::SizeUpdate);
+            }
+            self.table.set_size_max(size);
+            self.update_due = false;
+        }
+        match self.update_due {
+            true => Err(DecodeError::SizeUpdateMissing),
+            false => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn indexed(
+        &mut self,
+        input: &mut &[u8],
+        sink: &mut impl FnMut(DecodedField<'_>),
+    ) -> Result<(), DecodeError> {
+        let index = integer::decode(input, 7)?;
+        let (known, name, value) = self.entry(index)?;
+        let is_static = dynamic_index(index).is_none();
+        sink(DecodedField { known, name, value, never_indexed: false, is_static });
+        Ok(())
+    }
+
+    fn literal(
+        &mut self,
+        input: &mut &[u8],
+        prefix_bits: u32,
+        indexing: bool,
+        sink: &mut impl FnMut(DecodedField<'_>),
+    ) -> Result<(), DecodeError> {
+        let never_indexed = !indexing && input.first().is_some_and(|first| first & 0x10 != 0);
+        let index = integer::decode(input, prefix_bits)?;
+        self.text.clear();
+        let new_name = match index {
+            0 => Some(self.string(input)?),
+            _ => None,
+        };
+        let value = self.string(input)?;
+        let (known, name) = match new_name {
+            Some(name) => {
+                let name = name.of(&self.text);
+                (Known::of(name), name)
+            }
+            None => {
+                let (known, name, _) = self.entry(index)?;
+                (known, name)
+            }
+        };
+        let value = value.of(&self.text);
+        let is_static = index > 0 && dynamic_index(index).is_none();
+        sink(DecodedField { known, name, value, never_indexed, is_static });
+        if indexing {
+            let source = match (new_name, dynamic_index(index)) {
+                (Some(name), _) => NameSource::Text(name.of(&self.text)),
+                (None, Some(index)) => NameSource::Entry(index),
+                (None, None) => NameSource::Text(static_name(index)),
+            };
+            self.table.insert(known, source, value);
+        }
+        Ok(())
+    }
+
+    /// Reads a string literal (RFC 7541 section 5.2).
+    fn string<'a>(&mut self, input: &mut &'a [u8]) -> Result<Text<'a>, DecodeError> {
+        let coded = input.first().is_some_and(|first| first & 0x80 != 0);
+        let length = integer::decode(input, 7)? as usize;
+        let (bytes, rest) = input.split_at_checked(length).ok_or(DecodeError::Truncated)?;
+        *input = rest;
+        if !coded {
+            return Ok(Text::Plain(bytes));
+        }
+        let start = self.text.len();
+        huffman::decode(bytes, &mut self.text).map_err(|_| DecodeError::Huffman)?;
+        Ok(Text::Decoded(start, self.text.len()))
+    }
+
+    #[inline]
+    fn entry(&self, index: u32) -> Result<(Known, &[u8], &[u8]), DecodeError> {
+        let index = (index as usize).checked_sub(1).ok_or(DecodeError::Index)?;
+        match STATIC_TABLE.get(index) {
+            Some((known, name, value)) => Ok((*known, name.as_bytes(), value.as_bytes())),
+            None => self.table.entry(index - STATIC_TABLE.len()).ok_or(DecodeError::Index),
+        }
+    }
+}
+
+/// The index within the dynamic table, 0 the newest.
+fn dynamic_index(index: u32) -> Option<usize> {
+    (index as usize).checked_sub(STATIC_TABLE.len() + 1)
+}
+
+fn static_name(index: u32) -> &'static [u8] {
+    let entry = (index as usize).checked_sub(1).and_then(|index| STATIC_TABLE.get(index));
+    entry.map_or(b"", |(_, name, _)| name.as_bytes())
+}

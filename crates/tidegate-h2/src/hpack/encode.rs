@@ -1,0 +1,137 @@
+//! Fields to header blocks (RFC 7541 sections 4.2 and 6).
+
+use tidegate_codec::Known;
+
+use super::TABLE_BYTES_DEFAULT;
+use super::huffman;
+use super::integer;
+use super::static_table::{STATIC_TABLE, index_of_field, index_of_name};
+use super::table::{Found, NameSource, Table};
+
+/// What the tables are to do with a field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Indexing {
+    /// It is added to the dynamic table: it is likely to be sent again.
+    Incremental,
+    /// It is written out, unless the static table has it.
+    Without,
+    /// It is written out, and intermediaries are asked to do the same: a secret that could be guessed by the size of
+    /// what is sent (RFC 7541 section 7.1).
+    Never,
+}
+
+/// Encodes the header blocks of one direction of a connection.
+#[derive(Debug)]
+pub struct Encoder {
+    table: Table,
+    /// What the table may have at most here, bytes.
+    bytes_max: u32,
+    huffman: bool,
+    /// Sizes that the next block begins with: the smallest since the last block, and the present one.
+    updates: Option<(u32, u32)>,
+}
+
+impl Encoder {
+    /// An encoder whose table has at most `table_bytes` bytes, 0 for none, and which takes the Huffman code for
+    /// strings that it does not make longer if `huffman` is set.
+    pub fn new(table_bytes: u32, huffman: bool) -> Encoder {
+        let size = table_bytes.min(TABLE_BYTES_DEFAULT);
+        let updates = (size < TABLE_BYTES_DEFAULT).then_some((size, size));
+        Encoder { table: Table::new(size as usize), bytes_max: table_bytes, huffman, updates }
+    }
+
+    /// Takes the peer's SETTINGS_HEADER_TABLE_SIZE, bytes. The next block tells the peer the size that is used.
+    pub fn limit(&mut self, table_bytes: u32) {
+        let size = table_bytes.min(self.bytes_max);
+        if size as usize == self.table.size_max() && self.updates.is_none() {
+            return;
+        }
+        let smallest = self.updates.map_or(size, |(smallest, _)| smallest.min(size));
+        self.updates = Some((smallest, size));
+        self.table.set_size_max(size as usize);
+    }
+
+    /// Begins a block: appends the size updates that are due.
+    pub fn begin(&mut self, out: &mut Vec<u8>) {
+        let Some((smallest, size)) = self.updates.take() else { return };
+        if smallest < size {
+            integer::encode(out, 0x20, 5, smallest);
+        }
+        integer::encode(out, 0x20, 5, size);
+    }
+
+    /// Appends a field. `known` is what [`Known::of`] returns for the name, which is sent in lower case.
+    #[inline]
+    pub fn field(
+        &mut self,
+        known: Known,
+        name: &[u8],
+        value: &[u8],
+        indexing: Indexing,
+        out: &mut Vec<u8>,
+    ) {
+        let mut name_index = index_of_name(known, name);
+        if let Some(index) = index_of_field(name_index, value) {
+            return integer::encode(out, 0x80, 7, index);
+        }
+        let tabled = indexing == Indexing::Incremental && self.table.size_max() > 0;
+        if tabled {
+            match self.table.find(known, name, value) {
+                Some(Found::Field(index)) => return integer::encode(out, 0x80, 7, dynamic(index)),
+                Some(Found::Name(index)) if name_index == 0 => name_index = dynamic(index),
+                Some(Found::Name(_)) | None => {}
+            }
+        }
+        match (tabled, indexing) {
+            (true, _) => integer::encode(out, 0x40, 6, name_index),
+            (false, Indexing::Never) => integer::encode(out, 0x10, 4, name_index),
+            (false, _) => integer::encode(out, 0x00, 4, name_index),
+        }
+        if name_index == 0 {
+            self.string(name, true, out);
+        }
+        self.string(value, false, out);
+        if tabled {
+            self.table.insert(known, NameSource::Text(name), value);
+        }
+    }
+
+    /// Gives memory back that the table's entries do not need.
+    pub fn shrink(&mut self) {
+        self.table.shrink();
+    }
+
+    /// Bytes allocated.
+    pub fn capacity(&self) -> usize {
+        self.table.capacity()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// Appends a string literal (RFC 7541 section 5.2), in lower case if asked.
+    fn string(&self, text: &[u8], lower: bool, out: &mut Vec<u8>) {
+        if self.huffman {
+            let coded = huffman::encoded_len(text);
+            // A name in upper case changes, and its length with it.
+            let changes = lower && text.iter().any(u8::is_ascii_uppercase);
+            if coded <= text.len() && !text.is_empty() && !changes {
+                integer::encode(out, 0x80, 7, coded as u32);
+                return huffman::encode(text.iter().copied(), out);
+            }
+        }
+        integer::encode(out, 0x00, 7, text.len() as u32);
+        let start = out.len();
+        out.extend_from_slice(text);
+        if lower {
+            out[start..].make_ascii_lowercase();
+        }
+    }
+}
+
+/// The index of an entry of the dynamic table on the wire.
+fn dynamic(index: usize) -> u32 {
+    (STATIC_TABLE.len() + 1 + index) as u32
+}

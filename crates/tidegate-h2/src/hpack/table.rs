@@ -1,0 +1,194 @@
+//! The dynamic table (RFC 7541 section 2.3.2): the newest entry has the lowest index, the oldest is evicted first.
+//!
+//! Names and values lie behind each other in one text. Eviction moves only the begin of what is used; the text is
+//! moved to the front once half of it is unused, so that an insertion costs its own bytes, and memory is bounded by
+//! about twice the table's size.
+
+use std::collections::VecDeque;
+
+use tidegate_codec::Known;
+
+use super::ENTRY_OVERHEAD_BYTES;
+
+/// Where one entry's name and value are.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// Offset of the name; the value is behind it.
+    start: u32,
+    name_len: u32,
+    value_len: u32,
+    known: Known,
+}
+
+impl Entry {
+    fn size(&self) -> usize {
+        self.name_len as usize + self.value_len as usize + ENTRY_OVERHEAD_BYTES
+    }
+}
+
+/// A dynamic table.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    text: Vec<u8>,
+    /// The newest in front.
+    entries: VecDeque<Entry>,
+    /// Bytes by RFC 7541 section 4.1.
+    size: usize,
+    size_max: usize,
+}
+
+/// Where the name of a new entry is from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum NameSource<'a> {
+    /// These bytes, which become lower case.
+    Text(&'a [u8]),
+    /// The entry with this index, 0 the newest.
+    Entry(usize),
+}
+
+impl Table {
+    pub(crate) fn new(size_max: usize) -> Table {
+        Table { text: Vec::new(), entries: VecDeque::new(), size: 0, size_max }
+    }
+
+    pub(crate) fn size_max(&self) -> usize {
+        self.size_max
+    }
+
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Bytes allocated.
+    pub(crate) fn capacity(&self) -> usize {
+        self.text.capacity() + self.entries.capacity() * size_of::<Entry>()
+    }
+
+    /// Returns an entry by its index, 0 the newest.
+    pub(crate) fn entry(&self, index: usize) -> Option<(Known, &[u8], &[u8])> {
+        let entry = self.entries.get(index)?;
+        Some((entry.known, self.name_of(entry), self.value_of(entry)))
+    }
+
+    /// Returns the index of an entry with this field, or else of one with this name.
+    pub(crate) fn find(&self, known: Known, name: &[u8], value: &[u8]) -> Option<Found> {
+        let mut named = None;
+        for (index, entry) in self.entries.iter().enumerate() {
+            if entry.known != known
+                || (known == Known::Other && !self.name_of(entry).eq_ignore_ascii_case(name))
+            {
+                continue;
+            }
+            if self.value_of(entry) == value {
+                return Some(Found::Field(index));
+            }
+            named = named.or(Some(Found::Name(index)));
+        }
+        named
+    }
+
+    /// Adds an entry in front and evicts what no longer fits (RFC 7541 section 4.4). One that does not fit by itself
+    /// empties the table.
+    pub(crate) fn insert(&mut self, known: Known, name: NameSource<'_>, value: &[u8]) {
+        let start = self.text.len();
+        match name {
+            NameSource::Text(name) => {
+                self.text.extend_from_slice(name);
+                self.text[start..].make_ascii_lowercase();
+            }
+            NameSource::Entry(index) => {
+                if let Some(entry) = self.entries.get(index) {
+                    let from = entry.start as usize;
+                    // The name is copied before its entry may be evicted.
+                    self.text.extend_from_within(from..from + entry.name_len as usize);
+                }
+            }
+        }
+        let name_len = self.text.len() - start;
+        let size = name_len + value.len() + ENTRY_OVERHEAD_BYTES;
+        if size > self.size_max {
+            return self.clear();
+        }
+        self.text.extend_from_slice(value);
+        self.evict_to(self.size_max - size);
+        self.size += size;
+        self.entries.push_front(Entry {
+            start: start as u32,
+            name_len: name_len as u32,
+            value_len: value.len() as u32,
+            known,
+        });
+        self.compact();
+    }
+
+    /// Changes the size and evicts what no longer fits (RFC 7541 section 4.3).
+    pub(crate) fn set_size_max(&mut self, size_max: usize) {
+        self.size_max = size_max;
+        self.evict_to(size_max);
+        self.compact();
+    }
+
+    /// Gives memory back that no entry needs.
+    pub(crate) fn shrink(&mut self) {
+        self.move_to_front();
+        self.text.shrink_to_fit();
+        self.entries.shrink_to_fit();
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.entries.clear();
+        self.size = 0;
+    }
+
+    fn evict_to(&mut self, size: usize) {
+        while self.size > size {
+            let Some(evicted) = self.entries.pop_back() else { return };
+            self.size -= evicted.size();
+        }
+    }
+
+    fn unused(&self) -> usize {
+        self.entries.back().map_or(self.text.len(), |oldest| oldest.start as usize)
+    }
+
+    fn compact(&mut self) {
+        let unused = self.unused();
+        if unused > 0 && unused >= self.text.len() - unused {
+            self.move_to_front();
+        }
+    }
+
+    fn move_to_front(&mut self) {
+        let unused = self.unused();
+        self.text.drain(..unused);
+        for entry in &mut self.entries {
+            entry.start -= unused as u32;
+        }
+    }
+
+    fn name_of(&self, entry: &Entry) -> &[u8] {
+        let start = entry.start as usize;
+        self.text.get(start..start + entry.name_len as usize).unwrap_or(&[])
+    }
+
+    fn value_of(&self, entry: &Entry) -> &[u8] {
+        let start = entry.start as usize + entry.name_len as usize;
+        self.text.get(start..start + entry.value_len as usize).unwrap_or(&[])
+    }
+}
+
+/// What a search in the table found, with the index of the entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// Name and value.
+    Field(usize),
+    /// The name alone.
+    Name(usize),
+}

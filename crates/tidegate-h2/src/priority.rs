@@ -1,0 +1,193 @@
+//! Priorities of RFC 9218: the `priority` field, PRIORITY_UPDATE, and the order in which streams are sent.
+
+use crate::frame::StreamId;
+
+/// How urgent a response is, and whether pieces of it are of use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Priority {
+    /// 0 is the most urgent, 7 the least.
+    pub urgency: u8,
+    /// Pieces are of use as they arrive: such responses share the connection.
+    pub incremental: bool,
+}
+
+impl Priority {
+    /// What a client means that sends a `priority` field without members (RFC 9218 section 4).
+    pub const DEFAULT: Priority = Priority { urgency: 3, incremental: false };
+
+    /// For streams without a signal: as urgent as the default, but they share the connection, so that a client that
+    /// knows no priorities gets all of its responses at once.
+    pub const UNSIGNALLED: Priority = Priority { urgency: 3, incremental: true };
+
+    /// Reads the value of a `priority` field or of PRIORITY_UPDATE. Unknown members, and values of the wrong type or
+    /// out of range, are as if they were not there (RFC 9218 section 4).
+    pub fn parse(value: &[u8]) -> Priority {
+        let mut priority = Priority::DEFAULT;
+        for member in value.split(|byte| *byte == b',') {
+            let member = member.split(|byte| *byte == b';').next().unwrap_or(member);
+            match member.trim_ascii() {
+                [b'u', b'=', digit @ b'0'..=b'7'] => priority.urgency = digit - b'0',
+                b"i" | b"i=?1" => priority.incremental = true,
+                b"i=?0" => priority.incremental = false,
+                _ => {}
+            }
+        }
+        priority
+    }
+}
+
+/// One stream that has something to send and a window for it.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// The lowest is next.
+    key: u64,
+    stream: StreamId,
+    priority: Priority,
+}
+
+/// The streams that can be sent now. At most as many as there are streams, which a setting limits, so that they are
+/// simply looked through: 128 keys are 4 kB in one piece.
+#[derive(Debug, Default)]
+pub(crate) struct SendOrder {
+    waiting: Vec<Waiting>,
+    /// Counts the turns of incremental streams.
+    turn: u32,
+}
+
+impl SendOrder {
+    /// Adds a stream, or moves it to where its priority belongs.
+    pub(crate) fn insert(&mut self, stream: StreamId, priority: Priority) {
+        let key = self.key(stream, priority);
+        let found = self.waiting.iter_mut().find(|waiting| waiting.stream == stream);
+        match found {
+            Some(waiting) if waiting.priority == priority => {}
+            Some(waiting) => *waiting = Waiting { key, stream, priority },
+            None => self.waiting.push(Waiting { key, stream, priority }),
+        }
+    }
+
+    /// Moves a stream that is in the order.
+    pub(crate) fn update(&mut self, stream: StreamId, priority: Priority) {
+        if self.waiting.iter().any(|waiting| waiting.stream == stream) {
+            self.insert(stream, priority);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, stream: StreamId) {
+        if let Some(at) = self.waiting.iter().position(|waiting| waiting.stream == stream) {
+            self.waiting.swap_remove(at);
+        }
+    }
+
+    /// Returns the stream to be sent next: the most urgent; among equals those that are not incremental first, by
+    /// their numbers, and then the others in turn.
+    pub(crate) fn next(&self) -> Option<StreamId> {
+        let next = self.waiting.iter().min_by_key(|waiting| waiting.key)?;
+        Some(next.stream)
+    }
+
+    /// A frame of this stream was sent: if it is incremental, others of its urgency are next.
+    pub(crate) fn sent(&mut self, stream: StreamId) {
+        self.turn = self.turn.wrapping_add(1);
+        let turn = self.turn;
+        if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.stream == stream)
+            && waiting.priority.incremental
+        {
+            waiting.key = key(waiting.priority, turn);
+        }
+    }
+
+    /// Bytes allocated.
+    pub(crate) fn capacity(&self) -> usize {
+        self.waiting.capacity() * size_of::<Waiting>()
+    }
+
+    pub(crate) fn shrink(&mut self) {
+        self.waiting.shrink_to_fit();
+    }
+
+    fn key(&mut self, stream: StreamId, priority: Priority) -> u64 {
+        match priority.incremental {
+            true => {
+                self.turn = self.turn.wrapping_add(1);
+                key(priority, self.turn)
+            }
+            false => key(priority, stream.value()),
+        }
+    }
+}
+
+/// Urgency, then what is not incremental, then the order among equals. Once in 2^32 turns an incremental stream is
+/// served twice in a row.
+fn key(priority: Priority, order: u32) -> u64 {
+    u64::from(priority.urgency) << 33 | u64::from(priority.incremental) << 32 | u64::from(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Priority, SendOrder};
+    use crate::frame::StreamId;
+
+    #[test]
+    fn fields_are_read_as_section_4_says() {
+        for (text, urgency, incremental) in [
+            ("", 3, false),
+            ("u=0", 0, false),
+            ("u=7, i", 7, true),
+            ("i;x=1,u=5;y", 5, true),
+            ("i=?1 , u=2", 2, true),
+            ("i, i=?0", 3, false),
+            ("u=1, u=6", 6, false),
+            ("u=8", 3, false),
+            ("u=-1", 3, false),
+            ("u=\"1\", i=1", 3, false),
+            ("u, x=3, I", 3, false),
+            ("u=33", 3, false),
+            (",,;=", 3, false),
+        ] {
+            let expected = Priority { urgency, incremental };
+            assert_eq!(Priority::parse(text.as_bytes()), expected, "{text}");
+        }
+    }
+
+    /// The streams as they are sent, one frame each turn.
+    fn sent(order: &mut SendOrder, turns: usize) -> Vec<u32> {
+        let mut streams = Vec::new();
+        for _ in 0..turns {
+            let Some(stream) = order.next() else { break };
+            order.sent(stream);
+            streams.push(stream.value());
+        }
+        streams
+    }
+
+    #[test]
+    fn urgency_comes_first_then_numbers_then_turns() {
+        let mut order = SendOrder::default();
+        let at = |urgency, incremental| Priority { urgency, incremental };
+        for (stream, priority) in [
+            (9, at(3, true)),
+            (3, at(5, false)),
+            (7, at(3, false)),
+            (5, at(3, false)),
+            (1, at(3, true)),
+            (11, at(3, true)),
+            (13, at(0, true)),
+        ] {
+            order.insert(StreamId::new(stream), priority);
+        }
+        assert_eq!(sent(&mut order, 2), [13, 13]);
+        order.remove(StreamId::new(13));
+        assert_eq!(sent(&mut order, 2), [5, 5]);
+        order.remove(StreamId::new(5));
+        assert_eq!(sent(&mut order, 1), [7]);
+        order.remove(StreamId::new(7));
+        assert_eq!(sent(&mut order, 5), [9, 1, 11, 9, 1]);
+        // Asking again does not change whose turn it is.
+        order.insert(StreamId::new(11), at(3, true));
+        assert_eq!(sent(&mut order, 2), [11, 9]);
+        order.update(StreamId::new(3), at(1, false));
+        order.update(StreamId::new(99), at(0, false));
+        assert_eq!(sent(&mut order, 1), [3]);
+    }
+}
