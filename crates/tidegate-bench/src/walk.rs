@@ -16,7 +16,7 @@ use crate::response::{Progress, ResponseReader};
 pub(crate) struct Visit {
     /// Index of the requested file.
     pub file: usize,
-    pub asked_at: Instant,
+    pub requested_at: Instant,
     /// (when, body bytes by then)
     pub arrived: Vec<(Instant, u64)>,
     /// The reason why the response is wrong. It is the client's last one.
@@ -106,9 +106,9 @@ impl Walk<'_> {
         let (Some(request), Some(stream)) = (self.requests.get(file), &mut walker.stream) else {
             return self.stop(walker, None);
         };
-        let asked_at = Instant::now();
+        let requested_at = Instant::now();
         walker.damaged = false;
-        walker.visits.push(Visit { file, asked_at, arrived: Vec::new(), fault: None });
+        walker.visits.push(Visit { file, requested_at, arrived: Vec::new(), fault: None });
         // A request is far smaller than an empty socket buffer.
         if let Err(error) = stream.write_all(request.as_bytes()) {
             self.stop(walker, Some(format!("write: {error}")));

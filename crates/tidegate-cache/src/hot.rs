@@ -98,12 +98,12 @@ impl OpenEntry {
     /// call where the body is in a file; never blocks.
     pub fn verified_to(&self, offset: u64, now: u64) -> u64 {
         self.is_unchanged();
-        self.known_to(offset, now)
+        self.verified_to_cached(offset, now)
     }
 
     /// Returns the same as [`OpenEntry::verified_to`] by the last look at the file: for a caller that has
     /// just found the entry.
-    pub fn known_to(&self, offset: u64, now: u64) -> u64 {
+    pub fn verified_to_cached(&self, offset: u64, now: u64) -> u64 {
         match &self.inner.verification {
             Some(verification) => verification.compared_to(offset, now),
             None => self.inner.body_bytes.max(offset),

@@ -79,7 +79,7 @@ pub use journal::fuzz_journal;
 pub use key::{KEY_BYTES_MAX, Key, KeyHash, Levels};
 #[doc(hidden)]
 pub use purge::fuzz_purge_rules;
-pub use purge::{Bearing, MetadataReader, PURGE_RULES_MAX, PURGE_TEXT_BYTES_MAX, Scope};
+pub use purge::{MetadataReader, PURGE_RULES_MAX, PURGE_TEXT_BYTES_MAX, PurgeMetadata, Scope};
 pub use store::{
     DiskFailures, EntryInfo, LoadReport, Lookup, ManageReport, Options, Purge, PurgeError,
     PurgeReport, ReconfigureError, ScrubReport, Stats, Store, Sync,

@@ -37,15 +37,15 @@ pub enum Scope {
 
 /// The part of an entry's metadata that purges use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bearing<'m> {
+pub struct PurgeMetadata<'m> {
     /// When it was requested from the origin, in Unix milliseconds: [`crate::Fill::started_at`].
-    pub asked_at: u64,
+    pub requested_at: u64,
     /// Tags, separated by spaces.
     pub tags: &'m [u8],
 }
 
 /// A reader of metadata; it returns `None` when they cannot be read, and such an entry is never served.
-pub type MetadataReader = for<'m> fn(&'m [u8]) -> Option<Bearing<'m>>;
+pub type MetadataReader = for<'m> fn(&'m [u8]) -> Option<PurgeMetadata<'m>>;
 
 /// The result of the rules for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,10 +144,15 @@ impl Rules {
     }
 
     /// Returns the result of the rules behind `checked` for an entry.
-    pub(crate) fn effect_on(&self, key: &[u8], bearing: Bearing<'_>, checked: u64) -> PurgeEffect {
+    pub(crate) fn effect_on(
+        &self,
+        key: &[u8],
+        bearing: PurgeMetadata<'_>,
+        checked: u64,
+    ) -> PurgeEffect {
         let newer = self.list.iter().rev().take_while(|rule| rule.serial > checked);
         let mut verdict = PurgeEffect::Kept;
-        for rule in newer.filter(|rule| bearing.asked_at <= rule.through) {
+        for rule in newer.filter(|rule| bearing.requested_at <= rule.through) {
             let fits = match &rule.scope {
                 Scope::Prefix(prefix) => key.starts_with(prefix),
                 Scope::Tag(tag) => words(bearing.tags).any(|word| word == &**tag),
@@ -163,8 +168,8 @@ impl Rules {
     }
 
     /// Returns whether a fill whose head has not arrived yet may turn out to be purged.
-    pub(crate) fn may_concern(&self, key: &[u8], asked_at: u64) -> bool {
-        self.list.iter().filter(|rule| asked_at <= rule.through).any(|rule| match &rule.scope {
+    pub(crate) fn may_concern(&self, key: &[u8], requested_at: u64) -> bool {
+        self.list.iter().filter(|rule| requested_at <= rule.through).any(|rule| match &rule.scope {
             Scope::Prefix(prefix) => key.starts_with(prefix),
             Scope::Tag(_) => true,
         })

@@ -1,12 +1,12 @@
 //! Entry points for fuzzers; plain functions, so that ordinary tests replay a corpus through them.
 
-use crate::caching::rfc9111::invalidation::{self, Place};
+use crate::caching::rfc9111::invalidation::{self, TargetUri};
 use crate::caching::{self, IgnoredFields};
 use crate::chunked::{ChunkError, ChunkedDecoder};
 use crate::client_hello::{self, ParsedHello};
 use crate::fastcgi;
 use crate::headers::{Headers, Known};
-use crate::memcached::{self, Reply};
+use crate::memcached::{self, ValueResponse};
 use crate::proxy_protocol::{self, ParsedProxy};
 use crate::range::{self, ContentRange, RangeDecision};
 use crate::request::{
@@ -59,14 +59,18 @@ pub fn fuzz_cache_control(data: &[u8]) {
     headers.push(b"CDN-Cache-Control", data);
     headers.push_known(Known::Age, data);
     headers.push_known(Known::Date, data);
-    let asked = caching::rfc9111::Asked::of(&headers);
+    let asked = caching::rfc9111::RequestFields::of(&headers);
     for received_at in [i64::MIN, 0, i64::MAX] {
-        let received =
-            caching::rfc9111::Received { status: 200, headers: &headers, asked_at: 0, received_at };
+        let received = caching::rfc9111::ReceivedResponse {
+            status: 200,
+            headers: &headers,
+            requested_at: 0,
+            received_at,
+        };
         let _ = caching::rfc9111::storable(asked, received, Default::default());
     }
     headers.push_known(Known::Location, data);
-    let place = Place { scheme: b"http", authority: b"a.test", target: b"/a/b?c" };
+    let place = TargetUri { scheme: b"http", authority: b"a.test", target: b"/a/b?c" };
     for target in invalidation::related(place, &headers) {
         assert!(target.starts_with(b"/"));
     }
@@ -184,16 +188,19 @@ pub fn fuzz_fastcgi(data: &[u8]) {
 /// Parses the response line of a memcached `get`: all values lie within the received bytes.
 pub fn fuzz_memcached(data: &[u8]) {
     for (key, most) in [(&b"key"[..], 4096), (b"", 64)] {
-        match memcached::parse_reply(data, key, most) {
-            Ok(reply @ (Reply::Absent { consumed } | Reply::Value { consumed, .. })) => {
+        match memcached::parse_value_response(data, key, most) {
+            Ok(
+                reply
+                @ (ValueResponse::Absent { consumed } | ValueResponse::Value { consumed, .. }),
+            ) => {
                 assert!(consumed <= data.len().min(most));
                 let mut head = ResponseHead::default();
                 reply.write_head(1, &mut head);
                 assert!(head.framing(Method::Get).is_ok());
-                let cut = memcached::parse_reply(&data[..consumed - 1], key, most);
-                assert_eq!(cut, Ok(Reply::Partial));
+                let cut = memcached::parse_value_response(&data[..consumed - 1], key, most);
+                assert_eq!(cut, Ok(ValueResponse::Partial));
             }
-            Ok(Reply::Partial) => {}
+            Ok(ValueResponse::Partial) => {}
             Err(error) => assert!(!error.message(key).contains(['\r', '\n'])),
         }
     }

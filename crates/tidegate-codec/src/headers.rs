@@ -164,7 +164,7 @@ impl Headers {
 
     /// Appends a field that is only written: [`Headers::first`], [`Headers::remove`] and all other searches
     /// by [`Known`] do not find it.
-    pub fn push_beside(&mut self, name: &[u8], value: &[u8]) {
+    pub fn push_opaque(&mut self, name: &[u8], value: &[u8]) {
         self.append(Known::Other, name, value);
     }
 

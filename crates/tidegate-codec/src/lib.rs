@@ -13,7 +13,7 @@
 //! - [`request::RequestHead`] is a parsed request head, with its [`request::Method`], [`request::Version`]
 //!   and the [`request::TargetForm`] of its target. [`request::ParseOptions`] are the limits and tolerances
 //!   of directives, [`request::Parse`] is the result of a call of the parser, and a [`request::RequestError`]
-//!   carries the [`request::Fault`] with the invalid line. [`request::RequestMeta`] has the body framing,
+//!   carries the [`request::RequestFault`] with the invalid line. [`request::RequestMeta`] has the body framing,
 //!   host and connection options of a valid head; [`request::HostName`] is a host in lower case, borrowed
 //!   where it was sent so.
 //! - [`response::ResponseHead`] is a parsed response head, or one made by [`response::ResponseHead::begin`].
@@ -43,7 +43,7 @@
 //!
 //! - [`fastcgi::Decoder`] decodes an application's records, or refuses them with a [`fastcgi::RecordError`];
 //!   [`fastcgi::ParamsWriter`] writes a request's parameters. [`cgi`] writes those of SCGI and uwsgi.
-//! - [`memcached::Reply`] is the response line of a `get`, [`memcached::ValueResponseError`] an invalid one.
+//! - [`memcached::ValueResponse`] is the response line of a `get`, [`memcached::ValueResponseError`] an invalid one.
 //! - [`proxy_protocol::ProxyHeader`] has the addresses of the client behind a load balancer,
 //!   [`proxy_protocol::ParsedProxy`] is the result of parsing; [`proxy_protocol::ProxyProtocolError`]: the
 //!   bytes are no such header.

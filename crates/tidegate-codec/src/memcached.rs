@@ -17,7 +17,7 @@ pub const TRAILER: &[u8] = b"\r\nEND\r\n";
 
 /// The response line of a `get`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum ValueResponse {
     /// More bytes are needed.
     Partial,
     /// There is no such value.
@@ -36,18 +36,18 @@ pub enum Reply {
     },
 }
 
-impl Reply {
+impl ValueResponse {
     /// Makes the head of an HTTP response with the same meaning: 200 and the value's length,
     /// `Content-Encoding: gzip` where the value's flags have a bit of `gzip_flag` (`memcached_gzip_flag`);
     /// 404 and no body where there is no value. `Partial` leaves `head` unchanged.
     pub fn write_head(&self, gzip_flag: u32, head: &mut ResponseHead) {
         match *self {
-            Reply::Partial => {}
-            Reply::Absent { .. } => {
+            ValueResponse::Partial => {}
+            ValueResponse::Absent { .. } => {
                 head.begin(404);
                 head.headers.push_number(Known::ContentLength, 0);
             }
-            Reply::Value { flags, length, .. } => {
+            ValueResponse::Value { flags, length, .. } => {
                 head.begin(200);
                 head.headers.push_number(Known::ContentLength, length);
                 if flags & gzip_flag != 0 {
@@ -110,16 +110,16 @@ impl ValueResponseError {
 ///
 /// # Errors
 /// The line is invalid, or longer than `line_bytes_max`.
-pub fn parse_reply(
+pub fn parse_value_response(
     buffer: &[u8],
     key: &[u8],
     line_bytes_max: usize,
-) -> Result<Reply, ValueResponseError> {
+) -> Result<ValueResponse, ValueResponseError> {
     let received = &buffer[..buffer.len().min(line_bytes_max)];
     let Some(end) = memchr(b'\n', received) else {
         return match buffer.len() >= line_bytes_max {
             true => Err(ValueResponseError::TooBig),
-            false => Ok(Reply::Partial),
+            false => Ok(ValueResponse::Partial),
         };
     };
     let shown = || loggable(received[..end].strip_suffix(b"\r").unwrap_or(&received[..end]));
@@ -127,7 +127,7 @@ pub fn parse_reply(
         return Err(ValueResponseError::Line(shown()));
     };
     if line == b"END" {
-        return Ok(Reply::Absent { consumed: end + 1 });
+        return Ok(ValueResponse::Absent { consumed: end + 1 });
     }
     let Some(rest) = line.strip_prefix(b"VALUE ") else {
         return Err(ValueResponseError::Line(shown()));
@@ -144,5 +144,5 @@ pub fn parse_reply(
     if words.next().is_some() {
         return Err(ValueResponseError::Length(shown()));
     }
-    Ok(Reply::Value { consumed: end + 1, flags, length })
+    Ok(ValueResponse::Value { consumed: end + 1, flags, length })
 }

@@ -10,7 +10,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
-pub use error::{Fault, RequestError, wire_status};
+pub use error::{RequestError, RequestFault, wire_status};
 pub use host::{HostName, parse_authority, parse_host};
 pub use meta::RequestMeta;
 pub use parse::{HostRules, keep_partial, parse_request, parse_request_for};

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
-use tidegate_rt::blocking::{Figures, JobError, ThreadPool, submit};
+use tidegate_rt::blocking::{JobError, PoolFigures, ThreadPool, submit};
 
 /// The pool for all work that names no other pool.
 pub const DEFAULT: &str = "default";
@@ -97,7 +97,7 @@ pub fn pool(name: &str) -> Option<Arc<ThreadPool>> {
 }
 
 /// Returns names and figures of the pools in use.
-pub fn figures() -> Vec<(String, Figures)> {
+pub fn figures() -> Vec<(String, PoolFigures)> {
     pools().iter().map(|pool| (pool.name().to_owned(), pool.figures())).collect()
 }
 

@@ -81,14 +81,14 @@ pub struct ClientCertificate {
     /// The certificate in DER.
     pub der: Vec<u8>,
     /// Why the certificate is not trusted; `None` for a trusted one.
-    pub fault: Option<CertificateFault>,
+    pub fault: Option<CertificateError>,
     /// Identifies the trust settings that the certificate was verified with.
     pub judge: [u8; 8],
 }
 
 /// Why a client's certificate is not trusted, in OpenSSL's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CertificateFault {
+pub struct CertificateError {
     /// OpenSSL's error number (`X509_V_ERR_...`).
     pub number: u16,
     /// OpenSSL's error text.
@@ -97,7 +97,7 @@ pub struct CertificateFault {
     pub is_about_trust: bool,
 }
 
-impl fmt::Display for CertificateFault {
+impl fmt::Display for CertificateError {
     /// As nginx logs it: `20:unable to get local issuer certificate`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.number, self.text)
@@ -198,7 +198,7 @@ pub enum CancelCode {
 /// The driver's side of a request in progress: one stream, which may share its connection with other streams.
 pub trait Client {
     /// Becomes ready once the client has closed its connection or cancelled this request.
-    fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()>;
+    fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()>;
 
     /// Cancels the request: the driver sends nothing more of it once it has the exchange back. Of several calls the
     /// first one counts.
@@ -227,7 +227,7 @@ pub trait Client {
 pub struct NoClient;
 
 impl Client for NoClient {
-    fn poll_gone(&self, _context: &mut Context<'_>) -> Poll<()> {
+    fn poll_closed(&self, _context: &mut Context<'_>) -> Poll<()> {
         Poll::Pending
     }
 

@@ -19,14 +19,14 @@ pub struct Counters {
 
 /// The sums of all threads at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct ConnectionFigures {
     /// Connections taken from listeners.
     pub accepted: u64,
     /// Accepted connections that were served: all, as none is accepted while `worker_connections` are in use.
     pub handled: u64,
     /// Requests of all clients.
     pub requests: u64,
-    /// Open client connections.
+    /// OpenConnection client connections.
     pub active: u64,
     /// Connections on which a request head is being read.
     pub reading: u64,
@@ -40,10 +40,10 @@ pub struct Figures {
 static ALL: Mutex<Vec<Arc<Counters>>> = Mutex::new(Vec::new());
 
 /// Returns the sums of all threads.
-pub fn figures() -> Figures {
+pub fn figures() -> ConnectionFigures {
     let (active, reading, writing) = (active(), sum(|c| &c.reading), sum(|c| &c.writing));
     let accepted = sum(|c| &c.accepted);
-    Figures {
+    ConnectionFigures {
         accepted,
         handled: accepted,
         requests: sum(|c| &c.requests),
@@ -80,10 +80,10 @@ impl Counters {
     }
 
     /// Counts an accepted connection, which is open until the returned value is dropped.
-    pub fn open(self: &Arc<Self>) -> Open {
+    pub fn open(self: &Arc<Self>) -> OpenConnection {
         add(&self.accepted, 1);
         add(&self.active, 1);
-        Open(self.clone())
+        OpenConnection(self.clone())
     }
 
     /// Returns the open client connections of this thread.
@@ -97,36 +97,36 @@ impl Counters {
     }
 
     /// Counts a connection as reading a request head until the returned value is dropped.
-    pub fn reading(&self) -> Busy<'_> {
-        Busy::new(&self.reading)
+    pub fn reading(&self) -> ConnectionState<'_> {
+        ConnectionState::new(&self.reading)
     }
 
     /// Counts a connection as processing a request or writing a response until the returned value is dropped.
-    pub fn writing(&self) -> Busy<'_> {
-        Busy::new(&self.writing)
+    pub fn writing(&self) -> ConnectionState<'_> {
+        ConnectionState::new(&self.writing)
     }
 }
 
 /// The count of an open connection; must be dropped on the thread that opened it.
-pub struct Open(Arc<Counters>);
+pub struct OpenConnection(Arc<Counters>);
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         add(&self.0.active, -1);
     }
 }
 
 /// The count of a connection in one state; must be dropped on the same thread.
-pub struct Busy<'a>(&'a AtomicI64);
+pub struct ConnectionState<'a>(&'a AtomicI64);
 
-impl<'a> Busy<'a> {
-    fn new(figure: &'a AtomicI64) -> Busy<'a> {
+impl<'a> ConnectionState<'a> {
+    fn new(figure: &'a AtomicI64) -> ConnectionState<'a> {
         add(figure, 1);
-        Busy(figure)
+        ConnectionState(figure)
     }
 }
 
-impl Drop for Busy<'_> {
+impl Drop for ConnectionState<'_> {
     fn drop(&mut self) {
         add(self.0, -1);
     }

@@ -10,7 +10,7 @@ use crate::settings::Tokens;
 use crate::step::Jump;
 
 /// The result of resolving a status.
-pub enum Resolved {
+pub enum StatusResult {
     /// Send the response's head with this body.
     Send(Body),
     /// Go on with an internal redirect to the error page.
@@ -20,15 +20,15 @@ pub enum Resolved {
 }
 
 /// Makes the response for `status`: an `error_page` if one is set and none is being served, else the built-in page.
-pub fn resolve(x: &mut Exchange, status: u16) -> Resolved {
+pub fn resolve(x: &mut Exchange, status: u16) -> StatusResult {
     // A status that occurs while an error page is made replaces the one that the page is for.
     x.disposition.refuse(status);
     // The type belongs to the body that the origin wanted to be sent (`X-Accel-Redirect`).
     x.preserved_headers.remove(Known::ContentType);
     // As in nginx, a client that was too slow with its request gets no response.
     if matches!(status, 408 | 444 | 499) {
-        x.disposition.leave_unanswered(status);
-        return Resolved::Close;
+        x.disposition.end_without_response(status);
+        return StatusResult::Close;
     }
     if closes_connection(status) {
         x.disposition.close_connection();
@@ -47,7 +47,7 @@ pub fn resolve(x: &mut Exchange, status: u16) -> Resolved {
             return error_page(x, target, page.overwrite);
         }
     }
-    Resolved::Send(builtin(x, status))
+    StatusResult::Send(builtin(x, status))
 }
 
 /// Returns whether the rest of the connection cannot be trusted after this status.
@@ -55,21 +55,21 @@ fn closes_connection(status: u16) -> bool {
     matches!(status, 400 | 413 | 414 | 494..=497 | 500 | 501 | 505)
 }
 
-fn error_page(x: &mut Exchange, target: Vec<u8>, overwrite: Option<u16>) -> Resolved {
+fn error_page(x: &mut Exchange, target: Vec<u8>, overwrite: Option<u16>) -> StatusResult {
     match target.first() {
         Some(b'/') => {
             if x.request.method != Method::Head {
                 x.request.method = Method::Get;
             }
             let (path, args) = split_args(target);
-            Resolved::Jump(Jump::Path { path, args })
+            StatusResult::Jump(Jump::Path { path, args })
         }
-        Some(b'@') => Resolved::Jump(Jump::Named(target)),
+        Some(b'@') => StatusResult::Jump(Jump::Named(target)),
         _ => {
             x.disposition.redirect_to_error_page();
             let redirect = overwrite.filter(|code| matches!(code, 301..=303 | 307 | 308));
             x.response.headers.set_known(Known::Location, &target);
-            Resolved::Send(builtin(x, redirect.unwrap_or(302)))
+            StatusResult::Send(builtin(x, redirect.unwrap_or(302)))
         }
     }
 }
@@ -164,7 +164,7 @@ pub fn write_server_field(x: &mut Exchange, out: &mut Vec<u8>) {
 
 /// Returns the product name for error pages and the `Server` field according to `server_tokens`.
 fn product(x: &mut Exchange) -> Bytes {
-    match &x.hold_location().settings.tokens {
+    match &x.location_ref().settings.tokens {
         Tokens::Fixed(text) => text.clone(),
         Tokens::Dynamic(template) => match &template.value(x)[..] {
             b"on" => Bytes::from_static(PRODUCT_WITH_VERSION.as_bytes()),
@@ -184,12 +184,12 @@ pub const PRODUCT_WITH_VERSION: &str = concat!("tidegate/", env!("CARGO_PKG_VERS
 /// `place` is escaped and starts with `/`.
 pub fn redirect_headers(x: &mut Exchange, place: &[u8]) {
     x.clear_response();
-    let url = own_url(x, place);
+    let url = absolute_location(x, place);
     x.response.headers.set_known(Known::Location, &url);
 }
 
 /// Returns the `Location` for a path on this server: a whole URL if `absolute_redirect` is on, else the path.
-pub fn own_url(x: &Exchange, place: &[u8]) -> Vec<u8> {
+pub fn absolute_location(x: &Exchange, place: &[u8]) -> Vec<u8> {
     let settings = x.settings();
     if !settings.absolute_redirect {
         return place.to_vec();

@@ -210,7 +210,7 @@ impl Exchange {
 
     /// Returns a reference to the current location that does not borrow the exchange: the location's handlers and
     /// templates take the whole exchange.
-    pub fn hold_location(&self) -> LocationRef {
+    pub fn location_ref(&self) -> LocationRef {
         LocationRef { plan: self.plan.clone(), location: self.routing.location }
     }
 

@@ -49,7 +49,7 @@ pub fn append_root(x: &mut Exchange, out: &mut Vec<u8>) {
         return out.extend_from_slice(root);
     }
     let start = out.len();
-    x.hold_location().settings.root.write(x, out);
+    x.location_ref().settings.root.write(x, out);
     if !out.get(start..).is_some_and(tidegate_os::path::is_absolute) {
         let relative = out.split_off(start);
         out.extend_from_slice(x.plan.main.prefix.as_bytes());

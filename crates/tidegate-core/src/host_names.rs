@@ -18,7 +18,7 @@ pub struct HostNames<V> {
 
 /// Why a name was not added.
 #[derive(Debug, PartialEq, Eq)]
-pub enum NotTaken<'t, V> {
+pub enum AddNameError<'t, V> {
     /// A wildcard is where none may be.
     Invalid,
     /// The name is in the table already, with this value.
@@ -38,19 +38,19 @@ impl<V: Clone + PartialEq> HostNames<V> {
     /// # Errors
     /// For bad wildcards and for names that are in the table; the earlier value stays. Of `.example.com` both parts are
     /// added or, where one of them has another value, neither is.
-    pub fn add(&mut self, name: &[u8], value: V) -> Result<(), NotTaken<'_, V>> {
+    pub fn add(&mut self, name: &[u8], value: V) -> Result<(), AddNameError<'_, V>> {
         let is_plain = |name: &[u8]| !name.is_empty() && !name.contains(&b'*');
         match name {
             [b'*', b'.', suffix @ ..] if is_plain(suffix) => put(&mut self.suffixes, suffix, value),
             [b'.', suffix @ ..] if is_plain(suffix) => self.add_both(suffix, value),
             [prefix @ .., b'.', b'*'] if is_plain(prefix) => put(&mut self.prefixes, prefix, value),
-            name if name.contains(&b'*') => Err(NotTaken::Invalid),
+            name if name.contains(&b'*') => Err(AddNameError::Invalid),
             name => self.add_exact(name, value),
         }
     }
 
     /// Adds a name and all names below it.
-    fn add_both(&mut self, name: &[u8], value: V) -> Result<(), NotTaken<'_, V>> {
+    fn add_both(&mut self, name: &[u8], value: V) -> Result<(), AddNameError<'_, V>> {
         let other =
             |names: &HashMap<Vec<u8>, V>| names.get(name).is_some_and(|known| *known != value);
         match (other(&self.exact), other(&self.suffixes)) {
@@ -68,7 +68,7 @@ impl<V: Clone + PartialEq> HostNames<V> {
     ///
     /// # Errors
     /// When the name is in the table already.
-    pub fn add_exact(&mut self, name: &[u8], value: V) -> Result<(), NotTaken<'_, V>> {
+    pub fn add_exact(&mut self, name: &[u8], value: V) -> Result<(), AddNameError<'_, V>> {
         put(&mut self.exact, name, value)
     }
 
@@ -90,10 +90,10 @@ fn put<'t, V>(
     names: &'t mut HashMap<Vec<u8>, V>,
     name: &[u8],
     value: V,
-) -> Result<(), NotTaken<'t, V>> {
+) -> Result<(), AddNameError<'t, V>> {
     use std::collections::hash_map::Entry;
     match names.entry(name.to_vec()) {
-        Entry::Occupied(known) => Err(NotTaken::Known(known.into_mut())),
+        Entry::Occupied(known) => Err(AddNameError::Known(known.into_mut())),
         Entry::Vacant(place) => {
             place.insert(value);
             Ok(())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::client::Address;
 use crate::exchange::modules::Captures;
-use crate::host_names::{HostNames, NotTaken};
+use crate::host_names::{AddNameError, HostNames};
 use crate::ids::ServerId;
 use crate::regex::Regex;
 
@@ -49,7 +49,7 @@ pub struct SocketOptions {
 
 /// The identity of a listening socket across reloads.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct ListenerKey {
     /// The listening address.
     pub address: Address,
     /// Whether the socket is UDP.
@@ -93,8 +93,8 @@ impl ListenerPlan {
     }
 
     /// Returns the identity of the socket across reloads.
-    pub fn place(&self) -> Place {
-        Place { address: self.address.clone(), datagram: self.datagram }
+    pub fn place(&self) -> ListenerKey {
+        ListenerKey { address: self.address.clone(), datagram: self.datagram }
     }
 }
 
@@ -105,7 +105,7 @@ pub struct VirtualServers {
     /// Server names.
     pub names: Names,
     /// Whether the servers parse request heads by different rules.
-    pub read_differently: bool,
+    pub parse_rules_differ: bool,
 }
 
 impl VirtualServers {
@@ -153,7 +153,7 @@ impl Names {
     ///
     /// # Errors
     /// For bad wildcards, and for a name of another server.
-    pub fn add(&mut self, name: &[u8], id: ServerId) -> Result<(), NotTaken<'_, ServerId>> {
+    pub fn add(&mut self, name: &[u8], id: ServerId) -> Result<(), AddNameError<'_, ServerId>> {
         self.note(id);
         own_is_fine(self.hosts.add(name, id), id)
     }
@@ -162,7 +162,11 @@ impl Names {
     ///
     /// # Errors
     /// For a name of another server.
-    pub fn add_exact(&mut self, name: &[u8], id: ServerId) -> Result<(), NotTaken<'_, ServerId>> {
+    pub fn add_exact(
+        &mut self,
+        name: &[u8],
+        id: ServerId,
+    ) -> Result<(), AddNameError<'_, ServerId>> {
         self.note(id);
         own_is_fine(self.hosts.add_exact(name, id), id)
     }
@@ -192,11 +196,11 @@ impl Names {
 
 /// Allows a server to repeat its own name.
 fn own_is_fine(
-    added: Result<(), NotTaken<'_, ServerId>>,
+    added: Result<(), AddNameError<'_, ServerId>>,
     id: ServerId,
-) -> Result<(), NotTaken<'_, ServerId>> {
+) -> Result<(), AddNameError<'_, ServerId>> {
     match added {
-        Err(NotTaken::Known(known)) if *known == id => Ok(()),
+        Err(AddNameError::Known(known)) if *known == id => Ok(()),
         added => added,
     }
 }

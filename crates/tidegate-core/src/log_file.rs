@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
-use tidegate_rt::turn;
+use tidegate_rt::iteration;
 
 /// A log file. Each write is one system call in append mode, so lines of several threads do not mix.
 pub struct LogFile {
@@ -38,7 +38,7 @@ impl LogFile {
 
     /// Writes a whole line at the end of the event-loop iteration, together with the iteration's other lines: a busy
     /// loop makes one system call for many lines. On threads without an event loop the line is written at once.
-    pub fn write_with_turn(self: &Arc<LogFile>, line: &[u8]) {
+    pub fn write_at_iteration_end(self: &Arc<LogFile>, line: &[u8]) {
         PENDING_LINES.with_borrow_mut(|gathered| gathered.add(self, line));
     }
 
@@ -65,7 +65,7 @@ thread_local! {
 
 impl PendingLines {
     fn add(&mut self, file: &Arc<LogFile>, line: &[u8]) {
-        if self.files.is_empty() && !turn::at_end(write_gathered) {
+        if self.files.is_empty() && !iteration::at_end(write_pending_lines) {
             return file.write(line);
         }
         let place = match self.files.iter().position(|(known, _)| Arc::ptr_eq(known, file)) {
@@ -95,7 +95,7 @@ impl PendingLines {
 }
 
 /// Writes this thread's waiting lines before the iteration's end.
-pub fn write_gathered() {
+pub fn write_pending_lines() {
     PENDING_LINES.with_borrow_mut(PendingLines::write);
 }
 

@@ -12,7 +12,7 @@ mod tests;
 
 /// How often a second bytes are granted. A limited transfer wakes up no more often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steps {
+pub enum GrantInterval {
     /// Once, as nginx does.
     Seconds = 1,
     /// Four times: responses flow more evenly, and end no later than nginx's.
@@ -22,14 +22,14 @@ pub enum Steps {
 /// A limit in bytes a second.
 pub struct Rate {
     bytes: u64,
-    steps: Steps,
+    steps: GrantInterval,
     since: Instant,
     timer: Deadline,
 }
 
 impl Rate {
     /// Creates a limit of `bytes` a second from `since` on; `None` for 0, which is no limit.
-    pub fn new(bytes: u64, steps: Steps, since: Instant) -> Option<Rate> {
+    pub fn new(bytes: u64, steps: GrantInterval, since: Instant) -> Option<Rate> {
         (bytes > 0).then(|| Rate { bytes, steps, since, timer: Deadline::new() })
     }
 
@@ -49,7 +49,12 @@ impl Rate {
 
 /// Computes the bytes that may pass now at `rate` bytes a second, when `passed` bytes have in `time`; or how long to
 /// wait. The bytes of one second may pass at once.
-fn allowance(rate: u64, steps: Steps, passed: u64, time: Duration) -> Result<u64, Duration> {
+fn allowance(
+    rate: u64,
+    steps: GrantInterval,
+    passed: u64,
+    time: Duration,
+) -> Result<u64, Duration> {
     let in_second = steps as u128;
     let begun = time.as_millis() * in_second / 1000 + in_second;
     let granted = u128::from(rate).saturating_mul(begun) / in_second;

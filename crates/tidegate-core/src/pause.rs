@@ -19,7 +19,7 @@ pub async fn pause(x: &mut Exchange, time: Duration) -> Result<(), Step<'static>
         if sleep.as_mut().poll(context).is_ready() {
             return Poll::Ready(false);
         }
-        match watch && client.poll_gone(context).is_ready() {
+        match watch && client.poll_closed(context).is_ready() {
             true => Poll::Ready(true),
             false => Poll::Pending,
         }
@@ -28,6 +28,6 @@ pub async fn pause(x: &mut Exchange, time: Duration) -> Result<(), Step<'static>
         return Ok(());
     }
     x.log(Level::Info, format_args!("client prematurely closed connection"));
-    x.disposition.leave_unanswered(499);
+    x.disposition.end_without_response(499);
     Err(Step::Close)
 }

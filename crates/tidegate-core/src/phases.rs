@@ -19,7 +19,7 @@ use tidegate_codec::{Headers, Known};
 
 use crate::body::Body;
 use crate::error_log::Level;
-use crate::error_page::{self, Resolved};
+use crate::error_page::{self, StatusResult};
 use crate::exchange::Exchange;
 pub use crate::handler::{Filter, Handler, Logger, PHASE_COUNT, Phase, Trailer};
 use crate::phase_cursor::{NextAction, PhaseCursor, count_redirect};
@@ -28,7 +28,7 @@ use crate::refused::Refused;
 use crate::step::{Jump, Step};
 
 /// What the driver does after the phases.
-pub enum Answer {
+pub enum PhaseResult {
     /// Sends `x.response` and this body.
     Send(Body),
     /// Sends nothing and closes the connection.
@@ -36,9 +36,9 @@ pub enum Answer {
 }
 
 /// Takes a request, whose server is chosen, through all phases and filters.
-pub async fn run(x: &mut Exchange) -> Answer {
+pub async fn run(x: &mut Exchange) -> PhaseResult {
     // From here on, the watchdog's time is the request's.
-    tidegate_rt::turn::mark(|what| describe(x, what));
+    tidegate_rt::iteration::mark(|what| describe(x, what));
     let first = if x.is_subrequest() { Phase::ServerRewrite } else { Phase::PostRead };
     drive(x, first, None).await
 }
@@ -55,7 +55,7 @@ fn describe(x: &Exchange, what: &mut Vec<u8>) {
 const LINE_SHOWN: usize = 200;
 
 /// Runs the content phase alone: no filters, no `error_page`. A bare status gets no body.
-pub(crate) async fn content_alone(x: &mut Exchange) -> Answer {
+pub(crate) async fn content_alone(x: &mut Exchange) -> PhaseResult {
     // Held as in `drive`.
     let plan = x.plan.clone();
     match walk(x, &plan, Phase::Content).await {
@@ -63,19 +63,19 @@ pub(crate) async fn content_alone(x: &mut Exchange) -> Answer {
             if x.disposition.status() == 0 {
                 x.disposition.set_status(200);
             }
-            Answer::Send(body)
+            PhaseResult::Send(body)
         }
         Step::Status(status) => {
             x.disposition.set_status(status);
-            Answer::Send(Body::Empty)
+            PhaseResult::Send(Body::Empty)
         }
-        _ => Answer::Close,
+        _ => PhaseResult::Close,
     }
 }
 
 /// Runs the loggers of the request's location.
 pub fn log(x: &mut Exchange) {
-    for logger in &x.hold_location().loggers {
+    for logger in &x.location_ref().loggers {
         logger(x);
     }
 }
@@ -85,20 +85,20 @@ pub fn trailers<'x>(x: &'x mut Exchange, body: &mut Body) -> &'x Headers {
     if let Some(trailers) = body.trailers() {
         x.response.trailers = trailers;
     }
-    for trailer in &x.hold_location().trailers {
+    for trailer in &x.location_ref().trailers {
         trailer(x);
     }
     &x.response.trailers
 }
 
 /// Makes a response with `status` to a request that cannot pass the phases (bad head, timeout).
-pub async fn refuse(x: &mut Exchange, status: u16) -> Answer {
+pub async fn refuse(x: &mut Exchange, status: u16) -> PhaseResult {
     drive(x, Phase::PostRead, Some(status)).await
 }
 
 /// Runs `post_action` after a response was sent: an internal request whose response is discarded.
 pub async fn post_action(x: &mut Exchange) {
-    let location = x.hold_location();
+    let location = x.location_ref();
     let Some(target) = location.settings.post_action.as_ref() else { return };
     let target = target.value(x);
     let jump = match target.first() {
@@ -111,7 +111,7 @@ pub async fn post_action(x: &mut Exchange) {
     let (status, headers) = (x.disposition.status(), std::mem::take(&mut x.response.headers));
     x.request.method = tidegate_codec::request::Method::Get;
     if let Ok(phase) = enter(x, jump)
-        && let Answer::Send(mut body) = drive(x, phase, None).await
+        && let PhaseResult::Send(mut body) = drive(x, phase, None).await
     {
         while let Some(Ok(_)) = body.next().await {}
     }
@@ -119,7 +119,7 @@ pub async fn post_action(x: &mut Exchange) {
     x.response.headers = headers;
 }
 
-async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> Answer {
+async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> PhaseResult {
     // Handlers and filters take the whole exchange, so the plan that owns them is held separately.
     let plan = x.plan.clone();
     loop {
@@ -132,15 +132,15 @@ async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> A
                 Ok(()) => filtered(x, &plan, body),
                 Err(error) => refused(x, &plan, error.status()),
             },
-            Step::Close => Resolved::Close,
-            Step::Jump(jump) => Resolved::Jump(jump),
+            Step::Close => StatusResult::Close,
+            Step::Jump(jump) => StatusResult::Jump(jump),
             Step::Status(status) => refused(x, &plan, status),
-            Step::Decline | Step::Next | Step::Wait(_) => Resolved::Close,
+            Step::Decline | Step::Next | Step::Wait(_) => StatusResult::Close,
         };
         let jump = match step {
-            Resolved::Send(body) => return Answer::Send(body),
-            Resolved::Close => return Answer::Close,
-            Resolved::Jump(jump) => jump,
+            StatusResult::Send(body) => return PhaseResult::Send(body),
+            StatusResult::Close => return PhaseResult::Close,
+            StatusResult::Jump(jump) => jump,
         };
         match enter(x, jump) {
             Ok(next) => phase = next,
@@ -191,9 +191,9 @@ async fn delay_unauthorized(x: &mut Exchange) -> Step<'static> {
 }
 
 /// Makes a response or an internal redirect of a bare status.
-fn refused(x: &mut Exchange, plan: &Plan, status: u16) -> Resolved {
+fn refused(x: &mut Exchange, plan: &Plan, status: u16) -> StatusResult {
     match error_page::resolve(x, status) {
-        Resolved::Send(body) => filtered(x, plan, body),
+        StatusResult::Send(body) => filtered(x, plan, body),
         other => other,
     }
 }
@@ -269,7 +269,7 @@ fn named_charset(x: &Exchange) -> Option<Vec<u8>> {
     Some(media_type[at..].to_vec())
 }
 
-fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Resolved {
+fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> StatusResult {
     if !x.preserved_headers.is_empty() {
         add_preserved(x);
     }
@@ -288,7 +288,7 @@ fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Resolved {
         let Some(status) = x.disposition.take_replacement() else { continue };
         let charset = named_charset(x);
         body = match error_page::resolve(x, status) {
-            Resolved::Send(body) => body,
+            StatusResult::Send(body) => body,
             other => return other,
         };
         // The charset filter has run already, so the new page gets its parameter here.
@@ -302,5 +302,5 @@ fn filtered(x: &mut Exchange, plan: &Plan, mut body: Body) -> Resolved {
             x.disposition.set_status(status);
         }
     }
-    Resolved::Send(body)
+    StatusResult::Send(body)
 }

@@ -64,7 +64,7 @@ impl PoolChoice {
 /// Returns the pool of the current location (`aio threads=`); `None`, which is logged, where there is none of the
 /// name.
 pub fn pool_of(x: &mut Exchange) -> Option<Arc<ThreadPool>> {
-    match x.hold_location().extensions.of::<PoolChoice>() {
+    match x.location_ref().extensions.of::<PoolChoice>() {
         Some(choice) => choice.pick(x),
         None => default_pool(),
     }

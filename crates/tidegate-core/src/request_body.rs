@@ -17,7 +17,7 @@ use tidegate_codec::Headers;
 
 use crate::blocking;
 use crate::body::{Chunk, FileRange};
-use crate::gathered::Gathered;
+use crate::body_buffer::BodyBuffer;
 
 /// The source of a body: a protocol driver.
 pub trait BodySource {
@@ -293,14 +293,14 @@ const WRITTEN_BYTES: usize = 16 * 1024;
 struct Spool<'a> {
     options: &'a StoreOptions,
     /// Bytes that are not in the file.
-    memory: Gathered,
+    memory: BodyBuffer,
     file: Option<(File, Arc<BodyPath>)>,
     length: u64,
 }
 
 impl<'a> Spool<'a> {
     fn new(options: &'a StoreOptions) -> Self {
-        Spool { options, memory: Gathered::default(), file: None, length: 0 }
+        Spool { options, memory: BodyBuffer::default(), file: None, length: 0 }
     }
 
     async fn push(&mut self, bytes: Bytes) -> io::Result<()> {

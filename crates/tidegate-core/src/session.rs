@@ -116,7 +116,7 @@ pub(crate) fn with_context(x: &Exchange, session: &Session, message: fmt::Argume
 }
 
 /// Logs the end of a proxied session with its byte counts, without the context.
-pub fn tell_end(x: &Exchange, what: &str) {
+pub fn log_end(x: &Exchange, what: &str) {
     let (Some(session), log) = (x.session(), &x.settings().error_log) else { return };
     if log.enabled(Level::Info) {
         let (near, far) = (&session.traffic, &session.origin_traffic);

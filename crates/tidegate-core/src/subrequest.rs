@@ -25,7 +25,7 @@ use crate::error_log::Level;
 use crate::exchange::{DeliveryHints, Exchange, ExchangeKind, Outcome};
 pub use crate::exchange::{Inherited, Lineage};
 use crate::future::LocalFuture;
-use crate::phases::{self, Answer};
+use crate::phases::{self, PhaseResult};
 use crate::request_body::{RequestBody, StoredBody};
 
 /// Deepest nesting of subrequests: nginx's limit of 50 below the first.
@@ -140,7 +140,7 @@ impl Exchange {
     }
 
     /// Copies the variables that a subrequest has changed.
-    pub fn take_variables(&mut self, reply: &Reply) {
+    pub fn take_variables(&mut self, reply: &SubrequestResponse) {
         let changes =
             reply.before.iter().zip(&reply.x.0.modules.slots).zip(&mut self.modules.slots);
         for ((before, after), own) in changes {
@@ -175,7 +175,7 @@ impl Subrequest {
     }
 
     /// Runs the subrequest; becomes ready with the response's head.
-    pub fn run(self) -> LocalFuture<'static, Reply> {
+    pub fn run(self) -> LocalFuture<'static, SubrequestResponse> {
         let Subrequest { mut x, scope } = self;
         Box::pin(async move {
             let before = x.modules.slots.clone();
@@ -184,17 +184,17 @@ impl Subrequest {
                 Scope::Content => phases::content_alone(&mut x).await,
             };
             let (body, closed) = match response {
-                Answer::Close => (Body::Empty, true),
-                Answer::Send(Body::Tunnel(_)) => (Body::Empty, false),
-                Answer::Send(body) => (body, false),
+                PhaseResult::Close => (Body::Empty, true),
+                PhaseResult::Send(Body::Tunnel(_)) => (Body::Empty, false),
+                PhaseResult::Send(body) => (body, false),
             };
-            Reply { x: Logged(x), body, closed, before }
+            SubrequestResponse { x: Logged(x), body, closed, before }
         })
     }
 }
 
 /// The response of a subrequest.
-pub struct Reply {
+pub struct SubrequestResponse {
     x: Logged,
     body: Body,
     closed: bool,
@@ -202,7 +202,7 @@ pub struct Reply {
     before: Vec<Option<Rc<[u8]>>>,
 }
 
-impl Reply {
+impl SubrequestResponse {
     /// Returns the response's status; 0 where there is no response (`return 444`, time-outs).
     pub fn status(&self) -> u16 {
         if self.closed { 0 } else { self.x.0.disposition.status() }
@@ -289,8 +289,8 @@ impl BodyStream for ReplyBody {
 struct SubrequestClient(Rc<dyn Client>);
 
 impl Client for SubrequestClient {
-    fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.0.poll_gone(context)
+    fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.0.poll_closed(context)
     }
 
     /// Does nothing: a subrequest cannot cancel the client's request.

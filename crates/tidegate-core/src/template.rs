@@ -144,7 +144,7 @@ impl Template {
 }
 
 /// Returns whether any of the conditions is true, as in `proxy_cache_bypass`: a value neither empty nor `0`.
-pub fn any_holds(conditions: &[Template], x: &mut Exchange) -> bool {
+pub fn any_is_true(conditions: &[Template], x: &mut Exchange) -> bool {
     let mut value = Vec::new();
     conditions.iter().any(|condition| {
         value.clear();

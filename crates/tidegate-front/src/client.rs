@@ -41,9 +41,9 @@ impl ClientStream {
 }
 
 impl Client for ClientStream {
-    fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
+    fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()> {
         match self.link() {
-            Some(link) => link.poll_gone(context),
+            Some(link) => link.poll_closed(context),
             None => Poll::Ready(()),
         }
     }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tidegate_core::client::Address;
-use tidegate_core::counters::Open;
+use tidegate_core::counters::OpenConnection;
 use tidegate_core::listen::{ListenerPlan, VirtualServers};
 use tidegate_core::plan::Plan;
 
@@ -114,5 +114,5 @@ pub(crate) struct AcceptInfo {
     /// `client_header_timeout` of its default server.
     pub patience: Duration,
     /// Counts the connection as open.
-    pub open: Open,
+    pub open: OpenConnection,
 }

@@ -83,7 +83,7 @@ fn serve_all(front: &Rc<Front>, events: &[ReadyEvent], now: Instant) {
             let links = some.iter().filter_map(|events| front.parking.member(events.key as usize));
             let parked = links.filter(|link| matches!(link.park_state(), ParkState::Parked { .. }));
             parked.for_each(|link| protocol::read_ahead(front, &link));
-            tidegate_rt::freshness::received();
+            tidegate_rt::batch_epoch::advance();
         }
         some.iter().for_each(|events| serve_ready(front, *events, now));
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_codec::proxy_protocol::{self, ParsedProxy};
 use tidegate_core::client::{Address, Connection, ProxyProtocol};
-use tidegate_core::counters::Open;
+use tidegate_core::counters::OpenConnection;
 use tidegate_core::error_log::Level;
 use tidegate_core::plan::Plan;
 use tidegate_rt::net::Stream;
@@ -24,7 +24,7 @@ pub(crate) struct AcceptedConnection {
     pub info: Connection,
     /// Bytes that have already been received.
     pub input: Vec<u8>,
-    pub open: Open,
+    pub open: OpenConnection,
     pub accepted: Instant,
 }
 

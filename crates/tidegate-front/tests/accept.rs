@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tidegate_core::client::Address;
 use tidegate_front::Shared;
-use tidegate_plan::Survivors;
+use tidegate_plan::ReloadState;
 use tidegate_plan::http_core::HttpCore;
 use tidegate_plan::main_core::MainCore;
 use tidegate_plan::module::{Entry, ErasedModule};
@@ -30,7 +30,7 @@ fn taken_at_once(threads: usize, events: &str) -> (usize, usize) {
     let text = format!(
         "error_log stderr emerg; events {{ {events} }} http {{ server {{ listen {address}; }} }}"
     );
-    let plan = plan::whole(plan::compile(text, MODULES, "/", &Survivors::default()));
+    let plan = plan::whole(plan::compile(text, MODULES, "/", &ReloadState::default()));
     let connect = |_| TcpStream::connect(address).expect("a connection");
     let _clients: Vec<TcpStream> = (0..CLIENTS).map(connect).collect();
     let (sender, response) = std::sync::mpsc::channel();

@@ -19,7 +19,7 @@ use tidegate_core::{Body, Chunk, Step};
 use tidegate_front::{Front, Shared};
 use tidegate_plan::main_core::MainCore;
 use tidegate_plan::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
-use tidegate_plan::{LocationBuilder, Survivors};
+use tidegate_plan::{LocationBuilder, ReloadState};
 use tidegate_plan::{Module, http_core::HttpCore};
 use tidegate_rt::net::Listener;
 use tidegate_rt::sync::oneshot;
@@ -118,7 +118,7 @@ impl Module for Say {
                 let waits = x.request.path != b"/now";
                 Step::Wait(Box::pin(async move {
                     let look = std::future::poll_fn(|context| {
-                        std::task::Poll::Ready(client.poll_gone(context).is_ready())
+                        std::task::Poll::Ready(client.poll_closed(context).is_ready())
                     });
                     assert!(!look.await, "the client is there");
                     if waits {
@@ -158,7 +158,7 @@ impl Module for Say {
         if let Some(count) = conf.drops {
             location.content(Box::new(move |x| {
                 if x.request.path == b"/gathered" {
-                    x.delivery.pieces = PieceSending::Gathered;
+                    x.delivery.pieces = PieceSending::BodyBuffer;
                 }
                 Step::Respond(Body::Stream(Box::new(Drops { left: count, others: None })))
             }));
@@ -182,7 +182,7 @@ async fn hold(client: Rc<dyn Client>) -> Step<'static> {
         if Pin::new(&mut released).poll(context).is_ready() {
             return Poll::Ready(false);
         }
-        client.poll_gone(context).map(|()| true)
+        client.poll_closed(context).map(|()| true)
     });
     match is_gone.await {
         true => {
@@ -242,7 +242,7 @@ fn serve(config: &str) -> (Worker, SocketAddr) {
     let text = format!(
         "error_log stderr emerg; events {{}} http {{ server {{ listen {address}; {config} }} }}"
     );
-    let plan = plan::whole(plan::compile(text, MODULES, "/tmp/", &Survivors::default()));
+    let plan = plan::whole(plan::compile(text, MODULES, "/tmp/", &ReloadState::default()));
     let worker = Worker::run("test", None, move |_| async move {
         let front = tidegate_front::open(plan, Arc::new(Shared::default()));
         FRONT.with(|place| place.replace(Some(front.clone())));

@@ -26,7 +26,7 @@ use tidegate_plan::Module;
 use tidegate_plan::http_core::HttpCore;
 use tidegate_plan::main_core::MainCore;
 use tidegate_plan::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
-use tidegate_plan::{LocationBuilder, Survivors};
+use tidegate_plan::{LocationBuilder, ReloadState};
 use tidegate_rt::Worker;
 use tidegate_rt::net::Listener;
 
@@ -84,7 +84,7 @@ fn respond(x: &mut Exchange) -> Step<'_> {
         }
         b"/close" => Step::Close,
         b"/left" => {
-            x.disposition.leave_unanswered(499);
+            x.disposition.end_without_response(499);
             Step::Close
         }
         _ => Step::Respond(Body::from(Bytes::from_static(b"plain"))),
@@ -102,7 +102,7 @@ fn fill(x: &mut Exchange) {
     (x.response.reason, x.response.charset) = (Some("Full".into()), Some("koi8-r".into()));
     x.response.last_modified = Some(1);
     (x.response.ranges, x.response.conditions) = (RangeSupport::One, Conditions::Origin);
-    (x.delivery.head, x.delivery.pieces) = (HeadSending::WithBody, PieceSending::Gathered);
+    (x.delivery.head, x.delivery.pieces) = (HeadSending::WithBody, PieceSending::BodyBuffer);
     (x.delivery.date, x.delivery.server) = (FieldOwner::Origin, FieldOwner::Origin);
     (x.delivery.client_abort, x.delivery.expects_trailers) = (ClientAbort::Ignored, true);
     x.disposition.set_status(201);
@@ -185,7 +185,7 @@ fn record(x: &mut Exchange) {
     line += &format!("$1={group:?} internal={} ", x.routing.is_internal());
     line += &format!("client={} upstream={:?} ", x.client_text(), x.progress.upstream);
     line += &format!("extension={:?}", x.modules.extensions.of::<u32>());
-    let stays = x.disposition.keeps_connection() && x.disposition.unanswered().is_none();
+    let stays = x.disposition.keeps_connection() && x.disposition.without_response().is_none();
     let stays = stays && x.outcome.complete;
     LOG.with_borrow(|log| log.as_ref().map(|log| log.send((line, stays))));
 }
@@ -220,7 +220,7 @@ impl Server {
                  server {{ listen {address}; server_name a; {LOCATIONS} }}
                  server {{ listen {address}; server_name ~^(?<named>b)\\.example$; {LOCATIONS} }} }}"
         );
-        let plan = plan::whole(plan::compile(text, MODULES, "/tmp/", &Survivors::default()));
+        let plan = plan::whole(plan::compile(text, MODULES, "/tmp/", &ReloadState::default()));
         let (sender, log) = channel();
         let worker = Worker::run("test", None, move |_| async move {
             LOG.set(Some(sender));

@@ -18,7 +18,7 @@ use crate::stream::proxy::SessionProxy;
 use crate::upstream::Upstream;
 use crate::uwsgi::{Uwsgi, UwsgiCache};
 
-pub(crate) use tidegate_plan::testing::Reply;
+pub(crate) use tidegate_plan::testing::TestResponse;
 
 /// A plan of these modules, see [`tidegate_plan::testing`].
 pub(crate) type Bench = tidegate_plan::testing::Bench<Gateways>;

@@ -195,7 +195,7 @@ impl Module for Upstream {
             }
         }
         let make = || Ok::<_, Diagnostic>(BackgroundWorker::default());
-        let background = plan.environment.survivors.get_or_make(survivor(plan), make)?;
+        let background = plan.environment.reload_state.get_or_make(survivor(plan), make)?;
         let tasks = plan.shared::<BackgroundTasks>().clone();
         plan.services.push(Arc::new(PlanCare::new(background, tasks)));
         Ok(())
@@ -265,7 +265,7 @@ fn entry(
     let now = clock::now();
     let mut group = Group::with(&name, (method, keepalive(conf), options), members, now);
     let make = || Ok::<_, Diagnostic>(LatestGroups::default());
-    let latest = plan.environment.survivors.get_or_make(survivor(plan), make)?;
+    let latest = plan.environment.reload_state.get_or_make(survivor(plan), make)?;
     let mut latest = latest.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(before) = latest.get(&name) {
         group.inherit(before, now);

@@ -8,7 +8,7 @@ pub enum InvalidResponse {
     /// A status that no final response has (RFC 9110, section 15).
     Status(u16),
     /// A field that belongs to the connection (RFC 9110, section 7.6.1): its name.
-    FieldOfServer(String),
+    ConnectionField(String),
     /// A field whose name is no token or whose value has control characters (RFC 9110, section 5): the field, cut
     /// where it is long.
     Field(String),
@@ -27,7 +27,7 @@ impl fmt::Display for InvalidResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InvalidResponse::Status(status) => write!(f, "status {status}"),
-            InvalidResponse::FieldOfServer(name) => {
+            InvalidResponse::ConnectionField(name) => {
                 write!(f, "header \"{name}\", which is the server's own")
             }
             InvalidResponse::Field(field) => write!(f, "header \"{field}\""),

@@ -241,7 +241,7 @@ impl std::fmt::Debug for Response {
 
 fn field_error(name: &[u8], value: &[u8], known: Known) -> Option<InvalidResponse> {
     if CONNECTION_FIELDS.contains(&known) {
-        return Some(InvalidResponse::FieldOfServer(name.escape_ascii().to_string()));
+        return Some(InvalidResponse::ConnectionField(name.escape_ascii().to_string()));
     }
     let token = !name.is_empty() && name.len() <= NAME_BYTES_MAX && name.iter().all(is_token_byte);
     let control = |byte: &u8| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f;

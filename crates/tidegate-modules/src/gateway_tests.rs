@@ -3,10 +3,10 @@
 
 use std::io::{Read, Write};
 
-use crate::testing::{Bench, Reply};
+use crate::testing::{Bench, TestResponse};
 
 /// Starts a server that reads one command and sends `response`; returns the reply to a request, and the command.
-fn exchange(location: &str, target: &str, response: &'static str) -> (Reply, String) {
+fn exchange(location: &str, target: &str, response: &'static str) -> (TestResponse, String) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let server = std::thread::spawn(move || {

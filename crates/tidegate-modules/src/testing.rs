@@ -3,7 +3,7 @@
 use tidegate_plan::ErasedModule;
 use tidegate_plan::testing::ModuleList;
 
-pub(crate) use tidegate_plan::testing::Reply;
+pub(crate) use tidegate_plan::testing::TestResponse;
 
 /// A plan of all modules for tests, see [`tidegate_plan::testing`].
 pub(crate) type Bench = tidegate_plan::testing::Bench<All>;

@@ -21,13 +21,13 @@ mod windows;
 #[cfg(target_os = "linux")]
 pub use linux::{
     AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, daemon,
-    datagram, error, file, glance, holder, identity, idle_poller, inherit, listen, open, pacing,
-    pass, path, platform, process, sendfile, socket, time, title, watch,
+    datagram, error, file, holder, identity, idle_poller, inherit, listen, open, pacing, pass,
+    path, path_stamp, platform, process, sendfile, socket, time, title, watch,
 };
 #[cfg(windows)]
 pub use windows::{
     AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, datagram,
-    error, file, glance, holder, identity, idle_poller, listen, open, pacing, path, platform,
+    error, file, holder, identity, idle_poller, listen, open, pacing, path, path_stamp, platform,
     process, sendfile, service, socket, time, watch,
 };
 

@@ -177,7 +177,7 @@ pub struct Stat {
     pub allocated: u64,
 }
 
-/// The result of comparing a path with a stamp; see `glance`.
+/// The result of comparing a path with a stamp; see `path_stamp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// The same object.

@@ -28,5 +28,5 @@ pub use location_builder::LocationBuilder;
 pub use module::{Entry, ErasedModule, Module};
 pub use outline::Outline;
 pub use plan_builder::{Environment, PlanBuilder};
-pub use resources::{Machine, Resources, Survivors, SystemNames};
+pub use resources::{Machine, ReloadState, Resources, SystemNames};
 pub use server_builder::ServerBuilder;

@@ -26,7 +26,7 @@ impl LocationBuilder<'_, '_> {
     }
 
     /// Returns whether the block is an `if` or `limit_except`, which have no name of their own.
-    pub fn is_nameless(&self) -> bool {
+    pub fn is_unnamed_block(&self) -> bool {
         self.context()
             .intersects(Contexts::LOCATION_IF | Contexts::SERVER_IF | Contexts::LIMIT_EXCEPT)
     }

@@ -13,7 +13,7 @@ use tidegate_os::layout::Layout;
 
 use crate::module::ErasedModule;
 use crate::outline::Outline;
-use crate::resources::{Resources, Survivors};
+use crate::resources::{ReloadState, Resources};
 
 /// The input of a build beside the configuration's text.
 pub struct Environment<'a> {
@@ -30,7 +30,7 @@ pub struct Environment<'a> {
     /// Access to files and names.
     pub resources: &'a dyn Resources,
     /// Objects kept across reloads.
-    pub survivors: &'a Survivors,
+    pub reload_state: &'a ReloadState,
     /// Number of the generation, counted from 1.
     pub generation: u64,
     /// Whether the plan will be used, which it is not for `-t`: only then files are created and zones opened.

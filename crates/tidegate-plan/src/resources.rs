@@ -89,11 +89,11 @@ impl HostNames for ResourceNames<'_> {
 
 /// Objects kept across reloads, by type and name: zones, caches, state of upstream groups.
 #[derive(Default)]
-pub struct Survivors {
+pub struct ReloadState {
     objects: Mutex<HashMap<(TypeId, String), Arc<dyn Any + Send + Sync>>>,
 }
 
-impl Survivors {
+impl ReloadState {
     /// Returns the object of this type and name; `make` makes it at the first call.
     ///
     /// # Errors

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::client::Address;
-use tidegate_core::host_names::NotTaken;
-use tidegate_core::listen::{ListenerPlan, LocalServers, Names, Place, VirtualServers};
+use tidegate_core::host_names::AddNameError;
+use tidegate_core::listen::{ListenerKey, ListenerPlan, LocalServers, Names, VirtualServers};
 use tidegate_core::plan::Server;
 use tidegate_core::plan::{LocationId, ServerId};
 
@@ -86,8 +86,8 @@ impl PlanBuilder<'_> {
         }
         let default = group.default.unwrap_or(group.servers[0]);
         let rules = |id: &ServerId| self.servers.get(id.0 as usize).map(|one| one.settings.parse);
-        let read_differently = group.servers.iter().any(|id| rules(id) != rules(&default));
-        VirtualServers { default, names, read_differently }
+        let parse_rules_differ = group.servers.iter().any(|id| rules(id) != rules(&default));
+        VirtualServers { default, names, parse_rules_differ }
     }
 
     fn name(
@@ -134,9 +134,9 @@ impl PlanBuilder<'_> {
         };
         match added {
             Ok(()) => {}
-            Err(NotTaken::Invalid) => return Err(invalid()),
+            Err(AddNameError::Invalid) => return Err(invalid()),
             // As in nginx, the first server keeps the name.
-            Err(NotTaken::Known(_)) => {
+            Err(AddNameError::Known(_)) => {
                 let address = group.address.text();
                 let message =
                     format!("conflicting server name \"{}\" on {address}, ignored", word.display());
@@ -188,13 +188,13 @@ fn listens(conf: &http_core::Conf, outline: &Outline, privileged: bool) -> Vec<L
 #[derive(Default)]
 struct AddressGroups {
     all: Vec<AddressGroup>,
-    by_place: HashMap<Place, usize>,
+    by_place: HashMap<ListenerKey, usize>,
 }
 
 impl AddressGroups {
     fn add(&mut self, listen: ListenConf, id: ServerId) -> Result<(), Diagnostic> {
         let text = listen.address.text();
-        let place = Place { address: listen.address.clone(), datagram: listen.datagram };
+        let place = ListenerKey { address: listen.address.clone(), datagram: listen.datagram };
         let index = *self.by_place.entry(place).or_insert(self.all.len());
         let Some(group) = self.all.get_mut(index) else {
             let default = listen.default_server.then_some(id);

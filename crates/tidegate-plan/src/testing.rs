@@ -25,10 +25,10 @@ use tidegate_core::client::{Address, Connection, NoClient};
 use tidegate_core::exchange::{Captures, PathSource, PlanRef};
 use tidegate_core::log_file::{LogFile, LogFiles, open_append};
 use tidegate_core::request_body::{RequestBody, StoredBody};
-use tidegate_core::{Answer, Body, Chunk, Exchange, phases};
+use tidegate_core::{Body, Chunk, Exchange, PhaseResult, phases};
 
 use crate::module::ErasedModule;
-use crate::{Environment, Machine, Resources, Survivors, build};
+use crate::{Environment, Machine, ReloadState, Resources, build};
 
 /// Event-loop iterations that other tasks get after a response.
 const SETTLE_ITERATIONS: usize = 8;
@@ -53,7 +53,7 @@ pub struct Bench<L> {
 }
 
 /// The response to a request.
-pub struct Reply {
+pub struct TestResponse {
     /// The status; 0 when the connection was closed without a response.
     pub status: u16,
     /// The response's fields.
@@ -156,7 +156,7 @@ impl<L: ModuleList> Bench<L> {
             return Err(messages(&diagnostics));
         }
         let prefix = format!("{directory}/");
-        let (resources, survivors) = (Files::default(), Survivors::default());
+        let (resources, reload_state) = (Files::default(), ReloadState::default());
         let environment = Environment {
             modules: L::modules(),
             prefix: &prefix,
@@ -164,7 +164,7 @@ impl<L: ModuleList> Bench<L> {
             error_log: "logs/error.log",
             layout: &tidegate_os::layout::PREFIX,
             resources: &resources,
-            survivors: &survivors,
+            reload_state: &reload_state,
             generation: 1,
             for_use: true,
         };
@@ -185,12 +185,12 @@ impl<L: ModuleList> Bench<L> {
     }
 
     /// Sends `GET target` with HTTP/1.1 and `Host: localhost`.
-    pub fn get(&self, target: &str) -> Reply {
+    pub fn get(&self, target: &str) -> TestResponse {
         self.get_with(target, &[])
     }
 
     /// Like [`Bench::get`] with further fields, `Name: value` each.
-    pub fn get_with(&self, target: &str, fields: &[&str]) -> Reply {
+    pub fn get_with(&self, target: &str, fields: &[&str]) -> TestResponse {
         let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
         self.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
     }
@@ -203,12 +203,12 @@ impl<L: ModuleList> Bench<L> {
     }
 
     /// Sends a head and a body, which has arrived completely.
-    pub fn send(&self, request: &str) -> Reply {
+    pub fn send(&self, request: &str) -> TestResponse {
         self.run(self.received(request))
     }
 
     /// Runs the phases for an exchange and reads its response to the end.
-    pub fn run(&self, mut x: Exchange) -> Reply {
+    pub fn run(&self, mut x: Exchange) -> TestResponse {
         self.settled(async {
             let response = phases::run(&mut x).await;
             reply(x, response).await
@@ -216,14 +216,14 @@ impl<L: ModuleList> Bench<L> {
     }
 
     /// Makes a response with `status` to an exchange instead of running the phases.
-    pub fn refuse(&self, mut x: Exchange, status: u16) -> Reply {
+    pub fn refuse(&self, mut x: Exchange, status: u16) -> TestResponse {
         self.settled(async {
             let response = phases::refuse(&mut x, status).await;
             reply(x, response).await
         })
     }
 
-    fn settled(&self, reply: impl Future<Output = Reply>) -> Reply {
+    fn settled(&self, reply: impl Future<Output = TestResponse>) -> TestResponse {
         let settled = async {
             let reply = reply.await;
             // Runs tasks that the request has started and that wait for nothing.
@@ -306,7 +306,7 @@ impl<L: ModuleList> Bench<L> {
     }
 }
 
-impl Reply {
+impl TestResponse {
     /// Returns the body as text.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).unwrap_or("(not UTF-8)")
@@ -320,10 +320,10 @@ impl Reply {
     }
 }
 
-async fn reply(mut x: Exchange, response: Answer) -> Reply {
+async fn reply(mut x: Exchange, response: PhaseResult) -> TestResponse {
     let (mut body, mut broken, mut trailers) = (Vec::new(), false, None);
-    let closed = matches!(response, Answer::Close);
-    if let Answer::Send(mut source) = response {
+    let closed = matches!(response, PhaseResult::Close);
+    if let PhaseResult::Send(mut source) = response {
         broken = !collect(&mut source, &mut body).await;
         if x.delivery.expects_trailers {
             trailers = Some(phases::trailers(&mut x, &mut source).clone());
@@ -333,7 +333,7 @@ async fn reply(mut x: Exchange, response: Answer) -> Reply {
     x.outcome.complete = !broken && !closed;
     phases::log(&mut x);
     let status = if closed { 0 } else { x.disposition.status() };
-    Reply { status, headers: x.response.headers.clone(), body, trailers, broken, x }
+    TestResponse { status, headers: x.response.headers.clone(), body, trailers, broken, x }
 }
 
 async fn collect(source: &mut Body, out: &mut Vec<u8>) -> bool {

@@ -11,7 +11,7 @@ use crate::stream_core::StreamCore;
 use crate::testing::ModuleList;
 use probe::Probe;
 
-pub(crate) use crate::testing::Reply;
+pub(crate) use crate::testing::TestResponse;
 
 /// A bench with the core's modules and the probe.
 pub(crate) type Bench = crate::testing::Bench<Core>;

@@ -19,7 +19,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 
 use crate::worker::Panic;
-pub use threads::{Figures, ThreadPool};
+pub use threads::{PoolFigures, ThreadPool};
 
 /// Work for a pool.
 ///

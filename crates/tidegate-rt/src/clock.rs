@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_os::time;
 
-use crate::{date, freshness};
+use crate::{batch_epoch, date};
 
 /// Returns monotonic time, up to one timer tick (1 to 10 ms, by kernel) behind and never ahead. It is read without a
 /// system call, and once in a run of a task.
@@ -87,7 +87,7 @@ pub fn batch(work: impl FnOnce()) {
     }
     let _ended = Ended;
     BATCH.set(Some(exact_now()));
-    freshness::received();
+    batch_epoch::advance();
     run(work);
 }
 

@@ -17,11 +17,12 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod batch_epoch;
 pub mod blocking;
 pub mod clock;
 mod date;
 pub mod drain;
-pub mod freshness;
+pub mod iteration;
 pub mod mail;
 pub mod net;
 pub mod random;
@@ -29,7 +30,6 @@ pub mod share;
 pub mod signal;
 pub mod sync;
 pub mod timer;
-pub mod turn;
 pub mod worker;
 
 pub use worker::{

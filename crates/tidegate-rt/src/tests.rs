@@ -46,14 +46,14 @@ fn pass(time: Duration) {
 
 #[test]
 fn moments_end_with_receipts_and_with_their_batch() {
-    let moment = crate::freshness::moment;
+    let moment = crate::batch_epoch::current;
     assert_eq!(moment(), None);
     let mut seen = Vec::new();
     for _ in 0..2 {
         clock::batch(|| {
             seen.push(moment());
             assert_eq!(moment(), seen[seen.len() - 1]);
-            crate::freshness::received();
+            crate::batch_epoch::advance();
             seen.push(moment());
         });
         assert_eq!(moment(), None);

@@ -10,8 +10,8 @@ use std::thread;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
 use tokio::task::JoinHandle;
 
+use crate::iteration::{self, WatchedTask};
 use crate::mail::{MailError, MailSender, Mailbox, mailbox};
-use crate::turn::{self, WatchedTask};
 
 /// Closures that may wait for a worker. They are sent by reloads and signals, not by requests.
 const REMOTE_QUEUE: usize = 1024;
@@ -103,13 +103,13 @@ impl Worker {
                 }
             };
             let _ = ready_sender.send(Ok(()));
-            turn::take_endings();
+            iteration::take_endings();
             runtime.block_on(async move {
                 spawn_local(run_closures(closures));
                 main(Handle { remote: inner, name: own_name.into() }).await;
             });
             drop(runtime);
-            turn::end();
+            iteration::end();
         })?;
         ready.recv().unwrap_or_else(|_| Err(io::Error::other("worker thread ended at start")))?;
         Ok(Worker { thread, remote })
@@ -272,8 +272,8 @@ async fn run_closures(mut closures: Mailbox<RemoteClosure>) {
 fn build_runtime() -> io::Result<LocalRuntime> {
     Builder::new_current_thread()
         .enable_all()
-        .event_interval(turn::RUNS_MAX)
-        .on_thread_park(turn::end)
-        .on_thread_unpark(turn::begin)
+        .event_interval(iteration::RUNS_MAX)
+        .on_thread_park(iteration::end)
+        .on_thread_unpark(iteration::begin)
         .build_local(LocalOptions::default())
 }

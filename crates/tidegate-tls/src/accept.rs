@@ -17,7 +17,7 @@ use crate::error::HandshakeError;
 use crate::server::ServerSettings;
 use crate::side::Server;
 use crate::stream::TlsStream;
-use crate::x509::Fault;
+use crate::x509::VerifyError;
 use crate::{cipher_suites, groups};
 
 /// Bytes read at once for a client's first message: nearly all fit, and a longer one is read further.
@@ -58,7 +58,7 @@ pub struct ShownCertificate {
     /// The certificate (DER).
     pub der: Vec<u8>,
     /// The reason why it is not trusted; `None` for a trusted one.
-    pub fault: Option<Fault>,
+    pub fault: Option<VerifyError>,
 }
 
 /// Returns whether a client that begins with this byte speaks TLS, rather than a plain protocol.

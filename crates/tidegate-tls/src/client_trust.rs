@@ -8,7 +8,7 @@ use tokio_rustls::rustls::DistinguishedName;
 use crate::suites::algorithms;
 use crate::verify::ClientVerifier;
 use crate::x509::possession::Possession;
-use crate::x509::{Certificate, Fault, Purpose, Trust};
+use crate::x509::{Certificate, Purpose, Trust, VerifyError};
 
 /// The trusted authorities for certificates of a server's clients. Handshakes request a certificate and
 /// accept any whose key the client has. The result of the verification is in the negotiated values, and the
@@ -68,7 +68,11 @@ impl ClientTrust {
     }
 
     /// Returns the reason why a chain, as the client sent it, is not trusted.
-    pub(crate) fn fault(&self, chain: &[impl AsRef<[u8]>], now_unix_seconds: i64) -> Option<Fault> {
+    pub(crate) fn fault(
+        &self,
+        chain: &[impl AsRef<[u8]>],
+        now_unix_seconds: i64,
+    ) -> Option<VerifyError> {
         self.trust.check(chain, now_unix_seconds).err()
     }
 }

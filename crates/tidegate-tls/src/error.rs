@@ -15,7 +15,7 @@ pub enum HandshakeError {
     Closed,
     /// The socket failed.
     Socket(io::Error),
-    /// The peer's certificate is not accepted. A [`Fault`](crate::x509::Fault) is shown as nginx logs it.
+    /// The peer's certificate is not accepted. A [`VerifyError`](crate::x509::VerifyError) is shown as nginx logs it.
     Certificate(String),
     /// Either side aborted: an alert, or bytes that are no TLS.
     Protocol(String),

@@ -79,9 +79,9 @@ pub fn private_key(
     }
 }
 
-impl pem::Fault {
+impl pem::PemError {
     fn at(self, word: &Word, what: &str, name: &str) -> Diagnostic {
-        let mut diagnostic = Diagnostic::emerg(self.told(what, name)).at(word.span);
+        let mut diagnostic = Diagnostic::emerg(self.message(what, name)).at(word.span);
         if let Some(label) = self.label {
             diagnostic = diagnostic.label(label);
         }
@@ -105,6 +105,6 @@ fn pem_text(
     let name = path.display().to_string();
     match files.content_of(&path) {
         Ok(bytes) => Ok((name, bytes)),
-        Err(error) => Err(pem::Fault::unopened(&error).at(word, what, &name)),
+        Err(error) => Err(pem::PemError::unopened(&error).at(word, what, &name)),
     }
 }

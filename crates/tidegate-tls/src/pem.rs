@@ -13,7 +13,7 @@ use tidegate_os::os_error;
 /// The reason why a text cannot be used as a certificate or a key, in words for the log; for a configuration
 /// also the label at its place, and advice.
 #[derive(Debug)]
-pub struct Fault {
+pub struct PemError {
     /// The reason in OpenSSL's words.
     reason: String,
     /// The label at the place of the text in a configuration.
@@ -44,7 +44,7 @@ impl fmt::Debug for PrivateKey {
 ///
 /// # Errors
 /// There is none, or one cannot be decoded.
-pub fn certificates(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Fault> {
+pub fn certificates(bytes: &[u8]) -> Result<Vec<Vec<u8>>, PemError> {
     let chain: Result<Vec<_>, _> = match contains(bytes, b"BEGIN TRUSTED CERTIFICATE") {
         false => {
             CertificateDer::pem_slice_iter(bytes).map(|der| der.map(|der| der.to_vec())).collect()
@@ -57,11 +57,11 @@ pub fn certificates(bytes: &[u8]) -> Result<Vec<Vec<u8>>, Fault> {
         }
     };
     let chain =
-        chain.map_err(|error| Fault::new(format!("PEM_read_bio_X509() failed ({error})")))?;
+        chain.map_err(|error| PemError::new(format!("PEM_read_bio_X509() failed ({error})")))?;
     if chain.is_empty() {
         let reason = "PEM_read_bio_X509_AUX() failed (SSL: no start line:Expecting: CERTIFICATE)";
         let label = Some("no certificate in this file");
-        return Err(Fault { label, ..Fault::new(reason.to_owned()) });
+        return Err(PemError { label, ..PemError::new(reason.to_owned()) });
     }
     Ok(chain)
 }
@@ -74,17 +74,17 @@ fn bare<'a>(der: &'a CertificateDer<'_>) -> &'a [u8] {
 ///
 /// # Errors
 /// There is none, or it cannot be decoded or decrypted.
-pub fn private_key(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKey, Fault> {
+pub fn private_key(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKey, PemError> {
     let failed =
-        |reason: &str| Fault::new(format!("PEM_read_bio_PrivateKey() failed (SSL: {reason})"));
+        |reason: &str| PemError::new(format!("PEM_read_bio_PrivateKey() failed (SSL: {reason})"));
     if contains(bytes, b"BEGIN ENCRYPTED PRIVATE KEY") {
         return decrypt(bytes, passwords).map(PrivateKey).map_err(|error| {
             let help = Some("`ssl_password_file` names the file with pass phrases");
-            Fault { help, ..failed(&error.to_string()) }
+            PemError { help, ..failed(&error.to_string()) }
         });
     }
     if contains(bytes, b"Proc-Type: 4,ENCRYPTED") {
-        return Err(Fault {
+        return Err(PemError {
             label: Some("encrypted in OpenSSL's old format"),
             help: Some("convert it: `openssl pkcs8 -topk8 -in old.key -out new.key`"),
             ..failed("unsupported encryption")
@@ -138,29 +138,29 @@ impl fmt::Display for DecryptError {
 
 impl error::Error for DecryptError {}
 
-impl Fault {
-    fn new(reason: String) -> Fault {
-        Fault { reason, label: None, help: None }
+impl PemError {
+    fn new(reason: String) -> PemError {
+        PemError { reason, label: None, help: None }
     }
 
     /// Makes the error for a file that cannot be read.
-    pub fn unopened(error: &io::Error) -> Fault {
-        Fault::new(format!("open() failed ({})", os_error(error)))
+    pub fn unopened(error: &io::Error) -> PemError {
+        PemError::new(format!("open() failed ({})", os_error(error)))
     }
 
     /// Returns the error in nginx's words; `what` is "certificate" or "certificate key".
-    pub fn told(&self, what: &str, name: &str) -> String {
+    pub fn message(&self, what: &str, name: &str) -> String {
         format!("cannot load {what} \"{name}\": {}", self.reason)
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for PemError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.reason)
     }
 }
 
-impl error::Error for Fault {}
+impl error::Error for PemError {}
 
 fn contains(bytes: &[u8], text: &[u8]) -> bool {
     memchr::memmem::find(bytes, text).is_some()

@@ -44,7 +44,7 @@ impl Side for Server {
     /// arrived.
     #[inline]
     fn received() {
-        tidegate_rt::freshness::received();
+        tidegate_rt::batch_epoch::advance();
     }
 
     fn is_read_ready(session: &mut Self::Session) -> bool {

@@ -65,7 +65,7 @@ impl fmt::Debug for Stapled {
 }
 
 /// Returns whether the content of a file is an OCSP response.
-pub fn is_answer(der: &[u8]) -> bool {
+pub fn is_response(der: &[u8]) -> bool {
     ocsp::is_response(der)
 }
 

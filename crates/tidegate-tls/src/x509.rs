@@ -27,7 +27,7 @@ use aws_lc_rs::digest;
 use der::{BIT_STRING, BOOLEAN, INTEGER, OBJECT_ID, OCTET_STRING, SEQUENCE, SET, any, element};
 
 pub(crate) use der::whole as first_element;
-pub use fault::Fault;
+pub use fault::VerifyError;
 pub(crate) use path::{Purpose, Trust};
 pub(crate) use revocation::RevocationList;
 use rustls_pki_types::SignatureVerificationAlgorithm;

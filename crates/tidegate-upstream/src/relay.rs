@@ -17,7 +17,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use tidegate_core::client::ByteStream;
-use tidegate_core::pace::{Rate, Steps};
+use tidegate_core::pace::{GrantInterval, Rate};
 use tidegate_rt::share;
 use tidegate_rt::timer::Deadline;
 
@@ -99,7 +99,7 @@ impl Direction {
             read: 0,
             moved: 0,
             on_first: None,
-            rate: Rate::new(rate, Steps::Seconds, now),
+            rate: Rate::new(rate, GrantInterval::Seconds, now),
             held: false,
         }
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tidegate_codec::fastcgi::{self, RecordError};
-use tidegate_codec::memcached::{self, Reply};
+use tidegate_codec::memcached::{self, ValueResponse};
 use tidegate_codec::request::{Method, Parse};
 use tidegate_codec::response::{
     ResponseError, ResponseFraming, ResponseHead, parse_cgi_response, parse_response,
@@ -173,13 +173,13 @@ impl Codec {
                 outcome
             }
             Codec::Memcached(ask, value) => {
-                let reply = memcached::parse_reply(buffer, &ask.key, head_bytes_max);
+                let reply = memcached::parse_value_response(buffer, &ask.key, head_bytes_max);
                 let reply = reply.map_err(|error| HeadError::Invalid(error.message(&ask.key)))?;
                 reply.write_head(ask.gzip_flag, head);
                 return Ok(match reply {
-                    Reply::Partial => None,
-                    Reply::Absent { consumed } => Some(consumed),
-                    Reply::Value { consumed, length, .. } => {
+                    ValueResponse::Partial => None,
+                    ValueResponse::Absent { consumed } => Some(consumed),
+                    ValueResponse::Value { consumed, length, .. } => {
                         *value = length;
                         Some(consumed)
                     }

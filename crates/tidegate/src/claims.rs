@@ -2,7 +2,7 @@
 //!
 //! The worker locks a cache's directory as well (`tidegate-cache`), and accepts its relatives: the worker that replaces
 //! it, and that of a new binary. Between the end of one worker and the start of the next the lock would be free. So
-//! each master of a family (one server and its new binaries) shares a lock for as long as it lives: the new binary
+//! each master of a instance (one server and its new binaries) shares a lock for as long as it lives: the new binary
 //! holds it before the old one is asked to end, and a worker that dies leaves no gap. Other servers get no share.
 
 use std::fmt;
@@ -11,17 +11,17 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tidegate_core::family;
+use tidegate_core::instance;
 use tidegate_os::file;
 
-/// The file that masters lock, in the directory itself. It contains the name of the family.
-pub(crate) const CLAIM: &str = ".family";
+/// The file that masters lock, in the directory itself. It contains the name of the instance.
+pub(crate) const CLAIM: &str = ".instance";
 
 /// Attempts to take a lock, and the pause between them: another server may be about to end, as with a taken port.
 const TRIES: usize = 25;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Longest name of a family that is read, bytes.
+/// Longest name of a instance that is read, bytes.
 const NAME_BYTES_MAX: u64 = 256;
 
 /// Permissions of a directory that is made here.
@@ -30,7 +30,7 @@ const DIRECTORY_MODE: u32 = 0o700;
 /// The result of one attempt.
 enum Attempt {
     Shared(File),
-    /// The name of the other family, as far as it could be read.
+    /// The name of the other instance, as far as it could be read.
     Taken(String),
 }
 
@@ -38,14 +38,14 @@ enum Attempt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimError {
     directory: PathBuf,
-    /// The name of the other family, as far as it could be read.
-    family: String,
+    /// The name of the other instance, as far as it could be read.
+    instance: String,
 }
 
 impl fmt::Display for ClaimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (directory, family) = (self.directory.display(), &self.family);
-        write!(f, "cache directory \"{directory}\" is in use by another server ({family})")
+        let (directory, instance) = (self.directory.display(), &self.instance);
+        write!(f, "cache directory \"{directory}\" is in use by another server ({instance})")
     }
 }
 
@@ -59,7 +59,7 @@ impl std::error::Error for ClaimError {}
 pub(crate) fn take(directories: &[PathBuf]) -> Result<Vec<File>, ClaimError> {
     let mut claims = Vec::new();
     for directory in directories {
-        claims.extend(take_patiently(directory, family::name())?);
+        claims.extend(take_patiently(directory, instance::name())?);
     }
     Ok(claims)
 }
@@ -69,8 +69,8 @@ fn take_patiently(directory: &Path, name: &str) -> Result<Option<File>, ClaimErr
     loop {
         match attempt(directory, name) {
             Ok(Attempt::Shared(file)) => return Ok(Some(file)),
-            Ok(Attempt::Taken(family)) if tries == TRIES => {
-                return Err(ClaimError { directory: directory.to_owned(), family });
+            Ok(Attempt::Taken(instance)) if tries == TRIES => {
+                return Err(ClaimError { directory: directory.to_owned(), instance });
             }
             Ok(Attempt::Taken(_)) => tries += 1,
             Err(_) => return Ok(None),

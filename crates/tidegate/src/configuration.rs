@@ -7,7 +7,7 @@ use tidegate_conf::{
     Statement,
 };
 use tidegate_core::plan::Plan;
-use tidegate_plan::{Environment, Resources, Survivors, build};
+use tidegate_plan::{Environment, ReloadState, Resources, build};
 
 use tidegate_os::layout::CHOSEN;
 use tidegate_os::path;
@@ -83,7 +83,7 @@ fn parse(origin: &Origin, loader: &dyn Loader) -> Parsed {
 /// The inputs for building a plan, besides the configuration.
 pub(crate) struct PlanInputs<'a> {
     pub resources: &'a dyn Resources,
-    pub survivors: &'a Survivors,
+    pub reload_state: &'a ReloadState,
     pub generation: u64,
     pub for_use: bool,
 }
@@ -118,7 +118,7 @@ impl Parsed {
                 error_log: &origin.error_log,
                 layout: CHOSEN,
                 resources: inputs.resources,
-                survivors: inputs.survivors,
+                reload_state: inputs.reload_state,
                 generation: inputs.generation,
                 for_use: inputs.for_use,
             };

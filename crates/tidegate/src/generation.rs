@@ -9,7 +9,7 @@ use tidegate_core::listen::ListenerPlan;
 use tidegate_core::log_file::LogFiles;
 use tidegate_core::main_settings::MainSettings;
 use tidegate_core::plan::Plan;
-use tidegate_plan::Survivors;
+use tidegate_plan::ReloadState;
 
 use crate::configuration::{Origin, Parsed, PlanInputs};
 use crate::listening::{self, BindError, Listening, open_patiently, socket_file};
@@ -43,10 +43,10 @@ impl Generation {
     pub(crate) fn build(origin: &Origin, parsed: &mut Parsed, number: u64) -> Option<Built> {
         let logs = LogFiles::default();
         let resources = MasterResources::new(&logs);
-        let survivors = Survivors::default();
+        let reload_state = ReloadState::default();
         let inputs = PlanInputs {
             resources: &resources,
-            survivors: &survivors,
+            reload_state: &reload_state,
             generation: number,
             for_use: false,
         };

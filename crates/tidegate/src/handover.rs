@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use tidegate_conf::Bundle;
 use tidegate_core::client::Address;
 use tidegate_core::error_log::Level;
-use tidegate_core::listen::Place;
+use tidegate_core::listen::ListenerKey;
 use tidegate_core::log_file::open_append;
 use tidegate_os::{Credentials, pass};
 use tidegate_plan::Machine;
@@ -350,7 +350,7 @@ impl Reader {
         let mut listening = Vec::new();
         for _ in 0..self.number()? {
             let address = parse_address(&self.text()?)?;
-            let place = Place { address, datagram: self.number()? != 0 };
+            let place = ListenerKey { address, datagram: self.number()? != 0 };
             let mut sockets = Vec::new();
             for _ in 0..self.number()? {
                 sockets.push(self.descriptor()?);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidegate_core::client::Address;
-use tidegate_core::listen::{ListenerPlan, Place, SocketOptions};
+use tidegate_core::listen::{ListenerKey, ListenerPlan, SocketOptions};
 use tidegate_os::listen::{HAS_REUSEPORT, apply_listen_options, listen_socket};
 use tidegate_os::os_error;
 use tidegate_os::{Keepalive, ListenAddr, ListenOptions, OwnedSocket, Transport};
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The open sockets of one address: several with `reuseport`, one for each worker thread.
 #[derive(Debug)]
 pub(crate) struct Listening {
-    pub place: Place,
+    pub place: ListenerKey,
     pub sockets: Vec<OwnedSocket>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Opening {
     /// All addresses of the plan that are open, in its order.
     pub listening: Vec<Listening>,
     /// Addresses whose sockets are new.
-    pub new: Vec<Place>,
+    pub new: Vec<ListenerKey>,
     pub failed: Vec<BindError>,
 }
 
@@ -142,7 +142,7 @@ pub(crate) fn duplicate(listening: &[Listening]) -> io::Result<Vec<Listening>> {
 
 /// Removes the files of Unix sockets in `of` that are not in `kept`.
 pub(crate) fn remove_socket_files(of: &[Listening], kept: &[Listening]) {
-    let kept: HashSet<&Place> = kept.iter().map(|kept| &kept.place).collect();
+    let kept: HashSet<&ListenerKey> = kept.iter().map(|kept| &kept.place).collect();
     for listening in of {
         let is_kept = kept.contains(&listening.place);
         if let Some(path) = socket_file(&listening.place.address).filter(|_| !is_kept) {
@@ -160,17 +160,17 @@ pub(crate) fn socket_file(address: &Address) -> Option<PathBuf> {
 }
 
 /// Returns the address of an inherited socket.
-pub(crate) fn place_of(socket: &OwnedSocket) -> io::Result<Place> {
+pub(crate) fn place_of(socket: &OwnedSocket) -> io::Result<ListenerKey> {
     let address = match tidegate_os::socket::local_addr(socket)? {
         ListenAddr::Inet(address) => Address::Inet(address),
         ListenAddr::Unix(path) => Address::Unix(path.to_string_lossy().into_owned()),
     };
-    Ok(Place { address, datagram: tidegate_os::socket::is_datagram(socket)? })
+    Ok(ListenerKey { address, datagram: tidegate_os::socket::is_datagram(socket)? })
 }
 
 /// Takes all sockets, grouped by place.
-fn by_place(present: &mut Vec<Listening>) -> HashMap<Place, Vec<OwnedSocket>> {
-    let mut open: HashMap<Place, Vec<OwnedSocket>> = HashMap::new();
+fn by_place(present: &mut Vec<Listening>) -> HashMap<ListenerKey, Vec<OwnedSocket>> {
+    let mut open: HashMap<ListenerKey, Vec<OwnedSocket>> = HashMap::new();
     for listening in present.drain(..) {
         open.entry(listening.place).or_default().extend(listening.sockets);
     }

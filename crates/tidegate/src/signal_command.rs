@@ -9,7 +9,7 @@ use tidegate_core::error_log::Level;
 use tidegate_core::log_file::LogFile;
 use tidegate_os::os_error;
 use tidegate_os::process::{self, Signal};
-use tidegate_plan::{Resources, Survivors};
+use tidegate_plan::{ReloadState, Resources};
 
 use crate::configuration::{self, Origin, PlanInputs};
 use crate::options::SignalCommand;
@@ -33,10 +33,10 @@ impl Resources for ConfigReader {
 /// Sends the signal.
 pub(crate) fn run(origin: &Origin, command: SignalCommand, report: &Report) -> ExitCode {
     let mut parsed = configuration::read(origin);
-    let survivors = Survivors::default();
+    let reload_state = ReloadState::default();
     let inputs = PlanInputs {
         resources: &ConfigReader,
-        survivors: &survivors,
+        reload_state: &reload_state,
         generation: 1,
         for_use: false,
     };

@@ -10,7 +10,7 @@ use tidegate_core::log_file::{LogFiles, open_append};
 use tidegate_core::plan::Plan;
 use tidegate_modules::flush_logs;
 use tidegate_os::platform::EVENT_METHOD;
-use tidegate_plan::Survivors;
+use tidegate_plan::ReloadState;
 use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
 
@@ -48,7 +48,7 @@ impl From<ProcessSignal> for ProcessEvent {
 struct Single {
     origin: Origin,
     logs: LogFiles,
-    survivors: Survivors,
+    reload_state: ReloadState,
     server: WorkerServer,
     listening: Vec<Listening>,
     ending: bool,
@@ -64,9 +64,9 @@ pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, StartEr
     let log = first.log().clone();
     let (sender, events) = events::queue();
     events::watch_signals(sender.clone()).map_err(StartError::System)?;
-    let (logs, survivors) = (LogFiles::default(), Survivors::default());
+    let (logs, reload_state) = (LogFiles::default(), ReloadState::default());
     let pid_file = PidFile::create(&first.main.pid).map_err(StartError::PidFile)?;
-    let plan = first_plan(&origin, &first, &logs, &survivors);
+    let plan = first_plan(&origin, &first, &logs, &reload_state);
     let plan = plan.inspect_err(|error| {
         log.say(Level::Emerg, format_args!("{error}"));
     });
@@ -85,7 +85,7 @@ pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, StartEr
     let listening = first.listening;
     let server = WorkerServer::start(plan, &listening, ended).map_err(StartError::System)?;
     let mut single =
-        Single { origin, logs, survivors, server, listening, ending: false, abort_at: None };
+        Single { origin, logs, reload_state, server, listening, ending: false, abort_at: None };
     single.run_events(&events);
     single.server.close();
     remove_socket_files(&single.listening, &[]);
@@ -147,7 +147,8 @@ impl Single {
         let generation = self.server.plan().generation + 1;
         let log = self.server.plan().main.error_log.clone();
         let log_failure = |message: &str| log.say(Level::Emerg, format_args!("{message}"));
-        let Some(plan) = plan(&self.origin, &self.logs, &self.survivors, generation, log_failure)
+        let Some(plan) =
+            plan(&self.origin, &self.logs, &self.reload_state, generation, log_failure)
         else {
             return;
         };
@@ -186,12 +187,12 @@ fn first_plan(
     origin: &Origin,
     first: &Generation,
     logs: &LogFiles,
-    survivors: &Survivors,
+    reload_state: &ReloadState,
 ) -> Result<Arc<Plan>, StartError> {
     let resources = WorkerResources::new(logs, first.findings.clone(), Vec::new());
     let mut parsed = configuration::read_again(origin, first.bundle.clone());
     let inputs =
-        PlanInputs { resources: &resources, survivors, generation: first.number, for_use: true };
+        PlanInputs { resources: &resources, reload_state, generation: first.number, for_use: true };
     let plan = parsed.plan(origin, &inputs);
     plan.map(Arc::new).ok_or_else(|| StartError::Configuration(parsed.first_mistake()))
 }
@@ -200,13 +201,13 @@ fn first_plan(
 fn plan(
     origin: &Origin,
     logs: &LogFiles,
-    survivors: &Survivors,
+    reload_state: &ReloadState,
     generation: u64,
     log_failure: impl Fn(&str),
 ) -> Option<Arc<Plan>> {
     let mut parsed = configuration::read(origin);
     let resources = MasterResources::new(logs);
-    let inputs = PlanInputs { resources: &resources, survivors, generation, for_use: true };
+    let inputs = PlanInputs { resources: &resources, reload_state, generation, for_use: true };
     let plan = parsed.plan(origin, &inputs);
     match &plan {
         None => {

@@ -132,7 +132,7 @@ impl Figures {
         let sent = run.traces.iter().map(|trace| last_bytes(&trace.sent));
         let origin_bytes = sent.sum::<u64>() as f64;
         let (asked, passed_on) = (visits.len() as f64, run.traces.len() as f64);
-        let first_wait = |visit: &&Visit| Some(since(visit.asked_at, first(visit)?));
+        let first_wait = |visit: &&Visit| Some(since(visit.requested_at, first(visit)?));
         let first_waits: Vec<f64> = visits.iter().filter_map(first_wait).collect();
         let fills = run.fills();
         let cpu_seconds = run.cpu.total() / 1e6;
@@ -143,7 +143,7 @@ impl Figures {
             client_requests: asked,
             client_bytes,
             client_megabits_per_second: client_bytes * 8.0 / 1e6 / elapsed,
-            byte_wait_seconds: mean_wait(visits.iter().map(|v| (v.asked_at, &v.arrived[..]))),
+            byte_wait_seconds: mean_wait(visits.iter().map(|v| (v.requested_at, &v.arrived[..]))),
             origin_byte_wait_seconds: mean_wait(fills.iter().map(|f| (f.begun, &f.sent[..]))),
             first_byte_seconds: first_waits.iter().sum::<f64>() / first_waits.len() as f64,
             first_byte: quantiles(first_waits),
@@ -170,10 +170,10 @@ pub(crate) fn mean_wait<'a>(
     requests: impl Iterator<Item = (Instant, &'a [(Instant, u64)])>,
 ) -> f64 {
     let (mut waited, mut bytes) = (0.0, 0);
-    for (asked_at, arrived) in requests {
+    for (requested_at, arrived) in requests {
         let mut before = 0;
         for &(at, by_then) in arrived {
-            waited += since(asked_at, at) * by_then.saturating_sub(before) as f64;
+            waited += since(requested_at, at) * by_then.saturating_sub(before) as f64;
             before = by_then;
         }
         bytes += before;
@@ -188,9 +188,9 @@ fn follower_waits(run: &Run) -> Vec<f64> {
     for (file, fill) in run.fills().into_iter().enumerate() {
         let Some(&(first_sent, _)) = fill.sent.first() else { continue };
         let of_file = run.visits.iter().filter_map(|visits| visits.get(file));
-        let leader = of_file.clone().map(|visit| visit.asked_at).min();
-        let followers = of_file.filter(|visit| Some(visit.asked_at) != leader);
-        let wait = |visit: &Visit| Some(since(visit.asked_at.max(first_sent), first(visit)?));
+        let leader = of_file.clone().map(|visit| visit.requested_at).min();
+        let followers = of_file.filter(|visit| Some(visit.requested_at) != leader);
+        let wait = |visit: &Visit| Some(since(visit.requested_at.max(first_sent), first(visit)?));
         waits.extend(followers.filter_map(wait));
     }
     waits

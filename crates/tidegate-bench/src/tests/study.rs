@@ -46,7 +46,7 @@ fn run() -> Run {
     let at = |seconds: f64| started + Duration::from_secs_f64(seconds);
     let visit = |file, asked, arrived: &[(f64, u64)]| Visit {
         file,
-        asked_at: at(asked),
+        requested_at: at(asked),
         arrived: arrived.iter().map(|(when, bytes)| (at(*when), *bytes)).collect(),
         fault: None,
     };
@@ -199,7 +199,7 @@ fn clients_walk_the_files_in_order() {
         assert_eq!(visits.iter().map(|visit| visit.file).collect::<Vec<_>>(), [0, 1, 2]);
         for visit in visits {
             assert_eq!(visit.fault, None);
-            assert!(visit.arrived.is_sorted() && visit.arrived[0].0 >= visit.asked_at);
+            assert!(visit.arrived.is_sorted() && visit.arrived[0].0 >= visit.requested_at);
             assert_eq!(visit.arrived.last().map(|(_, bytes)| *bytes), Some(3000));
         }
     }

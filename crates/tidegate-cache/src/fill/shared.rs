@@ -149,7 +149,7 @@ impl Fill {
 
     /// Returns whether a reader can have the last byte. Where the origin promised a length, this is true
     /// before the end of the body is reported.
-    pub fn has_all(&self) -> bool {
+    pub fn has_last_byte(&self) -> bool {
         let state = self.state.lock();
         let promised = state.head().and_then(|head| head.body_bytes);
         match state.end() {

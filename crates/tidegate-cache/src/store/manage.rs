@@ -21,7 +21,7 @@ pub struct ManageReport {
     /// Whether there is more to do: the next step should follow soon (`manager_sleep`).
     pub more: bool,
     /// Otherwise the time to the next step, in milliseconds.
-    pub come_again_in: u64,
+    pub next_step_in: u64,
 }
 
 impl Store {
@@ -37,7 +37,7 @@ impl StoreInner {
     pub(super) fn manage_step(&self, now: u64, budget: usize) -> ManageReport {
         self.try_take_over();
         let options = self.options();
-        let mut report = ManageReport { come_again_in: REST_MAX, ..ManageReport::default() };
+        let mut report = ManageReport { next_step_in: REST_MAX, ..ManageReport::default() };
         let mut left = budget.max(1);
         while left > 0 {
             let Some(garbage) = self.garbage.lock().pop_front() else { break };
@@ -54,7 +54,7 @@ impl StoreInner {
         self.save_index(now);
         if left == 0 {
             report.more = true;
-            report.come_again_in = 0;
+            report.next_step_in = 0;
         }
         report
     }
@@ -64,7 +64,7 @@ impl StoreInner {
         let Some(victim) = self.index.oldest() else { return false };
         let idle_until = victim.last_access.saturating_add(options.inactive);
         if idle_until > now {
-            report.come_again_in = (idle_until - now).clamp(1, REST_MAX);
+            report.next_step_in = (idle_until - now).clamp(1, REST_MAX);
             return false;
         }
         report.count(self.evict(&victim));

@@ -168,7 +168,7 @@ impl StoreInner {
         let Some(fill) = fill else { return (None, None) };
         match self.effect_on_fill(&fill) {
             PurgeEffect::Kept => (Some(fill), None),
-            PurgeEffect::Stale(_) if fill.has_all() && fill.has_file() => (None, Some(fill)),
+            PurgeEffect::Stale(_) if fill.has_last_byte() && fill.has_file() => (None, Some(fill)),
             PurgeEffect::Stale(_) | PurgeEffect::Gone => (None, None),
         }
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use crate::disk::{Disk, read_full_at};
 use crate::key::KeyHash;
 use crate::purge::{
-    Bearing, MetadataReader, PURGE_RULES_MAX, PurgeEffect, RuleRefused, Rules, Scope,
+    MetadataReader, PURGE_RULES_MAX, PurgeEffect, PurgeMetadata, RuleRefused, Rules, Scope,
 };
 use crate::sync::{Mutex, RwLock};
 
@@ -128,7 +128,7 @@ impl Purges {
         Ok(())
     }
 
-    pub(super) fn read<'m>(&self, metadata: &'m [u8]) -> Option<Bearing<'m>> {
+    pub(super) fn read<'m>(&self, metadata: &'m [u8]) -> Option<PurgeMetadata<'m>> {
         self.reader.get().and_then(|reader| reader(metadata))
     }
 

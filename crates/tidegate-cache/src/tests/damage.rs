@@ -82,12 +82,12 @@ fn damage_in_one_file_makes_the_others_be_read_into_memory() {
     let path = disk.paths().remove(0);
     fill(&store, &key("b"), "m", &whole, 1);
     let entry = store.open_entry(&key("b"), 0).expect("disk").expect("entry");
-    assert_eq!((entry.known_to(0, 0), entry.is_suspect(0)), (700_000, false));
+    assert_eq!((entry.verified_to_cached(0, 0), entry.is_suspect(0)), (700_000, false));
     let mut bytes = disk.contents(&path).expect("file");
     bytes[500_000] ^= 1;
     disk.put(&path, bytes);
     assert!(store.open_entry(&key("a"), 0).expect("disk").is_none());
-    assert_eq!((entry.known_to(0, 0), entry.is_suspect(0)), (0, true));
+    assert_eq!((entry.verified_to_cached(0, 0), entry.is_suspect(0)), (0, true));
     // Several blocks at a time, from the middle of one on, and no more than was requested.
     let part = |offset: u64, length: u64| entry.read_verified(offset, length, 0).expect("disk");
     assert_eq!(part(0, u64::MAX).as_deref(), Some(&whole[..4 << 16]));
@@ -97,7 +97,11 @@ fn damage_in_one_file_makes_the_others_be_read_into_memory() {
     assert_eq!(part(700_000, 1), None);
     // For a minute.
     for (now, suspect, known) in [(59_999, true, 0), (60_000, false, 700_000)] {
-        assert_eq!((entry.is_suspect(now), entry.known_to(0, now)), (suspect, known), "{now}");
+        assert_eq!(
+            (entry.is_suspect(now), entry.verified_to_cached(0, now)),
+            (suspect, known),
+            "{now}"
+        );
     }
 }
 

@@ -90,10 +90,10 @@ fn a_restart_after_a_crash_restores_the_journal() {
     let store = restored(&disk, owned(), 1);
     fill_numbers(&store, 0..10, 1);
     let report = store.manage_step(2, 10);
-    assert!(report.come_again_in <= 10_000);
+    assert!(report.next_step_in <= 10_000);
     fill_numbers(&store, 10..15, 3);
     store.remove(&numbered(3)).expect("disk");
-    assert!(store.manage_step(4, 10).come_again_in <= 10_000);
+    assert!(store.manage_step(4, 10).next_step_in <= 10_000);
     // Not written any more:
     fill_numbers(&store, 15..20, 5);
     store.remove(&numbered(4)).expect("disk");

@@ -9,7 +9,8 @@ use super::support::*;
 use crate::fake::{Faults, MemoryDisk};
 use crate::purge::{PurgeEffect, RuleRefused, Rules};
 use crate::{
-    Bearing, Committed, Disk, FillWriter, PURGE_RULES_MAX, Purge, PurgeError, Scope, Store, Times,
+    Committed, Disk, FillWriter, PURGE_RULES_MAX, Purge, PurgeError, PurgeMetadata, Scope, Store,
+    Times,
 };
 
 fn prefix(text: &str) -> Scope {
@@ -29,10 +30,10 @@ fn soft(scope: Scope) -> Purge {
 }
 
 /// Reads the metadata of the tests: the moment of the request, then tags.
-fn reader(metadata: &[u8]) -> Option<Bearing<'_>> {
+fn reader(metadata: &[u8]) -> Option<PurgeMetadata<'_>> {
     let text = std::str::from_utf8(metadata).ok()?;
-    let (asked_at, tags) = text.split_once(' ').unwrap_or((text, ""));
-    Some(Bearing { asked_at: asked_at.parse().ok()?, tags: tags.as_bytes() })
+    let (requested_at, tags) = text.split_once(' ').unwrap_or((text, ""));
+    Some(PurgeMetadata { requested_at: requested_at.parse().ok()?, tags: tags.as_bytes() })
 }
 
 fn store(disk: &MemoryDisk) -> Store {
@@ -88,7 +89,7 @@ fn rules(list: &[(Scope, bool, u64)]) -> Rules {
 fn rules_concern_what_is_older() {
     let list = [(prefix("/a/"), false, 10), (tag("t"), true, 20), (tag("u"), true, 30)];
     let rules = rules(&list);
-    for (key, asked_at, tags, expected) in [
+    for (key, requested_at, tags, expected) in [
         ("/a/b", 10, "", PurgeEffect::Gone),
         ("/a/b", 11, "", PurgeEffect::Kept),
         ("/a/b", 9, "t", PurgeEffect::Gone),
@@ -99,14 +100,14 @@ fn rules_concern_what_is_older() {
         ("/b", 9, "tt", PurgeEffect::Kept),
         ("/b", 9, "", PurgeEffect::Kept),
     ] {
-        let bearing = Bearing { asked_at, tags: tags.as_bytes() };
+        let bearing = PurgeMetadata { requested_at, tags: tags.as_bytes() };
         assert_eq!(
             rules.effect_on(key.as_bytes(), bearing, 0),
             expected,
-            "{key} {asked_at} {tags}"
+            "{key} {requested_at} {tags}"
         );
     }
-    let bearing = Bearing { asked_at: 9, tags: b"t" };
+    let bearing = PurgeMetadata { requested_at: 9, tags: b"t" };
     assert_eq!(rules.effect_on(b"/a/b", bearing, 1), PurgeEffect::Stale(20), "checked before");
     assert_eq!(rules.effect_on(b"/a/b", bearing, 3), PurgeEffect::Kept, "checked against all");
 }

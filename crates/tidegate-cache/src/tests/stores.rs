@@ -92,7 +92,7 @@ fn the_oldest_unused_files_are_removed_first() {
     assert_eq!(["a", "b", "c", "d", "e"].map(kept), [true, false, false, true, true]);
     assert_eq!(store.stats().disk_bytes, 3 * BLOCK);
     // `a` was used at 2: it is removed at 1002 and not before.
-    assert_eq!(store.manage_step(1001, 10).come_again_in, 1);
+    assert_eq!(store.manage_step(1001, 10).next_step_in, 1);
     assert_eq!(store.manage_step(1002, 10).removed_files, 1);
     assert_eq!(store.manage_step(2000, 10).removed_files, 2);
     assert_eq!(store.stats().charged_bytes, 0);

@@ -32,37 +32,37 @@ const HEURISTIC_DIVISOR: i64 = 10;
 
 /// The fields of a request that matter for storing its response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct RequestFields {
     /// Whether the request has an `Authorization` field.
     pub has_authorization: bool,
     /// `Cache-Control: no-store`
     pub no_store: bool,
 }
 
-impl Asked {
+impl RequestFields {
     /// Reads the fields of a request.
-    pub fn of(request: &Headers) -> Asked {
+    pub fn of(request: &Headers) -> RequestFields {
         let no_store = CacheControl::of(request).no_store;
-        Asked { has_authorization: request.contains(Known::Authorization), no_store }
+        RequestFields { has_authorization: request.contains(Known::Authorization), no_store }
     }
 }
 
 /// A response's head, with the times of its request and of its arrival.
 #[derive(Clone, Copy, Debug)]
-pub struct Received<'a> {
+pub struct ReceivedResponse<'a> {
     /// The status of the response.
     pub status: u16,
     /// The fields of the response.
     pub headers: &'a Headers,
     /// When the request was sent, Unix seconds.
-    pub asked_at: i64,
+    pub requested_at: i64,
     /// When the response arrived, Unix seconds.
     pub received_at: i64,
 }
 
 /// The settings of the operator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Operator {
+pub struct OperatorSettings {
     /// `proxy_ignore_headers`
     pub ignored: IgnoredFields,
     /// The time of `proxy_cache_valid` for the response's status, in seconds. It replaces the heuristic for
@@ -98,11 +98,11 @@ pub struct Storable {
 /// by the operator's time or the heuristic (section 4.2.2). Finally the use: a response that is stale at once
 /// and has no validator is not stored.
 pub fn storable(
-    asked: Asked,
-    received: Received<'_>,
-    operator: Operator,
+    asked: RequestFields,
+    received: ReceivedResponse<'_>,
+    operator: OperatorSettings,
 ) -> Result<Storable, NotStorable> {
-    let Received { status, headers, received_at, .. } = received;
+    let ReceivedResponse { status, headers, received_at, .. } = received;
     let ignored = operator.ignored;
     if asked.no_store {
         return Err(NotStorable::RequestNoStore);
@@ -155,7 +155,7 @@ pub fn storable(
 
 impl Storable {
     /// Returns whether it is fresh, or can be revalidated, or can be served stale.
-    fn is_of_use(&self, received: Received<'_>) -> bool {
+    fn is_of_use(&self, received: ReceivedResponse<'_>) -> bool {
         // Validators of other statuses are not used for revalidation.
         let validators = received.status == 200
             && (received.headers.contains(Known::Etag)
@@ -179,7 +179,7 @@ fn control(headers: &Headers, ignored: IgnoredFields) -> (CacheControl, bool) {
     }
 }
 
-fn permitted(control: &CacheControl, asked: Asked, status: u16) -> Result<(), NotStorable> {
+fn permitted(control: &CacheControl, asked: RequestFields, status: u16) -> Result<(), NotStorable> {
     // RFC 9111 section 5.2.2.3: a cache that understands the status ignores `no-store`.
     if control.must_understand && !is_understood(status) {
         return Err(NotStorable::NotUnderstood);
@@ -210,7 +210,11 @@ fn accel(headers: &Headers, ignored: IgnoredFields) -> Result<Option<AccelExpire
 
 /// Returns the freshness by `s-maxage`, `max-age` or `Expires` in seconds (RFC 9111 section 4.2.1). A value
 /// that cannot be read counts as zero seconds.
-fn explicit_lifetime(control: &CacheControl, expires: bool, received: Received<'_>) -> Option<i64> {
+fn explicit_lifetime(
+    control: &CacheControl,
+    expires: bool,
+    received: ReceivedResponse<'_>,
+) -> Option<i64> {
     if let Some(lifetime) = control.s_maxage.or(control.max_age) {
         return Some(lifetime.number().map_or(0, i64::from));
     }
@@ -224,8 +228,8 @@ fn explicit_lifetime(control: &CacheControl, expires: bool, received: Received<'
 fn implicit_until(
     control: &CacheControl,
     generated_at: i64,
-    received: Received<'_>,
-    operator: Operator,
+    received: ReceivedResponse<'_>,
+    operator: OperatorSettings,
 ) -> Result<Option<i64>, NotStorable> {
     match operator.valid_for_status {
         Some(0) => return Err(NotStorable::NoValidity),
@@ -245,17 +249,17 @@ fn implicit_until(
 
 /// Returns the age by `Age` and the time that the exchange took, or by `Date`, whichever is more (RFC 9111
 /// section 4.2.3).
-fn initial_age(received: Received<'_>) -> u32 {
-    let Received { asked_at, received_at, .. } = received;
+fn initial_age(received: ReceivedResponse<'_>) -> u32 {
+    let ReceivedResponse { requested_at, received_at, .. } = received;
     let apparent = received_at.saturating_sub(date_of(received)).max(0);
-    let delay = received_at.saturating_sub(asked_at).max(0);
+    let delay = received_at.saturating_sub(requested_at).max(0);
     let corrected = i64::from(age_of(received.headers)).saturating_add(delay);
     let age = apparent.max(corrected).min(i64::from(SECONDS_MAX));
     u32::try_from(age).unwrap_or(SECONDS_MAX)
 }
 
 /// Returns `Date`, or without a readable one the time when the response arrived.
-fn date_of(received: Received<'_>) -> i64 {
+fn date_of(received: ReceivedResponse<'_>) -> i64 {
     received.headers.first(Known::Date).and_then(parse_http).unwrap_or(received.received_at)
 }
 

@@ -2,18 +2,18 @@
 
 use super::*;
 
-fn check(input: &str, expected: Result<Reply, ValueResponseError>) {
-    assert_eq!(parse_reply(input.as_bytes(), b"key", 64), expected, "{input:?}");
+fn check(input: &str, expected: Result<ValueResponse, ValueResponseError>) {
+    assert_eq!(parse_value_response(input.as_bytes(), b"key", 64), expected, "{input:?}");
 }
 
 #[test]
 fn responses_are_parsed() {
-    let value = |consumed, flags, length| Ok(Reply::Value { consumed, flags, length });
+    let value = |consumed, flags, length| Ok(ValueResponse::Value { consumed, flags, length });
     check("VALUE key 0 5\r\nhello\r\nEND\r\n", value(15, 0, 5));
     check("VALUE key 4294967295 0\r\n", value(24, u32::MAX, 0));
-    check("END\r\n", Ok(Reply::Absent { consumed: 5 }));
+    check("END\r\n", Ok(ValueResponse::Absent { consumed: 5 }));
     for end in 0.."VALUE key 0 5\r\n".len() {
-        check(&"VALUE key 0 5\r\n"[..end], Ok(Reply::Partial));
+        check(&"VALUE key 0 5\r\n"[..end], Ok(ValueResponse::Partial));
     }
 }
 
@@ -51,7 +51,7 @@ fn replies_become_heads() {
         let mut head = ResponseHead::default();
         head.headers.push(b"X-Old", b"1");
         head.status = 599;
-        let reply = parse_reply(input.as_bytes(), b"key", 64).expect("a reply");
+        let reply = parse_value_response(input.as_bytes(), b"key", 64).expect("a reply");
         reply.write_head(gzip_flag, &mut head);
         let mut out = Vec::new();
         head.headers.write_to(&mut out);

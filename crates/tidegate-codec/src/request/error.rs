@@ -9,7 +9,7 @@ use crate::span::Span;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestError {
     /// The reason.
-    pub fault: Fault,
+    pub fault: RequestFault,
     /// The invalid bytes within the head's text, where one line is the reason.
     pub line: Span,
     /// The earlier line that it contradicts.
@@ -18,7 +18,7 @@ pub struct RequestError {
 
 /// The reasons for refusing a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Fault {
+pub enum RequestFault {
     /// A method with an invalid byte (400).
     InvalidMethod,
     /// A request line without method, target and version (400).
@@ -61,7 +61,7 @@ pub enum Fault {
     ConnectMethod,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RequestFault {
     /// Writes the error log's text without the invalid line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.row().1)
@@ -79,7 +79,7 @@ impl std::error::Error for RequestError {}
 
 impl RequestError {
     /// Makes an error of a reason and the invalid bytes.
-    pub fn new(fault: Fault, line: Span) -> RequestError {
+    pub fn new(fault: RequestFault, line: Span) -> RequestError {
         RequestError { fault, line, previous: None }
     }
 
@@ -103,7 +103,7 @@ impl RequestError {
         let line = self.line.of(text);
         let mut message = match (self.fault, line.split_last()) {
             // Up to the invalid byte, as in nginx's log.
-            (Fault::InvalidHeaderLine, Some((last, before))) => {
+            (RequestFault::InvalidHeaderLine, Some((last, before))) => {
                 format!("{reason}: \"{}\\x{last:02x}...\"", loggable(before))
             }
             _ => format!("{reason}: \"{}\"", loggable(line)),
@@ -119,12 +119,12 @@ impl RequestError {
     pub fn in_fields(&self) -> bool {
         !matches!(
             self.fault,
-            Fault::InvalidMethod
-                | Fault::InvalidRequestLine
-                | Fault::Http09Method
-                | Fault::UnsupportedVersion
-                | Fault::TargetHostInvalid
-                | Fault::LongRequestLine
+            RequestFault::InvalidMethod
+                | RequestFault::InvalidRequestLine
+                | RequestFault::Http09Method
+                | RequestFault::UnsupportedVersion
+                | RequestFault::TargetHostInvalid
+                | RequestFault::LongRequestLine
         )
     }
 }
@@ -138,42 +138,46 @@ pub fn wire_status(status: u16) -> u16 {
     }
 }
 
-impl Fault {
+impl RequestFault {
     /// Returns the status, the text for the log, and whether the line follows the text.
     fn row(self) -> (u16, &'static str, bool) {
         match self {
-            Fault::InvalidMethod => (400, "client sent invalid method", false),
-            Fault::InvalidRequestLine => (400, "client sent invalid request", false),
-            Fault::Http09Method => (400, "client sent invalid method in HTTP/0.9 request", false),
-            Fault::UnsupportedVersion => (505, "client sent invalid version", false),
-            Fault::LongRequestLine => (414, "client sent too long URI", false),
-            Fault::LongHeaderLine => (494, "client sent too long header line", true),
-            Fault::LargeHead => (494, "client sent too large request", false),
-            Fault::ManyHeaders => (494, "client sent too many header lines", false),
-            Fault::InvalidHeaderLine => (400, "client sent invalid header line", true),
-            Fault::HostMissing => {
+            RequestFault::InvalidMethod => (400, "client sent invalid method", false),
+            RequestFault::InvalidRequestLine => (400, "client sent invalid request", false),
+            RequestFault::Http09Method => {
+                (400, "client sent invalid method in HTTP/0.9 request", false)
+            }
+            RequestFault::UnsupportedVersion => (505, "client sent invalid version", false),
+            RequestFault::LongRequestLine => (414, "client sent too long URI", false),
+            RequestFault::LongHeaderLine => (494, "client sent too long header line", true),
+            RequestFault::LargeHead => (494, "client sent too large request", false),
+            RequestFault::ManyHeaders => (494, "client sent too many header lines", false),
+            RequestFault::InvalidHeaderLine => (400, "client sent invalid header line", true),
+            RequestFault::HostMissing => {
                 (400, "client sent HTTP/1.1 request without \"Host\" header", false)
             }
-            Fault::HostInvalid => (400, "client sent invalid host header", false),
-            Fault::TargetHostInvalid => (400, "client sent invalid host in request line", false),
-            Fault::HostRepeated => (400, "client sent duplicate host header", true),
-            Fault::HeaderRepeated => (400, "client sent duplicate header line", true),
-            Fault::ContentLengthInvalid => {
+            RequestFault::HostInvalid => (400, "client sent invalid host header", false),
+            RequestFault::TargetHostInvalid => {
+                (400, "client sent invalid host in request line", false)
+            }
+            RequestFault::HostRepeated => (400, "client sent duplicate host header", true),
+            RequestFault::HeaderRepeated => (400, "client sent duplicate header line", true),
+            RequestFault::ContentLengthInvalid => {
                 (400, "client sent invalid \"Content-Length\" header", false)
             }
-            Fault::ContentLengthWithTransferEncoding => (
+            RequestFault::ContentLengthWithTransferEncoding => (
                 400,
                 "client sent \"Content-Length\" and \"Transfer-Encoding\" headers at the same time",
                 false,
             ),
-            Fault::TransferEncodingUnknown => {
+            RequestFault::TransferEncodingUnknown => {
                 (501, "client sent unknown \"Transfer-Encoding\"", true)
             }
-            Fault::TransferEncodingInHttp10 => {
+            RequestFault::TransferEncodingInHttp10 => {
                 (400, "client sent HTTP/1.0 request with \"Transfer-Encoding\" header", false)
             }
-            Fault::TraceMethod => (405, "client sent TRACE method", false),
-            Fault::ConnectMethod => (405, "client sent CONNECT method", false),
+            RequestFault::TraceMethod => (405, "client sent TRACE method", false),
+            RequestFault::ConnectMethod => (405, "client sent CONNECT method", false),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The decisions by the fields of a head: body framing, connection, host (RFC 9112 sections 3.2, 6, 9).
 
-use super::error::{Fault, RequestError};
+use super::error::{RequestError, RequestFault};
 use super::host::{HostName, parse_authority, parse_target_authority};
 use super::{Method, RequestHead, Version};
 use crate::connection::{ConnectionOptions, parse_length};
@@ -46,7 +46,7 @@ impl<'a> RequestMeta<'a> {
     /// that read them differently disagree about the start of the next request.
     pub fn of(head: &'a RequestHead) -> Result<RequestMeta<'a>, RequestError> {
         if head.method == Method::Trace {
-            return Err(refuse(head, Fault::TraceMethod, b""));
+            return Err(refuse(head, RequestFault::TraceMethod, b""));
         }
         if let Some(second) = head.headers.repeated_among(&SOLE) {
             return Err(repeated(head, second));
@@ -85,13 +85,13 @@ fn repeated(head: &RequestHead, second: &[u8]) -> RequestError {
     let text = head.headers.text();
     let line =
         |name, value| Span::new(locate(text, name).start as usize, locate(text, value).end());
-    let mut error = refuse(head, Fault::HeaderRepeated, second);
+    let mut error = refuse(head, RequestFault::HeaderRepeated, second);
     let is_second = |value: &[u8]| std::ptr::eq(value, second);
     let found = head.headers.iter().find(|(_, _, value)| is_second(value));
     if let Some((known, name, value)) = found {
         error.line = line(name, value);
         if known == Known::Host {
-            error.fault = Fault::HostRepeated;
+            error.fault = RequestFault::HostRepeated;
         }
         let first = head.headers.iter().find(|(other, ..)| *other == known);
         error.previous = first.map(|(_, name, value)| line(name, value));
@@ -102,12 +102,12 @@ fn repeated(head: &RequestHead, second: &[u8]) -> RequestError {
 fn host_of(head: &RequestHead) -> Result<(Option<HostName<'_>>, Option<u16>), RequestError> {
     let field = head.headers.first(Known::Host);
     if field.is_none() && head.version == Version::H11 {
-        return Err(refuse(head, Fault::HostMissing, b""));
+        return Err(refuse(head, RequestFault::HostMissing, b""));
     }
     let from_target = match head.authority() {
         None => None,
         Some(authority) => match parse_target_authority(authority) {
-            None => return Err(refuse(head, Fault::TargetHostInvalid, authority)),
+            None => return Err(refuse(head, RequestFault::TargetHostInvalid, authority)),
             host => host,
         },
     };
@@ -117,7 +117,7 @@ fn host_of(head: &RequestHead) -> Result<(Option<HostName<'_>>, Option<u16>), Re
         // RFC 9112 section 3.2: an empty field is correct for a target without authority, but nginx refuses a
         // request without any host.
         Some(value) => match parse_authority(value) {
-            None => return Err(refuse(head, Fault::HostInvalid, value)),
+            None => return Err(refuse(head, RequestFault::HostInvalid, value)),
             host => host,
         },
     };
@@ -129,7 +129,7 @@ fn framing_of(head: &RequestHead) -> Result<(Option<u64>, bool), RequestError> {
     let length = match head.headers.first(Known::ContentLength) {
         None => None,
         Some(value) => match parse_length(value) {
-            None => return Err(refuse(head, Fault::ContentLengthInvalid, value)),
+            None => return Err(refuse(head, RequestFault::ContentLengthInvalid, value)),
             length => length,
         },
     };
@@ -137,18 +137,18 @@ fn framing_of(head: &RequestHead) -> Result<(Option<u64>, bool), RequestError> {
         return Ok((length, false));
     };
     if length.is_some() {
-        return Err(refuse(head, Fault::ContentLengthWithTransferEncoding, b""));
+        return Err(refuse(head, RequestFault::ContentLengthWithTransferEncoding, b""));
     }
     if head.version < Version::H11 {
-        return Err(refuse(head, Fault::TransferEncodingInHttp10, b""));
+        return Err(refuse(head, RequestFault::TransferEncodingInHttp10, b""));
     }
     if !coding.eq_ignore_ascii_case(b"chunked") {
-        return Err(refuse(head, Fault::TransferEncodingUnknown, coding));
+        return Err(refuse(head, RequestFault::TransferEncodingUnknown, coding));
     }
     Ok((None, true))
 }
 
 /// Makes an error that points at `value` within the head's text.
-fn refuse(head: &RequestHead, fault: Fault, value: &[u8]) -> RequestError {
+fn refuse(head: &RequestHead, fault: RequestFault, value: &[u8]) -> RequestError {
     RequestError::new(fault, locate(head.headers.text(), value))
 }

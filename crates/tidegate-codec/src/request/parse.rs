@@ -4,7 +4,7 @@
 //! the parts of a request line, no bare CR anywhere, no folded fields (RFC 9112 sections 2.2, 3
 //! and 5.2). A bare LF ends a line, as nginx accepts it.
 
-use super::error::{Fault, RequestError};
+use super::error::{RequestError, RequestFault};
 use super::{Method, Parse, ParseOptions, RequestHead, TargetForm, Version};
 use crate::headers::Known;
 use crate::lines::{Line, read_field, trim_line_end};
@@ -48,7 +48,7 @@ pub fn parse_request_for(
             if !head.has_line() {
                 head.version = match error.fault {
                     // A client that sends no version does not expect a head.
-                    Fault::Http09Method => Version::H09,
+                    RequestFault::Http09Method => Version::H09,
                     // The version is at the end of the line. Without it no chunks are sent, which the client
                     // may not understand.
                     _ => Version::H10,
@@ -141,7 +141,7 @@ impl Parser<'_> {
         while let Some(b'\r' | b'\n') = self.buffer.get(at) {
             at += 1;
             if at > LEADING_EMPTY_BYTES {
-                return Err(RequestError::new(Fault::InvalidRequestLine, Span::default()));
+                return Err(RequestError::new(RequestFault::InvalidRequestLine, Span::default()));
             }
         }
         self.head.progress.line_start = at;
@@ -158,7 +158,7 @@ impl Parser<'_> {
         if memchr(b' ', known_good).is_none() {
             let mut letters = received[from..].iter().take_while(|byte| **byte != b' ');
             if !letters.all(|byte| is_method_byte(*byte)) {
-                return Err(RequestError::new(Fault::InvalidMethod, Span::new(start, len)));
+                return Err(RequestError::new(RequestFault::InvalidMethod, Span::new(start, len)));
             }
         }
         self.head.progress.scan_from = len;
@@ -169,11 +169,15 @@ impl Parser<'_> {
         let in_fields = self.head.progress.in_fields;
         let span = Span::new(start, end);
         if end.saturating_sub(start) > self.options.line_bytes_max() {
-            let fault = if in_fields { Fault::LongHeaderLine } else { Fault::LongRequestLine };
+            let fault = if in_fields {
+                RequestFault::LongHeaderLine
+            } else {
+                RequestFault::LongRequestLine
+            };
             return Err(RequestError::new(fault, span));
         }
         if in_fields && end > self.options.head_bytes_max() {
-            return Err(RequestError::new(Fault::LargeHead, span));
+            return Err(RequestError::new(RequestFault::LargeHead, span));
         }
         Ok(())
     }
@@ -227,7 +231,7 @@ impl Parser<'_> {
                     };
                     self.check_line_length(start, start + end + 1)?;
                     let span = Span::new(start, start + at + 1);
-                    return Err(RequestError::new(Fault::InvalidHeaderLine, span));
+                    return Err(RequestError::new(RequestFault::InvalidHeaderLine, span));
                 }
             };
             self.head.progress.line_start = next;
@@ -238,37 +242,37 @@ impl Parser<'_> {
     fn count_line(&mut self, start: usize, next: usize) -> Result<(), RequestError> {
         self.head.progress.lines += 1;
         if self.head.progress.lines > self.options.headers_max {
-            return Err(RequestError::new(Fault::ManyHeaders, Span::new(start, next)));
+            return Err(RequestError::new(RequestFault::ManyHeaders, Span::new(start, next)));
         }
         Ok(())
     }
 }
 
 /// Parses `buffer[start..]`, a request line without its end.
-fn parse_line(buffer: &[u8], start: usize, head: &mut RequestHead) -> Result<(), Fault> {
+fn parse_line(buffer: &[u8], start: usize, head: &mut RequestHead) -> Result<(), RequestFault> {
     let line = &buffer[start..];
     let method_len = line.iter().position(|byte| !is_method_byte(*byte)).unwrap_or(line.len());
     if method_len == 0 || line.get(method_len).is_some_and(|byte| *byte != b' ') {
-        return Err(Fault::InvalidMethod);
+        return Err(RequestFault::InvalidMethod);
     }
     head.method = Method::of(&line[..method_len]);
     head.method_span = Span::new(start, start + method_len);
     if line.len() <= method_len + 1 {
-        return Err(Fault::InvalidRequestLine);
+        return Err(RequestFault::InvalidRequestLine);
     }
     let target_start = method_len + 1;
     let rest = &line[target_start..];
     let target_len = target_len(rest);
     if target_len == 0 {
-        return Err(Fault::InvalidRequestLine);
+        return Err(RequestFault::InvalidRequestLine);
     }
     head.target_span = Span::new(start + target_start, start + target_start + target_len);
     parse_form(&rest[..target_len], start + target_start, head)?;
     head.version = match rest.get(target_len) {
         None if head.method == Method::Get => Version::H09,
-        None => return Err(Fault::Http09Method),
+        None => return Err(RequestFault::Http09Method),
         Some(b' ') => parse_version(&rest[target_len + 1..])?,
-        Some(_) => return Err(Fault::InvalidRequestLine),
+        Some(_) => return Err(RequestFault::InvalidRequestLine),
     };
     Ok(())
 }
@@ -284,15 +288,15 @@ fn target_len(rest: &[u8]) -> usize {
     end.map_or(rest.len(), |end| seen + end)
 }
 
-fn parse_version(text: &[u8]) -> Result<Version, Fault> {
+fn parse_version(text: &[u8]) -> Result<Version, RequestFault> {
     match text {
         b"HTTP/1.1" => Ok(Version::H11),
         b"HTTP/1.0" => Ok(Version::H10),
         [b'H', b'T', b'T', b'P', b'/', b'1', b'.', b'2'..=b'9'] => Ok(Version::H11),
         [b'H', b'T', b'T', b'P', b'/', version @ ..] if is_later_version(version) => {
-            Err(Fault::UnsupportedVersion)
+            Err(RequestFault::UnsupportedVersion)
         }
-        _ => Err(Fault::InvalidRequestLine),
+        _ => Err(RequestFault::InvalidRequestLine),
     }
 }
 
@@ -306,7 +310,7 @@ fn is_number(text: &[u8]) -> bool {
 }
 
 /// Splits the target into authority and path (RFC 9112 section 3.2). `at` is its offset.
-fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), Fault> {
+fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), RequestFault> {
     let whole = Span::new(at, at + target.len());
     if head.method == Method::Connect {
         head.form = TargetForm::Authority;
@@ -314,7 +318,7 @@ fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), Fa
         // The port is required (RFC 9112 section 3.2.3).
         let colon = target.iter().rposition(|byte| *byte == b':');
         let port = colon.map_or(&[][..], |colon| &target[colon + 1..]);
-        return if is_number(port) { Ok(()) } else { Err(Fault::InvalidRequestLine) };
+        return if is_number(port) { Ok(()) } else { Err(RequestFault::InvalidRequestLine) };
     }
     if target[0] == b'/' {
         head.form = TargetForm::Origin;
@@ -328,14 +332,14 @@ fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), Fa
     }
     let scheme = target.iter().position(|byte| !is_scheme_byte(*byte)).unwrap_or(target.len());
     if !target[0].is_ascii_alphabetic() || !target[scheme..].starts_with(b"://") {
-        return Err(Fault::InvalidRequestLine);
+        return Err(RequestFault::InvalidRequestLine);
     }
     let authority = scheme + 3;
     let path = target[authority..].iter().position(|byte| matches!(byte, b'/' | b'?' | b'#'));
     let path = path.map_or(target.len(), |path| authority + path);
     // A fragment is not sent to servers; the text behind the host is its path.
     if target.get(path) == Some(&b'#') {
-        return Err(Fault::InvalidRequestLine);
+        return Err(RequestFault::InvalidRequestLine);
     }
     head.form = TargetForm::Absolute;
     head.authority_span = Span::new(at + authority, at + path);

@@ -3,9 +3,10 @@
 use super::*;
 
 /// Returns the changes of the figures. They are the process's, and no other test changes them.
-fn since(before: Figures) -> [i64; 6] {
+fn since(before: ConnectionFigures) -> [i64; 6] {
     let now = figures();
-    let change = |figure: fn(&Figures) -> u64| figure(&now) as i64 - figure(&before) as i64;
+    let change =
+        |figure: fn(&ConnectionFigures) -> u64| figure(&now) as i64 - figure(&before) as i64;
     [
         change(|f| f.accepted),
         change(|f| f.requests),

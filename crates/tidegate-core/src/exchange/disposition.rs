@@ -9,7 +9,7 @@ pub struct Disposition {
     status: u16,
     status_override: StatusOverride,
     /// The status for the log where no response is sent.
-    unanswered: Option<u16>,
+    without_response: Option<u16>,
     /// The first status for which an `error_page` or a built-in page was used.
     refused_with: Option<u16>,
     error_page: ErrorPageUse,
@@ -48,7 +48,7 @@ enum Persistence {
 
 recycled!(Disposition:
     keeps { }
-    renews { status, status_override, unanswered, refused_with, error_page, persistence }
+    renews { status, status_override, without_response, refused_with, error_page, persistence }
 );
 
 impl Disposition {
@@ -65,7 +65,7 @@ impl Disposition {
     /// Returns `$status`: the response's status, the one that an error page's response will have, or the reason why
     /// there is no response.
     pub fn logged_status(&self) -> u16 {
-        match (self.unanswered, self.status_override) {
+        match (self.without_response, self.status_override) {
             (Some(status), _) => status,
             (None, StatusOverride::SendAs(status)) => status,
             (None, _) => self.status,
@@ -74,7 +74,7 @@ impl Disposition {
 
     /// Fixes the status of a finished request for its logs: 400 where no response was made.
     pub fn settle(&mut self) {
-        match self.unanswered {
+        match self.without_response {
             Some(status) => self.status = status,
             None if self.status == 0 => self.status = 400,
             None => {}
@@ -150,13 +150,13 @@ impl Disposition {
     }
 
     /// Records that no response will be sent, with the status for the log (400 before a head, 408, 444, 499).
-    pub fn leave_unanswered(&mut self, status: u16) {
-        self.unanswered = Some(status);
+    pub fn end_without_response(&mut self, status: u16) {
+        self.without_response = Some(status);
     }
 
     /// Returns the status for the log where no response is sent.
-    pub fn unanswered(&self) -> Option<u16> {
-        self.unanswered
+    pub fn without_response(&self) -> Option<u16> {
+        self.without_response
     }
 
     /// Keeps the connection open after the response, if the protocol allows.
@@ -180,7 +180,7 @@ impl Disposition {
         let Disposition {
             status,
             status_override: _,
-            unanswered: _,
+            without_response: _,
             refused_with: _,
             error_page: _,
             persistence,

@@ -100,12 +100,12 @@ fn used(plan: PlanRef) -> Exchange {
     (x.response.reason, x.response.charset) = (Some("r".into()), Some("c".into()));
     (x.response.content_length, x.response.last_modified) = (Some(1), Some(2));
     (x.response.ranges, x.response.conditions) = (RangeSupport::One, Conditions::Origin);
-    (x.delivery.head, x.delivery.pieces) = (HeadSending::WithBody, PieceSending::Gathered);
+    (x.delivery.head, x.delivery.pieces) = (HeadSending::WithBody, PieceSending::BodyBuffer);
     (x.delivery.date, x.delivery.server) = (FieldOwner::Origin, FieldOwner::Origin);
     (x.delivery.client_abort, x.delivery.expects_trailers) = (ClientAbort::Ignored, true);
     x.disposition.refuse(403);
     x.disposition.use_error_page(404, Some(200));
-    x.disposition.leave_unanswered(499);
+    x.disposition.end_without_response(499);
     x.disposition.keep_connection();
     x.modules.captures = Captures { subject: b"s".into(), ranges: vec![Some((0, 1))] };
     x.modules.extensions.insert(7u32);
@@ -230,7 +230,7 @@ fn check_delivery(delivery: DeliveryHints) {
 
 fn check_disposition(mut disposition: Disposition) {
     assert_eq!((disposition.status(), disposition.logged_status()), (0, 0));
-    assert_eq!((disposition.unanswered(), disposition.refused_with()), (None, None));
+    assert_eq!((disposition.without_response(), disposition.refused_with()), (None, None));
     assert!(disposition.takes_error_page(false) && !disposition.keeps_connection());
     assert_eq!((disposition.take_forced(), disposition.take_replacement()), (None, None));
 }
@@ -283,7 +283,7 @@ fn a_status_has_one_place() {
     assert_eq!((disposition.take_forced(), disposition.take_replacement()), (None, Some(416)));
     disposition.refuse(500);
     assert_eq!(disposition.refused_with(), Some(403));
-    disposition.leave_unanswered(499);
+    disposition.end_without_response(499);
     disposition.settle();
     assert_eq!((disposition.status(), disposition.logged_status()), (499, 499));
 }

@@ -44,7 +44,7 @@ fn exact_names_come_first_then_the_longest_leading_then_the_longest_trailing_wil
 fn wildcards_are_whole_labels_at_one_end() {
     for name in ["*", "*.", "a*.b", "a.*.b", "*.a.*", "*a.b", "a.b*", "**.a", ".*", "*.*"] {
         let mut names = HostNames::default();
-        assert_eq!(names.add(name.as_bytes(), 1), Err(NotTaken::Invalid), "{name}");
+        assert_eq!(names.add(name.as_bytes(), 1), Err(AddNameError::Invalid), "{name}");
     }
     for name in ["a", "", "*.a", "a.*", ".a", ".", "a..b", ".a.*"] {
         let mut names = HostNames::default();
@@ -65,13 +65,17 @@ fn an_earlier_name_stays() {
     ] {
         let mut names = HostNames::default();
         names.add(first.as_bytes(), 1).unwrap();
-        assert_eq!(names.add(second.as_bytes(), 2), Err(NotTaken::Known(&1)), "{first} {second}");
+        assert_eq!(
+            names.add(second.as_bytes(), 2),
+            Err(AddNameError::Known(&1)),
+            "{first} {second}"
+        );
     }
     // `add_exact` interprets no patterns.
     let mut names = HostNames::default();
     names.add_exact(b"*.a", 1).unwrap();
     assert_eq!((names.find(b"*.a"), names.find(b"x.a")), (Some(&1), None));
-    assert_eq!(names.add_exact(b"*.a", 2), Err(NotTaken::Known(&1)));
+    assert_eq!(names.add_exact(b"*.a", 2), Err(AddNameError::Known(&1)));
 }
 
 /// The rank of a pattern for a host: its kind, then its length.

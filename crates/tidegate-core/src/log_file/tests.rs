@@ -26,23 +26,23 @@ fn lines_of_an_iteration_are_written_at_its_end() {
         let (first, second) = logs;
         let written = (first.clone(), second.clone());
         let task = spawn_local(async move {
-            written.0.write_with_turn(b"a\n");
-            written.1.write_with_turn(b"b\n");
-            written.0.write_with_turn(b"c\n");
+            written.0.write_at_iteration_end(b"a\n");
+            written.1.write_at_iteration_end(b"b\n");
+            written.0.write_at_iteration_end(b"c\n");
             assert_eq!(text(&written.0) + &text(&written.1), "");
             // A task that waits for nothing continues in the same iteration.
             tidegate_rt::yield_now().await;
             assert_eq!(text(&written.0), "");
             // A thread without an event loop writes at once.
             let elsewhere = written.0.clone();
-            std::thread::spawn(move || elsewhere.write_with_turn(b"d\n")).join().unwrap();
+            std::thread::spawn(move || elsewhere.write_at_iteration_end(b"d\n")).join().unwrap();
             assert_eq!(text(&written.0), "d\n");
         });
         task.await.unwrap();
         // A timer elapses between iterations only.
         sleep(Duration::from_millis(1)).await;
         assert_eq!((text(&first), text(&second)), ("d\na\nc\n".to_owned(), "b\n".to_owned()));
-        first.write_with_turn(b"last\n");
+        first.write_at_iteration_end(b"last\n");
     });
     worker.unwrap().join().unwrap();
     assert_eq!(text(&first), "d\na\nc\nlast\n");
@@ -73,16 +73,16 @@ fn gathered_lines_are_few() {
     let worker = Worker::run("log", None, move |_| async move {
         let mut before = 0;
         for _ in 0..100 {
-            written.write_with_turn(&[b'x'; 1000]);
+            written.write_at_iteration_end(&[b'x'; 1000]);
             let now = text(&written).len();
             assert!(now - before <= PENDING_BYTES_MAX);
             before = now;
         }
         assert_eq!(before, 96_000);
-        write_gathered();
+        write_pending_lines();
         assert_eq!(text(&written).len(), 100_000);
-        written.write_with_turn(&[b'y'; 10_000]);
-        written.write_with_turn(b"z");
+        written.write_at_iteration_end(&[b'y'; 10_000]);
+        written.write_at_iteration_end(b"z");
         assert_eq!(text(&written).len(), 110_000);
     });
     worker.unwrap().join().unwrap();

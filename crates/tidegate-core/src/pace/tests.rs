@@ -1,6 +1,6 @@
 //! The bytes that a rate limit grants, and when.
 
-use super::Steps::{Quarters, Seconds};
+use super::GrantInterval::{Quarters, Seconds};
 use super::*;
 
 #[test]

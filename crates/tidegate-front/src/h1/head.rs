@@ -6,8 +6,8 @@ use std::task::Poll;
 
 use tidegate_codec::Known;
 use tidegate_codec::request::{
-    Fault, Method, Parse, ParseOptions, RequestError, keep_partial, parse_authority, parse_request,
-    parse_request_for,
+    Method, Parse, ParseOptions, RequestError, RequestFault, keep_partial, parse_authority,
+    parse_request, parse_request_for,
 };
 use tidegate_core::Exchange;
 use tidegate_core::error_log::Level;
@@ -57,7 +57,7 @@ pub(super) async fn receive(
     };
     let mut options = plan.server(x.routing.server).settings.parse;
     // Where servers parse heads differently, the rules are chosen once the `Host` field is read.
-    let differing = servers.read_differently.then_some(servers);
+    let differing = servers.parse_rules_differ.then_some(servers);
     let mut begun = false;
     loop {
         let parsed = {
@@ -192,7 +192,7 @@ async fn more(link: &Rc<Link>, x: &Exchange, begun: bool, options: &ParseOptions
 fn refuse(link: &Rc<Link>, x: &mut Exchange, error: &RequestError) -> Received {
     begin::identify(link, x);
     x.progress.action = action(x, error.in_fields());
-    if error.fault == Fault::TargetHostInvalid {
+    if error.fault == RequestFault::TargetHostInvalid {
         begin::forget_fields(link, x);
     }
     let message = error.message(x.request.head.headers.text());

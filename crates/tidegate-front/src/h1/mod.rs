@@ -17,7 +17,7 @@ use tidegate_codec::request::Version;
 use tidegate_core::Exchange;
 use tidegate_core::body::{Body, Tunnel};
 use tidegate_core::client::{CancelCode, ClientIo};
-use tidegate_core::phases::{self, Answer};
+use tidegate_core::phases::{self, PhaseResult};
 use tidegate_core::settings::{Lingering, Settings};
 use tidegate_rt::clock;
 
@@ -69,7 +69,7 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction 
         // A client that sends faster than it is served must not keep others waiting.
         tidegate_rt::share::step().await;
         // The request may be about something that the request before it has changed.
-        tidegate_rt::freshness::received();
+        tidegate_rt::batch_epoch::advance();
     };
     front.give_back_input(link.received.take());
     front.give_back(scratch);
@@ -99,7 +99,7 @@ async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> Conne
         head::Received::Nothing => return ConnectionAction::Idle,
         head::Received::End => return ConnectionAction::Close,
         head::Received::Cut(status) => {
-            x.disposition.leave_unanswered(status);
+            x.disposition.end_without_response(status);
             finish::log(x);
             finish::without_response(x);
             return unless_cancelled(link, ConnectionAction::Close);
@@ -111,12 +111,12 @@ async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> Conne
         },
     };
     let action = match outcome {
-        Answer::Send(body) if link.state() == ConnectionState::Serving => {
+        PhaseResult::Send(body) if link.state() == ConnectionState::Serving => {
             respond(front, link, x, output, client, body).await
         }
         // Given up by the module that was to make the response.
-        Answer::Send(_) => ConnectionAction::Close,
-        Answer::Close => {
+        PhaseResult::Send(_) => ConnectionAction::Close,
+        PhaseResult::Close => {
             finish::without_response(x);
             ConnectionAction::Close
         }

@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tidegate_core::client::{CancelCode, Connection};
-use tidegate_core::counters::Open;
+use tidegate_core::counters::OpenConnection;
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::Plan;
 
@@ -55,7 +55,7 @@ pub(crate) struct Link {
     /// The state for waits other than for a request; `None` while the connection is parked.
     waits: RefCell<Option<Rc<Waits>>>,
     /// Counts the connection as open.
-    _open: Open,
+    _open: OpenConnection,
 }
 
 impl Link {
@@ -237,9 +237,9 @@ impl Link {
     }
 
     /// Ready once the client has closed.
-    pub(crate) fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
+    pub(crate) fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()> {
         match self.park_state.get() {
-            ParkState::Owned => self.waits().poll_gone(context, self.io.stream()),
+            ParkState::Owned => self.waits().poll_closed(context, self.io.stream()),
             // A request that is served on the spot asks again from a task.
             ParkState::Parked { .. } => Poll::Pending,
             // The poller has reported nothing yet, or the connection would have left it.

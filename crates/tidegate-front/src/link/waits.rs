@@ -18,7 +18,7 @@ pub(crate) struct Waits {
     waker: RefCell<Option<Waker>>,
     /// Wakes the task that waits for the client's close, when the idle poller reports something.
     watcher: RefCell<Option<Waker>>,
-    /// Watches for the client's close, from the first call of [`Waits::poll_gone`] on.
+    /// Watches for the client's close, from the first call of [`Waits::poll_closed`] on.
     gone: RefCell<Option<LocalFuture<'static, ()>>>,
 }
 
@@ -48,7 +48,7 @@ impl Waits {
     }
 
     /// Ready once the peer of `stream` has closed. The watch stays between calls, and serves all callers.
-    pub(crate) fn poll_gone(&self, context: &mut Context<'_>, stream: &Rc<Stream>) -> Poll<()> {
+    pub(crate) fn poll_closed(&self, context: &mut Context<'_>, stream: &Rc<Stream>) -> Poll<()> {
         let mut gone = self.gone.borrow_mut();
         // As long as nothing has arrived since the request no watch of its own is needed: arriving bytes wake this
         // task.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tidegate_core::client::Address;
 use tidegate_core::plan::Plan;
-use tidegate_plan::Survivors;
+use tidegate_plan::ReloadState;
 use tidegate_plan::testing::ModuleList;
 
 use super::{Binding, ListenerRef};
@@ -75,7 +75,7 @@ fn a_connection_is_found_again_in_a_newer_plan_or_not_at_all() {
 /// Returns the plan of an `http` block, as the plan of a generation.
 fn plan_of(http: &str, generation: u64) -> Plan {
     let text = format!("error_log stderr emerg; events {{}} http {{ {http} }}");
-    let compiled = plan::compile(text, Core::modules(), "/", &Survivors::default());
+    let compiled = plan::compile(text, Core::modules(), "/", &ReloadState::default());
     let mut plan = Arc::into_inner(plan::whole(compiled)).unwrap();
     plan.generation = generation;
     plan

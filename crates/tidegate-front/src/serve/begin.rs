@@ -12,7 +12,7 @@ use tidegate_core::client::Connection;
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::{Captures, ModuleState, PathSource, Routing};
 use tidegate_core::listen::VirtualServers;
-use tidegate_core::phases::{self, Answer};
+use tidegate_core::phases::{self, PhaseResult};
 use tidegate_core::plan::{Plan, ServerId};
 use tidegate_core::{Exchange, LocalFuture};
 
@@ -150,7 +150,7 @@ pub(crate) fn refusal(link: &Link, x: &mut Exchange) -> Option<u16> {
 }
 
 /// Makes the response to a refused request; no request follows it.
-pub(crate) fn refuse(x: &mut Exchange, status: u16) -> LocalFuture<'_, Answer> {
+pub(crate) fn refuse(x: &mut Exchange, status: u16) -> LocalFuture<'_, PhaseResult> {
     x.disposition.close_connection();
     // Nothing is being read any more: log lines of an error page do not say so.
     x.progress.action = "";

@@ -75,7 +75,7 @@ impl Pull {
             deadline: Deadline::new(),
             watch_client: x.delivery.client_abort == ClientAbort::Ends,
             waits_for_body: x.delivery.head == HeadSending::WithBody,
-            gathers: x.delivery.pieces == PieceSending::Gathered,
+            gathers: x.delivery.pieces == PieceSending::BodyBuffer,
             left: length,
         }
     }
@@ -152,7 +152,7 @@ impl Pull {
             if let Poll::Ready(value) = wait.as_mut().poll(context) {
                 return Poll::Ready(Ok(value));
             }
-            if self.watch_client && client.poll_gone(context).is_ready() {
+            if self.watch_client && client.poll_closed(context).is_ready() {
                 return Poll::Ready(Err(SendError::Left));
             }
             Poll::Pending

@@ -37,7 +37,7 @@ pub(crate) fn log(x: &mut Exchange) {
 
 /// Gives up a request that gets no response (444, 408, a client that has closed).
 pub(crate) fn without_response(x: &Exchange) {
-    cancel(x, matches!(x.disposition.unanswered(), Some(408 | 444)));
+    cancel(x, matches!(x.disposition.without_response(), Some(408 | 444)));
 }
 
 /// Ends the client's request, with a reset where the client took too long and `reset_timedout_connection` is on.

@@ -6,7 +6,7 @@ mod tests;
 use std::task::{Context, Poll, ready};
 
 use tidegate_core::Exchange;
-use tidegate_core::pace::{Rate, Steps};
+use tidegate_core::pace::{GrantInterval, Rate};
 
 /// The rate limit of one response.
 pub(crate) struct Pace {
@@ -27,13 +27,13 @@ impl Pace {
     }
 
     fn limited(x: &mut Exchange) -> Option<Box<Pace>> {
-        let location = x.hold_location();
+        let location = x.location_ref();
         let settings = &location.settings;
         let rate = match x.limit_rate {
             Some(rate) => rate,
             None => number(&settings.limit_rate.as_ref()?.value(x)),
         };
-        let rate = Rate::new(rate, Steps::Quarters, x.progress.started)?;
+        let rate = Rate::new(rate, GrantInterval::Quarters, x.progress.started)?;
         let after = settings.limit_rate_after.as_ref().map_or(0, |after| number(&after.value(x)));
         Some(Box::new(Pace { rate, after }))
     }

@@ -165,7 +165,7 @@ async fn walk(x: &mut Exchange, listener_ref: ListenerRef, transport: &mut impl 
     if let Err(error) = choose_server(x, listener_ref) {
         return error.status();
     }
-    let location = x.hold_location();
+    let location = x.location_ref();
     let Some(content) = &location.content else { return INTERNAL_ERROR };
     let step = match content(x) {
         Step::Wait(future) => future.await,
@@ -176,7 +176,7 @@ async fn walk(x: &mut Exchange, listener_ref: ListenerRef, transport: &mut impl 
 
 /// Runs the handlers of a phase; returns the status of a handler that ends the session.
 async fn handlers(x: &mut Exchange, phase: Phase) -> Option<u16> {
-    for handler in x.hold_location().handlers(phase) {
+    for handler in x.location_ref().handlers(phase) {
         let step = match handler(x) {
             Step::Wait(future) => future.await,
             step => settled(step),

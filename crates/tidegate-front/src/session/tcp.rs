@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use tidegate_codec::request::parse_host;
 use tidegate_core::LocalFuture;
 use tidegate_core::client::{Address, ByteStream};
-use tidegate_core::counters::Open;
+use tidegate_core::counters::OpenConnection;
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::Exchange;
 use tidegate_core::phases;
@@ -117,7 +117,7 @@ struct Tcp {
     listener_ref: ListenerRef,
     tls: bool,
     proxy_protocol: bool,
-    open: Option<Open>,
+    open: Option<OpenConnection>,
 }
 
 impl Transport for Tcp {

@@ -3,10 +3,10 @@
 
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::Exchange;
-use tidegate_core::client::{CertificateFault, ClientCertificate};
+use tidegate_core::client::{CertificateError, ClientCertificate};
 use tidegate_core::error_log::Level;
 use tidegate_plan::PlanBuilder;
-use tidegate_tls::x509::Fault;
+use tidegate_tls::x509::VerifyError;
 use tidegate_tls::{ClientTrust, ServerSettings, ShownCertificate, key_files};
 
 use super::conf::{Conf, VerifyClient};
@@ -65,9 +65,9 @@ pub(super) fn shown(
     Some(Box::new(ClientCertificate { der: certificate.der, fault, judge }))
 }
 
-fn plain(fault: Fault) -> CertificateFault {
+fn plain(fault: VerifyError) -> CertificateError {
     let (number, text) = fault.words();
-    CertificateFault { number, text, is_about_trust: fault.is_about_trust() }
+    CertificateError { number, text, is_about_trust: fault.is_about_trust() }
 }
 
 /// Returns the status of the refusal of a request for its connection's certificate; it has been logged.
@@ -117,7 +117,7 @@ fn shortcoming(x: &Exchange, verify: VerifyClient) -> Option<u16> {
     let shown = x.connection.tls.as_deref()?.client.as_deref();
     let fault = shown.and_then(|shown| shown.fault);
     let allowed =
-        |fault: CertificateFault| verify == VerifyClient::OptionalNoCa && fault.is_about_trust;
+        |fault: CertificateError| verify == VerifyClient::OptionalNoCa && fault.is_about_trust;
     match (verify, fault) {
         (VerifyClient::Off, _) => None,
         (_, Some(fault)) if !allowed(fault) => {

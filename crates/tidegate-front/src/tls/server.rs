@@ -182,7 +182,7 @@ fn shared(
         }
     }
     let make = || Ok(SessionCache::with_bytes(bytes));
-    plan.environment.survivors.get_or_make(&format!("{name}:{bytes}"), make)
+    plan.environment.reload_state.get_or_make(&format!("{name}:{bytes}"), make)
 }
 
 fn ticket_keys(
@@ -193,7 +193,7 @@ fn ticket_keys(
     if conf.ticket_keys.is_empty() {
         let make = || Ok::<_, Diagnostic>(RandomKeys::new(timeout));
         let name = format!("tickets:{}", timeout.as_secs());
-        return Ok(TicketKeys::Random(plan.environment.survivors.get_or_make(&name, make)?));
+        return Ok(TicketKeys::Random(plan.environment.reload_state.get_or_make(&name, make)?));
     }
     let mut keys = Vec::new();
     for word in &conf.ticket_keys {

@@ -48,7 +48,7 @@ pub(super) fn begin(
     }
     if let Some(word) = &conf.stapling_file {
         let response = plan.read_file(word)?;
-        if !tidegate_tls::stapling::is_answer(&response) {
+        if !tidegate_tls::stapling::is_response(&response) {
             let name = plan.conf_path(&word.display());
             let message = format!("d2i_OCSP_RESPONSE_bio(\"{}\") failed", name.display());
             return Err(Diagnostic::emerg(message).at(word.span));

@@ -14,7 +14,7 @@ use tidegate_core::{Body, Step};
 use tidegate_front::Shared;
 use tidegate_plan::main_core::MainCore;
 use tidegate_plan::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
-use tidegate_plan::{LocationBuilder, Survivors};
+use tidegate_plan::{LocationBuilder, ReloadState};
 use tidegate_plan::{Module, http_core::HttpCore};
 use tidegate_rt::Worker;
 use tidegate_rt::net::Listener;
@@ -69,7 +69,7 @@ impl Module for Show {
     }
 }
 
-fn compile(directory: &Directory, text: String, survivors: &Survivors) -> (Built, SourceMap) {
+fn compile(directory: &Directory, text: String, reload_state: &ReloadState) -> (Built, SourceMap) {
     let modules: &[&'static dyn ErasedModule] = &[
         &Entry::<MainCore>::NEW,
         &Entry::<HttpCore>::NEW,
@@ -77,7 +77,7 @@ fn compile(directory: &Directory, text: String, survivors: &Survivors) -> (Built
         &Entry::<tidegate_front::Ssl>::NEW,
     ];
     let prefix = format!("{}/", directory.path("").display().to_string().trim_end_matches('/'));
-    plan::compile(text, modules, &prefix, survivors)
+    plan::compile(text, modules, &prefix, reload_state)
 }
 
 fn config(address: SocketAddr, servers: &[&str]) -> String {
@@ -89,7 +89,7 @@ fn config(address: SocketAddr, servers: &[&str]) -> String {
 /// A running server.
 pub(crate) struct Server {
     pub address: SocketAddr,
-    survivors: Arc<Survivors>,
+    reload_state: Arc<ReloadState>,
     _worker: Worker,
 }
 
@@ -99,22 +99,22 @@ impl Server {
         Server::start(directory, servers, Arc::default())
     }
 
-    /// Starts a later generation with the same survivors, on a port of its own.
+    /// Starts a later generation with the same reload_state, on a port of its own.
     pub(crate) fn next(&self, directory: &Directory, servers: &[&str]) -> Server {
-        Server::start(directory, servers, self.survivors.clone())
+        Server::start(directory, servers, self.reload_state.clone())
     }
 
-    fn start(directory: &Directory, servers: &[&str], survivors: Arc<Survivors>) -> Server {
+    fn start(directory: &Directory, servers: &[&str], reload_state: Arc<ReloadState>) -> Server {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("its address");
-        let plan = plan::whole(compile(directory, config(address, servers), &survivors));
+        let plan = plan::whole(compile(directory, config(address, servers), &reload_state));
         let worker = Worker::run("test", None, move |_| async move {
             let front = tidegate_front::open(plan, Arc::new(Shared::default()));
             listener.set_nonblocking(true).expect("non-blocking");
             let listener = Rc::new(Listener::from_fd(listener.into()).expect("a watched listener"));
             tidegate_front::accept_connections(front, listener, Address::Inet(address)).await;
         });
-        Server { address, survivors, _worker: worker.expect("a worker") }
+        Server { address, reload_state, _worker: worker.expect("a worker") }
     }
 }
 
@@ -122,7 +122,7 @@ impl Server {
 #[track_caller]
 pub(crate) fn check_config(directory: &Directory, server: &str, expected: &str) {
     let address = SocketAddr::from(([127, 0, 0, 1], 1));
-    let (built, _) = compile(directory, config(address, &[server]), &Survivors::default());
+    let (built, _) = compile(directory, config(address, &[server]), &ReloadState::default());
     let found = match built {
         Ok((_, diagnostics)) => match diagnostics.first() {
             Some(diagnostic) => format!("warn: {}", diagnostic.message),

@@ -7,7 +7,7 @@ use tidegate_conf::{Bundle, BundleLoader, Parser, SourceMap, Span};
 use tidegate_core::log_file::LogFile;
 use tidegate_core::plan::Plan;
 use tidegate_plan::module::{Diagnostic, ErasedModule};
-use tidegate_plan::{Environment, Resources, Survivors, build};
+use tidegate_plan::{Environment, ReloadState, Resources, build};
 
 struct Files;
 
@@ -29,7 +29,7 @@ pub(super) fn compile(
     text: String,
     modules: &[&'static dyn ErasedModule],
     prefix: &str,
-    survivors: &Survivors,
+    reload_state: &ReloadState,
 ) -> (Built, SourceMap) {
     let file = PathBuf::from("/test.conf");
     let bundle = Bundle { files: vec![(file.clone(), text.into_bytes())], globs: Vec::new() };
@@ -45,7 +45,7 @@ pub(super) fn compile(
         error_log: "stderr",
         layout: &tidegate_os::layout::PREFIX,
         resources: &Files,
-        survivors,
+        reload_state,
         generation: 1,
         for_use: true,
     };

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::testing::{Bench, Reply};
+use crate::testing::{Bench, TestResponse};
 
 const CONFIG: &str = "
     upstream u { zone z 64k; server 127.0.0.1:1 weight=3; server 127.0.0.1:2 backup route=b; }
@@ -13,7 +13,7 @@ fn ask(bench: &Bench, method: &str, target: &str, body: &str) -> (u16, Value) {
     let length = body.len();
     let request =
         format!("{method} {target} HTTP/1.1\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}");
-    let reply: Reply = bench.send(&request);
+    let reply: TestResponse = bench.send(&request);
     (reply.status, serde_json::from_slice(&reply.body).unwrap_or(Value::Null))
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidegate_cache::Key;
 use tidegate_codec::caching::rfc9111::invalidation::is_unsafe;
 use tidegate_codec::caching::rfc9111::reuse::RequestTerms;
-use tidegate_core::template::any_holds;
+use tidegate_core::template::any_is_true;
 use tidegate_core::{Exchange, Step};
 use tidegate_rt::clock;
 
@@ -72,7 +72,7 @@ pub(crate) fn handle<'a>(
     let now = clock::unix_millis();
     let lookup = lookup::look_now(store, &main, &x.request.head.headers, now);
     let terms = cache.rfc9111.then(|| RequestTerms::of(&x.request.head.headers));
-    let bypass = !cache.bypass.is_empty() && any_holds(&cache.bypass, x);
+    let bypass = !cache.bypass.is_empty() && any_is_true(&cache.bypass, x);
     if !bypass
         && let Some(CacheLookup { entry: Some(stored), fill: None, .. }) = &lookup
         && lookup::is_fresh(stored, terms.as_ref(), now)

@@ -161,7 +161,7 @@ pub(super) fn filling_of(
         has_head,
         arrived,
         promised,
-        whole: fill.has_all() && fill.is_readable_from_start(),
+        whole: fill.has_last_byte() && fill.is_readable_from_start(),
         joinable,
         is_hit_for_miss: false,
         suffices: needed.is_some_and(|needed| needed <= arrived),

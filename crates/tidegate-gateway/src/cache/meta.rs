@@ -16,7 +16,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
-use tidegate_cache::{Bearing, OpenEntry};
+use tidegate_cache::{OpenEntry, PurgeMetadata};
 use tidegate_codec::connection::tokens;
 use tidegate_codec::response::ResponseHead;
 use tidegate_codec::{Headers, Known, Span, date};
@@ -46,7 +46,7 @@ pub(crate) struct Meta {
     /// valid only while the one under the main key is of the same variant set.
     pub variant_set: u64,
     /// When the request to the origin began, for purges ([`tidegate_cache::Fill::started_at`]).
-    pub asked_at: u64,
+    pub requested_at: u64,
     /// Tags by which it can be purged, separated by spaces.
     pub tags: Vec<u8>,
     /// See [`crate::cache::decide::policy::Storable`].
@@ -83,7 +83,7 @@ impl Meta {
             variant,
             head_length,
             variant_set: 0,
-            asked_at: 0,
+            requested_at: 0,
             tags: Vec::new(),
             must_revalidate: false,
             parts: None,
@@ -116,7 +116,7 @@ impl Meta {
         out.extend_from_slice(&self.status.to_le_bytes());
         out.extend_from_slice(&self.head_length.unwrap_or(0).to_le_bytes());
         out.extend_from_slice(&self.variant_set.to_le_bytes());
-        out.extend_from_slice(&self.asked_at.to_le_bytes());
+        out.extend_from_slice(&self.requested_at.to_le_bytes());
         put_u32(self.tags.len(), &mut out);
         out.extend_from_slice(&self.tags);
         if let Some(PartsInfo { size, id }) = self.parts {
@@ -156,7 +156,7 @@ impl Meta {
         }
         let head_length = input.u64()?;
         let variant_set = input.u64()?;
-        let asked_at = input.u64()?;
+        let requested_at = input.u64()?;
         let tags_length = input.u32()?;
         let tags = input.take(tags_length)?.to_vec();
         let parts = match flags & FLAG_PARTS {
@@ -190,7 +190,7 @@ impl Meta {
             variant,
             head_length,
             variant_set,
-            asked_at,
+            requested_at,
             tags,
             must_revalidate,
             parts,
@@ -199,7 +199,7 @@ impl Meta {
         input.0.is_empty().then_some(meta)
     }
 
-    /// Decodes `asked_at` and `tags` alone.
+    /// Decodes `requested_at` and `tags` alone.
     pub(crate) fn purge_terms(bytes: &[u8]) -> Option<(u64, &[u8])> {
         let mut input = Reader(bytes);
         if input.u8()? != VERSION {
@@ -207,9 +207,9 @@ impl Meta {
         }
         // Flags, status, length of a HEAD response, variant set.
         input.take(1 + 2 + 8 + 8)?;
-        let asked_at = input.u64()?;
+        let requested_at = input.u64()?;
         let length = input.u32()?;
-        Some((asked_at, input.take(length)?))
+        Some((requested_at, input.take(length)?))
     }
 
     /// Returns whether this response is the variant for a request with these fields.
@@ -425,9 +425,9 @@ pub(crate) fn tags_of(headers: &Headers, names: &[Box<[u8]>]) -> Vec<u8> {
 }
 
 /// Returns the properties that the store checks against purges.
-pub(crate) fn bearing(metadata: &[u8]) -> Option<Bearing<'_>> {
-    let (asked_at, tags) = Meta::purge_terms(metadata)?;
-    Some(Bearing { asked_at, tags })
+pub(crate) fn bearing(metadata: &[u8]) -> Option<PurgeMetadata<'_>> {
+    let (requested_at, tags) = Meta::purge_terms(metadata)?;
+    Some(PurgeMetadata { requested_at, tags })
 }
 
 /// Returns the words of a text, which spaces, tabs or commas separate.

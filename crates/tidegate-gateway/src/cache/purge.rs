@@ -23,7 +23,7 @@ use tidegate_cache::{Key, Purge, PurgeError, Scope, Store};
 use tidegate_codec::Known;
 use tidegate_codec::uri::escape_html;
 use tidegate_conf::{Contexts, Diagnostic};
-use tidegate_core::template::any_holds;
+use tidegate_core::template::any_is_true;
 use tidegate_core::{Body, Exchange, Level, Step, blocking};
 use tidegate_plan::LocationBuilder;
 use tidegate_rt::clock;
@@ -82,7 +82,7 @@ pub(super) async fn respond(
             None => Step::Status(400),
         };
     }
-    let soft = any_holds(&settings.purge.soft, x);
+    let soft = any_is_true(&settings.purge.soft, x);
     let mut tags = Vec::new();
     for template in &settings.purge.tags {
         template.write(x, &mut tags);

@@ -27,7 +27,7 @@ use tidegate_codec::caching::rfc9111::reuse::RequestTerms;
 use tidegate_codec::date::parse_http;
 use tidegate_codec::request::Method;
 use tidegate_core::exchange::Conditions;
-use tidegate_core::template::any_holds;
+use tidegate_core::template::any_is_true;
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_rt::clock;
 use tidegate_rt::sync::mpsc;
@@ -253,7 +253,7 @@ impl CacheSession {
         now: u64,
     ) -> NextStep {
         // A response that is not stored must neither be followed nor replace a fill that is.
-        let refused = any_holds(&self.cache.no_cache, x);
+        let refused = any_is_true(&self.cache.no_cache, x);
         let sharing = if refused { Sharing::Alone } else { sharing };
         let writer = match self.begin_fill(lookup, sharing, now) {
             Ok(writer) => writer,
@@ -264,8 +264,8 @@ impl CacheSession {
             Err(step) => return NextStep::Done(step),
         };
         // Making the request may have taken as long as the client's body.
-        let asked_at = clock::unix_millis();
-        let task = FillTask { refused, ..self.fill_task(x, lookup, conditional, asked_at) };
+        let requested_at = clock::unix_millis();
+        let task = FillTask { refused, ..self.fill_task(x, lookup, conditional, requested_at) };
         let (to, events) = mpsc::channel(1);
         start(origin_fetch, task, writer, Some(to));
         self.follow_task(x, events).await
@@ -312,7 +312,7 @@ impl CacheSession {
             return NextStep::Done(match event {
                 FillEvent::Head(head, verdict) => {
                     self.gateway.show_head(x, head);
-                    let _ = verdict.send(!any_holds(&self.cache.no_cache, x));
+                    let _ = verdict.send(!any_is_true(&self.cache.no_cache, x));
                     continue;
                 }
                 FillEvent::Follow(reader, status) => return NextStep::Read(reader, status),
@@ -363,8 +363,8 @@ impl CacheSession {
             Ok(writer) => {
                 match self.origin_fetch(x, lookup, conditional, false).await {
                     Ok(origin_fetch) => {
-                        let asked_at = clock::unix_millis();
-                        let task = self.fill_task(x, lookup, conditional, asked_at);
+                        let requested_at = clock::unix_millis();
+                        let task = self.fill_task(x, lookup, conditional, requested_at);
                         start(origin_fetch, task, writer, None);
                     }
                     Err(_) => writer.abort("the request could not be made"),
@@ -409,14 +409,14 @@ impl CacheSession {
         x: &Exchange,
         lookup: &CacheLookup,
         conditional: bool,
-        asked_at: u64,
+        requested_at: u64,
     ) -> FillTask {
         FillTask {
             store: self.store.clone(),
             main: self.main.clone(),
             names: lookup.names.clone(),
             variant_set: lookup.variant_set,
-            asked_at,
+            requested_at,
             cache: self.cache.clone(),
             decision: self.decision.begin_fetch(),
             client_fields: x.request.head.headers.clone(),

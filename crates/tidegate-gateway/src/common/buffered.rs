@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_codec::Headers;
 use tidegate_core::body::{Body, BodyError, BodyStream, Chunk, FileRange};
-use tidegate_core::gathered::Gathered;
+use tidegate_core::body_buffer::BodyBuffer;
 use tidegate_core::{LocalFuture, blocking, temp_file};
 use tidegate_os::file;
 use tidegate_rt::blocking::ThreadPool;
@@ -46,7 +46,7 @@ pub(crate) fn body<S: BodyStream + 'static>(
         source,
         file_bytes_max: spool.as_ref().map_or(0, |spool| spool.settings.file_bytes_max),
         spool,
-        memory: Gathered::default(),
+        memory: BodyBuffer::default(),
         file: None,
         writing: None,
         unwritten: None,
@@ -88,7 +88,7 @@ struct BufferState<S> {
     /// origin.
     file_bytes_max: u64,
     /// Bytes older than those in the file.
-    memory: Gathered,
+    memory: BodyBuffer,
     file: Option<SpillFile>,
     /// Bytes being written into the file, behind all others.
     writing: Option<PendingWrite>,

@@ -123,7 +123,7 @@ impl ChosenCertificate {
         let file = File::open(&path);
         match file.and_then(|file| file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)) {
             Ok(_) => Ok((name, bytes)),
-            Err(error) => Err(LoadError::File(what, name, pem::Fault::unopened(&error))),
+            Err(error) => Err(LoadError::File(what, name, pem::PemError::unopened(&error))),
         }
     }
 
@@ -145,7 +145,7 @@ enum LoadError {
     /// The thread pool's queue is full, or it has ended.
     Pool(io::Error),
     /// A file, by its name for messages.
-    File(FileKind, String, pem::Fault),
+    File(FileKind, String, pem::PemError),
     /// Certificate and key do not match, or are unusable; with the name of the key's file.
     Pair(String, SettingsError),
 }
@@ -155,10 +155,10 @@ impl fmt::Display for LoadError {
         match self {
             LoadError::Pool(error) => write!(f, "cannot load certificate ({})", os_error(error)),
             LoadError::File(FileKind::Certificate, name, fault) => {
-                f.write_str(&fault.told("certificate", name))
+                f.write_str(&fault.message("certificate", name))
             }
             LoadError::File(FileKind::Key, name, fault) => {
-                f.write_str(&fault.told("certificate key", name))
+                f.write_str(&fault.message("certificate key", name))
             }
             LoadError::Pair(key, error) => {
                 write!(f, "SSL_use_PrivateKey(\"{key}\") failed (SSL: {error})")

@@ -197,7 +197,7 @@ pub async fn read_body_by(
             Ok(())
         }
         Err(RequestBodyError::Closed) => {
-            x.disposition.leave_unanswered(400);
+            x.disposition.end_without_response(400);
             Err(Step::Close)
         }
         Err(error) => Err(Step::Status(error.status())),

@@ -18,8 +18,8 @@ pub(crate) struct HintedClient {
 }
 
 impl Client for HintedClient {
-    fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
-        self.client.poll_gone(context)
+    fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.client.poll_closed(context)
     }
 
     fn cancel(&self, code: CancelCode) {

@@ -20,7 +20,7 @@ pub struct PassBlock {
     pub is_regex: bool,
     pub is_named: bool,
     /// The block is `if` or `limit_except`: no URI is allowed.
-    pub is_nameless: bool,
+    pub is_unnamed_block: bool,
 }
 
 /// Blocks of a location without a name of their own: they pass requests as the location does.
@@ -30,7 +30,7 @@ impl PassConf {
     /// Records the block of the directive.
     pub fn note_block(&mut self, block: BlockInfo<'_>) {
         if block.context.intersects(NAMELESS) {
-            self.block.is_nameless = true;
+            self.block.is_unnamed_block = true;
             return;
         }
         if !block.context.intersects(Contexts::LOCATION) {

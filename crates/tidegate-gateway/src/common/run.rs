@@ -32,7 +32,7 @@ pub(crate) fn fetch<'a>(
             if let Poll::Ready(result) = fetch.as_mut().poll(context) {
                 return Poll::Ready(Some(result));
             }
-            if watch && client.poll_gone(context).is_ready() {
+            if watch && client.poll_closed(context).is_ready() {
                 return Poll::Ready(None);
             }
             Poll::Pending
@@ -87,6 +87,6 @@ pub(crate) fn client_left(x: &mut Exchange) -> Step<'static> {
         attempt.finished(clock::now());
     }
     x.log(Level::Info, format_args!("client prematurely closed connection"));
-    x.disposition.leave_unanswered(499);
+    x.disposition.end_without_response(499);
     Step::Close
 }

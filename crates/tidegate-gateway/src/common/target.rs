@@ -161,7 +161,7 @@ impl Url {
             let (method, keepalive) = (Method::RoundRobin, Keepalive::DEFAULT);
             Ok::<_, UrlError>(Group::new(&self.authority, method, keepalive, servers, now))
         };
-        let group = environment.survivors.get_or_make(&key, make)?;
+        let group = environment.reload_state.get_or_make(&key, make)?;
         groups.add_implicit(&self.authority, tls, group.clone());
         self.target(group)
     }

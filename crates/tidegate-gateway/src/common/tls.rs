@@ -244,8 +244,8 @@ pub(crate) fn compile(
             Diagnostic::emerg(message).at(span)
         })
     };
-    let survivors = plan.environment.survivors;
-    let settings = survivors.get_or_make(&format!("origin tls {}", options.identity()), make)?;
+    let reload_state = plan.environment.reload_state;
+    let settings = reload_state.get_or_make(&format!("origin tls {}", options.identity()), make)?;
     let name = conf.name.as_ref().map(|word| plan.template(word)).transpose()?;
     let alpn = plan.templates(conf.alpn.as_deref().unwrap_or_default())?;
     Ok(GatewayTls { settings, name, alpn, no_alpn: Protocols::default(), chosen })

@@ -4,10 +4,10 @@ use std::io::{Read, Write};
 
 use tidegate_codec::fastcgi::STDIN_END;
 
-use crate::testing::{Bench, Reply};
+use crate::testing::{Bench, TestResponse};
 
 /// Runs an application that reads one request and responds with its parameters, one a line.
-fn received_parameters(config: &str, request: &str) -> Reply {
+fn received_parameters(config: &str, request: &str) -> TestResponse {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let application = std::thread::spawn(move || {

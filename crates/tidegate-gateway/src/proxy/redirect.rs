@@ -134,5 +134,5 @@ fn rewritten(x: &mut Exchange, redirects: &Redirects, url: &[u8]) -> Option<Vec<
 
 /// Makes a local path a complete URL, as `absolute_redirect` says.
 fn absolute(x: &Exchange, place: Vec<u8>) -> Vec<u8> {
-    if place.starts_with(b"/") { error_page::own_url(x, &place) } else { place }
+    if place.starts_with(b"/") { error_page::absolute_location(x, &place) } else { place }
 }

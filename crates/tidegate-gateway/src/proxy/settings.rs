@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_codec::Known;
 use tidegate_conf::{Diagnostic, Word};
-use tidegate_core::template::any_holds;
+use tidegate_core::template::any_is_true;
 use tidegate_core::{Exchange, Template};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 
@@ -135,7 +135,7 @@ pub(crate) fn settings(
 
 /// Checks whether a fixed URL of a `proxy_pass` in this place may have a path.
 fn may_have_uri(block: &PassBlock) -> Result<(), &'static str> {
-    match block.is_regex || block.is_named || block.is_nameless {
+    match block.is_regex || block.is_named || block.is_unnamed_block {
         false => Ok(()),
         true => {
             Err("\"proxy_pass\" cannot have URI part in location given by regular expression, \
@@ -225,7 +225,7 @@ fn fields(
 impl ProxySettings {
     /// Returns whether 103 responses are sent to this request's client.
     pub(crate) fn wants_early_hints(&self, x: &mut Exchange) -> bool {
-        any_holds(&self.early_hints, x)
+        any_is_true(&self.early_hints, x)
     }
 
     /// Writes the default key of a cache: the URL that the request is passed to.

@@ -59,7 +59,7 @@ fn origin_request(
     config: &str,
     target: &str,
     answer: &'static str,
-) -> (crate::testing::Reply, String) {
+) -> (crate::testing::TestResponse, String) {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();

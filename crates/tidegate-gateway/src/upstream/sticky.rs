@@ -234,7 +234,7 @@ impl StickyConf {
                 let lookup = conf.lookup.iter().map(&mut template).collect::<Result<_, _>>()?;
                 let (name, bytes) = conf.zone.clone().unwrap_or_default();
                 let make = || Ok::<_, Diagnostic>(Sessions::new(bytes));
-                let sessions = plan.environment.survivors.get_or_make(&name, make)?;
+                let sessions = plan.environment.reload_state.get_or_make(&name, make)?;
                 sessions.resize(bytes);
                 let timeout = conf.timeout.unwrap_or(LEARN_TIMEOUT);
                 let header = conf.header;

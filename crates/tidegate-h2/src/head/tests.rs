@@ -272,7 +272,7 @@ fn only_what_the_protocol_allows_is_sent() {
         ] {
             headers.push(name.as_bytes(), value.as_bytes());
         }
-        headers.push_beside(b"Connection", b"x");
+        headers.push_opaque(b"Connection", b"x");
         fields.push_all(&headers);
         fields.push_known(Known::ContentType, b"text/plain");
         fields.push_known(Known::Other, b"x");

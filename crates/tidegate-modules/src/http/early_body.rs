@@ -12,7 +12,7 @@
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, row};
 use tidegate_core::request_body::StoreOptions;
-use tidegate_core::template::any_holds;
+use tidegate_core::template::any_is_true;
 use tidegate_core::{Exchange, Phase, Step, Template, location};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
@@ -65,7 +65,7 @@ const ROWS: &[Directive<Conf>] = &[row(
 )];
 
 fn apply<'a>(x: &'a mut Exchange, conditions: &[Template]) -> Step<'a> {
-    if !x.request.body.is_present() || !any_holds(conditions, x) {
+    if !x.request.body.is_present() || !any_is_true(conditions, x) {
         return Step::Decline;
     }
     if let Err(refused) = location::limit_body(x) {

@@ -210,7 +210,7 @@ where
             Ok(States { key: conf.key.clone(), counted: Mutex::default() })
         };
         // The type of the counters distinguishes modules: zones are kept by type and name.
-        let states = plan.environment.survivors.get_or_make(&conf.name, made)?;
+        let states = plan.environment.reload_state.get_or_make(&conf.name, made)?;
         if states.key != conf.key {
             let (name, now) = (&conf.name, String::from_utf8_lossy(&conf.key));
             let before = String::from_utf8_lossy(&states.key);

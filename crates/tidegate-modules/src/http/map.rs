@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tidegate_conf::{
     Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Statement, Word, once, row,
 };
-use tidegate_core::host_names::{HostNames, NotTaken};
+use tidegate_core::host_names::{AddNameError, HostNames};
 use tidegate_core::regex::Regex;
 use tidegate_core::{Exchange, Template};
 use tidegate_plan::PlanBuilder;
@@ -164,8 +164,8 @@ fn add(table: &mut Table, entry: &Statement, plan: &mut PlanBuilder<'_>) -> Resu
     };
     match added {
         Ok(()) => Ok(()),
-        Err(NotTaken::Known(_)) => conflict(),
-        Err(NotTaken::Invalid) => error(format!("invalid hostname or wildcard \"{shown}\"")),
+        Err(AddNameError::Known(_)) => conflict(),
+        Err(AddNameError::Invalid) => error(format!("invalid hostname or wildcard \"{shown}\"")),
     }
 }
 

@@ -12,7 +12,7 @@ use tidegate_codec::Known;
 use tidegate_codec::range::write_number;
 use tidegate_codec::request::Method;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
-use tidegate_core::counters::{self, Figures};
+use tidegate_core::counters::{self, ConnectionFigures};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Body, Exchange, Step};
 use tidegate_plan::LocationBuilder;
@@ -89,8 +89,9 @@ fn respond(x: &mut Exchange) -> Step<'_> {
 }
 
 /// Formats the page; monitoring tools depend on the blanks at line ends.
-fn page(figures: &Figures) -> String {
-    let Figures { accepted, handled, requests, active, reading, writing, waiting } = figures;
+fn page(figures: &ConnectionFigures) -> String {
+    let ConnectionFigures { accepted, handled, requests, active, reading, writing, waiting } =
+        figures;
     format!(
         "Active connections: {active} \nserver accepts handled requests\n \
          {accepted} {handled} {requests} \nReading: {reading} Writing: {writing} \

@@ -36,7 +36,7 @@ pub fn thread_cpus() -> io::Result<Vec<usize>> {
 ///
 /// # Errors
 /// A sandbox forbids it.
-pub fn stand_back() -> io::Result<()> {
+pub fn use_batch_policy() -> io::Result<()> {
     // SAFETY: integers, for which zero is a value.
     let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     // SAFETY: the pointer is to a live structure; 0 is the calling thread.

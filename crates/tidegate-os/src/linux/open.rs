@@ -43,12 +43,12 @@ pub fn open_own(path: &Path, _from: usize) -> io::Result<File> {
 
 /// Whether the kernel has all names of a path in memory, even of one that does not exist, so that a lookup waits for no
 /// disk (RESOLVE_CACHED, Linux 5.12). Where the kernel cannot report that, it is taken to have them.
-pub fn is_remembered(path: &Path) -> bool {
+pub fn is_name_cached(path: &Path) -> bool {
     open_remembered(path).err() != Some(Errno::AGAIN)
 }
 
-/// As [`stat_own`], but returns `None` where [`is_remembered`] is false.
-pub fn stat_at_once(path: &Path, from: usize) -> Option<io::Result<Stat>> {
+/// As [`stat_own`], but returns `None` where [`is_name_cached`] is false.
+pub fn stat_if_cached(path: &Path, from: usize) -> Option<io::Result<Stat>> {
     match open_remembered(path) {
         Ok(found) => Some(super::file::fstat(found)),
         Err(Errno::AGAIN) => None,
@@ -60,7 +60,7 @@ pub fn stat_at_once(path: &Path, from: usize) -> Option<io::Result<Stat>> {
 
 /// Opens an existing file for appending, if the kernel has all names of its path in memory: it waits neither for a disk
 /// nor for the reader of a FIFO.
-pub fn append_at_once(path: &Path) -> Option<File> {
+pub fn append_if_cached(path: &Path) -> Option<File> {
     open_cached(path, APPEND).ok().map(File::from)
 }
 

@@ -26,7 +26,7 @@ fn a_thread_can_be_pinned_and_lowered() {
             fields.split_ascii_whitespace().nth(number - 3).unwrap().parse::<i32>().unwrap()
         };
         let nice = field(19);
-        affinity::stand_back().unwrap();
+        affinity::use_batch_policy().unwrap();
         affinity::lower_priority(3).unwrap();
         assert_eq!((field(41), field(19)), (3, (nice + 3).min(19)), "SCHED_BATCH, and less urgent");
     })
@@ -47,10 +47,10 @@ fn names_are_remembered_after_a_lookup() {
     let directory = tempfile::tempdir().unwrap();
     let (known, unknown) = (directory.path().join("known"), directory.path().join("unknown"));
     std::fs::write(&known, "").unwrap();
-    undisturbed(|| open::is_remembered(&known).then_some(()));
-    assert!(!open::is_remembered(&unknown), "not looked up yet");
-    assert!(open::is_remembered(Path::new("not\0a name")));
-    assert!(!open::is_remembered(&directory.path().join("another")), "never looked up");
+    undisturbed(|| open::is_name_cached(&known).then_some(()));
+    assert!(!open::is_name_cached(&unknown), "not looked up yet");
+    assert!(open::is_name_cached(Path::new("not\0a name")));
+    assert!(!open::is_name_cached(&directory.path().join("another")), "never looked up");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_lookup_that_may_not_wait_has_a_result_or_none() {
     let (file, link) = (directory.path().join("file"), directory.path().join("link"));
     std::fs::write(&file, "text").unwrap();
     std::os::unix::fs::symlink("file", &link).unwrap();
-    let find = |path: &Path| open::stat_at_once(path, 0);
+    let find = |path: &Path| open::stat_if_cached(path, 0);
     let found = undisturbed(|| find(&link));
     assert_eq!(found.unwrap(), open::stat_own(&file, 0).unwrap());
     assert!(find(&directory.path().join("never looked up")).is_none());

@@ -29,7 +29,7 @@ pub fn pin_thread(mask: &[u64]) -> io::Result<()> {
 ///
 /// # Errors
 /// None.
-pub fn stand_back() -> io::Result<()> {
+pub fn use_batch_policy() -> io::Result<()> {
     Ok(())
 }
 

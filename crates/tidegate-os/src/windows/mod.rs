@@ -9,7 +9,6 @@ pub mod connect;
 pub mod datagram;
 pub mod error;
 pub mod file;
-pub mod glance;
 pub mod holder;
 pub mod identity;
 pub mod idle_poller;
@@ -17,6 +16,7 @@ pub mod listen;
 pub mod open;
 pub mod pacing;
 pub mod path;
+pub mod path_stamp;
 pub mod platform;
 pub mod process;
 #[cfg(feature = "name-rules")]

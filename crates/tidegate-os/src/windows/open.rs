@@ -32,17 +32,17 @@ pub fn open_nonblock(path: &Path) -> io::Result<File> {
 }
 
 /// Whether the system has all names of a path in memory: always `true`, since the system does not report it.
-pub fn is_remembered(_path: &Path) -> bool {
+pub fn is_name_cached(_path: &Path) -> bool {
     true
 }
 
 /// As [`stat_own`].
-pub fn stat_at_once(path: &Path, from: usize) -> Option<io::Result<Stat>> {
+pub fn stat_if_cached(path: &Path, from: usize) -> Option<io::Result<Stat>> {
     Some(stat_own(path, from))
 }
 
 /// Opens a file for appending if no disk has to be waited for: always `None`, since the system does not report that.
-pub fn append_at_once(_path: &Path) -> Option<File> {
+pub fn append_if_cached(_path: &Path) -> Option<File> {
     None
 }
 

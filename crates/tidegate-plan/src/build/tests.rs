@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::plan::Location;
 
-use crate::Survivors;
+use crate::ReloadState;
 use crate::tests::Bench;
 
 /// Checks that an `http` block is refused with these messages.
@@ -141,13 +141,13 @@ fn a_plan_has_numbers_for_servers_and_locations() {
 
 #[test]
 fn objects_are_kept_across_reloads_by_type_and_name() {
-    let survivors = Survivors::default();
+    let reload_state = ReloadState::default();
     let get =
-        |name: &str, value: u32| survivors.get_or_make::<u32, ()>(name, || Ok(value)).unwrap();
+        |name: &str, value: u32| reload_state.get_or_make::<u32, ()>(name, || Ok(value)).unwrap();
     assert_eq!([*get("a", 1), *get("a", 2), *get("b", 3)], [1, 1, 3]);
-    let other = survivors.get_or_make::<String, ()>("a", || Ok("text".to_owned())).unwrap();
+    let other = reload_state.get_or_make::<String, ()>("a", || Ok("text".to_owned())).unwrap();
     assert_eq!((other.as_str(), Arc::ptr_eq(&get("a", 4), &get("a", 5))), ("text", true));
     // An object that could not be made is made at the next call.
-    assert_eq!(survivors.get_or_make::<u8, _>("c", || Err("no room")).unwrap_err(), "no room");
-    assert_eq!(*survivors.get_or_make::<u8, ()>("c", || Ok(7)).unwrap(), 7);
+    assert_eq!(reload_state.get_or_make::<u8, _>("c", || Err("no room")).unwrap_err(), "no room");
+    assert_eq!(*reload_state.get_or_make::<u8, ()>("c", || Ok(7)).unwrap(), 7);
 }

@@ -23,7 +23,7 @@ pub struct ThreadPool {
 
 /// The state of a pool, and its sums since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct PoolFigures {
     /// Threads of the pool.
     pub threads: usize,
     /// Jobs that may wait (`thread_pool … max_queue=`).
@@ -66,7 +66,7 @@ struct State {
     /// already awake may take the job, and one that finds more than one job wakes the next. So short jobs keep few
     /// threads busy, and long jobs still get all of them.
     waking: bool,
-    figures: Figures,
+    figures: PoolFigures,
 }
 
 impl ThreadPool {
@@ -76,7 +76,7 @@ impl ThreadPool {
     /// The system refuses a thread.
     pub fn new(name: &str, threads: usize, max_queue: usize) -> io::Result<ThreadPool> {
         let threads = threads.max(1);
-        let figures = Figures { threads, max_queue, ..Figures::default() };
+        let figures = PoolFigures { threads, max_queue, ..PoolFigures::default() };
         let shared = Arc::new(PoolShared {
             state: Mutex::new(State { figures, ..State::default() }),
             quiet: Condvar::new(),
@@ -97,9 +97,9 @@ impl ThreadPool {
     }
 
     /// Returns the pool's current state and its sums.
-    pub fn figures(&self) -> Figures {
+    pub fn figures(&self) -> PoolFigures {
         let state = self.shared.lock();
-        Figures { queued: state.queue.len(), ..state.figures }
+        PoolFigures { queued: state.queue.len(), ..state.figures }
     }
 
     /// Submits work to the pool; see [`submit`].
@@ -211,7 +211,7 @@ impl PoolShared {
 
     fn work_loop(&self) {
         // Without these the pool works as well.
-        let _ = tidegate_os::affinity::stand_back();
+        let _ = tidegate_os::affinity::use_batch_policy();
         let _ = tidegate_os::affinity::lower_priority(NICE);
         let mut ran = None;
         while let Some(job) = self.next(ran.take()) {

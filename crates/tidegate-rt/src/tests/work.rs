@@ -325,9 +325,9 @@ fn work_for_the_end_of_an_iteration_runs_once_and_soon() {
     fn work() {
         DONE.fetch_add(1, Ordering::Relaxed);
     }
-    assert!(!crate::turn::at_end(work), "no loop here");
+    assert!(!crate::iteration::at_end(work), "no loop here");
     let worker = Worker::run("iterations", None, |_| async {
-        assert!(crate::turn::at_end(work) && crate::turn::at_end(work));
+        assert!(crate::iteration::at_end(work) && crate::iteration::at_end(work));
         assert_eq!(DONE.load(Ordering::Relaxed), 0);
         let done = spawn_local(async {
             let mut runs = 0;
@@ -339,7 +339,7 @@ fn work_for_the_end_of_an_iteration_runs_once_and_soon() {
         });
         done.await.unwrap();
         assert_eq!(DONE.load(Ordering::Relaxed), 2);
-        assert!(crate::turn::at_end(work));
+        assert!(crate::iteration::at_end(work));
     });
     worker.unwrap().join().unwrap();
     assert_eq!(DONE.load(Ordering::Relaxed), 3);
@@ -350,15 +350,15 @@ fn long_iterations_are_reported_with_their_longest_work() {
     let (report_sender, report_receiver) = mpsc::channel();
     let worker = Worker::run("iterations", None, move |_| async move {
         let limit = Duration::from_millis(20);
-        let report: crate::turn::Reporter = Box::new(move |long| {
+        let report: crate::iteration::Reporter = Box::new(move |long| {
             assert!(long.length > limit && long.length >= long.longest && long.runs > 0);
             report_sender.send(long.what.to_owned()).unwrap();
         });
-        crate::turn::watch(Some((limit, report)));
+        crate::iteration::watch(Some((limit, report)));
         let stall = |name: &'static str, time: u64| {
             spawn_local(async move {
-                crate::turn::mark(|what| what.extend_from_slice(b"before"));
-                crate::turn::mark(|what| what.extend_from_slice(name.as_bytes()));
+                crate::iteration::mark(|what| what.extend_from_slice(b"before"));
+                crate::iteration::mark(|what| what.extend_from_slice(name.as_bytes()));
                 crate::yield_now().await;
                 // The mark is still that of this task.
                 let until = exact_now() + Duration::from_millis(time);
@@ -372,7 +372,7 @@ fn long_iterations_are_reported_with_their_longest_work() {
         crate::timer::sleep(Duration::from_millis(60)).await;
         stall("second", 60).await.unwrap();
         crate::timer::sleep(Duration::from_millis(1)).await;
-        crate::turn::watch(None);
+        crate::iteration::watch(None);
         stall("unwatched", 60).await.unwrap();
         crate::timer::sleep(Duration::from_millis(1)).await;
     });
@@ -381,7 +381,7 @@ fn long_iterations_are_reported_with_their_longest_work() {
     let ours = |what: &String| ["first", "second", "unwatched"].contains(&&**what);
     let reports: Vec<String> = report_receiver.iter().filter(ours).collect();
     assert_eq!(reports, ["first", "second"]);
-    let figures = crate::turn::figures();
+    let figures = crate::iteration::figures();
     let iterations = figures.iter().find(|figures| figures.thread == "iterations").unwrap();
     assert!(iterations.long >= 2);
     assert!(iterations.length_max >= Duration::from_millis(60));

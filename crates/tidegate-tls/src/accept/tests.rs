@@ -21,7 +21,7 @@ use crate::sessions::SessionCache;
 use crate::side::{Client, Server};
 use crate::stapling::Stapled;
 use crate::tickets::{RandomKeys, TicketKeys};
-use crate::x509::Fault;
+use crate::x509::VerifyError;
 
 const TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -189,7 +189,7 @@ fn certificates_of_clients_are_judged_and_not_refused() {
             found.client.map(|client| (client.der, client.fault))
         };
         assert_eq!(shown(showing(&client_own)), Some((client_own.der.clone(), None)));
-        let fault = Some(Fault::SelfSigned);
+        let fault = Some(VerifyError::SelfSigned);
         assert_eq!(shown(showing(&stranger)), Some((stranger.der.clone(), fault)));
         assert_eq!(shown(client()), None);
     }

@@ -6,18 +6,18 @@ use std::sync::Arc;
 use tokio_rustls::rustls::{AlertDescription, CertificateError, Error, OtherError};
 
 use super::HandshakeError;
-use crate::x509::Fault;
+use crate::x509::VerifyError;
 
 #[test]
 fn errors_of_the_library_are_sorted_out() {
-    let other = |fault: Fault| CertificateError::Other(OtherError(Arc::new(fault)));
+    let other = |fault: VerifyError| CertificateError::Other(OtherError(Arc::new(fault)));
     let wrapped = |error: Error| io::Error::new(ErrorKind::InvalidData, error);
     for (error, expected) in [
         (io::Error::from(ErrorKind::UnexpectedEof), "Closed"),
         (io::Error::other("own"), "Socket"),
         (io::Error::from(ErrorKind::ConnectionReset), "Socket"),
         (wrapped(Error::General("a".to_owned())), "Internal a"),
-        (wrapped(other(Fault::Expired).into()), "Certificate 10:certificate has expired"),
+        (wrapped(other(VerifyError::Expired).into()), "Certificate 10:certificate has expired"),
         (wrapped(Error::AlertReceived(AlertDescription::UnknownCA)), "Protocol UnknownCA"),
     ] {
         let found = HandshakeError::from(error);

@@ -1,6 +1,6 @@
 //! PEM texts of the `openssl` command.
 
-use super::{Fault, certificates, private_key};
+use super::{PemError, certificates, private_key};
 
 /// `openssl pkcs8 -topk8 -nocrypt`.
 const PLAIN: &str = "\
@@ -86,11 +86,11 @@ fn finds_keys() {
 #[test]
 fn errors_have_advice() {
     let fault = |text: &str| private_key(text.as_bytes(), &[]).expect_err("no key");
-    let help = |fault: Fault| fault.help.unwrap_or_default();
+    let help = |fault: PemError| fault.help.unwrap_or_default();
     assert!(help(fault(ENCRYPTED)).contains("ssl_password_file"));
     assert!(help(fault("Proc-Type: 4,ENCRYPTED")).contains("openssl pkcs8"));
-    let missing = Fault::unopened(&std::io::Error::from_raw_os_error(2));
-    let message = missing.told("certificate", "a.pem");
+    let missing = PemError::unopened(&std::io::Error::from_raw_os_error(2));
+    let message = missing.message("certificate", "a.pem");
     assert!(
         message.starts_with("cannot load certificate \"a.pem\": open() failed (2: "),
         "{message}"

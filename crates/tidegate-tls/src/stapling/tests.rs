@@ -6,7 +6,7 @@ use tokio_rustls::rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::sign::CertifiedKey;
 
-use super::{Stapled, StatusCheck, is_answer};
+use super::{Stapled, StatusCheck, is_response};
 use crate::key_pair::KeyPair;
 use crate::x509::ocsp_tests::{
     BY_OTHER, GONE, GOOD, LEAF, NOW, OTHER, QUESTION, REVOKED, ROOT, bytes,
@@ -81,8 +81,8 @@ fn a_response_stays_until_the_next() {
 
 #[test]
 fn files_contain_responses() {
-    assert!(is_answer(&bytes(GOOD)));
+    assert!(is_response(&bytes(GOOD)));
     for other in [&b""[..], b"text", &bytes(LEAF)] {
-        assert!(!is_answer(other));
+        assert!(!is_response(other));
     }
 }

@@ -1,9 +1,9 @@
 //! The reasons why a certificate is not trusted.
 
-/// The reason why a certificate is not trusted, with OpenSSL's number and words ([`Fault::words`]), which
+/// The reason why a certificate is not trusted, with OpenSSL's number and words ([`VerifyError::words`]), which
 /// appear in logs and in `$ssl_client_verify`. Of several reasons it is the one that OpenSSL would report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum VerifyError {
     /// The issuer of a trusted certificate in the chain is missing.
     NoIssuer,
     /// There is no revocation list of a certificate's issuer.
@@ -48,31 +48,31 @@ pub enum Fault {
     ConstrainedNames,
 }
 
-impl Fault {
+impl VerifyError {
     /// Returns OpenSSL's number and text.
     pub fn words(self) -> (u16, &'static str) {
         match self {
-            Fault::NoIssuer => (2, "unable to get issuer certificate"),
-            Fault::NoRevocationList => (3, "unable to get certificate CRL"),
-            Fault::BadSignature => (7, "certificate signature failure"),
-            Fault::RevocationListSignature => (8, "CRL signature failure"),
-            Fault::NotYetValid => (9, "certificate is not yet valid"),
-            Fault::Expired => (10, "certificate has expired"),
-            Fault::RevocationListNotYetValid => (11, "CRL is not yet valid"),
-            Fault::RevocationListExpired => (12, "CRL has expired"),
-            Fault::SelfSigned => (18, "self-signed certificate"),
-            Fault::SelfSignedInChain => (19, "self-signed certificate in certificate chain"),
-            Fault::NoLocalIssuer => (20, "unable to get local issuer certificate"),
-            Fault::Unverifiable => (21, "unable to verify the first certificate"),
-            Fault::Revoked => (23, "certificate revoked"),
-            Fault::NotAuthority => (24, "invalid CA certificate"),
-            Fault::PathTooLong => (25, "path length constraint exceeded"),
-            Fault::Purpose => (26, "unsuitable certificate purpose"),
-            Fault::UnknownCriticalExtension => (34, "unhandled critical extension"),
-            Fault::MayNotSignLists => (35, "key usage does not include CRL signing"),
-            Fault::UnknownCriticalListExtension => (36, "unhandled critical CRL extension"),
-            Fault::InvalidExtension => (41, "invalid or inconsistent certificate extension"),
-            Fault::ConstrainedNames => (51, "unsupported name constraint type"),
+            VerifyError::NoIssuer => (2, "unable to get issuer certificate"),
+            VerifyError::NoRevocationList => (3, "unable to get certificate CRL"),
+            VerifyError::BadSignature => (7, "certificate signature failure"),
+            VerifyError::RevocationListSignature => (8, "CRL signature failure"),
+            VerifyError::NotYetValid => (9, "certificate is not yet valid"),
+            VerifyError::Expired => (10, "certificate has expired"),
+            VerifyError::RevocationListNotYetValid => (11, "CRL is not yet valid"),
+            VerifyError::RevocationListExpired => (12, "CRL has expired"),
+            VerifyError::SelfSigned => (18, "self-signed certificate"),
+            VerifyError::SelfSignedInChain => (19, "self-signed certificate in certificate chain"),
+            VerifyError::NoLocalIssuer => (20, "unable to get local issuer certificate"),
+            VerifyError::Unverifiable => (21, "unable to verify the first certificate"),
+            VerifyError::Revoked => (23, "certificate revoked"),
+            VerifyError::NotAuthority => (24, "invalid CA certificate"),
+            VerifyError::PathTooLong => (25, "path length constraint exceeded"),
+            VerifyError::Purpose => (26, "unsuitable certificate purpose"),
+            VerifyError::UnknownCriticalExtension => (34, "unhandled critical extension"),
+            VerifyError::MayNotSignLists => (35, "key usage does not include CRL signing"),
+            VerifyError::UnknownCriticalListExtension => (36, "unhandled critical CRL extension"),
+            VerifyError::InvalidExtension => (41, "invalid or inconsistent certificate extension"),
+            VerifyError::ConstrainedNames => (51, "unsupported name constraint type"),
         }
     }
 
@@ -81,15 +81,15 @@ impl Fault {
     pub fn is_about_trust(self) -> bool {
         matches!(
             self,
-            Fault::SelfSigned
-                | Fault::SelfSignedInChain
-                | Fault::NoLocalIssuer
-                | Fault::Unverifiable
+            VerifyError::SelfSigned
+                | VerifyError::SelfSignedInChain
+                | VerifyError::NoLocalIssuer
+                | VerifyError::Unverifiable
         )
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for VerifyError {
     /// Writes it as nginx logs it: `20:unable to get local issuer certificate`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (number, text) = self.words();
@@ -97,4 +97,4 @@ impl std::fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for VerifyError {}

@@ -7,7 +7,7 @@
 use super::der::{
     BIT_STRING, BOOLEAN, INTEGER, OBJECT_ID, OCTET_STRING, SEQUENCE, any, element, optional,
 };
-use super::{Algorithms, Certificate, Fault, RevocationList, extensions, names, revocation};
+use super::{Algorithms, Certificate, RevocationList, VerifyError, extensions, names, revocation};
 
 /// The purpose of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,9 +86,9 @@ impl Trust {
         &self,
         chain: &[impl AsRef<[u8]>],
         now_unix_seconds: i64,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), VerifyError> {
         let mut sent = chain.iter().map_while(|der| Certificate::parse(der.as_ref()));
-        let Some(leaf) = sent.next() else { return Err(Fault::InvalidExtension) };
+        let Some(leaf) = sent.next() else { return Err(VerifyError::InvalidExtension) };
         let untrusted: Vec<Certificate<'_>> = sent.collect();
         let (path, mut fault) = self.build(leaf, untrusted, now_unix_seconds);
         let trusted = fault.is_none();
@@ -99,7 +99,7 @@ impl Trust {
         fault = self.check_signatures(&path, trusted, now_unix_seconds).or(fault);
         if path.iter().any(|certificate| certificate.extension(NAME_CONSTRAINTS_ID).is_some()) {
             // The names are not compared here, so it is unknown whether they satisfy the constraints.
-            fault = Some(Fault::ConstrainedNames);
+            fault = Some(VerifyError::ConstrainedNames);
         }
         fault.map_or(Ok(()), Err)
     }
@@ -116,7 +116,7 @@ impl Trust {
         leaf: Certificate<'a>,
         mut untrusted: Vec<Certificate<'a>>,
         now: i64,
-    ) -> (Vec<Certificate<'a>>, Option<Fault>) {
+    ) -> (Vec<Certificate<'a>>, Option<VerifyError>) {
         let longest = self.depth_max.min(DEPTH_MAX) as usize + 1;
         let mut path = vec![leaf];
         let mut by_trusted = false;
@@ -130,7 +130,11 @@ impl Trust {
                 let alone = path.len() == 1;
                 return (
                     path,
-                    Some(if alone { Fault::SelfSigned } else { Fault::SelfSignedInChain }),
+                    Some(if alone {
+                        VerifyError::SelfSigned
+                    } else {
+                        VerifyError::SelfSignedInChain
+                    }),
                 );
             }
             // Trusted certificates are preferred, as in OpenSSL.
@@ -150,8 +154,8 @@ impl Trust {
             };
             match found {
                 Some(index) => path.push(untrusted.swap_remove(index)),
-                None if by_trusted => return (path, Some(Fault::NoIssuer)),
-                None => return (path, Some(Fault::NoLocalIssuer)),
+                None if by_trusted => return (path, Some(VerifyError::NoIssuer)),
+                None => return (path, Some(VerifyError::NoLocalIssuer)),
             }
         }
     }
@@ -179,32 +183,32 @@ impl Trust {
         signed.or(fitting.first()).copied()
     }
 
-    fn check_extensions(&self, path: &[Certificate<'_>]) -> Option<Fault> {
+    fn check_extensions(&self, path: &[Certificate<'_>]) -> Option<VerifyError> {
         let mut fault = None;
         let mut between = 0;
         for (index, certificate) in path.iter().enumerate() {
             if !certificate.has_sound_extensions() {
-                fault = Some(Fault::InvalidExtension);
+                fault = Some(VerifyError::InvalidExtension);
             }
             if certificate.has_unknown_critical() {
-                fault = Some(Fault::UnknownCriticalExtension);
+                fault = Some(VerifyError::UnknownCriticalExtension);
             }
             if index > 0 && !certificate.is_authority() {
-                fault = Some(Fault::NotAuthority);
+                fault = Some(VerifyError::NotAuthority);
             }
             if !certificate.is_for(self.purpose, index > 0) {
-                fault = Some(Fault::Purpose);
+                fault = Some(VerifyError::Purpose);
             }
             let longest = certificate.path_length_max();
             if index > 1 && longest.is_some_and(|longest| between > longest) {
-                fault = Some(Fault::PathTooLong);
+                fault = Some(VerifyError::PathTooLong);
             }
             between += u64::from(index > 0 && !certificate.is_self_issued());
         }
         fault
     }
 
-    fn check_revocation(&self, path: &[Certificate<'_>], now: i64) -> Option<Fault> {
+    fn check_revocation(&self, path: &[Certificate<'_>], now: i64) -> Option<VerifyError> {
         let mut fault = None;
         for (index, certificate) in path.iter().enumerate() {
             let itself = certificate.is_issued_by(certificate).then_some(certificate);
@@ -216,16 +220,21 @@ impl Trust {
         fault
     }
 
-    fn check_signatures(&self, path: &[Certificate<'_>], trusted: bool, now: i64) -> Option<Fault> {
+    fn check_signatures(
+        &self,
+        path: &[Certificate<'_>],
+        trusted: bool,
+        now: i64,
+    ) -> Option<VerifyError> {
         let mut fault = None;
         for (index, certificate) in path.iter().enumerate().rev() {
             match path.get(index + 1) {
                 Some(issuer) if !certificate.is_signed_by(self.algorithms, issuer) => {
-                    fault = Some(Fault::BadSignature);
+                    fault = Some(VerifyError::BadSignature);
                 }
                 Some(_) => {}
                 None if index == 0 && !trusted && !certificate.is_issued_by(certificate) => {
-                    fault = Some(Fault::Unverifiable);
+                    fault = Some(VerifyError::Unverifiable);
                 }
                 None => {}
             }
@@ -380,11 +389,11 @@ impl Certificate<'_> {
         false
     }
 
-    fn time_fault(&self, now: i64) -> Option<Fault> {
+    fn time_fault(&self, now: i64) -> Option<VerifyError> {
         match self.validity() {
-            None => Some(Fault::Expired),
-            Some((first, _)) if now < first => Some(Fault::NotYetValid),
-            Some((_, last)) if now > last => Some(Fault::Expired),
+            None => Some(VerifyError::Expired),
+            Some((first, _)) if now < first => Some(VerifyError::NotYetValid),
+            Some((_, last)) if now > last => Some(VerifyError::Expired),
             Some(_) => None,
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use super::der::{INTEGER, SEQUENCE, any, element, optional, time, whole};
-use super::{Algorithms, Certificate, Fault, Signature, extensions, names};
+use super::{Algorithms, Certificate, Signature, VerifyError, extensions, names};
 
 const EXTENSIONS: u8 = 0xa0;
 
@@ -107,29 +107,31 @@ pub(super) fn check(
     issuer: Option<&Certificate<'_>>,
     algorithms: Algorithms,
     now_unix_seconds: i64,
-) -> Option<Fault> {
+) -> Option<VerifyError> {
     let own = lists.iter().filter(|list| names::same(&list.issuer, certificate.issuer));
     // A current list before an expired one, then the newest.
     let list = own.max_by_key(|list| (list.is_current(now_unix_seconds), list.first_unix_seconds));
-    let (Some(list), Some(issuer)) = (list, issuer) else { return Some(Fault::NoRevocationList) };
+    let (Some(list), Some(issuer)) = (list, issuer) else {
+        return Some(VerifyError::NoRevocationList);
+    };
     let mut fault = None;
     if !issuer.may_sign_lists() {
-        fault = Some(Fault::MayNotSignLists);
+        fault = Some(VerifyError::MayNotSignLists);
     }
     if now_unix_seconds < list.first_unix_seconds {
-        fault = Some(Fault::RevocationListNotYetValid);
+        fault = Some(VerifyError::RevocationListNotYetValid);
     }
     if list.last_unix_seconds.is_some_and(|last| last < now_unix_seconds) {
-        fault = Some(Fault::RevocationListExpired);
+        fault = Some(VerifyError::RevocationListExpired);
     }
     if !list.is_signed_by(algorithms, issuer) {
-        fault = Some(Fault::RevocationListSignature);
+        fault = Some(VerifyError::RevocationListSignature);
     }
     if list.critical {
-        fault = Some(Fault::UnknownCriticalListExtension);
+        fault = Some(VerifyError::UnknownCriticalListExtension);
     }
     if list.serials.contains(certificate.serial) {
-        fault = Some(Fault::Revoked);
+        fault = Some(VerifyError::Revoked);
     }
     fault
 }

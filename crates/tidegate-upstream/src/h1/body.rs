@@ -10,7 +10,7 @@ use tidegate_codec::Headers;
 use tidegate_codec::fastcgi::RecordError;
 use tidegate_core::body::{Body, BodyError, BodyStream, Chunk};
 use tidegate_core::error_log::Level;
-use tidegate_core::pace::{Rate, Steps};
+use tidegate_core::pace::{GrantInterval, Rate};
 use tidegate_rt::clock;
 
 use super::framing::{Framing, Piece};
@@ -150,7 +150,7 @@ impl BodyReader {
             Some(attempt) => attempt.bytes_received,
             None => 0,
         };
-        let rate = Rate::new(rate, Steps::Seconds, now);
+        let rate = Rate::new(rate, GrantInterval::Seconds, now);
         self.pace = rate.map(|rate| Box::new(RateLimit { rate, received }));
     }
 

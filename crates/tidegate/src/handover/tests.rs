@@ -14,8 +14,8 @@ fn a_handover_arrives_complete() {
     let listening = || {
         let (one, two) = socketpair().unwrap();
         let address = Address::Inet("127.0.0.1:80".parse().unwrap());
-        let place = Place { address, datagram: true };
-        let unix = Place { address: Address::Unix("/run/s".into()), datagram: false };
+        let place = ListenerKey { address, datagram: true };
+        let unix = ListenerKey { address: Address::Unix("/run/s".into()), datagram: false };
         let none = Listening { place: unix, sockets: Vec::new() };
         vec![Listening { place, sockets: vec![one, two] }, none]
     };

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use tidegate_core::family;
+use tidegate_core::instance;
 
 /// nginx keeps the time zone without a directive.
 const KEPT: &str = "TZ";
@@ -23,13 +23,13 @@ pub(super) fn of_worker(directives: &[String]) -> Vec<(OsString, OsString)> {
             None => set(directive, std::env::var_os(directive)),
         }
     }
-    set(family::VARIABLE, Some(family::name().into()));
+    set(instance::VARIABLE, Some(instance::name().into()));
     variables
 }
 
 /// Returns a new binary's environment: everything, and the name of the family.
 pub(super) fn inherited() -> Vec<(OsString, OsString)> {
-    let own = (OsString::from(family::VARIABLE), family::name().into());
+    let own = (OsString::from(instance::VARIABLE), instance::name().into());
     std::env::vars_os().filter(|(name, _)| *name != own.0).chain([own.clone()]).collect()
 }
 

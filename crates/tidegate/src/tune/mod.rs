@@ -16,7 +16,7 @@ use tidegate_core::listen::ListenerPlan;
 use tidegate_core::log_file::{LogFile, LogFiles};
 use tidegate_core::plan::Plan;
 use tidegate_os::platform;
-use tidegate_plan::{Resources, Survivors};
+use tidegate_plan::{ReloadState, Resources};
 
 use crate::configuration::{self, Origin, PlanInputs};
 use crate::listening::BACKLOG_DEFAULT;
@@ -35,10 +35,14 @@ pub(crate) fn run(origin: &Origin) -> ExitCode {
         return ExitCode::FAILURE;
     }
     let mut parsed = configuration::read(origin);
-    let survivors = Survivors::default();
+    let reload_state = ReloadState::default();
     let resources = ReadOnlyResources::default();
-    let inputs =
-        PlanInputs { resources: &resources, survivors: &survivors, generation: 1, for_use: false };
+    let inputs = PlanInputs {
+        resources: &resources,
+        reload_state: &reload_state,
+        generation: 1,
+        for_use: false,
+    };
     let plan = parsed.plan(origin, &inputs);
     let color = io::stderr().is_terminal();
     for diagnostic in &parsed.diagnostics {

@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use tidegate_core::client::Address;
 use tidegate_core::error_log::Level;
-use tidegate_core::listen::Place;
+use tidegate_core::listen::ListenerKey;
 use tidegate_core::plan::Plan;
 use tidegate_front::{Front, Shared, accept_connections, receive_datagrams};
 use tidegate_os::OwnedSocket;
+use tidegate_rt::iteration::{self, LongIteration};
 use tidegate_rt::net::{Datagram, Listener};
 use tidegate_rt::sync::{Notify, Semaphore};
 use tidegate_rt::timer::{sleep, timeout};
-use tidegate_rt::turn::{self, LongIteration};
 use tidegate_rt::{Task, spawn_local};
 
 use super::threads::Sockets;
@@ -44,7 +44,7 @@ impl Drop for Running {
 }
 
 struct Acceptor {
-    place: Place,
+    place: ListenerKey,
     /// The inode of the socket, which may be replaced by another socket for the same address.
     inode: u64,
     /// `None` for UDP.
@@ -170,7 +170,12 @@ impl Local {
 
 impl Local {
     /// Starts to accept from a socket.
-    fn acceptor(&self, place: Place, inode: u64, socket: OwnedSocket) -> io::Result<Acceptor> {
+    fn acceptor(
+        &self,
+        place: ListenerKey,
+        inode: u64,
+        socket: OwnedSocket,
+    ) -> io::Result<Acceptor> {
         let (front, address) = (self.front.clone(), place.address.clone());
         if place.datagram {
             let socket = Rc::new(socket);
@@ -199,7 +204,7 @@ impl Local {
 /// Starts or ends the watchdog (`loop_watchdog`).
 fn watch_iterations(plan: &Plan) {
     let log = plan.main.error_log.clone();
-    let report: turn::Reporter = Box::new(move |long| {
+    let report: iteration::Reporter = Box::new(move |long| {
         let thread = std::thread::current();
         let name = thread.name().unwrap_or_default();
         let LongIteration { length, runs, longest, what } = long;
@@ -210,7 +215,7 @@ fn watch_iterations(plan: &Plan) {
         );
         log.say(Level::Warn, message);
     });
-    turn::watch(plan.main.loop_watchdog.map(|limit| (limit, report)));
+    iteration::watch(plan.main.loop_watchdog.map(|limit| (limit, report)));
 }
 
 /// Accepts for ever; a panic is logged, and accepting continues.

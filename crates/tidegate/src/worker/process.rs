@@ -14,7 +14,7 @@ use tidegate_core::log_file::{LogFiles, open_append};
 use tidegate_core::plan::Plan;
 use tidegate_modules::flush_logs;
 use tidegate_os::{identity, inherit, process, title};
-use tidegate_plan::Survivors;
+use tidegate_plan::ReloadState;
 use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
 
@@ -88,7 +88,7 @@ pub(crate) fn run(name: &str) -> ExitCode {
 struct Worker {
     socket: Arc<OwnedFd>,
     logs: LogFiles,
-    survivors: Survivors,
+    reload_state: ReloadState,
     server: WorkerServer,
     listening: Vec<Listening>,
     /// Generations before the current one whose requests or sessions have not all ended.
@@ -104,9 +104,9 @@ impl Worker {
         socket: Arc<OwnedFd>,
     ) -> Result<(Worker, Receiver<WorkerEvent>), StartError> {
         let failures = take_rights(&handover.rights)?;
-        let (logs, survivors) = (LogFiles::default(), Survivors::default());
+        let (logs, reload_state) = (LogFiles::default(), ReloadState::default());
         let generation = handover.generation;
-        let (plan, listening, _) = plan(handover, &logs, &survivors)?;
+        let (plan, listening, _) = plan(handover, &logs, &reload_state)?;
         panics::log_to(plan.main.error_log.clone());
         for error in failures {
             plan.main.error_log.say(Level::Alert, format_args!("{error}"));
@@ -120,7 +120,7 @@ impl Worker {
         let worker = Worker {
             socket,
             logs,
-            survivors,
+            reload_state,
             server,
             listening,
             older: Vec::new(),
@@ -201,7 +201,7 @@ impl Worker {
     /// file, which the master has opened again. The reply is sent last: the master relies on it.
     fn reload(&mut self, handover: Handover) {
         let generation = handover.generation;
-        let made = plan(handover, &self.logs, &self.survivors).and_then(|made| {
+        let made = plan(handover, &self.logs, &self.reload_state).and_then(|made| {
             let (plan, listening, again) = made;
             let before = self.server.plan().clone();
             self.server.reload(plan, &listening).map_err(StartError::System)?;
@@ -274,12 +274,12 @@ type WorkerPlan = (Arc<Plan>, Vec<Listening>, Vec<(PathBuf, File)>);
 fn plan(
     handover: Handover,
     logs: &LogFiles,
-    survivors: &Survivors,
+    reload_state: &ReloadState,
 ) -> Result<WorkerPlan, StartError> {
     let Handover { generation, origin, bundle, findings, logs: files, listening, .. } = handover;
     let resources = WorkerResources::new(logs, findings, files);
     let mut parsed = configuration::read_again(&origin, bundle);
-    let inputs = PlanInputs { resources: &resources, survivors, generation, for_use: true };
+    let inputs = PlanInputs { resources: &resources, reload_state, generation, for_use: true };
     match parsed.plan(&origin, &inputs) {
         Some(plan) => Ok((Arc::new(plan), listening, resources.into_unused())),
         None => Err(StartError::Configuration(parsed.first_mistake())),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use tidegate_core::listen::Place;
+use tidegate_core::listen::ListenerKey;
 use tidegate_core::main_settings::{Affinity, Count, MainSettings};
 use tidegate_core::plan::Plan;
 use tidegate_front::Shared;
@@ -21,7 +21,7 @@ use crate::listening::Listening;
 pub(crate) type EndCallback = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// One socket for each address, for one thread.
-pub(crate) type Sockets = Vec<(Place, OwnedSocket)>;
+pub(crate) type Sockets = Vec<(ListenerKey, OwnedSocket)>;
 
 /// Longest wait for running threads to take over a plan.
 const APPLY_TIME: Duration = Duration::from_secs(1);

@@ -19,7 +19,7 @@ pub fn succeeded(status: u16) -> bool {
 
 /// The target URI of a request, as the client has it.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'a> {
+pub struct TargetUri<'a> {
     /// `http` or `https`.
     pub scheme: &'a [u8],
     /// The value of the `Host` field, with a port if there is one.
@@ -30,7 +30,7 @@ pub struct Place<'a> {
 
 /// Returns the paths, with queries, that `Location` and `Content-Location` name of the same origin. URIs of
 /// other origins are left out: a response may not invalidate those.
-pub fn related(place: Place<'_>, response: &Headers) -> Vec<Vec<u8>> {
+pub fn related(place: TargetUri<'_>, response: &Headers) -> Vec<Vec<u8>> {
     let locations = response.first(Known::Location).into_iter();
     let locations = locations.chain(response.first_named(b"Content-Location"));
     let mut targets: Vec<Vec<u8>> = locations.filter_map(|field| resolve(place, field)).collect();
@@ -40,7 +40,7 @@ pub fn related(place: Place<'_>, response: &Headers) -> Vec<Vec<u8>> {
 }
 
 /// Resolves a reference against a target URI (RFC 3986 section 5.2); returns `None` for another origin.
-fn resolve(place: Place<'_>, reference: &[u8]) -> Option<Vec<u8>> {
+fn resolve(place: TargetUri<'_>, reference: &[u8]) -> Option<Vec<u8>> {
     let reference = trim(reference).split(|byte| *byte == b'#').next().unwrap_or_default();
     let own_path = place.target.split(|byte| *byte == b'?').next().unwrap_or_default();
     let (base, path): (&[u8], &[u8]) = match scheme_end(reference) {
@@ -71,7 +71,7 @@ fn scheme_end(reference: &[u8]) -> Option<usize> {
 }
 
 /// Returns the rest behind `//authority`, when the authority is the one of `place`.
-fn own_authority<'r>(place: Place<'_>, rest: &'r [u8]) -> Option<&'r [u8]> {
+fn own_authority<'r>(place: TargetUri<'_>, rest: &'r [u8]) -> Option<&'r [u8]> {
     let rest = rest.strip_prefix(b"//")?;
     let end = rest.iter().position(|byte| b"/?".contains(byte)).unwrap_or(rest.len());
     let default: &[u8] = if place.scheme == b"https" { b":443" } else { b":80" };

@@ -67,7 +67,7 @@ pub struct Reuse {
     /// It may be used as it is, without a request to the origin.
     pub fresh: bool,
     /// It is stale, and may be used as it is: the client accepts that (`max-stale`).
-    pub stale_is_welcome: bool,
+    pub max_stale_allows: bool,
     /// It may be used while it is fetched again.
     pub while_updating: bool,
     /// It may be used when the fetch fails.
@@ -82,7 +82,7 @@ pub fn judge(stored: &StoredTimes, terms: &RequestTerms, now: u64) -> Reuse {
     if terms.no_cache {
         return Reuse {
             fresh: false,
-            stale_is_welcome: false,
+            max_stale_allows: false,
             while_updating: false,
             on_error: false,
             by_operator: false,
@@ -96,7 +96,7 @@ pub fn judge(stored: &StoredTimes, terms: &RequestTerms, now: u64) -> Reuse {
     let on_error = now < stored.error_until || !stored.must_revalidate && now < asked_until;
     Reuse {
         fresh: fresh && young_enough,
-        stale_is_welcome: terms.max_stale > 0
+        max_stale_allows: terms.max_stale > 0
             && young_enough
             && !stored.must_revalidate
             && now < welcome_until,

@@ -1,6 +1,6 @@
 //! RFC 9111 as tables: which response may be stored, for how long, and for which requests it may be used.
 use super::super::tests::headers;
-use super::invalidation::{Place, is_unsafe, related, succeeded};
+use super::invalidation::{TargetUri, is_unsafe, related, succeeded};
 use super::reuse::{RequestTerms, Reuse, StoredTimes, judge};
 use super::*;
 use crate::request::Method;
@@ -19,9 +19,10 @@ fn judged(
     valid: Option<u32>,
 ) -> Result<Storable, NotStorable> {
     let fields = headers(&format!("{DATE}|{response}"));
-    let received = Received { status, headers: &fields, asked_at: NOW, received_at: NOW };
-    let operator = Operator { ignored: IgnoredFields::default(), valid_for_status: valid };
-    storable(Asked::of(&headers(request)), received, operator)
+    let received =
+        ReceivedResponse { status, headers: &fields, requested_at: NOW, received_at: NOW };
+    let operator = OperatorSettings { ignored: IgnoredFields::default(), valid_for_status: valid };
+    storable(RequestFields::of(&headers(request)), received, operator)
 }
 
 /// Checks the seconds for which a response is fresh.
@@ -76,8 +77,13 @@ fn age_counts() {
         check(&format!("Age: {no_age}|Cache-Control: max-age=3600"), Ok(3600));
     }
     let fields = headers("Date: Sat, 01 Jan 2000 11:59:00 GMT|Cache-Control: max-age=3600");
-    let age = |asked_at| {
-        initial_age(Received { status: 200, headers: &fields, asked_at, received_at: NOW })
+    let age = |requested_at| {
+        initial_age(ReceivedResponse {
+            status: 200,
+            headers: &fields,
+            requested_at,
+            received_at: NOW,
+        })
     };
     assert_eq!((age(NOW), age(NOW - 90), age(NOW + 5)), (60, 90, 60));
 }
@@ -181,9 +187,9 @@ fn check_reuse(request: &str, now: u64, expected: &str) {
 }
 
 fn check_times(times: &StoredTimes, request: &str, now: u64, expected: &str) {
-    let Reuse { fresh, stale_is_welcome, while_updating, on_error, .. } =
+    let Reuse { fresh, max_stale_allows, while_updating, on_error, .. } =
         judge(times, &RequestTerms::of(&headers(request)), now);
-    let flags = [(fresh, 'f'), (stale_is_welcome, 'w'), (while_updating, 'u'), (on_error, 'e')];
+    let flags = [(fresh, 'f'), (max_stale_allows, 'w'), (while_updating, 'u'), (on_error, 'e')];
     let found: String = flags.iter().filter(|(is, _)| *is).map(|(_, letter)| *letter).collect();
     assert_eq!(found, expected, "{request} at {now}");
 }
@@ -228,7 +234,7 @@ fn unsafe_methods_invalidate_their_own_origin_only() {
         [199, 200, 303, 399, 400, 500].map(succeeded),
         [false, true, true, true, false, false]
     );
-    let place = Place { scheme: b"http", authority: b"a.test:80", target: b"/x/y?z=1" };
+    let place = TargetUri { scheme: b"http", authority: b"a.test:80", target: b"/x/y?z=1" };
     let check = |location: &str, expected: Option<&str>| {
         let found = related(place, &headers(&format!("Location: {location}")));
         let expected: Vec<Vec<u8>> = expected.map(|text| text.into()).into_iter().collect();
@@ -272,7 +278,7 @@ proptest! {
         prop_assert!(plain.while_updating || !demanding.while_updating);
         let welcoming = judge(&times, &RequestTerms { max_stale: u32::MAX, ..asked }, now);
         prop_assert_eq!(welcoming.fresh, demanding.fresh);
-        prop_assert!(!(strict && welcoming.stale_is_welcome));
+        prop_assert!(!(strict && welcoming.max_stale_allows));
     }
 
     /// Every stored response is of use, and a greater age never makes it fresh for longer.
@@ -290,7 +296,7 @@ proptest! {
     fn any_reference_is_taken(reference in proptest::collection::vec(any::<u8>(), 0..40)) {
         let mut response = Headers::new();
         response.push_known(Known::Location, &reference);
-        let place = Place { scheme: b"http", authority: b"a", target: b"/x" };
+        let place = TargetUri { scheme: b"http", authority: b"a", target: b"/x" };
         for target in related(place, &response) {
             prop_assert!(target.starts_with(b"/"));
         }

@@ -1,7 +1,7 @@
 //! The server that is meant, targets, and the statuses of refusals.
 
 use tidegate_codec::Span;
-use tidegate_codec::request::{Fault, RequestError};
+use tidegate_codec::request::{RequestError, RequestFault};
 use tidegate_core::client::{Connection, TlsInfo};
 
 use super::{Refusal, base_server, choose_server, decode_target};
@@ -57,7 +57,8 @@ fn a_target_is_decoded_into_path_and_arguments() {
 
 #[test]
 fn each_refusal_has_its_status() {
-    let head = RequestError { fault: Fault::InvalidMethod, line: Span::default(), previous: None };
+    let head =
+        RequestError { fault: RequestFault::InvalidMethod, line: Span::default(), previous: None };
     for (refusal, status) in
         [(Refusal::Head(head), 400), (Refusal::Target, 400), (Refusal::Connect, 405)]
     {

@@ -11,7 +11,7 @@
 
 use tidegate_conf::{Args, Diagnostic, Word};
 use tidegate_core::client::Address;
-use tidegate_core::template::any_holds;
+use tidegate_core::template::any_is_true;
 use tidegate_core::{Exchange, Template};
 
 use tidegate_conf::network::Network;
@@ -153,7 +153,7 @@ impl PurgeSettings {
     pub(crate) fn wants(&self, x: &mut Exchange) -> bool {
         match &self.by {
             PurgeTrigger::Nothing => false,
-            PurgeTrigger::Conditions(conditions) => any_holds(conditions, x),
+            PurgeTrigger::Conditions(conditions) => any_is_true(conditions, x),
             PurgeTrigger::Method(by) => by.method == x.request.head.method_bytes(),
         }
     }

@@ -10,7 +10,7 @@ use tidegate_cache::{DiskFailures, Levels, Options, RealDisk, Store};
 use tidegate_conf::Diagnostic;
 use tidegate_core::Level;
 use tidegate_core::error_log::ErrorLog;
-use tidegate_core::family;
+use tidegate_core::instance;
 use tidegate_core::plan::Service;
 use tidegate_os::os_error;
 use tidegate_plan::PlanBuilder;
@@ -143,9 +143,10 @@ fn open_store(
     options.temporary_directory = conf.use_temp_path.then_some(temporary);
     options.started_at = started_at();
     options.sync = conf.sync;
-    options.owner = Some(family::name().to_owned());
+    options.owner = Some(instance::name().to_owned());
     let survivor = format!("{prefix}cache_path {}", path.display());
-    let opened = plan.environment.survivors.get_or_make(&survivor, || open_with_retries(&options));
+    let opened =
+        plan.environment.reload_state.get_or_make(&survivor, || open_with_retries(&options));
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::ResourceBusy => {
             let message = format!("cache directory \"{}\" is {error}", path.display());
@@ -255,7 +256,7 @@ impl CacheManager {
         for budget in RunBudget::new(self.manager) {
             let report = self.store.manage_step(now, budget);
             if !report.more {
-                return Duration::from_millis(report.come_again_in.max(1));
+                return Duration::from_millis(report.next_step_in.max(1));
             }
         }
         self.manager.sleep

@@ -4,7 +4,7 @@
 use tidegate_cache::Times;
 use tidegate_codec::Headers;
 use tidegate_codec::caching::rfc9111::reuse::{self, RequestTerms, StoredTimes};
-use tidegate_codec::caching::rfc9111::{self, Asked, Operator, Received};
+use tidegate_codec::caching::rfc9111::{self, OperatorSettings, ReceivedResponse, RequestFields};
 use tidegate_codec::caching::{self, IgnoredFields, NotStorable};
 
 use crate::cache::decide::facts::StoredState;
@@ -51,7 +51,7 @@ pub(crate) enum Refusal {
     /// 1xx, 304 and unrequested 206 are no complete responses.
     Status,
     /// `proxy_no_cache` forbids it.
-    Asked,
+    RequestFields,
     /// It passes unbuffered (`proxy_buffering`, `X-Accel-Buffering`).
     Unbuffered,
 }
@@ -96,7 +96,7 @@ pub(crate) struct OriginExchange<'a> {
     /// The client's fields.
     pub request: &'a Headers,
     /// When the request was sent, in Unix milliseconds.
-    pub asked_at: u64,
+    pub requested_at: u64,
     pub status: u16,
     pub headers: &'a Headers,
 }
@@ -112,12 +112,16 @@ pub(crate) fn decide_rfc9111(
     ignored: IgnoredFields,
     now: u64,
 ) -> Result<Storable, Refusal> {
-    let OriginExchange { request, asked_at, status, headers } = exchanged;
+    let OriginExchange { request, requested_at, status, headers } = exchanged;
     check_whole(status, validity)?;
-    let received =
-        Received { status, headers, asked_at: seconds(asked_at), received_at: seconds(now) };
-    let operator = Operator { ignored, valid_for_status: validity.of(status) };
-    let storable = rfc9111::storable(Asked::of(request), received, operator);
+    let received = ReceivedResponse {
+        status,
+        headers,
+        requested_at: seconds(requested_at),
+        received_at: seconds(now),
+    };
+    let operator = OperatorSettings { ignored, valid_for_status: validity.of(status) };
+    let storable = rfc9111::storable(RequestFields::of(request), received, operator);
     let storable = storable.map_err(Refusal::CacheRules)?;
     let valid_until = millis(storable.valid_until).saturating_add(now % 1000);
     let behind = |seconds: u32| valid_until.saturating_add(u64::from(seconds) * 1000);
@@ -165,7 +169,7 @@ pub(crate) fn stored_state(
         may_serve_while_updating: reuse.while_updating,
         may_serve_on_error: reuse.on_error,
         operator_decides: reuse.by_operator,
-        max_stale_allows: reuse.stale_is_welcome,
+        max_stale_allows: reuse.max_stale_allows,
         has_validators: false,
         filling: None,
     }
@@ -176,11 +180,11 @@ pub(crate) fn is_always_stale(times: Times) -> bool {
     times.valid_until <= times.created
 }
 
-/// Returns whether a request with these `terms` may be served by the fetch of another one that began at `asked_at`.
+/// Returns whether a request with these `terms` may be served by the fetch of another one that began at `requested_at`.
 /// `times` are those of the response, once its head has arrived.
 pub(crate) fn is_joinable(
     times: Option<Times>,
-    asked_at: u64,
+    requested_at: u64,
     terms: Option<&RequestTerms>,
     now: u64,
 ) -> bool {
@@ -189,7 +193,7 @@ pub(crate) fn is_joinable(
     // A response that is stale on arrival is for the request that fetched it. One that becomes stale while it arrives
     // is shared all the same: another fetch would deliver it later.
     let demands = *terms != RequestTerms::default();
-    let is_for_all = times.valid_until > asked_at && !is_always_stale(times);
+    let is_for_all = times.valid_until > requested_at && !is_always_stale(times);
     is_for_all && (!demands || stored_state(times, true, Some(terms), now).fresh)
 }
 

@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use tidegate_cache::{Key, Times};
-use tidegate_codec::caching::rfc9111::invalidation::{Place, related};
+use tidegate_codec::caching::rfc9111::invalidation::{TargetUri, related};
 use tidegate_codec::response::ResponseHead;
 use tidegate_codec::{Headers, Known, connection};
 
@@ -33,13 +33,13 @@ pub(crate) struct StoredGet<'a> {
     pub body_bytes: u64,
 }
 
-/// Decides the effect of a response to HEAD with this `head`, requested at `asked_at`, on a stored one. `decide` says
+/// Decides the effect of a response to HEAD with this `head`, requested at `requested_at`, on a stored one. `decide` says
 /// whether a response with these fields may be stored, by the rules of the location.
 pub(crate) fn after_head(
     stored: StoredGet<'_>,
     head: &ResponseHead,
     tag_headers: &[Box<[u8]>],
-    (asked_at, now): (u64, u64),
+    (requested_at, now): (u64, u64),
     decide: impl FnOnce(u16, &Headers) -> Result<Storable, Refusal>,
 ) -> HeadVerdict {
     if head.status != 200 || stored.meta.status != 200 {
@@ -51,7 +51,7 @@ pub(crate) fn after_head(
     let mut meta = stored.meta.refreshed_rfc9111(&head.headers, now);
     let Ok(decided) = decide(meta.status, &meta.headers) else { return HeadVerdict::Remove };
     meta.must_revalidate = decided.must_revalidate;
-    meta.asked_at = asked_at;
+    meta.requested_at = requested_at;
     meta.tags = tags_of(&meta.headers, tag_headers);
     HeadVerdict::Renew(meta.encode(), decided.times)
 }
@@ -70,7 +70,7 @@ fn is_same(stored: &StoredGet<'_>, headers: &Headers) -> bool {
 /// Returns the keys of the targets that `Location` and `Content-Location` name (RFC 9111 section 4.4): the request's
 /// key with their path in place of its own, provided its own path occurs there byte for byte. `response` has the
 /// fields as the client sees them, behind `proxy_redirect`.
-pub(crate) fn other_keys(request: Place<'_>, response: &Headers, main: &Key) -> Vec<Key> {
+pub(crate) fn other_keys(request: TargetUri<'_>, response: &Headers, main: &Key) -> Vec<Key> {
     let (text, target) = (main.text(), request.target);
     let Some(at) = text.windows(target.len().max(1)).rposition(|part| part == target) else {
         return Vec::new();

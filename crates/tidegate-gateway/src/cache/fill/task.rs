@@ -58,7 +58,7 @@ pub(crate) struct FillTask {
     /// See [`Meta`]; 0 when the main key had no object.
     pub variant_set: u64,
     /// When the request was sent, in Unix milliseconds.
-    pub asked_at: u64,
+    pub requested_at: u64,
     pub cache: Arc<CacheSettings>,
     /// The only decision about this fetch; the request that began the fill has none.
     pub decision: OriginDecision,
@@ -103,7 +103,7 @@ pub(crate) async fn next_event(
         if let Poll::Ready(event) = events.poll_recv(context) {
             return Poll::Ready(event);
         }
-        if watch && client.poll_gone(context).is_ready() {
+        if watch && client.poll_closed(context).is_ready() {
             return Poll::Ready(None);
         }
         Poll::Pending
@@ -205,7 +205,7 @@ impl FillTask {
         if stored.is_ok() && !self.cache.no_cache.is_empty() {
             match may_store(&response.head, to.as_ref()).await {
                 Some(true) => {}
-                Some(false) => stored = Err(Refusal::Asked),
+                Some(false) => stored = Err(Refusal::RequestFields),
                 // The conditions cannot be evaluated, and no client waits.
                 None => return writer.release(),
             }
@@ -258,14 +258,14 @@ impl FillTask {
     }
 
     fn decide(&self, status: u16, headers: &Headers, now: u64) -> Result<Storable, Refusal> {
-        let (request, asked_at) = (&self.client_fields, self.asked_at);
-        self.cache.decide(OriginExchange { request, asked_at, status, headers }, now)
+        let (request, requested_at) = (&self.client_fields, self.requested_at);
+        self.cache.decide(OriginExchange { request, requested_at, status, headers }, now)
     }
 
     /// Returns whether the response is not storable for any request, as opposed to this one.
     fn is_about_all(&self, refusal: Refusal) -> bool {
         match refusal {
-            Refusal::Asked => !self.refused,
+            Refusal::RequestFields => !self.refused,
             Refusal::CacheRules(reason) => !reason.is_about_request(),
             Refusal::Status | Refusal::Unbuffered => true,
         }
@@ -309,7 +309,7 @@ impl FillTask {
         // The response does not update an entry that was updated or made stale since the request.
         let Some(generation) = self.generation else { return stale.clone() };
         meta.must_revalidate = stored.must_revalidate;
-        meta.asked_at = writer.fill().started_at();
+        meta.requested_at = writer.fill().started_at();
         meta.tags = tags_of(&meta.headers, &self.cache.tag_headers);
         let metadata = meta.encode();
         let renewed = blocking::run(move || {
@@ -335,7 +335,7 @@ impl FillTask {
         let OriginResponse { head, body, .. } = response;
         let mut variant = Vec::new();
         write_variant(&stored.vary, &self.client_fields, &mut variant);
-        let asked_at = writer.fill().started_at();
+        let requested_at = writer.fill().started_at();
         let writer = self.at_current_key(&stored.vary, writer, now).await;
         let announced = head.headers.first(Known::ContentLength).and_then(connection::parse_length);
         let head_length = if is_head { Some(announced.unwrap_or(0)) } else { None };
@@ -344,7 +344,7 @@ impl FillTask {
             Meta::of(head.status, head.reason(), &head.headers, vary, variant, head_length);
         meta.variant_set =
             if self.variant_set == 0 { new_variant_set(now) } else { self.variant_set };
-        meta.asked_at = asked_at;
+        meta.requested_at = requested_at;
         meta.tags = tags_of(&meta.headers, &self.cache.tag_headers);
         if self.cache.rfc9111 {
             meta.make_rfc9111(must_revalidate, now);
@@ -390,7 +390,7 @@ impl FillTask {
 /// [`PLACING_MAX`] for it, so that later requests find the new fill; otherwise starts an unshared one.
 pub(crate) async fn begin_after_placing(store: &Store, key: &Key, now: u64) -> FillWriter {
     let mut begun = store.begin_fill(key, now);
-    if let Some(placing) = begun.as_ref().err().filter(|fill| fill.has_all()) {
+    if let Some(placing) = begun.as_ref().err().filter(|fill| fill.has_last_byte()) {
         let _ = timer::timeout(PLACING_MAX, placing.placed()).await;
         begun = store.begin_fill(key, now);
     }

@@ -42,7 +42,7 @@ pub(crate) struct RangeProbe {
     pub variant_set: u64,
     pub client_fields: Headers,
     /// When the client's request arrived, in Unix milliseconds.
-    pub asked_at: u64,
+    pub requested_at: u64,
     pub wanted: RequestedRange,
 }
 
@@ -129,8 +129,8 @@ impl RangeProbe {
             && !headers.contains(Known::XAccelRedirect);
         let identity = Identity::of(200, headers, Some(size)).filter(|_| fits)?;
         // By the rules for the complete object.
-        let (request, asked_at) = (&self.client_fields, self.asked_at);
-        let exchanged = OriginExchange { request, asked_at, status: 200, headers };
+        let (request, requested_at) = (&self.client_fields, self.requested_at);
+        let exchanged = OriginExchange { request, requested_at, status: 200, headers };
         let Storable { times, must_revalidate, vary } = self.cache.decide(exchanged, now).ok()?;
         if !self.names.is_empty() && self.names != vary {
             return None;
@@ -141,7 +141,7 @@ impl RangeProbe {
         meta.headers.remove(Known::ContentRange);
         meta.variant_set =
             if self.variant_set == 0 { new_variant_set(now) } else { self.variant_set };
-        meta.asked_at = begun_at;
+        meta.requested_at = begun_at;
         meta.tags = tags_of(&meta.headers, &self.cache.tag_headers);
         if self.cache.rfc9111 {
             meta.make_rfc9111(must_revalidate, now);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_cache::{Key, Store};
 use tidegate_codec::Known;
-use tidegate_codec::caching::rfc9111::invalidation::{Place, succeeded};
+use tidegate_codec::caching::rfc9111::invalidation::{TargetUri, succeeded};
 use tidegate_core::exchange::FieldOwner;
 use tidegate_core::{Exchange, Step, blocking};
 use tidegate_rt::clock;
@@ -46,7 +46,7 @@ pub(crate) async fn write_through(
     let step = pass(x, &*gateway).await;
     let Some(head) = GatewayState::of(x).head.take() else { return step };
     if succeeded(head.status) {
-        let place = Place {
+        let place = TargetUri {
             scheme: if x.connection.tls.is_some() { b"https" } else { b"http" },
             authority: x.request.head.host_text().unwrap_or_default(),
             target: x.request.target(),
@@ -66,7 +66,7 @@ pub(crate) async fn write_through(
     step
 }
 
-/// Passes a HEAD request at `asked_at`, in Unix milliseconds. Its response updates the stored response to GET, or
+/// Passes a HEAD request at `requested_at`, in Unix milliseconds. Its response updates the stored response to GET, or
 /// removes it when the two describe different representations (section 4.3.5).
 ///
 /// Cancelling: as for [`write_through`].
@@ -75,7 +75,7 @@ pub(crate) async fn pass_head(
     gateway: &dyn Gateway,
     cache: &CacheSettings,
     store: &Store,
-    (lookup, asked_at): (&CacheLookup, u64),
+    (lookup, requested_at): (&CacheLookup, u64),
 ) -> Step<'static> {
     let step = pass(x, gateway).await;
     let now = clock::unix_millis();
@@ -86,8 +86,8 @@ pub(crate) async fn pass_head(
     let stored = StoredGet { meta: &stored.meta, body_bytes: entry.body_bytes() };
     let CacheSettings { validity, ignored, tag_headers, .. } = cache;
     let verdict =
-        rfc9111::after_head(stored, &head, tag_headers, (asked_at, now), |status, headers| {
-            let exchanged = OriginExchange { request, asked_at, status, headers };
+        rfc9111::after_head(stored, &head, tag_headers, (requested_at, now), |status, headers| {
+            let exchanged = OriginExchange { request, requested_at, status, headers };
             policy::decide_rfc9111(exchanged, validity, ignored.fields, now)
         });
     let (store, key) = (store.clone(), lookup.key.clone());

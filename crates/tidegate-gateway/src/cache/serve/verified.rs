@@ -30,7 +30,7 @@ pub(crate) fn body(x: &Exchange, entry: &OpenEntry, now: u64) -> Body {
         return Body::Empty;
     }
     // The entry has just been found, and its file's status checked.
-    if length <= PART_BYTES && entry.known_to(0, now) == length {
+    if length <= PART_BYTES && entry.verified_to_cached(0, now) == length {
         return Body::File(FileRange::new(file.clone(), entry.body_start(), length));
     }
     Body::Stream(Box::new(VerifiedBody {
@@ -97,7 +97,8 @@ impl BodyStream for VerifiedBody {
             if self.offset >= self.end {
                 return Poll::Ready(None);
             }
-            let sound = self.entry.known_to(self.offset, clock::unix_millis()).min(self.end);
+            let sound =
+                self.entry.verified_to_cached(self.offset, clock::unix_millis()).min(self.end);
             if sound > self.offset {
                 return Poll::Ready(Some(self.piece(sound, changes)));
             }

@@ -27,7 +27,7 @@ pub(crate) async fn head_of(
                 Head::Uncacheable | Head::Failed(_) => None,
             }));
         }
-        x.client.poll_gone(context).map(|_| None)
+        x.client.poll_closed(context).map(|_| None)
     })
     .await
 }
@@ -70,7 +70,7 @@ pub(crate) async fn for_progress(
         if sleep.as_mut().poll(context).is_ready() {
             return Poll::Ready(Input::TimedOut(filling_now()));
         }
-        if !x.is_subrequest() && client.poll_gone(context).is_ready() {
+        if !x.is_subrequest() && client.poll_closed(context).is_ready() {
             return Poll::Ready(Input::ClientGone);
         }
         Poll::Pending

@@ -152,7 +152,7 @@ impl CacheSession {
             names: lookup.names.clone(),
             variant_set: lookup.variant_set,
             client_fields: x.request.head.headers.clone(),
-            asked_at: now,
+            requested_at: now,
             wanted,
         }
     }

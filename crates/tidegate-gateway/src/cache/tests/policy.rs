@@ -91,7 +91,7 @@ fn rfc9111_counts_in_milliseconds_from_when_a_response_was_made() {
         let request = Headers::new();
         let exchanged = OriginExchange {
             request: &request,
-            asked_at: NOW - 3000,
+            requested_at: NOW - 3000,
             status: 200,
             headers: &headers,
         };

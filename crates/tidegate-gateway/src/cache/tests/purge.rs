@@ -53,13 +53,13 @@ fn tags_of_responses() {
 #[test]
 fn metadata_contain_the_terms_of_purges() {
     let mut meta = Meta::of(200, b"OK", &Headers::new(), vec![], vec![], None);
-    meta.asked_at = 7;
+    meta.requested_at = 7;
     meta.tags = b"a b".to_vec();
     let encoded = meta.encode();
     let read = bearing(&encoded).expect("readable");
-    assert_eq!((read.asked_at, read.tags), (7, &b"a b"[..]));
+    assert_eq!((read.requested_at, read.tags), (7, &b"a b"[..]));
     let decoded = Meta::decode(&encoded).expect("readable");
-    assert_eq!((decoded.asked_at, &decoded.tags[..]), (7, &b"a b"[..]));
+    assert_eq!((decoded.requested_at, &decoded.tags[..]), (7, &b"a b"[..]));
     assert_eq!(bearing(&encoded[..20]), None);
 }
 

@@ -3,7 +3,7 @@
 use tidegate_cache::{Key, Times};
 use tidegate_codec::Headers;
 use tidegate_codec::caching::NotStorable;
-use tidegate_codec::caching::rfc9111::invalidation::Place;
+use tidegate_codec::caching::rfc9111::invalidation::TargetUri;
 use tidegate_codec::response::ResponseHead;
 
 use crate::cache::decide::policy::{Refusal, Storable};
@@ -53,7 +53,10 @@ fn verdict(stored: u16, status: u16, head: &[(&str, &str)], is_storable: bool) -
         HeadVerdict::Remove => "R".to_owned(),
         HeadVerdict::Renew(metadata, times) => {
             let renewed = Meta::decode(&metadata).expect("our own bytes");
-            assert_eq!((times, renewed.asked_at, renewed.must_revalidate), (TIMES, NOW - 7, true));
+            assert_eq!(
+                (times, renewed.requested_at, renewed.must_revalidate),
+                (TIMES, NOW - 7, true)
+            );
             let field = |name: &[u8]| {
                 String::from_utf8_lossy(renewed.headers.first_named(name).unwrap_or(b"-"))
                     .into_owned()
@@ -87,7 +90,7 @@ fn a_response_to_head_renews_or_removes_the_stored_one() {
 #[test]
 fn keys_of_other_targets_are_made_of_the_requests_key() {
     let check = |main: &str, target: &str, response: &[(&str, &str)], expected: &[&str]| {
-        let place = Place { scheme: b"http", authority: b"a", target: target.as_bytes() };
+        let place = TargetUri { scheme: b"http", authority: b"a", target: target.as_bytes() };
         let keys = other_keys(place, &fields(response), &Key::new(main.as_bytes()));
         let keys: Vec<_> = keys.iter().map(|key| key.text().to_vec()).collect();
         let expected: Vec<_> = expected.iter().map(|key| key.as_bytes().to_vec()).collect();

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use tidegate_core::pace::{Rate, Steps};
-use tidegate_core::session::{Datagrams, tell_end};
+use tidegate_core::pace::{GrantInterval, Rate};
+use tidegate_core::session::{Datagrams, log_end};
 use tidegate_core::{Exchange, Level};
 use tidegate_rt::net::{ConnectOptions, Datagram};
 use tidegate_rt::timer::Deadline;
@@ -70,8 +70,8 @@ pub(super) async fn attempt(
         responses: 0,
         sent: 0,
         received: 0,
-        up: Rate::new(settings.upload_rate(x), Steps::Seconds, now),
-        down: Rate::new(settings.download_rate(x), Steps::Seconds, now),
+        up: Rate::new(settings.upload_rate(x), GrantInterval::Seconds, now),
+        down: Rate::new(settings.download_rate(x), GrantInterval::Seconds, now),
     };
     let idle = Deadline::new();
     let end = match exchange.upward(&first) {
@@ -110,12 +110,12 @@ fn settle(
     match end {
         End::Done => {
             tries.report(peer, Outcome::Success, now);
-            tell_end(x, &packets(passing, "udp done"));
+            log_end(x, &packets(passing, "udp done"));
             AttemptOutcome::Status(200)
         }
         End::TimedOut if passing.has_enough() || passing.settings.responses.is_none() => {
             tries.report(peer, Outcome::Success, now);
-            tell_end(x, &packets(passing, "udp timed out"));
+            log_end(x, &packets(passing, "udp timed out"));
             AttemptOutcome::Status(200)
         }
         End::TimedOut => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_core::client::{Address, ByteStream};
-use tidegate_core::session::{Session, SessionClient, tell_end};
+use tidegate_core::session::{Session, SessionClient, log_end};
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_rt::clock;
 use tidegate_rt::net::{ConnectOptions, Stream};
@@ -243,7 +243,7 @@ async fn connect_and_relay(
         session.origin_traffic.sent.set(up.moved);
         session.origin_traffic.received.set(down.read);
     }
-    log_end(x, &end);
+    log_relay_end(x, &end);
     AttemptOutcome::Status(OK)
 }
 
@@ -285,11 +285,11 @@ pub(super) fn failed(
 }
 
 /// Logs how a session ended, in nginx's words.
-fn log_end(x: &mut Exchange, end: &RelayEnd) {
+fn log_relay_end(x: &mut Exchange, end: &RelayEnd) {
     match end {
         RelayEnd::Done { client } => {
             let side = if *client { "client" } else { "upstream" };
-            tell_end(x, &format!("{side} disconnected"));
+            log_end(x, &format!("{side} disconnected"));
         }
         RelayEnd::TimedOut => {
             x.log(Level::Info, format_args!("connection timed out (110: Connection timed out)"));

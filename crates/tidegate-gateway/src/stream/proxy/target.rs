@@ -53,7 +53,7 @@ pub(crate) fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Session
         let (method, now) = (Method::RoundRobin, clock::now());
         Ok::<_, Diagnostic>(Group::new(&text, method, Keepalive::OFF, servers, now))
     };
-    let group = plan.environment.survivors.get_or_make(&identity, make)?;
+    let group = plan.environment.reload_state.get_or_make(&identity, make)?;
     Ok(SessionPass::Fixed(SessionTarget { group, key: None }))
 }
 

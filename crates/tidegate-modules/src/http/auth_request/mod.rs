@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use tidegate_codec::Known;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, Word, row};
-use tidegate_core::subrequest::{Options, Reply};
+use tidegate_core::subrequest::{Options, SubrequestResponse};
 use tidegate_core::variables::{Changeable, Setter};
 use tidegate_core::{Body, Exchange, Level, Phase, Step, Template};
 use tidegate_plan::module::{BlockInfo, Module};
@@ -177,7 +177,7 @@ impl AuthSubrequest {
         step
     }
 
-    fn set_variables(&self, x: &mut Exchange, reply: &mut Reply) {
+    fn set_variables(&self, x: &mut Exchange, reply: &mut SubrequestResponse) {
         for set in &self.sets {
             let value = set.value.value(reply.exchange());
             match set.target {

@@ -76,7 +76,7 @@ impl Module for Charset {
 
 /// Returns the charset that the response will be in, by its present head; `None` if the head will name none.
 pub(crate) fn of_response(x: &mut Exchange) -> Option<Vec<u8>> {
-    x.hold_location().extensions.of::<Arc<CharsetFilter>>()?.of_response(x)
+    x.location_ref().extensions.of::<Arc<CharsetFilter>>()?.of_response(x)
 }
 
 const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION_IF;

@@ -72,7 +72,7 @@ pub(super) async fn put(
         Ok(upload) => upload,
         Err(ReceiveError::Writing(failure)) => return failed(x, &failure),
         Err(ReceiveError::Receiving(RequestBodyError::Closed)) => {
-            x.disposition.leave_unanswered(400);
+            x.disposition.end_without_response(400);
             return Step::Close;
         }
         Err(ReceiveError::Receiving(error)) => return Step::Status(error.status()),

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use super::fields::{Depth, depth, destination_path, overwrite};
 use super::tree::{MappedPath, Transfer, delete, make_directories};
-use crate::testing::{Bench, Reply};
+use crate::testing::{Bench, TestResponse};
 
 #[test]
 fn fields_of_webdav() {
@@ -227,7 +227,7 @@ const CONFIG: &str = "root {dir}/html; client_body_temp_path {dir}/temp 1 2;
         location /strict/ { disable_symlinks on from=$document_root; }
     }";
 
-fn send(bench: &Bench, line: &str, fields: &[&str], body: &str) -> Reply {
+fn send(bench: &Bench, line: &str, fields: &[&str], body: &str) -> TestResponse {
     let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
     let length = format!("Content-Length: {}\r\n", body.len());
     let length = if body.is_empty() { "" } else { &length };

@@ -11,7 +11,7 @@ use tidegate_core::body::{Body, BodyError, BodyStream, Chunk};
 use super::accept::weight;
 use super::codec::{Coding, EncoderShape};
 use super::filter::compressed_for_tests;
-use crate::testing::{Bench, Reply};
+use crate::testing::{Bench, TestResponse};
 
 const GZIP: &str = "Accept-Encoding: gzip";
 const GZIP_SHAPE: EncoderShape = EncoderShape { coding: Coding::Gzip, level: 2, window_bits: 15 };
@@ -22,7 +22,7 @@ fn decompressed(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-fn is_compressed(reply: &Reply) -> bool {
+fn is_compressed(reply: &TestResponse) -> bool {
     reply.field("Content-Encoding") == "gzip"
 }
 

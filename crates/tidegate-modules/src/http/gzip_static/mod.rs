@@ -135,7 +135,7 @@ fn respond(
     if !matches!(x.request.method, Method::Get | Method::Head) || x.request.path.ends_with(b"/") {
         return Ok(Step::Decline);
     }
-    let location = x.hold_location();
+    let location = x.location_ref();
     let rules = location.extensions.of::<Arc<CompressionRules>>();
     let mut path = None;
     for (index, sibling) in siblings.iter().enumerate().skip(probe.from()) {

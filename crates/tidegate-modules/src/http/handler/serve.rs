@@ -199,7 +199,7 @@ async fn outcome(
                 Err(error) => WaitOutcome::Job(error),
             });
         }
-        if watch && client.poll_gone(context).is_ready() {
+        if watch && client.poll_closed(context).is_ready() {
             return Poll::Ready(WaitOutcome::ClientLeft);
         }
         late.as_mut().poll(context).map(|()| WaitOutcome::Late)
@@ -227,7 +227,7 @@ fn settle(
         WaitOutcome::Late => (Level::Error, 504, "has not responded in time".into()),
         WaitOutcome::ClientLeft => {
             x.log(Level::Info, format_args!("client prematurely closed connection"));
-            x.disposition.leave_unanswered(499);
+            x.disposition.end_without_response(499);
             return Step::Close;
         }
     };

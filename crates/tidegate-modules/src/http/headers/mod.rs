@@ -281,7 +281,7 @@ fn add_field(x: &mut Exchange, field: &Field, value: &[u8]) {
             }
         }
         _ if value.is_empty() => {}
-        FieldKind::Beside => headers.push_beside(&field.name, value),
+        FieldKind::Beside => headers.push_opaque(&field.name, value),
         FieldKind::Plain | FieldKind::Framing => headers.push(&field.name, value),
     }
 }

@@ -111,14 +111,14 @@ impl Files {
             return Ok(None);
         }
         if let Some(root) = root {
-            let Some(found) = open::stat_at_once(root, root.as_os_str().len()) else {
+            let Some(found) = open::stat_if_cached(root, root.as_os_str().len()) else {
                 return Ok(None);
             };
             check_root(root, found)?;
         }
         Ok(match &self.kept {
             Some(kept) => kept.known(path, now),
-            None => open::append_at_once(path).map(Arc::new),
+            None => open::append_if_cached(path).map(Arc::new),
         })
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Span};
-use tidegate_core::log_file::{LogFile, write_gathered};
+use tidegate_core::log_file::{LogFile, write_pending_lines};
 use tidegate_core::syslog::Syslog;
 use tidegate_core::{Exchange, Template};
 use tidegate_plan::PlanBuilder;
@@ -74,10 +74,10 @@ impl LogTarget {
         line.push(b'\n');
         match &self.place {
             Destination::File(file) => {
-                file.write_with_turn(line);
+                file.write_at_iteration_end(line);
                 // A reader that waits for the connection to close finds its lines.
                 if !x.disposition.keeps_connection() {
-                    write_gathered();
+                    write_pending_lines();
                 }
             }
             Destination::Buffer(buffer) => buffer.write(line, clock::now()),

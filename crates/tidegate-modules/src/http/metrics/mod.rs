@@ -16,7 +16,7 @@ use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::{Body, Exchange, Step, blocking, counters};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
-use tidegate_rt::turn;
+use tidegate_rt::iteration;
 
 /// The module of `metrics`.
 pub(crate) struct Metrics;
@@ -50,7 +50,7 @@ fn respond(x: &mut Exchange) -> Step<'_> {
     if !matches!(x.request.method, Method::Get | Method::Head) {
         return Step::Status(405);
     }
-    let text = text::write(&counters::figures(), &blocking::figures(), &turn::figures());
+    let text = text::write(&counters::figures(), &blocking::figures(), &iteration::figures());
     x.disposition.set_status(200);
     x.response.headers.set_known(Known::ContentType, b"text/plain; version=0.0.4");
     Step::Respond(Body::from(Bytes::from(text)))

@@ -3,22 +3,26 @@
 use std::time::Duration;
 
 use tidegate_core::counters;
-use tidegate_rt::{blocking, turn};
+use tidegate_rt::{blocking, iteration};
 
 use super::text;
 use crate::testing::Bench;
 
 #[test]
 fn every_figure_has_its_line() {
-    let connections = counters::Figures { accepted: 5, requests: 7, ..Default::default() };
-    let pool = blocking::Figures {
+    let connections =
+        counters::ConnectionFigures { accepted: 5, requests: 7, ..Default::default() };
+    let pool = blocking::PoolFigures {
         queued: 2,
         finished: 9,
         waited: Duration::from_millis(1500),
         ..Default::default()
     };
-    let mut iterations =
-        turn::Figures { thread: "worker \"1\"".to_owned(), long: 3, ..Default::default() };
+    let mut iterations = iteration::IterationFigures {
+        thread: "worker \"1\"".to_owned(),
+        long: 3,
+        ..Default::default()
+    };
     iterations.buckets[1] = 4;
     iterations.buckets[9] = 1;
     iterations.length_max = Duration::from_secs(2);

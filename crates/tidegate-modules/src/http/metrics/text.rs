@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tidegate_core::counters;
 use tidegate_rt::blocking;
-use tidegate_rt::turn;
+use tidegate_rt::iteration;
 
 /// A metric of thread pools: name, type, help text, and how to read it.
-type PoolRow = (&'static str, &'static str, &'static str, fn(&blocking::Figures) -> f64);
+type PoolRow = (&'static str, &'static str, &'static str, fn(&blocking::PoolFigures) -> f64);
 
 const POOL_ROWS: [PoolRow; 10] = [
     ("threads", "gauge", "Threads.", |f| f.threads as f64),
@@ -27,9 +27,9 @@ const POOL_ROWS: [PoolRow; 10] = [
 
 /// Writes the whole text.
 pub(super) fn write(
-    connections: &counters::Figures,
-    pools: &[(String, blocking::Figures)],
-    loops: &[turn::Figures],
+    connections: &counters::ConnectionFigures,
+    pools: &[(String, blocking::PoolFigures)],
+    loops: &[iteration::IterationFigures],
 ) -> String {
     let mut out = String::new();
     write_connections(connections, &mut out);
@@ -44,7 +44,7 @@ pub(super) fn write(
     out
 }
 
-fn write_connections(figures: &counters::Figures, out: &mut String) {
+fn write_connections(figures: &counters::ConnectionFigures, out: &mut String) {
     let rows = [
         ("connections_accepted_total", "counter", "Connections accepted.", figures.accepted),
         ("connections_handled_total", "counter", "Connections served.", figures.handled),
@@ -71,7 +71,7 @@ fn write_connections(figures: &counters::Figures, out: &mut String) {
     }
 }
 
-fn write_loops(loops: &[turn::Figures], out: &mut String) {
+fn write_loops(loops: &[iteration::IterationFigures], out: &mut String) {
     let name = "tidegate_loop_turn_seconds";
     head(
         name,
@@ -84,7 +84,7 @@ fn write_loops(loops: &[turn::Figures], out: &mut String) {
         let mut count = 0;
         for (place, iterations) in figures.buckets.iter().enumerate() {
             count += iterations;
-            let bound = match turn::BUCKETS_MICROS.get(place) {
+            let bound = match iteration::BUCKETS_MICROS.get(place) {
                 Some(micros) => Duration::from_micros(*micros).as_secs_f64().to_string(),
                 None => "+Inf".to_owned(),
             };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_core::host_names::{HostNames, NotTaken};
+use tidegate_core::host_names::{AddNameError, HostNames};
 use tidegate_core::regex::Regex;
 
 /// Bytes of the longest host, as in nginx.
@@ -31,7 +31,7 @@ impl RefererRules {
         &mut self,
         host: &[u8],
         path: Option<&[u8]>,
-    ) -> Result<(), NotTaken<'_, Option<Box<[u8]>>>> {
+    ) -> Result<(), AddNameError<'_, Option<Box<[u8]>>>> {
         self.hosts.add(&host.to_ascii_lowercase(), path.map(Box::from))
     }
 

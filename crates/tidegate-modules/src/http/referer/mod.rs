@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tidegate_codec::Known;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, Word, once, row};
-use tidegate_core::host_names::NotTaken;
+use tidegate_core::host_names::AddNameError;
 use tidegate_core::variables::Variable;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
@@ -157,11 +157,11 @@ fn add(
             let shown = String::from_utf8_lossy(host);
             match rules.add_host(host, path) {
                 Ok(()) => {}
-                Err(NotTaken::Invalid) => {
+                Err(AddNameError::Invalid) => {
                     let message = format!("invalid hostname or wildcard \"{shown}\"");
                     return Err(error(message, word.span));
                 }
-                Err(NotTaken::Known(_)) => {
+                Err(AddNameError::Known(_)) => {
                     return Err(error(format!("conflicting parameter \"{shown}\""), word.span));
                 }
             }

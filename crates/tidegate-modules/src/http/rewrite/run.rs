@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use tidegate_codec::Known;
 use tidegate_core::regex::{MatchLimit, Regex};
-use tidegate_core::template::any_holds;
+use tidegate_core::template::any_is_true;
 use tidegate_core::{Body, Exchange, Level, Step, Template};
 
 use super::assignment::TooLong;
@@ -286,7 +286,7 @@ fn holds(
     probe: &mut PathProbe,
 ) -> Result<bool, Flow> {
     Ok(match condition {
-        Condition::True(name) => any_holds(std::slice::from_ref(name), x),
+        Condition::True(name) => any_is_true(std::slice::from_ref(name), x),
         Condition::Equal { name, text, negated } => {
             let value = name.value(x);
             let equal = match text.literal() {

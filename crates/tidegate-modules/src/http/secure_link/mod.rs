@@ -168,7 +168,7 @@ fn checked(x: &mut Exchange) -> Option<&CheckedLink> {
 
 /// Computes `$secure_link`. The expiry is stored before the signed text is made, which may contain it.
 fn check(x: &mut Exchange) -> Option<Vec<u8>> {
-    match x.hold_location().extensions.of::<LinkCheck>()? {
+    match x.location_ref().extensions.of::<LinkCheck>()? {
         LinkCheck::Secret(secret) => check::by_secret(&x.request.path, secret).map(<[u8]>::to_vec),
         LinkCheck::Signed { link, signed } => {
             let link = link.value(x);

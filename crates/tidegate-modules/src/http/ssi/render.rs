@@ -14,7 +14,7 @@ use tidegate_core::body::{BodyError, Chunk};
 use tidegate_core::byte_body::{ByteBody, Piece};
 use tidegate_core::exchange::Captures;
 use tidegate_core::generated::Yielder;
-use tidegate_core::subrequest::{Reply, Subrequest};
+use tidegate_core::subrequest::{Subrequest, SubrequestResponse};
 use tidegate_core::{Exchange, Level, LocalFuture};
 use tidegate_rt::share;
 
@@ -145,12 +145,12 @@ struct Include {
 }
 
 enum State {
-    Running(LocalFuture<'static, Reply>),
-    Ready(Option<Box<Reply>>),
+    Running(LocalFuture<'static, SubrequestResponse>),
+    Ready(Option<Box<SubrequestResponse>>),
 }
 
 impl Include {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Box<Reply>>> {
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Box<SubrequestResponse>>> {
         if let State::Running(future) = &mut self.state
             && let Poll::Ready(reply) = future.as_mut().poll(context)
         {

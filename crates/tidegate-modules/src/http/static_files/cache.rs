@@ -5,7 +5,7 @@
 //! at any depth of directories). The kernel queues a change before the call that made it returns, so a request that
 //! is received after a write has ended never gets the old file. Where changes are not reported (network file
 //! systems, no watches left, directories that may not be read) the name is checked for each request, by a
-//! [`Glance`] where there is such a thing (Windows). Writing through a memory mapping is reported when the mapping
+//! [`PathStamp`] where there is such a thing (Windows). Writing through a memory mapping is reported when the mapping
 //! ends, not before.
 //!
 //! New entries are loaded and watched by a thread of their own (`admission.rs`): beginning a watch can take the
@@ -19,7 +19,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use tidegate_os::glance::Glance;
+use tidegate_os::path_stamp::PathStamp;
 use tidegate_os::watch::Pending;
 use tidegate_os::{FileKind, Seen, Stat};
 
@@ -130,7 +130,7 @@ impl CacheQuery<'_> {
     }
 
     fn may_load(&self) -> bool {
-        !self.nonblocking || tidegate_os::open::is_remembered(tidegate_os::path::of(self.path))
+        !self.nonblocking || tidegate_os::open::is_name_cached(tidegate_os::path::of(self.path))
     }
 
     fn admission(&self, key: &[u8]) -> Admission {
@@ -172,7 +172,7 @@ thread_local! {
 struct ThreadTable {
     entries: HashMap<Box<[u8]>, Weak<Entry>, RandomState>,
     pending: Option<Pending>,
-    /// When `pending` was last checked; see [`tidegate_rt::freshness`].
+    /// When `pending` was last checked; see [`tidegate_rt::batch_epoch`].
     settled: Option<u64>,
     hasher: RandomState,
     /// Hashes of keys that were not found, with the number of requests.
@@ -285,7 +285,7 @@ impl ThreadTable {
     /// Makes sure that all changes made until the request was received are applied.
     fn settle(&mut self) {
         let Some(pending) = &self.pending else { return };
-        let moment = tidegate_rt::freshness::moment();
+        let moment = tidegate_rt::batch_epoch::current();
         if moment.is_some() && moment == self.settled {
             return;
         }
@@ -347,9 +347,9 @@ fn checked(
             return Ok(true);
         }
     }
-    // Opening the file again is expensive, at some depths more than all else: it is done only where a glance does
+    // Opening the file again is expensive, at some depths more than all else: it is done only where a path_stamp does
     // not show that the file is the same.
-    let renamed = match entry.glance.as_ref().map(Glance::look) {
+    let renamed = match entry.path_stamp.as_ref().map(PathStamp::check) {
         Some(Seen::Same) => {
             entry.checked.store(now, Ordering::Relaxed);
             return Ok(true);
@@ -363,8 +363,8 @@ fn checked(
         (EntryKind::Directory, Ok(stat)) => stat.kind == FileKind::Directory,
         _ => false,
     };
-    if let (true, Some(names), Some(glance)) = (holds, renamed, &entry.glance) {
-        glance.confirm(names);
+    if let (true, Some(names), Some(path_stamp)) = (holds, renamed, &entry.path_stamp) {
+        path_stamp.confirm(names);
     }
     entry.checked.store(now, Ordering::Relaxed);
     Ok(holds)

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use tidegate_codec::{Headers, Known, conditional, date};
 use tidegate_core::body::SENDFILE_ABOVE;
 use tidegate_core::{Body, FileRange, Resident};
-use tidegate_os::glance::Glance;
 use tidegate_os::open::HOLDS_NAME;
+use tidegate_os::path_stamp::PathStamp;
 use tidegate_os::{FileKind, Stat, error, file, open};
 
 /// The symbolic links that a path may contain (`disable_symlinks`).
@@ -72,7 +72,7 @@ pub(crate) struct Entry {
     /// Whether events report changes; else the name is checked each time.
     pub(super) watched: bool,
     /// Stamp that makes this check cheap, where the system has such a thing.
-    pub(super) glance: Option<Glance>,
+    pub(super) path_stamp: Option<PathStamp>,
     pub(super) valid: AtomicBool,
     /// Whether it was used since the last round of eviction.
     pub(super) used: AtomicBool,
@@ -137,23 +137,23 @@ impl Entry {
             what,
             executable,
             watched: false,
-            glance: None,
+            path_stamp: None,
             valid: AtomicBool::new(true),
             used: AtomicBool::new(false),
             checked: AtomicU64::new(0),
         }
     }
 
-    /// Keeps the glance that was taken before it was loaded, if it shows the same file and will show changes.
-    pub(super) fn take_glance(&mut self, glance: Glance, now_millis: u64) {
+    /// Keeps the path_stamp that was taken before it was loaded, if it shows the same file and will show changes.
+    pub(super) fn set_path_stamp(&mut self, path_stamp: PathStamp, now_millis: u64) {
         let suits = match &self.what {
-            EntryKind::File(file) => glance.is_file(&file.stat),
-            EntryKind::Directory => glance.is_directory(),
-            EntryKind::Failed(code) => error::is_missing(*code) && glance.is_absence(),
+            EntryKind::File(file) => path_stamp.is_file(&file.stat),
+            EntryKind::Directory => path_stamp.is_directory(),
+            EntryKind::Failed(code) => error::is_missing(*code) && path_stamp.is_absence(),
             EntryKind::Other => false,
         };
-        if suits && glance.is_older(settled_nanos(now_millis)) {
-            self.glance = Some(glance);
+        if suits && path_stamp.is_older(settled_nanos(now_millis)) {
+            self.path_stamp = Some(path_stamp);
         }
     }
 
@@ -186,8 +186,8 @@ pub(crate) fn query_path(path: &[u8], rule: LinkRule) -> io::Result<Stat> {
 pub(super) fn query_nonblocking(path: &[u8], rule: LinkRule) -> Option<io::Result<Stat>> {
     let name = tidegate_os::path::of(path);
     match rule.links {
-        Links::Follow => open::stat_at_once(name, rule.from),
-        _ => open::is_remembered(name).then(|| query_path(path, rule)),
+        Links::Follow => open::stat_if_cached(name, rule.from),
+        _ => open::is_name_cached(name).then(|| query_path(path, rule)),
     }
 }
 

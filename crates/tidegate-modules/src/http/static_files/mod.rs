@@ -117,7 +117,7 @@ pub(crate) fn link_rule(x: &mut Exchange, path: &[u8]) -> LinkRule {
 }
 
 fn rules(x: &mut Exchange, path: &[u8]) -> (LinkRule, Policy) {
-    let (mut rule, policy) = match x.hold_location().extensions.of::<Options>() {
+    let (mut rule, policy) = match x.location_ref().extensions.of::<Options>() {
         Some(options) => (options.rule(x, path), options.policy),
         None => (LinkRule::default(), Policy::default()),
     };

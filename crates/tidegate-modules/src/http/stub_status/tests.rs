@@ -4,7 +4,7 @@ use crate::testing::Bench;
 
 #[test]
 fn the_page_is_nginxs() {
-    let figures = Figures {
+    let figures = ConnectionFigures {
         accepted: 67,
         handled: 66,
         requests: 70,

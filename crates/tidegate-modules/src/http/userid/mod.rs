@@ -84,7 +84,7 @@ struct RequestIds {
 }
 
 fn set_cookie(x: &mut Exchange) {
-    let location = x.hold_location();
+    let location = x.location_ref();
     let settings = location.extensions.of::<Arc<Settings>>();
     let Some(settings) = settings.filter(|_| !x.is_subrequest()) else { return };
     let Some(id) = ids(x, settings).set else { return };
@@ -96,7 +96,7 @@ fn set_cookie(x: &mut Exchange) {
 }
 
 fn show(x: &mut Exchange, out: &mut Vec<u8>, choose: fn(&RequestIds) -> Option<Id>) -> bool {
-    let location = x.hold_location();
+    let location = x.location_ref();
     let Some(settings) = location.extensions.of::<Arc<Settings>>() else { return false };
     let Some(id) = choose(&ids(x, settings)) else { return false };
     out.extend_from_slice(&settings.name);

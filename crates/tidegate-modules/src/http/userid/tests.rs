@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::cookie::{BadCookie, Id, Version};
-use crate::testing::{Bench, Reply};
+use crate::testing::{Bench, TestResponse};
 
 fn bench(server: &str) -> Bench {
     Bench::new(&format!(
@@ -15,7 +15,7 @@ fn bench(server: &str) -> Bench {
 }
 
 /// Returns the identifier and what follows it.
-fn cookie(reply: &Reply) -> (String, String) {
+fn cookie(reply: &TestResponse) -> (String, String) {
     let field = reply.field("Set-Cookie");
     let (name, value) = field.split_once('=').unwrap();
     assert_eq!(name, "uid");

@@ -129,7 +129,7 @@ fn limit_rate(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
     if let Some(rate) = x.limit_rate {
         return put_number(rate, out);
     }
-    let location = x.hold_location();
+    let location = x.location_ref();
     let template = location.settings.limit_rate.as_ref();
     let rate = template.and_then(|rate| tidegate_conf::parse_size(&rate.value(x)));
     put_number(rate.unwrap_or(0), out)

@@ -223,7 +223,8 @@ fn internet_explorer_gets_padded_pages_and_refreshes() {
         location /plain { msie_padding off; msie_refresh off; do rewrite field Location /b; do own status 301; }";
     let bench = Bench::new(&format!("server {{ {server} }}"));
     let (ie, opera) = ("User-Agent: Mozilla (MSIE 6.0)", "User-Agent: MSIE 6.0 Opera 7");
-    let padded = |reply: &crate::tests::Reply| reply.text().contains("a padding to disable MSIE");
+    let padded =
+        |reply: &crate::tests::TestResponse| reply.text().contains("a padding to disable MSIE");
     assert!(padded(&bench.get_with("/404", &[ie])));
     assert!(!padded(&bench.get_with("/404", &[opera])) && !padded(&bench.get("/404")));
     let reply = bench.get_with("/301", &[ie]);

@@ -249,7 +249,7 @@ fn conflicting_addresses_are_refused() {
     let listener = &bench.plan.listeners[0];
     assert!(
         listener.tls
-            && listener.servers.read_differently
+            && listener.servers.parse_rules_differ
             && listener.place().address == listener.address
     );
 }

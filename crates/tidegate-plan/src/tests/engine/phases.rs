@@ -10,10 +10,10 @@ use tidegate_core::client::{CancelCode, Client};
 use tidegate_core::phases;
 
 use crate::tests::probe::trace;
-use crate::tests::{Bench, Reply, wait};
+use crate::tests::{Bench, TestResponse, wait};
 
 /// Formats status and text of a response and the trace of its handlers; a built-in page has no text here.
-fn shown(reply: &Reply) -> String {
+fn shown(reply: &TestResponse) -> String {
     let is_own = reply.field("Content-Type") == "text/html";
     let text = if is_own { "" } else { reply.text() };
     format!("{} {text}; {}", reply.status, trace(&reply.x)).replace(" ;", ";").trim_end().to_owned()
@@ -143,7 +143,7 @@ fn an_allowed_request_gets_no_challenge() {
 struct Gone;
 
 impl Client for Gone {
-    fn poll_gone(&self, _context: &mut Context<'_>) -> Poll<()> {
+    fn poll_closed(&self, _context: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use tidegate_core::client::ByteStream;
 use tidegate_core::exchange::Exchange;
-use tidegate_core::session::{Datagrams, Session, SessionClient, read_more, tell_end};
+use tidegate_core::session::{Datagrams, Session, SessionClient, log_end, read_more};
 use tidegate_core::settings::SessionSettings;
 use tidegate_core::step::Step;
 use tidegate_rt::clock;
@@ -150,7 +150,7 @@ fn log_lines_of_sessions_have_the_bytes_of_both_directions() {
         let bytes = "bytes from/to client:1/2, bytes from/to upstream:3/4";
         let upstream = format!(", upstream: \"1.1.1.1:5\", {bytes}");
         assert_eq!(shown(&x), format!("text while proxying connection{context}{upstream}"));
-        tell_end(&x, "client disconnected");
+        log_end(&x, "client disconnected");
         let log = bench.read("log");
         assert!(
             log.contains("[info]") && log.ends_with(&format!("*1 client disconnected, {bytes}\n")),

@@ -15,7 +15,7 @@ use tidegate_core::client::{CancelCode, Client};
 use tidegate_core::exchange::Exchange;
 use tidegate_core::request_body::StoredBody;
 use tidegate_core::subrequest::{
-    COUNT_MAX, DEPTH_MAX, Options, Reply, Subrequest, SubrequestBody, TooMany,
+    COUNT_MAX, DEPTH_MAX, Options, Subrequest, SubrequestBody, SubrequestResponse, TooMany,
 };
 
 use crate::tests::probe::trace;
@@ -99,7 +99,7 @@ fn a_request_has_a_limited_number_of_subrequests() {
 }
 
 /// Starts a subrequest and polls it once.
-fn begun(x: &mut Exchange, path: &str) -> LocalFuture<'static, Reply> {
+fn begun(x: &mut Exchange, path: &str) -> LocalFuture<'static, SubrequestResponse> {
     let part = x.subrequest(path.into(), vec![], Options::default());
     part.ok().unwrap().run()
 }
@@ -249,7 +249,7 @@ struct Counting {
 }
 
 impl Client for Counting {
-    fn poll_gone(&self, _context: &mut Context<'_>) -> Poll<()> {
+    fn poll_closed(&self, _context: &mut Context<'_>) -> Poll<()> {
         if self.gone.get() { Poll::Ready(()) } else { Poll::Pending }
     }
 
@@ -277,7 +277,7 @@ fn a_subrequests_client_can_close_and_gets_no_interim_responses() {
     x.client = client.clone();
     let mut part = x.subrequest(b"/".to_vec(), vec![], Options::default()).ok().unwrap();
     let of_part = part.exchange().client.clone();
-    let gone = || wait(poll_fn(|context| Poll::Ready(of_part.poll_gone(context).is_ready())));
+    let gone = || wait(poll_fn(|context| Poll::Ready(of_part.poll_closed(context).is_ready())));
     assert!(!gone());
     client.gone.set(true);
     assert!(gone());

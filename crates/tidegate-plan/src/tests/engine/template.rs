@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_conf::{Diagnostic, Span};
-use tidegate_core::template::{Template, any_holds};
+use tidegate_core::template::{Template, any_is_true};
 use tidegate_core::variables::VariableTable;
 
 use crate::tests::Bench;
@@ -108,11 +108,11 @@ fn a_condition_holds_unless_empty_or_zero() {
     {
         let mut reply = bench.get(target);
         let only = [compiled("$1").unwrap()];
-        assert_eq!(any_holds(&only, &mut reply.x), expected, "{target}");
+        assert_eq!(any_is_true(&only, &mut reply.x), expected, "{target}");
         let several = [compiled("").unwrap(), compiled("0").unwrap(), compiled("$1").unwrap()];
-        assert_eq!(any_holds(&several, &mut reply.x), expected, "{target}");
+        assert_eq!(any_is_true(&several, &mut reply.x), expected, "{target}");
     }
-    assert!(!any_holds(&[], &mut bench.get("/1").x));
+    assert!(!any_is_true(&[], &mut bench.get("/1").x));
 }
 
 #[derive(Clone, Debug)]

@@ -24,7 +24,7 @@ fn masks_repeat_and_auto_goes_round() {
 fn a_reuseport_address_has_a_socket_for_each_thread() {
     let socket = || tidegate_os::socket::socketpair().unwrap().0;
     let inode = |socket: &OwnedSocket| tidegate_os::socket::identity(socket);
-    let place = Place { address: Address::Unix("/s".into()), datagram: false };
+    let place = ListenerKey { address: Address::Unix("/s".into()), datagram: false };
     let listening = [Listening { place, sockets: vec![socket(), socket()] }];
     let own: Vec<u64> = listening[0].sockets.iter().map(inode).collect();
     let given: Vec<u64> =

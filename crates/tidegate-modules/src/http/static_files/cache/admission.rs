@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use tidegate_os::error::is_missing;
-use tidegate_os::glance::Glance;
 use tidegate_os::open::HOLDS_NAME;
+use tidegate_os::path_stamp::PathStamp;
 use tidegate_os::watch::{WatchFlags, Watcher};
 use tidegate_os::{FileKind, file, path};
 
@@ -51,7 +51,7 @@ pub(super) fn queue() -> (SyncSender<Command>, Receiver<Command>) {
 /// Runs the admission thread, which lives as long as the process.
 pub(super) fn serve(shared: &Shared, commands: &Receiver<Command>) {
     // Where lowering its priority is forbidden, the thread runs at the usual one.
-    let _ = tidegate_os::affinity::stand_back();
+    let _ = tidegate_os::affinity::use_batch_policy();
     while let Ok(command) = commands.recv() {
         match command {
             Command::Admit(admission) => admit(shared, &admission),
@@ -81,14 +81,14 @@ pub(super) fn admit(shared: &Shared, admission: &Admission) {
         shared.ensure(watcher, path, &ahead)
     });
     let follows = rule.links == Links::Follow;
-    let glance = match node {
-        None if follows => glance(path, rule.from),
+    let path_stamp = match node {
+        None if follows => path_stamp(path, rule.from),
         _ => None,
     };
     let mut entry = Entry::load(path, *rule, memory.file_max);
     let now = tidegate_rt::clock::unix_millis();
-    if let Some(glance) = glance {
-        entry.take_glance(glance, now);
+    if let Some(path_stamp) = path_stamp {
+        entry.set_path_stamp(path_stamp, now);
     }
     let id = match (node, &entry.what) {
         (Some((id, NodeKind::File)), EntryKind::File(_)) => Some(id),
@@ -100,7 +100,7 @@ pub(super) fn admit(shared: &Shared, admission: &Admission) {
             }
             None
         }
-        (None, _) if entry.glance.is_some() => None,
+        (None, _) if entry.path_stamp.is_some() => None,
         _ => return,
     };
     entry.watched = id.is_some();
@@ -108,10 +108,10 @@ pub(super) fn admit(shared: &Shared, admission: &Admission) {
     shared.keep(key, &Arc::new(entry), id, *memory);
 }
 
-/// Takes a glance at a path, or else at its parent directory.
-fn glance(path: &[u8], from: usize) -> Option<Glance> {
+/// Takes a path_stamp at a path, or else at its parent directory.
+fn path_stamp(path: &[u8], from: usize) -> Option<PathStamp> {
     let name = path::of(path);
-    Glance::begin(name, from).or_else(|| Glance::begin_absent(name))
+    PathStamp::take(name, from).or_else(|| PathStamp::take_absent(name))
 }
 
 /// Watches the directories of a path, and of the real path where links lead elsewhere; returns the watch numbers.

@@ -3,7 +3,7 @@
 use super::*;
 
 /// Returns the memory of the bytes and of the list of pieces.
-fn held(kept: &Gathered) -> usize {
+fn held(kept: &BodyBuffer) -> usize {
     let pieces = kept.pieces.iter().map(Bytes::len).sum::<usize>();
     pieces + kept.pieces.capacity() * size_of::<Bytes>() + kept.buffer.capacity()
 }
@@ -12,7 +12,7 @@ fn held(kept: &Gathered) -> usize {
 fn memory_is_at_most_twice_the_bytes() {
     // (length of each piece, pieces)
     for (length, pieces) in [(1, 100_000), (7, 10_000), (2047, 500), (2048, 500), (2049, 500)] {
-        let mut kept = Gathered::default();
+        let mut kept = BodyBuffer::default();
         for _ in 0..pieces {
             kept.push(vec![b'x'; length].into());
         }
@@ -26,7 +26,7 @@ fn memory_is_at_most_twice_the_bytes() {
 
 #[test]
 fn bytes_come_out_in_their_order() {
-    let mut kept = Gathered::default();
+    let mut kept = BodyBuffer::default();
     let mut expected = Vec::new();
     for (at, length) in [1, 3000, 5, 2048, 16_000, 1, 1, 40_000, 0, 9].into_iter().enumerate() {
         let piece = vec![b'a' + at as u8; length];

@@ -31,7 +31,7 @@ use crate::types::{FileKind, Seen, Stat};
 
 /// The recorded state of a path.
 #[derive(Debug)]
-pub struct Glance {
+pub struct PathStamp {
     name: Name,
     facts: Facts,
     /// Where the name has to be the file's own: the tree of its directories, and the tree's count of renames when the
@@ -53,27 +53,27 @@ struct Facts {
     changed: i64,
 }
 
-impl Glance {
+impl PathStamp {
     /// Records the object at a path, whose name has to be its own from byte `from` on. Call it before the object is
     /// opened, so that later changes are seen. `None` for links, where nothing exists, where the file system keeps no
     /// times of changes, and where the directories cannot be watched.
-    pub fn begin(path: &Path, from: usize) -> Option<Glance> {
+    pub fn take(path: &Path, from: usize) -> Option<PathStamp> {
         let bytes = path.as_os_str().as_encoded_bytes();
         let tree = tree::of(super::path::of(bytes.get(..from)?))?;
         let names = AtomicU64::new(tree.renames());
         let name = Name::of(path)?;
         let facts = name.facts().filter(Facts::shows_changes)?;
-        is_near(path).then_some(Glance { name, facts, tree: Some((tree, names)) })
+        is_near(path).then_some(PathStamp { name, facts, tree: Some((tree, names)) })
     }
 
     /// Records that nothing is at a path, by the directory that would hold it: a new entry changes its directory. If
     /// the directory is missing as well, the one above is used.
-    pub fn begin_absent(path: &Path) -> Option<Glance> {
+    pub fn take_absent(path: &Path) -> Option<PathStamp> {
         for directory in path.ancestors().skip(1).take(ANCESTORS_MAX) {
             let name = Name::of(directory)?;
             if let Some(facts) = name.facts() {
                 let holds = facts.shows_changes() && facts.is_directory() && is_near(directory);
-                return holds.then_some(Glance { name, facts, tree: None });
+                return holds.then_some(PathStamp { name, facts, tree: None });
             }
         }
         None
@@ -109,7 +109,7 @@ impl Glance {
     }
 
     /// Compares the path with the stamp.
-    pub fn look(&self) -> Seen {
+    pub fn check(&self) -> Seen {
         #[cfg(feature = "name-rules")]
         if let Some(rule) = super::rules::chosen() {
             let own = rule.allows(&self.name.shown()) && self.name.facts() == Some(self.facts);

@@ -2,9 +2,9 @@
 //! at most twice its length.
 //!
 //! ```
-//! use tidegate_core::gathered::Gathered;
+//! use tidegate_core::body_buffer::BodyBuffer;
 //!
-//! let mut kept = Gathered::default();
+//! let mut kept = BodyBuffer::default();
 //! (0..1000).for_each(|_| kept.push("x".into()));
 //! assert_eq!((kept.len(), kept.take().len()), (1000, 1));
 //! ```
@@ -23,14 +23,14 @@ const BUFFER_BYTES: usize = 16 * 1024;
 
 /// Pieces of a body, in their order.
 #[derive(Debug, Default)]
-pub struct Gathered {
+pub struct BodyBuffer {
     pieces: VecDeque<Bytes>,
     /// Bytes that follow all `pieces`.
     buffer: Vec<u8>,
     length: u64,
 }
 
-impl Gathered {
+impl BodyBuffer {
     /// Appends a piece.
     pub fn push(&mut self, bytes: Bytes) {
         self.length += bytes.len() as u64;

@@ -7,16 +7,16 @@ use crate::types::{Seen, Stat};
 
 /// A stamp; there is none on this system.
 #[derive(Debug)]
-pub enum Glance {}
+pub enum PathStamp {}
 
-impl Glance {
+impl PathStamp {
     /// Records the object at a path: never here.
-    pub fn begin(_path: &Path, _from: usize) -> Option<Glance> {
+    pub fn take(_path: &Path, _from: usize) -> Option<PathStamp> {
         None
     }
 
     /// Records that nothing is at a path: never here.
-    pub fn begin_absent(_path: &Path) -> Option<Glance> {
+    pub fn take_absent(_path: &Path) -> Option<PathStamp> {
         None
     }
 
@@ -41,7 +41,7 @@ impl Glance {
     }
 
     /// Compares the path with the stamp.
-    pub fn look(&self) -> Seen {
+    pub fn check(&self) -> Seen {
         match *self {}
     }
 

@@ -15,13 +15,13 @@ thread_local! {
 /// Marks the receipt of a client's bytes, or the start of a request that must see what another request has done before
 /// it: earlier queries are no longer valid for it.
 #[inline]
-pub fn received() {
+pub fn advance() {
     RECEIPTS.set(RECEIPTS.get().wrapping_add(1));
 }
 
 /// Returns the number of the last receipt, within a batch: a query made under the same number need not be repeated.
 /// `None` outside of batches, where the age of a receipt is not bounded.
 #[inline]
-pub fn moment() -> Option<u64> {
+pub fn current() -> Option<u64> {
     clock::is_in_batch().then(|| RECEIPTS.get())
 }

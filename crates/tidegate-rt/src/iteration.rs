@@ -53,7 +53,7 @@ struct Sums {
 
 /// One thread's iterations since it was started, as far as they were watched.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct IterationFigures {
     /// The name of the thread.
     pub thread: String,
     /// Iterations by length, each bucket for itself; see [`BUCKETS_MICROS`].
@@ -146,10 +146,10 @@ pub fn mark(write: impl FnOnce(&mut Vec<u8>)) {
 }
 
 /// Returns the iterations of all threads that were watched.
-pub fn figures() -> Vec<Figures> {
+pub fn figures() -> Vec<IterationFigures> {
     let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
     let load = |figure: &AtomicU64| figure.load(Ordering::Relaxed);
-    let figures = all.iter().map(|(thread, sums)| Figures {
+    let figures = all.iter().map(|(thread, sums)| IterationFigures {
         thread: thread.clone(),
         buckets: std::array::from_fn(|place| load(&sums.buckets[place])),
         length: Duration::from_micros(load(&sums.micros)),
