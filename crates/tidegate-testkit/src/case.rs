@@ -125,8 +125,14 @@ fn find(directory: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
 /// # Errors
 /// All mistakes found, as `file:line: text`.
 pub(crate) fn parse(file: &str, text: &str, fixtures: Fixtures) -> Result<Vec<Case>, Vec<Failure>> {
-    let mut reader =
-        Reader { file, fixtures, cases: Vec::new(), covers: Vec::new(), mistakes: Vec::new() };
+    let mut reader = Reader {
+        file,
+        fixtures,
+        cases: Vec::new(),
+        is_described: false,
+        covers: Vec::new(),
+        mistakes: Vec::new(),
+    };
     for item in items(text) {
         match item.part {
             Part::Title(title) => {
@@ -154,6 +160,8 @@ struct Reader<'a> {
     /// Those of `fixtures.md` and of this file.
     fixtures: Fixtures,
     cases: Vec<Case>,
+    /// Whether the case has a line of prose above its first block.
+    is_described: bool,
     /// What all cases of the file cover: the `covers:` lines before the first title.
     covers: Vec<String>,
     mistakes: Vec<Failure>,
@@ -165,6 +173,7 @@ impl Reader<'_> {
     }
 
     fn begin(&mut self, line: usize, title: &str) {
+        self.is_described = false;
         self.cases.push(Case {
             path: PathBuf::new(),
             file: self.file.to_owned(),
@@ -183,7 +192,11 @@ impl Reader<'_> {
 
     /// A line outside of blocks.
     fn prose(&mut self, line: usize, text: &str) {
-        let Some(items) = text.strip_prefix("covers:") else { return };
+        let Some(items) = text.strip_prefix("covers:") else {
+            let is_above = self.cases.last().is_none_or(|case| case.configs.is_empty());
+            self.is_described |= is_above;
+            return;
+        };
         for item in items.split(',').map(str::trim) {
             if !is_covered(item) {
                 let text =
@@ -265,6 +278,10 @@ impl Reader<'_> {
         let (line, mut found) = (case.line, Vec::new());
         if case.configs.is_empty() {
             found.push((line, Failure::new("the case has no ```nginx block")));
+        }
+        if !self.is_described {
+            let text = "no sentence below the title says what the case shows and why it matters";
+            found.push((line, Failure::new(text)));
         }
         if let Some(name) = case.texts.unused(&case.script_text) {
             found.push((line, Failure::new(format!("the script does not use the text `{name}`"))));

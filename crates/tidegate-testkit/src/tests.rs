@@ -89,7 +89,8 @@ fn one(word: &Word) -> String {
     }
 }
 
-const BLOCK: &str = "```nginx\nserver { }\n```\n";
+/// Prose and a configuration: the lines 2 to 5 of a case.
+const BLOCK: &str = "One.\n```nginx\nserver { }\n```\n";
 
 #[test]
 fn mistakes_have_lines() {
@@ -100,36 +101,36 @@ fn mistakes_have_lines() {
         assert_eq!(shown.join("; "), expected, "{script}");
     };
     check("GET / -> 200", "");
-    check("GET / 200", "a.md:6: `->` is missing");
-    check("GET / -> x", "a.md:6: a status is missing, found `x`");
-    check("\nfly", "a.md:7: unknown statement `fly`");
-    check("client x GET /", "a.md:6: a client's name is missing: c1, c2, …");
-    check("client c1 jump", "a.md:6: a client cannot `jump`");
-    check("origin o1 send \"x\"", "a.md:6: an origin's line begins with `expect`");
-    check("origin o1 expect GET / | sing", "a.md:6: an origin cannot `sing`");
-    check("check o1.requests = 1", "a.md:6: `=` is no comparison");
-    check("check weather", "a.md:6: unknown condition `weather`");
-    check("on nginx: start", "a.md:6: `on SERVER:` needs an `on SERVER: differs: reason`");
-    check("on mars: x", "a.md:6: unknown world `mars`: tidegate, windows or nginx");
-    check("on nginx:", "a.md:6: a statement, `skip:` or `differs:` is missing");
-    check("on nginx: skip:", "a.md:6: a reason is missing");
-    check("on nginx: on nginx: start", "a.md:6: unknown statement `on`");
+    check("GET / 200", "a.md:7: `->` is missing");
+    check("GET / -> x", "a.md:7: a status is missing, found `x`");
+    check("\nfly", "a.md:8: unknown statement `fly`");
+    check("client x GET /", "a.md:7: a client's name is missing: c1, c2, …");
+    check("client c1 jump", "a.md:7: a client cannot `jump`");
+    check("origin o1 send \"x\"", "a.md:7: an origin's line begins with `expect`");
+    check("origin o1 expect GET / | sing", "a.md:7: an origin cannot `sing`");
+    check("check o1.requests = 1", "a.md:7: `=` is no comparison");
+    check("check weather", "a.md:7: unknown condition `weather`");
+    check("on nginx: start", "a.md:7: `on SERVER:` needs an `on SERVER: differs: reason`");
+    check("on mars: x", "a.md:7: unknown world `mars`: tidegate, windows or nginx");
+    check("on nginx:", "a.md:7: a statement, `skip:` or `differs:` is missing");
+    check("on nginx: skip:", "a.md:7: a reason is missing");
+    check("on nginx: on nginx: start", "a.md:7: unknown statement `on`");
     check("on nginx: start\non nginx: differs: x", "");
     check(
         "start\non nginx: differs: x",
-        "a.md:6: `differs:` needs a line `on SERVER: …`; `skip:` leaves the whole case out",
+        "a.md:7: `differs:` needs a line `on SERVER: …`; `skip:` leaves the whole case out",
     );
     for old in ["differs nginx: x", "worlds nginx: x"] {
         check(
             old,
-            "a.md:6: write `on SERVER: skip: reason` for a case that does not run on a server, \
+            "a.md:7: write `on SERVER: skip: reason` for a case that does not run on a server, \
              `on SERVER: differs: reason` for one in which some lines are for one server",
         );
     }
-    check("GET / -> 200\n| <<page", "a.md:6: no ```text page block");
+    check("GET / -> 200\n| <<page", "a.md:7: no ```text page block");
     check("check log contains \"a\"\n  | + \"b\"", "");
-    check("signal stop", "a.md:6: unknown signal `stop`");
-    check("fly\nrun", "a.md:6: unknown statement `fly`; a.md:7: unknown statement `run`");
+    check("signal stop", "a.md:7: unknown signal `stop`");
+    check("fly\nrun", "a.md:7: unknown statement `fly`; a.md:8: unknown statement `run`");
     check("# nothing", "a.md:1: the case has no script");
 }
 
@@ -144,6 +145,10 @@ fn blocks_are_checked() {
     check("# A\n```nginx\n", "a.md:2: this block is not closed");
     check("# A\n```perl\n```\n", "a.md:2: unknown block `perl`");
     check("# A\n```file\n```\n", "a.md:2: the file's name is missing");
+    check(
+        "# A\ncovers: root\n```nginx\n```\nOne.\n```script\nstart\n```\n",
+        "a.md:1: no sentence below the title says what the case shows and why it matters",
+    );
     check("# A\n```fixture x\n```\n", "a.md:2: a fixture comes before the first `# Title`");
     check("```fixture\n```\n# A\n", "a.md:1: the fixture's name is missing");
     check(
@@ -174,13 +179,13 @@ fn two_cases_in_a_file() {
     let text = format!("# A\n{BLOCK}{one}\n# B\n{BLOCK}{one}");
     let cases = case::parse("a.md", &text, Fixtures::default()).unwrap_or_default();
     let names: Vec<_> = cases.iter().map(case::Case::name).collect();
-    assert_eq!(names, ["a.md:1: A", "a.md:14: B"]);
+    assert_eq!(names, ["a.md:1: A", "a.md:15: B"]);
     assert_eq!(cases[0].files, [("x".to_owned(), "a\nb".to_owned())]);
 }
 
 #[test]
 fn a_table_makes_a_case_many() {
-    let text = "# Part {n} of {of}\n```each\nn | of\n1 | \"a|b\"\n\n2 | \"c\" X: *\"|\"\n```\n\
+    let text = "# Part {n} of {of}\nOne.\n```each\nn | of\n1 | \"a|b\"\n\n2 | \"c\" X: *\"|\"\n```\n\
                 ```nginx\nreturn {n};\n```\n```script\nGET /{n} -> 200 {of}\n```\n";
     let cases = case::parse("a.md", text, Fixtures::default()).unwrap_or_default();
     let shown: Vec<_> = cases
