@@ -101,13 +101,25 @@ impl Places {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// The text with placeholders in place of what they stand for, long values first. Ports alone stay.
+    /// The text with placeholders in place of their values, long values first. A port within a longer number stays.
     pub(crate) fn unfill(&self, text: &str) -> String {
-        let values = self.values.iter().filter(|(name, _)| !name.starts_with("port:"));
-        let mut values: Vec<_> = values.collect();
+        let mut values: Vec<_> = self.values.iter().collect();
         values.sort_by_key(|(name, value)| (std::cmp::Reverse(value.len()), *name));
         let replaced = |text: String, (name, value): (&String, &String)| {
-            text.replace(value.as_str(), &format!("{{{name}}}"))
+            let mut replaced = String::with_capacity(text.len());
+            let mut rest = text.as_str();
+            while let Some(at) = rest.find(value.as_str()) {
+                let (before, after) = (&rest[..at], &rest[at + value.len()..]);
+                replaced.push_str(before);
+                let is_digit = |c: char| c.is_ascii_digit();
+                if before.ends_with(is_digit) || after.starts_with(is_digit) {
+                    replaced.push_str(value);
+                } else {
+                    replaced.push_str(&format!("{{{name}}}"));
+                }
+                rest = after;
+            }
+            replaced + rest
         };
         values.into_iter().fold(text.to_owned(), replaced)
     }

@@ -5,6 +5,7 @@ use crate::failing::{Failing, fail_here};
 use crate::fixtures::Fixtures;
 use crate::frame::framed;
 use crate::ops;
+use crate::places::Places;
 use crate::words::{Matcher, Word, split};
 use crate::{Outcome, Report, Summary, World};
 
@@ -275,4 +276,13 @@ fn the_frame_sorts_statements() {
     }
     assert!(!http.contains("access.log;"));
     assert!(!main.contains("worker_processes 1;"));
+}
+
+#[test]
+fn values_become_placeholders_again() {
+    let places = Places::new("/tmp/case", &["{front} {port:o1}"]).expect("free ports");
+    let text = "a {front}, {port:front}. {dir}/x {pid} {port:o1}";
+    assert_eq!(places.unfill(&places.fill(text)), text);
+    let number = places.fill("1{port:front} {port:front}2");
+    assert_eq!(places.unfill(&number), number);
 }
