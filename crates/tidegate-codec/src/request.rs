@@ -115,7 +115,7 @@ impl Method {
     }
 }
 
-/// The protocol version of an HTTP/1 request. A minor version above 1 counts as 1.1
+/// The protocol version of a request, in their order. A minor version of HTTP/1 above 1 counts as 1.1
 /// (RFC 9110 section 2.5).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
@@ -126,6 +126,8 @@ pub enum Version {
     /// HTTP/1.1.
     #[default]
     H11,
+    /// HTTP/2.
+    H2,
 }
 
 /// The form of the request target (RFC 9112 section 3.2).
@@ -180,6 +182,23 @@ pub(crate) struct Progress {
     pub(crate) lines: usize,
 }
 
+/// A request head that was not received as text: its line was composed. All places lie in the text of `headers`.
+#[derive(Debug)]
+pub struct ComposedHead<'a> {
+    /// The fields; they are exchanged for what the head had.
+    pub headers: &'a mut Headers,
+    /// Fields that were left out; as `headers`.
+    pub ignored_lines: &'a mut Vec<Span>,
+    /// Method, target and version with a space between.
+    pub line: Span,
+    /// The method, within the line.
+    pub method: Span,
+    /// The target, within the line.
+    pub target: Span,
+    /// What was spoken.
+    pub version: Version,
+}
+
 impl RequestHead {
     /// Makes an empty head.
     pub fn new() -> RequestHead {
@@ -193,6 +212,24 @@ impl RequestHead {
         headers.clear();
         ignored_lines.clear();
         *self = RequestHead { headers, ignored_lines, ..RequestHead::default() };
+    }
+
+    /// Makes this the head of a request that did not come as HTTP/1 text.
+    ///
+    /// # Errors
+    /// The target is none for this method. The head has everything all the same, for logs.
+    pub fn compose(&mut self, parts: ComposedHead<'_>) -> Result<(), RequestError> {
+        self.clear();
+        let ComposedHead { headers, ignored_lines, line, method, target, version } = parts;
+        let text = headers.text();
+        self.method = Method::of(method.of(text));
+        let form = parse::parse_form(target.of(text), target.start as usize, self);
+        (self.line_span, self.method_span, self.target_span) = (line, method, target);
+        self.version = version;
+        self.progress.in_fields = true;
+        std::mem::swap(&mut self.headers, headers);
+        std::mem::swap(&mut self.ignored_lines, ignored_lines);
+        form.map_err(|fault| RequestError::new(fault, line))
     }
 
     /// Returns the request line without its end. After an error: the part that was received.

@@ -18,7 +18,7 @@ pub struct RequestMeta<'a> {
     pub keep_alive: bool,
     /// `Connection: upgrade` together with an `Upgrade` field.
     pub upgrade: bool,
-    /// `Expect: 100-continue` from an HTTP/1.1 client.
+    /// `Expect: 100-continue` from a client of HTTP/1.1 or later.
     pub expect_continue: bool,
     /// The host of the target, or else of `Host`; `None` for HTTP/1.0 clients without it.
     pub host: Option<HostName<'a>>,
@@ -54,7 +54,7 @@ impl<'a> RequestMeta<'a> {
         let (host, port) = host_of(head)?;
         let (content_length, chunked) = framing_of(head)?;
         let headers = &head.headers;
-        let mut keep_alive = head.version == Version::H11;
+        let mut keep_alive = head.version >= Version::H11;
         let mut upgrade = false;
         for value in headers.all(Known::Connection) {
             let asked = ConnectionOptions::of(value);
@@ -72,7 +72,7 @@ impl<'a> RequestMeta<'a> {
             chunked,
             keep_alive,
             upgrade: upgrade && headers.contains(Known::Upgrade),
-            expect_continue: expects && head.version == Version::H11,
+            expect_continue: expects && head.version >= Version::H11,
             host,
             port,
         })
@@ -101,7 +101,7 @@ fn repeated(head: &RequestHead, second: &[u8]) -> RequestError {
 
 fn host_of(head: &RequestHead) -> Result<(Option<HostName<'_>>, Option<u16>), RequestError> {
     let field = head.headers.first(Known::Host);
-    if field.is_none() && head.version == Version::H11 {
+    if field.is_none() && head.version >= Version::H11 {
         return Err(refuse(head, RequestFault::HostMissing, b""));
     }
     let from_target = match head.authority() {

@@ -310,7 +310,7 @@ fn is_number(text: &[u8]) -> bool {
 }
 
 /// Splits the target into authority and path (RFC 9112 section 3.2). `at` is its offset.
-fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), RequestFault> {
+pub(super) fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), RequestFault> {
     let whole = Span::new(at, at + target.len());
     if head.method == Method::Connect {
         head.form = TargetForm::Authority;
@@ -320,7 +320,7 @@ fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), Re
         let port = colon.map_or(&[][..], |colon| &target[colon + 1..]);
         return if is_number(port) { Ok(()) } else { Err(RequestFault::InvalidRequestLine) };
     }
-    if target[0] == b'/' {
+    if target.first() == Some(&b'/') {
         head.form = TargetForm::Origin;
         head.path_span = whole;
         return Ok(());
@@ -331,7 +331,8 @@ fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), Re
         return Ok(());
     }
     let scheme = target.iter().position(|byte| !is_scheme_byte(*byte)).unwrap_or(target.len());
-    if !target[0].is_ascii_alphabetic() || !target[scheme..].starts_with(b"://") {
+    let begins = target.first().is_some_and(u8::is_ascii_alphabetic);
+    if !begins || !target[scheme..].starts_with(b"://") {
         return Err(RequestFault::InvalidRequestLine);
     }
     let authority = scheme + 3;

@@ -502,3 +502,44 @@ proptest! {
         crate::fuzzing::fuzz_request(&[b"GET / HTTP/1.1\r\nHost: ", &bytes[..], b"\r\n\r\n"].concat());
     }
 }
+
+#[test]
+fn a_composed_head_reads_like_a_received_one() {
+    for (method, target, form, expected) in [
+        ("GET", "/a?b", TargetForm::Origin, None),
+        ("OPTIONS", "*", TargetForm::Asterisk, None),
+        ("CONNECT", "a.test:443", TargetForm::Authority, None),
+        ("CONNECT", "a.test", TargetForm::Authority, Some(Fault::InvalidRequestLine)),
+        ("GET", "*", TargetForm::Origin, Some(Fault::InvalidRequestLine)),
+        ("GET", "", TargetForm::Origin, Some(Fault::InvalidRequestLine)),
+    ] {
+        let mut headers = Headers::new();
+        let line = headers.push_text(format!("{method} {target} HTTP/2.0").as_bytes());
+        headers.push(b"host", b"a.test");
+        headers.push(b"expect", b"100-continue");
+        let method_end = line.start as usize + method.len();
+        let target_end = method_end + 1 + target.len();
+        let mut head = RequestHead::new();
+        let outcome = head.compose(ComposedHead {
+            headers: &mut headers,
+            ignored_lines: &mut Vec::new(),
+            line,
+            method: Span::new(line.start as usize, method_end),
+            target: Span::new(method_end + 1, target_end),
+            version: Version::H2,
+        });
+        assert_eq!(outcome.map_err(|error| error.fault).err(), expected);
+        assert_eq!((head.form, head.has_line()), (form, true));
+        assert_eq!((head.target(), head.method_bytes()), (target.as_bytes(), method.as_bytes()));
+        assert_eq!(head.line().len(), line.len as usize);
+        assert_eq!(
+            head.host_text(),
+            Some(&b"a.test"[..]).filter(|_| method != "CONNECT").or(Some(target.as_bytes()))
+        );
+        assert!(headers.is_empty());
+        if expected.is_none() {
+            let meta = RequestMeta::of(&head).expect("it is right");
+            assert!(meta.keep_alive && meta.expect_continue && !meta.chunked);
+        }
+    }
+}
