@@ -72,8 +72,8 @@
 //! the end: it sends the output, which has GOAWAY, and closes. As long as [`Connection::output_is_full`], it neither
 //! reads nor adds bodies. It calls [`Connection::consumed`] when a handler has used bytes of a body, not when they
 //! arrive: that is the back-pressure. It calls [`Connection::close`] exactly once for each stream it was told of or has
-//! begun, when nobody works on it any more. Timers are the caller's: `client_header_timeout` while a block or the
-//! first head is incomplete, `client_body_timeout`, `send_timeout` for a stream whose window stays shut,
+//! begun, when nobody works on it any more. Timers are the caller's: `client_header_timeout` before the
+//! first head and while [`Connection::is_in_block`], `client_body_timeout`, `send_timeout` for a stream whose window stays shut,
 //! `keepalive_timeout` while [`Connection::is_quiet`].
 //!
 //! # States

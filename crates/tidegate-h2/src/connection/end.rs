@@ -3,7 +3,7 @@
 use super::receive::Reading;
 use super::{Connection, Role};
 use crate::error::{ConnectionError, ErrorCode, Fault};
-use crate::frame::{StreamId, write};
+use crate::frame::{Kind, StreamId, write};
 
 /// Capacity of the buffers for heads that an idle connection keeps: none.
 const IDLE_TEXT_BYTES: usize = 0;
@@ -96,6 +96,15 @@ impl<R: Role> Connection<R> {
         let between_frames = matches!(self.reading, Reading::Header) && self.block.is_none();
         let empty = self.partial.is_empty() && self.output.unsent().is_empty();
         self.streams.len() == 0 && between_frames && empty
+    }
+
+    /// Whether a header block is incomplete, which `client_header_timeout` limits.
+    pub fn is_in_block(&self) -> bool {
+        let in_frame = match self.reading {
+            Reading::Payload(header) => matches!(header.kind, Kind::Headers | Kind::Continuation),
+            _ => false,
+        };
+        in_frame || self.block.is_some()
     }
 
     /// Gives memory back that nothing in progress needs; for connections that become idle.

@@ -15,7 +15,8 @@ use crate::priority::Priority;
 pub use write::{Fields, RequestLine};
 
 /// A head or a trailer section that was received. All places lie in the text of `headers`, so that the caller takes
-/// the whole by swapping `headers` with its own.
+/// the whole by swapping `headers` with its own; a server gives its parts to
+/// [`RequestHead::compose`](tidegate_codec::request::RequestHead::compose).
 #[derive(Debug, Default)]
 pub struct Head {
     /// The fields without the pseudo-header fields, names in lower case. A request has a `host` field in any case: that

@@ -147,11 +147,12 @@ impl<'a> Reader<'a> {
         if name.len() > NAME_BYTES_MAX {
             return Err(HeadFault::TooLarge);
         }
-        let controls_may = self.section == Section::Request;
-        if !check::is_value(value)
-            || check::has_outer_space(value)
-            || !(controls_may || check::has_no_controls(value))
-        {
+        // In requests as HTTP/1 has it: other control characters are for handlers to judge.
+        let is_right = match self.section {
+            Section::Request => check::is_value(value),
+            Section::Response | Section::Trailers => check::has_no_controls(value),
+        };
+        if !is_right || check::has_outer_space(value) {
             return Err(HeadFault::Value);
         }
         let odd = match class {

@@ -8,7 +8,7 @@ use super::TABLE_BYTES_DEFAULT;
 use super::huffman;
 use super::integer::{self, IntegerError};
 use super::static_table::STATIC_TABLE;
-use super::table::{NameSource, Table};
+use super::table::{Field, NameSource, Table};
 
 /// Changes of the table's size at the begin of a block: two are enough for any change of a setting (RFC 7541
 /// section 4.2).
@@ -186,8 +186,7 @@ impl Decoder {
         sink: &mut impl FnMut(DecodedField<'_>),
     ) -> Result<(), DecodeError> {
         let index = integer::decode(input, 7)?;
-        let (known, name, value) = self.entry(index)?;
-        let is_static = dynamic_index(index).is_none();
+        let Field { known, name, value, is_static } = self.entry(index)?;
         sink(DecodedField { known, name, value, never_indexed: false, is_static });
         Ok(())
     }
@@ -207,24 +206,23 @@ impl Decoder {
             _ => None,
         };
         let value = self.string(input)?;
-        let (known, name) = match new_name {
+        let (known, name, is_static) = match new_name {
             Some(name) => {
                 let name = name.of(&self.text);
-                (Known::of(name), name)
+                (Known::of(name), name, false)
             }
             None => {
-                let (known, name, _) = self.entry(index)?;
-                (known, name)
+                let Field { known, name, is_static, .. } = self.entry(index)?;
+                (known, name, is_static)
             }
         };
         let value = value.of(&self.text);
-        let is_static = index > 0 && dynamic_index(index).is_none();
         sink(DecodedField { known, name, value, never_indexed, is_static });
         if indexing {
             let source = match (new_name, dynamic_index(index)) {
                 (Some(name), _) => NameSource::Text(name.of(&self.text)),
                 (None, Some(index)) => NameSource::Entry(index),
-                (None, None) => NameSource::Text(static_name(index)),
+                (None, None) => NameSource::Static(static_name(index)),
             };
             self.table.insert(known, source, value);
         }
@@ -246,10 +244,15 @@ impl Decoder {
     }
 
     #[inline]
-    fn entry(&self, index: u32) -> Result<(Known, &[u8], &[u8]), DecodeError> {
+    fn entry(&self, index: u32) -> Result<Field<'_>, DecodeError> {
         let index = (index as usize).checked_sub(1).ok_or(DecodeError::Index)?;
         match STATIC_TABLE.get(index) {
-            Some((known, name, value)) => Ok((*known, name.as_bytes(), value.as_bytes())),
+            Some((known, name, value)) => Ok(Field {
+                known: *known,
+                name: name.as_bytes(),
+                value: value.as_bytes(),
+                is_static: true,
+            }),
             None => self.table.entry(index - STATIC_TABLE.len()).ok_or(DecodeError::Index),
         }
     }

@@ -26,6 +26,8 @@ pub struct Encoder {
     table: Table,
     /// What the table may have at most here, bytes.
     bytes_max: u32,
+    /// The size that the peer's decoder goes by.
+    told: u32,
     huffman: bool,
     /// Sizes that the next block begins with: the smallest since the last block, and the present one.
     updates: Option<(u32, u32)>,
@@ -36,14 +38,18 @@ impl Encoder {
     /// strings that it does not make longer if `huffman` is set.
     pub fn new(table_bytes: u32, huffman: bool) -> Encoder {
         let size = table_bytes.min(TABLE_BYTES_DEFAULT);
-        let updates = (size < TABLE_BYTES_DEFAULT).then_some((size, size));
-        Encoder { table: Table::new(size as usize), bytes_max: table_bytes, huffman, updates }
+        // Without entries of ours both tables stay empty, whatever their sizes.
+        let updates = (0 < size && size < TABLE_BYTES_DEFAULT).then_some((size, size));
+        let (table, told) = (Table::new(size as usize), TABLE_BYTES_DEFAULT);
+        Encoder { table, bytes_max: table_bytes, told, huffman, updates }
     }
 
-    /// Takes the peer's SETTINGS_HEADER_TABLE_SIZE, bytes. The next block tells the peer the size that is used.
+    /// Takes the peer's SETTINGS_HEADER_TABLE_SIZE, bytes. The next block tells the peer the size that is used if that
+    /// changes, or if the peer waits for it, as its own became smaller (RFC 7541 section 4.2).
     pub fn limit(&mut self, table_bytes: u32) {
         let size = table_bytes.min(self.bytes_max);
-        if size as usize == self.table.size_max() && self.updates.is_none() {
+        let is_same = size as usize == self.table.size_max() && table_bytes >= self.told;
+        if is_same && self.updates.is_none() {
             return;
         }
         let smallest = self.updates.map_or(size, |(smallest, _)| smallest.min(size));
@@ -58,6 +64,7 @@ impl Encoder {
             integer::encode(out, 0x20, 5, smallest);
         }
         integer::encode(out, 0x20, 5, size);
+        self.told = size;
     }
 
     /// Appends a field. `known` is what [`Known::of`] returns for the name, which is sent in lower case.

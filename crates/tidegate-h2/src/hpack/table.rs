@@ -18,6 +18,7 @@ struct Entry {
     name_len: u32,
     value_len: u32,
     known: Known,
+    is_static: bool,
 }
 
 impl Entry {
@@ -37,11 +38,24 @@ pub(crate) struct Table {
     size_max: usize,
 }
 
+/// An entry of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Field<'a> {
+    /// The name's id.
+    pub(crate) known: Known,
+    pub(crate) name: &'a [u8],
+    pub(crate) value: &'a [u8],
+    /// The name is of the static table.
+    pub(crate) is_static: bool,
+}
+
 /// Where the name of a new entry is from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NameSource<'a> {
     /// These bytes, which become lower case.
     Text(&'a [u8]),
+    /// The static table.
+    Static(&'a [u8]),
     /// The entry with this index, 0 the newest.
     Entry(usize),
 }
@@ -71,9 +85,11 @@ impl Table {
     }
 
     /// Returns an entry by its index, 0 the newest.
-    pub(crate) fn entry(&self, index: usize) -> Option<(Known, &[u8], &[u8])> {
+    #[inline]
+    pub(crate) fn entry(&self, index: usize) -> Option<Field<'_>> {
         let entry = self.entries.get(index)?;
-        Some((entry.known, self.name_of(entry), self.value_of(entry)))
+        let Entry { known, is_static, .. } = *entry;
+        Some(Field { known, name: self.name_of(entry), value: self.value_of(entry), is_static })
     }
 
     /// Returns the index of an entry with this field, or else of one with this name.
@@ -97,7 +113,12 @@ impl Table {
     /// empties the table.
     pub(crate) fn insert(&mut self, known: Known, name: NameSource<'_>, value: &[u8]) {
         let start = self.text.len();
+        let mut is_static = false;
         match name {
+            NameSource::Static(name) => {
+                self.text.extend_from_slice(name);
+                is_static = true;
+            }
             NameSource::Text(name) => {
                 self.text.extend_from_slice(name);
                 self.text[start..].make_ascii_lowercase();
@@ -105,6 +126,7 @@ impl Table {
             NameSource::Entry(index) => {
                 if let Some(entry) = self.entries.get(index) {
                     let from = entry.start as usize;
+                    is_static = entry.is_static;
                     // The name is copied before its entry may be evicted.
                     self.text.extend_from_within(from..from + entry.name_len as usize);
                 }
@@ -123,6 +145,7 @@ impl Table {
             name_len: name_len as u32,
             value_len: value.len() as u32,
             known,
+            is_static,
         });
         self.compact();
     }

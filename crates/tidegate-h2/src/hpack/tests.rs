@@ -33,7 +33,7 @@ fn entries(table: &Table) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (0..table.len())
         .filter_map(|index| table.entry(index))
-        .map(|(_, name, value)| (text(name), text(value)))
+        .map(|field| (text(field.name), text(field.value)))
         .collect()
 }
 
@@ -256,9 +256,13 @@ fn the_encoder_tells_the_smallest_and_the_present_size() {
     assert_eq!(begin(&[100]), bytes("3f45"));
     assert_eq!(begin(&[0, 100]), bytes("203f45"));
     assert_eq!(begin(&[100]), bytes(""));
-    let mut none = Vec::new();
-    Encoder::new(0, false).begin(&mut none);
-    assert_eq!(none, bytes("20"));
+    let mut encoder = Encoder::new(0, false);
+    for (limit, expected) in [(None, ""), (Some(8192), ""), (Some(100), "20"), (Some(50), "")] {
+        limit.into_iter().for_each(|limit| encoder.limit(limit));
+        let mut out = Vec::new();
+        encoder.begin(&mut out);
+        assert_eq!(out, bytes(expected));
+    }
 }
 
 #[test]
@@ -331,7 +335,7 @@ proptest! {
 
     #[test]
     fn blocks_come_back_whatever_the_sizes_of_tables(
-        table_bytes in 0u32..600, huffman: bool,
+        table_bytes in prop_oneof![Just(0), 0u32..600], huffman: bool,
         blocks in vec((
             proptest::option::of(0u32..600),
             vec((name(), "[ -~]{0,60}", 0u8..3), 0..12),
