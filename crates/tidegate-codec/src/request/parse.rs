@@ -310,7 +310,11 @@ fn is_number(text: &[u8]) -> bool {
 }
 
 /// Splits the target into authority and path (RFC 9112 section 3.2). `at` is its offset.
-pub(super) fn parse_form(target: &[u8], at: usize, head: &mut RequestHead) -> Result<(), RequestFault> {
+pub(super) fn parse_form(
+    target: &[u8],
+    at: usize,
+    head: &mut RequestHead,
+) -> Result<(), RequestFault> {
     let whole = Span::new(at, at + target.len());
     if head.method == Method::Connect {
         head.form = TargetForm::Authority;

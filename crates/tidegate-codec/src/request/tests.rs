@@ -509,9 +509,9 @@ fn a_composed_head_reads_like_a_received_one() {
         ("GET", "/a?b", TargetForm::Origin, None),
         ("OPTIONS", "*", TargetForm::Asterisk, None),
         ("CONNECT", "a.test:443", TargetForm::Authority, None),
-        ("CONNECT", "a.test", TargetForm::Authority, Some(Fault::InvalidRequestLine)),
-        ("GET", "*", TargetForm::Origin, Some(Fault::InvalidRequestLine)),
-        ("GET", "", TargetForm::Origin, Some(Fault::InvalidRequestLine)),
+        ("CONNECT", "a.test", TargetForm::Authority, Some(RequestFault::InvalidRequestLine)),
+        ("GET", "*", TargetForm::Origin, Some(RequestFault::InvalidRequestLine)),
+        ("GET", "", TargetForm::Origin, Some(RequestFault::InvalidRequestLine)),
     ] {
         let mut headers = Headers::new();
         let line = headers.push_text(format!("{method} {target} HTTP/2.0").as_bytes());
