@@ -10,9 +10,9 @@
 //! | [`timer`], [`clock`] | timers; the time, and its text forms |
 //! | [`blocking`] | thread pools for work that would block an event loop |
 //! | [`mail`], [`sync`] | bounded mail between threads; what may be used of tokio directly |
-//! | [`share`], [`turn`] | the time share of a task in an event-loop iteration; the lengths of iterations |
+//! | [`share`], [`iteration`] | the time share of a task in an event-loop iteration; the lengths of iterations |
 //! | [`drain`] | counts the work that still runs, and asks it to end |
-//! | [`freshness`] | whether a recent query of the system is still valid for a request |
+//! | [`batch_epoch`] | whether a recent query of the system is still valid for a request |
 //! | [`random`], [`signal`] | random numbers; signals to the process |
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
