@@ -4,7 +4,7 @@ FUZZ_SECONDS ?= 60
 KILLS ?= 200
 ARGUMENTS ?=
 
-.PHONY: help run release test faults bench fmt lint fuzz
+.PHONY: help run release test faults bench book fmt lint fuzz
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -20,6 +20,9 @@ test: ## all checks that a change has to pass
 
 faults: ## the fault cases with counts, and a caching server killed KILLS=200 times
 	@scripts/faults.sh $(KILLS)
+
+book: ## the book and the reference as web pages, in target/book
+	@scripts/book.sh
 
 bench: ## CPU time per request beside genuine nginx, as a table
 	@scripts/bench.sh $(ARGUMENTS)

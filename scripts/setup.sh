@@ -7,6 +7,7 @@
 #   scripts/setup.sh test    the same as bench and windows, curl, valgrind, and the servers behind gateways:
 #                            php-fpm, memcached and uWSGI
 #   scripts/setup.sh deny    the same as run, and cargo-deny
+#   scripts/setup.sh book    the same as run, and mdbook
 #   scripts/setup.sh windows the same as run, and the tools to build for Windows and to run the result
 #   scripts/setup.sh wasm    the same as run, and the tools to build WebAssembly components
 #
@@ -17,6 +18,7 @@ cd "$(dirname "$0")/.."
 
 task=${1:-run}
 cargo_deny_version=0.20.2
+mdbook_version=0.5.4
 tools="$PWD/target/tools"
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -126,12 +128,22 @@ ensure_cargo_deny() {
         --version "$cargo_deny_version" --root "$tools" >&2
 }
 
+ensure_mdbook() {
+    local present
+    present=$("$tools/bin/mdbook" --version 2>/dev/null || true)
+    [ "$present" = "mdbook v$mdbook_version" ] && return
+    say "building mdbook $mdbook_version (once)"
+    CARGO_PROFILE_DEV_DEBUG=0 cargo install mdbook --debug --quiet --locked --no-default-features \
+        --version "$mdbook_version" --root "$tools" >&2
+}
+
 case $task in
-    run | release | test | deny | bench | windows | wasm) ;;
-    *) fail "unknown task $task: run, release, test, deny, bench, windows or wasm" ;;
+    run | release | test | deny | bench | windows | wasm | book) ;;
+    *) fail "unknown task $task: run, release, test, deny, bench, windows, wasm or book" ;;
 esac
 mapfile -t packages < <(missing_packages)
 install_packages "${packages[@]}"
 ensure_rust
 if [ "$task" = release ]; then ensure_profile_tools; fi
 if [ "$task" = deny ]; then ensure_cargo_deny; fi
+if [ "$task" = book ]; then ensure_mdbook; fi
