@@ -94,35 +94,98 @@ pub fn fuzz_frames(data: &[u8]) {
 const MEMORY_MAX: usize = 400_000;
 
 /// A server that responds to what it is asked, and a client with requests in progress: neither panics, and what they
-/// keep and what they send has limits. Pieces of the input have their length in front (one byte, times 8).
+/// keep and what they send has limits. The input is taken twice: as bytes, in pieces with their length in front (one
+/// byte, times 8), and as a list of frames whose headers are right.
 pub fn fuzz_connection(data: &[u8]) {
     let config = Config { streams_max: 8, extended_connect: true, ..Config::default() }.shared();
-    let mut server = Connection::<Server>::new(config.clone());
-    feed(&mut server, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", respond);
-    feed_pieces(&mut server, data, respond);
-    let mut client = Connection::<Client>::new(config);
-    feed(&mut client, b"\0\0\0\x04\0\0\0\0\0", |_, _| {});
-    let line = RequestLine {
-        method: b"POST",
-        scheme: b"https",
-        authority: b"a.test",
-        path: b"/",
-        protocol: None,
-    };
-    for end in [true, false, true] {
-        let _ = client.request(&line, end, |_| {});
-    }
-    feed_pieces(&mut client, data, |client, stream| {
-        if let Some(state) = client.state(stream)
-            && state.is_closed()
-        {
-            client.close(stream, ErrorCode::CANCEL);
+    for frames in [None, Some(frames_of(data))] {
+        let mut server = Connection::<Server>::new(config.clone());
+        feed(&mut server, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", respond);
+        let mut client = Connection::<Client>::new(config.clone());
+        feed(&mut client, b"\0\0\0\x04\0\0\0\0\0", |_, _| {});
+        let line = RequestLine {
+            method: b"POST",
+            scheme: b"https",
+            authority: b"a.test",
+            path: b"/",
+            protocol: None,
+        };
+        for end in [true, false, true] {
+            let _ = client.request(&line, end, |_| {});
         }
-    });
+        let close = |client: &mut Connection<Client>, stream| {
+            if client.state(stream).is_some_and(|state| state.is_closed()) {
+                client.close(stream, ErrorCode::CANCEL);
+            }
+        };
+        match frames {
+            None => {
+                feed_pieces(&mut server, data, respond);
+                feed_pieces(&mut client, data, close);
+            }
+            Some(frames) => {
+                for frame in frames {
+                    let open = feed(&mut server, &frame, respond);
+                    if !feed(&mut client, &frame, close) && !open {
+                        break;
+                    }
+                    check_limits(&server);
+                    check_limits(&client);
+                }
+            }
+        }
+    }
+}
+
+/// Header blocks that are right at any time.
+const BLOCKS: [&[u8]; 8] = [
+    b"\x82\x86\x84\x41\x01a",
+    b"\x83\x86\x84\x41\x01a\x5c\x015",
+    b"\x82\x87\x85\x41\x01a\x40\x03x-a\x01b\x40\x08priority\x03u=1",
+    b"\x88\x5c\x015",
+    b"\x88\x0f\x0d\x0210",
+    b"\x48\x03103",
+    b"\x40\x01t\x01u",
+    b"\x3f\xe1\x1f\x82\x86\x84\x41\x01b",
+];
+
+/// Makes frames of the input: four bytes say type, flags, stream and length, the payload follows. Every second header
+/// block is one of [`BLOCKS`].
+fn frames_of(data: &[u8]) -> Vec<Vec<u8>> {
+    const KINDS: [u8; 16] = [0, 0, 0, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0x10, 0x77];
+    let (mut frames, mut rest) = (Vec::new(), data);
+    while let Some(([kind, flags, stream, length], behind)) = rest.split_first_chunk() {
+        let (payload, behind) = behind.split_at(behind.len().min(usize::from(*length) % 64));
+        rest = behind;
+        let kind = KINDS[usize::from(*kind) % KINDS.len()];
+        let is_block = kind == 1 && length % 2 == 0;
+        let stream = match kind {
+            4 | 6 | 7 | 0x10 => 0,
+            // A HEADERS frame that is complete begins a stream now and then; most are on few streams.
+            _ => u32::from(*stream) % 24,
+        };
+        // Blocks that are not meant to be continued end; nothing is padded by chance.
+        let flags = if is_block { flags & 1 | 4 } else { *flags };
+        let payload = if is_block { BLOCKS[usize::from(*length) / 2 % 8] } else { payload };
+        let header = FrameHeader {
+            length: payload.len() as u32,
+            kind: crate::frame::Kind::of(kind),
+            flags,
+            stream: StreamId::new(stream),
+        };
+        frames.push([&header.to_bytes()[..], payload].concat());
+    }
+    frames
+}
+
+fn check_limits<R: Role>(connection: &Connection<R>) {
+    assert!(connection.memory() < MEMORY_MAX, "{}", connection.memory());
+    assert!(connection.streams() <= 8);
+    assert!(connection.output().len() < 200_000);
 }
 
 fn respond(server: &mut Connection<Server>, stream: StreamId) {
-    let ends = stream.value() % 4 == 1;
+    let ends = stream.value() % 8 == 1;
     let _ = server.respond(stream, 200, ends, |fields| fields.push(b"server", b"tidegate"));
     server.want(stream, true);
     while let Some(next) = server.next_to_send().filter(|_| !server.output_is_full()) {
@@ -147,7 +210,7 @@ fn feed_pieces<R: Role>(
         if !feed(connection, piece, &mut act) {
             break;
         }
-        assert!(connection.memory() < MEMORY_MAX, "{}", connection.memory());
+        check_limits(connection);
         if length % 2 == 0 {
             output.clear();
             connection.take_output(&mut output);
@@ -181,7 +244,12 @@ fn feed<R: Role>(
                     connection.consumed(stream, bytes.len() as u32);
                 }
                 Event::Reset { stream, .. } => connection.close(stream, ErrorCode::CANCEL),
-                Event::Trailers { stream } => act(connection, stream),
+                Event::Trailers { stream } => {
+                    act(connection, stream);
+                    if stream.value() % 3 == 0 {
+                        connection.close(stream, ErrorCode::CANCEL);
+                    }
+                }
                 _ => {}
             },
         }

@@ -378,3 +378,13 @@ fn a_long_life() {
     }
     assert_eq!(pair.client.resets.len() + pair.server.resets.len(), 0);
 }
+
+proptest! {
+    /// The fuzz targets over arbitrary bytes; the last is a list of frames as well.
+    #[test]
+    fn nothing_that_is_received_is_too_much(bytes in vec(any::<u8>(), 0..400)) {
+        crate::fuzzing::fuzz_hpack(&bytes);
+        crate::fuzzing::fuzz_frames(&bytes);
+        crate::fuzzing::fuzz_connection(&bytes);
+    }
+}
