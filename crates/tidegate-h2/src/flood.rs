@@ -12,6 +12,8 @@ use crate::error::{Fault, Flood};
 const CONTROL_FRAMES_PER_HEAD: u32 = 16;
 /// Body bytes, received or sent, that are worth one control frame.
 const BODY_BYTES_PER_CONTROL_FRAME: u32 = 256;
+/// The largest frame that only replies: PING.
+const REPLY_BYTES_MAX: usize = 17;
 /// Resets that the limit on streams allows, each way.
 const RESETS_PER_STREAM: u32 = 2;
 
@@ -47,6 +49,8 @@ pub(crate) struct Budgets {
     /// Replies in the output that the peer has not read.
     replies: u32,
     replies_max: u32,
+    /// Bytes of the output that were sent and are less than a reply.
+    sent_bytes: usize,
     /// Body bytes not yet earned for.
     body_bytes: u32,
     window: Duration,
@@ -63,6 +67,7 @@ impl Budgets {
             resets: Budget::new(resets),
             replies: 0,
             replies_max: config.replies_max,
+            sent_bytes: 0,
             body_bytes: 0,
             window: config.flood_window,
             window_start: Duration::ZERO,
@@ -97,9 +102,19 @@ impl Budgets {
         }
     }
 
-    /// The output was sent.
+    /// A part of the output was sent. It makes room for as many bytes of replies, whatever it was, so that a client
+    /// that reads slowly and without a break may go on, and the output does not grow.
+    pub(crate) fn output_sent(&mut self, bytes: usize) {
+        let bytes = self.sent_bytes.saturating_add(bytes);
+        let replies = u32::try_from(bytes / REPLY_BYTES_MAX).unwrap_or(u32::MAX);
+        self.replies = self.replies.saturating_sub(replies);
+        self.sent_bytes = bytes % REPLY_BYTES_MAX;
+    }
+
+    /// All of the output was sent.
     pub(crate) fn replies_sent(&mut self) {
         self.replies = 0;
+        self.sent_bytes = 0;
     }
 
     pub(crate) fn head(&mut self) {
@@ -158,6 +173,9 @@ mod tests {
         assert_eq!((0..100).take_while(|_| budgets.reset().is_ok()).count(), 1);
         assert_eq!((0..100).take_while(|_| budgets.reply().is_ok()).count(), 3);
         budgets.replies_sent();
-        assert_eq!(budgets.reply(), Ok(()));
+        assert_eq!((0..100).take_while(|_| budgets.reply().is_ok()).count(), 3);
+        // One more was refused, and counts until it is sent.
+        (0..34).for_each(|_| budgets.output_sent(1));
+        assert_eq!((budgets.reply(), budgets.reply().is_err()), (Ok(()), true));
     }
 }

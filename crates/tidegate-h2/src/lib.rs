@@ -117,7 +117,7 @@
 //! | `flood_window` | 10 s | – | the two budgets are full again |
 //! | `output_bytes_max` | 64 KiB | CVE-2019-9517 | the caller stops |
 //!
-//! Without a setting: 5 bytes for an integer of HPACK, 2 size updates for each block, 16 early priorities, 32 streams
+//! Without a setting: 5 bytes for an integer of HPACK, 2 size updates for each block, 16 early priorities, 128 streams
 //! whose end is remembered.
 //!
 //! # What is not there

@@ -109,6 +109,12 @@ impl<R: Role> Connection<R> {
             Target::Nobody(code) => {
                 self.decoder.decode(bytes, &mut |_| {}).map_err(Fault::Compression)?;
                 return match code {
+                    // Before it has read our settings the client cannot know the limit.
+                    Some(code @ ErrorCode::REFUSED_STREAM) if !self.acknowledged => {
+                        self.budgets.control_frame()?;
+                        self.refuse(block.stream, code)?;
+                        Ok(None)
+                    }
                     Some(code) => self.stream_error(block.stream, code),
                     None => Ok(None),
                 };

@@ -74,12 +74,14 @@ impl<R: Role> Connection<R> {
     /// The first bytes of [`Connection::output`] were sent.
     pub fn output_sent(&mut self, bytes: usize) {
         self.output.advance(bytes);
+        self.budgets.output_sent(bytes);
         if self.output.unsent().is_empty() {
             self.budgets.replies_sent();
         }
     }
 
-    /// Moves all output to the end of `into`; without copying if that is empty. The caller sends it.
+    /// Moves all output to the end of `into`; without copying if that is empty. It counts as sent: the caller takes more,
+    /// and receives more, only once it is.
     pub fn take_output(&mut self, into: &mut Vec<u8>) {
         self.output.take(into);
         self.budgets.replies_sent();

@@ -10,7 +10,9 @@ use crate::priority::Priority;
 use state::{Closed, State};
 
 /// Streams that are over whose end is remembered, so that late frames are told from wrong ones.
-const RECENT_MAX: usize = 32;
+const RECENT_MAX: usize = 128;
+/// The same while the connection is idle: what was on its way has arrived, nearly always.
+const RECENT_IDLE_MAX: usize = 16;
 
 /// One stream, from its first head until the caller closes it.
 #[derive(Debug)]
@@ -107,6 +109,8 @@ impl Streams {
     }
 
     pub(crate) fn shrink(&mut self) {
+        let forgotten = self.recent.len().saturating_sub(RECENT_IDLE_MAX);
+        self.recent.drain(..forgotten);
         self.list.shrink_to_fit();
         self.recent.shrink_to_fit();
     }

@@ -55,6 +55,9 @@ fn rapid_reset_cve_2023_44487() {
 fn streams_that_are_reset_but_still_worked_on_count() {
     // Nothing is closed: the limit on streams holds, whatever is reset.
     let (count, fault, memory) = flood(Config::default(), true, |peer, server, count| {
+        if count == 0 {
+            write::settings_ack(&mut peer.out);
+        }
         peer.get(odd(count), &[], true).reset(odd(count));
         assert!(server.streams() <= 128);
     });
@@ -82,10 +85,17 @@ fn made_you_reset() {
 
 #[test]
 fn refused_streams_are_a_flood_too() {
-    let (count, fault, _) = flood(Config::default(), true, |peer, _, count| {
-        peer.get(odd(count), &[], true);
-    });
-    assert_eq!((count, fault), (128 + 256, Some(Fault::Flood(Flood::Resets))));
+    for (acknowledges, expected, kind) in
+        [(true, 128 + 256, Flood::Resets), (false, 128 + 1000, Flood::ControlFrames)]
+    {
+        let (count, fault, _) = flood(Config::default(), true, |peer, _, count| {
+            if count == 0 && acknowledges {
+                write::settings_ack(&mut peer.out);
+            }
+            peer.get(odd(count), &[], true);
+        });
+        assert_eq!((count, fault), (expected, Some(Fault::Flood(kind))));
+    }
 }
 
 #[test]
@@ -301,6 +311,31 @@ fn a_reader_that_is_slow_stops_bodies() {
     assert_eq!(server.output().len(), 10);
     server.output_sent(10);
     assert_eq!(server.output(), b"");
+}
+
+#[test]
+fn a_slow_reader_may_ping_for_as_long_as_it_likes() {
+    let mut server = server(Config::default());
+    let mut peer = Peer::client();
+    peer.settings(&[(id::INITIAL_WINDOW_SIZE, 1 << 30)]).window(0, 1 << 30).get(1, &[], true);
+    feed(&mut server, &peer.take()).expect("a request is right");
+    let stream = StreamId::new(1);
+    server.respond(stream, 200, false, |_| {}).expect("it is open");
+    for _ in 0..10_000 {
+        // The output is never empty.
+        server.send_data(stream, &[b'x'; 1024], false).expect("it is open");
+        write::ping(&mut peer.out, [0; 8], false);
+        feed(&mut server, &peer.take()).expect("it reads");
+        server.output_sent(1024 + 9 + 16);
+    }
+    assert!(!server.output().is_empty());
+    // One that sends more than it reads is stopped.
+    let outcome = (0..20_000).find_map(|_| {
+        write::ping(&mut peer.out, [0; 8], false);
+        server.output_sent(1);
+        feed(&mut server, &peer.take()).err()
+    });
+    assert!(outcome.is_some() && server.output().len() < 40_000, "{}", server.output().len());
 }
 
 #[test]
