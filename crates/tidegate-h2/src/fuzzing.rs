@@ -1,12 +1,13 @@
 //! Entry points for fuzzers; plain functions, so that ordinary tests replay a corpus through them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tidegate_codec::Known;
 
 use crate::connection::{Client, Connection, Event, Role, Server};
 use crate::frame::parse::{Frame, parse};
-use crate::frame::{FrameHeader, write};
+use crate::frame::{FrameHeader, Kind, PREFACE, flags, write};
 use crate::hpack::{Decoder, Encoder, Indexing, huffman};
 use crate::{Config, ErrorCode, RequestLine, StreamId};
 
@@ -124,6 +125,7 @@ pub fn fuzz_connection(data: &[u8]) {
                 feed_pieces(&mut client, data, close);
             }
             Some(frames) => {
+                let (mut by_server, mut by_client) = (Watch::default(), Watch::default());
                 for frame in frames {
                     let open = feed(&mut server, &frame, respond);
                     if !feed(&mut client, &frame, close) && !open {
@@ -131,6 +133,10 @@ pub fn fuzz_connection(data: &[u8]) {
                     }
                     check_limits(&server);
                     check_limits(&client);
+                    if frame.len() % 3 > 0 {
+                        by_server.look(&mut server);
+                        by_client.look(&mut client);
+                    }
                 }
             }
         }
@@ -169,13 +175,50 @@ fn frames_of(data: &[u8]) -> Vec<Vec<u8>> {
         let payload = if is_block { BLOCKS[usize::from(*length) / 2 % 8] } else { payload };
         let header = FrameHeader {
             length: payload.len() as u32,
-            kind: crate::frame::Kind::of(kind),
+            kind: Kind::of(kind),
             flags,
             stream: StreamId::new(stream),
         };
         frames.push([&header.to_bytes()[..], payload].concat());
     }
     frames
+}
+
+/// What an end has sent: whole frames that are right, and nothing on a stream that it has ended.
+#[derive(Default)]
+struct Watch {
+    ended: BTreeSet<StreamId>,
+    reset: BTreeSet<StreamId>,
+    output: Vec<u8>,
+}
+
+impl Watch {
+    fn look<R: Role>(&mut self, connection: &mut Connection<R>) {
+        self.output.clear();
+        connection.take_output(&mut self.output);
+        let mut rest = self.output.strip_prefix(PREFACE).unwrap_or(&self.output);
+        while let Some((header, behind)) = rest.split_first_chunk() {
+            let header = FrameHeader::parse(header);
+            let (payload, behind) = behind.split_at(header.length as usize);
+            rest = behind;
+            assert!(parse(header, payload).is_ok(), "{header:?}");
+            let stream = header.stream;
+            match header.kind {
+                Kind::Data | Kind::Headers => {
+                    assert!(!self.ended.contains(&stream) && !self.reset.contains(&stream));
+                    if header.has(flags::END_STREAM) {
+                        self.ended.insert(stream);
+                    }
+                }
+                Kind::ResetStream => {
+                    self.reset.insert(stream);
+                }
+                Kind::WindowUpdate => assert!(!self.reset.contains(&stream)),
+                _ => {}
+            }
+        }
+        assert!(rest.is_empty());
+    }
 }
 
 fn check_limits<R: Role>(connection: &Connection<R>) {
@@ -203,7 +246,7 @@ fn feed_pieces<R: Role>(
     mut act: impl FnMut(&mut Connection<R>, StreamId),
 ) {
     let mut rest = data;
-    let mut output = Vec::new();
+    let mut watch = Watch::default();
     while let Some((length, behind)) = rest.split_first() {
         let (piece, behind) = behind.split_at(behind.len().min(usize::from(*length) * 8));
         rest = behind;
@@ -212,8 +255,7 @@ fn feed_pieces<R: Role>(
         }
         check_limits(connection);
         if length % 2 == 0 {
-            output.clear();
-            connection.take_output(&mut output);
+            watch.look(connection);
         }
     }
     connection.release_memory();

@@ -66,6 +66,15 @@ impl SendOrder {
         }
     }
 
+    /// Puts these streams in place of all, each named once. One pass, where many windows change at once.
+    pub(crate) fn replace(&mut self, streams: impl Iterator<Item = (StreamId, Priority)>) {
+        self.waiting.clear();
+        for (stream, priority) in streams {
+            let key = self.key(stream, priority);
+            self.waiting.push(Waiting { key, stream, priority });
+        }
+    }
+
     /// Moves a stream that is in the order.
     pub(crate) fn update(&mut self, stream: StreamId, priority: Priority) {
         if self.waiting.iter().any(|waiting| waiting.stream == stream) {
@@ -189,5 +198,10 @@ mod tests {
         order.update(StreamId::new(3), at(1, false));
         order.update(StreamId::new(99), at(0, false));
         assert_eq!(sent(&mut order, 1), [3]);
+        let all = [(5, at(3, true)), (7, at(3, true)), (9, at(3, false))];
+        order.replace(all.into_iter().map(|(stream, at)| (StreamId::new(stream), at)));
+        assert_eq!(sent(&mut order, 1), [9]);
+        order.remove(StreamId::new(9));
+        assert_eq!(sent(&mut order, 3), [5, 7, 5]);
     }
 }

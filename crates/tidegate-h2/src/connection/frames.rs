@@ -7,6 +7,7 @@ use crate::frame::parse::{self, Frame, FrameError, SettingEntries};
 use crate::frame::{FrameHeader, StreamId, write};
 use crate::priority::Priority;
 use crate::settings::id::ENABLE_PUSH;
+use crate::stream::Stream;
 use crate::stream::state::{Closed, StateError};
 
 /// Priorities that are kept for streams that have not begun (RFC 9218 section 7.1 asks for a limit).
@@ -93,11 +94,10 @@ impl<R: Role> Connection<R> {
         if change != 0 {
             for stream in self.streams.iter_mut() {
                 stream.send.shift(change).map_err(|_| Fault::WindowOverflow)?;
-                match stream.wants && stream.send.available() > 0 {
-                    true => self.order.insert(stream.id, stream.priority),
-                    false => self.order.remove(stream.id),
-                }
             }
+            let ready = |stream: &&Stream| stream.wants && stream.send.available() > 0;
+            let waiting = self.streams.iter().filter(ready);
+            self.order.replace(waiting.map(|stream| (stream.id, stream.priority)));
         }
         write::settings_ack(self.output.bytes());
         self.budgets.reply()?;

@@ -75,6 +75,10 @@ impl Streams {
         self.list.get_mut(at)
     }
 
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Stream> {
+        self.list.iter()
+    }
+
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
         self.list.iter_mut()
     }
