@@ -12,8 +12,8 @@
 //!   buffer.
 //! - [`request::RequestHead`] is a parsed request head, with its [`request::Method`], [`request::Version`]
 //!   and the [`request::TargetForm`] of its target. [`request::ParseOptions`] are the limits and tolerances
-//!   of directives, [`request::ComposedHead`] a head that was not received as text, [`request::Parse`] is the result of a call of the parser, and a [`request::RequestError`]
-//!   carries the [`request::RequestFault`] with the invalid line. [`request::RequestMeta`] has the body framing,
+//!   of directives, [`request::ComposedHead`] a head that was not received as text, [`request::Parse`] is the
+//!   result of a call of the parser, and a [`request::RequestError`] carries the [`request::RequestFault`] with the invalid line. [`request::RequestMeta`] has the body framing,
 //!   host and connection options of a valid head; [`request::HostName`] is a host in lower case, borrowed
 //!   where it was sent so.
 //! - [`response::ResponseHead`] is a parsed response head, or one made by [`response::ResponseHead::begin`].

@@ -12,7 +12,7 @@ use crate::settings::id;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Streams that a client may have at once; as a client: streams to have at once, however many the peer allows.
-    /// A stream counts until [`Connection::close`](crate::Connection::close), whoever has reset it.
+    /// A stream counts until [`Connection::close`](crate::Connection::close), even after a reset.
     pub streams_max: u32,
     /// The largest payload of a frame that the peer may send, bytes, 16,384 to 2^24-1.
     pub frame_bytes_max: u32,
@@ -43,7 +43,7 @@ pub struct Config {
     pub ignore_odd_names: bool,
     /// `_` is an ordinary letter of a name (`underscores_in_headers`).
     pub underscores: bool,
-    /// Frames without content that may come before more useful ones.
+    /// Frames without content that the peer may send before useful ones.
     pub control_frames_max: u32,
     /// Streams that may be reset before others end; `None` for twice `streams_max`.
     pub resets_max: Option<u32>,

@@ -94,9 +94,9 @@ pub enum Fault {
     FirstFrame,
     /// A frame is larger than announced, or has a length that its type does not allow.
     FrameSize,
-    /// A frame that belongs to a stream came on stream 0, or the other way round.
+    /// A frame of a stream was sent on stream 0, or a frame of the connection on a stream.
     StreamZero,
-    /// Another frame came inside of a header block, or CONTINUATION outside of one (section 6.10).
+    /// Another frame was sent inside of a header block, or CONTINUATION outside of one (section 6.10).
     Continuation,
     /// PUSH_PROMISE, which is never allowed (section 6.6).
     Push,
@@ -214,7 +214,7 @@ impl std::error::Error for ConnectionError {}
 pub enum SendError {
     /// The stream is closed: reset by either side, ended, or unknown. The caller drops the message.
     Closed,
-    /// The part of a message cannot come here: data before the head, a second head, anything behind the end.
+    /// The part of a message cannot be sent now: data before the head, a second head, anything behind the end.
     Order,
     /// Not sendable as it is: a status outside of its range, a method or a target that is empty or has a byte that
     /// a head may not hold.

@@ -88,7 +88,7 @@ impl Budgets {
         self.control.spend().ok_or(Fault::Flood(Flood::ControlFrames))
     }
 
-    /// A stream ended by an error, whoever sent RST_STREAM.
+    /// A stream ended by an error, with RST_STREAM of either side.
     pub(crate) fn reset(&mut self) -> Result<(), Fault> {
         self.resets.spend().ok_or(Fault::Flood(Flood::Resets))
     }

@@ -94,7 +94,7 @@ pub fn fuzz_frames(data: &[u8]) {
 /// Memory that a connection of these limits may take, whatever is received, bytes.
 const MEMORY_MAX: usize = 400_000;
 
-/// A server that responds to what it is asked, and a client with requests in progress: neither panics, and what they
+/// A server that responds to requests, and a client with requests in progress: neither panics, and what they
 /// keep and what they send has limits. The input is taken twice: as bytes, in pieces with their length in front (one
 /// byte, times 8), and as a list of frames whose headers are right.
 pub fn fuzz_connection(data: &[u8]) {

@@ -1,6 +1,6 @@
 //! HTTP/2 and HPACK for servers and clients, without I/O and without a clock (RFC 9113, 7541, 9218, 8441).
 //!
-//! Bytes that were received go in, events come out; commands go in, bytes to be sent come out. Sockets, tasks, timers
+//! The input is received bytes and commands; the output is events and bytes to be sent. Sockets, tasks, timers
 //! and the memory of bodies are the caller's. Errors are values, and no input can cause a panic.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //!        │ receive(&mut input, now)                                  ▲ take_output
 //!   ┌────▼────────────────────────── Connection<Server | Client> ────┴─────────────────┐
 //!   │ connection/receive   pieces → frames          connection/send   heads, data      │
-//!   │ connection/frames    SETTINGS, PING, …        priority          whose turn it is │
+//!   │ connection/frames    SETTINGS, PING, …        priority          order of sending │
 //!   │ connection/blocks    header blocks            connection/end    GOAWAY, memory   │
 //!   │ connection/data      bodies, windows          config, flood     limits, budgets  │
 //!   ├──────────────────────────────────────────────────────────────────────────────────┤
@@ -57,8 +57,8 @@
 //!
 //! | [`Event`] | a server | a client |
 //! |---|---|---|
-//! | `Head` | swaps [`Head::headers`] with its own, begins an exchange | gives the response on |
-//! | `Interim` | – | gives it on, or drops it |
+//! | `Head` | swaps [`Head::headers`] with its own, begins an exchange | passes the response on |
+//! | `Interim` | – | passes it on, or drops it |
 //! | `Data` | keeps the bytes for the exchange, or drops them and calls `consumed` | the same |
 //! | `Trailers` | keeps them behind the body | the same |
 //! | `Malformed` | responds with [`HeadFault::status`], or `reset` | `reset`, 502 |
@@ -71,15 +71,16 @@
 //! After each `receive` that returned `None`, and after commands, the caller sends the output. An error of `receive` is
 //! the end: it sends the output, which has GOAWAY, and closes. As long as [`Connection::output_is_full`], it neither
 //! reads nor adds bodies. It calls [`Connection::consumed`] when a handler has used bytes of a body, not when they
-//! arrive: that is the back-pressure. It calls [`Connection::close`] exactly once for each stream it was told of or has
-//! begun, when nobody works on it any more. Timers are the caller's: `client_header_timeout` before the
-//! first head and while [`Connection::is_in_block`], `client_body_timeout`, `send_timeout` for a stream whose window stays shut,
-//! `keepalive_timeout` while [`Connection::is_quiet`].
+//! arrive: that is the back-pressure. It calls [`Connection::close`] exactly once for each stream that an event
+//! named or that it has begun, when no work on it is left.
+//! Timers are the caller's: `client_header_timeout` before the first head and while [`Connection::is_in_block`],
+//! `client_body_timeout`, `send_timeout` for a stream whose window stays shut, `keepalive_timeout` while
+//! [`Connection::is_quiet`].
 //!
 //! # States
 //!
-//! A stream is one of [`State`], whose file draws RFC 9113 section 5.1. Its transitions are a table in a test. Which
-//! frame may come next on the connection is the enum `Reading`: preface, frame header, payload, data, padding, bytes to
+//! The state of a stream is [`State`]; its file draws RFC 9113 section 5.1. Its transitions are a table in a test. What
+//! is received next on the connection is the enum `Reading`: preface, frame header, payload, data, padding, bytes to
 //! be skipped, or nothing after an error.
 //!
 //! # Invariants
@@ -87,7 +88,7 @@
 //! - Every header block is decoded, whatever becomes of its stream: both tables stay in step.
 //! - No name or value with CR, LF, NUL or upper case in its name leaves this crate, in either direction.
 //! - One frame is at most one event, and each event is returned as soon as it is known.
-//! - A stream counts until the caller closes it, whoever has reset it: work in progress has a limit.
+//! - A stream counts until the caller closes it, even after a reset: work in progress has a limit.
 //! - Windows open by what the caller has used. `left + unread + credit` of a window is constant.
 //! - Nothing is sent on a closed stream, and no message is sent in part: commands out of order are refused as a whole.
 //! - What is kept is a part of one frame, one header block, two tables, the streams, and the output.

@@ -15,8 +15,8 @@ impl Priority {
     /// What a client means that sends a `priority` field without members (RFC 9218 section 4).
     pub const DEFAULT: Priority = Priority { urgency: 3, incremental: false };
 
-    /// For streams without a signal: as urgent as the default, but they share the connection, so that a client that
-    /// knows no priorities gets all of its responses at once.
+    /// For streams without a signal: as urgent as the default, but they share the connection, so that a client
+    /// without priorities receives all of its responses at once.
     pub const UNSIGNALLED: Priority = Priority { urgency: 3, incremental: true };
 
     /// Reads the value of a `priority` field or of PRIORITY_UPDATE. Unknown members, and values of the wrong type or
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(sent(&mut order, 1), [7]);
         order.remove(StreamId::new(7));
         assert_eq!(sent(&mut order, 5), [9, 1, 11, 9, 1]);
-        // Asking again does not change whose turn it is.
+        // A second call does not change the turn.
         order.insert(StreamId::new(11), at(3, true));
         assert_eq!(sent(&mut order, 2), [11, 9]);
         order.update(StreamId::new(3), at(1, false));

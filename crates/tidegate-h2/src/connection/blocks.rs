@@ -109,7 +109,7 @@ impl<R: Role> Connection<R> {
             Target::Nobody(code) => {
                 self.decoder.decode(bytes, &mut |_| {}).map_err(Fault::Compression)?;
                 return match code {
-                    // Before it has read our settings the client cannot know the limit.
+                    // The client has not read our settings, and so not the limit.
                     Some(code @ ErrorCode::REFUSED_STREAM) if !self.acknowledged => {
                         self.budgets.control_frame()?;
                         self.refuse(block.stream, code)?;
@@ -153,7 +153,7 @@ impl<R: Role> Connection<R> {
             };
         }
         if self.ending.excludes(id) {
-            // The client knows that it is not processed (RFC 9113 section 6.8).
+            // GOAWAY has said that it is not processed (RFC 9113 section 6.8).
             self.last_received = id;
             self.streams.remember(id, Closed::ResetSent);
             return Ok(Target::Nobody(None));

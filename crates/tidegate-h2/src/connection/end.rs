@@ -8,7 +8,7 @@ use crate::frame::{Kind, StreamId, write};
 /// Capacity of the buffers for heads that an idle connection keeps: none.
 const IDLE_TEXT_BYTES: usize = 0;
 
-/// How far the end of a connection has come on our side (RFC 9113 section 6.8).
+/// The step that the end of a connection has reached on our side (RFC 9113 section 6.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
     /// Streams may begin.

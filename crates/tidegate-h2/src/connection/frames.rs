@@ -10,7 +10,7 @@ use crate::settings::id::ENABLE_PUSH;
 use crate::stream::Stream;
 use crate::stream::state::{Closed, StateError};
 
-/// Priorities that are kept for streams that have not begun (RFC 9218 section 7.1 asks for a limit).
+/// Priorities that are kept for streams that have not begun (RFC 9218 section 7.1 demands a limit).
 const EARLY_PRIORITIES_MAX: usize = 16;
 
 impl<R: Role> Connection<R> {
@@ -47,7 +47,7 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Resets a stream for a mistake of the peer, and reports that if the caller knows the stream.
+    /// Resets a stream for a mistake of the peer, and reports that if the stream was reported.
     pub(super) fn stream_error(
         &mut self,
         id: StreamId,
@@ -70,7 +70,7 @@ impl<R: Role> Connection<R> {
         Ok(Some(Event::Reset { stream: id, code, by_peer: false }))
     }
 
-    /// Resets a stream that the caller does not know.
+    /// Resets a stream that was not reported to the caller.
     pub(super) fn refuse(&mut self, id: StreamId, code: ErrorCode) -> Result<(), Fault> {
         self.streams.remember(id, Closed::ResetSent);
         write::reset_stream(self.output.bytes(), id, code);

@@ -27,7 +27,7 @@ pub(super) enum Reading {
     Failed(ConnectionError),
 }
 
-/// How far one step came.
+/// The result of one step.
 pub(super) enum Step<'i> {
     /// Something is to be reported.
     Event(Event<'i>),
@@ -183,7 +183,7 @@ impl<R: Role> Connection<R> {
         Ok(Step::Next)
     }
 
-    /// Whether such a frame may come now: SETTINGS first, and nothing within a header block.
+    /// Checks that such a frame may be sent now: SETTINGS first, and nothing within a header block.
     fn check_place(&mut self, header: FrameHeader) -> Result<(), Fault> {
         if !self.has_settings {
             if header.kind != Kind::Settings || header.has(flags::ACK) {

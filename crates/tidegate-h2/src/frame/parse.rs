@@ -41,7 +41,7 @@ pub enum Frame<'a> {
     Ping {
         /// It is a reply.
         ack: bool,
-        /// Opaque bytes, which come back in the reply.
+        /// Opaque bytes, which the reply repeats.
         data: [u8; 8],
     },
     /// GOAWAY.
@@ -69,7 +69,7 @@ pub enum Frame<'a> {
         /// The value, as of a `priority` field.
         value: &'a [u8],
     },
-    /// A type that this crate does not know.
+    /// A type without a meaning here.
     Unknown,
 }
 

@@ -70,7 +70,7 @@ pub enum HeadFault {
     TooLarge,
     /// A pseudo-header field that is unknown, or has no place in this section.
     PseudoUnknown,
-    /// A pseudo-header field that came twice.
+    /// A pseudo-header field was sent twice.
     PseudoRepeated,
     /// A pseudo-header field behind others.
     PseudoLate,

@@ -25,7 +25,7 @@ pub struct RequestLine<'a> {
 /// Takes the fields of a section and encodes them. Names are sent in lower case, spaces around values are cut.
 ///
 /// What HTTP/2 does not allow is left out: fields that are particular to one connection (RFC 9113 section 8.2.2), and
-/// those whose name or value no peer could take, which are counted: a line end in a value would be a field of its
+/// fields with an invalid name or value, which are counted: a line end in a value would be a field of its
 /// own in the HTTP/1 behind the peer.
 #[derive(Debug)]
 pub struct Fields<'a> {
@@ -60,7 +60,7 @@ impl<'a> Fields<'a> {
     /// Adds all fields of a list.
     pub fn push_all(&mut self, headers: &Headers) {
         for (known, name, value) in headers.iter() {
-            // A field may be listed as one that stands for nothing: its name decides.
+            // `push_beside` lists fields without their id: the name decides.
             let known = if known == Known::Other { Known::of(name) } else { known };
             self.push_as(known, name, value);
         }

@@ -67,7 +67,7 @@ pub struct DecodedField<'a> {
     pub name: &'a [u8],
     /// The value.
     pub value: &'a [u8],
-    /// The sender asks that no table ever holds it (RFC 7541 section 7.1.3).
+    /// The sender demands that no table ever holds it (RFC 7541 section 7.1.3).
     pub never_indexed: bool,
     /// The name is of the static table, and so a valid one.
     pub is_static: bool,

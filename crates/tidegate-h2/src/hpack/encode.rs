@@ -15,7 +15,7 @@ pub enum Indexing {
     Incremental,
     /// It is written out, unless the static table has it.
     Without,
-    /// It is written out, and intermediaries are asked to do the same: a secret that could be guessed by the size of
+    /// It is written out, and intermediaries have to do the same: a secret that could be guessed by the size of
     /// what is sent (RFC 7541 section 7.1).
     Never,
 }
@@ -26,8 +26,8 @@ pub struct Encoder {
     table: Table,
     /// What the table may have at most here, bytes.
     bytes_max: u32,
-    /// The size that the peer's decoder goes by.
-    told: u32,
+    /// The size of the table that the peer's decoder has.
+    announced: u32,
     huffman: bool,
     /// Sizes that the next block begins with: the smallest since the last block, and the present one.
     updates: Option<(u32, u32)>,
@@ -40,15 +40,15 @@ impl Encoder {
         let size = table_bytes.min(TABLE_BYTES_DEFAULT);
         // Without entries of ours both tables stay empty, whatever their sizes.
         let updates = (0 < size && size < TABLE_BYTES_DEFAULT).then_some((size, size));
-        let (table, told) = (Table::new(size as usize), TABLE_BYTES_DEFAULT);
-        Encoder { table, bytes_max: table_bytes, told, huffman, updates }
+        let (table, announced) = (Table::new(size as usize), TABLE_BYTES_DEFAULT);
+        Encoder { table, bytes_max: table_bytes, announced, huffman, updates }
     }
 
-    /// Takes the peer's SETTINGS_HEADER_TABLE_SIZE, bytes. The next block tells the peer the size that is used if that
+    /// Takes the peer's SETTINGS_HEADER_TABLE_SIZE, bytes. The next block carries the size that is used if that
     /// changes, or if the peer waits for it, as its own became smaller (RFC 7541 section 4.2).
     pub fn limit(&mut self, table_bytes: u32) {
         let size = table_bytes.min(self.bytes_max);
-        let is_same = size as usize == self.table.size_max() && table_bytes >= self.told;
+        let is_same = size as usize == self.table.size_max() && table_bytes >= self.announced;
         if is_same && self.updates.is_none() {
             return;
         }
@@ -64,7 +64,7 @@ impl Encoder {
             integer::encode(out, 0x20, 5, smallest);
         }
         integer::encode(out, 0x20, 5, size);
-        self.told = size;
+        self.announced = size;
     }
 
     /// Appends a field. `known` is what [`Known::of`] returns for the name, which is sent in lower case.
@@ -118,7 +118,7 @@ impl Encoder {
         &self.table
     }
 
-    /// Appends a string literal (RFC 7541 section 5.2), in lower case if asked.
+    /// Appends a string literal (RFC 7541 section 5.2), in lower case if `lower` is set.
     fn string(&self, text: &[u8], lower: bool, out: &mut Vec<u8>) {
         if self.huffman {
             let coded = huffman::encoded_len(text);

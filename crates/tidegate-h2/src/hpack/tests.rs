@@ -345,7 +345,7 @@ proptest! {
         let mut decoder = Decoder::new();
         for (limit, list) in blocks {
             if let Some(limit) = limit {
-                // The decoder is told once it has acknowledged, which is before the next block.
+                // The decoder takes the size once the encoder has acknowledged it: before the next block.
                 decoder.announce(limit);
                 encoder.limit(limit);
             }

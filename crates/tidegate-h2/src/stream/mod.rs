@@ -9,7 +9,7 @@ use crate::frame::StreamId;
 use crate::priority::Priority;
 use state::{Closed, State};
 
-/// Streams that are over whose end is remembered, so that late frames are told from wrong ones.
+/// Streams that are over whose end is remembered, so that late frames differ from wrong ones.
 const RECENT_MAX: usize = 128;
 /// The same while the connection is idle: what was on its way has arrived, nearly always.
 const RECENT_IDLE_MAX: usize = 16;

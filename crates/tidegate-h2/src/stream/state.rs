@@ -210,7 +210,7 @@ mod tests {
                 state.send_reset(),
             ];
             assert_eq!(next, expected, "{state:?}");
-            // What is asked for without a step agrees with the steps.
+            // The questions agree with the steps.
             assert_eq!(state.may_send(), state.send_data(false).is_ok());
             assert_eq!(state.may_receive(), state.receive_data(false).is_ok());
         }
