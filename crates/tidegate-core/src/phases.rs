@@ -15,9 +15,12 @@
 //!
 //! The response then passes the location's filters in the order of the module list.
 
+use std::rc::Rc;
+
 use tidegate_codec::{Headers, Known};
 
 use crate::body::Body;
+use crate::client::NoClient;
 use crate::error_log::Level;
 use crate::error_page::{self, StatusResult};
 use crate::exchange::Exchange;
@@ -96,7 +99,8 @@ pub async fn refuse(x: &mut Exchange, status: u16) -> PhaseResult {
     drive(x, Phase::PostRead, Some(status)).await
 }
 
-/// Runs `post_action` after a response was sent: an internal request whose response is discarded.
+/// Runs `post_action` after a response was sent: an internal request whose response is discarded. It continues when the
+/// client closes the connection, as clients may with their response.
 pub async fn post_action(x: &mut Exchange) {
     let location = x.location_ref();
     let Some(target) = location.settings.post_action.as_ref() else { return };
@@ -110,11 +114,13 @@ pub async fn post_action(x: &mut Exchange) {
     };
     let (status, headers) = (x.disposition.status(), std::mem::take(&mut x.response.headers));
     x.request.method = tidegate_codec::request::Method::Get;
+    let client = std::mem::replace(&mut x.client, Rc::new(NoClient));
     if let Ok(phase) = enter(x, jump)
         && let PhaseResult::Send(mut body) = drive(x, phase, None).await
     {
         while let Some(Ok(_)) = body.next().await {}
     }
+    x.client = client;
     x.disposition.set_status(status);
     x.response.headers = headers;
 }

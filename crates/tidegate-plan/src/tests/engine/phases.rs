@@ -457,3 +457,15 @@ fn post_action_is_a_request_of_its_own_after_the_response() {
         );
     }
 }
+
+#[test]
+fn post_action_does_not_end_with_the_client() {
+    let bench = Bench::new(
+        "server { location / { post_action /done; do content respond first; }
+                  location /done { auth_delay 1ms; do access status 401; } }",
+    );
+    let mut reply = bench.get("/");
+    reply.x.client = Rc::new(Gone);
+    wait(phases::post_action(&mut reply.x));
+    assert_eq!(reply.x.disposition.logged_status(), 200);
+}
