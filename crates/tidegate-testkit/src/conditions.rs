@@ -1,10 +1,10 @@
-//! Conditions of a script, after `check` and `wait`: where they look, and with what they compare.
+//! Conditions of a script, after `check` and `wait`: their sources and comparisons.
 
 use crate::bell::Failure;
 use crate::syntax::{Receiver, receiver};
 use crate::words::{Cursor, Matcher};
 
-/// Where a condition looks.
+/// The text that a condition examines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// error.log
@@ -15,11 +15,11 @@ pub enum Source {
     File(String),
     /// `output` of the last command
     Output,
-    /// what syslog sink `s1` received
+    /// datagrams that syslog sink `s1` received
     Sink(String),
     /// `process master|worker|old`: its short name, a line end, its command line
     Process(Receiver),
-    /// `state master|worker|old`: what the system says of it
+    /// `state master|worker|old`: its attributes in the system
     State(Receiver),
 }
 
@@ -48,7 +48,7 @@ pub enum Quantity {
     LogCount(Vec<u8>),
 }
 
-/// What `check` asks once and `wait` waits for.
+/// The condition of `check`, which must hold at once, and of `wait`.
 #[derive(Debug, Clone)]
 pub enum Condition {
     /// `SOURCE contains "…"`, `SOURCE matches ~"…"`, `SOURCE is "…"`
@@ -64,7 +64,7 @@ pub enum Condition {
 }
 
 impl Condition {
-    /// Whether it looks at what `ps` shows.
+    /// Whether it examines what `ps` shows, which rings no bell when it changes.
     pub fn is_of_process(&self) -> bool {
         use Source::{Process, State};
         matches!(self, Condition::Holds(Process(_) | State(_), _) | Condition::Lacks(State(_), _))

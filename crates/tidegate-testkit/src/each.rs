@@ -1,6 +1,6 @@
 //! The table of a case that is many: an ```` ```each ```` block names columns in its first line
 //! and gives their values in the others, divided by ` | ` (the last value may itself have some).
-//! Each row is a case of its own, in which `{column}` stands for the row's value.
+//! Each row is a case of its own, in which `{column}` is replaced by the row's value.
 
 use crate::bell::Failure;
 use crate::case::Case;

@@ -1,6 +1,6 @@
-//! The standard frame around a case's configuration: a case writes only what it is about, and
-//! everything that is written to disk goes to the case's directory. Nothing is said of the user: a server that
-//! the superuser starts has a worker without privileges, as it has where it is installed.
+//! The standard frame around a case's configuration: a case writes only the directives that it is about, and
+//! all files are written to the case's directory. The frame has no `user`: a server that the superuser starts
+//! has a worker without privileges, as an installed server has.
 
 use crate::World;
 
@@ -57,14 +57,14 @@ const HTTP_FRAME: &[(&str, &str)] = &[
     ("scgi_temp_path", "scgi_temp_path {dir}/temp_scgi;"),
 ];
 
-/// Genuine nginx as distributions build it has these as modules to be loaded.
+/// Modules that the nginx of distributions has to load.
 const LOADED: &[(&str, &str)] = &[
     ("stream", "load_module modules/ngx_stream_module.so;"),
     ("mail", "load_module modules/ngx_mail_module.so;"),
     ("geoip_country", "load_module modules/ngx_http_geoip_module.so;"),
 ];
 
-/// The whole configuration, placeholders not yet filled. `modules` is the directory with nginx's
+/// Returns the complete configuration, placeholders not yet filled. `modules` is the directory with nginx's
 /// loadable modules.
 pub(crate) fn framed(text: &str, world: World, modules: &str) -> String {
     let statements = statements(text);

@@ -64,12 +64,12 @@ pub enum World {
     Tidegate,
     /// Tidegate's binary for Windows, under Wine.
     Windows,
-    /// Genuine nginx, the reference for cases.
+    /// Genuine nginx, the reference for the cases.
     Nginx,
 }
 
 impl World {
-    /// Whether statements about `other` apply to this world: Tidegate is the same program on every system.
+    /// Whether statements about `other` apply to this world: `tidegate` includes Tidegate on Windows.
     pub fn is(self, other: Self) -> bool {
         self == other || (self == Self::Windows && other == Self::Tidegate)
     }
@@ -111,9 +111,9 @@ pub struct Options {
     pub modules: String,
     /// Whether the directories of cases are kept.
     pub keep: bool,
-    /// Whether failed cases run once more after all others, alone.
+    /// Failed runs are repeated at the end, one at a time.
     pub again: bool,
-    /// What failing rows received takes the place of what they expected, in the case files.
+    /// Literals that failing rows expected are replaced by what was received, in the case files.
     pub update: bool,
 }
 
@@ -133,7 +133,7 @@ impl Options {
     }
 }
 
-/// Runs the cases of the files `paths` and below the directories among them. `on_result` is called with each result as
+/// Runs the cases of the files `paths` and below the directories among them. `on_report` is called with each result as
 /// it comes.
 ///
 /// # Errors
@@ -141,7 +141,7 @@ impl Options {
 pub fn run_cases(
     paths: &[PathBuf],
     options: &Options,
-    on_result: impl Fn(&Report) + Sync,
+    on_report: impl Fn(&Report) + Sync,
 ) -> Result<Summary, Vec<Failure>> {
     let mut cases = case::load(paths)?;
     cases.retain(|case| case.name().contains(&options.filter));
@@ -158,7 +158,7 @@ pub fn run_cases(
                     let next = locked(&queue).next();
                     let Some((case, program)) = next else { return };
                     let (report, received) = one(case, program, options);
-                    on_result(&report);
+                    on_report(&report);
                     locked(&reports).push((*case, report, received));
                 }
             });
@@ -170,7 +170,7 @@ pub fn run_cases(
         let program = options.programs.iter().find(|program| program.world == report.world);
         if let Some(program) = program.filter(|_| options.again && failed(report)) {
             (*report, *received) = one(case, program, options);
-            on_result(report);
+            on_report(report);
         }
     }
     let mut updated = Vec::new();

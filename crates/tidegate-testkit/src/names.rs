@@ -1,6 +1,6 @@
-//! The name servers of a case, `{n1}`. What one says is written in the name that is asked for, a label for each
-//! family: of `a-here.aaaa-fail.test` the IPv4 address is 127.0.0.1, and the question for IPv6 addresses fails.
-//! A name with the label `held-GATE` is answered once that gate is open.
+//! The name servers of a case, `{n1}`. The name in a question says how to respond, with a label for each family:
+//! `a-here.aaaa-fail.test` has the IPv4 address 127.0.0.1, and the question for IPv6 addresses fails. The response
+//! for a name with the label `held-GATE` is sent once that gate is open.
 
 use crate::bell::locked;
 use crate::origin::Shared;
@@ -13,17 +13,17 @@ const A: [u8; 2] = [0, 1];
 const AAAA: [u8; 2] = [0, 28];
 const CNAME: [u8; 2] = [0, 5];
 
-/// Where every alias leads.
+/// The target of every alias.
 const ALIAS: &[u8] = b"\x06a-here\x04test\0";
 
-/// An answer that waits for its gate.
+/// A DNS response that waits for its gate.
 struct Held {
     gate: String,
     answer: Vec<u8>,
     to: SocketAddr,
 }
 
-/// Answers on the socket until the case is over; counts the questions.
+/// Responds on the socket until the case is over, and counts the questions.
 pub(crate) fn serve(socket: UdpSocket, shared: Arc<Shared>) -> Arc<AtomicI64> {
     let questions = Arc::new(AtomicI64::new(0));
     let count = Arc::clone(&questions);
@@ -53,7 +53,7 @@ pub(crate) fn serve(socket: UdpSocket, shared: Arc<Shared>) -> Arc<AtomicI64> {
     questions
 }
 
-/// The gate that a question's name tells.
+/// Returns the gate in a question's name.
 fn gate(question: &[u8]) -> Option<String> {
     let at = question.windows(5).position(|window| window == b"held-")?;
     let length = usize::from(*question.get(at.checked_sub(1)?)?);
@@ -61,7 +61,7 @@ fn gate(question: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(label).into_owned())
 }
 
-/// The answer to a question (RFC 1035 section 4.1), if it is one for addresses.
+/// Returns the response to a question for addresses (RFC 1035 section 4.1), `None` for other questions.
 fn answer(question: &[u8]) -> Option<Vec<u8>> {
     let mut labels = Vec::new();
     let mut at = 12;

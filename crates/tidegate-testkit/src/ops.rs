@@ -1,4 +1,4 @@
-//! What clients and origins can do, and how it is written: the operations between the `|` of a
+//! The operations of clients and origins and their syntax: the parts between the `|` of a
 //! `client` or `origin` line, and rows (`GET /x -> 200 "body"`).
 
 use crate::bell::Failure;
@@ -44,7 +44,7 @@ pub enum ClientOp {
     Drip(Vec<u8>),
     /// `flood "bytes"`: from now on, again and again
     Flood(Vec<u8>),
-    /// `still floods`: nobody has ended that
+    /// `still floods`: the connection of the flood is still open
     StillFloods,
     /// `wait raw "bytes"`
     WaitRaw(Vec<u8>),
@@ -86,7 +86,7 @@ pub enum OriginOp {
     WaitBody(Vec<u8>),
     /// `wait raw "bytes"`
     WaitRaw(Vec<u8>),
-    /// `wait past "bytes"`: whatever comes, up to and with these
+    /// `wait past "bytes"`: discards bytes up to and with these
     WaitPast(Vec<u8>),
     /// `wait close`: the server ended the connection
     WaitClose,
@@ -102,16 +102,16 @@ pub enum OriginOp {
     Reset,
 }
 
-/// What an origin does with a connection or a request.
+/// A line of an origin: an exchange, or a change of the origin.
 #[derive(Debug, Clone)]
 pub enum OriginLine {
     /// A script for one exchange; `always` makes it reusable, `maybe` optional.
     Script { always: bool, maybe: bool, ops: Vec<OriginOp> },
     /// The lines so far are over, used or not.
     Forget,
-    /// Answers each request with its name, method and target.
+    /// Responds to each request with its name, method and target.
     Serve,
-    /// Answers each request with the request as it came.
+    /// Responds to each request with the request as received.
     Echo,
     /// Stops listening.
     Down,
@@ -119,12 +119,12 @@ pub enum OriginLine {
     Up,
 }
 
-/// A request on its own connection with what must come back.
+/// A request on its own connection and the expected response.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// Where to connect.
     pub place: Place,
-    /// The operations that it stands for.
+    /// The operations of a client that the row stands for.
     pub ops: Vec<ClientOp>,
 }
 
@@ -381,7 +381,7 @@ fn responded(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, Failure> {
     Ok([&status_line(status), &*length, &fields, b"\r\n", &body].concat())
 }
 
-/// After `first`: `N respond …` or `N/M send …`, so many bytes or such a part of what would be sent.
+/// After `first`: `N respond …` or `N/M send …`, that number or part of the bytes that would be sent.
 fn first_part(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, Failure> {
     let part = cursor.bare("a number of bytes or a fraction")?;
     let number = |digits: &str| {
@@ -411,7 +411,7 @@ fn first_part(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// What follows `origin NAME`.
+/// Parses the words after `origin NAME`.
 pub(crate) fn origin_line(words: &[Word]) -> Result<OriginLine, Failure> {
     let mut cursor = Cursor::new(words);
     let line = match cursor.peek() {
@@ -436,7 +436,7 @@ pub(crate) fn origin_line(words: &[Word]) -> Result<OriginLine, Failure> {
 }
 
 /// `[@front2] GET /x [Name: value]… -> 200 ["body"] [Name: value]… [-Name]…`; `raw "…"` in place
-/// of a request; `-> close` for no answer at all; `-> raw "…"` for bytes without a head.
+/// of a request; `-> close` for no response at all; `-> raw "…"` for bytes without a head.
 pub(crate) fn row(words: &[Word]) -> Result<Row, Failure> {
     let arrow = words.iter().position(|word| matches!(word, Word::Arrow));
     let arrow = arrow.ok_or_else(|| Failure::new("`->` is missing"))?;
@@ -463,13 +463,13 @@ pub(crate) fn row(words: &[Word]) -> Result<Row, Failure> {
         ops.push(ClientOp::WaitRaw(right.text("bytes")?));
         ops.push(ClientOp::WaitClose);
     } else {
-        answer(&mut right, &mut ops)?;
+        response(&mut right, &mut ops)?;
     }
     right.finish()?;
     Ok(Row { place, ops })
 }
 
-fn answer(right: &mut Cursor<'_>, ops: &mut Vec<ClientOp>) -> Result<(), Failure> {
+fn response(right: &mut Cursor<'_>, ops: &mut Vec<ClientOp>) -> Result<(), Failure> {
     ops.push(ClientOp::WaitHead(right.number("a status")?));
     let mut body = None;
     let mut checks = Vec::new();

@@ -78,7 +78,7 @@ impl Summary {
 }
 
 impl Summary {
-    /// Returns counts by file and world, one line each.
+    /// Returns the counts by file and world, one line each, as for the list of faults.
     pub fn groups(&self) -> String {
         let mut groups: BTreeMap<(&str, World), [usize; 3]> = BTreeMap::new();
         for report in &self.reports {

@@ -30,7 +30,7 @@ const TRY_AGAIN: Duration = Duration::from_millis(20);
 /// Bytes of each log shown with a failure, from its end.
 const LOG_SHOWN: usize = 6000;
 
-/// What a worker writes when it has stopped to accept: nginx's old worker, then Tidegate's old
+/// The message of a worker that has stopped accepting: nginx's old worker, then Tidegate's old
 /// generation. `reload` waits for one more of these.
 const RELOADED: &[u8] = b"gracefully shutting down";
 
@@ -269,11 +269,11 @@ impl<'a> Runner<'a> {
                 tries.dedup();
                 tries.drain(..tries.len().saturating_sub(3));
                 let last = tries.join("\nthen: ");
-                let told = |failure| Failure::new(format!("{failure}; last tries: {last}"));
-                held.map_err(told)?;
+                let with_tries = |failure| Failure::new(format!("{failure}; last tries: {last}"));
+                held.map_err(with_tries)?;
                 match locked(&shared.failures).is_empty() {
                     true => Ok(()),
-                    false => Err(told(Failure::new("given up"))),
+                    false => Err(with_tries(Failure::new("given up"))),
                 }
             }
             Step::Open(gate) => {

@@ -26,16 +26,16 @@ pub enum Signal {
     Usr2,
     /// Stop workers gracefully.
     Winch,
-    /// Die at once, as in a crash.
+    /// End at once, as in a crash.
     Kill,
-    /// Without a meaning for the server, as the three that follow.
+    /// Ignored by the server, as are the three that follow.
     Alarm,
     Io,
     Pipe,
     Sys,
 }
 
-/// Who gets a signal.
+/// The process that receives a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Receiver {
     /// The process named by the pid file.
@@ -53,7 +53,7 @@ pub enum FileOp {
     Write(String, Vec<u8>),
     /// `file append NAME "…"`
     Append(String, Vec<u8>),
-    /// `file delete NAME`: a file, or a directory with what is in it
+    /// `file delete NAME`: a file, or a directory with its content
     Delete(String),
     /// `file directory NAME`
     Directory(String),
@@ -115,7 +115,7 @@ pub struct Line {
     pub text: String,
     /// `on WORLD:` in front of it.
     pub only: Option<World>,
-    /// What to do.
+    /// The statement, parsed.
     pub step: Step,
 }
 

@@ -9,7 +9,7 @@ use crate::bell::Failure;
 /// Repetitions make at most this many bytes: a slip of the finger must not eat the machine.
 const TEXT_BYTES_MAX: usize = 64 << 20;
 
-/// What a value is compared with.
+/// The expectation that a value is compared with.
 #[derive(Debug, Clone)]
 pub enum Matcher {
     /// The same bytes.
@@ -21,7 +21,7 @@ pub enum Matcher {
 }
 
 impl Matcher {
-    /// Whether `value` is what was expected.
+    /// Whether `value` fits the expectation.
     pub fn matches(&self, value: &[u8]) -> bool {
         match self {
             Self::Exact(text) => text == value,

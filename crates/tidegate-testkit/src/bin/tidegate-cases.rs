@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         }
     };
     let quiet = arguments.quiet;
-    let on_result = |report: &tidegate_testkit::Report| {
+    let print = |report: &tidegate_testkit::Report| {
         if !quiet || matches!(report.outcome, tidegate_testkit::Outcome::Failed(_)) {
             println!("{report}");
         }
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
     let done = if arguments.coverage {
         coverage(&arguments)
     } else {
-        run_cases(&arguments.paths, &arguments.options, on_result).map(|summary| {
+        run_cases(&arguments.paths, &arguments.options, print).map(|summary| {
             if arguments.groups {
                 print!("{}", summary.groups());
             }
