@@ -98,10 +98,10 @@ fn knows(
     let file: PathBuf = directory.join("asked.conf");
     let text = configuration(module, name, context);
     std::fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;
-    let answer =
+    let response =
         Command::new(program).arg("-t").arg("-p").arg(directory).arg("-c").arg(&file).output();
-    let answer = answer.map_err(|error| format!("{}: {error}", program.display()))?;
-    Ok(!String::from_utf8_lossy(&answer.stderr).contains(REFUSAL))
+    let response = response.map_err(|error| format!("{}: {error}", program.display()))?;
+    Ok(!String::from_utf8_lossy(&response.stderr).contains(REFUSAL))
 }
 
 /// Returns a configuration with one statement of this name in this context.

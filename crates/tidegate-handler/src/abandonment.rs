@@ -14,7 +14,7 @@ type Listener = Box<dyn FnOnce() + Send>;
 
 impl Abandonment {
     /// Sets the signal and calls the listeners.
-    pub fn tell(&self) {
+    pub fn signal(&self) {
         let listeners = {
             let mut listeners = self.listeners();
             self.is_signalled.store(true, Ordering::Relaxed);

@@ -193,8 +193,8 @@ fn listeners_are_called_once_when_a_request_is_abandoned() {
     listen(1);
     listen(2);
     assert!(calls.try_recv().is_err() && !request.is_abandoned());
-    abandonment.tell();
-    abandonment.tell();
+    abandonment.signal();
+    abandonment.signal();
     listen(3);
     assert!(request.is_abandoned());
     assert_eq!(calls.try_iter().collect::<Vec<_>>(), [1, 2, 3]);

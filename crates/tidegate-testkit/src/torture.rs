@@ -5,14 +5,14 @@
 //! by the kill; received bytes must be correct nevertheless, and a regular end means a complete body.
 
 mod changed;
+mod client;
 mod judge;
-mod meddler;
+mod modifier;
 pub(crate) mod object;
 mod origin;
 pub(crate) mod server;
 #[cfg(test)]
 mod tests;
-mod visitor;
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -25,9 +25,9 @@ use std::time::Duration;
 use crate::bell::Failure;
 use crate::places::free;
 pub use changed::{ChangedOptions, ChangedReport, changed};
+use client::{Outcome, request_object};
 use object::Random;
 use server::{Server, pause};
-use visitor::{Outcome, visit};
 
 /// Longest time of a round before the kill, in milliseconds.
 const ROUND_MILLIS_MAX: u64 = 400;
@@ -97,11 +97,11 @@ pub fn torture(
     for round in 0..options.rounds {
         let server = run.start(round)?;
         run.sweep(&mut random, SWEPT, true, &mut report);
-        let visitors = run.visitors(round);
+        let clients = run.clients(round);
         let time = Duration::from_millis(random.below(ROUND_MILLIS_MAX));
         pause(time);
         server.kill();
-        visitors.finish(&mut report);
+        clients.finish(&mut report);
         report.rounds += 1;
         on_round(round, &report);
         if report.mistakes.len() > MISTAKES_MAX {
@@ -122,7 +122,7 @@ struct Run<'a> {
     front: SocketAddr,
 }
 
-struct Visitors {
+struct Clients {
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<Vec<Outcome>>>,
 }
@@ -165,7 +165,7 @@ http {{
     /// Requests some objects, one after the other: none may be truncated.
     fn sweep(&self, random: &mut Random, count: usize, fresh: bool, report: &mut TortureReport) {
         for _ in 0..count {
-            let outcome = visit(self.front, object::popular(random), random, false);
+            let outcome = request_object(self.front, object::popular(random), random, false);
             if fresh && outcome.is_hit {
                 report.kept += 1;
             }
@@ -178,7 +178,7 @@ http {{
         }
     }
 
-    fn visitors(&self, round: u32) -> Visitors {
+    fn clients(&self, round: u32) -> Clients {
         let stop = Arc::new(AtomicBool::new(false));
         let threads = (0..self.options.clients).map(|client| {
             let (stop, front) = (stop.clone(), self.front);
@@ -188,7 +188,7 @@ http {{
                 let mut outcomes = Vec::new();
                 while !stop.load(Ordering::SeqCst) {
                     let number = object::any(&mut random);
-                    let outcome = visit(front, number, &mut random, true);
+                    let outcome = request_object(front, number, &mut random, true);
                     if !outcome.has_head {
                         pause(Duration::from_millis(1));
                     }
@@ -197,7 +197,7 @@ http {{
                 outcomes
             })
         });
-        Visitors { threads: threads.collect(), stop }
+        Clients { threads: threads.collect(), stop }
     }
 
     /// Checks the directory after a graceful end: no temporary file, and at most `max_size`.
@@ -218,7 +218,7 @@ http {{
     }
 }
 
-impl Visitors {
+impl Clients {
     fn finish(self, report: &mut TortureReport) {
         self.stop.store(true, Ordering::SeqCst);
         for thread in self.threads {

@@ -57,14 +57,14 @@ pub(super) const STAPLING_ROWS: &[Directive<Conf>] = &[
         "ssl_stapling",
         Arity::FLAG,
         "off",
-        "Whether an answer of the certificate's OCSP responder goes along with the certificate.",
+        "Whether the OCSP response for the certificate is sent with it (stapling).",
         |conf, args| once(&mut conf.stapling, args.flag(0)?, args),
     ),
     row(
         "ssl_stapling_file",
         Arity::ONE,
         "",
-        "File with the answer (DER), instead of asking the responder.",
+        "File with the OCSP response (DER); without it the responder is queried.",
         |conf, args| once(&mut conf.stapling_file, args.word(0).clone(), args),
     ),
     row(
@@ -83,7 +83,7 @@ pub(super) const STAPLING_ROWS: &[Directive<Conf>] = &[
         "ssl_stapling_verify",
         Arity::FLAG,
         "off",
-        "Whether the responder's answers are verified, by `ssl_trusted_certificate`.",
+        "Whether OCSP responses are verified with the certificates of `ssl_trusted_certificate`.",
         |conf, args| once(&mut conf.stapling_verify, args.flag(0)?, args),
     ),
 ];

@@ -75,7 +75,7 @@ const ROWS: &[Directive<Conf>] = &[row(
     Contexts::LOCATION,
     Arity::between(0, 1),
     "",
-    "Answers requests about groups of servers in JSON; `write=on` allows them to be changed.",
+    "The API for groups of servers, in JSON; `write=on` allows changes.",
     |conf, args| {
         let write = match args.bytes(0) {
             b"" | b"write=off" => false,

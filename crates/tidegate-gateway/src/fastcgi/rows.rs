@@ -39,7 +39,7 @@ pub(super) const OWN: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "",
-        "Text on the application's error stream that makes its answer an invalid one.",
+        "Text on the application's error stream that makes its response invalid.",
         |conf, args| {
             conf.catch_stderr.get_or_insert_default().push(args.word(0).clone());
             Ok(())

@@ -80,7 +80,7 @@ const ROWS: &[Directive<Conf>] = &[
         args: Arity::ONE,
         kind: Kind::Block,
         default: "",
-        doc: "What an answer to a health check has to be like.",
+        doc: "The conditions for a response to a health check.",
         set: |conf, args| conf.rules.add(args),
     },
 ];

@@ -70,7 +70,7 @@ pub(super) const OWN: &[Directive<Conf>] = &[
         ALL,
         Arity::FLAG,
         "off",
-        "Whether trailer fields of origins' answers are passed to clients.",
+        "Whether trailer fields of origins' responses are passed to clients.",
         |conf, args| {
             let flag = args.flag(0)?;
             once(&mut conf.gateway().pass_trailers, flag, args)
@@ -81,7 +81,7 @@ pub(super) const OWN: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE_OR_TWO,
         "default",
-        "Changes `Location` and `Refresh` fields of answers.",
+        "Changes `Location` and `Refresh` fields of responses.",
         set_redirect,
     ),
     row(
@@ -126,7 +126,7 @@ pub(super) const OWN: &[Directive<Conf>] = &[
         ALL,
         Arity::AT_LEAST_ONE,
         "",
-        "Passes 103 answers of origins on when a value is neither empty nor `0`.",
+        "Passes 103 (Early Hints) responses of origins to clients when a value is neither empty nor `0`.",
         |conf, args| {
             // Several directives add up, as in nginx.
             conf.early_hints.get_or_insert_default().extend_from_slice(args.words());

@@ -58,7 +58,7 @@ fn mistakes_are_found_while_loading() {
 fn origin_request(
     config: &str,
     target: &str,
-    answer: &'static str,
+    response: &'static str,
 ) -> (crate::testing::TestResponse, String) {
     use std::io::{Read, Write};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -73,7 +73,7 @@ fn origin_request(
                 count => received.extend_from_slice(&buffer[..count]),
             }
         }
-        stream.write_all(answer.as_bytes()).expect("sent");
+        stream.write_all(response.as_bytes()).expect("sent");
         String::from_utf8_lossy(&received).into_owned()
     });
     let bench = Bench::new(&config.replace("PORT", &port.to_string()));

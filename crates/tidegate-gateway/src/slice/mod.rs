@@ -57,7 +57,7 @@ impl Module for Slice {
         Contexts::HTTP_SERVER_LOCATION,
         Arity::ONE,
         "0",
-        "Size of the parts in which an answer is fetched; 0 for no parts. The part is asked for by `$slice_range`.",
+        "Size of the parts in which a response is fetched; 0 for no parts. `$slice_range` is the range to request.",
         |conf, args| once(&mut conf.size, args.size(0)?, args),
     )]];
     const VARIABLES: &'static [Variable] = &[Variable::fixed(

@@ -88,7 +88,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         Arity::ONE_OR_TWO,
         "",
         "Chooses the server with the shortest average time until the head (`header`) or the end \
-         (`last_byte`) of its answers and the fewest requests in progress; `inflight`: requests in \
+         (`last_byte`) of its responses and the fewest requests in progress; `inflight`: requests in \
          progress count as well. For sessions: until the connection (`connect`), the first or the last \
          byte (`first_byte`, `last_byte`).",
         |conf, args| {
@@ -126,7 +126,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         Arity::AT_LEAST_TWO,
         "",
         "Binds clients to servers: by a cookie of our own, by routes in variables, or by sessions that \
-         are learnt from answers.",
+         are learned from responses.",
         |conf, args| once(&mut conf.sticky, sticky::parse(args)?, args),
     ),
     row(

@@ -242,7 +242,7 @@ fn a_reduced_table_has_to_be_acknowledged() {
 }
 
 #[test]
-fn the_encoder_tells_the_smallest_and_the_present_size() {
+fn the_encoder_sends_the_smallest_and_the_present_size() {
     let mut encoder = Encoder::new(4096, false);
     let mut begin = |limits: &[u32]| {
         limits.iter().for_each(|limit| encoder.limit(*limit));

@@ -92,7 +92,7 @@ const ROWS: &[Directive<Conf>] = &[
     row("allow", CONTEXTS, Arity::ONE, "", "Let these addresses in.", |conf, args| {
         add(conf, args, false)
     }),
-    row("deny", CONTEXTS, Arity::ONE, "", "Answer these addresses with 403.", |conf, args| {
+    row("deny", CONTEXTS, Arity::ONE, "", "Denies these addresses with 403.", |conf, args| {
         add(conf, args, true)
     }),
 ];

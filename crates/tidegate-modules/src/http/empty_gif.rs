@@ -31,7 +31,7 @@ impl Module for EmptyGif {
         Contexts::LOCATION,
         Arity::NONE,
         "",
-        "Answers with a transparent picture of one pixel.",
+        "Responds with a transparent image of one pixel.",
         |conf, _args| {
             conf.on = Some(());
             Ok(())

@@ -36,7 +36,7 @@ impl Module for RandomIndex {
         Contexts::LOCATION,
         Arity::FLAG,
         "off",
-        "Whether any of a directory's files answers for the directory.",
+        "Whether the response for a directory is one of its files, chosen at random.",
         |conf, args| once(&mut conf.on, args.flag(0)?, args),
     )]];
 

@@ -67,7 +67,7 @@ const ROWS: &[Directive<Conf>] = &[row(
     // Before nginx 1.7.5 an argument was required; it has never had an effect.
     Arity::between(0, 1),
     "",
-    "Answer with the number of connections and requests.",
+    "Responds with the number of connections and requests.",
     |conf, _args| {
         conf.on = Some(());
         Ok(())

@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL_IF,
         Arity::AT_LEAST_TWO,
         "",
-        "Path, named location or URL that answers the given statuses; `=code` changes the status.",
+        "Path, named location or URL of the response for these statuses; `=code` changes the status.",
         set_error_page,
     ),
     row(
@@ -136,7 +136,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "0s",
-        "How long an answer with 401 is held back, against attempts that measure time or guess.",
+        "How long a response with 401 is delayed, against timing attacks and guessing.",
         |conf, args| once(&mut conf.auth_delay, args.milliseconds(0)?, args),
     ),
     row(
@@ -192,7 +192,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "4k",
-        "Longest answer of a subrequest that is kept in memory (SSI's `set`).",
+        "Longest response of a subrequest that is kept in memory (SSI's `set`).",
         |conf, args| once(&mut conf.subrequest_output_buffer_size, args.size(0)?, args),
     ),
     row(

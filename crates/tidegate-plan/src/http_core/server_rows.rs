@@ -36,7 +36,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         HTTP_SERVER,
         Arity::ONE,
         "60s",
-        "Time for reading a request's head; past it the answer is 408.",
+        "Longest time for reading a request's head; then the response is 408.",
         |conf, args| once(&mut conf.client_header_timeout, args.milliseconds(0)?, args),
     ),
     row(

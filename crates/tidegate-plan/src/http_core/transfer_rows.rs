@@ -122,7 +122,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "on",
-        "Whether to read on before closing, so that the client can read the answer.",
+        "Whether to read on before closing, so that the client can read the response.",
         |conf, args| {
             let choices =
                 [("off", Lingering::Off), ("on", Lingering::On), ("always", Lingering::Always)];
@@ -176,7 +176,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::FLAG,
         "on",
-        "Whether HTTP/1.1 answers of unknown length may be chunked.",
+        "Whether HTTP/1.1 responses of unknown length may be chunked.",
         |conf, args| once(&mut conf.chunked_transfer_encoding, args.flag(0)?, args),
     ),
     row("etag", ALL, Arity::FLAG, "on", "Make `ETag` fields for files.", |conf, args| {

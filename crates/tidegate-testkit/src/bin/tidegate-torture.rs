@@ -29,11 +29,11 @@ fn main() -> ExitCode {
 fn kill(options: TortureOptions) -> ExitCode {
     program::run(USAGE, Ok(options), |options| {
         println!("seed {}", options.seed);
-        let mut told_of = 0;
+        let mut reported = 0;
         let mut print = move |report: &TortureReport| {
-            let new = report.mistakes.iter().skip(told_of);
+            let new = report.mistakes.iter().skip(reported);
             new.for_each(|mistake| println!("round {}: {mistake}", report.rounds));
-            told_of = report.mistakes.len();
+            reported = report.mistakes.len();
         };
         let on_round = |round: u32, report: &TortureReport| {
             print(report);

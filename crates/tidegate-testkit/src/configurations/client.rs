@@ -185,15 +185,15 @@ fn dechunked(mut rest: &[u8]) -> Vec<u8> {
 fn tls_settings() -> rustls::ClientConfig {
     rustls::ClientConfig::builder()
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Anybody))
+        .with_custom_certificate_verifier(Arc::new(AnyServer))
         .with_no_client_auth()
 }
 
 /// Accepts every certificate: all servers have the same test pair.
 #[derive(Debug)]
-struct Anybody;
+struct AnyServer;
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AnyServer {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::judge::{ResponseCheck, TestRequest};
-use super::meddler::meddle;
+use super::modifier::modify;
 use super::object::{self, Random};
 use super::server::Server;
 use super::{origin, pause};
@@ -86,7 +86,7 @@ pub fn changed(options: &ChangedOptions) -> Result<ChangedReport, Failure> {
         let clients: Vec<_> = clients.collect();
         let mut random = Random::new(options.seed);
         while report.changes < options.changes {
-            meddle(&directory.path().join("cache"), &mut random);
+            modify(&directory.path().join("cache"), &mut random);
             report.changes += 1;
             pause(Duration::from_micros(random.below(PAUSE_MICROS_MAX)));
         }

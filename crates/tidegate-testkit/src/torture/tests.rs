@@ -1,13 +1,13 @@
-//! Tests that the visitors detect wrong responses.
+//! Tests that the clients detect wrong responses.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
+use super::client::{Outcome, request_object};
 use super::judge::{ResponseCheck, TestRequest};
 use super::object::{self, Random};
-use super::visitor::{Outcome, visit};
 
-/// Returns a visitor's result for a server with this response.
+/// Returns a client's result for a server with this response.
 fn visited(number: u64, response: Vec<u8>) -> Outcome {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bind");
     let front = listener.local_addr().expect("address");
@@ -17,8 +17,8 @@ fn visited(number: u64, response: Vec<u8>) -> Outcome {
         let _ = stream.read(&mut request);
         let _ = stream.write_all(&response);
     });
-    // With this seed the visitor requests the whole object.
-    let outcome = visit(front, number, &mut Random::new(3), false);
+    // With this seed the client requests the whole object.
+    let outcome = request_object(front, number, &mut Random::new(3), false);
     server.join().expect("server");
     outcome
 }

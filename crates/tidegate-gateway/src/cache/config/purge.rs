@@ -123,7 +123,7 @@ fn method(
 /// Returns the error for a text that is no condition and restricts the purge to no addresses.
 fn open_to_all(args: &Args<'_>, index: usize) -> Diagnostic {
     let shown = args.word(index).display();
-    let message = format!("\"{}\" does not say from whom: \"{shown}\"", args.name());
+    let message = format!("\"{}\" does not say which clients may purge: \"{shown}\"", args.name());
     args.error(index, message)
         .label("the same for every request")
         .help("a method: `PURGE from 127.0.0.1`, or `PURGE from all`")

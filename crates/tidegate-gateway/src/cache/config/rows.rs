@@ -39,7 +39,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
-                "How long responses of these statuses (`any`: all) are good when their own fields do not tell; without statuses: 200, 301 and 302.",
+                "How long responses of these statuses (`any`: all) are fresh when their own fields do not say; without statuses: 200, 301 and 302.",
                 |conf, args| conf.set_valid(args),
             ),
             row(
@@ -47,7 +47,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
-                "Conditions under which the answer is not taken from the cache: a value neither empty nor `0`.",
+                "Conditions under which the cache is not used for the response: a value neither empty nor `0`.",
                 |conf: &mut CacheConf, args: &Args<'_>| -> Result<(), Diagnostic> {
                     conf.bypass.get_or_insert_default().extend_from_slice(args.words());
                     Ok(())
@@ -104,7 +104,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "off",
-                "When an answer past its time may be given: while it is updated, or when the origin fails.",
+                "When a stale response may be sent: while it is updated, or when the origin fails.",
                 |conf, args| conf.set_use_stale(args),
             ),
             row(
@@ -128,7 +128,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::ONE,
                 "5s",
-                "How long a request waits for another one: then it is given what arrives, or, if nothing does, asks the origin itself, and its answer is not stored.",
+                "How long a request waits for another request of its key. Then it gets the response as it arrives; if nothing arrives, it is passed to the origin itself, and its response is not stored.",
                 |conf, args| once(&mut conf.lock_timeout, args.milliseconds(0)?, args),
             ),
             row(
@@ -136,7 +136,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::FLAG,
                 "off",
-                "A stale answer is given at once while the object is updated behind it.",
+                "Whether a stale response is sent at once while the object is updated in the background.",
                 |conf, args| once(&mut conf.background_update, args.flag(0)?, args),
             ),
             row(
@@ -160,7 +160,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
-                "Conditions under which a request purges its key from the cache and is answered with 204 (404: it was not there): a value neither empty nor `0`. A key that ends in `*` stands for all that begin so. Or, as in the module ngx_cache_purge, `on`, `off`, or a method with `from` and addresses (`purge_all` before it: the whole cache), answered with 200; in a location of its own a zone and a key.",
+                "Conditions under which a request purges its key from the cache and the response is 204 (404: it was not there): a value neither empty nor `0`. A key that ends in `*` means all keys with this beginning. Or, as in the module ngx_cache_purge, `on`, `off`, or a method with `from` and addresses (`purge_all` before it: the whole cache), with the response 200; in a location of its own a zone and a key.",
                 |conf, args| purge::set(&mut conf.purge, args),
             ),
             row(
@@ -168,7 +168,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
-                "Tags that a purging request purges in place of its key, separated by spaces or commas: all answers that bear one of them.",
+                "Tags that a purging request purges in place of its key, separated by spaces or commas: all responses that have one of them.",
                 |conf: &mut CacheConf, args: &Args<'_>| -> Result<(), Diagnostic> {
                     conf.purge_tag.get_or_insert_default().extend_from_slice(args.words());
                     Ok(())
@@ -179,7 +179,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
-                "Conditions under which a purge makes answers stale and does not remove them: a value neither empty nor `0`.",
+                "Conditions under which a purge makes responses stale and does not remove them: a value neither empty nor `0`.",
                 |conf: &mut CacheConf, args: &Args<'_>| -> Result<(), Diagnostic> {
                     conf.purge_soft.get_or_insert_default().extend_from_slice(args.words());
                     Ok(())
@@ -190,7 +190,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "Cache-Tag Surrogate-Key",
-                "Fields of the origin's answer that tell its tags; `off`: none.",
+                "Fields of the origin's response that contain its tags; `off`: none.",
                 |conf, args| conf.set_tag_header(args),
             ),
             row(

@@ -4,7 +4,7 @@
 //! ```text
 //!   start ──► fetch ──► failed ──────────────► the stale object, or the failure
 //!               │
-//!               └─────► answered ──► Renew ──► the stored object, fresh again (RFC 9111 section 4.3.4)
+//!               └─────► response ──► Renew ──► the stored object, fresh again (RFC 9111 section 4.3.4)
 //!                           ├──────► ServeStale ► the stored object
 //!                           ├──────► Pass ──► the response, not stored
 //!                           └──────► Store ─► head published, `pump` copies the body to its end

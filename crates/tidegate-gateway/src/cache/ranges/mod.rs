@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `plan` | numbers and keys |
 //! | `object` | an object whose parts can be fetched |
-//! | `answer` | the response to a request for a range |
+//! | `response` | the response to a request for a range |
 //! | `probe` | the first range request for an unknown object |
 //! | `part_reader` | reads a part for the fill of the complete object |
 //! | `part_fetch` | fetches parts from an origin |

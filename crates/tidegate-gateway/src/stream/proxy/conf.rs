@@ -215,7 +215,7 @@ pub(crate) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "off",
-        "Whether the origin is told the client's address by a header of the PROXY protocol: `on` (version 1), `v2` or `off`.",
+        "Whether the origin gets the client's address in a header of the PROXY protocol: `on` (version 1), `v2` or `off`.",
         |conf, args| {
             let headers =
                 [("off", Header::None), ("on", Header::Version1), ("v2", Header::Version2)];

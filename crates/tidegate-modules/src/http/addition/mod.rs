@@ -61,7 +61,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::ONE,
         "",
-        "Path whose answer is put before the body; empty for none.",
+        "Path whose response is put before the body; empty for none.",
         |conf, args| once(&mut conf.before, args.bytes(0).to_vec(), args),
     ),
     row(
@@ -69,7 +69,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::ONE,
         "",
-        "Path whose answer is put behind the body; empty for none.",
+        "Path whose response is put behind the body; empty for none.",
         |conf, args| once(&mut conf.after, args.bytes(0).to_vec(), args),
     ),
     row(

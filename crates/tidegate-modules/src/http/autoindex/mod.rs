@@ -78,7 +78,7 @@ const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::FLAG,
         "off",
-        "Whether a directory without an index file is answered with a list of its files.",
+        "Whether the response for a directory without an index file is a list of its files.",
         |conf, args| once(&mut conf.on, args.flag(0)?, args),
     ),
     row(
@@ -86,7 +86,7 @@ const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::FLAG,
         "on",
-        "Whether sizes are told in bytes, or rounded to kilobytes, megabytes and gigabytes (HTML only).",
+        "Whether sizes are shown in bytes, or rounded to kilobytes, megabytes and gigabytes (HTML only).",
         |conf, args| once(&mut conf.exact_size, args.flag(0)?, args),
     ),
     row(

@@ -87,7 +87,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::ONE,
         "off",
-        "Charset to name in `Content-Type`; the answer is recoded where its own is another. May be a variable.",
+        "Charset to name in `Content-Type`; the response is converted where its own is another. May be a variable.",
         |conf, args| once(&mut conf.charset, conf::name(args, true)?, args),
     ),
     row(
@@ -95,7 +95,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::ONE,
         "",
-        "Charset that answers are in before they are recoded.",
+        "Charset of responses before they are converted.",
         |conf, args| once(&mut conf.source, conf::name(args, false)?, args),
     ),
     row(
@@ -103,7 +103,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::FLAG,
         "off",
-        "Recode answers of origins that already name a charset.",
+        "Whether responses of origins that already name a charset are converted.",
         |conf, args| once(&mut conf.overrides, args.flag(0)?, args),
     ),
     row(

@@ -47,7 +47,7 @@ impl Module for Gunzip {
             Contexts::HTTP_SERVER_LOCATION,
             Arity::FLAG,
             "off",
-            "Unpack answers for clients that do not take gzip.",
+            "Whether responses are decompressed for clients that do not accept gzip.",
             |conf, args| once(&mut conf.on, args.flag(0)?, args),
         ),
         row(

@@ -16,7 +16,7 @@ macro_rules! coding_rows {
                 Contexts::HTTP_SERVER_LOCATION_IF,
                 Arity::FLAG,
                 "off",
-                "Compress answers for clients that accept it.",
+                "Whether responses are compressed for clients that accept it.",
                 |conf: &mut Conf, args| once(&mut conf.$field.enabled, args.flag(0)?, args),
             ),
             row(
@@ -40,7 +40,7 @@ macro_rules! coding_rows {
                 CONTEXTS,
                 Arity::ONE,
                 "20",
-                "Answers announced to be shorter stay as they are.",
+                "Responses with a shorter `Content-Length` are not compressed.",
                 |conf, args| once(&mut conf.$field.length_min, args.size(0)?, args),
             ),
             row(
@@ -125,7 +125,7 @@ pub(super) const SHARED: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::ONE,
         "1.1",
-        "Lowest version of requests whose answers are compressed: 1.0 or 1.1.",
+        "Lowest HTTP version of requests whose responses are compressed: 1.0 or 1.1.",
         conf::http_version,
     ),
     row(
@@ -133,7 +133,7 @@ pub(super) const SHARED: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::AT_LEAST_ONE,
         "off",
-        "Which answers to compress for requests that came through a proxy (with `Via`).",
+        "Which responses are compressed for requests through a proxy (with `Via`).",
         conf::proxied,
     ),
     row(

@@ -68,7 +68,7 @@ pub(super) struct AbandonGuard(Arc<Abandonment>);
 
 impl Drop for AbandonGuard {
     fn drop(&mut self) {
-        self.0.tell();
+        self.0.signal();
     }
 }
 

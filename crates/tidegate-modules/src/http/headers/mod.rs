@@ -110,7 +110,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::TWO_OR_THREE,
         "",
-        "Add a field to answers with a status of success or redirection, or with `always` to all.",
+        "Adds a field to responses with a status of success or redirection, or with `always` to all.",
         |conf, args| add(&mut conf.headers, args),
     ),
     row(
@@ -126,7 +126,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::TWO_OR_THREE,
         "",
-        "Add a field behind the body of a chunked answer.",
+        "Adds a trailer field behind the body of a chunked response.",
         |conf, args| add(&mut conf.trailers, args),
     ),
     row(

@@ -34,7 +34,7 @@ impl Module for Metrics {
         Contexts::LOCATION,
         Arity::NONE,
         "",
-        "Answer with the figures of connections, thread pools and loops as Prometheus reads them.",
+        "Responds with the figures of connections, thread pools and event loops in the format of Prometheus.",
         |conf, args| once(&mut conf.on, (), args),
     )]];
 

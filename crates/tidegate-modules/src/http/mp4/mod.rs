@@ -95,7 +95,7 @@ const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "10m",
-        "The largest index (moov) that is read; files with a larger one are answered with 500 when \
+        "The largest index (moov) that is read; a file with a larger one is a 500 when \
          a part is asked for.",
         |conf, args| size(&mut conf.max_buffer_size, args),
     ),

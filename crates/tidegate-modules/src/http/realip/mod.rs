@@ -145,7 +145,7 @@ const ROWS: &[Directive<Conf>] = &[
         Contexts::HTTP_SERVER_LOCATION,
         Arity::ONE,
         "X-Real-IP",
-        "The request field that tells the client's address, or `proxy_protocol`.",
+        "The request field with the client's address, or `proxy_protocol`.",
         |conf, args| once(&mut conf.header, source(args.bytes(0)), args),
     ),
     row(

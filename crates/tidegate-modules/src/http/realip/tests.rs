@@ -73,11 +73,11 @@ fn requests_get_the_address() {
         "set_real_ip_from 192.0.2.7; log_format a '$remote_addr'; access_log {dir}/a.log a;
         server { set $early $remote_addr;
             location / { return 200 $early|$remote_addr|$remote_port|$realip_remote_addr; }
-            location /port { try_files /none @told; }
-            location /field { real_ip_header X-Mine; try_files /none @told; }
-            location /none { set_real_ip_from unix:; try_files /none @told; }
+            location /port { try_files /none @shown; }
+            location /field { real_ip_header X-Mine; try_files /none @shown; }
+            location /none { set_real_ip_from unix:; try_files /none @shown; }
             location /deny { real_ip_header X-Mine; deny 198.51.100.1; }
-            location @told { return 200 $remote_addr|$remote_port|$realip_remote_port; } }",
+            location @shown { return 200 $remote_addr|$remote_port|$realip_remote_port; } }",
     );
     let table = [
         ("/", "X-Real-IP: 198.51.100.1", "198.51.100.1|198.51.100.1||192.0.2.7"),

@@ -76,7 +76,7 @@ const ROWS: &[Directive<Conf>] = &[
         Contexts::REWRITE,
         Arity::ONE_OR_TWO,
         "",
-        "End with a status, a text or a redirect; 444 closes the connection without an answer.",
+        "Ends the request with a status, a text or a redirect; 444 closes the connection without a response.",
         |conf, args| push(conf, conf::read_return(args)?),
     ),
     row("set", Contexts::REWRITE, Arity::TWO, "", "Give a variable a value.", |conf, args| {

@@ -116,7 +116,7 @@ const ROWS: &[Directive<Conf>] = &[
         Contexts::HTTP_SERVER_LOCATION_IF,
         Arity::FLAG,
         "off",
-        "Run the commands in answers.",
+        "Whether the commands in responses are executed.",
         |conf, args| once(&mut conf.enabled, args.flag(0)?, args),
     ),
     row(

@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "60s",
-        "How long a look at a file holds under open_file_cache, where the system does not tell of \
+        "How long a check of a file is valid under open_file_cache, where the system does not report \
          changes by itself.",
         |conf, args| once(&mut conf.open_file_cache_valid, args.seconds(0)?, args),
     ),
@@ -128,7 +128,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "0",
-        "For larger files than this the kernel is told that they are read from begin to end.",
+        "For larger files than this the kernel is advised that they are read from start to end.",
         |conf, args| once(&mut conf.read_ahead, args.size(0)?, args),
     ),
     row(

@@ -75,16 +75,16 @@ fn a_thread_without_connections_gets_that_of_another() {
     let (mut accepted, _) = origin.accept().expect("the connection");
     assert_eq!(idle_of(&group), 1);
     // The origin's side of the very same connection.
-    let answered = std::thread::spawn(move || {
+    let responder = std::thread::spawn(move || {
         let mut heard = [0; 7];
         accepted.read_exact(&mut heard[..3]).expect("what was asked");
-        accepted.write_all(b"one").expect("an answer");
+        accepted.write_all(b"one").expect("a response");
         accepted.read_exact(&mut heard[3..]).expect("what was asked");
-        accepted.write_all(b"two").expect("an answer");
+        accepted.write_all(b"two").expect("a response");
         heard
     });
     let taking = group.clone();
-    let (told, second) = on_thread("second", move || async move {
+    let (received, second) = on_thread("second", move || async move {
         // No thread has one that fits another server or another protocol.
         let owner = spared(&taking, &FIT).await;
         for other in [Fit { peer: 2, ..FIT }, Fit { tag: 9, ..FIT }, Fit { wire: 9, ..FIT }] {
@@ -99,22 +99,22 @@ fn a_thread_without_connections_gets_that_of_another() {
         );
         let stream = connection.io.plain().expect("no TLS");
         stream.write_all(b"ask").await.expect("written");
-        let mut answer = Vec::with_capacity(16);
+        let mut response = Vec::with_capacity(16);
         // It is watched by this loop now.
-        while answer.len() < 6 {
+        while response.len() < 6 {
             let read = std::future::poll_fn(|context| {
-                connection.io.poll_read_append(context, &mut answer)
+                connection.io.poll_read_append(context, &mut response)
             });
             assert!(read.await.expect("bytes") > 0);
-            if answer == b"one" {
+            if response == b"one" {
                 stream.write_all(b"more").await.expect("written");
             }
         }
         pool::give(&taking, FIT, connection, clock::now());
-        String::from_utf8(answer)
+        String::from_utf8(response)
     });
-    assert_eq!(told, Ok("onetwo".to_owned()));
-    assert_eq!(&answered.join().expect("the origin"), b"askmore");
+    assert_eq!(received, Ok("onetwo".to_owned()));
+    assert_eq!(&responder.join().expect("the origin"), b"askmore");
     assert_eq!(idle_of(&group), 1);
     drop((first, second));
 }

@@ -12,7 +12,7 @@ use super::object::Random;
 const TAIL_BYTES: u64 = 64;
 
 /// Changes one file below the directory in some way. A file that the server removes meanwhile is no error.
-pub(super) fn meddle(directory: &Path, random: &mut Random) {
+pub(super) fn modify(directory: &Path, random: &mut Random) {
     let mut sizes = std::collections::BTreeMap::new();
     collect(directory, &mut sizes);
     // Files that are being written have an ending.
@@ -73,7 +73,7 @@ fn damaged_copy(path: &Path, spare: &Path, at: u64) -> io::Result<()> {
 }
 
 fn replace(path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
-    let spare: PathBuf = path.with_extension("meddler");
+    let spare: PathBuf = path.with_extension("modifier");
     make(&spare)?;
     fs::rename(&spare, path)
 }

@@ -35,7 +35,12 @@ struct Head {
 }
 
 /// Requests an object. Some requests are for a range; with `leaves` some clients leave before the end.
-pub(super) fn visit(front: SocketAddr, number: u64, random: &mut Random, leaves: bool) -> Outcome {
+pub(super) fn request_object(
+    front: SocketAddr,
+    number: u64,
+    random: &mut Random,
+    leaves: bool,
+) -> Outcome {
     let length = object::length(number);
     let wanted = (random.below(6) == 0 && length > 0).then(|| {
         let first = random.below(length);
