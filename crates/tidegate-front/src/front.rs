@@ -117,7 +117,7 @@ impl Front {
         self.live().saturating_sub(self.sessions.datagrams())
     }
 
-    /// Whether this thread has so many more connections than the other threads that these should take new ones.
+    /// Whether this thread exceeds the mean number of connections per thread by a margin: other threads then accept new ones.
     pub(crate) fn is_ahead(&self) -> bool {
         let threads = self.shared.threads.load(Ordering::Relaxed) as u64;
         threads >= 2 && is_ahead(self.counters.active(), counters::active(), threads)

@@ -95,8 +95,8 @@ impl Sessions {
         has_room
     }
 
-    /// Ends the UDP session that is first in the order. Returns `false` if so many are ending already that memory would
-    /// not be bounded.
+    /// Ends the UDP session that is first in the order. Returns `false` when twice `limit` are running, those that are
+    /// ending included: memory would not be bounded.
     fn end_first(&self, limit: usize) -> bool {
         let mut datagrams = self.datagrams.borrow_mut();
         if datagrams.running >= limit.saturating_mul(2) {

@@ -189,8 +189,7 @@ pub(super) const HTTP_ROWS: &[Directive<Conf>] = &[
             "ssl_early_data",
             Arity::FLAG,
             "off",
-            "Data in the client's first flight (TLS 1.3). It is never taken: clients then send it behind \
-             the handshake.",
+            "Data in the client's first flight (TLS 1.3). It is never accepted: clients then send it after the handshake.",
             |conf, args| {
                 if args.flag(0)? {
                     let message = "\"ssl_early_data\" has no effect, early data is not taken";
@@ -259,7 +258,7 @@ pub(super) const CERTIFICATE_ROWS: &[Directive<Conf>] = &[
         "ssl_reject_handshake",
         Arity::FLAG,
         "off",
-        "Refuse TLS handshakes that ask for this server.",
+        "Whether TLS handshakes for this server are refused.",
         |conf, args| once(&mut conf.reject_handshake, args.flag(0)?, args),
     ),
 ];
@@ -285,7 +284,7 @@ pub(super) const PROTOCOL_ROWS: &[Directive<Conf>] = &[
         "ssl_prefer_server_ciphers",
         Arity::FLAG,
         "off",
-        "Whether the server's order of cipher suites wins over the client's.",
+        "Whether the server's order of cipher suites is preferred over the client's.",
         |conf, args| once(&mut conf.prefer_server_ciphers, args.flag(0)?, args),
     ),
     row(
@@ -324,8 +323,7 @@ pub(super) const SESSION_ROWS: &[Directive<Conf>] = &[
         "ssl_session_cache",
         Arity::ONE_OR_TWO,
         "none",
-        "Where sessions are kept for resumption: `off`, `none`, `builtin[:entries]`, \
-         `shared:name:size`.",
+        "Storage of sessions for resumption: `off`, `none`, `builtin[:entries]`, `shared:name:size`.",
         |conf, args| {
             let cache = session_cache(args)?;
             // A repeated directive replaces the earlier one, as in nginx.
@@ -344,7 +342,7 @@ pub(super) const SESSION_ROWS: &[Directive<Conf>] = &[
         "ssl_session_tickets",
         Arity::FLAG,
         "on",
-        "Resumption by tickets that the client keeps.",
+        "Whether sessions are resumed by tickets that the client stores.",
         |conf, args| once(&mut conf.session_tickets, args.flag(0)?, args),
     ),
     row(

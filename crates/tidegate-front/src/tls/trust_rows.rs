@@ -9,8 +9,7 @@ pub(super) const CLIENT_ROWS: &[Directive<Conf>] = &[
         "ssl_verify_client",
         Arity::ONE,
         "off",
-        "Whether clients are asked for certificates: `on` wants a trusted one, `optional` takes none as \
-         well, `optional_no_ca` also those that nobody trusted has signed.",
+        "Whether clients are requested to send a certificate: `on` requires a trusted one, `optional` also accepts none, `optional_no_ca` also one that no trusted CA has signed.",
         |conf, args| {
             let value = match args.bytes(0) {
                 b"off" => VerifyClient::Off,
@@ -57,21 +56,21 @@ pub(super) const STAPLING_ROWS: &[Directive<Conf>] = &[
         "ssl_stapling",
         Arity::FLAG,
         "off",
-        "Whether the OCSP response for the certificate is sent with it (stapling).",
+        "Whether the OCSP response for the certificate is sent with it in the handshake.",
         |conf, args| once(&mut conf.stapling, args.flag(0)?, args),
     ),
     row(
         "ssl_stapling_file",
         Arity::ONE,
         "",
-        "File with the OCSP response (DER); without it the responder is queried.",
+        "File with the OCSP response (DER); the responder is not queried.",
         |conf, args| once(&mut conf.stapling_file, args.word(0).clone(), args),
     ),
     row(
         "ssl_stapling_responder",
         Arity::ONE,
         "",
-        "URL of the responder, instead of the one that the certificate names. Only `http://`.",
+        "URL of the OCSP responder, in place of that in the certificate. Only `http://`.",
         |conf, args| match args.bytes(0).starts_with(b"http://") {
             true => once(&mut conf.stapling_responder, args.word(0).clone(), args),
             false => {
@@ -83,7 +82,7 @@ pub(super) const STAPLING_ROWS: &[Directive<Conf>] = &[
         "ssl_stapling_verify",
         Arity::FLAG,
         "off",
-        "Whether OCSP responses are verified with the certificates of `ssl_trusted_certificate`.",
+        "Whether OCSP responses are verified, by `ssl_trusted_certificate`.",
         |conf, args| once(&mut conf.stapling_verify, args.flag(0)?, args),
     ),
 ];

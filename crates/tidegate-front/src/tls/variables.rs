@@ -26,8 +26,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     }),
     Variable::replaceable(
         "ssl_ciphers",
-        "Cipher suites that the client offers, joined by `:`; known for new sessions \
-            alone.",
+        "Cipher suites that the client offers, joined by `:`; only for new sessions.",
         |x, out| put_list(x, out, |tls| &tls.offered_ciphers, cipher_suites::name),
     ),
     Variable::replaceable(
@@ -42,7 +41,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     ),
     Variable::replaceable(
         "ssl_server_name",
-        "Server name that the client asked for (SNI).",
+        "Server name that the client requested (SNI).",
         |x, out| put(x, out, |tls| tls.server_name.as_deref()),
     ),
     Variable::replaceable("ssl_alpn_protocol", "Protocol that ALPN selected.", |x, out| {
@@ -78,8 +77,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     ),
     Variable::replaceable(
         "ssl_early_data",
-        "`1` if the request came as TLS 1.3 early data before the handshake was \
-            complete, else empty.",
+        "`1` if the request arrived as TLS 1.3 early data before the handshake was complete, else empty.",
         nothing,
     ),
     Variable::replaceable(

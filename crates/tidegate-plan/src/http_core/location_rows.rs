@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL_IF,
         Arity::AT_LEAST_TWO,
         "",
-        "Path, named location or URL of the response for these statuses; `=code` changes the status.",
+        "Path, named location or URL whose response is sent for the given statuses; `=code` changes the status.",
         set_error_page,
     ),
     row(
@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL_IF,
         Arity::ONE,
         "",
-        "Path of a subrequest made after the request is over; `off` for none.",
+        "Path of a subrequest made after the end of the request; `off` for none.",
         |conf, args| once(&mut conf.post_action, args.word(0).clone(), args),
     ),
     row(
@@ -73,7 +73,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "1m",
-        "Most bytes of a request body, 413 past it; 0 for no limit.",
+        "Largest request body; a request that exceeds it gets 413. 0 for no limit.",
         |conf, args| once(&mut conf.client_max_body_size, args.offset(0)?, args),
     ),
     row(
@@ -81,7 +81,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "16k",
-        "Bytes of a request body kept in memory; longer ones go to a file.",
+        "Bytes of a request body kept in memory; a longer body is written to a file.",
         |conf, args| once(&mut conf.client_body_buffer_size, args.size(0)?, args),
     ),
     row(
@@ -89,7 +89,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "60s",
-        "Longest time between two reads of a request body, 408 past it.",
+        "Longest time between two reads of a request body; a request that exceeds it gets 408.",
         |conf, args| once(&mut conf.client_body_timeout, args.milliseconds(0)?, args),
     ),
     row(
@@ -105,7 +105,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "off",
-        "Put each request body into a file: `on` keeps the files, `clean` removes them.",
+        "Whether each request body is written to a file: `on` keeps the files, `clean` removes them.",
         |conf, args| {
             let choices =
                 [("off", BodyInFile::Off), ("on", BodyInFile::On), ("clean", BodyInFile::Clean)];
@@ -117,7 +117,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::FLAG,
         "off",
-        "Keep a body in one piece; Tidegate always does.",
+        "Whether a body is kept in one buffer; Tidegate always does this.",
         |conf, args| once(&mut conf.client_body_in_single_buffer, args.flag(0)?, args),
     ),
     row(
@@ -136,7 +136,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "0s",
-        "How long a response with 401 is delayed, against timing attacks and guessing.",
+        "Delay of responses with status 401, against attacks that measure time or guess passwords.",
         |conf, args| once(&mut conf.auth_delay, args.milliseconds(0)?, args),
     ),
     row(
@@ -192,7 +192,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "4k",
-        "Longest response of a subrequest that is kept in memory (SSI's `set`).",
+        "Largest response of a subrequest that is kept in memory (SSI's `set`), in bytes.",
         |conf, args| once(&mut conf.subrequest_output_buffer_size, args.size(0)?, args),
     ),
     row(
@@ -293,7 +293,9 @@ fn set_error_page(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     for index in 0..codes_end {
         let code = code_of(args.bytes(index)).ok_or_else(|| args.invalid_value(index))?;
         if code == 499 {
-            return Err(args.invalid_value(index).help("nobody is there to be shown a page"));
+            return Err(args
+                .invalid_value(index)
+                .help("the client has closed the connection and receives no page"));
         }
         if !(300..=599).contains(&code) {
             let message = format!("value \"{code}\" must be between 300 and 599");

@@ -36,7 +36,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         HTTP_SERVER,
         Arity::ONE,
         "60s",
-        "Longest time for reading a request's head; then the response is 408.",
+        "Time for reading a request's head; a request that takes longer gets 408.",
         |conf, args| once(&mut conf.client_header_timeout, args.milliseconds(0)?, args),
     ),
     row(
@@ -107,7 +107,7 @@ const fn table(name: &'static str, contexts: Contexts, default: &'static str) ->
         contexts,
         Arity::ONE,
         default,
-        "A size for a table that Tidegate sizes by itself; accepted for compatibility.",
+        "No effect: Tidegate chooses the size of this table itself.",
         |conf, args| {
             args.number(0, 0..=u64::MAX)?;
             without_effect(conf, args)
@@ -127,7 +127,7 @@ const fn accepted(
         contexts,
         Arity::ONE,
         default,
-        "A size for a pool that Tidegate sizes by itself; accepted for compatibility.",
+        "No effect: Tidegate chooses the size of this pool itself.",
         |conf, args| {
             args.size(0)?;
             without_effect(conf, args)

@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "60s",
-        "Longest time between two writes to the client; past it the connection is closed.",
+        "Longest time between two writes to the client; when it is exceeded, the connection is closed.",
         |conf, args| once(&mut conf.send_timeout, args.milliseconds(0)?, args),
     ),
     row(
@@ -32,7 +32,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "1460",
-        "Hold output back until so many bytes are there or it is flushed.",
+        "Output is delayed until this number of bytes is there, or it is flushed.",
         |conf, args| once(&mut conf.postpone_output, args.size(0)?, args),
     ),
     row(
@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE_OR_TWO,
         "75s",
-        "How long an idle connection is kept; 0 disables. The second value goes into the Keep-Alive field.",
+        "How long an idle connection is kept; 0 disables. The second value is sent in the Keep-Alive field.",
         |conf, args| {
             let header = if args.len() > 1 { Some(args.seconds(1)?) } else { None };
             once(&mut conf.keepalive_timeout, (args.milliseconds(0)?, header), args)
@@ -122,7 +122,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "on",
-        "Whether to read on before closing, so that the client can read the response.",
+        "Whether data of the client is read and discarded before a connection is closed, so that the client can read the response.",
         |conf, args| {
             let choices =
                 [("off", Lingering::Off), ("on", Lingering::On), ("always", Lingering::Always)];
@@ -145,7 +145,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::FLAG,
         "off",
-        "Close timed-out connections and those of status 444 with a reset.",
+        "Whether timed-out connections and those of status 444 are closed with a reset.",
         |conf, args| once(&mut conf.reset_timedout_connection, args.flag(0)?, args),
     ),
     row(
@@ -187,7 +187,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL.union(Contexts::STREAM_AND_SERVER),
         Arity::FLAG,
         "on",
-        "Set TCP_NODELAY on kept connections.",
+        "Whether TCP_NODELAY is set on keep-alive connections.",
         |conf, args| once(&mut conf.tcp_nodelay, args.flag(0)?, args),
     ),
     row(
@@ -198,15 +198,20 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         "Send the head with the file's begin; done in any case.",
         |conf, args| once(&mut conf.tcp_nopush, args.flag(0)?, args),
     ),
-    row("sendfile", ALL_IF, Arity::FLAG, "off", "Send files by sendfile().", |conf, args| {
-        once(&mut conf.sendfile, args.flag(0)?, args)
-    }),
+    row(
+        "sendfile",
+        ALL_IF,
+        Arity::FLAG,
+        "off",
+        "Whether files are sent by sendfile().",
+        |conf, args| once(&mut conf.sendfile, args.flag(0)?, args),
+    ),
     row(
         "sendfile_max_chunk",
         ALL,
         Arity::ONE,
         "2m",
-        "Most bytes of one sendfile() call, so that a fast client cannot hold the loop; 0 for no limit.",
+        "Most bytes of one sendfile() call, so that a fast client cannot occupy the event loop; 0 for no limit.",
         |conf, args| once(&mut conf.sendfile_max_chunk, args.size(0)?, args),
     ),
 ];

@@ -199,7 +199,7 @@ const MAIN_ROWS: &[Directive<Conf>] = &[
         MAIN,
         Arity::ONE,
         "TZ",
-        "Environment variable that the worker keeps or gets.",
+        "Environment variable that the worker inherits, or that is set for it.",
         |conf, args| {
             conf.env.push(args.text(0)?.to_owned());
             Ok(())
@@ -210,8 +210,7 @@ const MAIN_ROWS: &[Directive<Conf>] = &[
         MAIN,
         Arity::ONE,
         "",
-        "A module to load. Modules are built in, so nothing is loaded; directives of one that is not \
-         there are errors where they stand. The file may be absent when its name is that of a known module.",
+        "A module to load. Modules are built in, so nothing is loaded; directives of a module that is not built in are errors. The file may be absent when its name is that of a known module.",
         |conf, args| {
             conf.load_modules.push(args.word(0).clone());
             args.text(0).map(drop)
@@ -232,8 +231,7 @@ const WATCHDOG_ROWS: &[Directive<Conf>] = &[row(
     MAIN,
     Arity::ONE,
     "off",
-    "Logs turns of a worker thread's loop that take longer than this time, with what took most of it, and \
-     counts all turns for `metrics`.",
+    "Logs iterations of a worker thread's event loop that take longer than this time, with the longest part of each, and counts all iterations for `metrics`.",
     |conf, args| {
         let limit = match args.bytes(0) {
             b"off" => None,
