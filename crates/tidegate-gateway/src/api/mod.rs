@@ -75,7 +75,7 @@ const ROWS: &[Directive<Conf>] = &[row(
     Contexts::LOCATION,
     Arity::between(0, 1),
     "",
-    "The API for groups of servers, in JSON; `write=on` allows changes.",
+    "Sends the state of upstream groups in JSON; `write=on` allows requests to change them.",
     |conf, args| {
         let write = match args.bytes(0) {
             b"" | b"write=off" => false,

@@ -92,7 +92,7 @@ macro_rules! cgi_rows {
                 tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
                 tidegate_conf::Arity::between(2, 3),
                 "",
-                "Passes a parameter to the application; `if_not_empty`: only when there is a value.",
+                "Passes a parameter to the application; `if_not_empty`: only when its value is not empty.",
                 |conf, args| $crate::common::params::add(&mut conf.cgi().params, args),
             ),
         ]

@@ -82,7 +82,7 @@ macro_rules! gateway_tls_rows {
             $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "crl", ONE, "",
                 "PEM file with lists of revoked certificates, one of each issuer in an origin's chain.", set_crl),
             $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "certificate", ONE, "",
-                "PEM file with our own certificate, for origins that ask for one. Its name may have variables.", set_certificate),
+                "PEM file with the certificate sent to origins that request one. Its name may have variables.", set_certificate),
             $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "certificate_key", ONE, "",
                 "PEM file with the private key of our own certificate. Its name may have variables.", set_key),
             $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts, "password_file", ONE, "",

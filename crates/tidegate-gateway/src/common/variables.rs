@@ -10,8 +10,7 @@ use super::state::GatewayState;
 // The variables that requests and sessions share.
 const ADDRESS: Variable = Variable::fixed(
     "upstream_addr",
-    "Addresses of the origins that were asked, in order, joined by `, ` and \
-            between groups by ` : `.",
+    "Addresses of the origins that the request was passed to, in order, joined by `, ` and between groups by ` : `.",
     address,
 );
 const CONNECT_TIME: Variable = Variable::fixed(

@@ -23,7 +23,7 @@ pub(super) const OWN: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "",
-        "File name behind a path that ends with a slash, in `$fastcgi_script_name`.",
+        "File name appended to a path that ends with a slash, in `$fastcgi_script_name`.",
         |conf, args| once(&mut conf.index, args.word(0).clone(), args),
     ),
     row(

@@ -68,7 +68,7 @@ const ROWS: &[Directive<Conf>] = &[
         Contexts::LOCATION,
         Arity::ANY,
         "",
-        "Asks the servers of the location's group regularly whether they are well.",
+        "Sends requests to the servers of the location's group periodically, to check that they are healthy.",
         |conf, args| {
             conf.checks.push(parse(args)?);
             Ok(())
@@ -80,7 +80,7 @@ const ROWS: &[Directive<Conf>] = &[
         args: Arity::ONE,
         kind: Kind::Block,
         default: "",
-        doc: "The conditions for a response to a health check.",
+        doc: "Conditions that a response to a health check must meet.",
         set: |conf, args| conf.rules.add(args),
     },
 ];

@@ -80,7 +80,7 @@ const OWN: &[Directive<Conf>] = &[
         Contexts::HTTP_SERVER_LOCATION,
         Arity::AT_LEAST_ONE,
         "error timeout",
-        "Cases in which another server is asked.",
+        "Cases in which the request is passed to another server.",
         |conf, args| options::set_cases(&mut conf.gateway, args, CASES),
     ),
 ];

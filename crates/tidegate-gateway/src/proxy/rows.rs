@@ -126,7 +126,7 @@ pub(super) const OWN: &[Directive<Conf>] = &[
         ALL,
         Arity::AT_LEAST_ONE,
         "",
-        "Passes 103 (Early Hints) responses of origins to clients when a value is neither empty nor `0`.",
+        "Passes responses of origins with status 103 to the client when a value is neither empty nor `0`.",
         |conf, args| {
             // Several directives add up, as in nginx.
             conf.early_hints.get_or_insert_default().extend_from_slice(args.words());

@@ -57,7 +57,7 @@ impl Module for Slice {
         Contexts::HTTP_SERVER_LOCATION,
         Arity::ONE,
         "0",
-        "Size of the parts in which a response is fetched; 0 for no parts. `$slice_range` is the range to request.",
+        "Size of the parts in which a response is fetched; 0 for no parts. The range of the part is `$slice_range`.",
         |conf, args| once(&mut conf.size, args.size(0)?, args),
     )]];
     const VARIABLES: &'static [Variable] = &[Variable::fixed(

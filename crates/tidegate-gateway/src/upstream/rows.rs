@@ -52,7 +52,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         HERE,
         Arity::ONE,
         "1h",
-        "Age after which a connection is closed behind its request.",
+        "Age after which a connection is closed at the end of its request.",
         |conf, args| once(&mut conf.keepalive_time, args.milliseconds(0)?, args),
     ),
     row(
@@ -87,8 +87,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         BOTH,
         Arity::ONE_OR_TWO,
         "",
-        "Chooses the server with the shortest average time until the head (`header`) or the end \
-         (`last_byte`) of its responses and the fewest requests in progress; `inflight`: requests in \
+        "Chooses the server with the shortest average time until the head (`header`) or the end (`last_byte`) of its responses and the fewest requests in progress; `inflight`: requests in \
          progress count as well. For sessions: until the connection (`connect`), the first or the last \
          byte (`first_byte`, `last_byte`).",
         |conf, args| {
@@ -125,8 +124,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         HERE,
         Arity::AT_LEAST_TWO,
         "",
-        "Binds clients to servers: by a cookie of our own, by routes in variables, or by sessions that \
-         are learned from responses.",
+        "Binds clients to servers: by a cookie that the server sets, by routes in variables, or by sessions read from responses.",
         |conf, args| once(&mut conf.sticky, sticky::parse(args)?, args),
     ),
     row(
@@ -153,8 +151,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         Contexts::HTTP.union(Contexts::STREAM),
         Arity::ONE,
         "refuse",
-        "Names of servers that the system does not know while the configuration is read: `refuse` it, or \
-         `retry` until they are known.",
+        "Names of servers that cannot be resolved while the configuration is read: `refuse` the configuration, or `retry` until they are resolved.",
         |conf, args| {
             let choices = [("refuse", false), ("retry", true)];
             once(&mut conf.retries_names, args.choice(0, &choices)?, args)

@@ -84,7 +84,7 @@ const OWN: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "",
-        "Text behind the parameters in the packet, for modifiers that want one.",
+        "Text after the parameters in the packet, for modifiers that need one.",
         |conf, args| once(&mut conf.string, args.word(0).clone(), args),
     ),
 ];

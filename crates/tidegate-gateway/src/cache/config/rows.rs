@@ -39,7 +39,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
-                "How long responses of these statuses (`any`: all) are fresh when their own fields do not say; without statuses: 200, 301 and 302.",
+                "How long responses with these statuses (`any`: all) are fresh when their own fields do not set a time; without statuses: 200, 301 and 302.",
                 |conf, args| conf.set_valid(args),
             ),
             row(
@@ -47,7 +47,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
-                "Conditions under which the cache is not used for the response: a value neither empty nor `0`.",
+                "Conditions under which the response is not sent from the cache: a value neither empty nor `0`.",
                 |conf: &mut CacheConf, args: &Args<'_>| -> Result<(), Diagnostic> {
                     conf.bypass.get_or_insert_default().extend_from_slice(args.words());
                     Ok(())
@@ -88,7 +88,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::ONE,
                 "",
-                "Requests of ranges that begin at this byte or behind it go to the origin as they are, without the cache.",
+                "Requests for ranges that begin at this byte or after it are passed to the origin unchanged, without the cache.",
                 |conf, args| once(&mut conf.max_range_offset, args.offset(0)?, args),
             ),
             row(
@@ -112,7 +112,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::FLAG,
                 "off",
-                "Only one request of a key at a time asks the origin for a new object; the others wait for it, woken by its arrival.",
+                "Whether only one request of a key at a time is passed to the origin for a new response; the others wait for it and continue when it arrives.",
                 |conf, args| once(&mut conf.lock, args.flag(0)?, args),
             ),
             row(
@@ -120,7 +120,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::ONE,
                 "5s",
-                "When nothing has arrived for so long, one more request may ask the origin.",
+                "When nothing has arrived for this time, one more request is passed to the origin.",
                 |conf, args| once(&mut conf.lock_age, args.milliseconds(0)?, args),
             ),
             row(
@@ -128,7 +128,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::ONE,
                 "5s",
-                "How long a request waits for another request of its key. Then it gets the response as it arrives; if nothing arrives, it is passed to the origin itself, and its response is not stored.",
+                "How long a request waits for another request of the same key. Then it gets the response that is arriving; if none is, it is passed to the origin, and its response is not stored.",
                 |conf, args| once(&mut conf.lock_timeout, args.milliseconds(0)?, args),
             ),
             row(
@@ -136,7 +136,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::FLAG,
                 "off",
-                "Whether a stale response is sent at once while the object is updated in the background.",
+                "Whether a stale response is sent at once while it is updated in the background.",
                 |conf, args| once(&mut conf.background_update, args.flag(0)?, args),
             ),
             row(
@@ -144,7 +144,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::FLAG,
                 "off",
-                "Ask the origin by `If-Modified-Since` and `If-None-Match` whether a stale object is still good.",
+                "Whether stale responses are revalidated by requests with `If-Modified-Since` and `If-None-Match`.",
                 |conf, args| once(&mut conf.revalidate, args.flag(0)?, args),
             ),
             row(
@@ -152,7 +152,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::FLAG,
                 "on",
-                "Ask the origin by GET when a HEAD request is to be cached. When off, the key should hold `$request_method`.",
+                "Whether a HEAD request that is to be cached is passed to the origin as GET. When off, the key should contain `$request_method`.",
                 |conf, args| once(&mut conf.convert_head, args.flag(0)?, args),
             ),
             row(
@@ -160,7 +160,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
-                "Conditions under which a request purges its key from the cache and the response is 204 (404: it was not there): a value neither empty nor `0`. A key that ends in `*` means all keys with this beginning. Or, as in the module ngx_cache_purge, `on`, `off`, or a method with `from` and addresses (`purge_all` before it: the whole cache), with the response 200; in a location of its own a zone and a key.",
+                "Conditions under which a request purges its key from the cache and gets 204 (404: it was not there): a value neither empty nor `0`. A key that ends in `*` means all keys with this prefix. Or, as in the module ngx_cache_purge, `on`, `off`, or a method with `from` and addresses (`purge_all` before it: the whole cache), with the response 200; in a location of its own a zone and a key.",
                 |conf, args| purge::set(&mut conf.purge, args),
             ),
             row(
@@ -168,7 +168,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
-                "Tags that a purging request purges in place of its key, separated by spaces or commas: all responses that have one of them.",
+                "Tags that a purge request removes in place of its key, separated by spaces or commas: all responses with one of them.",
                 |conf: &mut CacheConf, args: &Args<'_>| -> Result<(), Diagnostic> {
                     conf.purge_tag.get_or_insert_default().extend_from_slice(args.words());
                     Ok(())
@@ -190,7 +190,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "Cache-Tag Surrogate-Key",
-                "Fields of the origin's response that contain its tags; `off`: none.",
+                "Fields of the origin's response with its tags; `off`: none.",
                 |conf, args| conf.set_tag_header(args),
             ),
             row(
@@ -198,7 +198,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::FLAG,
                 "off",
-                "Requests of an object that is just being fetched are given its bytes as they arrive.",
+                "Whether requests for a response that is being fetched receive its bytes as they arrive.",
                 |conf, args| once(&mut conf.tempfile, args.flag(0)?, args),
             ),
             row(
@@ -206,7 +206,7 @@ macro_rules! cache_rows {
                 ALL,
                 Arity::ONE,
                 "5s",
-                "How long such a request waits for the head of the response before it asks the origin itself.",
+                "How long such a request waits for the head of the response before it is passed to the origin.",
                 |conf, args| once(&mut conf.tempfile_timeout, args.milliseconds(0)?, args),
             ),
             row(

@@ -68,7 +68,7 @@ macro_rules! gateway_store_rows {
                 tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
                 tidegate_conf::Arity::ONE,
                 "off",
-                "Saves responses as files: `on` below `root` or `alias`, or under a name with variables.",
+                "Saves responses as files: `on` in the place given by `root` or `alias`, or under a name with variables.",
                 |conf, args| $crate::common::store::set_store(conf.gateway(), args),
             ),
             tidegate_conf::row::<$conf>(

@@ -98,7 +98,7 @@ const ROWS: &[Directive<Conf>] = &[
         args: Arity::ONE,
         kind: Kind::Block,
         default: "",
-        doc: "What a health check sends (`send`), and what has to come (`expect`).",
+        doc: "Data that a health check sends (`send`), and data that it must receive (`expect`).",
         set: |conf, args| conf.rules.add(args),
     },
 ];

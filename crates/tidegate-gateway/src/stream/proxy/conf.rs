@@ -122,7 +122,7 @@ pub(crate) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "0",
-        "Bytes of the send buffer of connections to origins; 0 leaves it to the system.",
+        "Size of the send buffer of connections to origins; 0 for the system's default.",
         |conf, args| once(&mut conf.sndbuf, args.size(0)?, args),
     ),
     row(
@@ -138,7 +138,7 @@ pub(crate) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "10m",
-        "Longest time without anything moving either way.",
+        "Longest time without data in either direction; when it is exceeded, the session is closed.",
         |conf, args| once(&mut conf.timeout, args.milliseconds(0)?, args),
     ),
     row(
@@ -146,7 +146,7 @@ pub(crate) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "16k",
-        "Bytes of each direction that wait for the other side to take them.",
+        "Size of the buffer of each direction, for data that the other side has not yet received.",
         set_buffer_size,
     ),
     // Older names of these directives.
@@ -215,7 +215,7 @@ pub(crate) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "off",
-        "Whether the origin gets the client's address in a header of the PROXY protocol: `on` (version 1), `v2` or `off`.",
+        "Whether the client's address is sent to the origin in a header of the PROXY protocol: `on` (version 1), `v2` or `off`.",
         |conf, args| {
             let headers =
                 [("off", Header::None), ("on", Header::Version1), ("v2", Header::Version2)];
