@@ -92,9 +92,14 @@ const ROWS: &[Directive<Conf>] = &[
     row("allow", CONTEXTS, Arity::ONE, "", "Let these addresses in.", |conf, args| {
         add(conf, args, false)
     }),
-    row("deny", CONTEXTS, Arity::ONE, "", "Denies these addresses with 403.", |conf, args| {
-        add(conf, args, true)
-    }),
+    row(
+        "deny",
+        CONTEXTS,
+        Arity::ONE,
+        "",
+        "Denies access to these addresses, with 403.",
+        |conf, args| add(conf, args, true),
+    ),
 ];
 
 fn add(conf: &mut Conf, args: &Args<'_>, deny: bool) -> Result<(), Diagnostic> {

@@ -54,7 +54,7 @@ const ROWS: &[Directive<Conf>] = &[row(
     Contexts::HTTP_SERVER,
     Arity::AT_LEAST_ONE,
     "off",
-    "Reads a body before a location is chosen, as the server's block says about bodies but for `client_body_in_file_only`, when a value is neither empty nor `0`; `off` for never.",
+    "Reads the body before a location is selected, by the server's settings for bodies except `client_body_in_file_only`, when a value is neither empty nor `0`; `off` for never.",
     |conf, args| {
         let words =
             if args.words().len() == 1 && args.bytes(0) == b"off" { &[] } else { args.words() };

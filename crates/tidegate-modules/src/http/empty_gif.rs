@@ -31,7 +31,7 @@ impl Module for EmptyGif {
         Contexts::LOCATION,
         Arity::NONE,
         "",
-        "Responds with a transparent image of one pixel.",
+        "Sends a transparent GIF of one pixel.",
         |conf, _args| {
             conf.on = Some(());
             Ok(())

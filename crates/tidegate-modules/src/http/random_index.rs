@@ -36,7 +36,7 @@ impl Module for RandomIndex {
         Contexts::LOCATION,
         Arity::FLAG,
         "off",
-        "Whether the response for a directory is one of its files, chosen at random.",
+        "Whether a random file of the directory is sent for a request of the directory.",
         |conf, args| once(&mut conf.on, args.flag(0)?, args),
     )]];
 

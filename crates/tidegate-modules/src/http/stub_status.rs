@@ -67,7 +67,7 @@ const ROWS: &[Directive<Conf>] = &[row(
     // Before nginx 1.7.5 an argument was required; it has never had an effect.
     Arity::between(0, 1),
     "",
-    "Responds with the number of connections and requests.",
+    "Sends the numbers of connections and requests.",
     |conf, _args| {
         conf.on = Some(());
         Ok(())

@@ -35,7 +35,7 @@ impl Module for SessionReply {
         Contexts::STREAM_SERVER,
         Arity::ONE,
         "",
-        "Send a text and end the session.",
+        "Sends a text and ends the session.",
         |conf: &mut Conf, args| once(&mut conf.text, args.word(0).clone(), args),
     )]];
 

@@ -28,7 +28,7 @@ impl Module for SessionSet {
         Contexts::STREAM_SERVER,
         Arity::TWO,
         "",
-        "Give a variable a value.",
+        "Sets a variable to a value.",
         |conf: &mut Conf, args| {
             conf.sets.push(SetConf::read(args)?);
             Ok(())

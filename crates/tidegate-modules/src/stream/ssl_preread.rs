@@ -41,7 +41,7 @@ impl Module for SslPreread {
         ),
         Variable::fixed(
             "ssl_preread_server_name",
-            "Server name that the client asks for (SNI).",
+            "Server name that the client requests (SNI).",
             |x, out| put(x, out, |hello| hello.server_name.clone()),
         ),
         Variable::fixed(

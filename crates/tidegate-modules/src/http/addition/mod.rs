@@ -61,7 +61,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::ONE,
         "",
-        "Path whose response is put before the body; empty for none.",
+        "Path of a subrequest whose response is sent before the body; empty for none.",
         |conf, args| once(&mut conf.before, args.bytes(0).to_vec(), args),
     ),
     row(
@@ -69,7 +69,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::ONE,
         "",
-        "Path whose response is put behind the body; empty for none.",
+        "Path of a subrequest whose response is sent after the body; empty for none.",
         |conf, args| once(&mut conf.after, args.bytes(0).to_vec(), args),
     ),
     row(
@@ -77,7 +77,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::AT_LEAST_ONE,
         "text/html",
-        "Media types to add to beside text/html; `*` for all.",
+        "Media types of changed responses in addition to text/html; `*` for all.",
         |conf, args| MediaTypes::read(&mut conf.types, args),
     ),
 ];

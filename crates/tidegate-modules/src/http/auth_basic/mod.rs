@@ -82,7 +82,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::ONE,
         "off",
-        "Ask for a user's name and password; the realm that browsers show, or `off`.",
+        "Requires a user name and a password; the realm that browsers show, or `off`.",
         |conf, args| once(&mut conf.realm, args.word(0).clone(), args),
     ),
     row(

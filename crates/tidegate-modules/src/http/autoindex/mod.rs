@@ -78,7 +78,7 @@ const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::FLAG,
         "off",
-        "Whether the response for a directory without an index file is a list of its files.",
+        "Whether a list of its files is sent for a directory without an index file.",
         |conf, args| once(&mut conf.on, args.flag(0)?, args),
     ),
     row(

@@ -87,7 +87,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::ONE,
         "off",
-        "Charset to name in `Content-Type`; the response is converted where its own is another. May be a variable.",
+        "Charset in `Content-Type`; a response in another charset is converted. May be a variable.",
         |conf, args| once(&mut conf.charset, conf::name(args, true)?, args),
     ),
     row(
@@ -95,7 +95,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::ONE,
         "",
-        "Charset of responses before they are converted.",
+        "Charset of responses before the conversion.",
         |conf, args| once(&mut conf.source, conf::name(args, false)?, args),
     ),
     row(

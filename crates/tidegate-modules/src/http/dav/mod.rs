@@ -115,7 +115,7 @@ const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::FLAG,
         "off",
-        "Whether PUT makes the directories on the way to its file.",
+        "Whether PUT creates the directories of its file.",
         |conf, args| once(&mut conf.full_path, args.flag(0)?, args),
     ),
     row(

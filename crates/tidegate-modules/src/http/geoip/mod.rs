@@ -130,7 +130,7 @@ const ROWS: &[Directive<Conf>] = &[
         Contexts::HTTP,
         Arity::ONE,
         "",
-        "A trusted proxy, whose `X-Forwarded-For` has the address; an address or a network.",
+        "A trusted proxy whose `X-Forwarded-For` has the client's address; an address or a network.",
         set_proxy,
     ),
     row(

@@ -47,7 +47,7 @@ impl Module for Gunzip {
             Contexts::HTTP_SERVER_LOCATION,
             Arity::FLAG,
             "off",
-            "Whether responses are decompressed for clients that do not accept gzip.",
+            "Decompresses responses with `Content-Encoding: gzip` for clients that do not accept gzip.",
             |conf, args| once(&mut conf.on, args.flag(0)?, args),
         ),
         row(
@@ -55,7 +55,7 @@ impl Module for Gunzip {
             Contexts::HTTP_SERVER_LOCATION,
             Arity::TWO,
             "32 4k",
-            "Number and bytes of buffers for what has been unpacked: together the most that is unpacked at once.",
+            "Number and size of the buffers for decompressed data: together the most that is decompressed at once.",
             set_buffers,
         ),
     ]];

@@ -16,7 +16,7 @@ macro_rules! coding_rows {
                 Contexts::HTTP_SERVER_LOCATION_IF,
                 Arity::FLAG,
                 "off",
-                "Whether responses are compressed for clients that accept it.",
+                "Compresses responses for clients that accept it.",
                 |conf: &mut Conf, args| once(&mut conf.$field.enabled, args.flag(0)?, args),
             ),
             row(
@@ -32,7 +32,7 @@ macro_rules! coding_rows {
                 CONTEXTS,
                 Arity::AT_LEAST_ONE,
                 "text/html",
-                "Media types to compress beside text/html; `*` for all.",
+                "Media types of compressed responses in addition to text/html; `*` for all.",
                 |conf, args| MediaTypes::read(&mut conf.$field.types, args),
             ),
             row(
@@ -133,7 +133,7 @@ pub(super) const SHARED: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::AT_LEAST_ONE,
         "off",
-        "Which responses are compressed for requests through a proxy (with `Via`).",
+        "Which responses are compressed for requests from a proxy (with `Via`).",
         conf::proxied,
     ),
     row(
@@ -149,7 +149,7 @@ pub(super) const SHARED: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::FLAG,
         "off",
-        "Add `Vary: Accept-Encoding` where compression depends on the client.",
+        "Whether `Vary: Accept-Encoding` is added to responses whose compression depends on the client.",
         |conf, args| once(&mut conf.vary, args.flag(0)?, args),
     ),
 ];

@@ -88,7 +88,7 @@ const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "off",
-        "Whether `file.gz` is sent for `file`: off, on (to clients that take it), always.",
+        "Whether `file.gz` is sent for `file`: off, on (to clients that accept it), always.",
         |conf, args| set(&mut conf.gzip, args),
     ),
     row(
@@ -96,7 +96,7 @@ const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "off",
-        "Whether `file.br` is sent for `file`: off, on (to clients that take it), always.",
+        "Whether `file.br` is sent for `file`: off, on (to clients that accept it), always.",
         |conf, args| set(&mut conf.brotli, args),
     ),
     row(
@@ -104,7 +104,7 @@ const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "off",
-        "Whether `file.zst` is sent for `file`: off, on (to clients that take it), always.",
+        "Whether `file.zst` is sent for `file`: off, on (to clients that accept it), always.",
         |conf, args| set(&mut conf.zstd, args),
     ),
 ];

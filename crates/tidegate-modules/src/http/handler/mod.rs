@@ -46,7 +46,7 @@ impl Module for Handlers {
         CONTEXTS,
         Arity::between(1, 4),
         "",
-        "Responds by the handler of this name in the binary; pool= is the thread pool (`handlers`), timeout= \
+        "Passes requests to the handler of this name in the binary; pool= is the thread pool (`handlers`), timeout= \
          the longest wait for its response (60s), max_body= the largest request body besides \
          client_max_body_size.",
         set,

@@ -118,7 +118,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::ONE,
         "on",
-        "How fields of outer blocks are taken over: on, off, merge.",
+        "How fields are inherited from outer blocks: on, off, merge.",
         |conf, args| once(&mut conf.headers_inherit, args.choice(0, INHERITS)?, args),
     ),
     row(
@@ -126,7 +126,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::TWO_OR_THREE,
         "",
-        "Adds a trailer field behind the body of a chunked response.",
+        "Adds a trailer field to chunked responses.",
         |conf, args| add(&mut conf.trailers, args),
     ),
     row(
@@ -134,7 +134,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::ONE,
         "on",
-        "How trailer fields of outer blocks are taken over: on, off, merge.",
+        "How trailer fields are inherited from outer blocks: on, off, merge.",
         |conf, args| once(&mut conf.trailers_inherit, args.choice(0, INHERITS)?, args),
     ),
 ];

@@ -39,7 +39,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::TWO,
         "",
-        "Refuse a request if a zone has as many as this of the same key.",
+        "Refuses a request when this number of requests with the same key is in progress in the zone.",
         rule,
     ),
 ];

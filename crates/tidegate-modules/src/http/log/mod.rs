@@ -129,7 +129,7 @@ const ROWS: &[Directive<Conf>] = &[
         Contexts::HTTP_STREAM,
         Arity::AT_LEAST_TWO,
         "combined …",
-        "Name a form of lines; `escape=default|json|none` says how values are made harmless.",
+        "A named format of log lines; `escape=default|json|none` is the escaping of values.",
         conf::set_format,
     ),
     row(
@@ -145,7 +145,7 @@ const ROWS: &[Directive<Conf>] = &[
         Contexts::HTTP_SERVER_LOCATION.union(Contexts::STREAM_AND_SERVER),
         Arity::ONE_TO_FOUR,
         "off",
-        "Keep logs open whose names have variables: max, inactive, min_uses, valid.",
+        "Cache of open logs whose names have variables: max, inactive, min_uses, valid.",
         conf::set_open_files,
     ),
 ];

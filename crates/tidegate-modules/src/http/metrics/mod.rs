@@ -34,7 +34,7 @@ impl Module for Metrics {
         Contexts::LOCATION,
         Arity::NONE,
         "",
-        "Responds with the figures of connections, thread pools and event loops in the format of Prometheus.",
+        "Sends metrics of connections, thread pools and event loops in the Prometheus text format.",
         |conf, args| once(&mut conf.on, (), args),
     )]];
 

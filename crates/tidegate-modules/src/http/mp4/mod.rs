@@ -95,8 +95,7 @@ const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "10m",
-        "The largest index (moov) that is read; a file with a larger one is a 500 when \
-         a part is asked for.",
+        "The largest index (moov) that is read; for a file with a larger one a request for a part gets 500.",
         |conf, args| size(&mut conf.max_buffer_size, args),
     ),
     row(

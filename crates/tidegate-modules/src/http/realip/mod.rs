@@ -153,7 +153,7 @@ const ROWS: &[Directive<Conf>] = &[
         Contexts::HTTP_SERVER_LOCATION,
         Arity::FLAG,
         "off",
-        "Take the last address that is not a trusted proxy's instead of the last one.",
+        "Whether the client's address is the last one that is not a trusted proxy's, and not the last of all.",
         |conf, args| once(&mut conf.recursive, args.flag(0)?, args),
     ),
 ];

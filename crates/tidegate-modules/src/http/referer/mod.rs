@@ -90,8 +90,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::AT_LEAST_ONE,
         "",
-        "What `Referer` may say: `none` (nothing), `blocked` (something that is no address), `server_names`, \
-         hosts with or without the beginning of a path, regular expressions with `~`.",
+        "Valid values of `Referer`: `none` (no field), `blocked` (a value that is no address), `server_names`, hosts with or without the beginning of a path, regular expressions with `~`.",
         |conf, args| {
             conf.valid.extend_from_slice(args.words());
             Ok(())

@@ -76,10 +76,10 @@ const ROWS: &[Directive<Conf>] = &[
         Contexts::REWRITE,
         Arity::ONE_OR_TWO,
         "",
-        "Ends the request with a status, a text or a redirect; 444 closes the connection without a response.",
+        "Ends the processing with a status, a text or a redirect; 444 closes the connection without a response.",
         |conf, args| push(conf, conf::read_return(args)?),
     ),
-    row("set", Contexts::REWRITE, Arity::TWO, "", "Give a variable a value.", |conf, args| {
+    row("set", Contexts::REWRITE, Arity::TWO, "", "Sets a variable to a value.", |conf, args| {
         push(conf, Statement::Set(SetConf::read(args)?))
     }),
     row(

@@ -113,7 +113,7 @@ const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "",
-        "Where a request has its checksum and, behind a comma, the end of its time in Unix seconds.",
+        "Text with the checksum of a link and, after a comma, its expiry in Unix seconds.",
         |conf, args| once(&mut conf.link, args.word(0).clone(), args),
     ),
     row(

@@ -116,7 +116,7 @@ const ROWS: &[Directive<Conf>] = &[
         Contexts::HTTP_SERVER_LOCATION_IF,
         Arity::FLAG,
         "off",
-        "Whether the commands in responses are executed.",
+        "Processes SSI commands in responses.",
         |conf, args| once(&mut conf.enabled, args.flag(0)?, args),
     ),
     row(
@@ -124,7 +124,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::FLAG,
         "off",
-        "Leave out the text that stands for a command that failed.",
+        "Whether the error text of a failed command is left out.",
         |conf, args| once(&mut conf.silent_errors, args.flag(0)?, args),
     ),
     row(
@@ -148,7 +148,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::FLAG,
         "off",
-        "Keep Last-Modified and a weak ETag of the page.",
+        "Whether `Last-Modified` and a weak `ETag` of the page are kept.",
         |conf, args| once(&mut conf.last_modified, args.flag(0)?, args),
     ),
     row(

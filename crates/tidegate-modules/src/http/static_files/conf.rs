@@ -66,8 +66,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "60s",
-        "How long a check of a file is valid under open_file_cache, where the system does not report \
-         changes by itself.",
+        "Time after which an entry of open_file_cache is validated, where the system does not report changes of files.",
         |conf, args| once(&mut conf.open_file_cache_valid, args.seconds(0)?, args),
     ),
     row(
@@ -83,8 +82,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::FLAG,
         "off",
-        "With open_file_cache: whether that a file does not exist may be as old as open_file_cache_valid says. \
-         Without it that is remembered, and seen at once when it does.",
+        "With open_file_cache: whether errors, such as an absent file, are cached for the time of open_file_cache_valid. Without it they are cached, and the file is found at once when it is created.",
         |conf, args| once(&mut conf.open_file_cache_errors, args.flag(0)?, args),
     ),
     row(
@@ -128,7 +126,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "0",
-        "For larger files than this the kernel is advised that they are read from start to end.",
+        "For files larger than this the kernel is advised that they are read sequentially.",
         |conf, args| once(&mut conf.read_ahead, args.size(0)?, args),
     ),
     row(

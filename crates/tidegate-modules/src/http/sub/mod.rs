@@ -70,7 +70,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::TWO,
         "",
-        "String to replace and what comes in its place; both may have variables.",
+        "String to replace, and its replacement; both may have variables.",
         add_pair,
     ),
     row(
@@ -94,7 +94,7 @@ const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::FLAG,
         "off",
-        "Keep `Last-Modified` and a weak entity tag of the original.",
+        "Whether `Last-Modified` and a weak entity tag of the original are kept.",
         |conf, args| once(&mut conf.keep_last_modified, args.flag(0)?, args),
     ),
 ];

@@ -186,7 +186,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         CONTEXTS,
         Arity::ONE,
         "none",
-        "Value of the field `P3P` that goes with the cookie.",
+        "Value of the field `P3P` that is sent with the cookie; `none` for no field.",
         |conf, args| once(&mut conf.p3p, unless_none(args), args),
     ),
     row(

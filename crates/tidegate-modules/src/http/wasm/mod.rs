@@ -62,7 +62,7 @@ impl Module for Wasm {
             CONTEXTS,
             Arity::between(1, 7),
             "",
-            "Responds by the WebAssembly component (wasi:http/proxy) in this file; pool=, timeout= and \
+            "Passes requests to the WebAssembly component (wasi:http/proxy) in this file; pool=, timeout= and \
              max_body= as for handler, memory= the most memory of an instance (64m), fuel= the most \
              instructions of a request, reuse= the requests that an instance serves (1).",
             set,
