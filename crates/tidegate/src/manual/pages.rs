@@ -83,9 +83,7 @@ fn page(text: &mut String, module: &str, entries: &[&Entry]) {
 fn variables_page(text: &mut String, variables: &[VariableEntry]) {
     let _ = writeln!(
         text,
-        "{FILE}variables.md\n# Variables\n\n`set`, `map` and the like may give those marked * another value. \
-         Captures (`$1`, `$name`) and what `map`, `geo`, `split_clients`, `geoip_country` and `geoip_city` define \
-         come besides.\n\n| variable | meaning | contexts | from |\n|---|---|---|---|"
+        "{FILE}variables.md\n# Variables\n\n`set`, `map` and the like may change the value of those marked *. Captures (`$1`, `$name`) and the variables that `map`, `geo`, `split_clients`, `geoip_country` and `geoip_city` define are not listed.\n\n| variable | meaning | contexts | from |\n|---|---|---|---|"
     );
     for entry in variables {
         let mark = if entry.can_be_set { " *" } else { "" };
