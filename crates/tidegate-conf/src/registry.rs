@@ -147,6 +147,62 @@ pub const fn row<C>(
     Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
 }
 
+/// Returns the name that begins with `prefix`, for rows that several modules share. Tables call it at compile time: a
+/// prefix without a name, and names that differ behind their prefixes, do not compile.
+///
+/// ```
+/// let name = tidegate_conf::with_prefix("scgi_", ["proxy_bind", "scgi_bind"]);
+/// assert_eq!(name, "scgi_bind");
+/// ```
+/// ```compile_fail
+/// const NAME: &str = tidegate_conf::with_prefix("uwsgi_", ["proxy_bind", "scgi_bind"]);
+/// println!("{NAME}");
+/// ```
+/// ```compile_fail
+/// const NAME: &str = tidegate_conf::with_prefix("scgi_", ["proxy_bin", "scgi_bind"]);
+/// println!("{NAME}");
+/// ```
+pub const fn with_prefix<const N: usize>(prefix: &str, names: [&'static str; N]) -> &'static str {
+    let mut index = 0;
+    while index < names.len() {
+        let name = names[index].as_bytes();
+        if has_part(name, 0, prefix.as_bytes()) {
+            let (_, rest) = name.split_at(prefix.len());
+            assert!(all_end_with(&names, rest), "the names of a row differ behind their prefixes");
+            return names[index];
+        }
+        index += 1;
+    }
+    panic!("a row has no name with this prefix")
+}
+
+const fn all_end_with(names: &[&'static str], end: &[u8]) -> bool {
+    let mut index = 0;
+    while index < names.len() {
+        let name = names[index].as_bytes();
+        if name.len() < end.len() || !has_part(name, name.len() - end.len(), end) {
+            return false;
+        }
+        index += 1;
+    }
+    true
+}
+
+/// Returns whether `part` is at byte `start` of `text`.
+const fn has_part(text: &[u8], start: usize, part: &[u8]) -> bool {
+    if text.len() < start + part.len() {
+        return false;
+    }
+    let mut index = 0;
+    while index < part.len() {
+        if text[start + index] != part[index] {
+            return false;
+        }
+        index += 1;
+    }
+    true
+}
+
 /// All rows of all owners (modules). Several rows may have the same name in different contexts; where two
 /// match, the one added first counts.
 #[derive(Clone, Debug, Default)]

@@ -78,7 +78,7 @@ macro_rules! cgi_rows {
     ($prefix:literal, $conf:ty) => {
         &[
             tidegate_conf::row::<$conf>(
-                concat!($prefix, "pass"),
+                tidegate_conf::with_prefix($prefix, ["fastcgi_pass", "uwsgi_pass", "scgi_pass"]),
                 tidegate_conf::Contexts::LOCATION.union(tidegate_conf::Contexts::LOCATION_IF),
                 tidegate_conf::Arity::ONE,
                 "",
@@ -88,7 +88,7 @@ macro_rules! cgi_rows {
                 },
             ),
             tidegate_conf::row::<$conf>(
-                concat!($prefix, "param"),
+                tidegate_conf::with_prefix($prefix, ["fastcgi_param", "uwsgi_param", "scgi_param"]),
                 tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
                 tidegate_conf::Arity::between(2, 3),
                 "",

@@ -95,98 +95,152 @@ const CASES: &[(&str, NextUpstream)] = &[
 macro_rules! gateway_rows {
     (connection $prefix:literal, $conf:ty) => {
         &[
-            $crate::common::options::gateway_rows!(@flag $prefix, $conf, "socket_keepalive",
+            $crate::common::options::gateway_rows!(@flag $prefix, $conf,
+                ["proxy_socket_keepalive", "fastcgi_socket_keepalive", "uwsgi_socket_keepalive",
+                 "scgi_socket_keepalive", "memcached_socket_keepalive"],
                 socket_keepalive, "off", "TCP keepalive on connections to origins."),
-            $crate::common::options::gateway_rows!(@time $prefix, $conf, "connect_timeout",
+            $crate::common::options::gateway_rows!(@time $prefix, $conf,
+                ["proxy_connect_timeout", "fastcgi_connect_timeout", "uwsgi_connect_timeout",
+                 "scgi_connect_timeout", "memcached_connect_timeout"],
                 connect_timeout, "60s", "Longest time for opening a connection."),
-            $crate::common::options::gateway_rows!(@time $prefix, $conf, "send_timeout",
+            $crate::common::options::gateway_rows!(@time $prefix, $conf,
+                ["proxy_send_timeout", "fastcgi_send_timeout", "uwsgi_send_timeout",
+                 "scgi_send_timeout", "memcached_send_timeout"],
                 send_timeout, "60s", "Longest time between two writes of the request."),
-            $crate::common::options::gateway_rows!(@time $prefix, $conf, "read_timeout",
+            $crate::common::options::gateway_rows!(@time $prefix, $conf,
+                ["proxy_read_timeout", "fastcgi_read_timeout", "uwsgi_read_timeout",
+                 "scgi_read_timeout", "memcached_read_timeout"],
                 read_timeout, "60s", "Longest time between two reads of the response."),
-            $crate::common::options::gateway_rows!(@time $prefix, $conf, "next_upstream_timeout",
+            $crate::common::options::gateway_rows!(@time $prefix, $conf,
+                ["proxy_next_upstream_timeout", "fastcgi_next_upstream_timeout", "uwsgi_next_upstream_timeout",
+                 "scgi_next_upstream_timeout", "memcached_next_upstream_timeout"],
                 next_upstream_timeout, "0", "Time after which the request is passed to no other server; 0 for no limit."),
-            $crate::common::options::gateway_rows!(@number $prefix, $conf, "next_upstream_tries",
+            $crate::common::options::gateway_rows!(@number $prefix, $conf,
+                ["proxy_next_upstream_tries", "fastcgi_next_upstream_tries", "uwsgi_next_upstream_tries",
+                 "scgi_next_upstream_tries", "memcached_next_upstream_tries"],
                 next_upstream_tries, "0", "Most servers that one request is passed to; 0 for no limit."),
-            $crate::common::options::gateway_rows!(@size $prefix, $conf, "buffer_size", buffer_size,
+            $crate::common::options::gateway_rows!(@size $prefix, $conf,
+                ["proxy_buffer_size", "fastcgi_buffer_size", "uwsgi_buffer_size",
+                 "scgi_buffer_size", "memcached_buffer_size"],
+                buffer_size,
                 "4k", "Largest head of a response, in bytes."),
-            $crate::common::options::gateway_rows!(@row $prefix, $conf, "bind", ONE_OR_TWO, "",
+            $crate::common::options::gateway_rows!(@row $prefix, $conf,
+                ["proxy_bind", "fastcgi_bind", "uwsgi_bind", "scgi_bind", "memcached_bind"],
+                ONE_OR_TWO, "",
                 "Local address of connections; `transparent` for one that is not ours.", set_bind),
         ]
     };
     ($prefix:literal, $conf:ty) => {
         &[
-            $crate::common::options::gateway_rows!(@flag $prefix, $conf, "buffering", buffering, "on",
+            $crate::common::options::gateway_rows!(@flag $prefix, $conf,
+                ["proxy_buffering", "fastcgi_buffering", "uwsgi_buffering", "scgi_buffering"],
+                buffering, "on",
                 "Whether the response is read from the origin as fast as it arrives, independently of the client's speed."),
-            $crate::common::options::gateway_rows!(@flag $prefix, $conf, "request_buffering",
+            $crate::common::options::gateway_rows!(@flag $prefix, $conf,
+                ["proxy_request_buffering", "fastcgi_request_buffering",
+                 "uwsgi_request_buffering", "scgi_request_buffering"],
                 request_buffering, "on", "Whether the request body is read completely before the request is passed to an origin."),
-            $crate::common::options::gateway_rows!(@flag $prefix, $conf, "ignore_client_abort",
+            $crate::common::options::gateway_rows!(@flag $prefix, $conf,
+                ["proxy_ignore_client_abort", "fastcgi_ignore_client_abort",
+                 "uwsgi_ignore_client_abort", "scgi_ignore_client_abort"],
                 ignore_client_abort, "off", "Whether the connection to the origin is kept open when the client closes its own."),
-            $crate::common::options::gateway_rows!(@flag $prefix, $conf, "intercept_errors",
+            $crate::common::options::gateway_rows!(@flag $prefix, $conf,
+                ["proxy_intercept_errors", "fastcgi_intercept_errors",
+                 "uwsgi_intercept_errors", "scgi_intercept_errors"],
                 intercept_errors, "off", "Whether `error_page` applies to responses of origins with a status of 300 or above."),
-            $crate::common::options::gateway_rows!(@flag $prefix, $conf, "pass_request_headers",
+            $crate::common::options::gateway_rows!(@flag $prefix, $conf,
+                ["proxy_pass_request_headers", "fastcgi_pass_request_headers",
+                 "uwsgi_pass_request_headers", "scgi_pass_request_headers"],
                 pass_request_headers, "on", "Whether the client's header fields are passed on."),
-            $crate::common::options::gateway_rows!(@flag $prefix, $conf, "pass_request_body",
+            $crate::common::options::gateway_rows!(@flag $prefix, $conf,
+                ["proxy_pass_request_body", "fastcgi_pass_request_body",
+                 "uwsgi_pass_request_body", "scgi_pass_request_body"],
                 pass_request_body, "on", "Whether the client's body is passed on."),
-            $crate::common::options::gateway_rows!(@flag $prefix, $conf, "force_ranges",
+            $crate::common::options::gateway_rows!(@flag $prefix, $conf,
+                ["proxy_force_ranges", "fastcgi_force_ranges", "uwsgi_force_ranges", "scgi_force_ranges"],
                 force_ranges, "off", "Whether byte ranges of responses are supported independently of their `Accept-Ranges` field."),
-            $crate::common::options::gateway_rows!(@size $prefix, $conf, "send_lowat", send_lowat, "0",
+            $crate::common::options::gateway_rows!(@size $prefix, $conf,
+                ["proxy_send_lowat", "fastcgi_send_lowat", "uwsgi_send_lowat", "scgi_send_lowat"],
+                send_lowat, "0",
                 "Accepted; has no effect on Linux."),
-            $crate::common::options::gateway_rows!(@size $prefix, $conf, "socket_rcvbuf",
+            $crate::common::options::gateway_rows!(@size $prefix, $conf,
+                ["proxy_socket_rcvbuf", "fastcgi_socket_rcvbuf", "uwsgi_socket_rcvbuf", "scgi_socket_rcvbuf"],
                 socket_rcvbuf, "", "Size of the receive buffer of connections to origins (SO_RCVBUF)."),
-            $crate::common::options::gateway_rows!(@size $prefix, $conf, "socket_sndbuf",
+            $crate::common::options::gateway_rows!(@size $prefix, $conf,
+                ["proxy_socket_sndbuf", "fastcgi_socket_sndbuf", "uwsgi_socket_sndbuf", "scgi_socket_sndbuf"],
                 socket_sndbuf, "", "Size of the send buffer of connections to origins (SO_SNDBUF)."),
-            $crate::common::options::gateway_rows!(@size $prefix, $conf, "busy_buffers_size",
+            $crate::common::options::gateway_rows!(@size $prefix, $conf,
+                ["proxy_busy_buffers_size", "fastcgi_busy_buffers_size",
+                 "uwsgi_busy_buffers_size", "scgi_busy_buffers_size"],
                 busy_buffers_size, "8k", "No effect: data is sent as it arrives."),
-            $crate::common::options::gateway_rows!(@size $prefix, $conf, "max_temp_file_size",
+            $crate::common::options::gateway_rows!(@size $prefix, $conf,
+                ["proxy_max_temp_file_size", "fastcgi_max_temp_file_size",
+                 "uwsgi_max_temp_file_size", "scgi_max_temp_file_size"],
                 max_temp_file_size, "1024m", "Largest temporary file of a buffered response; 0 for none."),
-            $crate::common::options::gateway_rows!(@size $prefix, $conf, "temp_file_write_size",
+            $crate::common::options::gateway_rows!(@size $prefix, $conf,
+                ["proxy_temp_file_write_size", "fastcgi_temp_file_write_size",
+                 "uwsgi_temp_file_write_size", "scgi_temp_file_write_size"],
                 temp_file_write_size, "8k", "Accepted; what does not fit the buffers is written at once."),
-            $crate::common::options::gateway_rows!(@row $prefix, $conf, "buffers", TWO, "8 4k",
+            $crate::common::options::gateway_rows!(@row $prefix, $conf,
+                ["proxy_buffers", "fastcgi_buffers", "uwsgi_buffers", "scgi_buffers"],
+                TWO, "8 4k",
                 "Number and size of the buffers for a response that the client reads slowly.", set_buffers),
-            $crate::common::options::gateway_rows!(@row $prefix, $conf, "temp_path", ONE_TO_FOUR,
+            $crate::common::options::gateway_rows!(@row $prefix, $conf,
+                ["proxy_temp_path", "fastcgi_temp_path", "uwsgi_temp_path", "scgi_temp_path"],
+                ONE_TO_FOUR,
                 concat!($prefix, "temp"), "Directory of temporary files, with levels of directories in it.", set_temp_path),
-            $crate::common::options::gateway_rows!(@row $prefix, $conf, "next_upstream", AT_LEAST_ONE,
+            $crate::common::options::gateway_rows!(@row $prefix, $conf,
+                ["proxy_next_upstream", "fastcgi_next_upstream", "uwsgi_next_upstream", "scgi_next_upstream"],
+                AT_LEAST_ONE,
                 "error timeout", "Cases in which the request is passed to another server.", set_next_upstream),
-            $crate::common::options::gateway_rows!(@row $prefix, $conf, "pass_header", ONE, "",
+            $crate::common::options::gateway_rows!(@row $prefix, $conf,
+                ["proxy_pass_header", "fastcgi_pass_header", "uwsgi_pass_header", "scgi_pass_header"],
+                ONE, "",
                 "Passes a field that would be left out.", set_pass_header),
-            $crate::common::options::gateway_rows!(@row $prefix, $conf, "hide_header", ONE, "",
+            $crate::common::options::gateway_rows!(@row $prefix, $conf,
+                ["proxy_hide_header", "fastcgi_hide_header", "uwsgi_hide_header", "scgi_hide_header"],
+                ONE, "",
                 "Leaves a field of the response out.", set_hide_header),
-            $crate::common::options::gateway_rows!(@row $prefix, $conf, "ignore_headers", AT_LEAST_ONE,
+            $crate::common::options::gateway_rows!(@row $prefix, $conf,
+                ["proxy_ignore_headers", "fastcgi_ignore_headers", "uwsgi_ignore_headers", "scgi_ignore_headers"],
+                AT_LEAST_ONE,
                 "", "Fields of the response that have no effect.", set_ignore_headers),
-            $crate::common::options::gateway_rows!(@row $prefix, $conf, "limit_rate", ONE, "0",
+            $crate::common::options::gateway_rows!(@row $prefix, $conf,
+                ["proxy_limit_rate", "fastcgi_limit_rate", "uwsgi_limit_rate", "scgi_limit_rate"],
+                ONE, "0",
                 "Bytes a second read from an origin; 0 for no limit.", set_limit_rate),
         ]
     };
-    (@flag $prefix:literal, $conf:ty, $name:literal, $field:ident, $default:literal, $doc:literal) => {
-        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+    (@flag $prefix:literal, $conf:ty, $names:expr, $field:ident, $default:literal, $doc:literal) => {
+        tidegate_conf::row::<$conf>(tidegate_conf::with_prefix($prefix, $names), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
             tidegate_conf::Arity::FLAG, $default, $doc, |conf, args| {
                 let flag = args.flag(0)?;
                 tidegate_conf::once(&mut conf.gateway().$field, flag, args)
             })
     };
-    (@time $prefix:literal, $conf:ty, $name:literal, $field:ident, $default:literal, $doc:literal) => {
-        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+    (@time $prefix:literal, $conf:ty, $names:expr, $field:ident, $default:literal, $doc:literal) => {
+        tidegate_conf::row::<$conf>(tidegate_conf::with_prefix($prefix, $names), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
             tidegate_conf::Arity::ONE, $default, $doc, |conf, args| {
                 let time = args.milliseconds(0)?;
                 tidegate_conf::once(&mut conf.gateway().$field, time, args)
             })
     };
-    (@size $prefix:literal, $conf:ty, $name:literal, $field:ident, $default:literal, $doc:literal) => {
-        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+    (@size $prefix:literal, $conf:ty, $names:expr, $field:ident, $default:literal, $doc:literal) => {
+        tidegate_conf::row::<$conf>(tidegate_conf::with_prefix($prefix, $names), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
             tidegate_conf::Arity::ONE, $default, $doc, |conf, args| {
                 let size = args.size(0)?;
                 tidegate_conf::once(&mut conf.gateway().$field, size, args)
             })
     };
-    (@number $prefix:literal, $conf:ty, $name:literal, $field:ident, $default:literal, $doc:literal) => {
-        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+    (@number $prefix:literal, $conf:ty, $names:expr, $field:ident, $default:literal, $doc:literal) => {
+        tidegate_conf::row::<$conf>(tidegate_conf::with_prefix($prefix, $names), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
             tidegate_conf::Arity::ONE, $default, $doc, |conf, args| {
                 let number = args.number(0, 0..=u64::MAX)?;
                 tidegate_conf::once(&mut conf.gateway().$field, number, args)
             })
     };
-    (@row $prefix:literal, $conf:ty, $name:literal, $arity:ident, $default:expr, $doc:literal, $set:ident) => {
-        tidegate_conf::row::<$conf>(concat!($prefix, $name), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
+    (@row $prefix:literal, $conf:ty, $names:expr, $arity:ident, $default:expr, $doc:literal, $set:ident) => {
+        tidegate_conf::row::<$conf>(tidegate_conf::with_prefix($prefix, $names), tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
             tidegate_conf::Arity::$arity, $default, $doc, |conf, args| {
                 $crate::common::options::$set(conf.gateway(), args)
             })

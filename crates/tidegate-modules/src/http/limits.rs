@@ -35,7 +35,7 @@ macro_rules! refusal_rows {
     ($prefix:literal, $conf:ty, $levels:literal, $contexts:expr) => {
         &[
             tidegate_conf::row::<$conf>(
-                concat!($prefix, "_status"),
+                tidegate_conf::with_prefix($prefix, ["limit_req_status", "limit_conn_status"]),
                 tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
                 tidegate_conf::Arity::ONE,
                 "503",
@@ -46,7 +46,10 @@ macro_rules! refusal_rows {
                 },
             ),
             tidegate_conf::row::<$conf>(
-                concat!($prefix, "_log_level"),
+                tidegate_conf::with_prefix(
+                    $prefix,
+                    ["limit_req_log_level", "limit_conn_log_level"],
+                ),
                 $contexts,
                 tidegate_conf::Arity::ONE,
                 "error",
@@ -57,7 +60,7 @@ macro_rules! refusal_rows {
                 },
             ),
             tidegate_conf::row::<$conf>(
-                concat!($prefix, "_dry_run"),
+                tidegate_conf::with_prefix($prefix, ["limit_req_dry_run", "limit_conn_dry_run"]),
                 $contexts,
                 tidegate_conf::Arity::FLAG,
                 "off",

@@ -1,9 +1,12 @@
 //! The manual has an entry for every directive, and its texts are usable.
 
+use std::collections::HashSet;
+use std::path::Path;
+
 use tidegate_conf::{Args, Contexts, FsLoader, Parser, Row};
 use tidegate_plan::ErasedModule;
 
-use super::entry::{DirectiveOrigin, all};
+use super::entry::{DirectiveOrigin, Entry, all};
 use super::{pages, text, variables};
 
 #[test]
@@ -97,6 +100,30 @@ fn takes_default(module: &dyn ErasedModule, index: usize, row: &Row) -> bool {
     let ([statement], Some(context)) = (&statements[..], context) else { return false };
     let args = Args::new(statement, context);
     row.arity.allows(args.len()) && module.set(&mut module.new_conf(), index, &args).is_ok()
+}
+
+#[test]
+fn each_name_is_in_the_source_in_full() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut source = String::new();
+    for entry in std::fs::read_dir(crates).unwrap() {
+        read_sources(&entry.unwrap().path().join("src"), &mut source);
+    }
+    let literals: HashSet<&str> = source.split('"').collect();
+    let missing: Vec<_> =
+        all().iter().map(Entry::name).filter(|name| !literals.contains(name)).collect();
+    assert_eq!(missing, [""; 0]);
+}
+
+fn read_sources(directory: &Path, source: &mut String) {
+    for entry in std::fs::read_dir(directory).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            read_sources(&path, source);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            source.push_str(&std::fs::read_to_string(&path).unwrap());
+        }
+    }
 }
 
 #[test]

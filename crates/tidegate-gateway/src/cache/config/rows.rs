@@ -1,9 +1,10 @@
 //! The directives, once for all prefixes: `proxy_`, `fastcgi_`, `uwsgi_`, `scgi_`.
 
-/// Makes the table of directives for a prefix; their names are concatenated at compile time.
+/// Makes the table of directives for a prefix. Each row lists its full name for every prefix; the compiler refuses a
+/// prefix without a name.
 macro_rules! cache_rows {
     ($prefix:literal) => {{
-        use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
+        use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row, with_prefix};
 
         use crate::cache::config::conf::CacheConf;
         use crate::cache::config::purge;
@@ -11,7 +12,12 @@ macro_rules! cache_rows {
         const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
         const ROWS: &[Directive<CacheConf>] = &[
             row(
-                concat!($prefix, "cache_path"),
+                with_prefix($prefix, [
+                    "proxy_cache_path",
+                    "fastcgi_cache_path",
+                    "uwsgi_cache_path",
+                    "scgi_cache_path",
+                ]),
                 Contexts::HTTP,
                 Arity::AT_LEAST_TWO,
                 "",
@@ -19,7 +25,7 @@ macro_rules! cache_rows {
                 |conf, args| conf.add_path(args),
             ),
             row(
-                concat!($prefix, "cache"),
+                with_prefix($prefix, ["proxy_cache", "fastcgi_cache", "uwsgi_cache", "scgi_cache"]),
                 ALL,
                 Arity::ONE,
                 "off",
@@ -27,7 +33,7 @@ macro_rules! cache_rows {
                 |conf, args| conf.set_zone(args),
             ),
             row(
-                concat!($prefix, "cache_key"),
+                with_prefix($prefix, ["proxy_cache_key", "fastcgi_cache_key", "uwsgi_cache_key", "scgi_cache_key"]),
                 ALL,
                 Arity::ONE,
                 "$scheme$proxy_host$request_uri",
@@ -35,7 +41,12 @@ macro_rules! cache_rows {
                 |conf, args| once(&mut conf.key, args.word(0).clone(), args),
             ),
             row(
-                concat!($prefix, "cache_valid"),
+                with_prefix($prefix, [
+                    "proxy_cache_valid",
+                    "fastcgi_cache_valid",
+                    "uwsgi_cache_valid",
+                    "scgi_cache_valid",
+                ]),
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
@@ -43,7 +54,12 @@ macro_rules! cache_rows {
                 |conf, args| conf.set_valid(args),
             ),
             row(
-                concat!($prefix, "cache_bypass"),
+                with_prefix($prefix, [
+                    "proxy_cache_bypass",
+                    "fastcgi_cache_bypass",
+                    "uwsgi_cache_bypass",
+                    "scgi_cache_bypass",
+                ]),
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
@@ -54,7 +70,7 @@ macro_rules! cache_rows {
                 },
             ),
             row(
-                concat!($prefix, "no_cache"),
+                with_prefix($prefix, ["proxy_no_cache", "fastcgi_no_cache", "uwsgi_no_cache", "scgi_no_cache"]),
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
@@ -65,7 +81,12 @@ macro_rules! cache_rows {
                 },
             ),
             row(
-                concat!($prefix, "cache_methods"),
+                with_prefix($prefix, [
+                    "proxy_cache_methods",
+                    "fastcgi_cache_methods",
+                    "uwsgi_cache_methods",
+                    "scgi_cache_methods",
+                ]),
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "GET HEAD",
@@ -73,7 +94,12 @@ macro_rules! cache_rows {
                 |conf, args| conf.set_methods(args),
             ),
             row(
-                concat!($prefix, "cache_min_uses"),
+                with_prefix($prefix, [
+                    "proxy_cache_min_uses",
+                    "fastcgi_cache_min_uses",
+                    "uwsgi_cache_min_uses",
+                    "scgi_cache_min_uses",
+                ]),
                 ALL,
                 Arity::ONE,
                 "1",
@@ -84,7 +110,12 @@ macro_rules! cache_rows {
                 },
             ),
             row(
-                concat!($prefix, "cache_max_range_offset"),
+                with_prefix($prefix, [
+                    "proxy_cache_max_range_offset",
+                    "fastcgi_cache_max_range_offset",
+                    "uwsgi_cache_max_range_offset",
+                    "scgi_cache_max_range_offset",
+                ]),
                 ALL,
                 Arity::ONE,
                 "",
@@ -92,7 +123,12 @@ macro_rules! cache_rows {
                 |conf, args| once(&mut conf.max_range_offset, args.offset(0)?, args),
             ),
             row(
-                concat!($prefix, "cache_ranges"),
+                with_prefix($prefix, [
+                    "proxy_cache_ranges",
+                    "fastcgi_cache_ranges",
+                    "uwsgi_cache_ranges",
+                    "scgi_cache_ranges",
+                ]),
                 ALL,
                 Arity::FLAG,
                 "off",
@@ -100,7 +136,12 @@ macro_rules! cache_rows {
                 |conf, args| once(&mut conf.ranges, args.flag(0)?, args),
             ),
             row(
-                concat!($prefix, "cache_use_stale"),
+                with_prefix($prefix, [
+                    "proxy_cache_use_stale",
+                    "fastcgi_cache_use_stale",
+                    "uwsgi_cache_use_stale",
+                    "scgi_cache_use_stale",
+                ]),
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "off",
@@ -108,7 +149,12 @@ macro_rules! cache_rows {
                 |conf, args| conf.set_use_stale(args),
             ),
             row(
-                concat!($prefix, "cache_lock"),
+                with_prefix($prefix, [
+                    "proxy_cache_lock",
+                    "fastcgi_cache_lock",
+                    "uwsgi_cache_lock",
+                    "scgi_cache_lock",
+                ]),
                 ALL,
                 Arity::FLAG,
                 "off",
@@ -116,7 +162,12 @@ macro_rules! cache_rows {
                 |conf, args| once(&mut conf.lock, args.flag(0)?, args),
             ),
             row(
-                concat!($prefix, "cache_lock_age"),
+                with_prefix($prefix, [
+                    "proxy_cache_lock_age",
+                    "fastcgi_cache_lock_age",
+                    "uwsgi_cache_lock_age",
+                    "scgi_cache_lock_age",
+                ]),
                 ALL,
                 Arity::ONE,
                 "5s",
@@ -124,7 +175,12 @@ macro_rules! cache_rows {
                 |conf, args| once(&mut conf.lock_age, args.milliseconds(0)?, args),
             ),
             row(
-                concat!($prefix, "cache_lock_timeout"),
+                with_prefix($prefix, [
+                    "proxy_cache_lock_timeout",
+                    "fastcgi_cache_lock_timeout",
+                    "uwsgi_cache_lock_timeout",
+                    "scgi_cache_lock_timeout",
+                ]),
                 ALL,
                 Arity::ONE,
                 "5s",
@@ -132,7 +188,12 @@ macro_rules! cache_rows {
                 |conf, args| once(&mut conf.lock_timeout, args.milliseconds(0)?, args),
             ),
             row(
-                concat!($prefix, "cache_background_update"),
+                with_prefix($prefix, [
+                    "proxy_cache_background_update",
+                    "fastcgi_cache_background_update",
+                    "uwsgi_cache_background_update",
+                    "scgi_cache_background_update",
+                ]),
                 ALL,
                 Arity::FLAG,
                 "off",
@@ -140,7 +201,12 @@ macro_rules! cache_rows {
                 |conf, args| once(&mut conf.background_update, args.flag(0)?, args),
             ),
             row(
-                concat!($prefix, "cache_revalidate"),
+                with_prefix($prefix, [
+                    "proxy_cache_revalidate",
+                    "fastcgi_cache_revalidate",
+                    "uwsgi_cache_revalidate",
+                    "scgi_cache_revalidate",
+                ]),
                 ALL,
                 Arity::FLAG,
                 "off",
@@ -148,7 +214,12 @@ macro_rules! cache_rows {
                 |conf, args| once(&mut conf.revalidate, args.flag(0)?, args),
             ),
             row(
-                concat!($prefix, "cache_convert_head"),
+                with_prefix($prefix, [
+                    "proxy_cache_convert_head",
+                    "fastcgi_cache_convert_head",
+                    "uwsgi_cache_convert_head",
+                    "scgi_cache_convert_head",
+                ]),
                 ALL,
                 Arity::FLAG,
                 "on",
@@ -156,7 +227,12 @@ macro_rules! cache_rows {
                 |conf, args| once(&mut conf.convert_head, args.flag(0)?, args),
             ),
             row(
-                concat!($prefix, "cache_purge"),
+                with_prefix($prefix, [
+                    "proxy_cache_purge",
+                    "fastcgi_cache_purge",
+                    "uwsgi_cache_purge",
+                    "scgi_cache_purge",
+                ]),
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
@@ -164,7 +240,12 @@ macro_rules! cache_rows {
                 |conf, args| purge::set(&mut conf.purge, args),
             ),
             row(
-                concat!($prefix, "cache_purge_tag"),
+                with_prefix($prefix, [
+                    "proxy_cache_purge_tag",
+                    "fastcgi_cache_purge_tag",
+                    "uwsgi_cache_purge_tag",
+                    "scgi_cache_purge_tag",
+                ]),
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
@@ -175,7 +256,12 @@ macro_rules! cache_rows {
                 },
             ),
             row(
-                concat!($prefix, "cache_purge_soft"),
+                with_prefix($prefix, [
+                    "proxy_cache_purge_soft",
+                    "fastcgi_cache_purge_soft",
+                    "uwsgi_cache_purge_soft",
+                    "scgi_cache_purge_soft",
+                ]),
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "",
@@ -186,7 +272,12 @@ macro_rules! cache_rows {
                 },
             ),
             row(
-                concat!($prefix, "cache_tag_header"),
+                with_prefix($prefix, [
+                    "proxy_cache_tag_header",
+                    "fastcgi_cache_tag_header",
+                    "uwsgi_cache_tag_header",
+                    "scgi_cache_tag_header",
+                ]),
                 ALL,
                 Arity::AT_LEAST_ONE,
                 "Cache-Tag Surrogate-Key",
@@ -194,7 +285,12 @@ macro_rules! cache_rows {
                 |conf, args| conf.set_tag_header(args),
             ),
             row(
-                concat!($prefix, "cache_tempfile"),
+                with_prefix($prefix, [
+                    "proxy_cache_tempfile",
+                    "fastcgi_cache_tempfile",
+                    "uwsgi_cache_tempfile",
+                    "scgi_cache_tempfile",
+                ]),
                 ALL,
                 Arity::FLAG,
                 "off",
@@ -202,7 +298,12 @@ macro_rules! cache_rows {
                 |conf, args| once(&mut conf.tempfile, args.flag(0)?, args),
             ),
             row(
-                concat!($prefix, "cache_tempfile_timeout"),
+                with_prefix($prefix, [
+                    "proxy_cache_tempfile_timeout",
+                    "fastcgi_cache_tempfile_timeout",
+                    "uwsgi_cache_tempfile_timeout",
+                    "scgi_cache_tempfile_timeout",
+                ]),
                 ALL,
                 Arity::ONE,
                 "5s",
@@ -210,7 +311,12 @@ macro_rules! cache_rows {
                 |conf, args| once(&mut conf.tempfile_timeout, args.milliseconds(0)?, args),
             ),
             row(
-                concat!($prefix, "cache_tempfile_loop"),
+                with_prefix($prefix, [
+                    "proxy_cache_tempfile_loop",
+                    "fastcgi_cache_tempfile_loop",
+                    "uwsgi_cache_tempfile_loop",
+                    "scgi_cache_tempfile_loop",
+                ]),
                 ALL,
                 Arity::ONE,
                 "50ms",
@@ -218,7 +324,12 @@ macro_rules! cache_rows {
                 |conf, args| once(&mut conf.tempfile_loop, args.milliseconds(0)?, args),
             ),
             row(
-                concat!($prefix, "cache_rfc9111"),
+                with_prefix($prefix, [
+                    "proxy_cache_rfc9111",
+                    "fastcgi_cache_rfc9111",
+                    "uwsgi_cache_rfc9111",
+                    "scgi_cache_rfc9111",
+                ]),
                 ALL,
                 Arity::FLAG,
                 "off",

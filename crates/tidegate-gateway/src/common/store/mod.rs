@@ -64,7 +64,7 @@ macro_rules! gateway_store_rows {
     ($prefix:literal, $conf:ty) => {
         &[
             tidegate_conf::row::<$conf>(
-                concat!($prefix, "store"),
+                tidegate_conf::with_prefix($prefix, ["proxy_store", "fastcgi_store", "uwsgi_store", "scgi_store"]),
                 tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
                 tidegate_conf::Arity::ONE,
                 "off",
@@ -72,7 +72,12 @@ macro_rules! gateway_store_rows {
                 |conf, args| $crate::common::store::set_store(conf.gateway(), args),
             ),
             tidegate_conf::row::<$conf>(
-                concat!($prefix, "store_access"),
+                tidegate_conf::with_prefix($prefix, [
+                    "proxy_store_access",
+                    "fastcgi_store_access",
+                    "uwsgi_store_access",
+                    "scgi_store_access",
+                ]),
                 tidegate_conf::Contexts::HTTP_SERVER_LOCATION,
                 tidegate_conf::Arity::ONE_TO_THREE,
                 "user:rw",

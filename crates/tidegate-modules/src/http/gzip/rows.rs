@@ -1,6 +1,6 @@
 //! The directives: a set for each content coding, those of single codings, and the shared ones.
 
-use tidegate_conf::{Arity, Contexts, Directive, once, row};
+use tidegate_conf::{Arity, Contexts, Directive, once, row, with_prefix};
 
 use super::conf::{self, Conf};
 use crate::http::media_types::MediaTypes;
@@ -20,7 +20,7 @@ macro_rules! coding_rows {
                 |conf: &mut Conf, args| once(&mut conf.$field.enabled, args.flag(0)?, args),
             ),
             row(
-                concat!($prefix, "_comp_level"),
+                with_prefix($prefix, ["gzip_comp_level", "brotli_comp_level", "zstd_comp_level"]),
                 CONTEXTS,
                 Arity::ONE,
                 $level,
@@ -28,7 +28,7 @@ macro_rules! coding_rows {
                 |conf, args| once(&mut conf.$field.level, args.number(0, $levels)? as u32, args),
             ),
             row(
-                concat!($prefix, "_types"),
+                with_prefix($prefix, ["gzip_types", "brotli_types", "zstd_types"]),
                 CONTEXTS,
                 Arity::AT_LEAST_ONE,
                 "text/html",
@@ -36,7 +36,7 @@ macro_rules! coding_rows {
                 |conf, args| MediaTypes::read(&mut conf.$field.types, args),
             ),
             row(
-                concat!($prefix, "_min_length"),
+                with_prefix($prefix, ["gzip_min_length", "brotli_min_length", "zstd_min_length"]),
                 CONTEXTS,
                 Arity::ONE,
                 "20",
@@ -44,7 +44,7 @@ macro_rules! coding_rows {
                 |conf, args| once(&mut conf.$field.length_min, args.size(0)?, args),
             ),
             row(
-                concat!($prefix, "_buffers"),
+                with_prefix($prefix, ["gzip_buffers", "brotli_buffers", "zstd_buffers"]),
                 CONTEXTS,
                 Arity::TWO,
                 "32 4k",
