@@ -34,6 +34,18 @@ const LINE_BYTES_MAX: usize = 2048;
 /// Most bytes of the message in a line, so that a long name leaves room for the system's reason and the client.
 const MESSAGE_BYTES_MAX: usize = LINE_BYTES_MAX - 300;
 
+impl fmt::Debug for ErrorLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sink = |sink: &Sink| match sink {
+            Sink::File(file) => file.path().display().to_string(),
+            Sink::Stderr => "stderr".to_owned(),
+            Sink::Syslog(_) => "syslog".to_owned(),
+        };
+        let sinks = self.sinks.iter().map(|(to, level)| (sink(to), *level));
+        f.debug_list().entries(sinks).finish()
+    }
+}
+
 impl ErrorLog {
     /// Creates a log with these destinations; none writes nothing.
     pub fn new(sinks: Vec<(Sink, Level)>) -> ErrorLog {

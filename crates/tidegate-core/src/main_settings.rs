@@ -29,7 +29,7 @@ pub enum Affinity {
 
 /// The settings of the main context and of `events`, with defaults applied. Fields without a description are the
 /// directive of the same name; `None` is "not set".
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct MainSettings {
     /// The directory that relative paths are below (`-p`), with a final slash.
     pub prefix: String,

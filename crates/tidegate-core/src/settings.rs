@@ -12,7 +12,7 @@ use crate::request_body::StoreOptions;
 use crate::template::Template;
 
 /// Settings of a server block.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ServerSettings {
     /// `client_header_timeout`.
     pub client_header_timeout: Duration,
@@ -44,7 +44,7 @@ impl Default for SessionSettings {
 }
 
 /// The product name in the `Server` field and on error pages (`server_tokens`).
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum Tokens {
     /// A fixed text.
     Fixed(Bytes),
@@ -80,7 +80,7 @@ pub enum IfModifiedSince {
 }
 
 /// One status of an `error_page` directive.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct ErrorPage {
     /// The status that the page is for.
     pub code: u16,
@@ -94,7 +94,7 @@ pub struct ErrorPage {
 pub type Types = HashMap<Vec<u8>, Bytes, foldhash::fast::RandomState>;
 
 /// Settings of a location. A field without a description is the directive of its name.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// `root` or `alias`.
     pub root: Template,

@@ -15,6 +15,8 @@
 #![warn(missing_docs)]
 
 #[cfg(test)]
+mod default_tests;
+#[cfg(test)]
 mod gateway_tests;
 mod http;
 mod stream;

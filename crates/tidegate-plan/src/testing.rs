@@ -133,6 +133,14 @@ impl<L: ModuleList> Bench<L> {
         }
     }
 
+    /// Like [`Bench::of_file`].
+    ///
+    /// # Errors
+    /// The messages of the configuration's diagnostics.
+    pub fn try_of_file(config: &str) -> Result<Bench<L>, Vec<String>> {
+        Bench::try_build(config, &[])
+    }
+
     fn try_build(config: &str, files: &[(&str, &str)]) -> Result<Bench<L>, Vec<String>> {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("logs")).unwrap();
@@ -145,7 +153,8 @@ impl<L: ModuleList> Bench<L> {
             }
         }
         let directory = dir.path().to_str().unwrap().to_owned();
-        let text = format!("events {{ }}\n{}\n", config.replace("{dir}", &directory));
+        let events = if config.starts_with("events {") { "" } else { "events { }" };
+        let text = format!("{events}\n{}\n", config.replace("{dir}", &directory));
         let file = dir.path().join("bench.conf");
         std::fs::write(&file, text).unwrap();
         let loader = FsLoader;

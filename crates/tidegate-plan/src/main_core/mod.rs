@@ -384,7 +384,8 @@ pub fn prepare(environment: &Environment<'_>, root: &Outline) -> Result<MainSett
         master_process: main.master_process.unwrap_or(true),
         worker_processes: main.worker_processes.unwrap_or(Count::Number(1)),
         worker_cpu_affinity: main.worker_cpu_affinity.clone(),
-        worker_priority: main.worker_priority,
+        // The default, 0, leaves the priority that the process was started with.
+        worker_priority: main.worker_priority.filter(|value| *value != 0),
         worker_rlimit_nofile: main.worker_rlimit_nofile,
         worker_rlimit_core: main.worker_rlimit_core,
         worker_shutdown_timeout: main.worker_shutdown_timeout.filter(|time| !time.is_zero()),

@@ -121,6 +121,11 @@ impl ExpiresConf {
 }
 
 impl Expires {
+    /// Returns whether it never adds fields.
+    pub(super) fn is_off(&self) -> bool {
+        matches!(self, Expires::Fixed(ExpiresRule::Off))
+    }
+
     /// Sets both fields.
     pub(super) fn apply(&self, x: &mut Exchange) {
         let rule = match self {

@@ -67,6 +67,7 @@ impl Module for AddedHeaders {
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         let plan = &mut *location.plan;
         let expires = conf.expires.as_ref().map(|expires| expires.compile(plan)).transpose()?;
+        let expires = expires.filter(|expires| !expires.is_off());
         let mut compiled = |fields: &[FieldConf]| {
             let fields = fields.iter().map(|field| {
                 let value = plan.template(&field.value)?;
