@@ -1,8 +1,8 @@
 //! Directories that only one server may use: the master's part of their locks.
 //!
-//! The worker locks a cache's directory as well (`tidegate-cache`), and accepts its relatives: the worker that replaces
+//! The worker locks a cache's directory as well (`tidegate-cache`), and accepts processes of the same instance: the worker that replaces
 //! it, and that of a new binary. Between the end of one worker and the start of the next the lock would be free. So
-//! each master of a instance (one server and its new binaries) shares a lock for as long as it lives: the new binary
+//! each master of an instance (one server and its new binaries) shares a lock for as long as it lives: the new binary
 //! holds it before the old one is asked to end, and a worker that dies leaves no gap. Other servers get no share.
 
 use std::fmt;
@@ -21,7 +21,7 @@ pub(crate) const CLAIM: &str = ".instance";
 const TRIES: usize = 25;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Longest name of a instance that is read, bytes.
+/// Longest name of an instance that is read, bytes.
 const NAME_BYTES_MAX: u64 = 256;
 
 /// Permissions of a directory that is made here.
@@ -121,13 +121,13 @@ mod tests {
             Attempt::Taken(by) => Err(by),
         };
         let old = shared("ours").unwrap();
-        assert_eq!(shared("strangers").map(drop), Err("ours".to_owned()));
+        assert_eq!(shared("theirs").map(drop), Err("ours".to_owned()));
         let new = shared("ours").unwrap();
         drop(old);
-        assert_eq!(shared("strangers").map(drop), Err("ours".to_owned()));
+        assert_eq!(shared("theirs").map(drop), Err("ours".to_owned()));
         drop(new);
-        let theirs = shared("strangers").unwrap();
-        assert_eq!(shared("ours").map(drop), Err("strangers".to_owned()));
+        let theirs = shared("theirs").unwrap();
+        assert_eq!(shared("ours").map(drop), Err("theirs".to_owned()));
         drop(theirs);
         std::fs::remove_dir_all(top).unwrap();
     }

@@ -307,7 +307,7 @@ fn a_directory_that_gives_no_lock_is_used_by_a_guest() {
         drop(open(&disk));
         let calls_before = disk.calls();
         if lock_is_there {
-            disk.put(Path::new("/cache/.lock"), b"strangers\n".to_vec());
+            disk.put(Path::new("/cache/.lock"), b"other\n".to_vec());
         }
         disk.set_error(error);
         disk.set_faults(Faults { fail_at: Some(calls_before + 1), ..Faults::default() });

@@ -35,8 +35,8 @@ enum Target {
     Response,
     /// A trailer section.
     Trailers,
-    /// Nobody: decoded and dropped. A code resets the stream.
-    Nobody(Option<ErrorCode>),
+    /// Decoded and dropped. A code resets the stream.
+    Discarded(Option<ErrorCode>),
 }
 
 impl<R: Role> Connection<R> {
@@ -106,7 +106,7 @@ impl<R: Role> Connection<R> {
             Target::Request => Section::Request,
             Target::Response => Section::Response,
             Target::Trailers => Section::Trailers,
-            Target::Nobody(code) => {
+            Target::Discarded(code) => {
                 self.decoder.decode(bytes, &mut |_| {}).map_err(Fault::Compression)?;
                 return match code {
                     // The client has not read our settings, and so not the limit.
@@ -126,7 +126,7 @@ impl<R: Role> Connection<R> {
         match target {
             Target::Request => Ok(Some(self.request_received(block, fault))),
             Target::Response => self.response_received(block, fault),
-            Target::Trailers | Target::Nobody(_) => self.trailers_received(block, fault),
+            Target::Trailers | Target::Discarded(_) => self.trailers_received(block, fault),
         }
     }
 
@@ -141,13 +141,13 @@ impl<R: Role> Connection<R> {
         if !R::IS_SERVER {
             return match (self.is_idle(id), self.streams.recent(id)) {
                 (true, _) => Err(Fault::IdleStream),
-                (false, Some(Closed::ResetSent)) => Ok(Target::Nobody(None)),
-                (false, _) => Ok(Target::Nobody(Some(ErrorCode::STREAM_CLOSED))),
+                (false, Some(Closed::ResetSent)) => Ok(Target::Discarded(None)),
+                (false, _) => Ok(Target::Discarded(Some(ErrorCode::STREAM_CLOSED))),
             };
         }
         if !self.is_idle(id) {
             return match self.streams.recent(id) {
-                Some(Closed::ResetSent) => Ok(Target::Nobody(None)),
+                Some(Closed::ResetSent) => Ok(Target::Discarded(None)),
                 Some(_) => Err(Fault::ClosedStream),
                 None => Err(Fault::StreamId),
             };
@@ -156,14 +156,14 @@ impl<R: Role> Connection<R> {
             // GOAWAY has said that it is not processed (RFC 9113 section 6.8).
             self.last_received = id;
             self.streams.remember(id, Closed::ResetSent);
-            return Ok(Target::Nobody(None));
+            return Ok(Target::Discarded(None));
         }
         self.last_received = id;
         if self.streams.len() >= self.config.streams_max as usize {
-            return Ok(Target::Nobody(Some(ErrorCode::REFUSED_STREAM)));
+            return Ok(Target::Discarded(Some(ErrorCode::REFUSED_STREAM)));
         }
         Ok(match block.is_own_parent {
-            true => Target::Nobody(Some(ErrorCode::PROTOCOL_ERROR)),
+            true => Target::Discarded(Some(ErrorCode::PROTOCOL_ERROR)),
             false => Target::Request,
         })
     }
@@ -251,13 +251,13 @@ fn target_on(stream: &Stream, block: OpenBlock, is_server: bool) -> Result<Targe
         Ok(_) if !is_server && !stream.head_received && !stream.discards => Ok(Target::Response),
         Ok(_) if block.end_stream => Ok(Target::Trailers),
         // A second head that is no trailer section (RFC 9113 section 8.1).
-        Ok(_) => Ok(Target::Nobody(Some(ErrorCode::PROTOCOL_ERROR))),
-        Err(StateError::Late) => Ok(Target::Nobody(None)),
+        Ok(_) => Ok(Target::Discarded(Some(ErrorCode::PROTOCOL_ERROR))),
+        Err(StateError::Late) => Ok(Target::Discarded(None)),
         Err(_) if stream.state == State::HalfClosedRemote => {
-            Ok(Target::Nobody(Some(ErrorCode::STREAM_CLOSED)))
+            Ok(Target::Discarded(Some(ErrorCode::STREAM_CLOSED)))
         }
         Err(_) if is_server => Err(Fault::ClosedStream),
-        Err(_) => Ok(Target::Nobody(Some(ErrorCode::STREAM_CLOSED))),
+        Err(_) => Ok(Target::Discarded(Some(ErrorCode::STREAM_CLOSED))),
     }
 }
 

@@ -78,7 +78,7 @@ impl<R: Role> Connection<R> {
             self.budgets.control_frame()?;
         }
         self.reading = Reading::Data(frame);
-        // Nobody has to read padding.
+        // Padding counts as read: no caller reads it.
         self.used(frame.stream, frame.padding + 1)?;
         Ok(Step::Next)
     }

@@ -175,7 +175,7 @@ fn servers_choose_group_and_protocol() {
 
 #[test]
 fn certificates_of_clients_are_judged_and_not_refused() {
-    let (own, client_own, stranger) = (own("localhost"), own("a"), own("b"));
+    let (own, client_own, unknown) = (own("localhost"), own("a"), own("b"));
     let clients = || Some(ClientTrust::new(std::slice::from_ref(&client_own.der), &[], &[], 1));
     let server = || ServerSettings::new(ServerOptions { clients: clients(), ..options(&own) });
     let showing = |shown: &OwnCertificate| TlsOptions {
@@ -190,7 +190,7 @@ fn certificates_of_clients_are_judged_and_not_refused() {
         };
         assert_eq!(shown(showing(&client_own)), Some((client_own.der.clone(), None)));
         let fault = Some(VerifyError::SelfSigned);
-        assert_eq!(shown(showing(&stranger)), Some((stranger.der.clone(), fault)));
+        assert_eq!(shown(showing(&unknown)), Some((unknown.der.clone(), fault)));
         assert_eq!(shown(client()), None);
     }
 }
@@ -198,7 +198,7 @@ fn certificates_of_clients_are_judged_and_not_refused() {
 #[test]
 fn sessions_are_resumed_where_they_are_kept() {
     let own = own("localhost");
-    let stranger = self::own("localhost");
+    let unknown = self::own("localhost");
     let cache = Arc::new(SessionCache::with_entries(100));
     let keys = TicketKeys::Random(Arc::new(RandomKeys::new(TIMEOUT)));
     for tls13 in [true, false] {
@@ -215,7 +215,7 @@ fn sessions_are_resumed_where_they_are_kept() {
             assert!(!negotiate(&settings(&own), &target).session_reused, "the first one");
             let again = negotiate(&settings(&own), &target);
             assert_eq!(again.session_reused, cached || tickets, "{tls13} {cached} {tickets}");
-            let other = negotiate(&settings(&stranger), &target);
+            let other = negotiate(&settings(&unknown), &target);
             assert!(!other.session_reused, "a server with another certificate");
         }
     }

@@ -74,7 +74,7 @@ fn own() -> OwnCertificate {
 
 #[test]
 fn handshakes_verify_as_configured() {
-    let (own, stranger) = (own(), self::own());
+    let (own, unknown) = (own(), self::own());
     let base = || TlsOptions {
         tls12: true,
         tls13: true,
@@ -94,7 +94,7 @@ fn handshakes_verify_as_configured() {
     hello(greet(trusting(&own), &own, "localhost"));
     let error = greet(trusting(&own), &own, "other").expect_err("another name");
     assert!(matches!(error, ConnectError::OtherName), "{error}");
-    let error = greet(trusting(&stranger), &own, "localhost").expect_err("another certificate");
+    let error = greet(trusting(&unknown), &own, "localhost").expect_err("another certificate");
     let ConnectError::Handshake(HandshakeError::Certificate(fault)) = error else {
         panic!("{error}")
     };

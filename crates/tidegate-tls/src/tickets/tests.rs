@@ -28,8 +28,8 @@ fn tickets_by_key_files() {
     assert_eq!(rotated.decrypt_at(&ticket, 1000).as_deref(), Some(&b"session"[..]));
     assert_eq!(new.decrypt_at(&ticket, 1000), None, "another key");
     assert_eq!(old.decrypt_at(&ticket, 1301), None, "too old");
-    let stranger = Tickets { context: [8; 16], ..tickets(vec![file_key(1)]) };
-    assert_eq!(stranger.decrypt_at(&ticket, 1000), None, "another server");
+    let unknown = Tickets { context: [8; 16], ..tickets(vec![file_key(1)]) };
+    assert_eq!(unknown.decrypt_at(&ticket, 1000), None, "another server");
     for place in 0..ticket.len() {
         let mut broken = ticket.clone();
         broken[place] ^= 1;

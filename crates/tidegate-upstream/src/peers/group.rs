@@ -269,8 +269,8 @@ impl Group {
     /// Sets the addresses of a server with a name. `false`: there is no such server, or they are the same.
     pub fn set_places(&self, number: u32, places: Vec<MemberAddress>, now: Instant) -> bool {
         let known = |member: &&mut Member| member.number == Some(number);
-        let news = |member: &mut Member| member.places != places;
-        if !self.lock_members().iter_mut().find(known).is_some_and(news) {
+        let is_changed = |member: &mut Member| member.places != places;
+        if !self.lock_members().iter_mut().find(known).is_some_and(is_changed) {
             return false;
         }
         self.change_members(now, |members| {

@@ -120,7 +120,7 @@ fn syn_queue(wanted: &Wanted, kernel: &Kernel) -> Option<Advice> {
         return fine(subject, format!("{limit}; the longest queue of a `listen` is {queue}."));
     }
     let text = format!(
-        "{limit}, and SYN cookies are off: new connections are dropped when so many handshakes are under way, \
+        "{limit}, and SYN cookies are off: new connections are dropped when that number of handshakes is in progress, \
          although the queue has room for {queue}."
     );
     change(subject, text, format!("sysctl -w {subject}={queue}"))

@@ -62,7 +62,7 @@ pub(crate) struct FillTask {
     pub cache: Arc<CacheSettings>,
     /// The only decision about this fetch; the request that began the fill has none.
     pub decision: OriginDecision,
-    /// The client's fields, by which variants are told apart.
+    /// The client's fields, by which variants are distinguished.
     pub client_fields: Headers,
     /// The request to the origin is conditional, by the validators of `stale`.
     pub conditional: bool,
