@@ -10,7 +10,7 @@ pub(crate) const PAGE_BYTES: usize = 10_240;
 /// The text of each row beside its numbers.
 const TEXT: &str = "What a page says is mostly the same for everybody, and some of it is new each time: \
                     a name, a price, how many are left. This row stands for one that a template makes: \
-                    it has its numbers, and around them the words that an author has written once. Where \
+                    it has its numbers, and around them the words that a writer has written once. Where \
                     the words come from does not matter here; that they are put together anew for each \
                     visit does.";
 

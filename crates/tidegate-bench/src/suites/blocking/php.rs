@@ -102,7 +102,7 @@ $visit = hrtime(true) % 1000000;
 $page = "<!DOCTYPE html><title>Visit $visit</title><p>You come from {$_SERVER['REMOTE_ADDR']}.</p><ul>\n";
 $text = "What a page says is mostly the same for everybody, and some of it is new each time: "
     . "a name, a price, how many are left. This row stands for one that a template makes: "
-    . "it has its numbers, and around them the words that an author has written once. Where "
+    . "it has its numbers, and around them the words that a writer has written once. Where "
     . "the words come from does not matter here; that they are put together anew for each "
     . "visit does.";
 for ($row = 1; strlen($page) < 9740; $row++) {
