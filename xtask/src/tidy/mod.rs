@@ -91,6 +91,10 @@ pub(crate) fn check(root: &Path) -> Result<(String, Vec<Violation>), String> {
         if (path.ends_with(".rs") || path.ends_with(".md")) && !names_them {
             violations.extend(words::check(path, text));
         }
+        if words::WITH_PATHS.contains(&path.as_str()) {
+            let exists = |place: &str| root.join(place).exists();
+            violations.extend(words::check_paths(path, text, exists));
+        }
         if path == "CHANGELOG.md" {
             violations.extend(texts::check_changelog(path, text));
         }

@@ -436,6 +436,20 @@ fn private_words_have_standard_ones() {
         &[(1, "directory"), (2, "directory"), (2, "directory")],
     );
     check("the crowd's IdleCrowd", &[(1, "idle poller"), (1, "idle poller")]);
+    check("user nobody nobody; `nobody` \"nobody\" $nobody", &[]);
+    check("Nobody waits, and good news", &[(1, "no client"), (1, "event")]);
+    let dns = "crates/tidegate-upstream/src/resolve/dns.rs";
+    expect(&words::check(dns, "the answers, answered, told"), &[(1, "reported")], dns);
+}
+
+#[test]
+fn documents_name_existing_paths() {
+    let exists = |place: &str| place == "crates/a/src/b.rs" || place == "docs";
+    let check = |line: &str, expected: &[(usize, &str)]| {
+        expect(&words::check_paths("docs/GLOSSARY.md", line, exists), expected, line);
+    };
+    check("`crates/a/src/b.rs`, `docs/` and `crates/*/src`; crates/c, `Type`, `a/b`", &[]);
+    check("`crates/a/src/c.rs`, `docs/d.md`", &[(1, "c.rs"), (1, "d.md")]);
 }
 
 #[test]

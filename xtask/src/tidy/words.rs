@@ -8,52 +8,63 @@ use super::Violation;
 const REPLACED: &[(&str, &str)] = &[
     ("answer", "response"),
     ("answered", "responded"),
-    ("answering", "responding"),
-    ("anybody", "any client, or the party's name"),
+    ("anybody", "any client"),
     ("blemish", "defect"),
     ("caretaker", "background worker"),
     ("chore", "task"),
     ("crowd", "idle poller"),
     ("dialect", "syntax"),
     ("duty", "background task"),
-    ("fate", "action, or outcome"),
+    ("fate", "outcome"),
     ("folder", "directory"),
     ("giver", "assembler"),
-    ("gladly", "nothing"),
-    ("glance", "stamp, or probe"),
+    ("glance", "probe"),
     ("habit", "pattern"),
     ("heir", "successor"),
     ("hither", "here"),
     ("joiner", "follower"),
     ("learnt", "learned"),
     ("lesson", "estimate"),
-    ("lest", "so that not"),
+    ("lest", "so that"),
     ("meddler", "modifier"),
+    ("news", "event"),
+    ("nobody", "no client"),
     ("rescue", "fallback"),
     ("seam", "boundary"),
     ("sight", "lookup"),
-    ("somebody", "another process, or the party's name"),
+    ("somebody", "a client"),
     ("standing", "state"),
+    ("stranger", "unknown peer"),
     ("subfolder", "subdirectory"),
     ("thereof", "of it"),
-    ("told", "logged, reported, or returned"),
-    ("vanish", "is removed"),
+    ("told", "reported"),
+    ("vanish", "be removed"),
     ("visitor", "client"),
-    ("whoever", "the party's name"),
-    ("whom", "the party's name"),
-    ("whomever", "the party's name"),
+    ("whoever", "the client"),
+    ("whom", "the client"),
+    ("whomever", "the client"),
 ];
 
-/// Where a word is the field's own: the beginning of a path, the word, and why.
-const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("crates/tidegate-upstream/src/resolve", "answer", "the answer section, RFC 1035 4.1.2"),
-    ("crates/tidegate-upstream/src/resolve", "answered", "name servers answer, RFC 1035"),
-    ("crates/tidegate-upstream/src/care/names.rs", "answer", "answers of name servers"),
-    ("crates/tidegate-testkit/src/names.rs", "answer", "the harness's name server"),
-    ("crates/tidegate-rt/src/net/stream.rs", "answer", "a title in epoll(7)"),
-    ("tests/cases/proxy/resolver.md", "answer", "answers of name servers"),
-    ("crates/tidegate-gateway/src/cache/", "told", "told apart: variants"),
+/// Words that are allowed in the files whose paths begin so, with the reason.
+const ALLOWED: &[(&str, &str, &str)] = &[
+    ("answer", "crates/tidegate-upstream/src/resolve", "DNS: the answer section, RFC 1035 4.1"),
+    ("answer", "crates/tidegate-upstream/src/care/names.rs", "DNS: answers of name servers"),
+    ("answer", "crates/tidegate-testkit/src/names.rs", "DNS: the name server of the cases"),
+    ("answer", "crates/tidegate-rt/src/net/stream.rs", "a section's title in epoll(7)"),
+    ("answer", "tests/cases/", "bodies and placeholders, whose lengths count"),
+    ("nobody", "crates/tidegate-os/tests/process.rs", "the credentials of the user of this name"),
+    ("nobody", "CODE_OF_CONDUCT.md", "about people"),
 ];
+
+/// Refused words that are also names: of nginx's user, of a facility of syslog. As such they follow one of
+/// [`BEFORE_NAMES`], the word `user`, or themselves.
+const NAMES: &[&str] = &["nobody", "news"];
+const BEFORE_NAMES: &[char] = &['"', '`', '$', '/'];
+
+/// Documents whose paths are checked, and how such a path begins.
+pub(super) const WITH_PATHS: &[&str] = &["docs/GLOSSARY.md", "docs/ARCHITECTURE.md"];
+const PLACES: &[&str] =
+    &["crates/", "docs/", "fuzz/", "packaging/", "scripts/", "tests/", "xtask/"];
 
 /// Longest subject of a commit.
 const SUBJECT_CHARACTERS_MAX: usize = 72;
@@ -64,28 +75,46 @@ pub(super) const SUBJECTS_SINCE: &str = "2026-11-24T21:00:00Z";
 pub(super) fn check(path: &str, text: &str) -> Vec<Violation> {
     let mut violations = Vec::new();
     for (index, line) in text.lines().enumerate() {
-        for word in words(line) {
-            let singular = word.strip_suffix('s').unwrap_or(&word);
-            let found =
-                REPLACED.iter().find(|(replaced, _)| *replaced == word || *replaced == singular);
-            let found = found.filter(|(replaced, _)| !is_excepted(path, replaced));
-            if let Some((replaced, better)) = found {
-                let reason = format!("\"{replaced}\" is \"{better}\" here");
-                violations.push(Violation::new(path, index + 1, reason));
+        let words = words(line);
+        for (number, word) in words.iter().enumerate() {
+            let Some((replaced, better)) = replacement(&word.text) else { continue };
+            let last = number.checked_sub(1).map(|last| words[last].text.as_str());
+            if is_allowed(path, replaced) || is_name(word, last) {
+                continue;
             }
+            let reason = format!("\"{replaced}\" is \"{better}\" here");
+            violations.push(Violation::new(path, index + 1, reason));
         }
     }
     violations
 }
 
-/// Returns whether this file may have the word.
-fn is_excepted(path: &str, word: &str) -> bool {
-    EXCEPTIONS.iter().any(|(begin, excepted, _)| path.starts_with(begin) && *excepted == word)
+fn replacement(word: &str) -> Option<(&'static str, &'static str)> {
+    let singular = word.strip_suffix('s').unwrap_or(word);
+    REPLACED.iter().find(|(replaced, _)| *replaced == word || *replaced == singular).copied()
 }
 
-/// Returns the words of a line in lower case: `IdleCrowd` and `idle_crowd` have two.
-fn words(line: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
+fn is_allowed(path: &str, word: &str) -> bool {
+    let stem = word.strip_suffix("ed").unwrap_or(word);
+    ALLOWED.iter().any(|(allowed, place, _)| *allowed == stem && path.starts_with(place))
+}
+
+/// Whether a word is a name here, by what is before it; see [`NAMES`].
+fn is_name(word: &Word, last: Option<&str>) -> bool {
+    NAMES.contains(&word.text.as_str())
+        && (BEFORE_NAMES.contains(&word.before)
+            || last.is_some_and(|last| last == "user" || last == word.text))
+}
+
+/// A word in lower case, and the character before it.
+struct Word {
+    text: String,
+    before: char,
+}
+
+/// Returns the words of a line: `IdlePoller` and `idle_poller` have two.
+fn words(line: &str) -> Vec<Word> {
+    let mut words: Vec<Word> = Vec::new();
     let mut before = ' ';
     for character in line.chars() {
         if character.is_ascii_alphabetic() {
@@ -93,13 +122,31 @@ fn words(line: &str) -> Vec<String> {
                 || character.is_ascii_uppercase() && before.is_ascii_lowercase();
             let small = character.to_ascii_lowercase();
             match words.last_mut() {
-                Some(word) if !begins => word.push(small),
-                _ => words.push(small.to_string()),
+                Some(word) if !begins => word.text.push(small),
+                _ => words.push(Word { text: small.to_string(), before }),
             }
         }
         before = character;
     }
     words
+}
+
+/// Finds the paths in code spans of the documents that name places of the tree, and that do not exist. `exists` is for
+/// files and directories.
+pub(super) fn check_paths(path: &str, text: &str, exists: impl Fn(&str) -> bool) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        // Odd parts are between backticks.
+        let spans = line.split('`').skip(1).step_by(2);
+        for place in spans.filter(|span| PLACES.iter().any(|place| span.starts_with(place))) {
+            let is_path = !place.contains(['*', '{', ' ', '…', '<']);
+            if is_path && !exists(place.trim_end_matches('/')) {
+                let reason = format!("`{place}` does not exist");
+                violations.push(Violation::new(path, index + 1, reason));
+            }
+        }
+    }
+    violations
 }
 
 /// Finds subjects that are too long, in lines of hash and subject.
