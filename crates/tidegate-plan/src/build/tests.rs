@@ -84,7 +84,7 @@ fn all_errors_are_reported_at_once() {
 fn the_main_context() {
     for (file, expected) in [
         ("http { } http { }", &["\"http\" directive is duplicate"][..]),
-        ("events { }", &["\"events\" directive is duplicate"]),
+        ("events { } events { }", &["\"events\" directive is duplicate"]),
         ("stream { } stream { }", &["\"stream\" directive is duplicate"]),
         ("server { }", &["\"server\" directive is not allowed here"]),
         ("stream { server { listen 1.1.1.1:5; } }", &["no handler for server"]),
