@@ -214,6 +214,14 @@ fn sink(
         })?;
         return Ok(Sink::Syslog(Arc::new(syslog)));
     }
+    if target.starts_with("memory:") {
+        let diagnostic = Diagnostic::emerg("\"memory:\" of \"error_log\" is not supported yet");
+        let diagnostic = diagnostic.help("write to a file, to `stderr` or to `syslog:`");
+        return Err(match span {
+            Some(span) => diagnostic.at(span),
+            None => diagnostic,
+        });
+    }
     let path = full_path(environment.prefix, target);
     open_log(environment, &path, span).map(Sink::File)
 }
