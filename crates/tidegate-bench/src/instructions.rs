@@ -12,6 +12,8 @@ use std::process::Command;
 
 use crate::config::{Lookup, Scenario};
 use crate::origin::Origin;
+use crate::server::{Binary, Kind};
+pub(crate) use traced::counting;
 use visit::{Request, Visit};
 
 mod table;
@@ -102,6 +104,8 @@ fn count(arguments: &Arguments) -> Result<bool, String> {
             return Err(format!("no path is named \"{name}\"; there are {names}"));
         }
     }
+    let tidegate = Binary::probe(Kind::Nginx, &tidegate)
+        .map_err(|error| format!("{}: {error}", tidegate.display()))?;
     if Command::new("valgrind").arg("--version").output().is_err() {
         return Err("valgrind is not installed".to_owned());
     }
@@ -137,7 +141,7 @@ fn count(arguments: &Arguments) -> Result<bool, String> {
 /// The count of a path. One that is too large is counted again: timers and threads that run by chance only add.
 fn least(
     path: &Path,
-    tidegate: &std::path::Path,
+    tidegate: &Binary,
     origin: &Origin,
     before: Option<u64>,
 ) -> Result<u64, String> {

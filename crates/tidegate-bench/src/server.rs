@@ -89,6 +89,8 @@ pub(crate) struct Job {
     /// Run a copy of the program: another process of the same file takes a share of the pages
     /// that it maps, so that proportional sizes would change as such processes start and end.
     pub private_copy: bool,
+    /// Run under valgrind's callgrind, without a master process; see [`crate::instructions`].
+    pub counted: bool,
     /// Let Tidegate log long event-loop iterations; see [`watchdog`].
     pub watchdog: bool,
     /// Processors to run on.
@@ -183,6 +185,11 @@ impl Server {
         Ok(all)
     }
 
+    /// The process that was started.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Master and workers.
     pub(crate) fn processes(&self) -> Vec<i32> {
         let root = self.child.id() as i32;
@@ -190,7 +197,8 @@ impl Server {
     }
 
     fn wait_ready(&mut self) -> Result<(), String> {
-        let end = Instant::now() + READY_TIMEOUT;
+        let limit = if self.job.counted { COUNTED_READY_TIMEOUT } else { READY_TIMEOUT };
+        let end = Instant::now() + limit;
         while Instant::now() < end {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(format!("ended at start ({status}): {}", self.printed()));
@@ -200,7 +208,7 @@ impl Server {
             }
             thread::sleep(POLL_INTERVAL);
         }
-        Err(format!("not ready after {} s: {}", READY_TIMEOUT.as_secs(), self.printed()))
+        Err(format!("not ready after {} s: {}", limit.as_secs(), self.printed()))
     }
 
     /// The last lines that the server printed or logged.
@@ -270,7 +278,7 @@ pub(crate) fn component() -> Option<PathBuf> {
 }
 
 /// Writes files and configuration; the port is one that was free a moment ago.
-pub(crate) fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
+fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
     for name in config::DIRECTORIES {
         fs::create_dir(directory.join(name))?;
     }
@@ -342,10 +350,16 @@ fn spawn_pinned(
         program = directory.join(PROGRAM_FILE);
         fs::copy(&binary.path, &program)?;
     }
-    let mut command = Command::new(program);
+    let mut command = match job.counted {
+        true => crate::instructions::counting(&program, directory),
+        false => Command::new(program),
+    };
     if binary.kind == Kind::Nginx {
         command.arg("-p").arg(directory).arg("-c").arg(directory.join(CONFIG_FILE));
         command.arg("-e").arg(directory.join(LOG_FILE));
+    }
+    if job.counted {
+        command.args(["-g", "master_process off;"]);
     }
     others::add_arguments(binary.kind, &mut command, directory, listen, job.origin);
     command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
@@ -370,5 +384,7 @@ const LOG_FILE: &str = "error.log";
 const OUTPUT_FILE: &str = "output.txt";
 const START_ATTEMPTS: usize = 4;
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Under valgrind, on a machine that builds beside it.
+const COUNTED_READY_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(10);

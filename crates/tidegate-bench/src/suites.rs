@@ -137,6 +137,7 @@ impl Context {
             worker_connections,
             tempfile_directive: false,
             private_copy: false,
+            counted: false,
             watchdog: self.options.watchdog || !costs,
             place: Place::one(self.processors.server),
         }
