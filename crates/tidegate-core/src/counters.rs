@@ -26,7 +26,7 @@ pub struct ConnectionFigures {
     pub handled: u64,
     /// Requests of all clients.
     pub requests: u64,
-    /// OpenConnection client connections.
+    /// Open client connections.
     pub active: u64,
     /// Connections on which a request head is being read.
     pub reading: u64,
@@ -97,13 +97,13 @@ impl Counters {
     }
 
     /// Counts a connection as reading a request head until the returned value is dropped.
-    pub fn reading(&self) -> ConnectionState<'_> {
-        ConnectionState::new(&self.reading)
+    pub fn reading(&self) -> CountedState<'_> {
+        CountedState::new(&self.reading)
     }
 
     /// Counts a connection as processing a request or writing a response until the returned value is dropped.
-    pub fn writing(&self) -> ConnectionState<'_> {
-        ConnectionState::new(&self.writing)
+    pub fn writing(&self) -> CountedState<'_> {
+        CountedState::new(&self.writing)
     }
 }
 
@@ -117,16 +117,16 @@ impl Drop for OpenConnection {
 }
 
 /// The count of a connection in one state; must be dropped on the same thread.
-pub struct ConnectionState<'a>(&'a AtomicI64);
+pub struct CountedState<'a>(&'a AtomicI64);
 
-impl<'a> ConnectionState<'a> {
-    fn new(figure: &'a AtomicI64) -> ConnectionState<'a> {
+impl<'a> CountedState<'a> {
+    fn new(figure: &'a AtomicI64) -> CountedState<'a> {
         add(figure, 1);
-        ConnectionState(figure)
+        CountedState(figure)
     }
 }
 
-impl Drop for ConnectionState<'_> {
+impl Drop for CountedState<'_> {
     fn drop(&mut self) {
         add(self.0, -1);
     }

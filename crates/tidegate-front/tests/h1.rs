@@ -158,7 +158,7 @@ impl Module for Say {
         if let Some(count) = conf.drops {
             location.content(Box::new(move |x| {
                 if x.request.path == b"/gathered" {
-                    x.delivery.pieces = PieceSending::BodyBuffer;
+                    x.delivery.pieces = PieceSending::Gathered;
                 }
                 Step::Respond(Body::Stream(Box::new(Drops { left: count, others: None })))
             }));

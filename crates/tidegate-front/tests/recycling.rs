@@ -102,7 +102,7 @@ fn fill(x: &mut Exchange) {
     (x.response.reason, x.response.charset) = (Some("Full".into()), Some("koi8-r".into()));
     x.response.last_modified = Some(1);
     (x.response.ranges, x.response.conditions) = (RangeSupport::One, Conditions::Origin);
-    (x.delivery.head, x.delivery.pieces) = (HeadSending::WithBody, PieceSending::BodyBuffer);
+    (x.delivery.head, x.delivery.pieces) = (HeadSending::WithBody, PieceSending::Gathered);
     (x.delivery.date, x.delivery.server) = (FieldOwner::Origin, FieldOwner::Origin);
     (x.delivery.client_abort, x.delivery.expects_trailers) = (ClientAbort::Ignored, true);
     x.disposition.set_status(201);

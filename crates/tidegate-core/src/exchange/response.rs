@@ -111,7 +111,7 @@ pub enum PieceSending {
     #[default]
     AtOnce,
     /// They may wait a moment for more, so that they are sent together (`*_buffering`).
-    BodyBuffer,
+    Gathered,
 }
 
 /// What happens to the body's source when the client closes the connection.

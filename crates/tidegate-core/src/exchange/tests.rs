@@ -100,7 +100,7 @@ fn used(plan: PlanRef) -> Exchange {
     (x.response.reason, x.response.charset) = (Some("r".into()), Some("c".into()));
     (x.response.content_length, x.response.last_modified) = (Some(1), Some(2));
     (x.response.ranges, x.response.conditions) = (RangeSupport::One, Conditions::Origin);
-    (x.delivery.head, x.delivery.pieces) = (HeadSending::WithBody, PieceSending::BodyBuffer);
+    (x.delivery.head, x.delivery.pieces) = (HeadSending::WithBody, PieceSending::Gathered);
     (x.delivery.date, x.delivery.server) = (FieldOwner::Origin, FieldOwner::Origin);
     (x.delivery.client_abort, x.delivery.expects_trailers) = (ClientAbort::Ignored, true);
     x.disposition.refuse(403);

@@ -75,7 +75,7 @@ impl Pull {
             deadline: Deadline::new(),
             watch_client: x.delivery.client_abort == ClientAbort::Ends,
             waits_for_body: x.delivery.head == HeadSending::WithBody,
-            gathers: x.delivery.pieces == PieceSending::BodyBuffer,
+            gathers: x.delivery.pieces == PieceSending::Gathered,
             left: length,
         }
     }

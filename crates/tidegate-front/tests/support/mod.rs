@@ -99,7 +99,7 @@ impl Server {
         Server::start(directory, servers, Arc::default())
     }
 
-    /// Starts a later generation with the same reload_state, on a port of its own.
+    /// Starts a later generation with the same reload state, on a port of its own.
     pub(crate) fn next(&self, directory: &Directory, servers: &[&str]) -> Server {
         Server::start(directory, servers, self.reload_state.clone())
     }

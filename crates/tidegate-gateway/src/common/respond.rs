@@ -125,7 +125,7 @@ fn stream(
         reader.limit_rate(settings.rate(x), clock::exact_now());
     }
     if buffering {
-        x.delivery.pieces = PieceSending::BodyBuffer;
+        x.delivery.pieces = PieceSending::Gathered;
     }
     x.delivery.expects_trailers = settings.fetch.pass_trailers;
     let trailers = GatewayState::of(x).trailers.get_or_insert_default().clone();

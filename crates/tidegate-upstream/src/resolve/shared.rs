@@ -73,7 +73,7 @@ impl<T: Clone + 'static> Queries<T> {
     }
 }
 
-/// A query in progress; dropped without_response it fails for all waiters.
+/// A query in progress; dropped without a response it fails for all waiters.
 struct RunningQuery<T: Clone + 'static> {
     queries: &'static Queries<T>,
     key: QueryKey,

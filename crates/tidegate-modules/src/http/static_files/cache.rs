@@ -347,7 +347,7 @@ fn checked(
             return Ok(true);
         }
     }
-    // Opening the file again is expensive, at some depths more than all else: it is done only where a path_stamp does
+    // Opening the file again is expensive, at some depths more than all else: it is done only where a path stamp does
     // not show that the file is the same.
     let renamed = match entry.path_stamp.as_ref().map(PathStamp::check) {
         Some(Seen::Same) => {

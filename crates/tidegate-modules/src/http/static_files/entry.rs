@@ -144,7 +144,7 @@ impl Entry {
         }
     }
 
-    /// Keeps the path_stamp that was taken before it was loaded, if it shows the same file and will show changes.
+    /// Keeps the path stamp that was taken before it was loaded, if it shows the same file and will show changes.
     pub(super) fn set_path_stamp(&mut self, path_stamp: PathStamp, now_millis: u64) {
         let suits = match &self.what {
             EntryKind::File(file) => path_stamp.is_file(&file.stat),

@@ -108,7 +108,7 @@ pub(super) fn admit(shared: &Shared, admission: &Admission) {
     shared.keep(key, &Arc::new(entry), id, *memory);
 }
 
-/// Takes a path_stamp at a path, or else at its parent directory.
+/// Takes a path stamp at a path, or else at its parent directory.
 fn path_stamp(path: &[u8], from: usize) -> Option<PathStamp> {
     let name = path::of(path);
     PathStamp::take(name, from).or_else(|| PathStamp::take_absent(name))
