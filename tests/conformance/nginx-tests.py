@@ -31,6 +31,11 @@ parity = those that pass here too / those.  A file that is skipped or dies here
 but ran there counts as 0 for whatever did not run.  With --floor (the results
 of a server that starts but answers nothing) a second parity leaves out what
 even that one passes: the honest number for an early, incomplete server.
+
+Files of the suite skip themselves unless `-V` says OpenSSL and which one. A
+server that is built with rustls is therefore run through a script that, for
+the arguments `-V` alone, puts OPENSSL in the place of rustls' name; all other
+arguments reach the server unchanged (--no-openssl-word: no such script).
 """
 
 import argparse
@@ -42,6 +47,7 @@ import os
 import pwd
 import re
 import resource
+import shlex
 import shutil
 import signal
 import struct
@@ -507,6 +513,25 @@ def supervise(job, parent):
 
 # ----------------------------------------------------------------- running --
 
+# What the baseline's server is built with, so that both run the same parts.
+OPENSSL = 'OpenSSL 3.0.22'
+RX_RUSTLS = re.compile(r'^built with rustls.*$', re.M)
+
+
+def openssl_word(binary, info, path):
+    """Writes the script that shows an OpenSSL word in -V -> its path"""
+    shown = RX_RUSTLS.sub('built with ' + OPENSSL, info)
+    with open(path, 'w') as f:
+        f.write('#!/bin/sh\n'
+                'if [ "$*" = -V ]; then\n'
+                'cat >&2 <<\'END\'\n%s\nEND\n'
+                'exit 0\n'
+                'fi\n'
+                'exec %s "$@"\n' % (shown.rstrip('\n'), shlex.quote(binary)))
+    os.chmod(path, 0o755)
+    return path
+
+
 def reachable(path, uid, gid, mode):
     if uid is None:
         return True
@@ -590,6 +615,8 @@ def run_files(a, base, binary, tests, files, isolate, uid, gid, user, work):
     if not a.safe:
         env['TEST_NGINX_UNSAFE'] = '1'
     info = version_info(binary, env)
+    if RX_RUSTLS.search(info) and not a.no_openssl_word:
+        env['TEST_NGINX_BINARY'] = openssl_word(binary, info, work + '/nginx')
     if a.modules:
         env['TEST_NGINX_MODULES'] = os.path.abspath(a.modules)
     else:
@@ -981,6 +1008,8 @@ def main():
     ap.add_argument('--safe', action='store_true',
                     help='leave out what wants TEST_NGINX_UNSAFE')
     ap.add_argument('--modules', metavar='DIR', help='TEST_NGINX_MODULES')
+    ap.add_argument('--no-openssl-word', action='store_true',
+                    help='show -V of a server with rustls as it is')
     ap.add_argument('--below', action='store_true',
                     help='list files below 100 %% in place of those at it')
     ap.add_argument('--fail-under', type=float, metavar='PCT',
