@@ -45,8 +45,8 @@
 //! }
 //! ```
 //!
-//! `DECLARATION` is a constant [`Setting<TYPE>`](Setting), made by [`setting`] or [`optional`] and changed by
-//! [`Setting::arguments`] or [`Setting::adding_up`]. It contains the directive's name, which is also `NAME`: a search for
+//! `DECLARATION` is a constant [`Setting<TYPE>`](Setting), made by [`setting`], [`optional`] or [`no_effect`] and
+//! changed by [`Setting::arguments`] or [`Setting::adding_up`]. It contains the directive's name, which is also `NAME`: a search for
 //! the name finds the declaration and each use. Anything else does not compile:
 //!
 //! ```compile_fail
@@ -117,6 +117,16 @@ pub const fn optional<T>(
     Setting { unset: Some(|| None), ..setting(name, contexts, "", set) }
 }
 
+/// Declares a directive of one argument that is accepted without effect; `check` checks its arguments.
+pub const fn no_effect(
+    name: &'static str,
+    contexts: Contexts,
+    default: &'static str,
+    check: Setter<NoEffect>,
+) -> Setting<NoEffect> {
+    Setting { unset: Some(|| NoEffect), ..setting(name, contexts, default, check) }
+}
+
 impl<T> Setting<T> {
     /// Changes the number of arguments.
     pub const fn arguments(self, arguments: Arity) -> Setting<T> {
@@ -131,10 +141,10 @@ impl<T> Setting<T> {
     /// Checks that the field has the name of the directive.
     ///
     /// # Panics
-    /// At compile time, if the names differ.
+    /// At compile time and with `message`, if the names differ.
     #[doc(hidden)]
     pub const fn in_field(self, field: &str, message: &str) -> Setting<T> {
-        if !is_same(self.name, field) {
+        if !is_field_of(self.name, field) {
             panic!("{}", message);
         }
         self
@@ -195,14 +205,29 @@ impl<T> Setting<T> {
     }
 }
 
-/// Returns whether two texts are equal, at compile time.
-const fn is_same(a: &str, b: &str) -> bool {
-    let (a, b) = (a.as_bytes(), b.as_bytes());
+/// The value of a directive that is accepted without effect: its arguments are checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoEffect;
+
+impl NoEffect {
+    /// Drops a value that has no effect.
+    ///
+    /// # Errors
+    /// Those of the value.
+    pub fn of<T>(value: Result<T, Diagnostic>) -> Result<NoEffect, Diagnostic> {
+        value.map(|_| NoEffect)
+    }
+}
+
+/// Returns whether a field has this name, at compile time. The field of a name that is a keyword begins with `r#`.
+const fn is_field_of(name: &str, field: &str) -> bool {
+    let (name, field) = (name.as_bytes(), field.as_bytes());
+    let field = if let [b'r', b'#', keyword @ ..] = field { keyword } else { field };
     let mut index = 0;
-    while index < a.len() && index < b.len() && a[index] == b[index] {
+    while index < name.len() && index < field.len() && name[index] == field[index] {
         index += 1;
     }
-    index == a.len() && index == b.len()
+    index == name.len() && index == field.len()
 }
 
 /// Makes the settings of a list of plain directives: see the grammar and an example in `settings.rs` of this crate.

@@ -8,6 +8,7 @@ use crate::exchange::{Exchange, PathState};
 use crate::handler::{Handler, Phase};
 use crate::plan::{Location, Plan};
 use crate::refused::Refused;
+use crate::settings::Satisfy;
 use crate::step::{Jump, Step};
 
 /// The position of a request in the phases.
@@ -78,7 +79,8 @@ impl<'p> PhaseCursor<'p> {
                 step => Some(step),
             };
         }
-        let satisfy_any = self.phase == Phase::Access && self.location.settings.satisfy_any;
+        let satisfy_any =
+            self.phase == Phase::Access && self.location.settings.satisfy == Satisfy::Any;
         match step {
             Step::Decline => None,
             Step::Next => {

@@ -144,7 +144,7 @@ pub async fn read_more(x: &mut Exchange) -> Result<(), Step<'static>> {
     let SessionClient::Stream(client) = session.client.clone() else {
         return Err(Step::Status(500));
     };
-    if session.input.len() >= settings.preread_bytes_max {
+    if session.input.len() >= settings.preread_buffer_size {
         x.log(Level::Error, format_args!("preread buffer full"));
         return Err(Step::Status(400));
     }
@@ -156,7 +156,7 @@ pub async fn read_more(x: &mut Exchange) -> Result<(), Step<'static>> {
         deadline
     });
     let read = poll_fn(|context| {
-        let room = settings.preread_bytes_max - input.len();
+        let room = settings.preread_buffer_size - input.len();
         let mut part = Vec::with_capacity(room.min(PREREAD_BYTES));
         if let Poll::Ready(read) = client.poll_read(context, &mut part) {
             input.extend_from_slice(&part);

@@ -1,9 +1,13 @@
 //! The core module's settings at request time, with defaults and inheritance applied.
 
+mod location;
+mod server;
+mod session;
+
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 
@@ -11,35 +15,28 @@ use crate::error_log::ErrorLog;
 use crate::request_body::StoreOptions;
 use crate::template::Template;
 
+pub use location::{
+    BodyInFile, Buffers, IfModifiedSince, KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI,
+    KeepaliveTimeout, Lingering, PlainConf, PlainSettings, Satisfy,
+};
+pub use server::{PlainServerConf, PlainServerSettings};
+pub use session::{SessionConf, SessionSettings};
+
 /// Settings of a server block.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// `client_header_timeout`.
-    pub client_header_timeout: Duration,
-    /// Rules and limits for request heads (`large_client_header_buffers` and others).
+    /// The plain directives, also reached through `ServerSettings` itself.
+    pub plain: PlainServerSettings,
+    /// Rules and limits for request heads, made of the plain directives.
     pub parse: tidegate_codec::request::ParseOptions,
-    /// `merge_slashes`.
-    pub merge_slashes: bool,
 }
 
-/// A server's settings for sessions, stored in the extensions of its location.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionSettings {
-    /// `preread_buffer_size` in bytes.
-    pub preread_bytes_max: usize,
-    /// `preread_timeout`.
-    pub preread_timeout: Duration,
-    /// `proxy_protocol_timeout`: for the PROXY protocol header.
-    pub proxy_protocol_timeout: Duration,
-}
+impl Deref for ServerSettings {
+    type Target = PlainServerSettings;
 
-impl Default for SessionSettings {
-    fn default() -> SessionSettings {
-        SessionSettings {
-            preread_bytes_max: 16 * 1024,
-            preread_timeout: Duration::from_secs(30),
-            proxy_protocol_timeout: Duration::from_secs(30),
-        }
+    #[inline]
+    fn deref(&self) -> &PlainServerSettings {
+        &self.plain
     }
 }
 
@@ -50,33 +47,6 @@ pub enum Tokens {
     Fixed(Bytes),
     /// A text with variables; the values `off`, `on`, `build` and empty keep their meaning.
     Dynamic(Template),
-}
-
-/// The bit of `keepalive_disable msie6`.
-pub const KEEPALIVE_DISABLE_MSIE6: u8 = 1;
-/// The bit of `keepalive_disable safari`.
-pub const KEEPALIVE_DISABLE_SAFARI: u8 = 2;
-
-/// The value of `lingering_close`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lingering {
-    /// The connection is closed at once.
-    Off,
-    /// The rest of a request's data is read before the close, if more is expected.
-    On,
-    /// The rest is always waited for.
-    Always,
-}
-
-/// The value of `if_modified_since`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IfModifiedSince {
-    /// The field is ignored.
-    Off,
-    /// The times must be equal for a 304.
-    Exact,
-    /// The response must not be newer for a 304 (RFC 9110 section 13.1.3).
-    Before,
 }
 
 /// One status of an `error_page` directive.
@@ -93,9 +63,12 @@ pub struct ErrorPage {
 /// Media types by lower-case extension. The keys come from the configuration, so the hash need not resist attacks.
 pub type Types = HashMap<Vec<u8>, Bytes, foldhash::fast::RandomState>;
 
-/// Settings of a location. A field without a description is the directive of its name.
+/// Settings of a location. Plain directives are in a list of their own; the fields here are made with other parts of the
+/// plan. A field without a description is the directive of its name.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// The plain directives, also reached through `Settings` itself.
+    pub plain: PlainSettings,
     /// `root` or `alias`.
     pub root: Template,
     /// Whether `root` is an `alias`.
@@ -106,92 +79,31 @@ pub struct Settings {
     pub internal: bool,
     /// `types`.
     pub types: Arc<Types>,
-    /// `default_type`.
-    pub default_type: Bytes,
     /// `error_page`s.
     pub error_pages: Arc<[ErrorPage]>,
     /// `post_action`.
     pub post_action: Option<Template>,
-    /// `client_max_body_size` in bytes; `None` for no limit.
-    pub client_max_body_size: Option<u64>,
-    /// `client_body_timeout`.
-    pub client_body_timeout: Duration,
     /// How a request's body is stored (`client_body_*`).
     pub body_store: StoreOptions,
-    /// `satisfy any`.
-    pub satisfy_any: bool,
-    /// `auth_delay`; zero for none.
-    pub auth_delay: Duration,
-    /// `send_timeout`.
-    pub send_timeout: Duration,
-    /// `postpone_output` in bytes.
-    pub postpone_output: usize,
-    /// Size of one of the `output_buffers` in bytes.
-    pub output_buffer_bytes: usize,
     /// `limit_rate` in bytes a second.
     pub limit_rate: Option<Template>,
     /// `limit_rate_after` in bytes.
     pub limit_rate_after: Option<Template>,
-    /// `keepalive_timeout`; with zero, connections are not kept.
-    pub keepalive_timeout: Duration,
-    /// The second parameter of `keepalive_timeout`: the time in the field `Keep-Alive`.
-    pub keepalive_header: Option<Duration>,
-    /// `keepalive_min_timeout`.
-    pub keepalive_min_timeout: Duration,
-    /// `keepalive_requests`.
-    pub keepalive_requests: u64,
-    /// `keepalive_time`.
-    pub keepalive_time: Duration,
-    /// `keepalive_disable` as bits.
-    pub keepalive_disable: u8,
-    /// `lingering_close`.
-    pub lingering_close: Lingering,
-    /// `lingering_time`.
-    pub lingering_time: Duration,
-    /// `lingering_timeout`.
-    pub lingering_timeout: Duration,
-    /// `reset_timedout_connection`.
-    pub reset_timedout_connection: bool,
-    /// `absolute_redirect`.
-    pub absolute_redirect: bool,
-    /// `server_name_in_redirect`.
-    pub server_name_in_redirect: bool,
-    /// `port_in_redirect`.
-    pub port_in_redirect: bool,
-    /// `msie_padding`.
-    pub msie_padding: bool,
-    /// `msie_refresh`.
-    pub msie_refresh: bool,
-    /// `log_not_found`.
-    pub log_not_found: bool,
-    /// `log_subrequest`.
-    pub log_subrequest: bool,
-    /// `subrequest_output_buffer_size`: longest response of a subrequest that is read into memory, in bytes.
-    pub subrequest_output_bytes_max: usize,
-    /// `recursive_error_pages`.
-    pub recursive_error_pages: bool,
     /// `server_tokens`.
     pub tokens: Tokens,
-    /// `if_modified_since`.
-    pub if_modified_since: IfModifiedSince,
-    /// `max_ranges`; `None` for no limit.
-    pub max_ranges: Option<u64>,
-    /// `chunked_transfer_encoding`.
-    pub chunked_transfer_encoding: bool,
-    /// `etag`.
-    pub etag: bool,
-    /// `tcp_nodelay`.
-    pub tcp_nodelay: bool,
-    /// `sendfile`.
-    pub sendfile: bool,
-    /// `sendfile_max_chunk` in bytes; zero for no limit.
-    pub sendfile_max_chunk: u64,
     /// `error_log`.
     pub error_log: ErrorLog,
     /// The parameters of `resolver` as written.
     pub resolver: Arc<[String]>,
-    /// `resolver_timeout`.
-    pub resolver_timeout: Duration,
+}
+
+impl Deref for Settings {
+    type Target = PlainSettings;
+
+    #[inline]
+    fn deref(&self) -> &PlainSettings {
+        &self.plain
+    }
 }
 
 impl Settings {

@@ -338,7 +338,7 @@ fn resolver(
             return Err(error(format!("{what} \"{name}\"")));
         }
     }
-    let timeout = conf.resolver_timeout.or(core.and_then(|core| core.resolver_timeout));
+    let timeout = conf.resolver_timeout.or(core.and_then(|core| core.plain.resolver_timeout));
     let timeout = timeout.unwrap_or(RESOLVER_TIMEOUT);
     let look_up = |host: &str| resources.addresses(host);
     let wrong = |wrong: ResolverError| error(wrong.to_string());

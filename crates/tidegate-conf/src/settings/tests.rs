@@ -40,6 +40,8 @@ settings! {
     /// Most books.
     books_max: Option<u64> =
         optional("books_max", Contexts::HTTP, |args| args.number(0, 0..=9).map(Some)),
+    /// Keyword; unused.
+    r#use: NoEffect = no_effect("use", Contexts::HTTP, "0", |args| NoEffect::of(args.size(0))),
 }
 
 /// The settings of a module that has others beside the list.
@@ -78,6 +80,7 @@ fn defaults() -> BookSettings {
         paper: Paper::Thin,
         pages: 5,
         books_max: None,
+        r#use: NoEffect,
     }
 }
 
@@ -100,6 +103,7 @@ fn rows_are_those_of_the_list() {
         "paper 1-1 `thin` http: Kind of paper.",
         "pages 1-1 `5` http: Sum of the pages.",
         "books_max 1-1 `` http: Most books.",
+        "use 1-1 `0` http: Keyword; unused.",
     ];
     assert_eq!(shown.collect::<Vec<_>>(), expected);
 }
@@ -113,6 +117,7 @@ fn values_are_written_or_inherited_or_the_default() {
             "",
             BookSettings { books: false, books_max: Some(7), ..defaults() },
         ),
+        ("use 5;", "use 6;", defaults()),
         ("", "paper thick;", BookSettings { paper: Paper::Thick, ..defaults() }),
         ("pages 7; pages 2;", "pages 1;", BookSettings { pages: 9, ..defaults() }),
         (
@@ -142,6 +147,8 @@ fn errors_are_those_of_the_setter() {
             "books on; books 5;",
             "invalid value \"5\" in \"books\" directive, it must be \"on\" or \"off\"",
         ),
+        ("use 1; use 1;", "\"use\" directive is duplicate"),
+        ("use x;", "\"use\" directive invalid value"),
         ("pages 101;", "value must be between 0 and 100"),
         ("pages 1; pages 101;", "value must be between 0 and 100"),
     ] {

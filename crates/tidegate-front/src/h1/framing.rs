@@ -105,7 +105,7 @@ fn connection_fields(x: &Exchange, out: &mut Vec<u8>) {
         return;
     }
     out.extend_from_slice(b"Connection: keep-alive\r\n");
-    if let Some(time) = x.settings().keepalive_header {
+    if let Some(time) = x.settings().keepalive_timeout.field {
         let _ = write!(out, "Keep-Alive: timeout={}\r\n", time.as_secs());
     }
 }

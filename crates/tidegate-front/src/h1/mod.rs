@@ -276,7 +276,7 @@ fn lingers(mode: Lingering, more: bool) -> bool {
 /// Keeps the connection, whose response was sent at `now`.
 fn keep(link: &Link, x: &Exchange, now: Instant) -> ConnectionAction {
     let settings = x.settings();
-    let (timeout, min_timeout) = (settings.keepalive_timeout, settings.keepalive_min_timeout);
+    let (timeout, min_timeout) = (settings.keepalive_timeout.idle, settings.keepalive_min_timeout);
     link.set_limits(link.limits().renewed(now, timeout, min_timeout));
     if !link.received.borrow().is_empty() {
         return ConnectionAction::Next;
@@ -309,7 +309,7 @@ fn settle_keep_alive(front: &Front, link: &Link, x: &mut Exchange) {
 /// Whether a connection may serve another request after request number `ordinal` (from 1), `life` after it was accepted
 /// (`keepalive_timeout`, `keepalive_requests`, `keepalive_time`).
 fn may_stay(settings: &Settings, ordinal: u64, life: Duration) -> bool {
-    !settings.keepalive_timeout.is_zero()
+    !settings.keepalive_timeout.idle.is_zero()
         && ordinal < settings.keepalive_requests
         && life < settings.keepalive_time
 }

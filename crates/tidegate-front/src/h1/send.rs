@@ -144,7 +144,7 @@ impl<'a> Sender<'a> {
             pull: Pull::new(x, left),
             pace,
             sendfile_max: sendfile_max(settings),
-            read_bytes: settings.output_buffer_bytes,
+            read_bytes: settings.output_buffers.bytes,
             sent: 0,
         }
     }

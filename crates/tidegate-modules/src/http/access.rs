@@ -11,6 +11,7 @@ mod tests;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, row};
 use tidegate_core::client::Address;
+use tidegate_core::settings::Satisfy;
 use tidegate_core::{Exchange, Level, Phase, Step};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
@@ -137,7 +138,7 @@ fn check(rules: &[AccessRule], x: &mut Exchange) -> Step<'static> {
         None => Step::Decline,
         Some(AccessRule { deny: false, .. }) => Step::Next,
         Some(AccessRule { deny: true, .. }) => {
-            if !x.settings().satisfy_any {
+            if x.settings().satisfy == Satisfy::All {
                 x.log(Level::Error, format_args!("access forbidden by rule"));
             }
             Step::Status(403)

@@ -1,11 +1,9 @@
-//! Directives of the location level.
+//! Directives of the location level whose values need other parts of a plan.
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, closest, once, row};
 use tidegate_core::error_log::{LEVELS, Level};
 
-use super::conf::{
-    BodyInFile, Conf, ErrorLogConf, ErrorPageConf, RootConf, ServerTokens, TempPath,
-};
+use super::conf::{Conf, ErrorLogConf, ErrorPageConf, RootConf, ServerTokens, TempPath};
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 const ALL_IF: Contexts = Contexts::HTTP_SERVER_LOCATION_IF;
@@ -45,14 +43,6 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         set: set_types,
     },
     row(
-        "default_type",
-        ALL,
-        Arity::ONE,
-        "text/plain",
-        "Media type of files whose extension `types` does not name.",
-        |conf, args| once(&mut conf.default_type, args.word(0).clone(), args),
-    ),
-    row(
         "error_page",
         ALL_IF,
         Arity::AT_LEAST_TWO,
@@ -69,30 +59,6 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         |conf, args| once(&mut conf.post_action, args.word(0).clone(), args),
     ),
     row(
-        "client_max_body_size",
-        ALL,
-        Arity::ONE,
-        "1m",
-        "Largest request body; a request that exceeds it gets 413. 0 for no limit.",
-        |conf, args| once(&mut conf.client_max_body_size, args.offset(0)?, args),
-    ),
-    row(
-        "client_body_buffer_size",
-        ALL,
-        Arity::ONE,
-        "16k",
-        "Bytes of a request body kept in memory; a longer body is written to a file.",
-        |conf, args| once(&mut conf.client_body_buffer_size, args.size(0)?, args),
-    ),
-    row(
-        "client_body_timeout",
-        ALL,
-        Arity::ONE,
-        "60s",
-        "Longest time between two reads of a request body; a request that exceeds it gets 408.",
-        |conf, args| once(&mut conf.client_body_timeout, args.milliseconds(0)?, args),
-    ),
-    row(
         "client_body_temp_path",
         ALL,
         Arity::ONE_TO_FOUR,
@@ -101,51 +67,20 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         |conf, args| once(&mut conf.client_body_temp_path, temp_path(args)?, args),
     ),
     row(
-        "client_body_in_file_only",
-        ALL,
+        "limit_rate",
+        ALL_IF,
         Arity::ONE,
-        "off",
-        "Whether each request body is written to a file: `on` keeps the files, `clean` removes them.",
-        |conf, args| {
-            let choices =
-                [("off", BodyInFile::Off), ("on", BodyInFile::On), ("clean", BodyInFile::Clean)];
-            once(&mut conf.client_body_in_file_only, args.choice(0, &choices)?, args)
-        },
+        "0",
+        "Bytes a second to a client for one request; 0 for no limit.",
+        |conf, args| once(&mut conf.limit_rate, args.word(0).clone(), args),
     ),
     row(
-        "client_body_in_single_buffer",
-        ALL,
-        Arity::FLAG,
-        "off",
-        "Whether a body is kept in one buffer; Tidegate always does this.",
-        |conf, args| once(&mut conf.client_body_in_single_buffer, args.flag(0)?, args),
-    ),
-    row(
-        "satisfy",
-        ALL,
+        "limit_rate_after",
+        ALL_IF,
         Arity::ONE,
-        "all",
-        "Whether all or any of the access modules must allow.",
-        |conf, args| {
-            let choice = args.choice(0, &[("all", false), ("any", true)])?;
-            once(&mut conf.satisfy_any, choice, args)
-        },
-    ),
-    row(
-        "auth_delay",
-        ALL,
-        Arity::ONE,
-        "0s",
-        "Delay of responses with status 401, against attacks that measure time or guess passwords.",
-        |conf, args| once(&mut conf.auth_delay, args.milliseconds(0)?, args),
-    ),
-    row(
-        "recursive_error_pages",
-        ALL,
-        Arity::FLAG,
-        "off",
-        "Whether an error page's own error may have an error page.",
-        |conf, args| once(&mut conf.recursive_error_pages, args.flag(0)?, args),
+        "0",
+        "Bytes sent at full speed before limit_rate applies.",
+        |conf, args| once(&mut conf.limit_rate_after, args.word(0).clone(), args),
     ),
     row(
         "server_tokens",
@@ -172,84 +107,12 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         set_error_log,
     ),
     row(
-        "log_not_found",
-        ALL,
-        Arity::FLAG,
-        "on",
-        "Whether missing files are logged.",
-        |conf, args| once(&mut conf.log_not_found, args.flag(0)?, args),
-    ),
-    row(
-        "log_subrequest",
-        ALL,
-        Arity::FLAG,
-        "off",
-        "Whether subrequests are written to the access log.",
-        |conf, args| once(&mut conf.log_subrequest, args.flag(0)?, args),
-    ),
-    row(
-        "subrequest_output_buffer_size",
-        ALL,
-        Arity::ONE,
-        "4k",
-        "Largest response of a subrequest that is kept in memory (SSI's `set`), in bytes.",
-        |conf, args| once(&mut conf.subrequest_output_buffer_size, args.size(0)?, args),
-    ),
-    row(
-        "absolute_redirect",
-        ALL,
-        Arity::FLAG,
-        "on",
-        "Whether redirects made by the server name scheme and host.",
-        |conf, args| once(&mut conf.absolute_redirect, args.flag(0)?, args),
-    ),
-    row(
-        "server_name_in_redirect",
-        ALL,
-        Arity::FLAG,
-        "off",
-        "Use the first server name in redirects instead of the request's host.",
-        |conf, args| once(&mut conf.server_name_in_redirect, args.flag(0)?, args),
-    ),
-    row(
-        "port_in_redirect",
-        ALL,
-        Arity::FLAG,
-        "on",
-        "Whether redirects name a port other than the scheme's own.",
-        |conf, args| once(&mut conf.port_in_redirect, args.flag(0)?, args),
-    ),
-    row(
-        "msie_padding",
-        ALL,
-        Arity::FLAG,
-        "on",
-        "Pad error pages for old Internet Explorers.",
-        |conf, args| once(&mut conf.msie_padding, args.flag(0)?, args),
-    ),
-    row(
-        "msie_refresh",
-        ALL,
-        Arity::FLAG,
-        "off",
-        "Refresh pages instead of redirects for Internet Explorer.",
-        |conf, args| once(&mut conf.msie_refresh, args.flag(0)?, args),
-    ),
-    row(
         "resolver",
         ALL.union(Contexts::STREAM_AND_SERVER),
         Arity::AT_LEAST_ONE,
         "",
         "Name servers for names that are looked up while running.",
         |conf, args| once(&mut conf.resolver, args.words().to_vec(), args),
-    ),
-    row(
-        "resolver_timeout",
-        ALL.union(Contexts::STREAM_AND_SERVER),
-        Arity::ONE,
-        "30s",
-        "Longest time for a name lookup.",
-        |conf, args| once(&mut conf.resolver_timeout, args.milliseconds(0)?, args),
     ),
 ];
 

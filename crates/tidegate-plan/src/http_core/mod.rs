@@ -7,10 +7,10 @@ mod prepare;
 mod server_rows;
 #[cfg(test)]
 mod tests;
-mod transfer_rows;
 pub(crate) mod variables;
 
 use tidegate_conf::Diagnostic;
+use tidegate_core::settings::{PlainConf, PlainServerConf};
 use tidegate_core::variables::Variable;
 
 use crate::module::{BlockInfo, BlockRow, Contexts, Directive, Module};
@@ -25,8 +25,13 @@ pub struct HttpCore;
 impl Module for HttpCore {
     type Conf = Conf;
     const NAME: &'static str = "http_core";
-    const DIRECTIVES: &'static [&'static [Directive<Conf>]] =
-        &[server_rows::BLOCK_ROWS, server_rows::ROWS, location_rows::ROWS, transfer_rows::ROWS];
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[
+        &PlainConf::rows(),
+        &PlainServerConf::rows(),
+        server_rows::BLOCK_ROWS,
+        server_rows::ROWS,
+        location_rows::ROWS,
+    ];
     const VARIABLES: &'static [Variable] = variables::VARIABLES;
 
     const BLOCKS: &'static [BlockRow] = &[

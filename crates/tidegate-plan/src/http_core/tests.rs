@@ -39,9 +39,9 @@ const TIMES: &[Row] = &[
     }),
     row("send_timeout", "60", ("5", "5"), ("1m", "60"), |s| seconds(s.send_timeout)),
     row("auth_delay", "0", ("1s", "1"), ("0", "0"), |s| seconds(s.auth_delay)),
-    row("keepalive_timeout", "75", ("5", "5"), ("0", "0"), |s| seconds(s.keepalive_timeout)),
+    row("keepalive_timeout", "75", ("5", "5"), ("0", "0"), |s| seconds(s.keepalive_timeout.idle)),
     row("keepalive_timeout", "None", ("5 7", "Some(7s)"), ("5", "None"), |s| {
-        format!("{:?}", s.keepalive_header)
+        format!("{:?}", s.keepalive_timeout.field)
     }),
     row("keepalive_min_timeout", "0", ("5", "5"), ("6", "6"), |s| seconds(s.keepalive_min_timeout)),
     row("keepalive_time", "3600", ("5", "5"), ("6", "6"), |s| seconds(s.keepalive_time)),
@@ -59,7 +59,7 @@ const NUMBERS: &[Row] = &[
     }),
     row("postpone_output", "1460", ("0", "0"), ("1k", "1024"), |s| s.postpone_output.to_string()),
     row("output_buffers", "32768", ("1 5k", "5120"), ("2 1k", "1024"), |s| {
-        s.output_buffer_bytes.to_string()
+        s.output_buffers.bytes.to_string()
     }),
     row("keepalive_requests", "1000", ("5", "5"), ("0", "0"), |s| s.keepalive_requests.to_string()),
     row("keepalive_disable", "1", ("none", "0"), ("msie6 safari", "3"), |s| {
@@ -72,12 +72,12 @@ const NUMBERS: &[Row] = &[
         s.sendfile_max_chunk.to_string()
     }),
     row("subrequest_output_buffer_size", "4096", ("5", "5"), ("1m", "1048576"), |s| {
-        s.subrequest_output_bytes_max.to_string()
+        s.subrequest_output_buffer_size.to_string()
     }),
 ];
 
 const FLAGS: &[Row] = &[
-    row("satisfy", "false", ("any", "true"), ("all", "false"), |s| s.satisfy_any.to_string()),
+    row("satisfy", "All", ("any", "Any"), ("all", "All"), |s| format!("{:?}", s.satisfy)),
     row("reset_timedout_connection", "false", ON, OFF, |s| s.reset_timedout_connection.to_string()),
     row("absolute_redirect", "true", OFF, ON, |s| s.absolute_redirect.to_string()),
     row("server_name_in_redirect", "false", ON, OFF, |s| s.server_name_in_redirect.to_string()),

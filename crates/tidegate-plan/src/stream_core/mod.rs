@@ -16,10 +16,8 @@
 mod tests;
 mod variables;
 
-use std::time::Duration;
-
-use tidegate_conf::{once, row};
-use tidegate_core::settings::SessionSettings;
+use tidegate_conf::once;
+use tidegate_core::settings::SessionConf;
 use tidegate_core::variables::Variable;
 
 use crate::location_builder::LocationBuilder;
@@ -32,75 +30,42 @@ pub struct StreamCore;
 #[derive(Default)]
 pub struct Conf {
     seen: Option<()>,
-    preread_buffer_size: Option<u64>,
-    preread_timeout: Option<Duration>,
-    proxy_protocol_timeout: Option<Duration>,
+    plain: SessionConf,
+}
+
+impl AsMut<SessionConf> for Conf {
+    fn as_mut(&mut self) -> &mut SessionConf {
+        &mut self.plain
+    }
 }
 
 impl Module for StreamCore {
     type Conf = Conf;
     const NAME: &'static str = "stream";
-    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[BLOCK_ROWS, &SessionConf::rows()];
     const SESSION_VARIABLES: &'static [Variable] = variables::VARIABLES;
     const BLOCKS: &'static [BlockRow] =
         &[BlockRow { name: "stream", within: Contexts::MAIN, opens: Contexts::STREAM }];
 
     fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
-        child.preread_buffer_size = child.preread_buffer_size.or(parent.preread_buffer_size);
-        child.preread_timeout = child.preread_timeout.or(parent.preread_timeout);
-        child.proxy_protocol_timeout =
-            child.proxy_protocol_timeout.or(parent.proxy_protocol_timeout);
+        child.plain.inherit(&parent.plain);
     }
 
     fn prepare_session(
         conf: &Conf,
         server: &mut LocationBuilder<'_, '_>,
     ) -> Result<(), Diagnostic> {
-        let default = SessionSettings::default();
-        let bytes = conf.preread_buffer_size.and_then(|bytes| usize::try_from(bytes).ok());
-        server.location.extensions.insert(SessionSettings {
-            preread_bytes_max: bytes.unwrap_or(default.preread_bytes_max),
-            preread_timeout: conf.preread_timeout.unwrap_or(default.preread_timeout),
-            proxy_protocol_timeout: conf
-                .proxy_protocol_timeout
-                .unwrap_or(default.proxy_protocol_timeout),
-        });
+        server.location.extensions.insert(conf.plain.settings());
         Ok(())
     }
 }
 
-const ROWS: &[Directive<Conf>] = &[
-    Directive {
-        name: "stream",
-        contexts: Contexts::MAIN,
-        args: Arity::NONE,
-        kind: Kind::Block,
-        default: "",
-        doc: "All of the configuration for sessions of TCP and UDP.",
-        set: |conf, args| once(&mut conf.seen, (), args),
-    },
-    row(
-        "preread_buffer_size",
-        Contexts::STREAM_AND_SERVER,
-        Arity::ONE,
-        "16k",
-        "Most bytes that are looked at before they are passed on.",
-        |conf, args| once(&mut conf.preread_buffer_size, args.size(0)?, args),
-    ),
-    row(
-        "preread_timeout",
-        Contexts::STREAM_AND_SERVER,
-        Arity::ONE,
-        "30s",
-        "Longest wait for what is looked at before it is passed on.",
-        |conf, args| once(&mut conf.preread_timeout, args.milliseconds(0)?, args),
-    ),
-    row(
-        "proxy_protocol_timeout",
-        Contexts::STREAM_AND_SERVER,
-        Arity::ONE,
-        "30s",
-        "Longest wait for the header of the PROXY protocol.",
-        |conf, args| once(&mut conf.proxy_protocol_timeout, args.milliseconds(0)?, args),
-    ),
-];
+const BLOCK_ROWS: &[Directive<Conf>] = &[Directive {
+    name: "stream",
+    contexts: Contexts::MAIN,
+    args: Arity::NONE,
+    kind: Kind::Block,
+    default: "",
+    doc: "All of the configuration for sessions of TCP and UDP.",
+    set: |conf, args| once(&mut conf.seen, (), args),
+}];

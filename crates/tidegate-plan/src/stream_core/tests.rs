@@ -1,6 +1,7 @@
 //! Settings of sessions: defaults, inheritance, and the plan of the `stream` block.
 
 use tidegate_core::session::{Session, SessionClient};
+use tidegate_core::settings::SessionSettings;
 
 use super::*;
 use crate::tests::Bench;
@@ -13,7 +14,7 @@ fn settings(stream: &str, server: &str) -> String {
     let location = plan.location(plan.servers()[0].location);
     let found = location.extensions.of::<SessionSettings>().unwrap();
     let seconds = [found.preread_timeout, found.proxy_protocol_timeout].map(|time| time.as_secs());
-    format!("{} {} {}", found.preread_bytes_max, seconds[0], seconds[1])
+    format!("{} {} {}", found.preread_buffer_size, seconds[0], seconds[1])
 }
 
 #[test]

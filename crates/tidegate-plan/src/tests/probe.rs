@@ -286,7 +286,7 @@ fn include(x: &mut Exchange, path: Vec<u8>) -> Step<'_> {
     Step::Wait(Box::pin(async move {
         let reply = part.run().await;
         let status = reply.status().to_string();
-        let read = reply.read(x.settings().subrequest_output_bytes_max).await;
+        let read = reply.read(x.settings().subrequest_output_buffer_size).await;
         let text = read.map(|text| String::from_utf8_lossy(&text).into_owned());
         let text = text.unwrap_or_else(|_| "broken".to_owned());
         Step::Respond(Body::from(Bytes::from(format!("[{status} {text}]"))))

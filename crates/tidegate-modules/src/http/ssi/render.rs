@@ -361,7 +361,7 @@ impl Renderer {
         self.x.take_variables(&reply);
         if let Some(name) = include.set {
             if (200..300).contains(&reply.status()) {
-                let bytes_max = reply.exchange().settings().subrequest_output_bytes_max;
+                let bytes_max = reply.exchange().settings().subrequest_output_buffer_size;
                 let value = reply.read(bytes_max).await?;
                 if let Err(error) = self.page.set(name, value) {
                     self.x.log(Level::Error, format_args!("{error}"));

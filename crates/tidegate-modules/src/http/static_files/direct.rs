@@ -93,7 +93,7 @@ impl ReadMode {
         let mut path = file_path::map(x)?;
         path.extend_from_slice(suffix.as_bytes());
         let rule = link_rule(x, &path);
-        let block = x.settings().output_buffer_bytes;
+        let block = x.settings().output_buffers.bytes;
         let pool = tidegate_core::pool_choice::pool_of(x);
         Some(direct_file(path, rule, (file.size, file.modified), (self.alignment, block), pool))
     }

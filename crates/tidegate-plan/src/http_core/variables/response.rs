@@ -117,7 +117,8 @@ fn sent_connection(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
 }
 
 fn sent_keep_alive(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
-    let Some(time) = x.settings().keepalive_header.filter(|_| x.disposition.keeps_connection())
+    let Some(time) =
+        x.settings().keepalive_timeout.field.filter(|_| x.disposition.keeps_connection())
     else {
         return false;
     };

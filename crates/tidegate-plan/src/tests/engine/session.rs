@@ -108,7 +108,7 @@ fn more_is_read_until_the_end() {
 #[test]
 fn preread_bytes_and_time_have_a_limit() {
     let (bench, mut x) = session(stream(&[Some("more")]));
-    let most = SessionSettings::default().preread_bytes_max;
+    let most = SessionSettings::default().preread_buffer_size;
     x.modules.extensions.of_mut::<Session>().unwrap().input = vec![b'x'; most];
     let Err(Step::Status(status)) = wait(read_more(&mut x)) else { panic!("read more") };
     assert_eq!(status, 400);
