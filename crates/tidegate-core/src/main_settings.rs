@@ -1,9 +1,12 @@
 //! The settings of a configuration's main context: processes, threads, connections.
 
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tidegate_conf::Span;
+use tidegate_conf::{
+    Args, Arity, Contexts, Diagnostic, NoEffect, Span, no_effect, optional, setting, settings,
+};
 
 use crate::blocking::PoolSettings;
 use crate::error_log::ErrorLog;
@@ -27,34 +30,18 @@ pub enum Affinity {
     Masks(Vec<u64>),
 }
 
-/// The settings of the main context and of `events`, with defaults applied. Fields without a description are the
-/// directive of the same name; `None` is "not set".
+/// The settings of the main context and of `events`, with defaults applied. Plain directives are in a list of their own.
+/// Fields without a description are the directive of the same name; `None` is "not set".
 #[derive(Clone, Debug)]
 pub struct MainSettings {
+    /// The plain directives, also reached through `MainSettings` itself.
+    pub plain: PlainMainSettings,
     /// The directory that relative paths are below (`-p`), with a final slash.
     pub prefix: String,
     /// The machine that the configuration is for.
     pub machine: Machine,
-    /// `daemon`.
-    pub daemon: bool,
-    /// `master_process`.
-    pub master_process: bool,
-    /// `worker_processes`: the number of threads.
-    pub worker_processes: Count,
-    /// `worker_cpu_affinity`.
-    pub worker_cpu_affinity: Option<Affinity>,
-    /// `worker_priority`: the nice value.
-    pub worker_priority: Option<i32>,
-    /// `worker_rlimit_nofile`: most open files.
-    pub worker_rlimit_nofile: Option<u64>,
-    /// `worker_rlimit_core`: largest core file in bytes.
-    pub worker_rlimit_core: Option<u64>,
-    /// `worker_shutdown_timeout`: longest graceful end.
-    pub worker_shutdown_timeout: Option<Duration>,
     /// `working_directory`.
     pub working_directory: Option<PathBuf>,
-    /// `loop_watchdog`: longer event-loop iterations are logged.
-    pub loop_watchdog: Option<Duration>,
     /// User and group of the worker; `None` for the built-in ones.
     pub user: Option<(String, Option<String>)>,
     /// Positions of user and group in the configuration, for diagnostics.
@@ -65,14 +52,131 @@ pub struct MainSettings {
     pub env: Vec<String>,
     /// `thread_pool`s.
     pub thread_pools: Vec<PoolSettings>,
-    /// `worker_connections`.
-    pub worker_connections: u64,
-    /// `accept_mutex`.
-    pub accept_mutex: bool,
-    /// `accept_mutex_delay`.
-    pub accept_mutex_delay: Duration,
-    /// `multi_accept`.
-    pub multi_accept: bool,
     /// `error_log` of the main context.
     pub error_log: ErrorLog,
+}
+
+impl Deref for MainSettings {
+    type Target = PlainMainSettings;
+
+    #[inline]
+    fn deref(&self) -> &PlainMainSettings {
+        &self.plain
+    }
+}
+
+const MAIN: Contexts = Contexts::MAIN;
+const EVENTS: Contexts = Contexts::EVENTS;
+
+settings! {
+    /// Settings of the main context and of `events` that are one plain directive each.
+    pub struct PlainMainSettings;
+    /// The same as written in one of the two blocks.
+    pub struct PlainMainConf;
+
+    // Processes.
+
+    /// Whether to run in the background.
+    daemon: bool = setting("daemon", MAIN, "on", |args| args.flag(0)),
+    /// Whether to start a worker process.
+    master_process: bool = setting("master_process", MAIN, "on", |args| args.flag(0)),
+    /// Number of worker threads, or `auto`.
+    worker_processes: Count = setting("worker_processes", MAIN, "1", |args| {
+        Ok(match args.bytes(0) {
+            b"auto" => Count::Auto,
+            bytes => match tidegate_conf::parse_number(bytes) {
+                None => return Err(args.invalid(0).label("expected a number or `auto`")),
+                Some(_) => Count::Number(args.number(0, 1..=1024)? as usize),
+            },
+        })
+    }),
+    /// CPU masks of the worker threads, or `auto` with a mask of allowed CPUs.
+    worker_cpu_affinity: Option<Affinity> =
+        optional("worker_cpu_affinity", MAIN, |args| affinity(args).map(Some))
+            .arguments(Arity::AT_LEAST_ONE),
+    /// Scheduling priority, -20 to 20.
+    // 0 leaves the priority that the process was started with.
+    worker_priority: Option<i32> = setting("worker_priority", MAIN, "0", |args| {
+        let value = args.text(0)?.parse().map_err(|_| args.invalid(0))?;
+        Ok(Some(value).filter(|value| *value != 0))
+    }),
+    /// Most open files of the worker.
+    worker_rlimit_nofile: Option<u64> = optional("worker_rlimit_nofile", MAIN, |args| {
+        args.number(0, 1..=u32::MAX.into()).map(Some)
+    }),
+    /// Largest core file of the worker.
+    worker_rlimit_core: Option<u64> =
+        optional("worker_rlimit_core", MAIN, |args| args.offset(0).map(Some)),
+    /// How long old connections may go on after a graceful stop or a reload.
+    worker_shutdown_timeout: Option<Duration> =
+        optional("worker_shutdown_timeout", MAIN, time_or_none),
+    /// Logs iterations of a worker thread's event loop that take longer than this time, with the longest part of each,
+    /// and counts all iterations for `metrics`.
+    loop_watchdog: Option<Duration> = setting("loop_watchdog", MAIN, "off", |args| {
+        if args.bytes(0) == b"off" { Ok(None) } else { time_or_none(args) }
+    }),
+
+    // Connections.
+
+    /// Most open connections of a worker thread, those to origins included.
+    worker_connections: u64 = setting("worker_connections", EVENTS, "512", |args| {
+        args.number(0, 1..=u32::MAX.into())
+    }),
+    /// Worker threads accept in turn.
+    accept_mutex: bool = setting("accept_mutex", EVENTS, "off", |args| args.flag(0)),
+    /// Longest wait of a thread for its turn to accept.
+    accept_mutex_delay: Duration =
+        setting("accept_mutex_delay", EVENTS, "500ms", |args| args.milliseconds(0)),
+    /// Accept all waiting connections at once.
+    multi_accept: bool = setting("multi_accept", EVENTS, "off", |args| args.flag(0)),
+
+    // Accepted without effect.
+
+    /// Lock file of other servers; worker threads need none.
+    lock_file: NoEffect =
+        no_effect("lock_file", MAIN, "logs/nginx.lock", |args| NoEffect::of(args.text(0))),
+    /// Compiled regular expressions; always on.
+    pcre_jit: NoEffect = no_effect("pcre_jit", MAIN, "off", |args| NoEffect::of(args.flag(0))),
+    /// Interval of clock reads; not needed.
+    timer_resolution: NoEffect =
+        no_effect("timer_resolution", MAIN, "", |args| NoEffect::of(args.milliseconds(0))),
+    /// Event method; epoll is used on Linux.
+    r#use: NoEffect = no_effect("use", EVENTS, "", |args| match args.text(0)? {
+        "epoll" | "poll" | "select" | "kqueue" | "eventport" | "/dev/poll" => Ok(NoEffect),
+        method => Err(args.error(0, format!("invalid event type \"{method}\""))),
+    }),
+    /// Most pending asynchronous reads.
+    worker_aio_requests: NoEffect = no_effect("worker_aio_requests", EVENTS, "32", |args| {
+        NoEffect::of(args.number(0, 1..=65536))
+    }),
+    /// Addresses whose connections are logged at the debug level.
+    debug_connection: NoEffect =
+        no_effect("debug_connection", EVENTS, "", |_| Ok(NoEffect)).adding_up(|_, _| NoEffect),
+}
+
+/// Computes a time; `None` for zero.
+fn time_or_none(args: &Args<'_>) -> Result<Option<Duration>, Diagnostic> {
+    Ok(Some(args.milliseconds(0)?).filter(|time| !time.is_zero()))
+}
+
+/// Computes the value of `worker_cpu_affinity`.
+fn affinity(args: &Args<'_>) -> Result<Affinity, Diagnostic> {
+    let mask = |index: usize| {
+        let text = args.text(index)?;
+        let digits = text.bytes().all(|byte| matches!(byte, b'0' | b'1')).then_some(text);
+        digits.and_then(|text| u64::from_str_radix(text, 2).ok()).ok_or_else(|| {
+            args.error(index, format!("invalid character in worker_cpu_affinity \"{text}\""))
+        })
+    };
+    if args.bytes(0) == b"auto" {
+        return match args.len() {
+            1 => Ok(Affinity::Auto(None)),
+            2 => Ok(Affinity::Auto(Some(mask(1)?))),
+            _ => {
+                Err(args
+                    .error_here("invalid number of arguments in \"worker_cpu_affinity\" directive"))
+            }
+        };
+    }
+    (0..args.len()).map(mask).collect::<Result<_, _>>().map(Affinity::Masks)
 }

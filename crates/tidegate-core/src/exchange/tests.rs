@@ -8,7 +8,7 @@ use tidegate_codec::request::{Method, ParseOptions, RequestHead, parse_request};
 use super::progress::FIRST_ACTION;
 use super::*;
 use crate::client::{ClientAddress, NoClient};
-use crate::main_settings::{Count, MainSettings};
+use crate::main_settings::MainSettings;
 use crate::plan::{LocationId, ServerId};
 use crate::request_body::{BodySource, RequestBody, RequestBodyError};
 use crate::variables::VariableTable;
@@ -49,27 +49,15 @@ fn plan(slot_count: usize) -> PlanRef {
 
 fn main_settings() -> MainSettings {
     MainSettings {
+        plain: Default::default(),
         prefix: "/".to_owned(),
         machine: Default::default(),
-        daemon: false,
-        master_process: false,
-        worker_processes: Count::Number(1),
-        worker_cpu_affinity: None,
-        worker_priority: None,
-        worker_rlimit_nofile: None,
-        worker_rlimit_core: None,
-        worker_shutdown_timeout: None,
         working_directory: None,
-        loop_watchdog: None,
         user: None,
         user_spans: None,
         pid: Default::default(),
         env: vec![],
         thread_pools: vec![],
-        worker_connections: 1,
-        accept_mutex: false,
-        accept_mutex_delay: Default::default(),
-        multi_accept: false,
         error_log: Default::default(),
     }
 }

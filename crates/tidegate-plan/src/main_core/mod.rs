@@ -3,11 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
-
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Word, once, row};
 use tidegate_core::blocking::{PoolSettings, QUEUE_DEFAULT};
-use tidegate_core::main_settings::{Affinity, Count, MainSettings};
+use tidegate_core::main_settings::{MainSettings, PlainMainConf};
 use tidegate_core::settings::full_path;
 
 use crate::http_core::HttpCore;
@@ -20,34 +18,21 @@ use crate::tools::error_log;
 /// The directives of both as written; `None` is "not set".
 #[derive(Default)]
 pub struct Conf {
-    daemon: Option<bool>,
-    master_process: Option<bool>,
-    worker_processes: Option<Count>,
-    worker_cpu_affinity: Option<Affinity>,
-    worker_priority: Option<i32>,
-    worker_rlimit_nofile: Option<u64>,
-    worker_rlimit_core: Option<u64>,
-    worker_shutdown_timeout: Option<Duration>,
+    plain: PlainMainConf,
     working_directory: Option<String>,
     user: Option<(String, Option<String>)>,
     user_spans: Option<(Span, Span)>,
     pid: Option<String>,
-    lock_file: Option<String>,
-    /// `Some(None)` for `off`.
-    loop_watchdog: Option<Option<Duration>>,
-    pcre_jit: Option<bool>,
-    timer_resolution: Option<Duration>,
     env: Vec<String>,
     load_modules: Vec<Word>,
     thread_pools: Vec<PoolSettings>,
     events_seen: Option<()>,
-    worker_connections: Option<u64>,
-    accept_mutex: Option<bool>,
-    accept_mutex_delay: Option<Duration>,
-    multi_accept: Option<bool>,
-    use_method: Option<String>,
-    worker_aio_requests: Option<u64>,
-    debug_connections: Vec<Word>,
+}
+
+impl AsMut<PlainMainConf> for Conf {
+    fn as_mut(&mut self) -> &mut PlainMainConf {
+        &mut self.plain
+    }
 }
 
 /// Most threads of a pool: a larger number is more likely a typing error.
@@ -60,88 +45,14 @@ impl Module for MainCore {
     type Conf = Conf;
     const NAME: &'static str = "core";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] =
-        &[MAIN_ROWS, WATCHDOG_ROWS, EVENTS_ROWS];
+        &[&PlainMainConf::rows(), MAIN_ROWS, EVENTS_ROWS];
     const BLOCKS: &'static [BlockRow] =
         &[BlockRow { name: "events", within: Contexts::MAIN, opens: Contexts::EVENTS }];
 }
 
 const MAIN: Contexts = Contexts::MAIN;
-const EVENTS: Contexts = Contexts::EVENTS;
 
 const MAIN_ROWS: &[Directive<Conf>] = &[
-    row("daemon", MAIN, Arity::FLAG, "on", "Whether to run in the background.", |conf, args| {
-        once(&mut conf.daemon, args.flag(0)?, args)
-    }),
-    row(
-        "master_process",
-        MAIN,
-        Arity::FLAG,
-        "on",
-        "Whether to start a worker process.",
-        |conf, args| once(&mut conf.master_process, args.flag(0)?, args),
-    ),
-    row(
-        "worker_processes",
-        MAIN,
-        Arity::ONE,
-        "1",
-        "Number of worker threads, or `auto`.",
-        |conf, args| {
-            let count = match args.bytes(0) {
-                b"auto" => Count::Auto,
-                bytes => match tidegate_conf::parse_number(bytes) {
-                    None => return Err(args.invalid(0).label("expected a number or `auto`")),
-                    Some(_) => Count::Number(args.number(0, 1..=1024)? as usize),
-                },
-            };
-            once(&mut conf.worker_processes, count, args)
-        },
-    ),
-    row(
-        "worker_cpu_affinity",
-        MAIN,
-        Arity::AT_LEAST_ONE,
-        "",
-        "CPU masks of the worker threads, or `auto` with a mask of allowed CPUs.",
-        |conf, args| once(&mut conf.worker_cpu_affinity, affinity(args)?, args),
-    ),
-    row(
-        "worker_priority",
-        MAIN,
-        Arity::ONE,
-        "0",
-        "Scheduling priority, -20 to 20.",
-        |conf, args| {
-            let value = args.text(0)?.parse().map_err(|_| args.invalid(0))?;
-            once(&mut conf.worker_priority, value, args)
-        },
-    ),
-    row(
-        "worker_rlimit_nofile",
-        MAIN,
-        Arity::ONE,
-        "",
-        "Most open files of the worker.",
-        |conf, args| {
-            once(&mut conf.worker_rlimit_nofile, args.number(0, 1..=u32::MAX.into())?, args)
-        },
-    ),
-    row(
-        "worker_rlimit_core",
-        MAIN,
-        Arity::ONE,
-        "",
-        "Largest core file of the worker.",
-        |conf, args| once(&mut conf.worker_rlimit_core, args.offset(0)?, args),
-    ),
-    row(
-        "worker_shutdown_timeout",
-        MAIN,
-        Arity::ONE,
-        "",
-        "How long old connections may go on after a graceful stop or a reload.",
-        |conf, args| once(&mut conf.worker_shutdown_timeout, args.milliseconds(0)?, args),
-    ),
     row(
         "working_directory",
         MAIN,
@@ -169,30 +80,6 @@ const MAIN_ROWS: &[Directive<Conf>] = &[
         "logs/nginx.pid",
         "File with the master's process id.",
         |conf, args| once(&mut conf.pid, args.text(0)?.to_owned(), args),
-    ),
-    row(
-        "lock_file",
-        MAIN,
-        Arity::ONE,
-        "logs/nginx.lock",
-        "Lock file of other servers; worker threads need none.",
-        |conf, args| once(&mut conf.lock_file, args.text(0)?.to_owned(), args),
-    ),
-    row(
-        "pcre_jit",
-        MAIN,
-        Arity::FLAG,
-        "off",
-        "Compiled regular expressions; always on.",
-        |conf, args| once(&mut conf.pcre_jit, args.flag(0)?, args),
-    ),
-    row(
-        "timer_resolution",
-        MAIN,
-        Arity::ONE,
-        "",
-        "Interval of clock reads; not needed.",
-        |conf, args| once(&mut conf.timer_resolution, args.milliseconds(0)?, args),
     ),
     row(
         "env",
@@ -226,111 +113,15 @@ const MAIN_ROWS: &[Directive<Conf>] = &[
     ),
 ];
 
-const WATCHDOG_ROWS: &[Directive<Conf>] = &[row(
-    "loop_watchdog",
-    MAIN,
-    Arity::ONE,
-    "off",
-    "Logs iterations of a worker thread's event loop that take longer than this time, with the longest part of each, and counts all iterations for `metrics`.",
-    |conf, args| {
-        let limit = match args.bytes(0) {
-            b"off" => None,
-            _ => Some(args.milliseconds(0)?).filter(|limit| !limit.is_zero()),
-        };
-        once(&mut conf.loop_watchdog, limit, args)
-    },
-)];
-
-const EVENTS_ROWS: &[Directive<Conf>] = &[
-    Directive {
-        name: "events",
-        contexts: MAIN,
-        args: Arity::NONE,
-        kind: Kind::Block,
-        default: "",
-        doc: "Settings of connection processing.",
-        set: |conf, args| once(&mut conf.events_seen, (), args),
-    },
-    row(
-        "worker_connections",
-        EVENTS,
-        Arity::ONE,
-        "512",
-        "Most open connections of a worker thread, those to origins included.",
-        |conf, args| once(&mut conf.worker_connections, args.number(0, 1..=u32::MAX.into())?, args),
-    ),
-    row(
-        "accept_mutex",
-        EVENTS,
-        Arity::FLAG,
-        "off",
-        "Worker threads accept in turn.",
-        |conf, args| once(&mut conf.accept_mutex, args.flag(0)?, args),
-    ),
-    row(
-        "accept_mutex_delay",
-        EVENTS,
-        Arity::ONE,
-        "500ms",
-        "Longest wait of a thread for its turn to accept.",
-        |conf, args| once(&mut conf.accept_mutex_delay, args.milliseconds(0)?, args),
-    ),
-    row(
-        "multi_accept",
-        EVENTS,
-        Arity::FLAG,
-        "off",
-        "Accept all waiting connections at once.",
-        |conf, args| once(&mut conf.multi_accept, args.flag(0)?, args),
-    ),
-    row("use", EVENTS, Arity::ONE, "", "Event method; epoll is used on Linux.", |conf, args| {
-        let method = args.text(0)?;
-        if !matches!(method, "epoll" | "poll" | "select" | "kqueue" | "eventport" | "/dev/poll") {
-            return Err(args.error(0, format!("invalid event type \"{method}\"")));
-        }
-        once(&mut conf.use_method, method.to_owned(), args)
-    }),
-    row(
-        "worker_aio_requests",
-        EVENTS,
-        Arity::ONE,
-        "32",
-        "Most pending asynchronous reads.",
-        |conf, args| once(&mut conf.worker_aio_requests, args.number(0, 1..=65536)?, args),
-    ),
-    row(
-        "debug_connection",
-        EVENTS,
-        Arity::ONE,
-        "",
-        "Addresses whose connections are logged at the debug level.",
-        |conf, args| {
-            conf.debug_connections.push(args.word(0).clone());
-            Ok(())
-        },
-    ),
-];
-
-fn affinity(args: &Args<'_>) -> Result<Affinity, Diagnostic> {
-    let mask = |index: usize| {
-        let text = args.text(index)?;
-        let digits = text.bytes().all(|byte| matches!(byte, b'0' | b'1')).then_some(text);
-        digits.and_then(|text| u64::from_str_radix(text, 2).ok()).ok_or_else(|| {
-            args.error(index, format!("invalid character in worker_cpu_affinity \"{text}\""))
-        })
-    };
-    if args.bytes(0) == b"auto" {
-        return match args.len() {
-            1 => Ok(Affinity::Auto(None)),
-            2 => Ok(Affinity::Auto(Some(mask(1)?))),
-            _ => {
-                Err(args
-                    .error_here("invalid number of arguments in \"worker_cpu_affinity\" directive"))
-            }
-        };
-    }
-    (0..args.len()).map(mask).collect::<Result<_, _>>().map(Affinity::Masks)
-}
+const EVENTS_ROWS: &[Directive<Conf>] = &[Directive {
+    name: "events",
+    contexts: MAIN,
+    args: Arity::NONE,
+    kind: Kind::Block,
+    default: "",
+    doc: "Settings of connection processing.",
+    set: |conf, args| once(&mut conf.events_seen, (), args),
+}];
 
 fn thread_pool(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let name = args.text(0)?.to_owned();
@@ -377,29 +168,19 @@ pub fn prepare(environment: &Environment<'_>, root: &Outline) -> Result<MainSett
     if !environment.for_use {
         loaded_modules::check(&main.load_modules, prefix)?;
     }
+    // No plain directive is allowed in both blocks.
+    let mut plain = main.plain.clone();
+    plain.inherit(&events.plain);
     Ok(MainSettings {
+        plain: plain.settings(),
         prefix: prefix.to_owned(),
         machine: environment.resources.machine(),
-        daemon: main.daemon.unwrap_or(true),
-        master_process: main.master_process.unwrap_or(true),
-        worker_processes: main.worker_processes.unwrap_or(Count::Number(1)),
-        worker_cpu_affinity: main.worker_cpu_affinity.clone(),
-        // The default, 0, leaves the priority that the process was started with.
-        worker_priority: main.worker_priority.filter(|value| *value != 0),
-        worker_rlimit_nofile: main.worker_rlimit_nofile,
-        worker_rlimit_core: main.worker_rlimit_core,
-        worker_shutdown_timeout: main.worker_shutdown_timeout.filter(|time| !time.is_zero()),
         working_directory: main.working_directory.as_ref().map(|path| full_path(prefix, path)),
-        loop_watchdog: main.loop_watchdog.flatten(),
         user: main.user.clone(),
         user_spans: main.user_spans,
         pid: full_path(prefix, main.pid.as_deref().unwrap_or(environment.layout.pid)),
         env: main.env.clone(),
         thread_pools: main.thread_pools.clone(),
-        worker_connections: events.worker_connections.unwrap_or(512),
-        accept_mutex: events.accept_mutex.unwrap_or(false),
-        accept_mutex_delay: events.accept_mutex_delay.unwrap_or(Duration::from_millis(500)),
-        multi_accept: events.multi_accept.unwrap_or(false),
         error_log: error_log(environment, logs)?,
     })
 }
