@@ -4,16 +4,21 @@
 //! server { listen 12345; return $time_iso8601; }
 //! ```
 
+#[cfg(test)]
+mod tests;
+
 use std::future::poll_fn;
 use std::io;
+use std::task::{Poll, ready};
 use std::time::Duration;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
+use tidegate_core::client::ByteStream;
 use tidegate_core::session::SessionClient;
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
-use tidegate_rt::timer::timeout;
+use tidegate_rt::timer::Deadline;
 
 /// `ngx_stream_return_module`.
 pub(crate) struct SessionReply;
@@ -24,7 +29,7 @@ pub(crate) struct Conf {
     text: Option<Word>,
 }
 
-/// Longest time that sending the text may take; then the session is closed.
+/// Longest time between two writes of the text; then the session is closed. A slow client gets all of a long text.
 const SEND_TIME: Duration = Duration::from_secs(60);
 
 impl Module for SessionReply {
@@ -61,19 +66,7 @@ async fn send(x: &mut Exchange, text: Vec<u8>) -> Step<'static> {
     let sent = match client {
         _ if text.is_empty() => return Step::Status(200),
         SessionClient::Datagrams(client) => client.send(&text),
-        SessionClient::Stream(client) => {
-            let mut rest = &text[..];
-            let sending = poll_fn(|context| {
-                while !rest.is_empty() {
-                    match std::task::ready!(client.poll_write(context, rest)) {
-                        Ok(count) => rest = rest.get(count..).unwrap_or_default(),
-                        Err(error) => return std::task::Poll::Ready(Err(error)),
-                    }
-                }
-                client.poll_flush(context)
-            });
-            timeout(SEND_TIME, sending).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
-        }
+        SessionClient::Stream(client) => send_all(&*client, &text, &Deadline::new()).await,
     };
     match sent {
         Ok(()) => Step::Status(200),
@@ -83,4 +76,24 @@ async fn send(x: &mut Exchange, text: Vec<u8>) -> Step<'static> {
             Step::Status(500)
         }
     }
+}
+
+/// Writes a text and flushes it. `limit` moves with each write. Dropped at its await, a part may have been sent.
+///
+/// # Errors
+/// The client has gone, or took no byte for [`SEND_TIME`].
+async fn send_all(client: &dyn ByteStream, text: &[u8], limit: &Deadline) -> io::Result<()> {
+    limit.set_after(SEND_TIME);
+    let mut rest = text;
+    let sending = poll_fn(|context| {
+        while !rest.is_empty() {
+            match ready!(client.poll_write(context, rest)) {
+                Ok(count) => rest = rest.get(count..).unwrap_or_default(),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+            limit.set_after(SEND_TIME);
+        }
+        client.poll_flush(context)
+    });
+    limit.limit(sending).await.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
