@@ -1,14 +1,15 @@
-//! Worker processes: starting them, receiving their messages, replacing them.
+//! Worker processes: starting them, sending them messages, replacing them.
+
+mod messages;
 
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use tidegate_core::error_log::Level;
@@ -18,10 +19,11 @@ use tidegate_os::socket::socketpair;
 use tidegate_os::title;
 use tidegate_rt::clock::exact_now;
 
-use super::{EventSender, MasterEvent, environment};
-use crate::handover::{Handover, ToMaster, ToWorker};
+use super::{EventSender, environment};
+use crate::handover::{Handover, ToWorker};
 use crate::start::WORKER_ARGUMENT;
 use crate::worker::process::SOCKET;
+use messages::MessageThreads;
 
 /// The running binary itself, even when another file has its name by now.
 const SELF: &str = "/proc/self/exe";
@@ -144,7 +146,8 @@ impl Children {
         }
     }
 
-    /// Starts the process. If a later step fails the process stays in `running`: its end is collected as any other's.
+    /// Starts the threads that carry messages, then the process, and sends it its generation. Nothing that can fail
+    /// follows the start of the process: a worker that nothing can be sent to would wait for ever.
     fn try_start(
         &mut self,
         handover: Handover,
@@ -152,6 +155,7 @@ impl Children {
         role: Role,
     ) -> io::Result<u32> {
         let (ours, theirs) = socketpair()?;
+        let threads = MessageThreads::start(ours, self.events.clone(), &messages::spawn)?;
         let arguments = [WORKER_ARGUMENT.into()];
         let variables = environment::of_worker(&main.env);
         let passed = [(theirs.as_fd(), SOCKET)];
@@ -159,29 +163,10 @@ impl Children {
         let name = title::short_name().unwrap_or_else(|_| NAME.to_owned());
         let started =
             process::spawn(OsStr::new(SELF), OsStr::new(&name), &arguments, &variables, &passed)?;
-        drop(theirs);
-        let (pid, socket) = (started.pid, Arc::new(ours));
-        let (messages, to_send) = channel();
-        self.running.push(Child { pid, messages, started: exact_now(), role });
-        self.listen(pid, socket.clone())?;
-        write_from(pid, to_send, socket)?;
-        if let Some(child) = self.running.last() {
-            let _ = child.messages.send(ToWorker::Serve(Box::new(handover)));
-        }
-        Ok(pid)
-    }
-
-    /// Starts the thread that receives a worker's messages.
-    fn listen(&self, pid: u32, socket: Arc<OwnedFd>) -> io::Result<()> {
-        let events = self.events.clone();
-        std::thread::Builder::new().name(format!("worker {pid}")).spawn(move || {
-            while let Ok(Some(message)) = ToMaster::receive(&*socket) {
-                if events.send(MasterEvent::FromWorker(pid, message)).is_err() {
-                    return;
-                }
-            }
-        })?;
-        Ok(())
+        let messages = threads.begin(started.pid);
+        let _ = messages.send(ToWorker::Serve(Box::new(handover)));
+        self.running.push(Child { pid: started.pid, messages, started: exact_now(), role });
+        Ok(started.pid)
     }
 
     /// Sends to the serving worker, if there is one. Its reply or its end shows whether the message arrived.
@@ -268,18 +253,6 @@ impl Children {
     pub(super) fn respawn_at(&self) -> Option<Instant> {
         self.respawn_at
     }
-}
-
-/// Starts the thread that writes to a worker.
-fn write_from(pid: u32, messages: Receiver<ToWorker>, socket: Arc<OwnedFd>) -> io::Result<()> {
-    std::thread::Builder::new().name(format!("to worker {pid}")).spawn(move || {
-        for message in messages {
-            if message.send(&*socket).is_err() {
-                return;
-            }
-        }
-    })?;
-    Ok(())
 }
 
 /// Number of the signal that asks a worker to end at once.
