@@ -43,6 +43,8 @@ pub enum ConnectError {
     Failed(io::Error),
     /// The same with a socket of this machine, which the log names.
     SocketFailed(String, io::Error),
+    /// The connection was made, but the PROXY header that precedes its handshake could not be written.
+    Header(io::Error),
     /// No connection within `*_connect_timeout`.
     TimedOut,
     /// The handshake failed; the text is for the log.
@@ -60,6 +62,7 @@ impl fmt::Display for ConnectError {
             ConnectError::SocketFailed(socket, error) => {
                 write!(f, "connect() to {socket} failed ({})", os_error(error))
             }
+            ConnectError::Header(error) => write!(f, "send() failed ({})", os_error(error)),
             ConnectError::Handshake(message) => f.write_str(message),
         }
     }
@@ -68,7 +71,9 @@ impl fmt::Display for ConnectError {
 impl std::error::Error for ConnectError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            ConnectError::Failed(error) | ConnectError::SocketFailed(_, error) => Some(error),
+            ConnectError::Failed(error)
+            | ConnectError::SocketFailed(_, error)
+            | ConnectError::Header(error) => Some(error),
             _ => None,
         }
     }
@@ -78,9 +83,10 @@ impl ConnectError {
     /// Returns the failed action, for the error log.
     pub fn action(&self) -> &'static str {
         match self {
-            ConnectError::TimedOut | ConnectError::Failed(_) | ConnectError::SocketFailed(..) => {
-                CONNECTING
-            }
+            ConnectError::TimedOut
+            | ConnectError::Failed(_)
+            | ConnectError::SocketFailed(..)
+            | ConnectError::Header(_) => CONNECTING,
             ConnectError::Handshake(_) | ConnectError::HandshakeTimedOut => HANDSHAKING,
         }
     }

@@ -41,9 +41,10 @@ pub(super) fn failure_of_connect(error: ConnectError) -> AttemptFailure {
     let (message, action) = (error.to_string(), error.action());
     let event = match error {
         ConnectError::TimedOut | ConnectError::HandshakeTimedOut => Event::ConnectTimedOut,
-        ConnectError::Failed(_) | ConnectError::SocketFailed(..) | ConnectError::Handshake(_) => {
-            Event::Refused
-        }
+        ConnectError::Failed(_)
+        | ConnectError::SocketFailed(..)
+        | ConnectError::Header(_)
+        | ConnectError::Handshake(_) => Event::Refused,
     };
     AttemptFailure { event, message, action, client_status: None }
 }

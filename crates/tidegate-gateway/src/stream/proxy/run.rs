@@ -1,5 +1,8 @@
 //! A session to an origin: servers are tried until one is connected, then bytes are relayed.
 
+#[cfg(test)]
+mod tests;
+
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +11,7 @@ use tidegate_core::client::{Address, ByteStream};
 use tidegate_core::session::{Session, SessionClient, log_end};
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_rt::clock;
-use tidegate_rt::net::{ConnectOptions, Stream};
+use tidegate_rt::net::{Addr, ConnectOptions, Stream};
 use tidegate_tls::TlsTarget;
 use tidegate_upstream::peers::{Choice, Lease, Outcome, Peer};
 use tidegate_upstream::relay::{Direction, RelayEnd, RelayOptions, relay};
@@ -183,31 +186,19 @@ async fn connect_and_relay(
     peer: &Peer,
     (report, options, client): (&SharedReport, &ConnectOptions, Rc<dyn ByteStream>),
 ) -> AttemptOutcome {
-    let address = &peer.address;
-    let opened = dial(address, options, settings.connect_timeout).await;
-    let stream = match opened {
-        Ok(stream) => stream,
-        Err(error) => return failed(x, tries, (peer, clock::now()), &error),
+    let tls = match &settings.tls {
+        None => None,
+        Some(tls) => match tls_target(x, tls, tries).await {
+            Ok(tls) => Some(tls),
+            Err(refused) => return AttemptOutcome::Status(refused.status()),
+        },
     };
-    let _ = stream.set_nodelay(x.settings().tcp_nodelay);
     let mut pending = header(x, settings.protocol, false);
-    let io = match &settings.tls {
-        None => Io::Plain(stream.clone()),
-        Some(tls) => {
-            let tls = match tls_target(x, tls, tries).await {
-                Ok(tls) => tls,
-                Err(refused) => return AttemptOutcome::Status(refused.status()),
-            };
-            // The header precedes the handshake.
-            if !pending.is_empty() && stream.write_all(&pending).await.is_err() {
-                return AttemptOutcome::Failed;
-            }
-            pending.clear();
-            match secure(stream.clone(), address, &tls, settings.connect_timeout).await {
-                Ok(io) => io,
-                Err(error) => return failed(x, tries, (peer, clock::now()), &error),
-            }
-        }
+    let nodelay = x.settings().tcp_nodelay;
+    let opened = open(&peer.address, (options, nodelay), settings, (tls, &mut pending)).await;
+    let (stream, io) = match opened {
+        Ok(opened) => opened,
+        Err(error) => return failed(x, tries, (peer, clock::now()), &error),
     };
     let now = clock::now();
     tries.report(peer, Outcome::Success, now);
@@ -247,6 +238,37 @@ async fn connect_and_relay(
     AttemptOutcome::Status(OK)
 }
 
+/// Opens a connection to a server: the socket, and with TLS the PROXY header, which precedes the handshake and is
+/// taken out of `pending`, and the handshake. Dropped at an await, the socket is closed.
+///
+/// # Errors
+/// Any of these failed: the server counts as failed, and another one may be tried.
+async fn open(
+    address: &Addr,
+    (options, nodelay): (&ConnectOptions, bool),
+    settings: &Settings,
+    (tls, pending): (Option<TlsTarget>, &mut Vec<u8>),
+) -> Result<(Rc<Stream>, Io), ConnectError> {
+    let stream = dial(address, options, settings.connect_timeout).await?;
+    let _ = stream.set_nodelay(nodelay);
+    let Some(tls) = tls else { return Ok((stream.clone(), Io::Plain(stream))) };
+    write_header(&stream, pending).await?;
+    let io = secure(stream.clone(), address, &tls, settings.connect_timeout).await?;
+    Ok((stream, io))
+}
+
+/// Writes the header and empties it.
+///
+/// # Errors
+/// The server has closed or reset the connection.
+async fn write_header(stream: &Stream, header: &mut Vec<u8>) -> Result<(), ConnectError> {
+    if !header.is_empty() {
+        stream.write_all(header).await.map_err(ConnectError::Header)?;
+        header.clear();
+    }
+    Ok(())
+}
+
 /// Returns the TLS target of this session.
 async fn tls_target(
     x: &mut Exchange,
@@ -264,7 +286,7 @@ fn connected(x: &Exchange, stream: &Stream) {
         return;
     }
     let local = match stream.local_addr() {
-        Ok(tidegate_rt::net::Addr::Inet(address)) => address.to_string(),
+        Ok(Addr::Inet(address)) => address.to_string(),
         _ => "unix:".to_owned(),
     };
     let text = format!("proxy {local} connected to {}", x.progress.upstream);
