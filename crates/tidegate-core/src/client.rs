@@ -119,8 +119,9 @@ pub struct Connection {
     pub proxy_protocol: Option<Box<ProxyProtocol>>,
     /// TLS parameters; `None` for a plain connection.
     pub tls: Option<Box<TlsInfo>>,
-    /// The protocol where requests are streams: `h2`, `h2c`, `h3` or `hq`; empty for HTTP/1.
-    pub protocol: &'static str,
+    /// The protocol where requests are streams: `h2`, `h2c`, `h3` or `hq`; empty for HTTP/1. A plain connection shows it
+    /// with its first bytes.
+    pub protocol: Cell<&'static str>,
     /// Requests begun so far. A request's own number is `Exchange::ordinal`.
     pub requests: Cell<u64>,
     /// Time of the accept in Unix milliseconds, for `keepalive_time` and `$connection_time`.

@@ -162,6 +162,11 @@ pub fn write_server_field(x: &mut Exchange, out: &mut Vec<u8>) {
     }
 }
 
+/// Returns the value of the response's `Server` field; empty for no field (`server_tokens`).
+pub fn server_value(x: &mut Exchange) -> Bytes {
+    product(x)
+}
+
 /// Returns the product name for error pages and the `Server` field according to `server_tokens`.
 fn product(x: &mut Exchange) -> Bytes {
     match &x.location_ref().settings.tokens {

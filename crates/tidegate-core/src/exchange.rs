@@ -71,6 +71,13 @@ pub struct LocationRef {
     location: LocationId,
 }
 
+impl LocationRef {
+    /// Creates a reference to a location of `plan`.
+    pub fn new(plan: PlanRef, location: LocationId) -> LocationRef {
+        LocationRef { plan, location }
+    }
+}
+
 impl Deref for LocationRef {
     type Target = Location;
 

@@ -66,6 +66,8 @@ pub struct ListenerPlan {
     pub tls: bool,
     /// Whether connections begin with a PROXY protocol header.
     pub proxy_protocol: bool,
+    /// Whether HTTP/2 is spoken for all of its servers (`listen … http2`).
+    pub http2: bool,
     /// Socket options.
     pub socket: SocketOptions,
     /// The servers of the address.
@@ -84,6 +86,8 @@ pub struct LocalServers {
     pub tls: bool,
     /// Whether connections begin with a PROXY protocol header.
     pub proxy_protocol: bool,
+    /// Whether HTTP/2 is spoken for all of its servers (`listen … http2`).
+    pub http2: bool,
 }
 
 impl ListenerPlan {

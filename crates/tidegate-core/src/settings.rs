@@ -91,6 +91,8 @@ pub struct Settings {
     pub limit_rate_after: Option<Template>,
     /// `server_tokens`.
     pub tokens: Tokens,
+    /// `http2_chunk_size`: the most bytes of a body in one frame.
+    pub http2_chunk_bytes: u32,
     /// `error_log`.
     pub error_log: ErrorLog,
     /// The parameters of `resolver` as written.

@@ -112,7 +112,7 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
         peer_text: Default::default(),
         peer,
         local,
-        protocol: "",
+        protocol: Cell::new(""),
         proxy_protocol: None,
         tls: None,
         requests: Cell::new(0),

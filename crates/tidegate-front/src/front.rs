@@ -158,7 +158,9 @@ impl Front {
         self.parking.close_idle(now);
         self.left();
         for link in self.all() {
-            if link.state().idle_since().is_some() && link.is_free(now) {
+            let is_idle = link.state().idle_since().is_some();
+            // Where requests are streams, GOAWAY says so to the client.
+            if (is_idle && link.is_free(now)) || (!is_idle && link.multiplexer().is_some()) {
                 link.give(Order::CloseWhenIdle);
             }
         }

@@ -1,4 +1,4 @@
-//! The front side: listeners, TLS and HTTP/1, from a socket to an [`tidegate_core::Exchange`] and back.
+//! The front side: listeners, TLS, HTTP/1 and HTTP/2, from a socket to an [`tidegate_core::Exchange`] and back.
 //!
 //! A worker's thread has one [`Front`], made by [`open`]. For each listening socket it runs one of two futures until it
 //! drops them: [`accept_connections`], or [`receive_datagrams`] for UDP. The public interface is this and [`Ssl`];
@@ -31,6 +31,7 @@ mod client;
 mod duplex;
 mod front;
 mod h1;
+mod h2;
 mod io;
 mod linger;
 mod link;
@@ -48,6 +49,7 @@ mod tls;
 
 pub use accept::accept_connections;
 pub use front::{Front, Shared};
+pub use h2::directives::Http2;
 pub use parked_loop::open;
 pub use session::udp::receive_datagrams;
 pub use tls::Ssl;

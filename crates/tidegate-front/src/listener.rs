@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use tidegate_core::client::Address;
 use tidegate_core::counters::OpenConnection;
 use tidegate_core::listen::{ListenerPlan, VirtualServers};
-use tidegate_core::plan::Plan;
+use tidegate_core::plan::{Plan, ServerId};
+
+use crate::h2::directives::Http2Server;
 
 /// A listener of one plan, and the servers there of the local address alone, if it has any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +54,16 @@ impl ListenerRef {
                 Some((local.tls, local.proxy_protocol))
             }
         }
+    }
+
+    /// Whether HTTP/2 is spoken there with the server of the handshake, or with the default server without TLS.
+    pub(crate) fn serves_http2(self, plan: &Plan, server: ServerId) -> bool {
+        let Some(listener) = plan.listeners.get(self.listener as usize) else { return false };
+        let by_listener = match self.local {
+            None => listener.http2,
+            Some(local) => listener.by_local.get(local as usize).is_some_and(|local| local.http2),
+        };
+        by_listener || Http2Server::of(plan, server).enabled
     }
 
     /// Returns the servers that can be meant, in the plan that it belongs to.
@@ -99,6 +111,15 @@ impl Binding {
             self.generation.set(plan.generation);
         }
         self.listener_ref.get().servers(plan)
+    }
+
+    /// Whether a plain connection may begin with HTTP/2 under `plan`, the plan of the last call of
+    /// [`Binding::servers`].
+    pub(crate) fn serves_http2(&self, plan: &Plan) -> bool {
+        let listener_ref = self.listener_ref.get();
+        listener_ref
+            .servers(plan)
+            .is_some_and(|servers| listener_ref.serves_http2(plan, servers.default))
     }
 
     /// Whether TLS is spoken there under `plan`, the plan of the last call of [`Binding::servers`].

@@ -60,7 +60,11 @@ impl Parking {
     fn keep_parked(&self, keep: impl Fn(&Link) -> bool) {
         let mut members = self.members.borrow_mut();
         members.retain(|_, link| {
-            matches!(link.park_state(), ParkState::CheckedOut { .. }) || keep(link)
+            let stays = matches!(link.park_state(), ParkState::CheckedOut { .. }) || keep(link);
+            if !stays {
+                link.say_goodbye();
+            }
+            stays
         });
     }
 
@@ -92,13 +96,20 @@ impl Parking {
         let mut by_age: Vec<_> = free.map(|(key, link)| (age(link), key)).collect();
         by_age.sort_unstable();
         let count = reused_of(by_age.len());
-        by_age.iter().take(count).for_each(|(_, key)| drop(members.try_remove(*key)));
+        for (_, key) in by_age.iter().take(count) {
+            if let Some(link) = members.try_remove(*key) {
+                link.say_goodbye();
+            }
+        }
         !by_age.is_empty()
     }
 
-    /// Closes connections that have been idle too long.
+    /// Closes connections that have been idle too long, and releases the memory of those that stay.
     pub(crate) fn close_expired(&self, now: Instant) {
-        self.keep_parked(|link| link.limits().until > now);
+        self.keep_parked(|link| {
+            link.rest();
+            link.limits().until > now
+        });
     }
 
     /// Parks a connection that a task owned, or brings back one that was checked out; returns `false` when it has to

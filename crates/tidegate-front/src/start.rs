@@ -13,9 +13,11 @@ use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 
 use crate::front::Front;
+use crate::h2::connection::Multiplexer;
 use crate::io::Io;
 use crate::link::Link;
 use crate::listener::{AcceptInfo, Binding, ListenerRef};
+use crate::serve::begin::base_server;
 use crate::{protocol, task};
 
 /// A connection as it was accepted, or as a session of `stream` passes it on.
@@ -52,11 +54,14 @@ pub(crate) fn enter(
         // The TLS handshake was done before: nothing is left to do.
         io => {
             let is_silent = input.is_empty();
-            let protocol = protocol::of(&info);
-            let link = Link::new(io, info, protocol, input, accept_info);
-            return match is_silent {
+            let multiplexer = negotiated(&plan, &info, listener_ref);
+            let link = Link::new(io, info, multiplexer, input, accept_info);
+            return match is_silent && !protocol::greets(&link) {
                 true => task::park_or_spawn(front, link, accepted),
-                false => task::spawn(front, link, None),
+                false => {
+                    let begun = protocol::greets(&link).then(|| protocol::serve(front, &link));
+                    task::spawn(front, link, begun);
+                }
             };
         }
     };
@@ -64,14 +69,15 @@ pub(crate) fn enter(
     tidegate_rt::spawn_local(async move {
         // Boxed, so that the task stays as small as an idle connection.
         let starting = start(&front, stream, info, input, listener_ref);
-        let Some((io, info, input)) = Box::pin(starting).await else { return };
-        let protocol = protocol::of(&info);
-        task::serve(front, Link::new(io, info, protocol, input, accept_info), None).await;
+        let Some((io, info, input, multiplexer)) = Box::pin(starting).await else { return };
+        let link = Link::new(io, info, multiplexer, input, accept_info);
+        let begun = protocol::greets(&link).then(|| protocol::serve(&front, &link));
+        task::serve(front, link, begun).await;
     });
 }
 
 /// Brings a new connection to the start of HTTP, within the default server's `client_header_timeout`. Returns its byte
-/// stream, what is known of it, and the bytes received so far, of which `input` is the first part.
+/// stream, what is known of it, the bytes received so far, of which `input` is the first part, and HTTP/2 if it was chosen.
 ///
 /// `None` ends the connection, and is logged where nginx logs it. Dropped at an await, the socket closes without an
 /// alert. Sources: `listen … proxy_protocol`, `listen … ssl`, `client_header_timeout`.
@@ -81,7 +87,7 @@ async fn start(
     mut info: Connection,
     mut input: Vec<u8>,
     listener_ref: ListenerRef,
-) -> Option<(Io, Connection, Vec<u8>)> {
+) -> Option<(Io, Connection, Vec<u8>, Option<Rc<Multiplexer>>)> {
     // The plan that `listener_ref` belongs to: there was no await since.
     let plan = front.plan();
     let limit = header_timeout(&plan, listener_ref);
@@ -103,9 +109,23 @@ async fn start(
         }
     }
     if !tls {
-        return Some((Io::Plain(stream), info, input));
+        return Some((Io::Plain(stream), info, input, None));
     }
-    crate::tls::accept(&plan, stream, info, listener_ref, input, limit).await
+    let accepted = crate::tls::accept(&plan, stream, info, listener_ref, input, limit).await;
+    accepted.map(|(io, info, input)| {
+        let multiplexer = negotiated(&plan, &info, listener_ref);
+        (io, info, input, multiplexer)
+    })
+}
+
+/// Returns HTTP/2 for a connection behind its handshake, or `None`. `listener_ref` belongs to `plan`.
+fn negotiated(
+    plan: &Plan,
+    info: &Connection,
+    listener_ref: ListenerRef,
+) -> Option<Rc<Multiplexer>> {
+    let servers = listener_ref.servers(plan)?;
+    protocol::negotiated(info, plan, base_server(info, servers))
 }
 
 /// Returns the default server's `client_header_timeout`.

@@ -84,7 +84,10 @@ async fn run(front: &Rc<Front>, link: &Rc<Link>, mut begun: Option<Serving>) -> 
             None => match idle(front, link).await {
                 // The state of requests in progress is boxed: an idle connection's task stays small.
                 WaitOutcome::Bytes => protocol::serve(front, link),
-                WaitOutcome::End => break,
+                WaitOutcome::End => {
+                    link.say_goodbye();
+                    break;
+                }
                 WaitOutcome::Parking => return ServeResult::Parked,
             },
         };

@@ -16,6 +16,9 @@ use crate::outline::Outline;
 use crate::plan_builder::PlanBuilder;
 use crate::server_builder::ServerBuilder;
 
+/// The warning for `listen … http2`, in nginx's words.
+const LISTEN_HTTP2: &str =
+    "the \"listen ... http2\" directive is deprecated, use the \"http2\" directive instead";
 /// The error of a `stream` server without `listen`.
 pub(crate) const NO_LISTEN: &str = "no \"listen\" is defined for server";
 
@@ -52,7 +55,13 @@ impl PlanBuilder<'_> {
                 self.diagnostics.push(Diagnostic::emerg(NO_LISTEN).at(outline.span));
                 continue;
             }
+            let mut warned = None;
             for listen in listens(conf, outline, self.main.machine.privileged) {
+                // A name with several addresses is one directive.
+                if listen.http2 && warned.replace(listen.span) != Some(listen.span) {
+                    let warning = Diagnostic::warn(LISTEN_HTTP2).at(listen.span);
+                    self.diagnostics.push(warning.help("write `http2 on;` instead"));
+                }
                 if let Err(diagnostic) = groups.add(listen, id) {
                     self.diagnostics.push(diagnostic);
                 }
@@ -178,6 +187,7 @@ fn listens(conf: &http_core::Conf, outline: &Outline, privileged: bool) -> Vec<L
         default_server: false,
         tls: false,
         proxy_protocol: false,
+        http2: false,
         datagram: false,
         socket: Default::default(),
         span: outline.span,
@@ -228,6 +238,7 @@ impl AddressGroups {
         }
         group.conf.tls |= listen.tls;
         group.conf.proxy_protocol |= listen.proxy_protocol;
+        group.conf.http2 |= listen.http2;
         group.servers.push(id);
         Ok(())
     }
@@ -263,6 +274,7 @@ fn merge_wildcards(groups: Vec<(AddressGroup, VirtualServers)>) -> Vec<ListenerP
                     servers,
                     tls: group.conf.tls,
                     proxy_protocol: group.conf.proxy_protocol,
+                    http2: group.conf.http2,
                 });
             }
             _ => listeners.push(listener_of(group, servers)),
@@ -284,6 +296,7 @@ fn listener_of(group: AddressGroup, servers: VirtualServers) -> ListenerPlan {
         datagram: group.datagram,
         tls: group.conf.tls,
         proxy_protocol: group.conf.proxy_protocol,
+        http2: group.conf.http2,
         socket: group.conf.socket,
         servers,
         by_local: Vec::new(),

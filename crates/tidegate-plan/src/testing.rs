@@ -266,7 +266,7 @@ impl<L: ModuleList> Bench<L> {
             local: Address::Inet("192.0.2.1:8080".parse().unwrap()),
             proxy_protocol: None,
             tls: None,
-            protocol: "",
+            protocol: Cell::new(""),
             requests: Cell::new(1),
             accepted_unix_millis: tidegate_rt::clock::unix_millis(),
         };

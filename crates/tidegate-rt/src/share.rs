@@ -122,6 +122,12 @@ pub fn is_over() -> bool {
     })
 }
 
+/// Whether the share is used up, as far as the clock was read: without a reading of its own.
+#[inline]
+pub fn is_used_up() -> bool {
+    SHARE.with(|share| share.units.get()) == 0
+}
+
 /// Runs `work` with a share of its own: one connection of many that a task serves.
 pub fn apart<R>(work: impl FnOnce() -> R) -> R {
     let _outer = Outer::of_thread();

@@ -51,7 +51,7 @@ pub struct ServerOptions {
 /// that it began with when a reload makes others.
 pub struct ServerSettings {
     pub(crate) config: Arc<ServerConfig>,
-    clients: Option<ClientTrust>,
+    clients: Option<Arc<ClientTrust>>,
 }
 
 /// The library's least size of a record in bytes (RFC 8449).
@@ -118,12 +118,20 @@ impl ServerSettings {
         if let Some(keys) = options.tickets {
             config.ticketer = Arc::new(Tickets { keys, timeout, context });
         }
-        ServerSettings { config: Arc::new(config), clients }
+        ServerSettings { config: Arc::new(config), clients: clients.map(Arc::new) }
+    }
+
+    /// Returns the same settings with other protocols for ALPN. Sessions, tickets and certificates are shared.
+    #[must_use]
+    pub fn with_alpn(&self, alpn: Vec<Vec<u8>>) -> ServerSettings {
+        let mut config = ServerConfig::clone(&self.config);
+        config.alpn_protocols = alpn;
+        ServerSettings { config: Arc::new(config), clients: self.clients.clone() }
     }
 
     /// Returns the trust in client certificates of handshakes with these settings.
     pub fn clients(&self) -> Option<&ClientTrust> {
-        self.clients.as_ref()
+        self.clients.as_deref()
     }
 }
 

@@ -107,6 +107,7 @@ pub(super) const TABLE: &[Row] = &[
     Row {
         name: "tidegate-front",
         may_depend_on: &[
+            "tidegate-h2",
             "tidegate-plan",
             "tidegate-core",
             "tidegate-tls",

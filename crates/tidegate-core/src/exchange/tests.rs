@@ -71,7 +71,7 @@ fn used(plan: PlanRef) -> Exchange {
         peer_text: Default::default(),
         proxy_protocol: None,
         tls: None,
-        protocol: "",
+        protocol: Cell::new(""),
         requests: Cell::new(1),
         accepted_unix_millis: 0,
     };

@@ -20,6 +20,8 @@ use tidegate_core::settings::{KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI}
 use super::body::H1Body;
 use crate::client::ClientStream;
 use crate::front::Front;
+use crate::h2::connection::Multiplexer;
+use crate::h2::directives::Http2Server;
 use crate::link::Link;
 use crate::serve::begin::{self, BodyFraming, Refusal};
 use crate::serve::scratch::READ_BYTES;
@@ -32,6 +34,8 @@ pub(super) enum Received {
     End,
     /// The head stays incomplete: the client closed (400), or took longer than `client_header_timeout` (408).
     Cut(u16),
+    /// The preface of HTTP/2: the connection has its protocol now.
+    Http2,
     /// A complete head, ready for the phases.
     Request,
     /// A malformed head; the response has this status.
@@ -60,14 +64,21 @@ pub(super) async fn receive(
     let differing = servers.parse_rules_differ.then_some(servers);
     let mut begun = false;
     loop {
+        let preface = match begun || link.info.requests.get() > 0 {
+            true => Preface::No,
+            false => preface(&link.received.borrow(), link, &plan),
+        };
+        if preface == Preface::Yes {
+            return hand_over(link, &plan, servers);
+        }
         let parsed = {
             let mut input = link.received.borrow_mut();
-            if !begun && !input.is_empty() {
+            if !begun && !input.is_empty() && preface == Preface::No {
                 begun = true;
                 begin::first_byte(front, x, tidegate_rt::clock::batch_now());
                 client.body_bytes.set(0);
             }
-            let parsed = match (input.is_empty(), differing) {
+            let parsed = match (!begun, differing) {
                 (true, _) => Ok(Parse::Partial),
                 (false, None) => parse_request(&input, &options, &mut x.request.head),
                 (false, Some(servers)) => {
@@ -90,7 +101,7 @@ pub(super) async fn receive(
         }
         // Counted as `Reading` only while a head that has begun is incomplete (`stub_status`).
         let reading = begun.then(|| front.counters.reading());
-        let received = more(link, x, begun, &options).await;
+        let received = more(link, x, begun || preface == Preface::Partly, &options).await;
         drop(reading);
         match received {
             More::Bytes => {}
@@ -105,6 +116,41 @@ pub(super) async fn receive(
             }
         }
     }
+}
+
+/// Whether a connection begins with HTTP/2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Preface {
+    No,
+    /// What has arrived may become either protocol.
+    Partly,
+    Yes,
+}
+
+/// The line of the client's preface that no request of HTTP/1 has (RFC 9113 section 3.4).
+const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
+
+/// Looks for the preface, where the address serves HTTP/2 to clients that know it beforehand (RFC 9113 section 3.3).
+#[inline]
+fn preface(input: &[u8], link: &Link, plan: &Plan) -> Preface {
+    if input.first() != PREFACE_LINE.first() {
+        return Preface::No;
+    }
+    let known = input.len().min(PREFACE_LINE.len());
+    match input[..known] == PREFACE_LINE[..known] && link.serves_http2(plan) {
+        false => Preface::No,
+        true if known < PREFACE_LINE.len() => Preface::Partly,
+        true => Preface::Yes,
+    }
+}
+
+/// Gives the connection to the driver of HTTP/2.
+#[cold]
+fn hand_over(link: &Link, plan: &Plan, servers: &VirtualServers) -> Received {
+    link.info.protocol.set("h2c");
+    let config = Http2Server::of(plan, servers.default).config.clone();
+    link.begin_http2(Multiplexer::new(config, link.accepted));
+    Received::Http2
 }
 
 /// Logs the received part of a head that stays incomplete.

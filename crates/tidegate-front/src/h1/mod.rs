@@ -60,7 +60,7 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction 
     }
     let action = loop {
         let action = request(front, link, &mut scratch).await;
-        if action != ConnectionAction::Next {
+        if action != ConnectionAction::Next || link.multiplexer().is_some() {
             break action;
         }
         let plan = front.plan();
@@ -71,7 +71,10 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction 
         // The request may be about something that the request before it has changed.
         tidegate_rt::batch_epoch::advance();
     };
-    front.give_back_input(link.received.take());
+    // Empty, unless the connection ends or another protocol goes on with the bytes.
+    if action != ConnectionAction::Next {
+        front.give_back_input(link.received.take());
+    }
     front.give_back(scratch);
     if action == ConnectionAction::Idle && link.state().idle_since().is_none() {
         // There was no request after all.
@@ -85,19 +88,21 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction 
 /// | received | then |
 /// |---|---|
 /// | nothing, the end | no request: nothing is counted or logged |
+/// | the preface of HTTP/2 | the connection is handed over to that driver |
 /// | a part of a head | logged with 400 or 408, no response |
 /// | a malformed head, or a connection that may not send requests | refused: a response without the phases |
 /// | a request | the phases, then the response unless it was given up meanwhile |
 ///
 /// Dropped at an await, the request ends unlogged; its connection closes ([`serve`]).
 async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> ConnectionAction {
-    let Scratch { exchange: x, output, client } = scratch;
+    let Scratch { exchange: x, output, client, stream: _ } = scratch;
     output.clear();
     let received = head::receive(front, link, x, client).await;
     let _writing = front.counters.writing();
     let outcome = match received {
         head::Received::Nothing => return ConnectionAction::Idle,
         head::Received::End => return ConnectionAction::Close,
+        head::Received::Http2 => return ConnectionAction::Next,
         head::Received::Cut(status) => {
             x.disposition.end_without_response(status);
             finish::log(x);

@@ -8,7 +8,7 @@ mod state;
 mod tests;
 mod waits;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
@@ -20,6 +20,7 @@ use tidegate_core::counters::OpenConnection;
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::Plan;
 
+use crate::h2::connection::Multiplexer;
 use crate::io::Io;
 use crate::listener::{AcceptInfo, Binding};
 pub(crate) use state::{ConnectionState, IdleLimits, Order, ParkState};
@@ -30,17 +31,19 @@ pub(crate) const TIMED_BELOW: Duration = Duration::from_secs(3);
 
 /// The protocol of a connection, with the state that its driver keeps between requests. The rows in [`crate::protocol`]
 /// choose the driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Protocol {
+pub(crate) enum Protocol<'l> {
     /// Requests one after the other: nothing is kept between them.
     Http1,
+    /// Many requests at once.
+    Http2(&'l Rc<Multiplexer>),
 }
 
 /// One client connection.
 pub(crate) struct Link {
     pub io: Io,
     pub info: Rc<Connection>,
-    pub protocol: Protocol,
+    /// HTTP/2, from its begin on; until then HTTP/1.
+    multiplexer: OnceCell<Rc<Multiplexer>>,
     binding: Binding,
     /// Bytes received and not yet used. It has no memory of its own while the connection is idle.
     pub received: RefCell<Vec<u8>>,
@@ -59,11 +62,12 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// Makes a connection that is ready to be served; `received` has already been read.
+    /// Makes a connection that is ready to be served, by HTTP/2 if there is a `multiplexer`; `received` has already been
+    /// read.
     pub(crate) fn new(
         io: Io,
         info: Connection,
-        protocol: Protocol,
+        multiplexer: Option<Rc<Multiplexer>>,
         received: Vec<u8>,
         accept_info: AcceptInfo,
     ) -> Rc<Link> {
@@ -71,7 +75,7 @@ impl Link {
         Rc::new(Link {
             io,
             info: Rc::new(info),
-            protocol,
+            multiplexer: multiplexer.map_or_else(OnceCell::new, OnceCell::from),
             binding,
             received: RefCell::new(received),
             unread: Cell::new(false),
@@ -84,6 +88,42 @@ impl Link {
             waits: RefCell::new(None),
             _open: open,
         })
+    }
+
+    /// Returns the protocol that is spoken.
+    #[inline]
+    pub(crate) fn protocol(&self) -> Protocol<'_> {
+        self.multiplexer.get().map_or(Protocol::Http1, Protocol::Http2)
+    }
+
+    /// Returns the state of HTTP/2; `None` where another protocol is spoken.
+    #[inline]
+    pub(crate) fn multiplexer(&self) -> Option<&Rc<Multiplexer>> {
+        self.multiplexer.get()
+    }
+
+    /// Hands the connection over to HTTP/2, once.
+    pub(crate) fn begin_http2(&self, multiplexer: Rc<Multiplexer>) {
+        let _ = self.multiplexer.set(multiplexer);
+    }
+
+    /// Gives memory back that a connection needs not which has been idle for long.
+    pub(crate) fn rest(&self) {
+        if let Protocol::Http2(multiplexer) = self.protocol() {
+            multiplexer.rest();
+        }
+    }
+
+    /// Tells the client that the idle connection is about to be closed, where the protocol can.
+    pub(crate) fn say_goodbye(&self) {
+        if let Protocol::Http2(multiplexer) = self.protocol() {
+            multiplexer.say_goodbye(&self.io);
+        }
+    }
+
+    /// Whether a plain connection may begin with HTTP/2 under `plan`, the plan of the last call of [`Link::servers`].
+    pub(crate) fn serves_http2(&self, plan: &Plan) -> bool {
+        self.info.tls.is_none() && self.binding.serves_http2(plan)
     }
 
     /// Returns the servers that a request can mean under `plan`, which may be newer than the connection. `None` when
@@ -204,10 +244,12 @@ impl Link {
 
     /// Whether the sweep alone has to end its wait, by its protocol, its bytes and its limits.
     pub(crate) fn may_park(&self, now: Instant) -> bool {
-        let protocol_may = match self.protocol {
-            // Between requests; bytes of the next request that have arrived are served first.
-            Protocol::Http1 => self.received.borrow().is_empty(),
+        let protocol_may = match self.protocol() {
+            Protocol::Http1 => true,
+            Protocol::Http2(multiplexer) => multiplexer.is_quiet(),
         };
+        // Between requests; bytes of the next request that have arrived are served first.
+        let protocol_may = protocol_may && self.received.borrow().is_empty();
         protocol_may
             && self.io.plain().is_some()
             && self.limits.get().until.saturating_duration_since(now) >= TIMED_BELOW

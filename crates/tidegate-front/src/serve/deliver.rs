@@ -133,6 +133,11 @@ impl Pull {
         true
     }
 
+    /// Whether all announced bytes were given.
+    pub(crate) fn is_last(&self) -> bool {
+        self.left == Some(0)
+    }
+
     /// Whether announced bytes are missing.
     pub(crate) fn lacks(&self) -> bool {
         self.left.is_some_and(|left| left > 0)

@@ -6,8 +6,11 @@ use std::rc::Rc;
 use tidegate_core::Exchange;
 use tidegate_core::client::{Address, Connection};
 use tidegate_core::exchange::PlanRef;
+use tidegate_h2::StreamId;
 
 use crate::client::ClientStream;
+use crate::h2::connection::Multiplexer;
+use crate::h2::stream::Stream;
 use crate::link::Link;
 
 /// Spare requests that a thread keeps: enough for bursts, little when idle.
@@ -24,8 +27,10 @@ pub(crate) struct Scratch {
     pub exchange: Exchange,
     /// The response's head, and small pieces of its body that are collected behind it.
     pub output: Vec<u8>,
-    /// The exchange's client, see [`Scratch::attach`].
+    /// The exchange's client on a connection that serves one request at a time, see [`Scratch::attach`].
     pub client: Rc<ClientStream>,
+    /// Its client where requests are streams, from the first such request on: see [`Scratch::attach_stream`].
+    pub stream: Option<Rc<Stream>>,
 }
 
 impl Scratch {
@@ -34,6 +39,30 @@ impl Scratch {
     pub(crate) fn attach(&mut self, link: &Rc<Link>) {
         self.client.attach(link.clone());
         self.exchange.connection = link.info.clone();
+    }
+
+    /// Attaches its next request to a stream.
+    pub(crate) fn attach_stream(
+        &mut self,
+        link: &Rc<Link>,
+        multiplexer: &Rc<Multiplexer>,
+        id: StreamId,
+    ) -> Rc<Stream> {
+        let stream = self.stream.get_or_insert_default();
+        stream.attach(link.clone(), multiplexer.clone(), id);
+        self.exchange.client = stream.clone();
+        self.exchange.connection = link.info.clone();
+        stream.clone()
+    }
+
+    /// Makes the client spare that its last request had; one that is still referenced elsewhere stays there.
+    fn detach_stream(&mut self) {
+        let Some(stream) = &self.stream else { return };
+        self.exchange.client = self.client.clone();
+        match Rc::strong_count(stream) {
+            1 => stream.detach(),
+            _ => self.stream = None,
+        }
     }
 }
 
@@ -66,6 +95,7 @@ impl Spares {
                 exchange: Exchange::new(plan(), self.no_connection.clone(), client.clone()),
                 output: Vec::with_capacity(READ_BYTES),
                 client,
+                stream: None,
             })
         })
     }
@@ -77,6 +107,7 @@ impl Spares {
             return;
         }
         scratch.exchange.reset(plan());
+        scratch.detach_stream();
         scratch.exchange.connection = self.no_connection.clone();
         scratch.output.clear();
         match Rc::strong_count(&scratch.client) {
@@ -118,7 +149,7 @@ pub(crate) fn no_connection() -> Connection {
         peer: Address::Unix(String::new()),
         local: Address::Unix(String::new()),
         peer_text: Default::default(),
-        protocol: "",
+        protocol: Cell::new(""),
         proxy_protocol: None,
         tls: None,
         requests: Cell::new(0),

@@ -98,7 +98,7 @@ impl Port {
             peer_text: Default::default(),
             peer: Address::Inet(from),
             local,
-            protocol: "",
+            protocol: Cell::new(""),
             proxy_protocol: None,
             tls: None,
             requests: Cell::new(0),

@@ -33,7 +33,7 @@ pub(crate) async fn accept(
 ) -> Option<(Io, Connection, Vec<u8>)> {
     let servers = entrance.servers(plan)?;
     // Boxed: the state of a handshake is large, and idle connections must not keep its memory.
-    let begun = timeout(limit, Box::pin(begin(plan, servers, &stream, input))).await;
+    let begun = timeout(limit, Box::pin(begin(plan, entrance, servers, &stream, input))).await;
     let log = &plan.location(plan.server(servers.default).location).settings.error_log;
     match begun.unwrap_or(Err(Failure::Timeout)) {
         Ok(Begun::Tls(tls, known)) => {
@@ -77,6 +77,7 @@ impl From<HandshakeError> for Failure {
 /// Dropped at an await (the time limit), the socket closes. Sources: `ssl_reject_handshake`, `ssl_certificate`.
 async fn begin(
     plan: &Plan,
+    entrance: ListenerRef,
     servers: &VirtualServers,
     stream: &Rc<Stream>,
     mut input: Vec<u8>,
@@ -93,7 +94,7 @@ async fn begin(
     }
     let hello = Hello::receive(stream, input).await?;
     let mut known = offered(plan, &hello);
-    let settings = match choose(plan, servers, &known) {
+    let settings = match choose(plan, entrance, servers, &known) {
         Ok(settings) => settings,
         Err(failure) => {
             hello.refuse_name(stream).await;
@@ -106,19 +107,25 @@ async fn begin(
     Ok(Begun::Tls(tls, Box::new(known)))
 }
 
-/// Returns the settings of the server that the client names.
+/// Returns the settings of the server that the client names. It decides whether HTTP/2 is offered, even where another
+/// one lends the certificate.
 fn choose<'p>(
     plan: &'p Plan,
+    entrance: ListenerRef,
     servers: &VirtualServers,
     known: &TlsInfo,
 ) -> Result<&'p ServerSettings, Failure> {
-    let found = named(servers, known);
-    let meant = plan.server(found.unwrap_or(servers.default)).extensions.of::<TlsServer>();
+    let found = named(servers, known).unwrap_or(servers.default);
+    let with_h2 = entrance.serves_http2(plan, found);
+    let meant = plan.server(found).extensions.of::<TlsServer>();
     if meant.is_some_and(|meant| meant.reject) {
         return Err(Failure::Rejected);
     }
     let default = plan.server(servers.default).extensions.of::<TlsServer>();
-    let lender = |server: Option<&'p TlsServer>| server?.settings.as_ref();
+    let lender = |server: Option<&'p TlsServer>| match with_h2 {
+        true => server?.settings_h2.as_ref(),
+        false => server?.settings.as_ref(),
+    };
     lender(meant).or_else(|| lender(default)).ok_or(Failure::NoCertificate)
 }
 

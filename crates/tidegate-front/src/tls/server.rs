@@ -30,13 +30,15 @@ pub(super) struct TlsServer {
     handshake_timeout: Duration,
     /// `None` without certificates: the address's default server then lends its own.
     pub settings: Option<ServerSettings>,
+    /// The same with HTTP/2 in front of the other protocols; not in `stream`.
+    pub settings_h2: Option<ServerSettings>,
     /// What requests to this server require, whichever server lent the certificate.
     pub verify_client: VerifyClient,
     pub reject: bool,
 }
 
-/// Protocols offered by ALPN, as nginx has them. HTTP/2 goes in front of them.
-const ALPN: [&[u8]; 3] = [b"http/1.1", b"http/1.0", b"http/0.9"];
+/// Protocols offered by ALPN, as nginx has them; the first one only where HTTP/2 is served.
+const ALPN: [&[u8]; 4] = [b"h2", b"http/1.1", b"http/1.0", b"http/0.9"];
 /// nginx's default.
 const CIPHERS_DEFAULT: &str = "HIGH:!aNULL:!MD5";
 /// nginx's default in `stream`.
@@ -57,7 +59,8 @@ pub(super) fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServ
     let reject = conf.reject_handshake.unwrap_or(false);
     let handshake_timeout = conf.handshake_timeout.unwrap_or(HANDSHAKE_TIMEOUT_DEFAULT);
     let verify_client = conf.verify_client.unwrap_or_default();
-    let mut server = TlsServer { settings: None, verify_client, reject, handshake_timeout };
+    let (settings, settings_h2) = (None, None);
+    let mut server = TlsServer { settings, settings_h2, verify_client, reject, handshake_timeout };
     if conf.certificates.is_empty() {
         return Ok(server);
     }
@@ -66,8 +69,9 @@ pub(super) fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServ
     let certificates = certificates(conf, plan)?;
     let protocols = protocols(conf, plan)?;
     let clients = client::compile(conf, plan)?;
+    let names = |names: &[&[u8]]| names.iter().map(|name| name.to_vec()).collect();
     let alpn = match plan.in_stream() {
-        false => ALPN.iter().map(|name| name.to_vec()).collect(),
+        false => names(&ALPN[1..]),
         true => conf.alpn.iter().flatten().map(|word| word.bytes.clone()).collect(),
     };
     let session_timeout = conf.session_timeout.unwrap_or(TIMEOUT_DEFAULT);
@@ -82,7 +86,7 @@ pub(super) fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServ
         true => Some(ticket_keys(conf, plan, session_timeout)?),
         false => None,
     };
-    server.settings = Some(ServerSettings::new(ServerOptions {
+    let settings = ServerSettings::new(ServerOptions {
         protocols,
         certificates,
         clients,
@@ -92,7 +96,9 @@ pub(super) fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServ
         session_timeout,
         sessions,
         tickets,
-    }));
+    });
+    server.settings_h2 = (!plan.in_stream()).then(|| settings.with_alpn(names(&ALPN)));
+    server.settings = Some(settings);
     Ok(server)
 }
 

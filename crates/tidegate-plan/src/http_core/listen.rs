@@ -21,6 +21,8 @@ pub struct ListenConf {
     pub tls: bool,
     /// `proxy_protocol`.
     pub proxy_protocol: bool,
+    /// `http2`.
+    pub http2: bool,
     /// Whether the socket is UDP, in `stream` only.
     pub datagram: bool,
     /// Socket options.
@@ -44,6 +46,7 @@ pub fn parse(args: &Args<'_>) -> Result<Vec<ListenConf>, Diagnostic> {
         default_server: false,
         tls: false,
         proxy_protocol: false,
+        http2: false,
         datagram: false,
         socket: SocketOptions::default(),
         span: args.word(0).span,
@@ -97,9 +100,8 @@ fn parameter(
         ("default_server" | "default", None) => listen.default_server = true,
         ("ssl", None) => listen.tls = true,
         ("proxy_protocol", None) => listen.proxy_protocol = true,
-        ("http2" | "spdy" | "quic" | "http3", None)
-            if args.context.intersects(Contexts::SERVER) =>
-        {
+        ("http2", None) if args.context.intersects(Contexts::SERVER) => listen.http2 = true,
+        ("spdy" | "quic" | "http3", None) if args.context.intersects(Contexts::SERVER) => {
             return Err(unsupported_protocol(args, index));
         }
         ("udp", None) if args.context.intersects(Contexts::STREAM_SERVER) => {

@@ -101,7 +101,7 @@ fn invalid_options_are_refused() {
         ("so_keepalive=500ms", "invalid so_keepalive value: \"500ms\""),
         ("default_server=1", "invalid parameter \"default_server=1\""),
         ("udp", "invalid parameter \"udp\""),
-        ("http2", "the parameter \"http2\" of \"listen\" is not supported yet"),
+        ("http2=on", "invalid parameter \"http2=on\""),
         ("quic", "the parameter \"quic\" of \"listen\" is not supported yet"),
     ] {
         assert_eq!(options(text), Err(expected.to_owned()), "{text}");
@@ -110,6 +110,17 @@ fn invalid_options_are_refused() {
     for address in ["80", "unix:/s"] {
         let bench = Bench::new(&format!("server {{ listen {address} ipv6only=on; }}"));
         assert_eq!(bench.plan.listeners[0].socket.ipv6only, Some(true));
+    }
+}
+
+#[test]
+fn http2_is_of_the_address() {
+    for (servers, expected) in [
+        ("server { listen 80; }", false),
+        ("server { listen 80 http2; }", true),
+        ("server { listen 80; } server { listen 80 http2; server_name b; }", true),
+    ] {
+        assert_eq!(Bench::new(servers).plan.listeners[0].http2, expected, "{servers}");
     }
 }
 

@@ -163,7 +163,7 @@ fn binary_remote_addr(x: &mut Exchange, out: &mut Vec<u8>) -> bool {
 
 /// Appends the connection's protocol if it is one of these.
 fn protocol(x: &Exchange, of: &[&str], out: &mut Vec<u8>) -> bool {
-    let spoken = x.connection.protocol;
+    let spoken = x.connection.protocol.get();
     of.contains(&spoken) && put(Some(spoken.as_bytes()), out)
 }
 

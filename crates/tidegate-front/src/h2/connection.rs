@@ -1,0 +1,80 @@
+//! What a link keeps of HTTP/2: the protocol's state, and the wake-ups of its streams.
+
+use std::cell::{Cell, RefCell, RefMut};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Waker};
+use std::time::Instant;
+
+use tidegate_h2::{Config, Connection, ErrorCode, Server, StreamId};
+
+use super::wakes::Wakes;
+use crate::io::Io;
+
+/// HTTP/2 on one connection. Its link owns it; the driver and the streams in progress share it.
+pub(crate) struct Multiplexer {
+    core: RefCell<Connection<Server>>,
+    pub(super) wakes: Arc<Wakes>,
+    /// The begin of the connection, from which the protocol's budgets count.
+    pub(super) began: Instant,
+    /// Memory has been used since the last release.
+    is_warm: Cell<bool>,
+}
+
+impl Multiplexer {
+    /// Begins the protocol; SETTINGS wait to be sent.
+    pub(crate) fn new(config: Arc<Config>, began: Instant) -> Rc<Multiplexer> {
+        Rc::new(Multiplexer {
+            core: RefCell::new(Connection::<Server>::new(config)),
+            wakes: Arc::default(),
+            began,
+            is_warm: Cell::new(true),
+        })
+    }
+
+    /// Returns the protocol's state, for single calls.
+    pub(super) fn core(&self) -> RefMut<'_, Connection<Server>> {
+        self.core.borrow_mut()
+    }
+
+    /// Changes the protocol's state from within a request. What that makes to be sent leaves with the driver's next
+    /// run, which is woken unless it is what runs.
+    pub(super) fn command<T>(&self, work: impl FnOnce(&mut Connection<Server>) -> T) -> T {
+        let result = work(&mut self.core.borrow_mut());
+        self.wakes.wake_driver();
+        result
+    }
+
+    /// Forgets a stream whose request has ended; it is reset with `code` unless both messages are complete.
+    pub(super) fn close(&self, stream: StreamId, code: ErrorCode) {
+        self.command(|core| core.close(stream, code));
+    }
+
+    /// Whether nothing is in progress, so that the connection may wait without a task.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.core.borrow().is_quiet()
+    }
+
+    /// The driver runs.
+    pub(super) fn warm(&self) {
+        self.is_warm.set(true);
+    }
+
+    /// Gives memory back that a quiet connection needs not; cheap where that has been done.
+    pub(crate) fn rest(&self) {
+        if self.is_warm.get() && self.is_quiet() {
+            self.is_warm.set(false);
+            self.core.borrow_mut().release_memory();
+            self.wakes.release();
+        }
+    }
+
+    /// Says goodbye before an idle connection is closed, as far as the socket takes it at once (RFC 9113 section 6.8).
+    pub(crate) fn say_goodbye(&self, io: &Io) {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut core = self.core.borrow_mut();
+        core.go_away(ErrorCode::NO_ERROR);
+        let _ = io.poll_write(&mut context, core.output());
+        let _ = io.poll_flush(&mut context);
+    }
+}

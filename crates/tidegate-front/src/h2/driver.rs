@@ -1,0 +1,272 @@
+//! The driver of a connection: it reads, runs the streams that were woken, and sends.
+
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use tidegate_h2::{ErrorCode, StreamId};
+use tidegate_rt::{clock, share};
+
+use super::connection::Multiplexer;
+use super::stream::{Piece, Stream};
+use super::table::{Request, Table};
+use crate::action::ConnectionAction;
+use crate::front::Front;
+use crate::link::Link;
+use crate::task;
+
+/// Bytes read from the socket at once.
+const READ_BYTES: usize = 16 * 1024;
+
+/// Whether the connection can go on.
+///
+/// ```text
+///   Open ── the client closed, the socket broke, send_timeout ──▶ Gone
+///     └──── an error of the protocol, GOAWAY is in the output ──▶ Failed ──▶ Gone
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    Open,
+    /// The output is sent, and the connection ends with the last stream.
+    Failed,
+    /// Nothing can be sent: the connection ends with the last stream, as the action says.
+    Gone(ConnectionAction),
+}
+
+/// The requests in progress on a connection, and its socket.
+pub(super) struct Driver {
+    pub(super) front: Rc<Front>,
+    pub(super) link: Rc<Link>,
+    pub(super) multiplexer: Rc<Multiplexer>,
+    pub(super) table: Table,
+    pub(super) condition: Condition,
+    /// The graceful end was announced.
+    pub(super) is_announced: bool,
+    /// Since when the socket takes no output.
+    pub(super) blocked_since: Option<Instant>,
+    /// Since when a head, or the client's preface, is incomplete.
+    pub(super) incomplete_since: Option<Instant>,
+    /// Slots that were woken; kept for its memory.
+    woken: Vec<u32>,
+}
+
+/// Serves a connection until it is idle or ends.
+///
+/// Dropped at its await, it drops the requests in progress unlogged, and the connection closes.
+pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction {
+    let Some(multiplexer) = link.multiplexer().cloned() else { return ConnectionAction::Close };
+    link.set_serving();
+    multiplexer.warm();
+    let mut driver = Driver {
+        front,
+        link,
+        multiplexer,
+        table: Table::default(),
+        condition: Condition::Open,
+        is_announced: false,
+        blocked_since: None,
+        incomplete_since: None,
+        woken: Vec::new(),
+    };
+    let action = std::future::poll_fn(|context| driver.run(context)).await;
+    driver.multiplexer.wakes.pause();
+    driver.front.give_back_input(driver.link.received.take());
+    if action == ConnectionAction::Idle {
+        driver.link.set_idle(clock::now());
+    }
+    action
+}
+
+impl Driver {
+    /// Runs until nothing is left to do now.
+    ///
+    /// Invariant: when it returns pending, the socket has the task's waker for what it waits for, each waiting stream
+    /// has its own, and no stream is in the list of woken ones.
+    fn run(&mut self, context: &mut Context<'_>) -> Poll<ConnectionAction> {
+        self.multiplexer.wakes.begin(context);
+        loop {
+            self.obey();
+            self.run_woken();
+            let mut moved = self.read(context);
+            moved |= self.pump();
+            moved |= self.flush(context);
+            if let Some(action) = self.conclude() {
+                return Poll::Ready(action);
+            }
+            if moved {
+                if share::poll(context).is_pending() {
+                    self.multiplexer.wakes.pause();
+                    return Poll::Pending;
+                }
+            } else if self.multiplexer.wakes.end() {
+                self.give_back_input();
+                if !self.wait(context) {
+                    return Poll::Pending;
+                }
+                self.multiplexer.wakes.begin(context);
+            }
+        }
+    }
+
+    fn give_back_input(&self) {
+        let mut received = self.link.received.borrow_mut();
+        if received.is_empty() && received.capacity() > 0 {
+            self.front.give_back_input(std::mem::take(&mut received));
+        }
+    }
+
+    /// Reads what has arrived, as long as there is room for what it may cause. Returns whether something was received.
+    fn read(&mut self, context: &mut Context<'_>) -> bool {
+        let mut moved = false;
+        loop {
+            if self.condition != Condition::Open || self.multiplexer.core().output_is_full() {
+                return moved;
+            }
+            if !self.link.received.borrow().is_empty() {
+                moved = true;
+                self.receive();
+                if share::poll(context).is_pending() || !self.link.received.borrow().is_empty() {
+                    return moved;
+                }
+            }
+            match self.fill(context) {
+                Poll::Pending => return moved,
+                Poll::Ready(Ok(0) | Err(_)) => {
+                    self.client_left(ConnectionAction::Close);
+                    return true;
+                }
+                Poll::Ready(Ok(_)) => moved = true,
+            }
+            // What a read did not fill has emptied the socket: it is asked again once all of that is handled.
+            if !self.link.unread.get() && self.link.io.plain().is_some() {
+                self.receive();
+                return true;
+            }
+        }
+    }
+
+    fn fill(&self, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        let mut input = self.link.received.borrow_mut();
+        if input.capacity() == 0 {
+            *input = self.front.input();
+        }
+        input.reserve(READ_BYTES);
+        let room = input.capacity() - input.len();
+        let read = self.link.io.poll_read_append(context, &mut input);
+        if let Poll::Ready(Ok(count)) = &read {
+            self.link.unread.set(*count == room);
+        }
+        read
+    }
+
+    /// Polls the requests whose streams were woken.
+    fn run_woken(&mut self) {
+        let mut woken = std::mem::take(&mut self.woken);
+        self.multiplexer.wakes.take(&mut woken);
+        for slot in woken.drain(..) {
+            let Some((id, mut request, waker)) = self.table.take(slot) else { continue };
+            match self.poll(id, &mut request, &waker) {
+                Poll::Ready(()) => self.table.remove(slot),
+                Poll::Pending => self.table.put(slot, request),
+            }
+            share::spend(0);
+        }
+        self.woken = woken;
+    }
+
+    /// Polls a request whose head was just received: it gets a place in the table only if it waits.
+    pub(super) fn start(&mut self, id: StreamId, stream: Rc<Stream>, mut request: Request) {
+        if self.poll(id, &mut request, Waker::noop()).is_pending() {
+            self.table.add(id, stream, request, &self.multiplexer.wakes);
+        }
+        share::spend(0);
+    }
+
+    /// Polls a request. A panic ends its stream alone.
+    fn poll(&self, id: StreamId, request: &mut Request, waker: &Waker) -> Poll<()> {
+        let mut context = Context::from_waker(waker);
+        let poll = || request.as_mut().poll(&mut context);
+        match std::panic::catch_unwind(AssertUnwindSafe(poll)) {
+            Ok(polled) => polled,
+            Err(panic) => {
+                task::log_panic(&self.front, &self.link, &*panic);
+                self.multiplexer.close(id, ErrorCode::INTERNAL_ERROR);
+                Poll::Ready(())
+            }
+        }
+    }
+
+    /// Moves bodies into the output, in the order of priorities, as long as windows and output have room.
+    fn pump(&mut self) -> bool {
+        let mut core = self.multiplexer.core();
+        let mut moved = false;
+        while !core.output_is_full() {
+            let Some(id) = core.next_to_send() else { break };
+            moved = true;
+            let Some(stream) = self.table.stream(id) else {
+                core.want(id, false);
+                continue;
+            };
+            let mut outbox = stream.outbox.borrow_mut();
+            let chunk = outbox.chunk_bytes;
+            let before = core.output().len();
+            let is_over = match &mut outbox.piece {
+                Piece::None | Piece::Hungry => true,
+                Piece::Bytes(bytes, ends) => {
+                    let most = core.sendable(id).min(chunk) as usize;
+                    let piece = bytes.split_to(bytes.len().min(most));
+                    let is_last = bytes.is_empty();
+                    let sent = core.send_data(id, &piece, *ends && is_last);
+                    is_last || most == 0 || sent.is_err()
+                }
+            };
+            outbox.sent += (core.output().len() - before) as u64;
+            outbox.progress = Some(clock::now());
+            if is_over {
+                outbox.piece = Piece::None;
+                core.want(id, false);
+                if let Some(sender) = outbox.sender.take() {
+                    sender.wake();
+                }
+            }
+        }
+        moved
+    }
+
+    /// Sends the output. Returns whether something was sent.
+    fn flush(&mut self, context: &mut Context<'_>) -> bool {
+        if matches!(self.condition, Condition::Gone(_)) {
+            return false;
+        }
+        let mut moved = false;
+        loop {
+            let mut core = self.multiplexer.core();
+            let write = match core.output() {
+                [] => self.link.io.poll_flush(context).map_ok(|()| 0),
+                output => self.link.io.poll_write(context, output),
+            };
+            match write {
+                Poll::Ready(Ok(0)) => {
+                    self.blocked_since = None;
+                    return moved;
+                }
+                Poll::Ready(Ok(count)) => {
+                    core.output_sent(count);
+                    self.blocked_since = None;
+                    moved = true;
+                }
+                Poll::Ready(Err(_)) => {
+                    drop(core);
+                    self.client_left(ConnectionAction::Close);
+                    return true;
+                }
+                Poll::Pending => {
+                    self.blocked_since.get_or_insert_with(clock::now);
+                    return moved;
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! One stream: the client of its request, and what waits in each direction.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tidegate_codec::Headers;
+use tidegate_core::LocalFuture;
+use tidegate_core::client::{CancelCode, Client};
+use tidegate_h2::{ErrorCode, HeadFault, StreamId};
+
+use super::connection::Multiplexer;
+use crate::link::Link;
+
+/// A request's access to its stream. Its memory is reused by other requests ([`crate::serve::scratch`]) unless a
+/// reference to it outlives the request.
+#[derive(Default)]
+pub(crate) struct Stream {
+    /// `None` while the memory is spare.
+    place: RefCell<Option<Place>>,
+    state: Cell<StreamState>,
+    pub(super) inbox: RefCell<Inbox>,
+    pub(super) outbox: RefCell<Outbox>,
+    /// Wakes the task that waits for the client's leaving.
+    watcher: RefCell<Option<Waker>>,
+    /// See [`Client::body_bytes`].
+    body_bytes: Cell<u64>,
+}
+
+/// Where a stream is.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) link: Rc<Link>,
+    pub(super) multiplexer: Rc<Multiplexer>,
+    pub(super) id: StreamId,
+}
+
+/// ```text
+///           reset by the client, the connection ends
+///   Open ────────────────────────────────────────────▶ Left
+///     │ cancel                                           │ cancel
+///     ▼                                                  ▼
+///   Cancelled ◀──────────────────────────────────────────┘
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum StreamState {
+    #[default]
+    Open,
+    /// The client has left: nothing more is received, and nothing can be sent.
+    Left,
+    /// The request was given up; the first code counts.
+    Cancelled(CancelCode),
+}
+
+/// What has been received of a request's body.
+#[derive(Default)]
+pub(super) struct Inbox {
+    pub(super) bytes: Vec<u8>,
+    pub(super) ended: bool,
+    pub(super) trailers: Option<Headers>,
+    /// The body is malformed.
+    pub(super) fault: Option<HeadFault>,
+    pub(super) reader: Option<Waker>,
+}
+
+/// What is to be sent of a response's body: one piece, which leaves by the order of priorities as the windows allow.
+#[derive(Default)]
+pub(super) struct Outbox {
+    pub(super) piece: Piece,
+    /// `http2_chunk_size`.
+    pub(super) chunk_bytes: u32,
+    /// When bytes of it left last (`send_timeout`).
+    pub(super) progress: Option<Instant>,
+    /// Bytes that have left, in all.
+    pub(super) sent: u64,
+    pub(super) sender: Option<Waker>,
+}
+
+/// ```text
+///          wants room            the order reaches it
+///   None ─────────────▶ Hungry ───────────────────────▶ None, the sender is woken and may pull
+///     │ a piece
+///     └───────────────▶ Bytes ─── all of it left ─────▶ None, the sender is woken
+/// ```
+#[derive(Default)]
+pub(super) enum Piece {
+    #[default]
+    None,
+    /// A window is shut: nothing is pulled before there is room.
+    Hungry,
+    /// A piece, with whether it ends the message.
+    Bytes(Bytes, bool),
+}
+
+impl Stream {
+    /// Attaches it to a new stream.
+    pub(crate) fn attach(&self, link: Rc<Link>, multiplexer: Rc<Multiplexer>, id: StreamId) {
+        self.place.replace(Some(Place { link, multiplexer, id }));
+    }
+
+    /// Makes it spare: its request has ended.
+    pub(crate) fn detach(&self) {
+        let Stream { place, state, inbox, outbox, watcher, body_bytes } = self;
+        place.replace(None);
+        state.set(StreamState::Open);
+        body_bytes.set(0);
+        watcher.take();
+        let mut inbox = inbox.borrow_mut();
+        *inbox = Inbox::default();
+        outbox.replace(Outbox::default());
+    }
+
+    pub(super) fn place(&self) -> Option<Place> {
+        self.place.borrow().clone()
+    }
+
+    pub(super) fn state(&self) -> StreamState {
+        self.state.get()
+    }
+
+    /// The client has left, by a reset or with its connection.
+    pub(super) fn leave(&self) {
+        if self.state.get() == StreamState::Open {
+            self.state.set(StreamState::Left);
+        }
+        let wakers = [
+            self.watcher.take(),
+            self.inbox.borrow_mut().reader.take(),
+            self.outbox.borrow_mut().sender.take(),
+        ];
+        wakers.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Returns the code of the stream's reset, should it not be complete at the end of its request.
+    pub(super) fn end_code(&self) -> ErrorCode {
+        match self.state.get() {
+            StreamState::Cancelled(CancelCode::Reset) | StreamState::Left => ErrorCode::CANCEL,
+            StreamState::Open | StreamState::Cancelled(CancelCode::Close) => {
+                ErrorCode::INTERNAL_ERROR
+            }
+        }
+    }
+
+    /// Puts a piece into the empty outbox.
+    pub(super) fn put(&self, piece: Piece) {
+        let mut outbox = self.outbox.borrow_mut();
+        outbox.piece = piece;
+        outbox.progress = None;
+    }
+
+    /// Keeps a piece of the body that was received.
+    pub(super) fn received(&self, bytes: &[u8], end: bool) {
+        self.body_bytes.update(|count| count + bytes.len() as u64);
+        let mut inbox = self.inbox.borrow_mut();
+        inbox.bytes.extend_from_slice(bytes);
+        inbox.ended |= end;
+        inbox.wake();
+    }
+
+    /// The body ends with a trailer section.
+    pub(super) fn received_trailers(&self, trailers: Headers) {
+        let mut inbox = self.inbox.borrow_mut();
+        inbox.trailers = (!trailers.is_empty()).then_some(trailers);
+        inbox.ended = true;
+        inbox.wake();
+    }
+
+    /// The rest of the body is malformed.
+    pub(super) fn received_fault(&self, fault: HeadFault) {
+        let mut inbox = self.inbox.borrow_mut();
+        inbox.fault = Some(fault);
+        inbox.wake();
+    }
+}
+
+impl Inbox {
+    fn wake(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+/// Stores the waker of a context.
+pub(super) fn remember(waker: &mut Option<Waker>, context: &Context<'_>) {
+    match waker {
+        Some(known) if known.will_wake(context.waker()) => {}
+        _ => *waker = Some(context.waker().clone()),
+    }
+}
+
+impl Client for Stream {
+    fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()> {
+        if self.place.borrow().is_none() || self.state.get() == StreamState::Left {
+            return Poll::Ready(());
+        }
+        remember(&mut self.watcher.borrow_mut(), context);
+        Poll::Pending
+    }
+
+    fn cancel(&self, code: CancelCode) {
+        if !matches!(self.state.get(), StreamState::Cancelled(_)) {
+            self.state.set(StreamState::Cancelled(code));
+        }
+    }
+
+    fn body_bytes(&self) -> u64 {
+        self.body_bytes.get()
+    }
+
+    fn send_interim<'a>(
+        &'a self,
+        status: u16,
+        headers: &'a Headers,
+    ) -> LocalFuture<'a, io::Result<()>> {
+        let gone = || io::Error::from(io::ErrorKind::NotConnected);
+        Box::pin(async move {
+            let place = self.place().ok_or_else(gone)?;
+            let send = |core: &mut tidegate_h2::Connection<tidegate_h2::Server>| {
+                core.respond_interim(place.id, status, |fields| fields.push_all(headers))
+            };
+            place.multiplexer.command(send).map(drop).map_err(|_| gone())
+        })
+    }
+
+    fn tcp_info(&self) -> Option<[u32; 4]> {
+        let place = self.place()?;
+        let info = place.link.io.stream().tcp_info().ok()?;
+        Some([info.rtt, info.rttvar, info.snd_cwnd, info.rcv_space])
+    }
+}
