@@ -135,6 +135,15 @@ impl ResponseHead {
         (self.version, self.status) = (Version::H11, status);
     }
 
+    /// Makes this the head of a response whose fields were not received as text: `version`, with nginx's reason phrase
+    /// for the status. The fields are exchanged for those that this head had.
+    pub fn compose(&mut self, version: Version, status: u16, headers: &mut Headers) {
+        self.clear();
+        std::mem::swap(&mut self.headers, headers);
+        self.reason_span = self.headers.push_text(reason(status).as_bytes());
+        (self.version, self.status) = (version, status);
+    }
+
     /// Returns the reason phrase as it was sent; may be empty.
     pub fn reason(&self) -> &[u8] {
         self.reason_span.of(self.headers.text())

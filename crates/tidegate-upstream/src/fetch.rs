@@ -4,6 +4,7 @@ mod connecting;
 mod failure;
 mod response_body;
 mod sending;
+mod stream;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +26,7 @@ use failure::{AttemptFailure, CONNECTING, SENDING, send_failed};
 use failure::{failure_of_connect, failure_of_receive, failure_of_send};
 use response_body::{BodyInput, BodyParts};
 use sending::Sending;
+use stream::{AcceptedStream, LastShared};
 
 use crate::connection::OriginConnection;
 use crate::h1::receive::{HeadReader, ReceiveError};
@@ -36,7 +38,7 @@ use crate::peers::{Lease, Outcome, Peer};
 use crate::report::SharedReport;
 use crate::request::{ConnectionReuse, OriginRequest, RequestPayload};
 use crate::response::{FetchError, OriginResponse};
-use crate::retry::{Blame, Decision, Event, Retry};
+use crate::retry::{Blame, Decision, Event, Retry, UNPROCESSED_MAX};
 use crate::settings::FetchSettings;
 use crate::wire::{self, Codec, HeadError, Wire};
 
@@ -67,9 +69,11 @@ pub fn fetch(
         idempotent: !matches!(request.method, Method::Post | Method::Lock | Method::Patch),
         repeatable: !matches!(request.payload, RequestPayload::Stream { .. }),
         sent: false,
+        unprocessed_left: UNPROCESSED_MAX,
     };
     let given_back = None;
-    let mut fetch = Fetch { request, settings, report, log, retry, now, fresh: false, given_back };
+    let (fresh, shared) = (false, None);
+    let mut fetch = Fetch { request, settings, report, log, retry, now, fresh, shared, given_back };
     // `run` borrows: passed by value, its data would be in its future twice.
     async move {
         let (accepted, lease) = fetch.run().await?;
@@ -101,7 +105,24 @@ struct Fetch {
     now: Instant,
     /// Requires a new connection: a reused one has just failed.
     fresh: bool,
+    /// The connection of the attempt before, if it was shared.
+    shared: LastShared,
     given_back: Option<Box<RequestBody>>,
+}
+
+/// A response that is taken, on a connection of its own or on a stream.
+enum Accepted {
+    Own(AcceptedHead),
+    Stream(AcceptedStream),
+}
+
+impl Accepted {
+    fn head(&self) -> &ResponseHead {
+        match self {
+            Accepted::Own(accepted) => &accepted.head,
+            Accepted::Stream(accepted) => &accepted.head,
+        }
+    }
 }
 
 /// A received head, and the pending work on its connection.
@@ -123,7 +144,7 @@ impl Fetch {
     ///
     /// Dropped while it waits in the queue, it gives its place back. Dropped in an attempt, the lease and the
     /// connection go with it; neither retry nor group counts that attempt, as its outcome is unknown.
-    async fn run(&mut self) -> Result<(AcceptedHead, Lease), FetchError> {
+    async fn run(&mut self) -> Result<(Accepted, Lease), FetchError> {
         let mut held = None;
         loop {
             let chosen = match held.take() {
@@ -142,11 +163,17 @@ impl Fetch {
             let Some(lease) = chosen else { return Err(self.no_peer()) };
             self.report.borrow_mut().begin(&self.request.group, Some(lease.peer()), self.now);
             self.retry.sent = false;
-            let result = self.attempt(lease.peer()).await;
+            let result = match self.request.wire {
+                // Boxed: requests over HTTP/1 have no room for it.
+                Wire::Http2 { .. } => {
+                    Box::pin(self.attempt_stream(lease.peer())).await.map(Accepted::Stream)
+                }
+                _ => self.attempt(lease.peer()).await.map(Accepted::Own),
+            };
             // The event: a head has arrived, or the attempt has failed.
             self.now = clock::now();
             let event = match &result {
-                Ok(accepted) => Event::Head(accepted.head.status),
+                Ok(accepted) => Event::Head(accepted.head().status),
                 Err(failure) => failure.event,
             };
             let (decision, blame) = match &result {
@@ -168,7 +195,7 @@ impl Fetch {
             match decision {
                 Decision::Accept => {
                     let Ok(accepted) = result else { return Err(self.failed(502)) };
-                    if may_be_replaced(&accepted.head) {
+                    if may_be_replaced(accepted.head()) {
                         self.record_request();
                     }
                     return Ok((accepted, lease));
@@ -277,7 +304,7 @@ impl Fetch {
                 Ok(AttemptConnection { connection, reused, at }) => (connection, reused, at),
                 Err(waiting) => match waiting.await {
                     Ok(AttemptConnection { connection, reused, at }) => (connection, reused, at),
-                    Err(error) => return Err(failure_of_connect(error)),
+                    Err(error) => return Err(failure_of_connect(&error)),
                 },
             };
         // Dropped when the head has arrived.
@@ -291,7 +318,7 @@ impl Fetch {
         let mut sent = 0;
         let limit = self.settings.send_timeout;
         let OriginRequest { head, payload, wire, .. } = &mut self.request;
-        let begun = send::begin(&connection.io, (head, payload), wire, limit, &mut sent);
+        let begun = send::begin(&connection.io, (head.text(), payload), wire, limit, &mut sent);
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.bytes_sent = sent;
         }
@@ -435,8 +462,7 @@ impl Fetch {
     }
 
     /// Makes the response of a head: the body is complete if it has arrived, else a stream.
-    fn respond(self, accepted: AcceptedHead, lease: Lease) -> OriginResponse {
-        let AcceptedHead { connection, head, input, framing, codec, sending } = accepted;
+    fn respond(self, accepted: Accepted, lease: Lease) -> OriginResponse {
         let request_body = self.given_back;
         let fetch = BodyParts {
             fit: self.request.fit(lease.peer()),
@@ -445,8 +471,18 @@ impl Fetch {
             report: self.report,
             log: self.log,
         };
-        let received = BodyInput { input, framing, codec, at: self.now };
-        let body = fetch.body(connection, &head, received, sending, lease);
-        OriginResponse { head, body, request_body }
+        match accepted {
+            Accepted::Own(accepted) => {
+                let AcceptedHead { connection, head, input, framing, codec, sending } = accepted;
+                let received = BodyInput { input, framing, codec, at: self.now };
+                let body = fetch.body(connection, &head, received, sending, lease);
+                OriginResponse { head, body, request_body }
+            }
+            Accepted::Stream(accepted) => {
+                let AcceptedStream { stream, head, upload, refused } = accepted;
+                let body = fetch.stream(stream, &head, (upload, refused), self.now, lease);
+                OriginResponse { head, body, request_body }
+            }
+        }
     }
 }

@@ -9,9 +9,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tidegate_codec::Known;
 use tidegate_codec::request::Method;
 use tidegate_core::request_body::StoredBody;
 
+use crate::head::{HeadList, OriginHead};
 use crate::peers::{Choice, Group, Peer};
 use crate::request::{ConnectionReuse, OriginRequest, RequestPayload, url};
 use crate::settings::LocalAddress;
@@ -24,12 +26,13 @@ pub struct PartRequest {
     group: Arc<Group>,
     choice: Choice,
     method: Method,
-    head: Vec<u8>,
+    head: OriginHead,
     target: Range<usize>,
     payload: PartPayload,
     local: Option<LocalAddress>,
     location_tag: u64,
     tls: Option<TlsTarget>,
+    wire: Wire,
 }
 
 /// A payload that can be sent again.
@@ -49,9 +52,15 @@ impl PartRequest {
             RequestPayload::Stored(body) => PartPayload::Stored(body.clone()),
             RequestPayload::Stream { .. } => return None,
         };
-        let asks_for_part = field_lines(&request.head)
-            .any(|line| is_field(line, b"range:") || is_field(line, b"if-range:"));
-        if !matches!(request.wire, Wire::Http) || request.method != Method::Get || asks_for_part {
+        let asks_for_part = match &request.head {
+            OriginHead::Text(head) => field_lines(head)
+                .any(|line| is_field(line, b"range:") || is_field(line, b"if-range:")),
+            OriginHead::List(list) => {
+                list.headers.contains(Known::Range) || list.headers.contains(Known::IfRange)
+            }
+        };
+        let is_http = matches!(request.wire, Wire::Http | Wire::Http2 { grpc: false });
+        if !is_http || request.method != Method::Get || asks_for_part {
             return None;
         }
         Some(PartRequest {
@@ -64,6 +73,7 @@ impl PartRequest {
             local: request.local,
             location_tag: request.location_tag,
             tls: request.tls.clone(),
+            wire: request.wire.clone(),
         })
     }
 
@@ -80,9 +90,9 @@ impl PartRequest {
     /// Returns the URL for log lines.
     pub fn url(&self) -> String {
         url(
-            Wire::Http.scheme(self.tls.is_some()),
+            self.wire.scheme(self.tls.is_some()),
             &self.group.name,
-            self.head.get(self.target.clone()),
+            self.head.text().get(self.target.clone()),
         )
     }
 
@@ -93,25 +103,16 @@ impl PartRequest {
     /// and 14.2): an origin whose representation has changed sends all of it with a 200, which the caller must not
     /// take for the part. It requests no upgrade and wants no interim responses.
     pub fn part(&self, start: u64, last: Option<u64>, validator: Option<&[u8]>) -> OriginRequest {
-        const CONDITIONS: [&[u8]; 4] =
-            [b"if-none-match:", b"if-modified-since:", b"if-match:", b"if-unmodified-since:"];
-        let validator_bytes = validator.map_or(0, <[u8]>::len);
-        let mut head = Vec::with_capacity(self.head.len() + validator_bytes + 64);
-        let line_end = self.head.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        head.extend_from_slice(&self.head[..line_end]);
-        for line in field_lines(&self.head) {
-            if !CONDITIONS.iter().any(|name| is_field(line, name)) {
-                head.extend_from_slice(line);
+        let mut range = format!("bytes={start}-").into_bytes();
+        if let Some(last) = last {
+            range.extend_from_slice(last.to_string().as_bytes());
+        }
+        let head = match &self.head {
+            OriginHead::Text(head) => OriginHead::Text(part_of_text(head, &range, validator)),
+            OriginHead::List(list) => {
+                OriginHead::List(Box::new(part_of_list(list, &range, validator)))
             }
-        }
-        let last = last.map(|last| last.to_string()).unwrap_or_default();
-        head.extend_from_slice(format!("Range: bytes={start}-{last}\r\n").as_bytes());
-        if let Some(validator) = validator {
-            head.extend_from_slice(b"If-Range: ");
-            head.extend_from_slice(validator);
-            head.extend_from_slice(b"\r\n");
-        }
-        head.extend_from_slice(b"\r\n");
+        };
         OriginRequest {
             group: self.group.clone(),
             choice: self.choice.clone(),
@@ -130,9 +131,45 @@ impl PartRequest {
             upgrade: false,
             location_tag: self.location_tag,
             tls: self.tls.clone(),
-            wire: Wire::Http,
+            wire: self.wire.clone(),
         }
     }
+}
+
+/// The fields of a condition, which belong to the first request alone.
+const CONDITIONS: [&[u8]; 4] =
+    [b"if-none-match:", b"if-modified-since:", b"if-match:", b"if-unmodified-since:"];
+
+fn part_of_text(whole: &[u8], range: &[u8], validator: Option<&[u8]>) -> Vec<u8> {
+    let mut head = Vec::with_capacity(whole.len() + validator.map_or(0, <[u8]>::len) + 64);
+    let line_end = whole.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    head.extend_from_slice(&whole[..line_end]);
+    for line in field_lines(whole) {
+        if !CONDITIONS.iter().any(|name| is_field(line, name)) {
+            head.extend_from_slice(line);
+        }
+    }
+    let mut add = |name: &[u8], value: &[u8]| {
+        [name, b": ", value, b"\r\n"].iter().for_each(|piece| head.extend_from_slice(piece));
+    };
+    add(b"Range", range);
+    if let Some(validator) = validator {
+        add(b"If-Range", validator);
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+fn part_of_list(whole: &HeadList, range: &[u8], validator: Option<&[u8]>) -> HeadList {
+    let mut list = whole.clone();
+    let conditions =
+        [Known::IfNoneMatch, Known::IfModifiedSince, Known::IfMatch, Known::IfUnmodifiedSince];
+    conditions.iter().for_each(|known| list.headers.remove(*known));
+    list.push(Known::Range, b"range", range);
+    if let Some(validator) = validator {
+        list.push(Known::IfRange, b"if-range", validator);
+    }
+    list
 }
 
 /// Returns the field lines of a head with their line ends, without the request line and the empty line.

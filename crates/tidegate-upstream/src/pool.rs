@@ -17,6 +17,7 @@
 pub(crate) mod fit;
 pub(crate) mod handover;
 pub(crate) mod learn;
+pub(crate) mod shared;
 mod shelf;
 
 use std::cell::{Cell, RefCell};

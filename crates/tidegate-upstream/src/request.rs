@@ -9,6 +9,7 @@ use tidegate_codec::request::Method;
 use tidegate_core::client::Client;
 use tidegate_core::request_body::{RequestBody, StoredBody};
 
+use crate::head::OriginHead;
 use crate::peers::{Choice, Group, Peer};
 use crate::pool::fit::Fit;
 use crate::settings::LocalAddress;
@@ -57,8 +58,8 @@ pub struct OriginRequest {
     /// Decides whether the request may be repeated (RFC 9110 section 9.2.2), and whether the response has a body.
     pub method: Method,
     /// The complete head, ready to be sent; with FastCGI all records in front of the body's.
-    pub head: Vec<u8>,
-    /// Range of the target in `head`, for log lines.
+    pub head: OriginHead,
+    /// Range of the target in the head's text, for log lines.
     pub target: Range<usize>,
     /// The data behind the head.
     pub payload: RequestPayload,
@@ -91,7 +92,7 @@ pub(crate) fn url(scheme: &str, peer: &str, target: Option<&[u8]>) -> String {
 impl OriginRequest {
     /// Returns the target as sent.
     pub fn target_text(&self) -> &[u8] {
-        self.head.get(self.target.clone()).unwrap_or_default()
+        self.head.text().get(self.target.clone()).unwrap_or_default()
     }
 
     /// Returns the URL on a peer, for log lines: `http://127.0.0.1:80/path`.

@@ -17,7 +17,8 @@
 //! - A request of which any byte was sent goes to no other server unless it may be repeated: its method is idempotent
 //!   (RFC 9110 section 9.2.2) or `non_idempotent` is listed, and its body can be sent again.
 //! - `tries_left` falls with each decision to try another server and never rises, so a fetch ends. `SamePeer` is no
-//!   such decision: a new connection cannot fail by `ReusedLost`, so it occurs at most once for each server.
+//!   such decision: a new connection cannot fail by `ReusedLost`, so it occurs at most once for each server; and
+//!   `unprocessed_left` limits those of `Unprocessed`, where even a method that is not idempotent is repeated.
 //! - A status that is listed and cannot be retried elsewhere is passed on unchanged; only errors become a status of
 //!   the proxy.
 //! - Time is compared in one place: after `until` no other server is tried; an attempt in progress ends by limits of
@@ -92,6 +93,8 @@ pub(crate) enum Event {
     Lost,
     /// A reused connection broke before the first byte of a response: the origin closed it while idle.
     ReusedLost,
+    /// The origin says that it has not processed the request (RFC 9113 section 8.7).
+    Unprocessed,
     /// No progress in sending or receiving.
     TimedOut,
     /// The received bytes are no HTTP head.
@@ -133,7 +136,13 @@ pub(crate) struct Retry {
     pub repeatable: bool,
     /// Bytes were sent in the present attempt.
     pub sent: bool,
+    /// Times that a server may say [`Event::Unprocessed`] before it counts as a failure.
+    pub unprocessed_left: u8,
 }
+
+/// A server that restarts says once that it has not processed a request, one that lowers its limit on streams may say
+/// so again.
+pub(crate) const UNPROCESSED_MAX: u8 = 3;
 
 impl Retry {
     /// Decides after an attempt, and whether the failure counts against the server (`max_fails`). The statuses of
@@ -143,7 +152,16 @@ impl Retry {
             Event::ReusedLost if self.repeatable && self.may_repeat() => {
                 (Decision::SamePeer, Blame::None)
             }
+            Event::Unprocessed if self.repeatable && self.unprocessed_left > 0 => {
+                self.unprocessed_left -= 1;
+                (Decision::SamePeer, Blame::None)
+            }
             Event::Refused => (self.next(NextUpstream::ERROR, 502, now), Blame::Failed),
+            Event::Unprocessed => {
+                // It counts as not sent, if its body can be sent again.
+                self.sent &= !self.repeatable;
+                (self.next(NextUpstream::ERROR, 502, now), Blame::Failed)
+            }
             Event::Lost | Event::ReusedLost => {
                 (self.next(NextUpstream::ERROR, 502, now), Blame::Failed)
             }

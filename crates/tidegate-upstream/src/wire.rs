@@ -21,6 +21,11 @@ pub enum Wire {
     /// HTTP/1 (RFC 9112).
     #[default]
     Http,
+    /// HTTP/2 (RFC 9113), by prior knowledge or, over TLS, by ALPN. Requests share connections as their streams.
+    Http2 {
+        /// The messages are those of gRPC: other schemes in log lines.
+        grpc: bool,
+    },
     /// Any bytes as the request (SCGI, uwsgi); the response is a CGI head and a body until the connection's end. The
     /// text is the scheme for log lines.
     Cgi(&'static str),
@@ -79,8 +84,10 @@ impl Wire {
     /// Returns the scheme in front of a server's address in log lines.
     pub(crate) fn scheme(&self, tls: bool) -> &'static str {
         match self {
-            Wire::Http if tls => "https",
-            Wire::Http => "http",
+            Wire::Http2 { grpc: true } if tls => "grpcs",
+            Wire::Http2 { grpc: true } => "grpc",
+            Wire::Http | Wire::Http2 { .. } if tls => "https",
+            Wire::Http | Wire::Http2 { .. } => "http",
             Wire::Cgi(scheme) => scheme,
             Wire::FastCgi(_) => "fastcgi",
             Wire::Memcached(_) => "memcached",
@@ -94,13 +101,15 @@ impl Wire {
             Wire::Cgi(_) => 1,
             Wire::FastCgi(_) => 2,
             Wire::Memcached(_) => 3,
+            Wire::Http2 { .. } => 4,
         }
     }
 
     /// Returns the codec of a response.
     pub(crate) fn codec(&self) -> Codec {
         match self {
-            Wire::Http => Codec::Http,
+            // Streams have no bytes to parse here.
+            Wire::Http | Wire::Http2 { .. } => Codec::Http,
             Wire::Cgi(_) => Codec::Cgi,
             Wire::FastCgi(rules) => Codec::FastCgi(Box::default(), rules.clone()),
             Wire::Memcached(ask) => Codec::Memcached(ask.clone(), 0),

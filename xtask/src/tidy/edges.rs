@@ -123,6 +123,7 @@ pub(super) const TABLE: &[Row] = &[
         may_depend_on: &[
             "tidegate-core",
             "tidegate-tls",
+            "tidegate-h2",
             "tidegate-codec",
             "tidegate-rt",
             "tidegate-os",

@@ -195,7 +195,7 @@ impl CgiSettings {
                 method => method,
             },
             target: 0..0,
-            head,
+            head: head.into(),
             payload: content::take_stream(x, payload),
             local: self.gateway.local_address(x),
             paced: self.gateway.limit_rate.is_some(),

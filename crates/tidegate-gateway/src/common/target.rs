@@ -53,6 +53,8 @@ pub struct Target {
     pub uri: Option<Vec<u8>>,
     /// The scheme is `https://`.
     pub tls: bool,
+    /// The group is an `upstream`, not an address as written.
+    pub is_upstream: bool,
 }
 
 /// The error of an invalid `proxy_pass`.
@@ -121,9 +123,9 @@ impl Url {
         })
     }
 
-    fn target(self, group: Arc<Group>) -> Result<Target, UrlError> {
+    fn target(self, group: Arc<Group>, is_upstream: bool) -> Result<Target, UrlError> {
         let (host, port) = self.names()?;
-        Ok(Target { group, host, port, uri: self.uri, tls: self.scheme.tls })
+        Ok(Target { group, host, port, uri: self.uri, tls: self.scheme.tls, is_upstream })
     }
 
     /// Returns the target of a fixed URL; names are looked up now.
@@ -135,7 +137,8 @@ impl Url {
     ) -> Result<Target, UrlError> {
         let tls = self.scheme.tls;
         if let Some(group) = groups.find(&self.authority, tls) {
-            return self.target(group);
+            let is_upstream = groups.is_named(&self.authority);
+            return self.target(group, is_upstream);
         }
         let host = self.host_port()?;
         let port = self.scheme.port.unwrap_or_default();
@@ -145,7 +148,7 @@ impl Url {
                 let group = Arc::new(self.unresolved(port, now));
                 pending.add(&group, port);
                 groups.add_implicit(&self.authority, tls, group.clone());
-                return self.target(group);
+                return self.target(group, false);
             }
             (found, _) => found.map_err(UrlError::Invalid)?,
         };
@@ -163,7 +166,7 @@ impl Url {
         };
         let group = environment.reload_state.get_or_make(&key, make)?;
         groups.add_implicit(&self.authority, tls, group.clone());
-        self.target(group)
+        self.target(group, false)
     }
 
     /// Makes the group of a name without addresses.
@@ -189,7 +192,7 @@ impl Url {
         let addresses: Vec<tidegate_rt::net::Addr> =
             addresses.into_iter().map(|ip| std::net::SocketAddr::new(ip, number).into()).collect();
         let group = Arc::new(Group::transient(&self.authority, addresses, now));
-        self.target(group)
+        self.target(group, false)
     }
 
     /// Returns the target of a URL that was made for one request: a known group or an address.
@@ -199,7 +202,8 @@ impl Url {
             UrlError::Prefix => FindError::Invalid(HostPortError::InvalidHost),
         };
         if let Some(group) = groups.find(&self.authority, self.scheme.tls) {
-            return self.target(group).map_err(invalid);
+            let is_upstream = groups.is_named(&self.authority);
+            return self.target(group, is_upstream).map_err(invalid);
         }
         let address = match self.host_port().map_err(invalid)? {
             HostPort::Unix(path) => tidegate_rt::net::Addr::Unix(path.into()),
@@ -207,7 +211,7 @@ impl Url {
             HostPort::Inet { host, .. } => return Err(FindError::Name(host)),
         };
         let group = Arc::new(Group::transient(&self.authority, vec![address], now));
-        self.target(group).map_err(invalid)
+        self.target(group, false).map_err(invalid)
     }
 }
 

@@ -44,7 +44,8 @@ pub struct GatewayTls {
     name: Option<Template>,
     /// `*_ssl_alpn`.
     alpn: Vec<Template>,
-    no_alpn: Protocols,
+    /// What is offered where it is not written.
+    default_alpn: Protocols,
     /// The client certificate where variables name it.
     chosen: Option<Arc<ChosenCertificate>>,
 }
@@ -261,7 +262,8 @@ pub(crate) fn compile(
     let settings = reload_state.get_or_make(&format!("origin tls {}", options.identity()), make)?;
     let name = conf.name.as_ref().map(|word| plan.template(word)).transpose()?;
     let alpn = plan.templates(conf.alpn.as_deref().unwrap_or_default())?;
-    Ok(GatewayTls { settings, name, alpn, no_alpn: Protocols::default(), chosen })
+    let default_alpn = Protocols::default();
+    Ok(GatewayTls { settings, name, alpn, default_alpn, chosen })
 }
 
 /// Returns the directives as plain values, and the client certificate where variables name it.
@@ -336,10 +338,15 @@ fn options(
 }
 
 impl GatewayTls {
+    /// Offers a protocol by ALPN unless `*_ssl_alpn` is written.
+    pub fn offering(self, protocol: &[u8]) -> GatewayTls {
+        GatewayTls { default_alpn: Protocols::from([protocol.to_vec()]), ..self }
+    }
+
     /// Returns the TLS target of a request without a client: names made of variables count as not written.
     pub fn fixed_target(&self, host: &[u8]) -> TlsTarget {
         let name = self.name.as_ref().and_then(Template::literal).unwrap_or(host);
-        TlsTarget::new(self.settings.clone(), without_port(name).into(), self.no_alpn.clone())
+        TlsTarget::new(self.settings.clone(), without_port(name).into(), self.default_alpn.clone())
     }
 
     /// Reads the client certificate where variables name it; to be awaited before [`GatewayTls::target`].
@@ -360,7 +367,7 @@ impl GatewayTls {
         let name = without_port(value.as_deref().unwrap_or(host));
         let name = name.into();
         let alpn = match self.alpn.is_empty() {
-            true => self.no_alpn.clone(),
+            true => self.default_alpn.clone(),
             // Those without a value are not offered.
             false => {
                 let values = self.alpn.iter().map(|protocol| protocol.value(x));

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{error, fmt};
 
+use tidegate_codec::Known;
 use tidegate_codec::request::Method as HttpMethod;
 use tidegate_core::body::{BodyStream, Chunk};
 use tidegate_core::error_log::ErrorLog;
@@ -16,8 +17,9 @@ use tidegate_rt::timer;
 use tidegate_upstream::care::checks::{CheckFailure, Probe};
 use tidegate_upstream::peers::Choice;
 use tidegate_upstream::{
-    ConnectionReuse, Group, Keepalive, LogContext, Member, Method, OriginBody, OriginRequest,
-    OriginResponse, Peer, Report, RequestPayload, ServerOptions,
+    ConnectionReuse, FieldWriter, Group, HeadList, Keepalive, ListFields, LogContext, Member,
+    Method, OriginBody, OriginHead, OriginRequest, OriginResponse, Peer, Report, RequestPayload,
+    ServerOptions, TextFields, Wire,
 };
 
 use super::rule::MatchRules;
@@ -107,40 +109,32 @@ impl HttpProbe {
     /// request announces it.
     fn request(&self, peer: &Peer, now: Instant) -> OriginRequest {
         let settings = &self.settings;
-        let mut head = format!("GET {} ", self.uri).into_bytes();
-        let target = 4..head.len() - 1;
-        head.extend_from_slice(match settings.version {
-            Version::H10 => b"HTTP/1.0\r\n",
-            Version::H11 => b"HTTP/1.1\r\n",
-        });
+        let line = format!("GET {}", self.uri).into_bytes();
+        let target = 4..line.len();
         let host = match &settings.pass.destination {
             PassDestination::Fixed(target, _) => target.host.clone(),
             PassDestination::Variable(..) => Vec::new(),
         };
-        let mut has_connection = false;
-        for (name, value) in &settings.fields.set {
-            let is_host = name.eq_ignore_ascii_case(b"Host");
-            let value = match value {
-                FieldValue::ProxyHost => &host[..],
-                // Variables belong to requests, and there is none.
-                FieldValue::Template(template) | FieldValue::Host(template) => {
-                    match template.literal() {
-                        Some(text) => text,
-                        None if is_host => &host,
-                        None => continue,
-                    }
-                }
-                FieldValue::BodyLength | FieldValue::Chunked => continue,
-            };
-            has_connection |= name.eq_ignore_ascii_case(b"Connection");
-            for piece in [name, &b": "[..], value, b"\r\n"] {
-                head.extend_from_slice(piece);
+        let (head, wire) = match settings.version {
+            Version::H2 => {
+                let mut list = HeadList::new(&line, target.clone());
+                self.write_fields(&host, ListFields::new(&mut list));
+                (OriginHead::List(Box::new(list)), Wire::Http2 { grpc: false })
             }
-        }
-        if !has_connection && self.keepalive_time.is_none() {
-            head.extend_from_slice(b"Connection: close\r\n");
-        }
-        head.extend_from_slice(b"\r\n");
+            version => {
+                let mut head = line;
+                head.extend_from_slice(match version {
+                    Version::H10 => b" HTTP/1.0\r\n",
+                    _ => b" HTTP/1.1\r\n",
+                });
+                let has_connection = self.write_fields(&host, TextFields::new(&mut head));
+                if !has_connection && self.keepalive_time.is_none() {
+                    head.extend_from_slice(b"Connection: close\r\n");
+                }
+                head.extend_from_slice(b"\r\n");
+                (OriginHead::Text(head), Wire::Http)
+            }
+        };
         OriginRequest {
             group: self.target(peer, now),
             choice: Choice::default(),
@@ -158,8 +152,31 @@ impl HttpProbe {
             upgrade: false,
             location_tag: 0,
             tls: settings.tls.as_ref().map(|tls| tls.fixed_target(&host)),
-            wire: Default::default(),
+            wire,
         }
+    }
+
+    /// Writes the fields of `proxy_set_header`; returns whether `Connection` is one of them.
+    fn write_fields(&self, host: &[u8], mut writer: impl FieldWriter) -> bool {
+        let mut has_connection = false;
+        for (name, value) in &self.settings.fields.set {
+            let is_host = name.eq_ignore_ascii_case(b"Host");
+            let value = match value {
+                FieldValue::ProxyHost => host,
+                // Variables belong to requests, and there is none.
+                FieldValue::Template(template) | FieldValue::Host(template) => {
+                    match template.literal() {
+                        Some(text) => text,
+                        None if is_host => host,
+                        None => continue,
+                    }
+                }
+                FieldValue::BodyLength | FieldValue::Chunked => continue,
+            };
+            has_connection |= name.eq_ignore_ascii_case(b"Connection");
+            writer.field(Known::of(name), name, value);
+        }
+        has_connection
     }
 
     /// Returns a group of the one server, made at `now` if there is none yet.

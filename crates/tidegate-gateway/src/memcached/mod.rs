@@ -166,7 +166,7 @@ impl Protocol for Settings {
             group: target.target().group.clone(),
             method: x.request.method,
             target: 0..0,
-            head,
+            head: head.into(),
             payload: RequestPayload::None,
             local: self.gateway.local_address(x),
             paced: false,

@@ -27,6 +27,7 @@ pub struct Conf {
 pub enum Version {
     H10,
     H11,
+    H2,
 }
 
 /// One `proxy_redirect`.

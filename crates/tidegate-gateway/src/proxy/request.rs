@@ -9,7 +9,10 @@ use tidegate_codec::uri::{Escape, escape, escaped_len};
 use tidegate_core::Exchange;
 use tidegate_core::client::Client;
 use tidegate_core::exchange::PathSource;
-use tidegate_upstream::{ConnectionReuse, OriginRequest, RequestPayload};
+use tidegate_upstream::{
+    ConnectionReuse, FieldWriter, HeadList, ListFields, OriginHead, OriginRequest, RequestPayload,
+    TextFields, Wire,
+};
 
 use super::conf::Version;
 use super::settings::{FieldValue, Fields, ProxySettings};
@@ -17,6 +20,7 @@ use crate::common::content::{self, RequestMode};
 use crate::common::hints::HintedClient;
 use crate::common::pass::TargetRef;
 use crate::common::state::GatewayState;
+use crate::common::target::Target;
 
 /// Makes the request. The body is taken out of the exchange where it is to be streamed.
 ///
@@ -37,34 +41,33 @@ pub(crate) fn create(
     let to = target.target();
     note_target(x, target);
     let payload = payload(x, settings);
-    // Framing: a known length, else chunks; an absent body keeps the announced length only if it is passed.
-    let (length, chunked) = match &payload {
-        RequestPayload::None => {
-            let sent = settings.gateway.pass_request_body && settings.set_body.is_none();
-            (x.request.body.length.filter(|_| sent), false)
-        }
-        RequestPayload::Bytes(bytes) => (Some(bytes.len() as u64), false),
-        RequestPayload::Stored(body) => (Some(body.length), false),
-        RequestPayload::Stream { chunked, .. } => {
-            (x.request.body.length.filter(|_| !chunked), *chunked)
-        }
-    };
+    let body = body_framing(x, settings, &payload);
     let payload = content::take_stream(x, payload);
-    let mut head = Vec::with_capacity(HEAD_BYTES);
-    let method = write_method(x, settings, shape, &mut head);
-    head.push(b' ');
-    let start = head.len();
-    write_uri(x, settings, target, &mut head);
-    encode_breaks(&mut head, start);
-    let uri = start..head.len();
-    head.extend_from_slice(match settings.version {
-        Version::H10 => b" HTTP/1.0\r\n",
-        Version::H11 => b" HTTP/1.1\r\n",
-    });
+    let mut line = Vec::with_capacity(HEAD_BYTES);
+    let method = write_method(x, settings, shape, &mut line);
+    line.push(b' ');
+    let start = line.len();
+    write_uri(x, settings, target, &mut line);
+    encode_breaks(&mut line, start);
+    let uri = start..line.len();
     // A fill leaves the client's conditions and ranges out.
     let fields = if shape.for_cache { &settings.cached_fields } else { &settings.fields };
-    write_fields(x, (settings, fields), &to.host, length, chunked, &mut head);
-    head.extend_from_slice(b"\r\n");
+    let (head, wire) = match settings.version {
+        Version::H2 => {
+            let mut list = HeadList::new(&line, uri.clone());
+            write_fields(x, (settings, fields), &to.host, body, ListFields::new(&mut list));
+            (OriginHead::List(Box::new(list)), Wire::Http2 { grpc: false })
+        }
+        version => {
+            line.extend_from_slice(match version {
+                Version::H10 => b" HTTP/1.0\r\n",
+                _ => b" HTTP/1.1\r\n",
+            });
+            write_fields(x, (settings, fields), &to.host, body, TextFields::new(&mut line));
+            line.extend_from_slice(b"\r\n");
+            (OriginHead::Text(line), Wire::Http)
+        }
+    };
     let tls = match &settings.tls {
         Some(tls) if to.tls => Some(tls.target(x, &to.host)),
         _ => None,
@@ -79,9 +82,12 @@ pub(crate) fn create(
         local: settings.gateway.local_address(x),
         paced: settings.gateway.limit_rate.is_some(),
         interim: hinted(x, settings),
-        reuse: ConnectionReuse::AsGroup,
-        wire: tidegate_upstream::Wire::Http,
-        upgrade: x.request.header(Known::Upgrade).is_some() && !x.is_subrequest(),
+        reuse: reuse(settings, to),
+        wire,
+        // HTTP/2 has no switch of protocols (RFC 9113 section 8.6).
+        upgrade: settings.version != Version::H2
+            && x.request.header(Known::Upgrade).is_some()
+            && !x.is_subrequest(),
         location_tag: settings.location_tag,
         tls,
     }
@@ -94,6 +100,39 @@ fn hinted(x: &mut Exchange, settings: &ProxySettings) -> Option<Rc<dyn Client>> 
     }
     let (client, settings) = (x.client.clone(), settings.gateway.clone());
     Some(Rc::new(HintedClient { client, settings }))
+}
+
+/// Returns whether the connection is kept. As in nginx, HTTP/2 keeps and shares connections to an `upstream`, and
+/// opens one for each request to an address that `proxy_pass` names itself.
+fn reuse(settings: &ProxySettings, to: &Target) -> ConnectionReuse {
+    match settings.version == Version::H2 && !to.is_upstream {
+        true => ConnectionReuse::Never,
+        false => ConnectionReuse::AsGroup,
+    }
+}
+
+/// The end of a request's body, as its fields announce it.
+#[derive(Clone, Copy)]
+struct BodyFraming {
+    length: Option<u64>,
+    chunked: bool,
+}
+
+/// Returns the framing of a body: a known length, else chunks; an absent body keeps the announced length only if it is
+/// passed.
+fn body_framing(x: &Exchange, settings: &ProxySettings, payload: &RequestPayload) -> BodyFraming {
+    let (length, chunked) = match payload {
+        RequestPayload::None => {
+            let sent = settings.gateway.pass_request_body && settings.set_body.is_none();
+            (x.request.body.length.filter(|_| sent), false)
+        }
+        RequestPayload::Bytes(bytes) => (Some(bytes.len() as u64), false),
+        RequestPayload::Stored(body) => (Some(body.length), false),
+        RequestPayload::Stream { chunked, .. } => {
+            (x.request.body.length.filter(|_| !chunked), *chunked)
+        }
+    };
+    BodyFraming { length, chunked }
 }
 
 /// Capacity for a common head.
@@ -113,7 +152,7 @@ fn payload(x: &mut Exchange, settings: &ProxySettings) -> RequestPayload {
     if let Some(template) = &settings.set_body {
         return RequestPayload::Bytes(Bytes::from(template.value(x)));
     }
-    content::payload(x, &settings.gateway, settings.version == Version::H11)
+    content::payload(x, &settings.gateway, settings.version != Version::H10)
 }
 
 fn write_method(
@@ -230,51 +269,40 @@ fn write_fields(
     x: &mut Exchange,
     (settings, fields): (&ProxySettings, &Fields),
     host: &[u8],
-    length: Option<u64>,
-    chunked: bool,
-    out: &mut Vec<u8>,
+    body: BodyFraming,
+    mut writer: impl FieldWriter,
 ) {
     for (name, value) in &fields.set {
-        let start = out.len();
-        out.extend_from_slice(name);
-        out.extend_from_slice(b": ");
-        let value_start = out.len();
+        let (out, start) = writer.begin(name);
         match value {
             FieldValue::Template(template) => {
                 template.write(x, out);
-                blank_breaks(&mut out[value_start..]);
+                blank_breaks(&mut out[start..]);
             }
             FieldValue::ProxyHost => out.extend_from_slice(host),
             FieldValue::Host(template) => {
                 template.write(x, out);
-                blank_breaks(&mut out[value_start..]);
-                if out.len() == value_start {
+                blank_breaks(&mut out[start..]);
+                if out.len() == start {
                     out.extend_from_slice(host);
                 }
             }
             FieldValue::BodyLength => {
-                if let Some(length) = length {
+                if let Some(length) = body.length {
                     tidegate_codec::range::write_number(length, out);
                 }
             }
-            FieldValue::Chunked if chunked => out.extend_from_slice(b"chunked"),
+            FieldValue::Chunked if body.chunked => out.extend_from_slice(b"chunked"),
             FieldValue::Chunked => {}
         }
-        if out.len() == value_start {
-            out.truncate(start);
-        } else {
-            out.extend_from_slice(b"\r\n");
-        }
+        writer.end(name);
     }
     if !settings.gateway.pass_request_headers || x.request.version() == ClientVersion::H09 {
         return;
     }
     for (known, name, value) in x.request.head.headers.iter() {
         if !fields.replaces(known, name) {
-            out.extend_from_slice(name);
-            out.extend_from_slice(b": ");
-            out.extend_from_slice(value);
-            out.extend_from_slice(b"\r\n");
+            writer.field(known, name, value);
         }
     }
 }

@@ -31,9 +31,9 @@ pub(super) const OWN: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "1.1",
-        "Version of HTTP spoken with origins: 1.0 or 1.1.",
+        "Version of HTTP spoken with origins: 1.0, 1.1 or 2.",
         |conf, args| {
-            let choices = [("1.0", Version::H10), ("1.1", Version::H11)];
+            let choices = [("1.0", Version::H10), ("1.1", Version::H11), ("2", Version::H2)];
             once(&mut conf.http_version, args.choice(0, &choices)?, args)
         },
     ),

@@ -108,11 +108,15 @@ pub(crate) fn settings(
         gateway_settings(&conf.gateway, &hidden, Some(|layout| layout.proxy_temp), plan)?;
     gateway.store = store;
     let gateway = Arc::new(gateway);
+    let version = conf.http_version.unwrap_or(Version::H11);
     let tls = match &pass.destination {
         PassDestination::Fixed(target, _) if !target.tls => None,
         _ => Some(tls::compile(&conf.gateway.tls, "proxy_", plan, word.span)?),
     };
-    let version = conf.http_version.unwrap_or(Version::H11);
+    let tls = match version {
+        Version::H2 => tls.map(|tls| tls.offering(b"h2")),
+        Version::H10 | Version::H11 => tls,
+    };
     let optional = |word: &Option<Word>, plan: &mut PlanBuilder<'_>| {
         word.as_ref().map(|word| plan.template(word)).transpose()
     };
@@ -165,7 +169,7 @@ fn fields(
     for (name, value) in conf.set_header.iter().flatten() {
         let is_host = name.bytes.eq_ignore_ascii_case(b"Host");
         // HTTP/1.1 has no request without a host (RFC 9112 section 3.2).
-        let needed = is_host && matches!(version, Version::H11);
+        let needed = is_host && version != Version::H10;
         let value = match value.bytes.is_empty() {
             true => needed.then_some(FieldValue::ProxyHost),
             false => Some(match &value.bytes[..] {
@@ -178,7 +182,7 @@ fn fields(
     }
     let connection = match version {
         Version::H10 => Some(FieldValue::Template(Template::constant(b"close"))),
-        Version::H11 => None,
+        Version::H11 | Version::H2 => None,
     };
     let defaults: [(Known, Option<FieldValue>); 8] = [
         (Known::Host, Some(FieldValue::ProxyHost)),

@@ -37,7 +37,7 @@ impl AttemptFailure {
 }
 
 /// A boundary: maps a connection error to the retry machine's event and the log line.
-pub(super) fn failure_of_connect(error: ConnectError) -> AttemptFailure {
+pub(super) fn failure_of_connect(error: &ConnectError) -> AttemptFailure {
     let (message, action) = (error.to_string(), error.action());
     let event = match error {
         ConnectError::TimedOut | ConnectError::HandshakeTimedOut => Event::ConnectTimedOut,

@@ -8,14 +8,18 @@ use bytes::Bytes;
 use tidegate_codec::Known;
 use tidegate_codec::chunked::ChunkedDecoder;
 use tidegate_codec::memcached;
+use tidegate_codec::request::Method;
 use tidegate_codec::response::{ResponseFraming, ResponseHead};
 
 use crate::connection::OriginConnection;
 use crate::h1::body::{
     BodyReader, BodyStart, OriginBody, TRAILER_BYTES_MAX, Upgraded, report_excess,
 };
-use crate::h1::framing::{Framing, Records, Value};
+use crate::h1::framing::{Frames, Framing, Records, Value};
 use crate::h1::scratch::{self, Remainder};
+use crate::h1::send::Upload;
+use crate::h2::OriginStream;
+use crate::link::Link;
 use crate::log::LogContext;
 use crate::peers::Lease;
 use crate::pool::{self, fit::Fit};
@@ -113,7 +117,46 @@ impl BodyParts {
             report: self.report,
             log: self.log,
         };
-        OriginBody::Stream(Box::new(BodyReader::new(start, connection)))
+        OriginBody::Stream(Box::new(BodyReader::new(start, Link::Own(connection))))
+    }
+
+    /// Makes the body behind a head that arrived on a stream: complete where it has arrived already and nothing is
+    /// left to be sent, else a stream. The lease ends with the body.
+    pub(super) fn stream(
+        self,
+        mut stream: Box<OriginStream>,
+        head: &ResponseHead,
+        (upload, refused): (Option<Upload>, bool),
+        now: Instant,
+        lease: Lease,
+    ) -> OriginBody {
+        if upload.is_none()
+            && let Some(piece) =
+                stream.whole_body(scratch::READ_BYTES, !self.settings.pass_trailers)
+        {
+            if let Some(attempt) = self.report.borrow_mut().last() {
+                attempt.response_length = piece.len() as u64;
+                attempt.finished(now);
+            }
+            return OriginBody::Whole(piece);
+        }
+        let bodiless = self.request.method == Method::Head || matches!(head.status, 204 | 304);
+        let length = head.headers.first(Known::ContentLength).filter(|_| !bodiless);
+        let left = length.and_then(tidegate_codec::connection::parse_length);
+        let start = BodyStart {
+            framing: Framing::Frames(Frames { left, ended: false }),
+            input: Bytes::new(),
+            keep: None,
+            upstream: Rc::from(self.upstream(&lease)),
+            lease: Some(lease),
+            upload,
+            refused,
+            is_error: head.status >= 400,
+            settings: self.settings,
+            report: self.report,
+            log: self.log,
+        };
+        OriginBody::Stream(Box::new(BodyReader::new(start, Link::Stream(stream))))
     }
 
     /// Returns the length of a body that has arrived completely, and whether nothing but its end followed it. `None`

@@ -90,7 +90,7 @@ fn request(group: &Arc<Group>, method: &str) -> OriginRequest {
         choice: Choice::default(),
         method: HttpMethod::of(method.as_bytes()),
         target: start..start + 5,
-        head,
+        head: head.into(),
         payload: RequestPayload::None,
         local: None,
         paced: false,

@@ -17,6 +17,7 @@ use super::framing::{Framing, Piece};
 use super::scratch;
 use super::send::Upload;
 use crate::connection::OriginConnection;
+use crate::link::Link;
 use crate::log::{LogContext, TIMED_OUT, os_error};
 use crate::peers::{Group, Lease};
 use crate::pool::{self, fit::Fit};
@@ -120,7 +121,7 @@ impl BodyStart {
 pub struct BodyReader {
     start: BodyStart,
     /// `None` once the body has ended.
-    connection: Option<Box<OriginConnection>>,
+    connection: Option<Link>,
     waiting: bool,
     pace: Option<Box<RateLimit>>,
     trailers: Option<Headers>,
@@ -133,7 +134,7 @@ struct RateLimit {
 }
 
 impl BodyReader {
-    pub(crate) fn new(start: BodyStart, connection: Box<OriginConnection>) -> BodyReader {
+    pub(crate) fn new(start: BodyStart, connection: Link) -> BodyReader {
         BodyReader {
             start,
             connection: Some(connection),
@@ -146,9 +147,10 @@ impl BodyReader {
     /// Limits reading to `rate` bytes a second from `now` on, which is exact; the bytes already received count. 0 is
     /// no limit.
     pub fn limit_rate(&mut self, rate: u64, now: Instant) {
-        let received = match self.start.report.borrow_mut().last() {
-            Some(attempt) => attempt.bytes_received,
-            None => 0,
+        let received = match (&self.connection, self.start.report.borrow_mut().last()) {
+            // What has arrived of a stream is not taken yet.
+            (Some(Link::Stream(_)), _) | (_, None) => 0,
+            (_, Some(attempt)) => attempt.bytes_received,
         };
         let rate = Rate::new(rate, GrantInterval::Seconds, now);
         self.pace = rate.map(|rate| Box::new(RateLimit { rate, received }));
@@ -174,7 +176,11 @@ impl BodyReader {
             }
             None => scratch::READ_BYTES,
         };
-        let Some(connection) = &self.connection else { return Poll::Ready(Ok(false)) };
+        let connection = match &self.connection {
+            Some(Link::Own(connection)) => connection,
+            Some(Link::Stream(_)) => return self.poll_stream(context, room),
+            None => return Poll::Ready(Ok(false)),
+        };
         let mut buffer = None;
         let read = connection.poll_limited(
             context,
@@ -230,6 +236,42 @@ impl BodyReader {
         }
     }
 
+    /// Takes more of a stream, at most `room` bytes; as [`BodyReader::poll_receive`].
+    fn poll_stream(
+        &mut self,
+        context: &mut Context<'_>,
+        room: usize,
+    ) -> Poll<Result<bool, BodyError>> {
+        let Some(Link::Stream(stream)) = &mut self.connection else {
+            return Poll::Ready(Ok(false));
+        };
+        let limit = self.start.settings.read_timeout;
+        let read =
+            ready!(stream.poll_limited(context, limit, |stream, context| {
+                stream.poll_body(context, room)
+            }));
+        let piece = match read {
+            Some(Ok(piece)) => piece,
+            Some(Err(end)) => return Poll::Ready(Err(self.broken(&end.to_string()))),
+            None => {
+                stream.connection().suspect(limit);
+                return Poll::Ready(Err(self.broken(TIMED_OUT)));
+            }
+        };
+        if let Some(attempt) = self.start.report.borrow_mut().last() {
+            attempt.bytes_received = stream.received();
+        }
+        if let Some(pace) = &mut self.pace {
+            pace.received += piece.bytes.len() as u64;
+        }
+        self.trailers = piece.trailers.or(self.trailers.take());
+        if let Framing::Frames(frames) = &mut self.start.framing {
+            frames.ended = piece.end;
+        }
+        self.start.input = piece.bytes;
+        Poll::Ready(Ok(true))
+    }
+
     /// Logs why the body ends before its end.
     fn broken(&mut self, message: &str) -> BodyError {
         let start = &self.start;
@@ -252,7 +294,9 @@ impl BodyReader {
             return;
         }
         let sent = self.start.upload.is_none();
-        if let (true, true, Some((group, fit))) = (whole, sent, self.start.keep.take()) {
+        if let (Link::Own(connection), true, true, Some((group, fit))) =
+            (connection, whole, sent, self.start.keep.take())
+        {
             pool::give(&group, fit, connection, now);
         }
     }

@@ -17,6 +17,7 @@ pub(crate) enum Framing {
     UntilClose,
     Records(Box<Records>),
     Value(Value),
+    Frames(Frames),
 }
 
 /// The next part of the input.
@@ -43,6 +44,7 @@ impl Framing {
             Framing::Chunked(decoder) => chunk(decoder, input, trailers),
             Framing::Records(records) => records.take(input),
             Framing::Value(value) => value.take(input),
+            Framing::Frames(frames) => frames.take(input),
         }
     }
 
@@ -51,6 +53,7 @@ impl Framing {
         match self {
             Framing::Length(left) | Framing::Value(Value { left, .. }) => Some(*left),
             Framing::Records(records) => records.left,
+            Framing::Frames(frames) => frames.left,
             Framing::Chunked(_) | Framing::UntilClose => None,
         }
     }
@@ -60,6 +63,7 @@ impl Framing {
         match self {
             Framing::Length(left) => *left == 0,
             Framing::Records(records) => records.is_over() && input.is_empty(),
+            Framing::Frames(frames) => frames.ended && input.is_empty(),
             _ => false,
         }
     }
@@ -177,6 +181,25 @@ impl Records {
     /// Returns whether no byte of the body is missing, though the application has not ended the request.
     fn needs_nothing(&self) -> bool {
         self.left == Some(0) || (self.left.is_none() && self.decoder.is_output_closed())
+    }
+}
+
+/// The body of a stream of HTTP/2, whose frames are taken apart elsewhere.
+pub(crate) struct Frames {
+    /// Missing bytes of a `Content-Length`, which the protocol's layer compares.
+    pub left: Option<u64>,
+    /// What is in the input is the last of it.
+    pub ended: bool,
+}
+
+impl Frames {
+    fn take(&mut self, input: &mut Bytes) -> Piece {
+        if input.is_empty() {
+            return if self.ended { Piece::End(true) } else { Piece::More };
+        }
+        let length = input.len() as u64;
+        self.left = self.left.map(|left| left.saturating_sub(length));
+        Piece::Data(std::mem::take(input))
     }
 }
 

@@ -24,7 +24,7 @@ use crate::wire::Wire;
 mod tests;
 
 /// Bytes of a streamed body that are collected before they are sent.
-const COLLECT_BYTES: usize = 64 * 1024;
+pub(crate) const COLLECT_BYTES: usize = 64 * 1024;
 
 /// Bytes of a file that are checked for being in the page cache before they are sent from there.
 const SENDFILE_BYTES: u64 = 1 << 20;
@@ -305,16 +305,16 @@ impl UnsentPart {
 }
 
 /// Makes the error of a file that is shorter than the body.
-fn cut_short() -> SendError {
+pub(crate) fn cut_short() -> SendError {
     unreadable(io::ErrorKind::UnexpectedEof.into())
 }
 
-fn unreadable(error: io::Error) -> SendError {
+pub(crate) fn unreadable(error: io::Error) -> SendError {
     SendError::Client(RequestBodyError::Io(error))
 }
 
 /// Collects the client's data. Ready with data, with the end (`true`), or at once while a head waits to be sent.
-fn gather(
+pub(crate) fn gather(
     body: &mut RequestBody,
     data: &mut Vec<u8>,
     head: &[u8],
@@ -333,24 +333,24 @@ fn gather(
 }
 
 /// A copy of a small streamed body for `$request_body`.
-struct Keep {
+pub(crate) struct Keep {
     bytes: Option<Vec<u8>>,
     most: usize,
 }
 
 impl Keep {
-    fn new(most: usize) -> Keep {
+    pub(crate) fn new(most: usize) -> Keep {
         Keep { bytes: Some(Vec::new()), most }
     }
 
-    fn push(&mut self, data: &[u8]) {
+    pub(crate) fn push(&mut self, data: &[u8]) {
         match &mut self.bytes {
             Some(bytes) if bytes.len() + data.len() <= self.most => bytes.extend_from_slice(data),
             _ => self.bytes = None,
         }
     }
 
-    fn store(self, body: &mut RequestBody) {
+    pub(crate) fn store(self, body: &mut RequestBody) {
         let Some(bytes) = self.bytes.filter(|bytes| !bytes.is_empty()) else { return };
         let length = bytes.len() as u64;
         let memory = vec![Bytes::from(bytes)];

@@ -15,7 +15,7 @@ fn request(method: &str, head: &str) -> OriginRequest {
         choice: Choice::default(),
         method: Method::of(method.as_bytes()),
         target: 4..8,
-        head: head.as_bytes().to_vec(),
+        head: head.as_bytes().to_vec().into(),
         payload: RequestPayload::None,
         local: None,
         paced: true,
@@ -34,7 +34,7 @@ fn a_part_is_requested_like_the_complete_object() {
         let whole = request("GET", &format!("{START}{fields}\r\n"));
         let part =
             PartRequest::of(&whole).expect("can be sent again").part(5, last, Some(b"\"e\""));
-        assert_eq!(String::from_utf8_lossy(&part.head), format!("{START}{expected}\r\n"));
+        assert_eq!(String::from_utf8_lossy(part.head.text()), format!("{START}{expected}\r\n"));
         assert_eq!(part.target_text(), b"/a?b");
         assert!(!part.upgrade && !part.paced && part.location_tag == 7);
     };

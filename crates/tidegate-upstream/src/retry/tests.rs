@@ -10,6 +10,7 @@ fn retry(policy: u16, tries: u32, idempotent: bool) -> Retry {
         idempotent,
         repeatable: true,
         sent: true,
+        unprocessed_left: 2,
     }
 }
 
