@@ -8,15 +8,14 @@ use std::fmt;
 use std::rc::Rc;
 
 use tidegate_rt::net::Stream;
-use tidegate_rt::sync::StreamIo;
-use tokio_rustls::StartHandshake;
-use tokio_rustls::rustls::server::{Accepted, Acceptor};
-use tokio_rustls::rustls::{HandshakeKind, ProtocolVersion, ServerConnection};
+use tokio_rustls::rustls::server::{Accepted, Acceptor, UnbufferedServerConnection};
+use tokio_rustls::rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
 use crate::error::HandshakeError;
 use crate::server::ServerSettings;
+use crate::session::Session;
 use crate::side::Server;
-use crate::stream::TlsStream;
+use crate::stream::{self, TlsStream};
 use crate::x509::VerifyError;
 use crate::{cipher_suites, groups};
 
@@ -31,7 +30,11 @@ const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 /// A client's first message (ClientHello, RFC 8446 section 4.1.2), and the handshake behind it. The caller
 /// examines the name, chooses a server's settings, and calls [`accept`](Hello::accept) with them, or refuses.
 /// Nothing has been sent to the client by then. Dropping it ends the handshake without an alert.
-pub struct Hello(Accepted);
+pub struct Hello {
+    accepted: Accepted,
+    /// All bytes that have been received: the handshake begins with them anew.
+    input: Vec<u8>,
+}
 
 /// The result of a handshake for variables and logs: a plain value, independent of the stream, so that it
 /// outlives it.
@@ -77,13 +80,15 @@ impl Hello {
     /// The client closed, the socket failed, or the bytes are no hello.
     pub async fn receive(stream: &Stream, mut input: Vec<u8>) -> Result<Hello, HandshakeError> {
         let mut acceptor = Acceptor::default();
+        let mut seen = 0;
         loop {
-            let mut bytes = &input[..];
+            let mut bytes = input.get(seen..).unwrap_or_default();
             while !bytes.is_empty() {
                 acceptor.read_tls(&mut bytes).map_err(HandshakeError::Socket)?;
             }
+            seen = input.len();
             match acceptor.accept() {
-                Ok(Some(accepted)) => return Ok(Hello(accepted)),
+                Ok(Some(accepted)) => return Ok(Hello { accepted, input }),
                 Ok(None) => {}
                 Err((error, mut alert)) => {
                     let mut alert_bytes = Vec::new();
@@ -92,7 +97,6 @@ impl Hello {
                     return Err(HandshakeError::from(&error));
                 }
             }
-            input.clear();
             input.reserve(HELLO_BYTES);
             if stream.read_append(&mut input).await.map_err(HandshakeError::Socket)? == 0 {
                 return Err(HandshakeError::Closed);
@@ -102,17 +106,17 @@ impl Hello {
 
     /// Returns the server name that the client requests (SNI, RFC 6066 section 3).
     pub fn server_name(&self) -> Option<String> {
-        self.0.client_hello().server_name().map(str::to_owned)
+        self.accepted.client_hello().server_name().map(str::to_owned)
     }
 
     /// Returns the numbers of the cipher suites that the client offers (IANA registry "TLS Cipher Suites").
     pub fn cipher_suites(&self) -> Box<[u16]> {
-        self.0.client_hello().cipher_suites().iter().map(|suite| u16::from(*suite)).collect()
+        self.accepted.client_hello().cipher_suites().iter().map(|suite| u16::from(*suite)).collect()
     }
 
     /// Returns the numbers of the groups that the client offers (IANA registry "TLS Supported Groups").
     pub fn groups(&self) -> Box<[u16]> {
-        let hello = self.0.client_hello();
+        let hello = self.accepted.client_hello();
         let groups = hello.named_groups().unwrap_or_default();
         groups.iter().map(|group| u16::from(*group)).collect()
     }
@@ -134,9 +138,12 @@ impl Hello {
         stream: &Rc<Stream>,
         settings: &ServerSettings,
     ) -> Result<(Rc<TlsStream<Server>>, Negotiated), HandshakeError> {
-        let start = StartHandshake::from_parts(self.0, StreamIo(stream.clone()));
-        let session = start.into_stream(settings.config.clone()).await?;
-        let negotiated = negotiated(session.get_ref().1, settings);
+        let connection = UnbufferedServerConnection::new(settings.config.clone());
+        let connection = connection.map_err(|error| HandshakeError::from(&error))?;
+        let mut session = Session::new(connection, self.input, settings.record_bytes_max);
+        drop(self.accepted);
+        stream::handshake(stream, &mut session).await?;
+        let negotiated = negotiated(session.common(), settings);
         Ok((Rc::new(TlsStream::new(stream.clone(), session)), negotiated))
     }
 }
@@ -147,7 +154,7 @@ impl fmt::Debug for Hello {
     }
 }
 
-fn negotiated(connection: &ServerConnection, settings: &ServerSettings) -> Negotiated {
+fn negotiated(connection: &CommonState, settings: &ServerSettings) -> Negotiated {
     let protocol = match connection.protocol_version() {
         Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
         Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",
@@ -167,7 +174,7 @@ fn negotiated(connection: &ServerConnection, settings: &ServerSettings) -> Negot
 }
 
 /// Verifies the certificate of a client. A resumed session has the certificates of its first handshake.
-fn shown(connection: &ServerConnection, settings: &ServerSettings) -> Option<ShownCertificate> {
+fn shown(connection: &CommonState, settings: &ServerSettings) -> Option<ShownCertificate> {
     let trust = settings.clients()?;
     let chain = connection.peer_certificates()?;
     let leaf = chain.first()?;

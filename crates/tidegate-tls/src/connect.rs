@@ -7,14 +7,14 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
 use tidegate_rt::net::{Addr, Stream};
-use tidegate_rt::sync::StreamIo;
-use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::client::UnbufferedClientConnection;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::client::TlsTarget;
 use crate::error::{ConnectError, HandshakeError};
+use crate::session::Session;
 use crate::side::Client;
-use crate::stream::TlsStream;
+use crate::stream::{self, TlsStream};
 use crate::verify;
 
 /// Completes a handshake with an origin, and verifies its certificate where the settings require it. The
@@ -30,12 +30,14 @@ pub async fn connect(
     peer: &Addr,
     target: &TlsTarget,
 ) -> Result<Rc<TlsStream<Client>>, ConnectError> {
-    let connector = TlsConnector::from(target.settings.config(peer, &target.alpn));
-    let connecting = connector.connect(name(target.name(), peer), StreamIo(stream.clone()));
-    let session = connecting.await.map_err(HandshakeError::from)?;
+    let config = target.settings.config(peer, &target.alpn);
+    let connection = UnbufferedClientConnection::new(config, name(target.name(), peer));
+    let connection = connection.map_err(|error| HandshakeError::from(&error))?;
+    let mut session = Session::new(connection, Vec::new(), usize::MAX);
+    stream::handshake(&stream, &mut session).await?;
     if target.settings.verify {
         // A resumed session has the certificates of its first handshake.
-        let chain = session.get_ref().1.peer_certificates().unwrap_or_default();
+        let chain = session.common().peer_certificates().unwrap_or_default();
         let fits = chain.first().is_some_and(|leaf| verify::is_for(leaf, target.name()));
         if !fits {
             return Err(ConnectError::OtherName);

@@ -69,6 +69,51 @@ impl<S: Side> Io<S> {
         read
     }
 
+    /// Returns whether more can be read before the socket reports an event: bytes that TLS has decrypted, or that may
+    /// wait in the socket. `filled` says whether the last read filled its buffer.
+    pub fn may_have_more(&self, filled: bool) -> bool {
+        match self {
+            Io::Plain(_) => filled,
+            Io::Tls(tls) => tls.may_have_more(),
+        }
+    }
+
+    /// As [`Io::poll_read_append`], but neither waits nor remembers that nothing was there: for sockets that an
+    /// `IdlePoller` reports.
+    ///
+    /// # Errors
+    /// As [`Io::poll_read`]; `WouldBlock` when no data has arrived.
+    pub fn read_arrived(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        match self {
+            Io::Plain(stream) => stream.read_arrived(buffer),
+            Io::Tls(tls) => tls.read_arrived(buffer),
+        }
+    }
+
+    /// Returns whether nothing waits to be read or sent but what is in the socket, so that the connection needs no
+    /// memory until the socket reports an event.
+    pub fn is_idle(&self) -> bool {
+        match self {
+            Io::Plain(_) => true,
+            Io::Tls(tls) => tls.is_idle(),
+        }
+    }
+
+    /// Returns whether written bytes wait for [`Io::poll_flush`].
+    pub fn has_unsent(&self) -> bool {
+        match self {
+            Io::Plain(_) => false,
+            Io::Tls(tls) => tls.has_unsent(),
+        }
+    }
+
+    /// Sends close_notify of TLS, as far as the peer's window has room at once. The socket stays open.
+    pub fn close_now(&self) {
+        if let Io::Tls(tls) = self {
+            tls.close_now();
+        }
+    }
+
     /// Reads into a vector's spare capacity; 0 is the end of the stream.
     ///
     /// # Errors

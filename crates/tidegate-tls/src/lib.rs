@@ -20,6 +20,7 @@
 //! |---|---|
 //! | accept, connect | from a socket to a stream, for each side |
 //! | server, client | settings, compiled from plain values |
+//! | session, buffers | the library's connection without I/O, and memory for bytes under way |
 //! | stream, io, side | the decrypted stream |
 //! | client_trust, verify, x509 | verification of certificates |
 //! | key_pair, pem, key_files | own certificates and keys |
@@ -32,6 +33,7 @@
 #![warn(missing_docs)]
 
 mod accept;
+mod buffers;
 pub mod cipher_suites;
 mod client;
 mod client_trust;
@@ -44,6 +46,7 @@ mod key_pair;
 pub mod openssl_commands;
 pub mod pem;
 mod server;
+mod session;
 mod sessions;
 mod side;
 pub mod stapling;

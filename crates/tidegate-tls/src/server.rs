@@ -52,11 +52,15 @@ pub struct ServerOptions {
 pub struct ServerSettings {
     pub(crate) config: Arc<ServerConfig>,
     clients: Option<Arc<ClientTrust>>,
+    /// The most bytes of data in a record: the library's value, so that it does not divide what it is given.
+    pub(crate) record_bytes_max: usize,
 }
 
 /// The library's least size of a record in bytes (RFC 8449).
 const RECORD_BYTES_MIN: u64 = 64;
 const RECORD_BYTES_MAX: u64 = 16 * 1024;
+/// A record's header, which the library counts as part of its size.
+const HEADER_BYTES: usize = 5;
 /// The number of tickets sent after a full handshake of TLS 1.3, as in OpenSSL.
 const TICKETS_SENT: usize = 2;
 
@@ -118,7 +122,13 @@ impl ServerSettings {
         if let Some(keys) = options.tickets {
             config.ticketer = Arc::new(Tickets { keys, timeout, context });
         }
-        ServerSettings { config: Arc::new(config), clients: clients.map(Arc::new) }
+        let record_bytes_max =
+            config.max_fragment_size.map_or(usize::MAX, |size| size - HEADER_BYTES);
+        ServerSettings {
+            config: Arc::new(config),
+            clients: clients.map(Arc::new),
+            record_bytes_max,
+        }
     }
 
     /// Returns the same settings with other protocols for ALPN. Sessions, tickets and certificates are shared.
@@ -126,7 +136,11 @@ impl ServerSettings {
     pub fn with_alpn(&self, alpn: Vec<Vec<u8>>) -> ServerSettings {
         let mut config = ServerConfig::clone(&self.config);
         config.alpn_protocols = alpn;
-        ServerSettings { config: Arc::new(config), clients: self.clients.clone() }
+        ServerSettings {
+            config: Arc::new(config),
+            clients: self.clients.clone(),
+            record_bytes_max: self.record_bytes_max,
+        }
     }
 
     /// Returns the trust in client certificates of handshakes with these settings.

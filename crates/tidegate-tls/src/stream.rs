@@ -3,32 +3,42 @@
 use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, IoSlice};
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tidegate_rt::net::Stream;
-use tidegate_rt::sync::{AsyncBufRead, AsyncWrite};
 
+use crate::buffers::{self, INPUT_BYTES};
+use crate::error::HandshakeError;
+use crate::session::{Library, Progress, Session};
 use crate::side::Side;
 
 /// The room made for a caller without any, in bytes.
 const ROOM_BYTES: usize = 4096;
 
-/// TLS over a socket, after a finished handshake. It has no buffer of its own: decrypted bytes wait in the
-/// library only until they are read, encrypted ones until the socket accepts them, so a flush follows writes.
+/// TLS over a socket, after a finished handshake. It holds buffers only while bytes wait in them: decrypted bytes
+/// until they are read, the first part of a record until its rest arrives, encrypted bytes until the socket accepts
+/// them, so a flush follows writes.
 ///
 /// All calls take `&self`: one task may read while another writes. None of them calls back, so none finds the
 /// session in use.
 pub struct TlsStream<S: Side> {
     stream: Rc<Stream>,
-    session: RefCell<S::Session>,
+    state: RefCell<State<S::Connection>>,
+}
+
+struct State<C: Library> {
+    session: Session<C>,
+    /// The last read filled its buffer, so more may wait in the socket.
+    is_more_likely: bool,
 }
 
 impl<S: Side> TlsStream<S> {
     /// Makes a stream of `session`, which is over `stream`.
-    pub(crate) fn new(stream: Rc<Stream>, session: S::Session) -> TlsStream<S> {
-        TlsStream { stream, session: RefCell::new(session) }
+    pub(crate) fn new(stream: Rc<Stream>, mut session: Session<S::Connection>) -> TlsStream<S> {
+        session.input.rest();
+        let state = RefCell::new(State { session, is_more_likely: false });
+        TlsStream { stream, state }
     }
 
     /// Returns the socket below.
@@ -39,11 +49,29 @@ impl<S: Side> TlsStream<S> {
     /// Returns whether a read would return something without a system call: decrypted bytes, the end, or an
     /// error.
     pub fn is_read_ready(&self) -> bool {
-        S::is_read_ready(&mut self.session.borrow_mut())
+        self.state.borrow_mut().session.is_read_ready()
+    }
+
+    /// Returns whether more may be read before the socket reports an event: bytes that were decrypted, or that may
+    /// wait in the socket.
+    pub fn may_have_more(&self) -> bool {
+        let state = self.state.borrow();
+        state.is_more_likely || state.session.has_unread()
+    }
+
+    /// Returns whether encrypted bytes wait for the socket.
+    pub fn has_unsent(&self) -> bool {
+        !self.state.borrow().session.output.is_empty()
+    }
+
+    /// Returns whether nothing waits to be read or sent but what is in the socket, and neither side has failed or
+    /// closed.
+    pub fn is_idle(&self) -> bool {
+        self.state.borrow().session.is_idle()
     }
 
     /// Reads the bytes that have arrived; 0 is the end. As in nginx, a connection closed without close_notify
-    /// has ended like any other: HTTP itself has the ends of messages.
+    /// has ended like any other, if no record is cut: HTTP itself has the ends of messages.
     ///
     /// # Errors
     /// Errors of the socket, or the peer's bytes are no TLS.
@@ -52,9 +80,11 @@ impl<S: Side> TlsStream<S> {
         context: &mut Context<'_>,
         buffer: &mut [u8],
     ) -> Poll<io::Result<usize>> {
-        let room = buffer.len();
-        let take = |bytes: &[u8]| buffer[..bytes.len()].copy_from_slice(bytes);
-        poll_take(Pin::new(&mut *self.session.borrow_mut()), context, room, take)
+        if buffer.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        let fill = |state: &mut State<_>| self.poll_receive(state, context);
+        self.read(|session| session.open_slice(buffer), fill)
     }
 
     /// Reads all available bytes into a vector's spare capacity, as [`TlsStream::poll_read`] does.
@@ -69,40 +99,118 @@ impl<S: Side> TlsStream<S> {
         if buffer.len() == buffer.capacity() {
             buffer.reserve(ROOM_BYTES);
         }
-        let start = buffer.len();
-        let mut session = self.session.borrow_mut();
-        while buffer.len() < buffer.capacity() {
-            let room = buffer.capacity() - buffer.len();
-            let take = |bytes: &[u8]| buffer.extend_from_slice(bytes);
-            match poll_take(Pin::new(&mut *session), context, room, take) {
-                Poll::Ready(Ok(0)) => break,
-                Poll::Ready(Ok(_)) => {}
-                _ if buffer.len() > start => break,
-                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-                Poll::Pending => return Poll::Pending,
+        let fill = |state: &mut State<_>| self.poll_receive(state, context);
+        self.read(|session| session.open(buffer), fill)
+    }
+
+    /// As [`TlsStream::poll_read_append`], but neither waits nor remembers that nothing was there: for sockets that
+    /// an `IdlePoller` reports.
+    ///
+    /// # Errors
+    /// As [`TlsStream::poll_read_append`]; `WouldBlock` when no data has arrived.
+    pub fn read_arrived(&self, buffer: &mut Vec<u8>) -> io::Result<usize> {
+        let fill = |state: &mut State<S::Connection>| {
+            let Some(input) = state.session.input.room() else { return too_long() };
+            let room = input.capacity() - input.len();
+            match self.stream.read_arrived(input) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    state.is_more_likely = false;
+                    Poll::Pending
+                }
+                read => Poll::Ready(read.map(|count| state.received(count, room))),
             }
+        };
+        match self.read(|session| session.open(buffer), fill) {
+            Poll::Ready(read) => read,
+            Poll::Pending => Err(io::ErrorKind::WouldBlock.into()),
         }
-        Poll::Ready(Ok(buffer.len() - start))
+    }
+
+    /// Reads with `open`, and has `fill` receive further bytes as long as there is no data.
+    fn read(
+        &self,
+        mut open: impl FnMut(&mut Session<S::Connection>) -> io::Result<usize>,
+        mut fill: impl FnMut(&mut State<S::Connection>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let state = &mut *self.state.borrow_mut();
+        let result = loop {
+            let opened = open(&mut state.session);
+            self.send_control(&mut state.session);
+            match opened {
+                Ok(0) if !state.session.is_peer_closed() => {}
+                opened => break Poll::Ready(opened),
+            }
+            match fill(state) {
+                Poll::Ready(Ok(0)) => {
+                    let is_cut = !state.session.input.is_empty();
+                    let end = if is_cut { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(0) };
+                    break Poll::Ready(end);
+                }
+                Poll::Ready(Ok(_)) => {}
+                Poll::Ready(Err(error)) => break Poll::Ready(Err(error)),
+                Poll::Pending => break Poll::Pending,
+            }
+        };
+        state.session.input.rest();
+        result
+    }
+
+    /// Receives bytes into the session's input; 0 is the end of the stream.
+    fn poll_receive(
+        &self,
+        state: &mut State<S::Connection>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<usize>> {
+        let (read, room) = if state.session.input.is_empty() {
+            let (mut fresh, room) = (None, INPUT_BYTES);
+            let read = self.stream.poll_read_fresh(context, &mut fresh, room, buffers::input);
+            state.session.input.replace(fresh.unwrap_or_default());
+            (read, room)
+        } else {
+            let Some(input) = state.session.input.room() else { return too_long() };
+            let room = input.capacity() - input.len();
+            (self.stream.poll_read_append(context, input), room)
+        };
+        if read.is_pending() {
+            state.is_more_likely = false;
+        }
+        read.map_ok(|count| state.received(count, room))
+    }
+
+    /// Sends what the library has to say by itself (an alert), without waiting: the rest is sent with the next
+    /// bytes.
+    fn send_control(&self, session: &mut Session<S::Connection>) {
+        if !session.output.is_empty()
+            && let Ok(count) = self.stream.try_write(session.output.pending())
+        {
+            session.output.sent(count);
+        }
     }
 
     /// Encrypts bytes and passes them to the socket, as many as are accepted.
     ///
     /// # Errors
-    /// Errors of the socket.
+    /// Errors of the socket; the session has failed or is closed.
     pub fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.session.borrow_mut()).poll_write(context, bytes)
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
     }
 
     /// Encrypts several pieces, as many bytes as are accepted.
     ///
     /// # Errors
-    /// Errors of the socket.
+    /// As [`TlsStream::poll_write`].
     pub fn poll_write_vectored(
         &self,
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut *self.session.borrow_mut()).poll_write_vectored(context, pieces)
+        let session = &mut self.state.borrow_mut().session;
+        ready!(self.poll_send(session, context))?;
+        let sealed = session.seal(pieces)?;
+        match self.poll_send(session, context) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            _ => Poll::Ready(Ok(sealed)),
+        }
     }
 
     /// Passes the encrypted bytes to the socket.
@@ -110,7 +218,7 @@ impl<S: Side> TlsStream<S> {
     /// # Errors
     /// Errors of the socket.
     pub fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.session.borrow_mut()).poll_flush(context)
+        self.poll_send(&mut self.state.borrow_mut().session, context)
     }
 
     /// Sends close_notify and ends the sending side.
@@ -118,35 +226,84 @@ impl<S: Side> TlsStream<S> {
     /// # Errors
     /// Errors of the socket.
     pub fn poll_shutdown(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut *self.session.borrow_mut()).poll_shutdown(context)
+        let session = &mut self.state.borrow_mut().session;
+        session.close();
+        ready!(self.poll_send(session, context))?;
+        match self.stream.shutdown_write() {
+            // The peer closed first.
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Poll::Ready(Ok(())),
+            other => Poll::Ready(other),
+        }
+    }
+
+    /// Sends close_notify as far as the peer's window has room.
+    pub fn close_now(&self) {
+        let session = &mut self.state.borrow_mut().session;
+        session.close();
+        self.send_control(session);
+    }
+
+    fn poll_send(
+        &self,
+        session: &mut Session<S::Connection>,
+        context: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        while !session.output.is_empty() {
+            let sent = ready!(self.stream.poll_write(context, session.output.pending()))?;
+            session.output.sent(sent);
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
-/// Passes at most `room` decrypted bytes to `take`, and returns their number.
-fn poll_take(
-    mut session: Pin<&mut impl AsyncBufRead>,
-    context: &mut Context<'_>,
-    room: usize,
-    take: impl FnOnce(&[u8]),
-) -> Poll<io::Result<usize>> {
-    let count = match session.as_mut().poll_fill_buf(context) {
-        Poll::Ready(Ok(bytes)) => {
-            let bytes = &bytes[..bytes.len().min(room)];
-            take(bytes);
-            bytes.len()
+impl<C: Library> State<C> {
+    /// Notes that `count` bytes were received where `room` bytes would have fitted.
+    fn received(&mut self, count: usize, room: usize) -> usize {
+        self.session.received();
+        self.is_more_likely = count == room;
+        count
+    }
+}
+
+fn too_long<T>() -> Poll<io::Result<T>> {
+    let text = "a handshake message is too long";
+    Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, text)))
+}
+
+/// Completes the handshake of a session over `stream`.
+///
+/// Cancelling: the session can only be dropped; so can the stream, which may have taken a part of a message.
+///
+/// # Errors
+/// The handshake failed; the peer has been sent an alert where there is one for the reason.
+pub(crate) async fn handshake<C: Library>(
+    stream: &Stream,
+    session: &mut Session<C>,
+) -> Result<(), HandshakeError> {
+    loop {
+        let progress = session.handshake();
+        let sent = stream.write_all(session.output.pending()).await;
+        session.output.clear();
+        let progress = progress.map_err(|error| HandshakeError::from(&error))?;
+        sent.map_err(HandshakeError::Socket)?;
+        if progress == Progress::Ready {
+            return Ok(());
         }
-        // The peer closed without close_notify.
-        Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => 0,
-        Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
-        Poll::Pending => return Poll::Pending,
-    };
-    session.consume(count);
-    Poll::Ready(Ok(count))
+        let Some(input) = session.input.room() else {
+            return Err(HandshakeError::Protocol("a message is too long".to_owned()));
+        };
+        if stream.read_append(input).await.map_err(HandshakeError::Socket)? == 0 {
+            return Err(HandshakeError::Closed);
+        }
+        session.received();
+    }
 }
 
 impl<S: Side> Drop for TlsStream<S> {
     fn drop(&mut self) {
-        S::drop_session(self.session.get_mut(), &self.stream);
+        if S::CLOSES_ON_DROP {
+            self.close_now();
+        }
     }
 }
 

@@ -53,7 +53,7 @@ pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Settings, Dia
         limit_rate_after: rate("limit_rate_after", conf.limit_rate_after.as_ref(), plan)?,
         tokens: tokens(conf, plan)?,
         // The module of HTTP/2 sets another.
-        http2_chunk_bytes: 8 * KIB as u32,
+        http2_chunk_bytes: 8192,
         error_log: error_log(conf, plan)?,
         resolver: resolver(conf),
         plain,
