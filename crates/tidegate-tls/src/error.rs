@@ -7,20 +7,19 @@ use std::{error, fmt, io};
 
 use tokio_rustls::rustls::{CertificateError, Error, OtherError};
 
-/// The reason why a handshake failed. The text of [`HandshakeError::Certificate`] and the two below it is the
-/// library's; the words around it in logs are nginx's and the caller's.
+use crate::openssl_errors::OpensslError;
+
+/// The reason why a handshake failed. The words around it in logs are nginx's and the caller's.
 #[derive(Debug)]
 pub enum HandshakeError {
     /// The peer closed the connection before the end.
     Closed,
     /// The socket failed.
     Socket(io::Error),
-    /// The peer's certificate is not accepted. A [`VerifyError`](crate::x509::VerifyError) is shown as nginx logs it.
+    /// The peer's certificate is not trusted: a [`VerifyError`](crate::x509::VerifyError), as nginx logs it.
     Certificate(String),
-    /// Either side aborted: an alert, or bytes that are no TLS.
-    Protocol(String),
-    /// An internal error on the server's side.
-    Internal(String),
+    /// Either side aborted: an alert, bytes that are no TLS, or an internal error.
+    Protocol(OpensslError),
 }
 
 /// The reason why there is no TLS with an origin: the handshake failed, or the certificate is for another
@@ -73,9 +72,7 @@ impl From<&Error> for HandshakeError {
             Error::InvalidCertificate(CertificateError::Other(OtherError(fault))) => {
                 HandshakeError::Certificate(fault.to_string())
             }
-            Error::InvalidCertificate(other) => HandshakeError::Certificate(other.to_string()),
-            Error::General(_) | Error::Other(_) => HandshakeError::Internal(error.to_string()),
-            other => HandshakeError::Protocol(other.to_string()),
+            other => HandshakeError::Protocol(OpensslError::from(other)),
         }
     }
 }
@@ -86,9 +83,7 @@ impl fmt::Display for HandshakeError {
             HandshakeError::Closed => f.write_str("peer closed connection"),
             HandshakeError::Socket(error) => write!(f, "{error}"),
             HandshakeError::Certificate(reason) => write!(f, "invalid peer certificate: {reason}"),
-            HandshakeError::Protocol(reason) | HandshakeError::Internal(reason) => {
-                f.write_str(reason)
-            }
+            HandshakeError::Protocol(reason) => write!(f, "{reason}"),
         }
     }
 }

@@ -28,7 +28,7 @@
 //! | stapling | responses of OCSP responders |
 //! | cipher_suites, groups, openssl_commands | OpenSSL's names, lists and commands |
 //! | suites | the library's suites and versions |
-//! | error | the reasons why there is no TLS |
+//! | error, openssl_errors | the reasons why there is no TLS, and OpenSSL's words for them |
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -44,6 +44,7 @@ mod io;
 pub mod key_files;
 mod key_pair;
 pub mod openssl_commands;
+mod openssl_errors;
 pub mod pem;
 mod server;
 mod session;
@@ -67,6 +68,7 @@ pub use error::{ConnectError, HandshakeError, KeyError, SettingsError};
 pub use groups::Groups;
 pub use io::Io;
 pub use key_pair::KeyPair;
+pub use openssl_errors::OpensslError;
 pub use server::{ServerOptions, ServerProtocols, ServerSettings};
 pub use sessions::SessionCache;
 pub use side::{Client, Server, Side};

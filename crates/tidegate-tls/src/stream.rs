@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use tidegate_rt::net::Stream;
+use tokio_rustls::rustls::{Error, InvalidMessage};
 
 use crate::buffers::{self, INPUT_BYTES};
 use crate::error::HandshakeError;
@@ -290,7 +291,8 @@ pub(crate) async fn handshake<C: Library>(
             return Ok(());
         }
         let Some(input) = session.input.room() else {
-            return Err(HandshakeError::Protocol("a message is too long".to_owned()));
+            let error = Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge);
+            return Err(HandshakeError::from(&error));
         };
         if stream.read_append(input).await.map_err(HandshakeError::Socket)? == 0 {
             return Err(HandshakeError::Closed);

@@ -157,9 +157,7 @@ fn failure(error: &tidegate_tls::ConnectError, tls: &TlsTarget) -> String {
         HandshakeError::Socket(error) => {
             format!("SSL_do_handshake() failed ({})", os_error(error))
         }
-        HandshakeError::Protocol(reason) | HandshakeError::Internal(reason) => {
-            format!("SSL_do_handshake() failed (SSL: {reason})")
-        }
+        HandshakeError::Protocol(reason) => format!("SSL_do_handshake() failed (SSL: {reason})"),
     }
 }
 

@@ -16,6 +16,7 @@ use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::Plan;
 use tidegate_core::request_body::RequestBody;
 use tidegate_core::settings::{KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI};
+use tidegate_tls::OpensslError;
 
 use super::body::H1Body;
 use crate::client::ClientStream;
@@ -110,6 +111,11 @@ pub(super) async fn receive(
             More::End => {
                 return cut(link, x, &options, 400, "client prematurely closed connection");
             }
+            More::Failed(_) if !begun => return Received::End,
+            More::Failed(reason) => {
+                let reason = format!("SSL_read() failed (SSL: {reason})");
+                return cut(link, x, &options, 400, &reason);
+            }
             More::Timeout => {
                 let reason = "client timed out (110: Connection timed out)";
                 return cut(link, x, &options, 408, reason);
@@ -198,6 +204,8 @@ enum More {
     /// The socket was readable, but gave no bytes (TLS records without data).
     Nothing,
     End,
+    /// The client's bytes are no TLS, or an alert.
+    Failed(OpensslError),
     Timeout,
 }
 
@@ -230,7 +238,8 @@ async fn more(link: &Rc<Link>, x: &Exchange, begun: bool, options: &ParseOptions
     match read {
         None if !begun => More::Nothing,
         None => More::Timeout,
-        Some(Ok(0) | Err(_)) => More::End,
+        Some(Ok(0)) => More::End,
+        Some(Err(error)) => OpensslError::of_stream(&error).map_or(More::End, More::Failed),
         Some(Ok(_)) => More::Bytes,
     }
 }

@@ -88,7 +88,7 @@ impl Driver {
         let location = self.settings();
         let (timeout, min_timeout) =
             location.map_or((Duration::ZERO, Duration::ZERO), |location| {
-                (location.settings.keepalive_timeout, location.settings.keepalive_min_timeout)
+                (location.settings.keepalive_timeout.idle, location.settings.keepalive_min_timeout)
             });
         if self.is_announced || timeout.is_zero() {
             // Requests that are still on their way get no response; GOAWAY says so.

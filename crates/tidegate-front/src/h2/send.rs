@@ -113,7 +113,7 @@ impl Sending<'_> {
         if let Some(bytes) = range.in_memory() {
             return self.bytes(x, pull, bytes, ends).await;
         }
-        let piece_bytes = x.settings().output_buffer_bytes as u64;
+        let piece_bytes = x.settings().output_buffers.bytes as u64;
         let mut offset = range.offset;
         let end = range.offset.saturating_add(range.length);
         while offset < end {

@@ -19,6 +19,7 @@ use tidegate_core::session::{Session, SessionClient, Traffic};
 use tidegate_core::settings::SessionSettings;
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
+use tidegate_tls::OpensslError;
 
 use super::{BROKEN_HEADER, PassError, SessionError, Transport, log_session};
 use crate::front::Front;
@@ -139,14 +140,19 @@ impl Transport for Tcp {
             let kept = info.clone();
             let accepted =
                 crate::tls::accept(&x.plan, stream, info, self.listener_ref, input, limit).await;
-            let Some((io @ Io::Tls(..), info, _)) = accepted else {
+            let (io, info) = match accepted {
+                Some((io @ Io::Tls(..), info, _)) => (io, info),
                 // A client that does not speak TLS gets no alert.
-                x.connection = Rc::new(kept);
-                if accepted.is_some() {
-                    x.progress.action = "SSL handshaking";
-                    log_session(x, Level::Info, "SSL_do_handshake() failed (SSL: wrong version)");
+                other => {
+                    x.connection = Rc::new(kept);
+                    if let Some((_, _, input)) = other {
+                        x.progress.action = "SSL handshaking";
+                        let reason = OpensslError::of_first_bytes(&input);
+                        let text = format!("SSL_do_handshake() failed (SSL: {reason})");
+                        log_session(x, Level::Info, &text);
+                    }
+                    return Err(SessionError::Handshake);
                 }
-                return Err(SessionError::Handshake);
             };
             let name = info.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
             let host = name.and_then(|name| parse_host(name.as_bytes()));

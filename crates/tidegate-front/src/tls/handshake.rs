@@ -162,16 +162,17 @@ fn report(log: &ErrorLog, info: &Connection, failure: &Failure) {
     let (level, text) = match failure {
         Failure::Silent => return,
         Failure::Timeout => (Level::Info, "client timed out".to_owned()),
-        Failure::Rejected => (Level::Info, failed("callback failed: handshake rejected")),
-        Failure::NoCertificate => (Level::Info, failed("no certificate for this name")),
+        Failure::Rejected => (Level::Info, "handshake rejected".to_owned()),
+        Failure::NoCertificate => (Level::Info, "no certificate for this name".to_owned()),
         Failure::Handshake(HandshakeError::Closed) => {
             (Level::Info, "peer closed connection in SSL handshake".to_owned())
         }
         Failure::Handshake(HandshakeError::Socket(error)) => {
             (Level::Info, format!("{} in SSL handshake", io_text(error)))
         }
-        Failure::Handshake(reason @ HandshakeError::Internal(_)) => {
-            (Level::Crit, failed(&reason.to_string()))
+        Failure::Handshake(HandshakeError::Protocol(reason)) => {
+            let level = if reason.is_severe() { Level::Crit } else { Level::Info };
+            (level, failed(&reason.to_string()))
         }
         Failure::Handshake(reason) => (Level::Info, failed(&reason.to_string())),
     };
