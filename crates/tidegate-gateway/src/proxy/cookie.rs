@@ -80,9 +80,11 @@ impl CookieRules {
     }
 }
 
+/// Compiles the first argument of a rule. Domains and names of cookies are compared without regard to case in any case
+/// (`caseless`), so `~*` is no prefix of theirs; with paths it makes the difference.
 fn pattern(word: &Word, caseless: bool, plan: &mut PlanBuilder<'_>) -> Result<Pattern, Diagnostic> {
     Ok(match &word.bytes[..] {
-        [b'~', b'*', text @ ..] => Pattern::Regex(plan.regex(text, true, word.span)?),
+        [b'~', b'*', text @ ..] if !caseless => Pattern::Regex(plan.regex(text, true, word.span)?),
         [b'~', text @ ..] => Pattern::Regex(plan.regex(text, caseless, word.span)?),
         _ => Pattern::Text(plan.template(word)?),
     })

@@ -49,6 +49,7 @@ impl Module for Map {
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        check_tables(conf)?;
         made_variable::define_all(&conf.maps, plan, define)
     }
 
@@ -73,7 +74,7 @@ const ROWS: &[Directive<Conf>] = &[
         Arity::ONE,
         "2048",
         "Largest hash table of a map; tables grow as needed, so it has no effect.",
-        |conf, args| once(&mut conf.hash_max_size, args.number(0, 1..=u64::MAX)?, args),
+        |conf, args| once(&mut conf.hash_max_size, args.number(0, 0..=u64::MAX)?, args),
     ),
     row(
         "map_hash_bucket_size",
@@ -81,7 +82,7 @@ const ROWS: &[Directive<Conf>] = &[
         Arity::ONE,
         "32|64|128",
         "Bucket size of a map's hash table; without effect.",
-        |conf, args| once(&mut conf.hash_bucket_size, args.number(0, 1..=u64::MAX)?, args),
+        |conf, args| once(&mut conf.hash_bucket_size, args.number(0, 0..=u64::MAX)?, args),
     ),
 ];
 
@@ -93,6 +94,26 @@ fn set_map(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         entries: args.entries()?.to_vec(),
     });
     Ok(())
+}
+
+/// Checks that tables of size 0 need not hold a key, as in nginx.
+fn check_tables(conf: &Conf) -> Result<(), Diagnostic> {
+    let is_key = |entry: &&Statement| {
+        let flag =
+            entry.args.is_empty() && matches!(&entry.name.bytes[..], b"hostnames" | b"volatile");
+        !flag && entry.name.bytes != b"default" && !entry.name.bytes.starts_with(b"~")
+    };
+    let sizes = [("max_size", conf.hash_max_size), ("bucket_size", conf.hash_bucket_size)];
+    let empty = sizes.iter().find(|(_, size)| *size == Some(0));
+    let key = conf.maps.iter().flat_map(|map| &map.entries).find(is_key);
+    match (empty, key) {
+        (Some((name, _)), Some(key)) => {
+            let message =
+                format!("could not build map_hash, you should increase map_hash_{name}: 0");
+            Err(Diagnostic::emerg(message).at(key.name.span))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A compiled map.

@@ -219,6 +219,9 @@ pub fn parse_addresses(text: &str, names: &dyn HostNames) -> Result<Vec<Address>
     let (host, ports) = split_ports(text)?;
     let any = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
     let ip = match host {
+        "" if text.starts_with(':') => {
+            return Err(format!("no host in \"{text}\" of the \"listen\" directive"));
+        }
         "" | "*" => any,
         _ => match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             Some(inner) => IpAddr::V6(inner.parse::<Ipv6Addr>().map_err(|_| {

@@ -260,6 +260,18 @@ fn sizes_of_pools_and_tables_are_accepted() {
     }
 }
 
+#[test]
+fn tables_that_are_never_empty_need_a_size() {
+    for table in ["variables", "types"] {
+        for size in ["max_size", "bucket_size"] {
+            let name = format!("{table}_hash_{size}");
+            let expected = format!("could not build {table}_hash, you should increase {name}: 0");
+            assert_eq!(Bench::errors(&format!("{name} 0;")), [expected]);
+        }
+    }
+    Bench::new("server_names_hash_max_size 0; server { }");
+}
+
 /// Each directive of the core's modules is in one table, with its documentation.
 #[test]
 fn rows_are_documented_and_unique() {

@@ -82,7 +82,8 @@ fn errors_of_the_main_context() {
         ("worker_processes 0;", "value must be between 1 and 1024"),
         ("worker_processes 1025;", "value must be between 1 and 1024"),
         ("worker_processes some;", "\"worker_processes\" directive invalid value"),
-        ("worker_cpu_affinity 012;", "invalid character in worker_cpu_affinity \"012\""),
+        ("worker_cpu_affinity 012;", "invalid character \"2\" in \"worker_cpu_affinity\""),
+        ("worker_cpu_affinity auto axb;", "invalid character \"b\" in \"worker_cpu_affinity\""),
         (
             "worker_cpu_affinity auto 1 1;",
             "invalid number of arguments in \"worker_cpu_affinity\" directive",

@@ -1,5 +1,6 @@
 //! The destination of log lines: a file, a buffered file, a file with variables in its name, syslog.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub(super) struct LogTarget {
 }
 
 enum Destination {
+    /// Standard error: an empty name, as in nginx.
+    Stderr,
     File(Arc<LogFile>),
     Buffer(Arc<Buffer>),
     Variable(VariableLog),
@@ -82,6 +85,9 @@ impl LogTarget {
             }
             Destination::Buffer(buffer) => buffer.write(line, clock::now()),
             Destination::Variable(named) => named.write(x, line, clock::now()),
+            Destination::Stderr => {
+                let _ = std::io::stderr().write_all(line);
+            }
             Destination::Syslog(_) => {}
         }
     }
@@ -93,6 +99,9 @@ fn place(
     plan: &mut PlanBuilder<'_>,
 ) -> Result<Destination, Diagnostic> {
     let text = log.path.display();
+    if text.is_empty() {
+        return Ok(Destination::Stderr);
+    }
     if let Some(parameters) = text.strip_prefix("syslog:") {
         let syslog = plan
             .syslog(parameters)

@@ -63,6 +63,14 @@ fn values_are_kept_unless_volatile_and_give_way_to_set() {
     assert_eq!(bench.text("/set"), "over over");
 }
 
+/// Nothing is put into a table of size 0.
+#[test]
+fn maps_without_keys_need_no_table() {
+    let map = "map $uri $x { hostnames; volatile; default 1; ~a 2; }";
+    let bench = Bench::new(&format!("map_hash_max_size 0; {map} server {{ return 200 $x; }}"));
+    assert_eq!(bench.text("/"), "1");
+}
+
 #[test]
 fn errors() {
     for (config, expected) in [
@@ -74,6 +82,14 @@ fn errors() {
         ("map $uri $uri { a b; }", "the duplicate \"uri\" variable"),
         ("map $uri $x { hostnames; *.a.com 1; *.a.com 2; }", "conflicting parameter \"*.a.com\""),
         ("map $uri $x { hostnames; a*.com 1; }", "invalid hostname or wildcard \"a*.com\""),
+        (
+            "map_hash_max_size 0; map $uri $x { default 1; ~a 2; volatile; b 3; }",
+            "could not build map_hash, you should increase map_hash_max_size: 0",
+        ),
+        (
+            "map_hash_bucket_size 0; map $uri $x { \\default 1; }",
+            "could not build map_hash, you should increase map_hash_bucket_size: 0",
+        ),
         ("map $uri $x { a $nope; }", "unknown \"nope\" variable"),
     ] {
         let errors = Bench::errors(config);

@@ -54,6 +54,8 @@ impl Module for Referer {
         if child.valid.is_empty() {
             child.valid.clone_from(&parent.valid);
         }
+        child.hash_max_size = child.hash_max_size.or(parent.hash_max_size);
+        child.hash_bucket_size = child.hash_bucket_size.or(parent.hash_bucket_size);
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
@@ -76,6 +78,14 @@ impl Module for Referer {
             return Err(
                 error(message.to_owned(), word.span).help("name a host as well, or `server_names`")
             );
+        }
+        let sizes = [("max_size", conf.hash_max_size), ("bucket_size", conf.hash_bucket_size)];
+        if let Some((name, _)) = sizes.iter().find(|(_, size)| *size == Some(0))
+            && let Some(word) = conf.valid.iter().find(|word| !matches_nothing(word))
+        {
+            let message =
+                format!("could not build referer_hash, you should increase referer_hash_{name}: 0");
+            return Err(error(message, word.span));
         }
         location.location.extensions.insert(Arc::new(rules));
         Ok(())

@@ -106,6 +106,13 @@ fn errors() {
         let errors = Bench::errors(&format!("server {{ valid_referers {rules}; }}"));
         assert_eq!(errors[0], expected, "{rules}");
     }
+    for (name, rules) in [("max_size", "none a.b"), ("bucket_size", "server_names")] {
+        let config = format!("server {{ referer_hash_{name} 0; valid_referers {rules}; }}");
+        let expected =
+            format!("could not build referer_hash, you should increase referer_hash_{name}: 0");
+        assert_eq!(Bench::errors(&config), [expected]);
+    }
+    Bench::new("server { referer_hash_max_size 0; valid_referers ~a; }");
     Bench::new(
         "server { referer_hash_max_size 1; referer_hash_bucket_size 1; valid_referers http://foo none none; }",
     );

@@ -181,12 +181,10 @@ fn set_disable_symlinks(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnost
 }
 
 fn set_open_file_cache(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
-    let mut max = None;
+    let (mut max, mut off) = (None, false);
     for index in 0..args.len() {
         match args.parameter(index)? {
-            ("off", None) => {
-                return once(&mut conf.open_file_cache, false, args);
-            }
+            ("off", None) => off = true,
             ("max", Some(value)) => {
                 let number = tidegate_conf::parse_number(value.as_bytes());
                 max = number.filter(|number| *number > 0);
@@ -198,6 +196,9 @@ fn set_open_file_cache(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnosti
             }
             _ => return Err(args.error(index, invalid(args, index))),
         }
+    }
+    if off {
+        return once(&mut conf.open_file_cache, false, args);
     }
     if max.is_none() {
         return Err(args.error_here("\"open_file_cache\" must have the \"max\" parameter"));

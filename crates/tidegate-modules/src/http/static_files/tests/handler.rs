@@ -112,6 +112,8 @@ fn errors_are_reported() {
     let table = [
         ("open_file_cache inactive=1s;", "\"open_file_cache\" must have the \"max\" parameter"),
         ("open_file_cache max=0;", "invalid \"open_file_cache\" parameter \"max=0\""),
+        ("open_file_cache off x;", "invalid \"open_file_cache\" parameter \"x\""),
+        ("open_file_cache off max=x;", "invalid \"open_file_cache\" parameter \"max=x\""),
         ("open_file_cache on;", "invalid \"open_file_cache\" parameter \"on\""),
         ("disable_symlinks yes;", "invalid parameter \"yes\""),
         ("aio yes;", "invalid value"),
