@@ -162,11 +162,18 @@ fn time_or_none(args: &Args<'_>) -> Result<Option<Duration>, Diagnostic> {
 /// Computes the value of `worker_cpu_affinity`.
 fn affinity(args: &Args<'_>) -> Result<Affinity, Diagnostic> {
     let mask = |index: usize| {
-        let text = args.text(index)?;
-        let digits = text.bytes().all(|byte| matches!(byte, b'0' | b'1')).then_some(text);
-        digits.and_then(|text| u64::from_str_radix(text, 2).ok()).ok_or_else(|| {
-            args.error(index, format!("invalid character in worker_cpu_affinity \"{text}\""))
-        })
+        // Spaces count for nothing, so an empty mask is one of no processor, as in nginx.
+        let digits: String = args.text(index)?.chars().filter(|digit| *digit != ' ').collect();
+        if let Some(other) = digits.chars().rev().find(|digit| !matches!(digit, '0' | '1')) {
+            let message = format!("invalid character \"{other}\" in \"worker_cpu_affinity\"");
+            return Err(args.error(index, message));
+        }
+        if digits.is_empty() {
+            return Ok(0);
+        }
+        let too_many =
+            |_| args.error(index, "\"worker_cpu_affinity\" supports up to 64 CPUs only");
+        u64::from_str_radix(&digits, 2).map_err(too_many)
     };
     if args.bytes(0) == b"auto" {
         return match args.len() {

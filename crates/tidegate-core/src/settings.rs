@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use tidegate_conf::{Args, Diagnostic, NoEffect};
 
 use crate::error_log::ErrorLog;
 use crate::request_body::StoreOptions;
@@ -132,4 +133,15 @@ pub fn full_path(prefix: &str, path: &str) -> PathBuf {
     } else {
         PathBuf::from(format!("{prefix}{path}"))
     }
+}
+
+/// Checks the size of a table that is never empty. It has no effect, but 0 is a mistake, as in nginx.
+fn filled_table(args: &Args<'_>) -> Result<NoEffect, Diagnostic> {
+    if args.number(0, 0..=u64::MAX)? > 0 {
+        return Ok(NoEffect);
+    }
+    let name = args.statement.name.display();
+    let table = name.split("_hash").next().unwrap_or_default();
+    let message = format!("could not build {table}_hash, you should increase {name}: 0");
+    Err(args.error(0, message))
 }

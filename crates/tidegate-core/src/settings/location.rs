@@ -160,10 +160,10 @@ settings! {
     tcp_nopush: NoEffect = no_effect("tcp_nopush", ALL, "off", |args| NoEffect::of(args.flag(0))),
     /// No effect: Tidegate chooses the size of this table itself.
     types_hash_max_size: NoEffect =
-        no_effect("types_hash_max_size", ALL, "1024", |args| NoEffect::of(args.number(0, 0..=u64::MAX))),
+        no_effect("types_hash_max_size", ALL, "1024", super::filled_table),
     /// No effect: Tidegate chooses the size of this table itself.
     types_hash_bucket_size: NoEffect =
-        no_effect("types_hash_bucket_size", ALL, "64", |args| NoEffect::of(args.number(0, 0..=u64::MAX))),
+        no_effect("types_hash_bucket_size", ALL, "64", super::filled_table),
 }
 
 /// The value of `client_body_in_file_only`.

@@ -59,11 +59,9 @@ settings! {
         NoEffect::of(args.number(0, 0..=u64::MAX))
     }),
     /// No effect: Tidegate chooses the size of this table itself.
-    variables_hash_max_size: NoEffect = no_effect("variables_hash_max_size", HTTP_STREAM, "1024", |args| {
-        NoEffect::of(args.number(0, 0..=u64::MAX))
-    }),
+    variables_hash_max_size: NoEffect =
+        no_effect("variables_hash_max_size", HTTP_STREAM, "1024", super::filled_table),
     /// No effect: Tidegate chooses the size of this table itself.
-    variables_hash_bucket_size: NoEffect = no_effect("variables_hash_bucket_size", HTTP_STREAM, "64", |args| {
-        NoEffect::of(args.number(0, 0..=u64::MAX))
-    }),
+    variables_hash_bucket_size: NoEffect =
+        no_effect("variables_hash_bucket_size", HTTP_STREAM, "64", super::filled_table),
 }
