@@ -109,6 +109,8 @@ impl fmt::Display for CertificateError {
 pub struct Connection {
     /// `$connection`.
     pub number: u64,
+    /// Whether its lines are written at all levels (`debug_connection`).
+    pub debug: bool,
     /// The client's address.
     pub peer: Address,
     /// This server's address on the connection.

@@ -50,6 +50,9 @@ impl ErrorLog {
     /// Creates a log with these destinations; none writes nothing.
     pub fn new(sinks: Vec<(Sink, Level)>) -> ErrorLog {
         let most = sinks.iter().map(|(_, level)| *level).max();
+        if most == Some(Level::Debug) {
+            crate::debug_log::begin();
+        }
         ErrorLog { sinks: sinks.into(), most }
     }
 
@@ -65,11 +68,25 @@ impl ErrorLog {
 
     /// Writes a line; `connection` is the connection's number, 0 for none.
     pub fn write(&self, level: Level, connection: u64, message: &str) {
-        if !self.enabled(level) {
-            return;
+        if self.enabled(level) {
+            self.write_where(level, connection, message, |most| level <= most);
         }
+    }
+
+    /// Writes a line to every destination, whatever its level: one about a client of `debug_connection`.
+    pub fn write_to_all(&self, level: Level, connection: u64, message: &str) {
+        self.write_where(level, connection, message, |_| true);
+    }
+
+    fn write_where(
+        &self,
+        level: Level,
+        connection: u64,
+        message: &str,
+        wanted: impl Fn(Level) -> bool,
+    ) {
         let line = line(level, connection, message);
-        for (sink, _) in self.sinks.iter().filter(|(_, most)| level <= *most) {
+        for (sink, _) in self.sinks.iter().filter(|(_, most)| wanted(*most)) {
             match sink {
                 Sink::File(file) => file.write(&line),
                 Sink::Stderr => {

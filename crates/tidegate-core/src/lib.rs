@@ -10,6 +10,7 @@ pub mod byte_body;
 pub mod client;
 pub mod counters;
 pub mod credentials;
+pub mod debug_log;
 pub mod error_log;
 pub mod error_page;
 pub mod exchange;

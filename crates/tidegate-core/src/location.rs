@@ -86,6 +86,7 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
         SearchResult::Nothing => {}
     }
     let location = plan.location(x.routing.location);
+    x.debug(|| format!("using location \"{}\"", String::from_utf8_lossy(&location.name)));
     if location.settings.internal && !x.routing.is_internal() {
         return Step::Status(404);
     }

@@ -10,7 +10,9 @@ impl Exchange {
     /// Writes an error log line with this request's context.
     pub fn log(&self, level: Level, message: std::fmt::Arguments<'_>) {
         let log = &self.settings().error_log;
-        if log.enabled(level) {
+        if self.connection.debug {
+            log.write_to_all(level, self.connection.number, &with_context(self, message));
+        } else if log.enabled(level) {
             log.write(level, self.connection.number, &with_context(self, message));
         }
     }

@@ -9,6 +9,8 @@ use tidegate_conf::{
 };
 
 use crate::blocking::PoolSettings;
+use crate::client::Address;
+use crate::debug_log::DebugClients;
 use crate::error_log::ErrorLog;
 use crate::machine::Machine;
 
@@ -54,6 +56,14 @@ pub struct MainSettings {
     pub thread_pools: Vec<PoolSettings>,
     /// `error_log` of the main context.
     pub error_log: ErrorLog,
+}
+
+impl MainSettings {
+    /// Returns whether lines about a client are written at all levels (`debug_connection`).
+    #[inline]
+    pub fn debugs(&self, peer: &Address) -> bool {
+        self.debug_connection.as_ref().is_some_and(|clients| clients.contains(peer))
+    }
 }
 
 impl Deref for MainSettings {
@@ -130,6 +140,12 @@ settings! {
     /// Accept all waiting connections at once.
     multi_accept: bool = setting("multi_accept", EVENTS, "off", |args| args.flag(0)),
 
+    /// Clients whose connections are logged at all levels, `debug` included, whatever the level of `error_log`:
+    /// addresses, networks, names, or `unix:`.
+    debug_connection: Option<DebugClients> =
+        optional("debug_connection", EVENTS, |args| DebugClients::parse(args).map(Some))
+            .adding_up(DebugClients::joined),
+
     // Accepted without effect.
 
     /// Lock file of other servers; worker threads need none.
@@ -149,9 +165,6 @@ settings! {
     worker_aio_requests: NoEffect = no_effect("worker_aio_requests", EVENTS, "32", |args| {
         NoEffect::of(args.number(0, 1..=65536))
     }),
-    /// Addresses whose connections are logged at the debug level.
-    debug_connection: NoEffect =
-        no_effect("debug_connection", EVENTS, "", |_| Ok(NoEffect)).adding_up(|_, _| NoEffect),
 }
 
 /// Computes a time; `None` for zero.
@@ -171,8 +184,7 @@ fn affinity(args: &Args<'_>) -> Result<Affinity, Diagnostic> {
         if digits.is_empty() {
             return Ok(0);
         }
-        let too_many =
-            |_| args.error(index, "\"worker_cpu_affinity\" supports up to 64 CPUs only");
+        let too_many = |_| args.error(index, "\"worker_cpu_affinity\" supports up to 64 CPUs only");
         u64::from_str_radix(&digits, 2).map_err(too_many)
     };
     if args.bytes(0) == b"auto" {

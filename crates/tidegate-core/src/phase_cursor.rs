@@ -102,6 +102,11 @@ impl<'p> PhaseCursor<'p> {
         }
     }
 
+    /// Returns the phase whose handlers run.
+    pub(crate) fn phase(&self) -> Phase {
+        self.phase
+    }
+
     /// Returns whether the request is in the access phase.
     pub(crate) fn is_at_access(&self) -> bool {
         matches!(self.phase, Phase::Access | Phase::PostAccess)

@@ -144,7 +144,10 @@ async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> P
             Step::Decline | Step::Next | Step::Wait(_) => StatusResult::Close,
         };
         let jump = match step {
-            StatusResult::Send(body) => return PhaseResult::Send(body),
+            StatusResult::Send(body) => {
+                x.debug(|| format!("response: {}", x.disposition.status()));
+                return PhaseResult::Send(body);
+            }
             StatusResult::Close => return PhaseResult::Close,
             StatusResult::Jump(jump) => jump,
         };
@@ -167,6 +170,7 @@ async fn walk(x: &mut Exchange, plan: &Plan, phase: Phase) -> Step<'static> {
                     Step::Wait(future) => future.await,
                     step => step.settled(),
                 };
+                x.debug(|| format!("phase {:?}: {}", cursor.phase(), step.outline()));
                 cursor.after(x, step)
             }
             NextAction::EndBody => {

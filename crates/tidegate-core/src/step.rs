@@ -36,6 +36,24 @@ pub enum Jump {
 }
 
 impl Step<'_> {
+    /// Describes the step for a line at the level `debug`.
+    pub(crate) fn outline(&self) -> String {
+        match self {
+            Step::Decline => "declined".to_owned(),
+            Step::Next => "allowed".to_owned(),
+            Step::Status(status) => format!("status {status}"),
+            Step::Respond(_) => "response".to_owned(),
+            Step::Jump(Jump::Path { path, .. }) => {
+                format!("redirect to \"{}\"", String::from_utf8_lossy(path))
+            }
+            Step::Jump(Jump::Named(name)) => {
+                format!("redirect to \"{}\"", String::from_utf8_lossy(name))
+            }
+            Step::Wait(_) => "wait".to_owned(),
+            Step::Close => "close".to_owned(),
+        }
+    }
+
     /// Returns the step without its borrow. The caller has awaited `Wait` before; here it would never end, so it
     /// becomes `Decline`.
     pub fn settled(self) -> Step<'static> {

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tidegate_core::client::{Address, Connection};
+use tidegate_core::debug_log;
 use tidegate_core::error_log::Level;
 use tidegate_os::{ListenAddr, PeerAddr};
 use tidegate_rt::clock;
@@ -109,6 +110,7 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
     let listener_ref = ListenerRef::find(&plan, address, &local);
     let info = Connection {
         number: front.next_number(),
+        debug: plan.main.debugs(&peer),
         peer_text: Default::default(),
         peer,
         local,
@@ -118,6 +120,10 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
         requests: Cell::new(0),
         accepted_unix_millis: clock::unix_millis(),
     };
+    if debug_log::is_on() {
+        let text = || format!("accepted a connection of {}", info.peer.text());
+        debug_log::write(&plan.main.error_log, &info, text);
+    }
     let connection = AcceptedConnection {
         io: Io::Plain(stream),
         info,

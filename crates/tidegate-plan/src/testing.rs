@@ -261,6 +261,7 @@ impl<L: ModuleList> Bench<L> {
     pub fn exchange(&self) -> Exchange {
         let connection = Connection {
             number: 1,
+            debug: false,
             peer_text: Default::default(),
             peer: self.peer.clone(),
             local: Address::Inet("192.0.2.1:8080".parse().unwrap()),

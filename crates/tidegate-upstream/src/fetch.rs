@@ -294,6 +294,8 @@ impl Fetch {
     /// not given back, as a response may still arrive on it. A body that the client streams goes back to `given_back`
     /// as soon as it is sent; until then it is lost with the future.
     async fn attempt(&mut self, peer: &Peer) -> Result<AcceptedHead, AttemptFailure> {
+        self.log
+            .debug(|| format!("upstream: chosen {} of \"{}\"", peer.text, self.request.group.name));
         let wanted = ConnectionNeeds {
             careful: !self.retry.idempotent || !self.retry.repeatable,
             fresh: std::mem::take(&mut self.fresh),
@@ -307,6 +309,10 @@ impl Fetch {
                     Err(error) => return Err(failure_of_connect(&error)),
                 },
             };
+        self.log.debug(|| {
+            let how = if reused { "kept connection to" } else { "connected to" };
+            format!("upstream: {how} {}", peer.text)
+        });
         // Dropped when the head has arrived.
         let _waiting = self.enter(peer, &mut connection, reused);
         if let Some(attempt) = self.report.borrow_mut().last() {

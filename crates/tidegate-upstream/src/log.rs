@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use tidegate_codec::Known;
 use tidegate_core::client::{ClientAddress, Connection};
+use tidegate_core::debug_log;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::exchange::{Exchange, PlanRef};
 use tidegate_core::plan::{LocationId, ServerId};
@@ -59,6 +60,17 @@ impl LogContext {
     /// Makes a context without a request.
     pub fn detached(log: ErrorLog) -> LogContext {
         LogContext { request: None, text: Box::default(), line_end: 0, host_end: 0, fallback: log }
+    }
+
+    /// Writes a line at the level `debug`, without the context of others.
+    #[inline]
+    pub(crate) fn debug(&self, message: impl FnOnce() -> String) {
+        if debug_log::is_on()
+            && let Some(request) = &self.request
+        {
+            let log = &request.plan.location(request.location).settings.error_log;
+            debug_log::write(log, &request.connection, message);
+        }
     }
 
     /// Writes `message while action, client: …, upstream: …`.

@@ -66,6 +66,7 @@ fn main_settings() -> MainSettings {
 fn used(plan: PlanRef) -> Exchange {
     let connection = Connection {
         number: 7,
+        debug: false,
         peer: Address::Unix(String::new()),
         local: Address::Unix(String::new()),
         peer_text: Default::default(),

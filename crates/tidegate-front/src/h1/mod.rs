@@ -127,6 +127,7 @@ async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> Conne
         }
     };
     let action = unless_cancelled(link, action);
+    x.debug(|| format!("connection: {action:?}"));
     finish::request(x, !matches!(action, ConnectionAction::Idle | ConnectionAction::Next)).await;
     action
 }

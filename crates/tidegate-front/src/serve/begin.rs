@@ -132,6 +132,10 @@ pub(crate) fn request(
         return Err(Refusal::Target);
     }
     choose_server(&link.info, servers, x);
+    x.debug(|| {
+        let line = String::from_utf8_lossy(x.request.head.line());
+        format!("request \"{line}\" to the server \"{}\"", x.server().name)
+    });
     report_ignored(x);
     if x.request.head.method == Method::Connect {
         x.log(Level::Info, format_args!("client sent CONNECT method"));

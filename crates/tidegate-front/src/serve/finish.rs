@@ -32,6 +32,9 @@ pub(crate) async fn request(x: &mut Exchange, closes: bool) {
 /// Runs the location's loggers.
 pub(crate) fn log(x: &mut Exchange) {
     x.disposition.settle();
+    x.debug(|| {
+        format!("request ended: {}, {} bytes sent", x.disposition.status(), x.outcome.bytes_sent)
+    });
     phases::log(x);
 }
 

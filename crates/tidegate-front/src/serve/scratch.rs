@@ -146,6 +146,7 @@ impl Spares {
 pub(crate) fn no_connection() -> Connection {
     Connection {
         number: 0,
+        debug: false,
         peer: Address::Unix(String::new()),
         local: Address::Unix(String::new()),
         peer_text: Default::default(),

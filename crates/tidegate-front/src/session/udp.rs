@@ -95,6 +95,7 @@ impl Port {
         };
         let info = Connection {
             number: front.next_number(),
+            debug: plan.main.debugs(&Address::Inet(from)),
             peer_text: Default::default(),
             peer: Address::Inet(from),
             local,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_cache::OpenEntry;
 use tidegate_codec::response::ResponseHead;
 use tidegate_core::Exchange;
+use tidegate_core::debug_log;
 use tidegate_core::variables::Variable;
 use tidegate_rt::clock;
 
@@ -65,7 +66,18 @@ impl CacheNote {
 pub(crate) fn note(x: &mut Exchange, change: impl FnOnce(&mut CacheNote)) {
     if let Some(note) = x.modules.extensions.of_mut::<CacheNote>() {
         change(note);
+        if debug_log::is_on() {
+            debug(x);
+        }
     }
+}
+
+/// Logs the state at the level `debug`.
+#[cold]
+fn debug(x: &Exchange) {
+    let Some(note) = x.modules.extensions.of::<CacheNote>() else { return };
+    let (status, key) = (note.status.text(), String::from_utf8_lossy(&note.key));
+    x.debug(|| format!("cache: {}, key \"{key}\"", String::from_utf8_lossy(status)));
 }
 
 /// Returns whether this request is served by a cache that follows RFC 9111.

@@ -118,7 +118,10 @@ impl<'s> ServerTries<'s> {
         report.borrow_mut().begin(group, found.as_ref().map(Lease::peer), now);
         self.left = self.left.saturating_sub(1);
         match &found {
-            Some(lease) => x.progress.upstream = lease.peer().text.to_string(),
+            Some(lease) => {
+                x.progress.upstream = lease.peer().text.to_string();
+                x.debug(|| format!("upstream: chosen {} of \"{}\"", lease.peer().text, group.name));
+            }
             None => {
                 x.progress.upstream = group.name.to_string();
                 x.log(Level::Error, format_args!("no live upstreams"));
