@@ -1,4 +1,4 @@
-//! Lines at the level `debug`, and the clients of `debug_connection`.
+//! Whether lines at the level `debug` are written, and the clients of `debug_connection`.
 //!
 //! As long as nothing is debugged a line costs one load and one branch. Its text is made only when it is written.
 
@@ -11,8 +11,6 @@ use tidegate_conf::network::Network;
 use tidegate_conf::{Args, Diagnostic};
 
 use crate::client::Address;
-use crate::error_log::{ErrorLog, Level};
-use crate::exchange::Exchange;
 
 /// Whether some log is at the level `debug`, or `debug_connection` names clients. Never taken back: after a reload
 /// without them each line looks at its own log.
@@ -83,29 +81,5 @@ impl DebugClients {
             }
             Address::Unix(_) => self.unix,
         }
-    }
-}
-
-impl Exchange {
-    /// Writes a line at the level `debug`, without the context of others, as nginx does.
-    #[inline]
-    pub fn debug(&self, message: impl FnOnce() -> String) {
-        if is_on() {
-            write(&self.settings().error_log, &self.connection, message);
-        }
-    }
-}
-
-/// Writes a line at the level `debug` where the log has that level, or the client is one to debug.
-#[cold]
-pub fn write(
-    log: &ErrorLog,
-    connection: &crate::client::Connection,
-    message: impl FnOnce() -> String,
-) {
-    if connection.debug {
-        log.write_to_all(Level::Debug, connection.number, &message());
-    } else if log.enabled(Level::Debug) {
-        log.write(Level::Debug, connection.number, &message());
     }
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::{self, Write as _};
 
-use crate::error_log::{Level, shortened};
+use crate::client::Connection;
+use crate::debug_log;
+use crate::error_log::{ErrorLog, Level, shortened};
 use crate::exchange::Exchange;
 use crate::session;
 
@@ -15,6 +17,24 @@ impl Exchange {
         } else if log.enabled(level) {
             log.write(level, self.connection.number, &with_context(self, message));
         }
+    }
+
+    /// Writes a line at the level `debug`, without the context of others, as nginx does.
+    #[inline]
+    pub fn debug(&self, message: impl FnOnce() -> String) {
+        if debug_log::is_on() {
+            write_debug(&self.settings().error_log, &self.connection, message);
+        }
+    }
+}
+
+/// Writes a line at the level `debug` where the log has that level, or the client is one to debug.
+#[cold]
+pub fn write_debug(log: &ErrorLog, connection: &Connection, message: impl FnOnce() -> String) {
+    if connection.debug {
+        log.write_to_all(Level::Debug, connection.number, &message());
+    } else if log.enabled(Level::Debug) {
+        log.write(Level::Debug, connection.number, &message());
     }
 }
 

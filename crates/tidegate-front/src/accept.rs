@@ -8,6 +8,7 @@ use std::time::Duration;
 use tidegate_core::client::{Address, Connection};
 use tidegate_core::debug_log;
 use tidegate_core::error_log::Level;
+use tidegate_core::log_context::write_debug;
 use tidegate_os::{ListenAddr, PeerAddr};
 use tidegate_rt::clock;
 use tidegate_rt::net::{Listener, Stream};
@@ -122,7 +123,7 @@ fn take(front: &Rc<Front>, stream: Stream, peer: PeerAddr, address: &Rc<Address>
     };
     if debug_log::is_on() {
         let text = || format!("accepted a connection of {}", info.peer.text());
-        debug_log::write(&plan.main.error_log, &info, text);
+        write_debug(&plan.main.error_log, &info, text);
     }
     let connection = AcceptedConnection {
         io: Io::Plain(stream),

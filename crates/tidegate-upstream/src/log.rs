@@ -8,6 +8,7 @@ use tidegate_core::client::{ClientAddress, Connection};
 use tidegate_core::debug_log;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::exchange::{Exchange, PlanRef};
+use tidegate_core::log_context::write_debug;
 use tidegate_core::plan::{LocationId, ServerId};
 
 /// The request that log lines name.
@@ -69,7 +70,7 @@ impl LogContext {
             && let Some(request) = &self.request
         {
             let log = &request.plan.location(request.location).settings.error_log;
-            debug_log::write(log, &request.connection, message);
+            write_debug(log, &request.connection, message);
         }
     }
 

@@ -83,7 +83,9 @@ pub(super) fn paths(masked: &str) -> Vec<Vec<String>> {
 
 /// Returns the text before the next `use`, its tree, and the text after it.
 fn next_use(text: &str) -> Option<(&str, &str, &str)> {
-    let begin = super::super::source::word_positions(text, "use").next()?;
+    // Not the name `r#use` of a field.
+    let begin = super::super::source::word_positions(text, "use")
+        .find(|begin| !text[..*begin].ends_with('#'))?;
     let end = begin + text[begin..].find(';')?;
     Some((&text[..begin], &text[begin + 3..end], &text[end + 1..]))
 }
