@@ -227,6 +227,10 @@ impl RequestHead {
         (self.line_span, self.method_span, self.target_span) = (line, method, target);
         self.version = version;
         self.progress.in_fields = true;
+        let form = match parse::is_method(method.of(text)) {
+            true => form,
+            false => Err(RequestFault::InvalidMethod),
+        };
         std::mem::swap(&mut self.headers, headers);
         std::mem::swap(&mut self.ignored_lines, ignored_lines);
         form.map_err(|fault| RequestError::new(fault, line))

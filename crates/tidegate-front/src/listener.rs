@@ -113,13 +113,9 @@ impl Binding {
         self.listener_ref.get().servers(plan)
     }
 
-    /// Whether a plain connection may begin with HTTP/2 under `plan`, the plan of the last call of
-    /// [`Binding::servers`].
-    pub(crate) fn serves_http2(&self, plan: &Plan) -> bool {
-        let listener_ref = self.listener_ref.get();
-        listener_ref
-            .servers(plan)
-            .is_some_and(|servers| listener_ref.serves_http2(plan, servers.default))
+    /// Whether `server` serves HTTP/2 there under `plan`, the plan of the last call of [`Binding::servers`].
+    pub(crate) fn serves_http2(&self, plan: &Plan, server: ServerId) -> bool {
+        self.listener_ref.get().serves_http2(plan, server)
     }
 
     /// Whether TLS is spoken there under `plan`, the plan of the last call of [`Binding::servers`].

@@ -52,10 +52,13 @@ async fn guarded(
     let mut run = Box::pin(run(front, link, begun));
     let ended = poll_fn(|context| {
         link.waits().remember(context);
-        if link.order() == Order::Abort {
+        let aborts = link.order() == Order::Abort;
+        // Requests that are streams are ended one by one, and logged.
+        if aborts && link.multiplexer().is_none() {
             return Poll::Ready(Ok(None));
         }
         match std::panic::catch_unwind(AssertUnwindSafe(|| run.as_mut().poll(context))) {
+            Ok(Poll::Pending) if aborts => Poll::Ready(Ok(None)),
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(end)) => Poll::Ready(Ok(Some(end))),
             Err(panic) => Poll::Ready(Err(panic)),

@@ -28,6 +28,8 @@ pub struct Config {
     pub encoder_table_bytes: u32,
     /// Our strings are Huffman coded where this makes them shorter.
     pub huffman: bool,
+    /// The peer's first frame has to be SETTINGS (RFC 9113 section 3.4). nginx does not require that of clients.
+    pub requires_settings: bool,
     /// Announces and takes extended CONNECT (RFC 8441).
     pub extended_connect: bool,
     /// Bytes of a header list, each field with 32 more; what is beyond is refused with 431.
@@ -66,6 +68,7 @@ impl Default for Config {
             decoder_table_bytes: TABLE_BYTES_DEFAULT,
             encoder_table_bytes: 0,
             huffman: false,
+            requires_settings: true,
             extended_connect: false,
             list_bytes_max: 33 * 1024,
             fields_max: 1000,

@@ -353,6 +353,11 @@ pub(super) fn parse_form(
 }
 
 #[inline]
+/// Whether it is a method as nginx takes them: upper-case letters, `_` and `-`.
+pub(super) fn is_method(name: &[u8]) -> bool {
+    !name.is_empty() && name.iter().all(|byte| is_method_byte(*byte))
+}
+
 fn is_method_byte(byte: u8) -> bool {
     matches!(byte, b'A'..=b'Z' | b'_' | b'-')
 }

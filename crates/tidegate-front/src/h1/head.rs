@@ -16,6 +16,7 @@ use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::Plan;
 use tidegate_core::request_body::RequestBody;
 use tidegate_core::settings::{KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI};
+use tidegate_h2::frame::PREFACE;
 use tidegate_tls::OpensslError;
 
 use super::body::H1Body;
@@ -67,7 +68,7 @@ pub(super) async fn receive(
     loop {
         let preface = match begun || link.info.requests.get() > 0 {
             true => Preface::No,
-            false => preface(&link.received.borrow(), link, &plan),
+            false => preface(&link.received.borrow(), link, &plan, servers),
         };
         if preface == Preface::Yes {
             return hand_over(link, &plan, servers);
@@ -133,19 +134,16 @@ enum Preface {
     Yes,
 }
 
-/// The line of the client's preface that no request of HTTP/1 has (RFC 9113 section 3.4).
-const PREFACE_LINE: &[u8] = b"PRI * HTTP/2.0\r\n";
-
 /// Looks for the preface, where the address serves HTTP/2 to clients that know it beforehand (RFC 9113 section 3.3).
 #[inline]
-fn preface(input: &[u8], link: &Link, plan: &Plan) -> Preface {
-    if input.first() != PREFACE_LINE.first() {
+fn preface(input: &[u8], link: &Link, plan: &Plan, servers: &VirtualServers) -> Preface {
+    if input.first() != PREFACE.first() {
         return Preface::No;
     }
-    let known = input.len().min(PREFACE_LINE.len());
-    match input[..known] == PREFACE_LINE[..known] && link.serves_http2(plan) {
+    let known = input.len().min(PREFACE.len());
+    match input[..known] == PREFACE[..known] && link.serves_http2(plan, servers.default) {
         false => Preface::No,
-        true if known < PREFACE_LINE.len() => Preface::Partly,
+        true if known < PREFACE.len() => Preface::Partly,
         true => Preface::Yes,
     }
 }

@@ -11,6 +11,7 @@ use tidegate_rt::clock;
 use super::driver::{Condition, Driver};
 use super::events::GOODBYE;
 use crate::action::{ConnectionAction, Linger};
+use crate::link::Order;
 use crate::serve::begin;
 
 impl Driver {
@@ -23,9 +24,12 @@ impl Driver {
         Some(LocationRef::new(plan, location))
     }
 
-    /// Announces the graceful end where the connection is to close (RFC 9113 section 6.8): requests that are on their
+    /// Ends all streams where the connection is aborted; announces the graceful end where the connection is to close (RFC 9113 section 6.8): requests that are on their
     /// way are served until the client has replied to a PING.
     pub(super) fn obey(&mut self) {
+        if self.link.order() == Order::Abort && self.condition == Condition::Open {
+            self.client_left(ConnectionAction::Close);
+        }
         if !self.is_announced && (self.front.is_draining() || self.link.is_closing()) {
             self.announce();
         }
@@ -49,7 +53,9 @@ impl Driver {
         let life = clock::now().saturating_duration_since(self.link.accepted);
         let requests = self.link.info.requests.get();
         if requests >= settings.keepalive_requests || life >= settings.keepalive_time {
-            self.announce();
+            // At once, as nginx does: a request that is on its way may be sent again elsewhere (RFC 9113 section 8.7).
+            self.is_announced = true;
+            self.multiplexer.core().go_away(ErrorCode::NO_ERROR);
         }
     }
 
@@ -90,7 +96,7 @@ impl Driver {
             location.map_or((Duration::ZERO, Duration::ZERO), |location| {
                 (location.settings.keepalive_timeout.idle, location.settings.keepalive_min_timeout)
             });
-        if self.is_announced || timeout.is_zero() {
+        if self.is_announced || (has_served && timeout.is_zero()) {
             // Requests that are still on their way get no response; GOAWAY says so.
             self.multiplexer.core().go_away(ErrorCode::NO_ERROR);
             self.condition = Condition::Failed;
@@ -115,32 +121,37 @@ impl Driver {
     /// | waits for | limit |
     /// |---|---|
     /// | the socket to take output | `send_timeout`, renewed by each write |
-    /// | the preface, or the rest of a frame without a stream; the rest of a head | `client_header_timeout` |
+    /// | the preface, the first head, the rest of a head | `client_header_timeout` |
+    /// | the rest of another frame, without streams | `keepalive_timeout` |
     /// | streams | their own |
     pub(super) fn wait(&mut self, context: &mut Context<'_>) -> bool {
-        let is_incomplete = self.condition == Condition::Open
-            && (self.table.len() == 0 || self.multiplexer.core().is_in_block());
+        let is_in_block = self.multiplexer.core().is_in_block();
+        let is_incomplete =
+            self.condition == Condition::Open && (self.table.len() == 0 || is_in_block);
+        self.gave_up_head &= is_in_block;
+        let is_head = !self.gave_up_head && (is_in_block || self.link.info.requests.get() == 0);
         match is_incomplete {
             true => drop(self.incomplete_since.get_or_insert_with(clock::now)),
             false => self.incomplete_since = None,
         }
-        let (send, header) = self.timeouts();
+        let (send, header, idle) = self.timeouts();
         let until = match (self.blocked_since, self.incomplete_since) {
             _ if matches!(self.condition, Condition::Gone(_)) => None,
             (Some(since), _) => Some(since + send),
-            (None, Some(since)) => Some(since + header),
+            (None, Some(since)) => Some(since + if is_head { header } else { idle }),
             (None, None) => None,
         };
         self.is_elapsed(until, context)
     }
 
-    /// Returns `send_timeout` and `client_header_timeout`; nothing is waited for where the listener is gone.
-    fn timeouts(&self) -> (Duration, Duration) {
+    /// Returns `send_timeout`, `client_header_timeout` and `keepalive_timeout`; nothing is waited for where the listener
+    /// is gone.
+    fn timeouts(&self) -> (Duration, Duration, Duration) {
         let plan = self.front.plan();
         let Some(servers) = self.link.servers(&plan) else { return Default::default() };
         let server = plan.server(begin::base_server(&self.link.info, servers));
         let settings = &plan.location(server.location).settings;
-        (settings.send_timeout, server.settings.client_header_timeout)
+        (settings.send_timeout, server.settings.client_header_timeout, settings.keepalive_timeout)
     }
 
     fn is_elapsed(&mut self, until: Option<Instant>, context: &mut Context<'_>) -> bool {
@@ -175,6 +186,12 @@ impl Driver {
             }
             let action = if resets { ConnectionAction::Reset } else { ConnectionAction::Close };
             return self.client_left(action);
+        }
+        self.incomplete_since = None;
+        // A head that takes too long ends its stream alone.
+        if !self.gave_up_head && self.multiplexer.core().give_up_block() {
+            self.gave_up_head = true;
+            return;
         }
         self.multiplexer.core().abort(ErrorCode::PROTOCOL_ERROR);
         self.condition = Condition::Failed;

@@ -108,6 +108,7 @@ fn config(conf: &Conf, parse: &ParseOptions) -> Config {
         fields_max: u32::try_from(parse.headers_max).unwrap_or(u32::MAX),
         ignore_odd_names: parse.ignore_invalid_headers,
         underscores: parse.underscores_in_headers,
+        requires_settings: false,
         ..Config::default()
     }
 }

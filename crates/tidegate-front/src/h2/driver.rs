@@ -46,6 +46,8 @@ pub(super) struct Driver {
     pub(super) is_announced: bool,
     /// Since when the socket takes no output.
     pub(super) blocked_since: Option<Instant>,
+    /// The head that is incomplete has taken too long: its stream was reset.
+    pub(super) gave_up_head: bool,
     /// Since when a head, or the client's preface, is incomplete.
     pub(super) incomplete_since: Option<Instant>,
     /// Slots that were woken; kept for its memory.
@@ -66,6 +68,7 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction 
         table: Table::default(),
         condition: Condition::Open,
         is_announced: false,
+        gave_up_head: false,
         blocked_since: None,
         incomplete_since: None,
         woken: Vec::new(),

@@ -1,8 +1,14 @@
 //! The future of one request: phases, response, logs.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 
+use tidegate_core::Exchange;
+use tidegate_core::error_log::Level;
 use tidegate_core::phases::{self, PhaseResult};
+use tidegate_h2::ErrorCode;
 
 use super::head::Begun;
 use super::respond;
@@ -34,7 +40,7 @@ pub(super) async fn run(
         Begun::Refused(status) => begin::refuse(x, status).await,
         Begun::Request => match begin::refusal(&link, x) {
             Some(status) => begin::refuse(x, status).await,
-            None => phases::run(x).await,
+            None => run_phases(&stream, x).await,
         },
     };
     match outcome {
@@ -45,10 +51,44 @@ pub(super) async fn run(
     }
     finish::request(x, false).await;
     drop(writing);
-    let code = stream.end_code();
+    let code = match x.disposition.without_response() {
+        Some(408) => ErrorCode::PROTOCOL_ERROR,
+        _ => stream.end_code(),
+    };
     if let Some(place) = stream.place() {
         place.multiplexer.close(place.id, code);
     }
     drop(stream);
     front.give_back(scratch);
+}
+
+/// Runs the phases. A request whose body turns out to be malformed is refused, even where all of the announced body was
+/// passed on before: nobody must take it for complete (RFC 9113 section 8.1.1).
+///
+/// Dropped at an await, the phases are given up in the middle.
+async fn run_phases(stream: &Stream, x: &mut Exchange) -> PhaseResult {
+    if !x.request.body.is_present() {
+        return phases::run(x).await;
+    }
+    let outcome = {
+        let mut run = pin!(phases::run(x));
+        poll_fn(|context| {
+            let polled = run.as_mut().poll(context);
+            let is_malformed = stream.waits_for_body(context);
+            match (polled, is_malformed) {
+                (Poll::Ready(outcome), _) => Poll::Ready(Some(outcome)),
+                (Poll::Pending, true) => Poll::Ready(None),
+                (Poll::Pending, false) => Poll::Pending,
+            }
+        })
+        .await
+    };
+    match outcome {
+        Some(outcome) => outcome,
+        None => {
+            x.log(Level::Info, format_args!("client sent a body of another length than declared"));
+            x.request.body.abandon();
+            begin::refuse(x, 400).await
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use tidegate_codec::request::{ComposedHead, RequestError, RequestFault, Version};
+use tidegate_codec::request::{ComposedHead, Method, RequestError, RequestFault, Version};
 use tidegate_core::Exchange;
 use tidegate_core::error_log::Level;
 use tidegate_core::request_body::RequestBody;
@@ -17,6 +17,12 @@ use super::table::Request;
 use crate::front::Front;
 use crate::link::Link;
 use crate::serve::begin::{self, BodyFraming, Refusal};
+
+/// nginx's status for a head that is too large; the client gets 400.
+const TOO_LARGE: u16 = 494;
+/// The status of a request for a server that does not serve this protocol on a connection made for another one (RFC
+/// 9110 section 15.5.20).
+const MISDIRECTED: u16 = 421;
 
 /// What is known of a head when its request begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +61,10 @@ pub(super) fn begin(
             Ok(framing) => {
                 attach_body(x, &stream, framing, end);
                 x.progress.action = "";
-                Begun::Request
+                match link.serves_http2_by(&plan, x.routing.server) {
+                    true => Begun::Request,
+                    false => misdirected(x),
+                }
             }
             Err(Refusal::Head(error)) => refuse(link, x, &error),
             Err(refusal) => Begun::Refused(refusal.status()),
@@ -70,7 +79,7 @@ pub(super) fn begin(
 fn compose(multiplexer: &Multiplexer, x: &mut Exchange) -> Result<(), RequestError> {
     let mut core = multiplexer.core();
     let head = core.head();
-    x.outcome.request_length = head.headers.text().len() as u64;
+    x.outcome.request_length = head.block_bytes.into();
     x.request.head.compose(ComposedHead {
         line: head.line,
         method: head.method,
@@ -92,14 +101,40 @@ fn attach_body(x: &mut Exchange, stream: &Rc<Stream>, framing: BodyFraming, end:
     x.request.body = RequestBody::new(framing.length, is_open_ended, Box::new(source));
 }
 
+/// The server that the request names has HTTP/2 off.
+#[cold]
+fn misdirected(x: &Exchange) -> Begun {
+    x.log(
+        Level::Info,
+        format_args!("client attempted to request the server name for which HTTP/2 is disabled"),
+    );
+    Begun::Refused(MISDIRECTED)
+}
+
+/// Returns the status for a malformed head, in nginx's statuses.
 #[cold]
 fn malformed(link: &Rc<Link>, x: &mut Exchange, fault: HeadFault) -> Begun {
     begin::identify(link, x);
-    match fault {
-        HeadFault::TooLarge => x.log(Level::Info, format_args!("client sent too large request")),
-        _ => x.log(Level::Info, format_args!("client sent invalid request: {fault}")),
-    }
-    Begun::Refused(fault.status())
+    let status = match fault {
+        HeadFault::TooLarge => {
+            x.log(Level::Info, format_args!("client sent too large request"));
+            TOO_LARGE
+        }
+        HeadFault::TooMany => {
+            x.log(Level::Info, format_args!("client sent too many header lines"));
+            400
+        }
+        // It has a path, which CONNECT may not have; it is not served either way.
+        HeadFault::PseudoUnknown if x.request.method == Method::Connect => {
+            x.log(Level::Info, format_args!("client sent CONNECT method"));
+            405
+        }
+        _ => {
+            x.log(Level::Info, format_args!("client sent invalid request: {fault}"));
+            fault.status()
+        }
+    };
+    Begun::Refused(status)
 }
 
 #[cold]

@@ -160,6 +160,15 @@ impl Stream {
         inbox.wake();
     }
 
+    /// Whether the body is malformed; else the task is woken when more of it, or that, has been received.
+    pub(super) fn waits_for_body(&self, context: &Context<'_>) -> bool {
+        let mut inbox = self.inbox.borrow_mut();
+        if inbox.fault.is_none() && !inbox.ended {
+            remember(&mut inbox.reader, context);
+        }
+        inbox.fault.is_some()
+    }
+
     /// The body ends with a trailer section.
     pub(super) fn received_trailers(&self, trailers: Headers) {
         let mut inbox = self.inbox.borrow_mut();

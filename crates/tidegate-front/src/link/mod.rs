@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tidegate_core::client::{CancelCode, Connection};
 use tidegate_core::counters::OpenConnection;
 use tidegate_core::listen::VirtualServers;
-use tidegate_core::plan::Plan;
+use tidegate_core::plan::{Plan, ServerId};
 
 use crate::h2::connection::Multiplexer;
 use crate::io::Io;
@@ -122,8 +122,15 @@ impl Link {
     }
 
     /// Whether a plain connection may begin with HTTP/2 under `plan`, the plan of the last call of [`Link::servers`].
-    pub(crate) fn serves_http2(&self, plan: &Plan) -> bool {
-        self.info.tls.is_none() && self.binding.serves_http2(plan)
+    pub(crate) fn serves_http2(&self, plan: &Plan, default: ServerId) -> bool {
+        self.info.tls.is_none()
+            && !self.binding.expects_tls(plan)
+            && self.binding.serves_http2(plan, default)
+    }
+
+    /// Whether `server` takes requests by HTTP/2 on this connection.
+    pub(crate) fn serves_http2_by(&self, plan: &Plan, server: ServerId) -> bool {
+        self.binding.serves_http2(plan, server)
     }
 
     /// Returns the servers that a request can mean under `plan`, which may be newer than the connection. `None` when

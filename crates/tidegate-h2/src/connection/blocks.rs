@@ -123,6 +123,7 @@ impl<R: Role> Connection<R> {
         let mut reader = Reader::new(&mut self.head, &mut self.scratch, &self.config, section);
         self.decoder.decode(bytes, &mut |field| reader.field(field)).map_err(Fault::Compression)?;
         let fault = reader.finish().err();
+        self.head.block_bytes = bytes.len() as u32;
         match target {
             Target::Request => Ok(Some(self.request_received(block, fault))),
             Target::Response => self.response_received(block, fault),

@@ -109,6 +109,21 @@ impl<R: Role> Connection<R> {
         in_frame || self.block.is_some()
     }
 
+    /// Gives up the header block that is incomplete: its stream is reset with PROTOCOL_ERROR, and the rest of the block is
+    /// decoded and dropped. Returns `false` where there is none.
+    pub fn give_up_block(&mut self) -> bool {
+        let stream = match (self.reading, &self.block) {
+            (_, Some(block)) => block.stream,
+            (Reading::Payload(header), None) if header.kind == Kind::Headers => header.stream,
+            _ => return false,
+        };
+        if !R::IS_SERVER || !stream.is_of_client() || !self.is_idle(stream) {
+            return false;
+        }
+        self.last_received = stream;
+        self.refuse(stream, ErrorCode::PROTOCOL_ERROR).is_ok()
+    }
+
     /// Gives memory back that nothing in progress needs; for connections that become idle.
     pub fn release_memory(&mut self) {
         if self.partial.is_empty() {

@@ -186,10 +186,8 @@ impl<R: Role> Connection<R> {
     /// Checks that such a frame may be sent now: SETTINGS first, and nothing within a header block.
     fn check_place(&mut self, header: FrameHeader) -> Result<(), Fault> {
         if !self.has_settings {
-            // A client with nothing to announce may begin with its acknowledgement of ours, as in nginx: it has shown
-            // by the preface what it speaks. A server's settings decide what we may send.
-            let is_settings = header.kind == Kind::Settings;
-            if !is_settings || (header.has(flags::ACK) && !R::IS_SERVER) {
+            let is_first = header.kind == Kind::Settings && !header.has(flags::ACK);
+            if !is_first && self.config.requires_settings {
                 return Err(Fault::FirstFrame);
             }
             self.has_settings = true;

@@ -37,6 +37,8 @@ pub struct Head {
     pub protocol: Span,
     /// `:status` of a response, 100 to 999; else 0.
     pub status: u16,
+    /// Bytes of the header block.
+    pub block_bytes: u32,
     /// The value of `content-length`.
     pub content_length: Option<u64>,
     /// The value of a `priority` field (RFC 9218).
@@ -65,9 +67,10 @@ impl Head {
 /// [`HeadFault::status`] or resets it, a client resets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeadFault {
-    /// More bytes or fields than [`Config::list_bytes_max`](crate::Config::list_bytes_max) and
-    /// [`Config::fields_max`](crate::Config::fields_max) allow; what is beyond is missing.
+    /// More bytes than [`Config::list_bytes_max`](crate::Config::list_bytes_max) allows; what is beyond is missing.
     TooLarge,
+    /// More fields than [`Config::fields_max`](crate::Config::fields_max) allows; what is beyond is missing.
+    TooMany,
     /// A pseudo-header field that is unknown, or has no place in this section.
     PseudoUnknown,
     /// A pseudo-header field was sent twice.
@@ -96,7 +99,7 @@ impl HeadFault {
     /// Returns the status of a response to such a request.
     pub fn status(self) -> u16 {
         match self {
-            HeadFault::TooLarge => 431,
+            HeadFault::TooLarge | HeadFault::TooMany => 431,
             _ => 400,
         }
     }
@@ -106,6 +109,7 @@ impl fmt::Display for HeadFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             HeadFault::TooLarge => "header list too large",
+            HeadFault::TooMany => "too many fields",
             HeadFault::PseudoUnknown => "unknown pseudo-header field",
             HeadFault::PseudoRepeated => "duplicate pseudo-header field",
             HeadFault::PseudoLate => "pseudo-header field behind others",

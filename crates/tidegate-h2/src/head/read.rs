@@ -95,15 +95,16 @@ impl<'a> Reader<'a> {
     pub(crate) fn field(&mut self, field: DecodedField<'_>) {
         let bytes = field.name.len() + field.value.len() + ENTRY_OVERHEAD_BYTES;
         self.list_bytes = self.list_bytes.saturating_add(bytes);
-        self.fields = self.fields.saturating_add(1);
-        if self.list_bytes > self.config.list_bytes_max as usize
-            || self.fields > self.config.fields_max
-        {
+        if self.list_bytes > self.config.list_bytes_max as usize {
             return self.blame(HeadFault::TooLarge);
         }
         let taken = match field.name.first() {
             Some(b':') => self.pseudo_field(field),
             _ => {
+                self.fields = self.fields.saturating_add(1);
+                if self.fields > self.config.fields_max {
+                    return self.blame(HeadFault::TooMany);
+                }
                 self.in_fields = true;
                 self.ordinary(field)
             }
@@ -128,7 +129,7 @@ impl<'a> Reader<'a> {
 
     /// The first fault counts, but one about the size comes before others: it is what the client can do about.
     fn blame(&mut self, fault: HeadFault) {
-        if fault == HeadFault::TooLarge {
+        if matches!(fault, HeadFault::TooLarge | HeadFault::TooMany) {
             self.fault = Some(fault);
         }
         self.fault.get_or_insert(fault);

@@ -111,7 +111,7 @@ static FAST: [(u8, u8); 1 << FAST_BITS] = {
     table
 };
 
-/// The string is no Huffman code: it contains EOS, or does not end with less than 8 bits of ones.
+/// The string is no Huffman code: it contains EOS, or does not end with at most 8 bits of ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InvalidCode;
 
@@ -143,9 +143,10 @@ pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), InvalidCode> {
         bits <<= length;
         count -= length;
     }
-    // What is left is a prefix of EOS: ones, and less than a byte (RFC 7541 section 5.2).
+    // What is left is a prefix of EOS: ones, and less than a byte (RFC 7541 section 5.2). A whole byte of them behind a
+    // string that ends with a byte is harmless, and some encoders write it.
     let ones = !(u64::MAX >> count);
-    if count < 8 && bits == ones { Ok(()) } else { Err(InvalidCode) }
+    if count <= 8 && bits == ones { Ok(()) } else { Err(InvalidCode) }
 }
 
 /// Symbol and length of a code of more than [`FAST_BITS`] bits; `None` for EOS.

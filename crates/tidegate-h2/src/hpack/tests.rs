@@ -215,9 +215,9 @@ fn broken_blocks_are_refused() {
         ("ffffffffffff", DecodeError::Integer),
         ("400a6375", DecodeError::Truncated),
         ("4001", DecodeError::Truncated),
-        // EOS, eight bits of padding, padding that is not of ones.
+        // EOS, nine bits of padding, padding that is not of ones.
         ("0084ffffffff00", DecodeError::Huffman),
-        ("0082f8ff00", DecodeError::Huffman),
+        ("0083fcffff00", DecodeError::Huffman),
         ("00811800", DecodeError::Huffman),
         ("3fe21f", DecodeError::SizeUpdate),
         ("8220", DecodeError::SizeUpdatePlace),

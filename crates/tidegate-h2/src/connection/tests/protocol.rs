@@ -191,11 +191,15 @@ fn the_begin_is_checked() {
         (&b"GET / HTTP/1.1\r\n"[..], Fault::Preface),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\rx", Fault::Preface),
         (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x08\x06\0\0\0\0\0", Fault::FirstFrame),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\x01\0\0\0\0", Fault::FirstFrame),
     ] {
         let error = feed(&mut server(Config::default()), bytes).err();
         assert_eq!(error.map(|error| error.0), Some(fault));
     }
     assert_eq!(feed(&mut server(Config::default()), b"PRI * HT"), Ok(vec![]));
+    let tolerant = Config { requires_settings: false, ..Config::default() };
+    let begin = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\x01\0\0\0\0";
+    assert_eq!(feed(&mut server(tolerant), begin), Ok(vec!["acknowledged".to_owned()]));
 }
 
 /// Frames behind a request on stream 1 that end a stream alone: what is reported and sent.
