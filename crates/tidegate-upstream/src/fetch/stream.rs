@@ -195,8 +195,8 @@ fn failure_of_stream(end: &StreamEnd, lost: Event) -> AttemptFailure {
     let event = match end {
         StreamEnd::Unprocessed => Event::Unprocessed,
         StreamEnd::Lost(_) => lost,
-        StreamEnd::Reset(_) => Event::Lost,
-        StreamEnd::Complete | StreamEnd::Malformed(_) => Event::Invalid,
+        // As nginx counts it.
+        StreamEnd::Complete | StreamEnd::Malformed(_) | StreamEnd::Reset(_) => Event::Invalid,
     };
     AttemptFailure::reading(event, end.to_string())
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Connecting ── connected ──> Open ── GOAWAY of either side, `keepalive_*`, silence ──> Closing ── no streams ──┐
-//!     │ refused, late, or no request                │ closed, broken, an error of the protocol                ▼
+//!     │ refused, late, or no request waits          │ closed, broken, an error of the protocol                ▼
 //!     └──> Ended(why) <───────────────────────────────┴────────────────────────────────────────────────────── Ended
 //! ```
 //! Invariant: a seat is counted from its making to its drop, a stream belongs to a seat, and `slots` are the streams

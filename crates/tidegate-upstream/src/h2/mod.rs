@@ -40,6 +40,8 @@ mod driver;
 pub(crate) mod send;
 mod slot;
 pub(crate) mod stream;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use connection::{ConnectionLimits, SharedConnection};
 pub(crate) use driver::{OpenRequest, start};
