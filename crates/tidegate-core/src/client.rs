@@ -89,7 +89,7 @@ pub struct ClientCertificate {
 /// Why a client's certificate is not trusted, in OpenSSL's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CertificateError {
-    /// OpenSSL's error number (`X509_V_ERR_...`).
+    /// OpenSSL's error number (`X509_V_ERR_...`); 0 for errors of `ssl_ocsp`, which have none.
     pub number: u16,
     /// OpenSSL's error text.
     pub text: &'static str,
@@ -98,9 +98,12 @@ pub struct CertificateError {
 }
 
 impl fmt::Display for CertificateError {
-    /// As nginx logs it: `20:unable to get local issuer certificate`.
+    /// As nginx logs it: `(20:unable to get local issuer certificate)`, `certificate revoked`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.number, self.text)
+        match self.number {
+            0 => f.write_str(self.text),
+            number => write!(f, "({number}:{})", self.text),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use tidegate_rt::net::Stream;
 use tokio_rustls::rustls::server::{Accepted, Acceptor, UnbufferedServerConnection};
 use tokio_rustls::rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
+use crate::client_status::StatusQuery;
 use crate::error::HandshakeError;
 use crate::server::ServerSettings;
 use crate::session::Session;
@@ -62,6 +63,8 @@ pub struct ShownCertificate {
     pub der: Vec<u8>,
     /// The reason why it is not trusted; `None` for a trusted one.
     pub fault: Option<VerifyError>,
+    /// Queries whether certificates of a trusted chain were revoked, the client's own first (`ssl_ocsp`).
+    pub statuses: Vec<StatusQuery>,
 }
 
 /// Returns whether a client that begins with this byte speaks TLS, rather than a plain protocol.
@@ -178,6 +181,6 @@ fn shown(connection: &CommonState, settings: &ServerSettings) -> Option<ShownCer
     let trust = settings.clients()?;
     let chain = connection.peer_certificates()?;
     let leaf = chain.first()?;
-    let fault = trust.fault(chain, tidegate_rt::clock::unix_seconds());
-    Some(ShownCertificate { der: leaf.to_vec(), fault })
+    let (fault, statuses) = trust.judge(chain, tidegate_rt::clock::unix_seconds());
+    Some(ShownCertificate { der: leaf.to_vec(), fault, statuses })
 }

@@ -5,6 +5,7 @@ use std::iter;
 use aws_lc_rs::digest;
 use tokio_rustls::rustls::DistinguishedName;
 
+use crate::client_status::{StatusQuery, StatusScope};
 use crate::suites::algorithms;
 use crate::verify::ClientVerifier;
 use crate::x509::possession::Possession;
@@ -20,6 +21,8 @@ pub struct ClientTrust {
     names: Vec<Vec<u8>>,
     /// Equal for servers with equal trust.
     identity: [u8; 8],
+    /// The certificates whose status is queried.
+    statuses: StatusScope,
 }
 
 impl ClientTrust {
@@ -48,7 +51,14 @@ impl ClientTrust {
             digest.update(part);
         }
         let identity = digest.finish().as_ref().first_chunk().copied();
-        ClientTrust { trust, names, identity: identity.unwrap_or_default() }
+        let (identity, statuses) = (identity.unwrap_or_default(), StatusScope::None);
+        ClientTrust { trust, names, identity, statuses }
+    }
+
+    /// Sets the certificates of trusted chains whose status is to be queried (`ssl_ocsp`).
+    #[must_use]
+    pub fn with_statuses(self, statuses: StatusScope) -> ClientTrust {
+        ClientTrust { statuses, ..self }
     }
 
     /// Returns eight bytes that are equal for servers with equal trust, and differ for others.
@@ -67,12 +77,19 @@ impl ClientTrust {
         ClientVerifier::new(Possession::new(algorithms()), names.collect())
     }
 
-    /// Returns the reason why a chain, as the client sent it, is not trusted.
-    pub(crate) fn fault(
+    /// Returns the reason why a chain, as the client sent it, is not trusted, and for a trusted one the queries that
+    /// decide further.
+    pub(crate) fn judge(
         &self,
         chain: &[impl AsRef<[u8]>],
         now_unix_seconds: i64,
-    ) -> Option<VerifyError> {
-        self.trust.check(chain, now_unix_seconds).err()
+    ) -> (Option<VerifyError>, Vec<StatusQuery>) {
+        match self.trust.check(chain, now_unix_seconds) {
+            Err(fault) => (Some(fault), Vec::new()),
+            Ok(()) => {
+                let scope = self.statuses;
+                (None, StatusQuery::of_chain(scope, &self.trust, chain, now_unix_seconds))
+            }
+        }
     }
 }

@@ -22,7 +22,7 @@
 //! | server, client | settings, compiled from plain values |
 //! | session, buffers | the library's connection without I/O, and memory for bytes under way |
 //! | stream, io, side | the decrypted stream |
-//! | client_trust, verify, x509 | verification of certificates |
+//! | client_trust, client_status, verify, x509 | verification of certificates |
 //! | key_pair, pem, key_files | own certificates and keys |
 //! | sessions, tickets | resumption, over threads and reloads |
 //! | stapling | responses of OCSP responders |
@@ -36,6 +36,7 @@ mod accept;
 mod buffers;
 pub mod cipher_suites;
 mod client;
+mod client_status;
 mod client_trust;
 mod connect;
 mod error;
@@ -62,6 +63,7 @@ pub const LIBRARY: &str = "rustls 0.23 (aws-lc)";
 
 pub use accept::{HELLO_BYTES, Hello, Negotiated, ShownCertificate, begins_hello};
 pub use client::{Protocols, TlsOptions, TlsSettings, TlsTarget};
+pub use client_status::{CertificateStatus, StatusCache, StatusQuery, StatusScope};
 pub use client_trust::ClientTrust;
 pub use connect::connect;
 pub use error::{ConnectError, HandshakeError, KeyError, SettingsError};

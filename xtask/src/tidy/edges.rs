@@ -110,6 +110,8 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-h2",
             "tidegate-plan",
             "tidegate-core",
+            // For `resolver`: the names of OCSP responders.
+            "tidegate-upstream",
             "tidegate-tls",
             "tidegate-codec",
             "tidegate-conf",

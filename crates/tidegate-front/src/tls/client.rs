@@ -51,7 +51,8 @@ pub(super) fn compile(
         None => Vec::new(),
     };
     let depth_max = conf.verify_depth.unwrap_or(DEPTH_DEFAULT);
-    Ok(Some(ClientTrust::new(&announced, &silent, &lists, depth_max)))
+    let trust = ClientTrust::new(&announced, &silent, &lists, depth_max);
+    Ok(Some(trust.with_statuses(conf.ocsp.unwrap_or_default())))
 }
 
 /// Returns the certificate that a client has shown in a handshake with these settings, in the form of the request's
@@ -121,7 +122,7 @@ fn shortcoming(x: &Exchange, verify: VerifyClient) -> Option<u16> {
     match (verify, fault) {
         (VerifyClient::Off, _) => None,
         (_, Some(fault)) if !allowed(fault) => {
-            x.log(Level::Info, format_args!("client SSL certificate verify error: ({fault})"));
+            x.log(Level::Info, format_args!("client SSL certificate verify error: {fault}"));
             Some(CERTIFICATE_ERROR)
         }
         (VerifyClient::On, _) if shown.is_none() => {

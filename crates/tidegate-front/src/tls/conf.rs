@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word, once, parse_size};
+use tidegate_tls::StatusScope;
 use tidegate_tls::openssl_commands::{self, Command};
 
 /// `ssl_protocols`: the versions that are supported.
@@ -37,6 +38,17 @@ pub enum VerifyClient {
     OptionalNoCa,
 }
 
+/// `ssl_ocsp_cache`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OcspCacheConf {
+    Off,
+    /// A named cache that survives reloads; its size in bytes.
+    Shared {
+        name: String,
+        bytes: u64,
+    },
+}
+
 /// The directives of one block.
 #[derive(Clone, Default)]
 pub struct Conf {
@@ -66,6 +78,9 @@ pub struct Conf {
     pub stapling_file: Option<Word>,
     pub stapling_responder: Option<Word>,
     pub stapling_verify: Option<bool>,
+    pub ocsp: Option<StatusScope>,
+    pub ocsp_responder: Option<Word>,
+    pub ocsp_cache: Option<OcspCacheConf>,
     pub early_data: Option<()>,
     pub dhparam: Option<()>,
     /// In `stream` only.
@@ -111,6 +126,9 @@ pub(super) fn inherit(child: &mut Conf, parent: &Conf) {
     fill(&mut child.stapling_file, &parent.stapling_file);
     fill(&mut child.stapling_responder, &parent.stapling_responder);
     fill(&mut child.stapling_verify, &parent.stapling_verify);
+    fill(&mut child.ocsp, &parent.ocsp);
+    fill(&mut child.ocsp_responder, &parent.ocsp_responder);
+    fill(&mut child.ocsp_cache, &parent.ocsp_cache);
 }
 
 impl Conf {
@@ -403,8 +421,8 @@ fn set_protocols(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
 
 /// Entries of `builtin` without a number, OpenSSL's default.
 const BUILTIN_ENTRIES: usize = 20_480;
-/// nginx's minimum: eight pages, bytes.
-const SHARED_BYTES_MIN: u64 = 8 * 4096;
+/// nginx's minimum of a shared zone: eight pages, bytes.
+pub(super) const SHARED_BYTES_MIN: u64 = 8 * 4096;
 
 fn session_cache(args: &Args<'_>) -> Result<SessionCacheConf, Diagnostic> {
     let mut found = None;

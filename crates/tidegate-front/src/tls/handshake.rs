@@ -13,9 +13,11 @@ use tidegate_core::plan::{Plan, ServerId};
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 use tidegate_tls::{
-    HELLO_BYTES, HandshakeError, Hello, Negotiated, Server, ServerSettings, TlsStream, begins_hello,
+    HELLO_BYTES, HandshakeError, Hello, Negotiated, Server, ServerSettings, StatusQuery, TlsStream,
+    begins_hello,
 };
 
+use super::ocsp::{ClientOcsp, QueryError};
 use super::server::TlsServer;
 use super::{client, variables};
 use crate::io::Io;
@@ -36,7 +38,13 @@ pub(crate) async fn accept(
     let begun = timeout(limit, Box::pin(begin(plan, entrance, servers, &stream, input))).await;
     let log = &plan.location(plan.server(servers.default).location).settings.error_log;
     match begun.unwrap_or(Err(Failure::Timeout)) {
-        Ok(Begun::Tls(tls, known)) => {
+        Ok(Begun::Tls(tls, mut known, queries)) => {
+            if let Some((ocsp, statuses)) = queries
+                && let Some(client) = &mut known.client
+            {
+                let report = |error: &QueryError| report_query(log, &info, error);
+                client.fault = Box::pin(ocsp.fault(&statuses, limit, report)).await;
+            }
             info.tls = Some(known);
             Some((Io::Tls(tls), info, Vec::new()))
         }
@@ -48,8 +56,9 @@ pub(crate) async fn accept(
     }
 }
 
-enum Begun {
-    Tls(Rc<TlsStream<Server>>, Box<TlsInfo>),
+enum Begun<'p> {
+    /// A stream, and the queries that decide whether the client's certificate is trusted.
+    Tls(Rc<TlsStream<Server>>, Box<TlsInfo>, Option<(&'p ClientOcsp, Vec<StatusQuery>)>),
     /// Plain bytes; no handshake began.
     Plain(Vec<u8>),
 }
@@ -75,13 +84,13 @@ impl From<HandshakeError> for Failure {
 ///
 /// Invariant: the server is chosen before anything is sent, so that a rejected name gets an alert and no certificate.
 /// Dropped at an await (the time limit), the socket closes. Sources: `ssl_reject_handshake`, `ssl_certificate`.
-async fn begin(
-    plan: &Plan,
+async fn begin<'p>(
+    plan: &'p Plan,
     entrance: ListenerRef,
     servers: &VirtualServers,
     stream: &Rc<Stream>,
     mut input: Vec<u8>,
-) -> Result<Begun, Failure> {
+) -> Result<Begun<'p>, Failure> {
     if input.is_empty() {
         input.reserve(HELLO_BYTES);
         let read = stream.read_append(&mut input).await;
@@ -94,27 +103,29 @@ async fn begin(
     }
     let hello = Hello::receive(stream, input).await?;
     let mut known = offered(plan, &hello);
-    let settings = match choose(plan, entrance, servers, &known) {
-        Ok(settings) => settings,
+    let (server, settings) = match choose(plan, entrance, servers, &known) {
+        Ok(chosen) => chosen,
         Err(failure) => {
             hello.refuse_name(stream).await;
             return Err(failure);
         }
     };
     known.server_named = named(servers, &known).is_some();
-    let (tls, negotiated) = hello.accept(stream, settings).await?;
+    let (tls, mut negotiated) = hello.accept(stream, settings).await?;
+    let statuses = negotiated.client.as_mut().map(|shown| std::mem::take(&mut shown.statuses));
+    let queries = server.ocsp.as_ref().zip(statuses.filter(|statuses| !statuses.is_empty()));
     keep(negotiated, settings, &mut known);
-    Ok(Begun::Tls(tls, Box::new(known)))
+    Ok(Begun::Tls(tls, Box::new(known), queries))
 }
 
-/// Returns the settings of the server that the client names. It decides whether HTTP/2 is offered, even where another
-/// one lends the certificate.
+/// Returns the server whose settings are used for the name that the client requests, with these. The named server
+/// decides whether HTTP/2 is offered, even where another one lends the certificate.
 fn choose<'p>(
     plan: &'p Plan,
     entrance: ListenerRef,
     servers: &VirtualServers,
     known: &TlsInfo,
-) -> Result<&'p ServerSettings, Failure> {
+) -> Result<(&'p TlsServer, &'p ServerSettings), Failure> {
     let found = named(servers, known).unwrap_or(servers.default);
     let with_h2 = entrance.serves_http2(plan, found);
     let meant = plan.server(found).extensions.of::<TlsServer>();
@@ -122,9 +133,10 @@ fn choose<'p>(
         return Err(Failure::Rejected);
     }
     let default = plan.server(servers.default).extensions.of::<TlsServer>();
-    let lender = |server: Option<&'p TlsServer>| match with_h2 {
-        true => server?.settings_h2.as_ref(),
-        false => server?.settings.as_ref(),
+    let lender = |server: Option<&'p TlsServer>| {
+        let server = server?;
+        let settings = if with_h2 { &server.settings_h2 } else { &server.settings };
+        Some((server, settings.as_ref()?))
     };
     lender(meant).or_else(|| lender(default)).ok_or(Failure::NoCertificate)
 }
@@ -181,6 +193,16 @@ fn report(log: &ErrorLog, info: &Connection, failure: &Failure) {
         let text = format!("{text} while SSL handshaking, client: {client}, server: {server}");
         log.write(level, info.number, &text);
     }
+}
+
+/// Logs why a responder did not say whether a client's certificate was revoked.
+fn report_query(log: &ErrorLog, info: &Connection, error: &QueryError) {
+    let (client, server) = (info.peer_text(), info.local.text());
+    let text = format!(
+        "{error} while requesting certificate status, responder: {}, client: {client}, server: {server}",
+        error.host
+    );
+    log.write(Level::Error, info.number, &text);
 }
 
 fn failed(reason: &str) -> String {

@@ -8,6 +8,7 @@
 //! | client | clients' certificates: requested, verified, refused |
 //! | keys | certificates and private keys from PEM |
 //! | stapling | OCSP responses for our certificates |
+//! | ocsp | whether clients' certificates were revoked, by OCSP |
 //! | handshake | from a socket to a stream and what is known of it |
 //! | variables | `$ssl_*` |
 
@@ -15,6 +16,7 @@ mod client;
 mod conf;
 mod handshake;
 mod keys;
+mod ocsp;
 mod server;
 mod stapling;
 mod trust_rows;
@@ -40,6 +42,7 @@ impl Module for Ssl {
         conf::CERTIFICATE_ROWS,
         trust_rows::CLIENT_ROWS,
         trust_rows::STAPLING_ROWS,
+        trust_rows::OCSP_ROWS,
         conf::PROTOCOL_ROWS,
         conf::SESSION_ROWS,
         conf::HTTP_ROWS,
@@ -69,7 +72,7 @@ impl Module for Ssl {
         server: &mut ServerBuilder<'_, '_>,
     ) -> Result<(), Diagnostic> {
         server.plan.diagnostics.extend(conf.warnings.iter().cloned());
-        let settings = server::compile(conf, server.plan)?;
+        let settings = server::compile(conf, server.outline, server.plan)?;
         server.server.extensions.insert(settings);
         Ok(())
     }

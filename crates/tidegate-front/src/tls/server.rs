@@ -16,7 +16,8 @@ use tidegate_tls::{
 };
 
 use super::conf::{Conf, SessionCacheConf, VerifyClient};
-use super::{Ssl, client, keys, stapling};
+use super::ocsp::ClientOcsp;
+use super::{Ssl, client, keys, ocsp, stapling};
 
 /// Returns the time limit of a session's handshake (`ssl_handshake_timeout`).
 pub(crate) fn session_handshake_timeout(plan: &Plan, server: ServerId) -> Duration {
@@ -35,6 +36,8 @@ pub(super) struct TlsServer {
     /// What requests to this server require, whichever server lent the certificate.
     pub verify_client: VerifyClient,
     pub reject: bool,
+    /// Queries about clients' certificates; `None` where there are none.
+    pub ocsp: Option<ClientOcsp>,
 }
 
 /// Protocols offered by ALPN, as nginx has them; the first one only where HTTP/2 is served.
@@ -55,12 +58,22 @@ const RECORD_BYTES_DEFAULT: u64 = 16 * 1024;
 /// Invariant: a server without certificates has no settings of its own; a handshake with its name borrows those of the
 /// default server ([`super::handshake`]). Session caches and ticket keys are kept by name across reloads. Sources: the
 /// `ssl_*` directives; the others are in `client` (`ssl_verify_client`) and `stapling`.
-pub(super) fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServer, Diagnostic> {
+pub(super) fn compile(
+    conf: &Conf,
+    outline: &Outline,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<TlsServer, Diagnostic> {
     let reject = conf.reject_handshake.unwrap_or(false);
     let handshake_timeout = conf.handshake_timeout.unwrap_or(HANDSHAKE_TIMEOUT_DEFAULT);
     let verify_client = conf.verify_client.unwrap_or_default();
-    let (settings, settings_h2) = (None, None);
-    let mut server = TlsServer { settings, settings_h2, verify_client, reject, handshake_timeout };
+    let mut server = TlsServer {
+        settings: None,
+        settings_h2: None,
+        verify_client,
+        reject,
+        handshake_timeout,
+        ocsp: None,
+    };
     if conf.certificates.is_empty() {
         return Ok(server);
     }
@@ -68,6 +81,7 @@ pub(super) fn compile(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<TlsServ
     let conf = &conf.after_commands();
     let certificates = certificates(conf, plan)?;
     let protocols = protocols(conf, plan)?;
+    server.ocsp = ocsp::compile(conf, outline, plan)?;
     let clients = client::compile(conf, plan)?;
     let names = |names: &[&[u8]]| names.iter().map(|name| name.to_vec()).collect();
     let alpn = match plan.in_stream() {

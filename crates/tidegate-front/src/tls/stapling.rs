@@ -7,7 +7,7 @@
 mod tests;
 
 use std::io;
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use std::{error, fmt};
@@ -133,7 +133,7 @@ struct OcspFetch {
 }
 
 /// The responder and the request to it.
-struct Responder {
+pub(super) struct Responder {
     host: String,
     port: u16,
     head: String,
@@ -206,7 +206,7 @@ impl OcspFetch {
 
 impl Responder {
     /// Makes a fetch target of a responder's URL and an OCSP request (RFC 6960 appendix A.1); `None` if it is no URL.
-    fn new(url: &str, request: &[u8]) -> Option<Responder> {
+    pub(super) fn new(url: &str, request: &[u8]) -> Option<Responder> {
         let rest = url.strip_prefix("http://")?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (host, port) = match authority.rsplit_once(':') {
@@ -233,7 +233,24 @@ impl Responder {
     /// at an await (the time limit), the connection closes.
     async fn fetch(&self) -> Result<Vec<u8>, FetchError> {
         let addresses = (self.host.as_str(), self.port).to_socket_addrs();
-        let addresses = addresses.map_err(|error| FetchError::Host(Some(error)))?;
+        self.fetch_at(addresses.map_err(|error| FetchError::Host(Some(error)))?).await
+    }
+
+    /// Returns the responder's host, without brackets.
+    pub(super) fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Returns the responder's port.
+    pub(super) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// As [`Responder::fetch`], from these addresses of the responder.
+    pub(super) async fn fetch_at(
+        &self,
+        addresses: impl IntoIterator<Item = SocketAddr>,
+    ) -> Result<Vec<u8>, FetchError> {
         let mut reason = FetchError::Host(None);
         for address in addresses {
             let options = ConnectOptions::default();
@@ -263,7 +280,7 @@ impl Responder {
 
 /// Why there is no response of a responder.
 #[derive(Debug)]
-enum FetchError {
+pub(super) enum FetchError {
     /// The responder's name has no address.
     Host(Option<io::Error>),
     Connect(io::Error),
@@ -290,7 +307,7 @@ impl fmt::Display for FetchError {
             FetchError::Responder(error) => write!(f, "OCSP responder failed ({error})"),
             FetchError::TooLong => f.write_str("OCSP responder sent too much"),
             FetchError::Invalid => f.write_str("OCSP responder sent invalid response"),
-            FetchError::Late => f.write_str("no response in time"),
+            FetchError::Late => f.write_str("OCSP responder timed out"),
             FetchError::Status(error) => error.fmt(f),
             FetchError::Loop(error) => error.fmt(f),
         }

@@ -1,8 +1,9 @@
-//! The rows of directives about trust: clients' certificates, and OCSP responses for ours.
+//! The rows of directives about trust: clients' certificates, and OCSP responses for them and for ours.
 
-use tidegate_conf::{Arity, Directive, once};
+use tidegate_conf::{Args, Arity, Diagnostic, Directive, once, parse_size};
+use tidegate_tls::StatusScope;
 
-use super::conf::{Conf, VerifyClient, invalid_value, row};
+use super::conf::{Conf, OcspCacheConf, SHARED_BYTES_MIN, VerifyClient, invalid_value, row};
 
 pub(super) const CLIENT_ROWS: &[Directive<Conf>] = &[
     row(
@@ -86,3 +87,58 @@ pub(super) const STAPLING_ROWS: &[Directive<Conf>] = &[
         |conf, args| once(&mut conf.stapling_verify, args.flag(0)?, args),
     ),
 ];
+
+pub(super) const OCSP_ROWS: &[Directive<Conf>] = &[
+    row(
+        "ssl_ocsp",
+        Arity::ONE,
+        "off",
+        "Whether OCSP responders are asked if a client's certificate was revoked: `on` for each of its chain, `leaf` \
+         for its own alone. A client is refused unless they say that it was not. Needs `ssl_verify_client on` or \
+         `optional`; responders that certificates name need `resolver`.",
+        |conf, args| {
+            let value = match args.bytes(0) {
+                b"off" => StatusScope::None,
+                b"on" => StatusScope::Chain,
+                b"leaf" => StatusScope::Leaf,
+                _ => return Err(invalid_value(args, 0)),
+            };
+            once(&mut conf.ocsp, value, args)
+        },
+    ),
+    row(
+        "ssl_ocsp_responder",
+        Arity::ONE,
+        "",
+        "URL of the OCSP responder, in place of that in the certificate. Only `http://`.",
+        |conf, args| once(&mut conf.ocsp_responder, args.word(0).clone(), args),
+    ),
+    row(
+        "ssl_ocsp_cache",
+        Arity::ONE,
+        "off",
+        "Cache of what responders say, each as long as the response says: `off`, `shared:name:size`.",
+        |conf, args| once(&mut conf.ocsp_cache, ocsp_cache(args)?, args),
+    ),
+];
+
+fn ocsp_cache(args: &Args<'_>) -> Result<OcspCacheConf, Diagnostic> {
+    let text = args.text(0)?;
+    let invalid = || {
+        let message = format!("invalid OCSP cache \"{text}\"");
+        args.error(0, message).label("`off` or `shared:name:size`")
+    };
+    if text == "off" {
+        return Ok(OcspCacheConf::Off);
+    }
+    let rest = text.strip_prefix("shared:").ok_or_else(invalid)?;
+    let (name, size) = rest.split_once(':').ok_or_else(invalid)?;
+    let bytes = parse_size(size.as_bytes()).ok_or_else(invalid)?;
+    if name.is_empty() {
+        return Err(invalid());
+    }
+    if bytes < SHARED_BYTES_MIN {
+        return Err(args.error(0, format!("OCSP cache \"{text}\" is too small")));
+    }
+    Ok(OcspCacheConf::Shared { name: name.to_owned(), bytes })
+}

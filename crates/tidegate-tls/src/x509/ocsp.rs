@@ -8,6 +8,7 @@ use super::der::{
     whole,
 };
 use super::{Algorithms, Certificate, Signature, Trust, fingerprint, key_bits, path};
+use crate::client_status::CertificateStatus;
 
 const AUTHORITY_ACCESS_ID: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 1, 1];
 const RESPONDER_ID: &[u8] = &[0x2b, 6, 1, 5, 5, 7, 48, 1];
@@ -84,6 +85,22 @@ pub(crate) fn verify_response(
     certificate: &Certificate<'_>,
     now_unix_seconds: i64,
 ) -> Result<GoodStatus, StatusError> {
+    let status = status(der, certificate, now_unix_seconds)?;
+    match status.revoked {
+        true => Err(StatusError("certificate status \"revoked\" in the OCSP response")),
+        false => Ok(GoodStatus { next_unix_seconds: status.next_unix_seconds }),
+    }
+}
+
+/// Returns what a response says about a certificate. Its signature is verified elsewhere.
+///
+/// # Errors
+/// The reason why the response says nothing about it.
+pub(crate) fn status(
+    der: &[u8],
+    certificate: &Certificate<'_>,
+    now_unix_seconds: i64,
+) -> Result<CertificateStatus, StatusError> {
     let basic = basic(der)?;
     let mut rest = basic.responses;
     while let Some((single, after)) = element(rest, SEQUENCE) {
@@ -93,13 +110,11 @@ pub(crate) fn verify_response(
             continue;
         }
         let (status, _, single) = any(single).ok_or(BROKEN)?;
-        match status {
-            GOOD => {}
-            REVOKED => {
-                return Err(StatusError("certificate status \"revoked\" in the OCSP response"));
-            }
+        let revoked = match status {
+            GOOD => false,
+            REVOKED => true,
             _ => return Err(StatusError("certificate status \"unknown\" in the OCSP response")),
-        }
+        };
         let (first, single) = element(single, GENERALIZED_TIME).ok_or(BROKEN)?;
         let first = time(GENERALIZED_TIME, first).ok_or(BROKEN)?;
         let next = optional(single, EXPLICIT_0).0.and_then(|next| element(next, GENERALIZED_TIME));
@@ -109,7 +124,7 @@ pub(crate) fn verify_response(
         {
             return Err(StatusError("the OCSP response is not of this time"));
         }
-        return Ok(GoodStatus { next_unix_seconds: next });
+        return Ok(CertificateStatus { revoked, next_unix_seconds: next });
     }
     Err(StatusError("certificate status not found in the OCSP response"))
 }
@@ -119,8 +134,7 @@ pub(crate) fn is_response(der: &[u8]) -> bool {
     element(der, SEQUENCE).is_some_and(|(response, _)| element(response, ENUMERATED).is_some())
 }
 
-/// Returns whether a response was signed by the issuer, or by a responder that it has named (RFC 6960 section
-/// 4.2.2.2), and the issuer is trusted.
+/// Returns whether a response was signed by the issuer, or by a responder that it has named, and the issuer is trusted.
 pub(crate) fn is_authentic(
     der: &[u8],
     issuer: &[u8],
@@ -128,15 +142,26 @@ pub(crate) fn is_authentic(
     algorithms: Algorithms,
     now_unix_seconds: i64,
 ) -> bool {
-    let (Ok(basic), Some(authority)) = (basic(der), Certificate::parse(issuer)) else {
-        return false;
-    };
+    let Some(authority) = Certificate::parse(issuer) else { return false };
+    is_signed_for(der, &authority, algorithms, now_unix_seconds)
+        && trust.check(&[issuer], now_unix_seconds).is_ok()
+}
+
+/// Returns whether a response was signed by an issuer, or by a responder that it has named (RFC 6960 section
+/// 4.2.2.2).
+pub(crate) fn is_signed_for(
+    der: &[u8],
+    authority: &Certificate<'_>,
+    algorithms: Algorithms,
+    now_unix_seconds: i64,
+) -> bool {
+    let Ok(basic) = basic(der) else { return false };
     let signed = |by: &Certificate<'_>| by.has_signed(algorithms, basic.signed, basic.signature);
     let mut named = std::iter::successors(any(basic.certificates), |(_, _, rest)| any(rest));
     let by_named = |der: &[u8]| {
         let own = Certificate::parse(der);
         own.is_some_and(|own| {
-            path::may_sign_responses_for(&own, &authority, algorithms, now_unix_seconds)
+            path::may_sign_responses_for(&own, authority, algorithms, now_unix_seconds)
                 && signed(&own)
         })
     };
@@ -146,7 +171,7 @@ pub(crate) fn is_authentic(
         rest = after;
         by_named(der)
     });
-    (signed(&authority) || delegated) && trust.check(&[issuer], now_unix_seconds).is_ok()
+    signed(authority) || delegated
 }
 
 /// The most seconds by which clocks may differ.

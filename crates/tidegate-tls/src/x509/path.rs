@@ -104,6 +104,26 @@ impl Trust {
         fault.map_or(Ok(()), Err)
     }
 
+    /// Returns the certificates (DER) from the peer's to a trusted one, as [`Trust::check`] finds them; as far as there
+    /// are any.
+    pub(crate) fn path<'a>(
+        &'a self,
+        chain: &'a [impl AsRef<[u8]>],
+        now_unix_seconds: i64,
+    ) -> Vec<&'a [u8]> {
+        let mut sent = chain.iter().map_while(|der| Certificate::parse(der.as_ref()));
+        let Some(leaf) = sent.next() else { return Vec::new() };
+        let untrusted: Vec<Certificate<'_>> = sent.collect();
+        let (path, _) = self.build(leaf, untrusted, now_unix_seconds);
+        let sent = chain.iter().map(AsRef::as_ref);
+        let known: Vec<&[u8]> =
+            sent.chain(self.trusted.iter().map(|(_, der)| der.as_slice())).collect();
+        let bytes_of = |certificate: &Certificate<'_>| {
+            known.iter().find(|der| Certificate::parse(der).as_ref() == Some(certificate)).copied()
+        };
+        path.iter().map_while(bytes_of).collect()
+    }
+
     /// Returns the chain as far as it can be found, and the reason why it does not end at a trusted one (RFC
     /// 5280 section 6.1, in OpenSSL's order and with its errors).
     ///

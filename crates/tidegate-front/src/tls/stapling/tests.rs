@@ -56,7 +56,7 @@ fn the_log_says_why_there_is_no_response() {
         (FetchError::Responder(broken()), "OCSP responder failed (broken)"),
         (FetchError::TooLong, "OCSP responder sent too much"),
         (FetchError::Invalid, "OCSP responder sent invalid response"),
-        (FetchError::Late, "no response in time"),
+        (FetchError::Late, "OCSP responder timed out"),
         (FetchError::Loop(broken()), "broken"),
     ] {
         assert_eq!(error.to_string(), text);
