@@ -79,6 +79,15 @@ const PARAMETERS: &[(&[&str], &[&str])] = &[
         &["open_file_cache", "open_log_file_cache"],
         &["inactive=", "max=", "min_uses=", "off", "valid="],
     ),
+    (
+        &[
+            "ssl_certificate_cache",
+            "proxy_ssl_certificate_cache",
+            "uwsgi_ssl_certificate_cache",
+            "grpc_ssl_certificate_cache",
+        ],
+        &["inactive=", "max=", "off", "valid="],
+    ),
     (&["hash"], &["consistent"]),
     (&["random"], &["least_conn", "least_time=", "two"]),
     (&["least_time"], &["header", "inflight", "last_byte"]),

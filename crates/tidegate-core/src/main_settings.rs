@@ -126,6 +126,11 @@ settings! {
         if args.bytes(0) == b"off" { Ok(None) } else { time_or_none(args) }
     }),
 
+    /// Certificates, keys and lists of revoked certificates are read and parsed again by a reload only if their file has
+    /// another time of modification or is another file.
+    ssl_object_cache_inheritable: bool =
+        setting("ssl_object_cache_inheritable", MAIN, "on", |args| args.flag(0)),
+
     // Connections.
 
     /// Most open connections of a worker thread, those to origins included.

@@ -18,6 +18,7 @@ use crate::io::Io;
 use crate::link::Link;
 use crate::listener::{AcceptInfo, Binding, ListenerRef};
 use crate::serve::begin::base_server;
+use crate::tls::HandshakeOwner;
 use crate::{protocol, task};
 
 /// A connection as it was accepted, or as a session of `stream` passes it on.
@@ -111,7 +112,8 @@ async fn start(
     if !tls {
         return Some((Io::Plain(stream), info, input, None));
     }
-    let accepted = crate::tls::accept(&plan, stream, info, listener_ref, input, limit).await;
+    let owner = HandshakeOwner::Connection(plan.clone());
+    let accepted = crate::tls::accept(owner, stream, info, listener_ref, input, limit).await;
     accepted.map(|(io, info, input)| {
         let multiplexer = negotiated(&plan, &info, listener_ref);
         (io, info, input, multiplexer)

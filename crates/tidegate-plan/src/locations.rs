@@ -14,7 +14,8 @@ use crate::location_builder::LocationBuilder;
 use crate::outline::Outline;
 use crate::plan_builder::PlanBuilder;
 
-/// The error of a `stream` server without a content handler.
+/// The warning about a `stream` server without a content handler: its sessions end behind the preread phase, as in
+/// nginx since 1.25.5, which accepts it silently.
 pub(crate) const NO_HANDLER: &str = "no handler for server";
 
 /// The name of a `location`, by its modifier.
@@ -126,8 +127,10 @@ impl PlanBuilder<'_> {
             }
         }
         if builder.plan.in_stream() && builder.location.content.is_none() {
-            let missing = Diagnostic::emerg(NO_HANDLER).at(outline.span);
-            builder.plan.diagnostics.push(missing.help("`proxy_pass`, `return` or `pass` is one"));
+            let missing = Diagnostic::warn(NO_HANDLER).at(outline.span);
+            builder.plan.diagnostics.push(
+                missing.help("its sessions are closed; `proxy_pass`, `return` or `pass` is one"),
+            );
         }
         let mut location = builder.location;
         let plain = !location.exact && !location.is_regex && !location.is_named;

@@ -31,6 +31,8 @@ pub struct Environment<'a> {
     pub resources: &'a dyn Resources,
     /// Objects kept across reloads.
     pub reload_state: &'a ReloadState,
+    /// Parsed files, kept across builds, also by a process that uses no plan.
+    pub parsed: &'a ReloadState,
     /// Number of the generation, counted from 1.
     pub generation: u64,
     /// Whether the plan will be used, which it is not for `-t`: only then files are created and zones opened.

@@ -24,6 +24,15 @@ pub trait Resources {
     /// Those of the file system, here and below.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
+    /// Reads a file of certificates, keys or revoked certificates. Its content of the build before may be returned where
+    /// the file is the same and has the same time of modification (`ssl_object_cache_inheritable`).
+    ///
+    /// # Errors
+    /// Those of the file system.
+    fn read_unless_unchanged(&self, path: &Path) -> io::Result<Vec<u8>> {
+        self.read(path)
+    }
+
     /// Returns an open log file, the same one for the same path.
     ///
     /// # Errors

@@ -174,6 +174,7 @@ impl<L: ModuleList> Bench<L> {
             layout: &tidegate_os::layout::PREFIX,
             resources: &resources,
             reload_state: &reload_state,
+            parsed: &reload_state,
             generation: 1,
             for_use: true,
         };

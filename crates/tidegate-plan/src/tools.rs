@@ -154,7 +154,10 @@ impl NamedFiles for PlanBuilder<'_> {
     }
 
     fn content_of(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.environment.resources.read(path)
+        match self.main.ssl_object_cache_inheritable {
+            true => self.environment.resources.read_unless_unchanged(path),
+            false => self.environment.resources.read(path),
+        }
     }
 }
 

@@ -27,6 +27,8 @@ const HANDSHAKE_RECORD: u8 = 0x16;
 const SSL2_BIT: u8 = 0x80;
 /// A fatal alert `unrecognized_name` (RFC 6066 section 3) in a record of its own.
 const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
+/// A fatal alert `internal_error` (RFC 8446 section 6) likewise.
+const INTERNAL_ERROR: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 80];
 
 /// A client's first message (ClientHello, RFC 8446 section 4.1.2), and the handshake behind it. The caller
 /// examines the name, chooses a server's settings, and calls [`accept`](Hello::accept) with them, or refuses.
@@ -127,6 +129,11 @@ impl Hello {
     /// Ends the handshake with the alert `unrecognized_name`, as far as the client takes it.
     pub async fn refuse_name(self, stream: &Stream) {
         let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
+    }
+
+    /// Ends the handshake with the alert `internal_error`: there is a reason on the server's side.
+    pub async fn refuse_internally(self, stream: &Stream) {
+        let _ = stream.write_all(&INTERNAL_ERROR).await;
     }
 
     /// Completes the handshake. The caller sets the time limits. A client's certificate is verified and never

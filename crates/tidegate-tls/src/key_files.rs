@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod tests;
 
+use aws_lc_rs::digest;
 use rustls_pki_types::CertificateRevocationListDer;
 use rustls_pki_types::pem::PemObject as _;
 use tidegate_conf::{Diagnostic, NamedFiles, Word};
@@ -20,6 +21,23 @@ pub fn passwords(bytes: &[u8]) -> Vec<Vec<u8>> {
     let lines = bytes.split(|byte| *byte == b'\n');
     let lines = lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line));
     lines.filter(|line| !line.is_empty()).take(PASSWORDS_MAX).map(<[u8]>::to_vec).collect()
+}
+
+/// Returns the digest of a certificate's text, its key's and the pass phrases, by which the same pair is recognised.
+/// `None` where a file cannot be read: the functions below report that.
+pub fn digest(
+    files: &dyn NamedFiles,
+    (certificate, key): (&Word, &Word),
+    passwords: &[Vec<u8>],
+) -> Option<[u8; 32]> {
+    let certificate = pem_text(files, certificate, "certificate").ok()?.1;
+    let key = pem_text(files, key, "certificate key").ok()?.1;
+    let mut context = digest::Context::new(&digest::SHA256);
+    for part in [&certificate, &key].into_iter().chain(passwords) {
+        context.update(&(part.len() as u64).to_be_bytes());
+        context.update(part);
+    }
+    context.finish().as_ref().first_chunk().copied()
 }
 
 /// Returns the certificates (DER) of a PEM argument, in order, at least one.

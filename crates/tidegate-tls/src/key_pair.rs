@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use tokio_rustls::rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use tokio_rustls::rustls::pki_types::CertificateDer;
-use tokio_rustls::rustls::sign::CertifiedKey;
+use tokio_rustls::rustls::sign::{CertifiedKey, SigningKey};
 
 use crate::error::KeyError;
 use crate::pem::PrivateKey;
@@ -25,8 +25,14 @@ impl KeyPair {
     /// # Errors
     /// The key cannot be used, or is not that of the first certificate.
     pub fn new(chain: Vec<Vec<u8>>, key: &PrivateKey) -> Result<KeyPair, KeyError> {
-        let signing = any_supported_type(&key.0);
-        let signing = signing.map_err(|error| KeyError::Unusable(error.to_string()))?;
+        KeyPair::of(chain, signing(key)?)
+    }
+
+    /// As [`KeyPair::new`], with a key that is ready to sign.
+    pub(crate) fn of(
+        chain: Vec<Vec<u8>>,
+        signing: Arc<dyn SigningKey>,
+    ) -> Result<KeyPair, KeyError> {
         let public = chain.first().and_then(|certificate| x509::public_key(certificate));
         let public = public.ok_or(KeyError::NoCertificate)?;
         // Only the bits are compared: the algorithm beside them can be encoded in several ways.
@@ -42,6 +48,14 @@ impl KeyPair {
     pub fn chain(&self) -> impl Iterator<Item = &[u8]> {
         self.0.cert.iter().map(AsRef::as_ref)
     }
+}
+
+/// Makes a key ready to sign.
+///
+/// # Errors
+/// The key cannot be used.
+pub(crate) fn signing(key: &PrivateKey) -> Result<Arc<dyn SigningKey>, KeyError> {
+    any_supported_type(&key.0).map_err(|error| KeyError::Unusable(error.to_string()))
 }
 
 impl fmt::Debug for KeyPair {

@@ -23,7 +23,8 @@
 //! | session, buffers | the library's connection without I/O, and memory for bytes under way |
 //! | stream, io, side | the decrypted stream |
 //! | client_trust, client_status, verify, x509 | verification of certificates |
-//! | key_pair, pem, key_files | own certificates and keys |
+//! | key_pair, pem, key_files, known_pairs | own certificates and keys |
+//! | pair_files, pair_cache | those that are named while the server runs, and their cache |
 //! | sessions, tickets | resumption, over threads and reloads |
 //! | stapling | responses of OCSP responders |
 //! | cipher_suites, groups, openssl_commands | OpenSSL's names, lists and commands |
@@ -44,8 +45,11 @@ pub mod groups;
 mod io;
 pub mod key_files;
 mod key_pair;
+mod known_pairs;
 pub mod openssl_commands;
 mod openssl_errors;
+mod pair_cache;
+mod pair_files;
 pub mod pem;
 mod server;
 mod session;
@@ -70,7 +74,10 @@ pub use error::{ConnectError, HandshakeError, KeyError, SettingsError};
 pub use groups::Groups;
 pub use io::Io;
 pub use key_pair::KeyPair;
+pub use known_pairs::KnownPairs;
 pub use openssl_errors::OpensslError;
+pub use pair_cache::PairCache;
+pub use pair_files::{LoadError, LoadedPair, PemSource, load};
 pub use server::{ServerOptions, ServerProtocols, ServerSettings};
 pub use sessions::SessionCache;
 pub use side::{Client, Server, Side};

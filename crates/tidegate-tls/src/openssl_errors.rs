@@ -38,6 +38,10 @@ const ALERT_BASE: u16 = 1000;
 const SEVERE: [u16; 2] = [0xd1, 0x104];
 
 impl OpensslError {
+    /// The certificate for a handshake could not be loaded; the reason is logged apart.
+    pub const CERTIFICATE_CALLBACK: OpensslError =
+        OpensslError(Reason::Mistake(0x179, "cert cb error"));
+
     /// Returns the failure behind an error of a stream after the handshake; `None` for errors of the socket.
     pub fn of_stream(error: &io::Error) -> Option<OpensslError> {
         let inner = error.get_ref()?;

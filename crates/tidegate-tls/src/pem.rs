@@ -77,7 +77,7 @@ fn bare<'a>(der: &'a CertificateDer<'_>) -> &'a [u8] {
 pub fn private_key(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKey, PemError> {
     let failed =
         |reason: &str| PemError::new(format!("PEM_read_bio_PrivateKey() failed (SSL: {reason})"));
-    if contains(bytes, b"BEGIN ENCRYPTED PRIVATE KEY") {
+    if is_encrypted(bytes) {
         return decrypt(bytes, passwords).map(PrivateKey).map_err(|error| {
             let help = Some("`ssl_password_file` names the file with pass phrases");
             PemError { help, ..failed(&error.to_string()) }
@@ -93,6 +93,11 @@ pub fn private_key(bytes: &[u8], passwords: &[Vec<u8>]) -> Result<PrivateKey, Pe
     PrivateKeyDer::from_pem_slice(bytes)
         .map(PrivateKey)
         .map_err(|_| failed("unsupported:No supported data to decode. Input type: PEM"))
+}
+
+/// Returns whether a text has an encrypted private key.
+pub(crate) fn is_encrypted(bytes: &[u8]) -> bool {
+    contains(bytes, b"BEGIN ENCRYPTED PRIVATE KEY")
 }
 
 /// Decrypts a PKCS#8 key (RFC 5958 section 3).
@@ -146,6 +151,11 @@ impl PemError {
     /// Makes the error for a file that cannot be read.
     pub fn unopened(error: &io::Error) -> PemError {
         PemError::new(format!("open() failed ({})", os_error(error)))
+    }
+
+    /// Makes the error for a key of an OpenSSL engine or store.
+    pub(crate) fn unsupported() -> PemError {
+        PemError::new("not supported".to_owned())
     }
 
     /// Returns the error in nginx's words; `what` is "certificate" or "certificate key".

@@ -13,6 +13,7 @@ use tokio_rustls::rustls::{ConfigBuilder, ServerConfig, SignatureAlgorithm, Want
 use crate::client_trust::ClientTrust;
 use crate::error::SettingsError;
 use crate::groups::Groups;
+use crate::key_pair::KeyPair;
 use crate::sessions::{ServerSessions, SessionCache};
 use crate::stapling::Stapled;
 use crate::suites;
@@ -28,7 +29,8 @@ pub struct ServerProtocols(ConfigBuilder<ServerConfig, WantsVerifier>);
 pub struct ServerOptions {
     /// Versions, cipher suites and groups.
     pub protocols: ServerProtocols,
-    /// The certificates, at least one; a client gets the first whose key it can use, ECDSA before others.
+    /// The certificates; a client gets the first whose key it can use, ECDSA before others. Without any, each
+    /// handshake needs its own ([`ServerSettings::with_pairs`]).
     pub certificates: Vec<Arc<Stapled>>,
     /// The trust in client certificates; `None` when none are requested.
     pub clients: Option<ClientTrust>,
@@ -52,8 +54,19 @@ pub struct ServerOptions {
 pub struct ServerSettings {
     pub(crate) config: Arc<ServerConfig>,
     clients: Option<Arc<ClientTrust>>,
+    /// The certificates of the options.
+    fixed: Vec<Arc<Stapled>>,
+    resumption: Resumption,
     /// The most bytes of data in a record: the library's value, so that it does not divide what it is given.
     pub(crate) record_bytes_max: usize,
+}
+
+/// How sessions are resumed, whichever certificates are used.
+#[derive(Clone)]
+struct Resumption {
+    sessions: Option<Arc<SessionCache>>,
+    tickets: Option<TicketKeys>,
+    timeout: Duration,
 }
 
 /// The library's least size of a record in bytes (RFC 8449).
@@ -97,16 +110,14 @@ impl fmt::Debug for ServerProtocols {
 impl ServerSettings {
     /// Compiles options.
     pub fn new(options: ServerOptions) -> ServerSettings {
-        let certificates = Certificates::new(options.certificates);
-        let (clients, timeout) = (options.clients, options.session_timeout);
-        let context = context(&certificates, clients.as_ref());
+        let clients = options.clients.map(Arc::new);
         let builder = match &clients {
             Some(clients) => {
                 options.protocols.0.with_client_cert_verifier(Arc::new(clients.verifier()))
             }
             None => options.protocols.0.with_no_client_auth(),
         };
-        let mut config = builder.with_cert_resolver(Arc::new(certificates));
+        let mut config = builder.with_cert_resolver(Arc::new(Certificates(Vec::new())));
         config.alpn_protocols = options.alpn;
         config.ignore_client_order = options.prefers_own_suites;
         if options.record_bytes_max < RECORD_BYTES_MAX {
@@ -115,20 +126,16 @@ impl ServerSettings {
         }
         let resumes = options.sessions.is_some() || options.tickets.is_some();
         config.send_tls13_tickets = if resumes { TICKETS_SENT } else { 0 };
-        config.session_storage = match options.sessions {
-            Some(cache) => Arc::new(ServerSessions { cache, timeout, context }),
-            None => Arc::new(NoServerSessionStorage {}),
+        let resumption = Resumption {
+            sessions: options.sessions,
+            tickets: options.tickets,
+            timeout: options.session_timeout,
         };
-        if let Some(keys) = options.tickets {
-            config.ticketer = Arc::new(Tickets { keys, timeout, context });
-        }
+        let fixed = options.certificates;
+        present(&mut config, fixed.clone(), clients.as_deref(), &resumption);
         let record_bytes_max =
             config.max_fragment_size.map_or(usize::MAX, |size| size - HEADER_BYTES);
-        ServerSettings {
-            config: Arc::new(config),
-            clients: clients.map(Arc::new),
-            record_bytes_max,
-        }
+        ServerSettings { config: Arc::new(config), clients, fixed, resumption, record_bytes_max }
     }
 
     /// Returns the same settings with other protocols for ALPN. Sessions, tickets and certificates are shared.
@@ -136,9 +143,26 @@ impl ServerSettings {
     pub fn with_alpn(&self, alpn: Vec<Vec<u8>>) -> ServerSettings {
         let mut config = ServerConfig::clone(&self.config);
         config.alpn_protocols = alpn;
+        self.with_config(config)
+    }
+
+    /// Returns settings of one handshake, with certificates beside those of the options. Sessions are resumed with the
+    /// same certificates only, as with settings that had them from the start.
+    #[must_use]
+    pub fn with_pairs(&self, pairs: &[KeyPair]) -> ServerSettings {
+        let further = pairs.iter().map(|pair| Arc::new(Stapled::new(pair.clone())));
+        let certificates = self.fixed.iter().cloned().chain(further).collect();
+        let mut config = ServerConfig::clone(&self.config);
+        present(&mut config, certificates, self.clients.as_deref(), &self.resumption);
+        self.with_config(config)
+    }
+
+    fn with_config(&self, config: ServerConfig) -> ServerSettings {
         ServerSettings {
             config: Arc::new(config),
             clients: self.clients.clone(),
+            fixed: self.fixed.clone(),
+            resumption: self.resumption.clone(),
             record_bytes_max: self.record_bytes_max,
         }
     }
@@ -153,6 +177,26 @@ impl fmt::Debug for ServerSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerSettings").field("clients", &self.clients).finish_non_exhaustive()
     }
+}
+
+/// Makes a configuration present these certificates, and resume only the sessions that belong to them.
+fn present(
+    config: &mut ServerConfig,
+    certificates: Vec<Arc<Stapled>>,
+    clients: Option<&ClientTrust>,
+    resumption: &Resumption,
+) {
+    let certificates = Certificates::new(certificates);
+    let context = context(&certificates, clients);
+    let timeout = resumption.timeout;
+    config.session_storage = match &resumption.sessions {
+        Some(cache) => Arc::new(ServerSessions { cache: cache.clone(), timeout, context }),
+        None => Arc::new(NoServerSessionStorage {}),
+    };
+    if let Some(keys) = &resumption.tickets {
+        config.ticketer = Arc::new(Tickets { keys: keys.clone(), timeout, context });
+    }
+    config.cert_resolver = Arc::new(certificates);
 }
 
 /// The certificates of one server, the preferred type first.

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use tidegate_conf::Diagnostic;
 use tidegate_core::error_log::Level;
@@ -58,7 +59,7 @@ pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
         return signal_command::run(&origin, command, &report);
     }
     let mut parsed = configuration::read(&origin);
-    let built = Generation::build(&origin, &mut parsed, 1);
+    let built = Generation::build(&origin, &mut parsed, 1, Arc::default());
     Diagnostic::sort(&mut parsed.diagnostics, &parsed.sources);
     report.diagnostics(&parsed.diagnostics, &parsed.sources);
     if options.test {

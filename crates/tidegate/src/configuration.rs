@@ -84,6 +84,8 @@ fn parse(origin: &Origin, loader: &dyn Loader) -> Parsed {
 pub(crate) struct PlanInputs<'a> {
     pub resources: &'a dyn Resources,
     pub reload_state: &'a ReloadState,
+    /// See [`Environment::parsed`].
+    pub parsed: &'a ReloadState,
     pub generation: u64,
     pub for_use: bool,
 }
@@ -119,6 +121,7 @@ impl Parsed {
                 layout: CHOSEN,
                 resources: inputs.resources,
                 reload_state: inputs.reload_state,
+                parsed: inputs.parsed,
                 generation: inputs.generation,
                 for_use: inputs.for_use,
             };

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tidegate_conf::{Bundle, Diagnostic};
 use tidegate_core::error_log::ErrorLog;
@@ -13,7 +14,7 @@ use tidegate_plan::ReloadState;
 
 use crate::configuration::{Origin, Parsed, PlanInputs};
 use crate::listening::{self, BindError, Listening, open_patiently, socket_file};
-use crate::resources::{Directories, Findings, MasterResources};
+use crate::resources::{Directories, Findings, KeptFiles, MasterResources};
 use crate::rights::{self, Rights};
 use crate::worker::threads;
 
@@ -25,6 +26,8 @@ pub(crate) struct Generation {
     pub log_paths: Vec<PathBuf>,
     pub bundle: Bundle,
     pub findings: Findings,
+    /// Files of this generation that the next one need not read again.
+    pub kept: Arc<KeptFiles>,
     pub rights: Rights,
     pub directories: Directories,
     /// Locks of directories that only one server may use.
@@ -39,14 +42,22 @@ pub(crate) struct Built {
 }
 
 impl Generation {
-    /// Builds the plan as a check, and opens its logs. `None` when there are fatal diagnostics.
-    pub(crate) fn build(origin: &Origin, parsed: &mut Parsed, number: u64) -> Option<Built> {
+    /// Builds the plan as a check, and opens its logs. `None` when there are fatal diagnostics. `kept` is that of the
+    /// generation before.
+    pub(crate) fn build(
+        origin: &Origin,
+        parsed: &mut Parsed,
+        number: u64,
+        kept: Arc<KeptFiles>,
+    ) -> Option<Built> {
         let logs = LogFiles::default();
-        let resources = MasterResources::new(&logs);
+        kept.begin(number);
+        let resources = MasterResources::new(&logs, &kept, number);
         let reload_state = ReloadState::default();
         let inputs = PlanInputs {
             resources: &resources,
             reload_state: &reload_state,
+            parsed: &kept.parsed,
             generation: number,
             for_use: false,
         };
@@ -66,6 +77,7 @@ impl Generation {
             log_paths,
             bundle: std::mem::take(&mut parsed.bundle),
             findings,
+            kept,
             rights,
             directories,
             claims: Vec::new(),

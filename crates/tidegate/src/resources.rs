@@ -6,11 +6,12 @@ use std::fs::File;
 use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_conf::HostNames;
 use tidegate_core::log_file::{LogFile, LogFiles, open_append};
-use tidegate_plan::{Machine, Resources, SystemNames};
+use tidegate_os::{Stat, file};
+use tidegate_plan::{Machine, ReloadState, Resources, SystemNames};
 
 /// Contents of files by their paths.
 pub(crate) type Contents = Vec<(PathBuf, Vec<u8>)>;
@@ -36,9 +37,61 @@ pub(crate) struct Directories {
     pub claimed: Vec<PathBuf>,
 }
 
+/// Files of certificates and keys, and what was parsed of them, for the next generation
+/// (`ssl_object_cache_inheritable`). Files that the last two generations did not name are forgotten.
+#[derive(Default)]
+pub(crate) struct KeptFiles {
+    pub parsed: ReloadState,
+    files: Mutex<HashMap<PathBuf, KeptFile>>,
+}
+
+struct KeptFile {
+    stat: Stat,
+    content: Vec<u8>,
+    generation: u64,
+}
+
+impl KeptFiles {
+    /// Forgets the files that the generations before `generation` have not used.
+    pub(crate) fn begin(&self, generation: u64) {
+        self.files().retain(|_, file| file.generation + 1 >= generation);
+    }
+
+    fn files(&self) -> MutexGuard<'_, HashMap<PathBuf, KeptFile>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the content of a file; it is read only if it is another file or has changed.
+    fn content(&self, path: &Path, generation: u64) -> io::Result<Vec<u8>> {
+        // Described before it is read, so that a change in between is noticed by the next generation.
+        let stat = file::stat(path, true)?;
+        if let Some(kept) = self.files().get_mut(path)
+            && is_unchanged(&kept.stat, &stat)
+        {
+            kept.generation = generation;
+            return Ok(kept.content.clone());
+        }
+        let content = std::fs::read(path)?;
+        let kept = KeptFile { stat, content: content.clone(), generation };
+        self.files().insert(path.to_owned(), kept);
+        Ok(content)
+    }
+}
+
+/// Compares inode and time of modification as nginx does, in seconds; the fractions of both count where both have one, so
+/// that two changes within a second are two.
+fn is_unchanged(old: &Stat, new: &Stat) -> bool {
+    let fractions =
+        old.mtime_nanos == new.mtime_nanos || old.mtime_nanos == 0 || new.mtime_nanos == 0;
+    (old.inode, old.device, old.mtime_seconds) == (new.inode, new.device, new.mtime_seconds)
+        && fractions
+}
+
 /// The file system, with a memory of the files that were read.
 pub(crate) struct MasterResources<'a> {
     logs: &'a LogFiles,
+    kept: &'a KeptFiles,
+    generation: u64,
     /// Logs are kept open as long as this lives, so that each is opened once.
     held: RefCell<HashMap<PathBuf, Arc<LogFile>>>,
     /// Logs that could not be opened: reported once, however many servers write to them.
@@ -54,9 +107,11 @@ pub(crate) struct MasterResources<'a> {
 }
 
 impl<'a> MasterResources<'a> {
-    pub(crate) fn new(logs: &'a LogFiles) -> Self {
+    pub(crate) fn new(logs: &'a LogFiles, kept: &'a KeptFiles, generation: u64) -> Self {
         MasterResources {
             logs,
+            kept,
+            generation,
             held: RefCell::default(),
             refused: RefCell::default(),
             contents: RefCell::default(),
@@ -94,6 +149,15 @@ impl Resources for MasterResources<'_> {
             return Ok(content.clone());
         }
         let content = std::fs::read(path)?;
+        self.contents.borrow_mut().insert(path.to_owned(), content.clone());
+        Ok(content)
+    }
+
+    fn read_unless_unchanged(&self, path: &Path) -> io::Result<Vec<u8>> {
+        if let Some(content) = self.contents.borrow().get(path) {
+            return Ok(content.clone());
+        }
+        let content = self.kept.content(path, self.generation)?;
         self.contents.borrow_mut().insert(path.to_owned(), content.clone());
         Ok(content)
     }

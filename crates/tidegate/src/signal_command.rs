@@ -37,6 +37,7 @@ pub(crate) fn run(origin: &Origin, command: SignalCommand, report: &Report) -> E
     let inputs = PlanInputs {
         resources: &ConfigReader,
         reload_state: &reload_state,
+        parsed: &reload_state,
         generation: 1,
         for_use: false,
     };

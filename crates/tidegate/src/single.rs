@@ -19,7 +19,7 @@ use crate::generation::Generation;
 use crate::listening::{self, Listening, open_patiently, remove_socket_files};
 use crate::pidfile::PidFile;
 use crate::report::log_diagnostic;
-use crate::resources::{MasterResources, WorkerResources};
+use crate::resources::{KeptFiles, MasterResources, WorkerResources};
 use crate::start_error::StartError;
 use crate::worker::{WorkerServer, threads};
 use crate::{events, panics};
@@ -48,6 +48,7 @@ impl From<ProcessSignal> for ProcessEvent {
 struct Single {
     origin: Origin,
     logs: LogFiles,
+    kept: Arc<KeptFiles>,
     reload_state: ReloadState,
     server: WorkerServer,
     listening: Vec<Listening>,
@@ -82,10 +83,18 @@ pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, StartEr
         .error_log
         .say(Level::Notice, format_args!("using the \"{EVENT_METHOD}\" event method"));
     let ended = Arc::new(move |number| drop(sender.send(ProcessEvent::ThreadEnded(number))));
-    let listening = first.listening;
+    let (listening, kept) = (first.listening, first.kept);
     let server = WorkerServer::start(plan, &listening, ended).map_err(StartError::System)?;
-    let mut single =
-        Single { origin, logs, reload_state, server, listening, ending: false, abort_at: None };
+    let mut single = Single {
+        origin,
+        logs,
+        kept,
+        reload_state,
+        server,
+        listening,
+        ending: false,
+        abort_at: None,
+    };
     single.run_events(&events);
     single.server.close();
     remove_socket_files(&single.listening, &[]);
@@ -148,7 +157,7 @@ impl Single {
         let log = self.server.plan().main.error_log.clone();
         let log_failure = |message: &str| log.say(Level::Emerg, format_args!("{message}"));
         let Some(plan) =
-            plan(&self.origin, &self.logs, &self.reload_state, generation, log_failure)
+            plan(&self.origin, &self.logs, &self.kept, &self.reload_state, generation, log_failure)
         else {
             return;
         };
@@ -191,8 +200,13 @@ fn first_plan(
 ) -> Result<Arc<Plan>, StartError> {
     let resources = WorkerResources::new(logs, first.findings.clone(), Vec::new());
     let mut parsed = configuration::read_again(origin, first.bundle.clone());
-    let inputs =
-        PlanInputs { resources: &resources, reload_state, generation: first.number, for_use: true };
+    let inputs = PlanInputs {
+        resources: &resources,
+        reload_state,
+        parsed: reload_state,
+        generation: first.number,
+        for_use: true,
+    };
     let plan = parsed.plan(origin, &inputs);
     plan.map(Arc::new).ok_or_else(|| StartError::Configuration(parsed.first_mistake()))
 }
@@ -201,13 +215,21 @@ fn first_plan(
 fn plan(
     origin: &Origin,
     logs: &LogFiles,
+    kept: &KeptFiles,
     reload_state: &ReloadState,
     generation: u64,
     log_failure: impl Fn(&str),
 ) -> Option<Arc<Plan>> {
     let mut parsed = configuration::read(origin);
-    let resources = MasterResources::new(logs);
-    let inputs = PlanInputs { resources: &resources, reload_state, generation, for_use: true };
+    kept.begin(generation);
+    let resources = MasterResources::new(logs, kept, generation);
+    let inputs = PlanInputs {
+        resources: &resources,
+        reload_state,
+        parsed: reload_state,
+        generation,
+        for_use: true,
+    };
     let plan = parsed.plan(origin, &inputs);
     match &plan {
         None => {

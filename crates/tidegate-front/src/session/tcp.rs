@@ -27,7 +27,7 @@ use crate::io::Io;
 use crate::listener::ListenerRef;
 use crate::serve::scratch::no_connection;
 use crate::start::{self, AcceptedConnection, BrokenHeader, read_proxy_header};
-use crate::tls::session_handshake_timeout;
+use crate::tls::{HandshakeOwner, session_handshake_timeout};
 
 /// Begins a session at an address of `stream`; does nothing if the plan has no such address.
 pub(crate) fn enter(front: &Rc<Front>, connection: AcceptedConnection, address: &Address) {
@@ -138,8 +138,9 @@ impl Transport for Tcp {
             let input = input.unwrap_or_default();
             let info = Rc::unwrap_or_clone(info);
             let kept = info.clone();
+            let owner = HandshakeOwner::Session(&mut *x);
             let accepted =
-                crate::tls::accept(&x.plan, stream, info, self.listener_ref, input, limit).await;
+                crate::tls::accept(owner, stream, info, self.listener_ref, input, limit).await;
             let (io, info) = match accepted {
                 Some((io @ Io::Tls(..), info, _)) => (io, info),
                 // A client that does not speak TLS gets no alert.

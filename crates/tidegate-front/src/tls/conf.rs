@@ -1,9 +1,10 @@
 //! The `ssl_*` directives as written, and how servers inherit them from `http`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word, once, parse_size};
-use tidegate_tls::StatusScope;
+use tidegate_tls::{PairCache, StatusScope};
 use tidegate_tls::openssl_commands::{self, Command};
 
 /// `ssl_protocols`: the versions that are supported.
@@ -55,6 +56,8 @@ pub struct Conf {
     pub certificates: Vec<Word>,
     pub keys: Vec<Word>,
     pub password_file: Option<Word>,
+    /// `ssl_certificate_cache`; `Some(None)` is `off`. Blocks that inherit it share the cache.
+    pub certificate_cache: Option<Option<Arc<PairCache>>>,
     pub protocols: Option<Protocols>,
     pub ciphers: Option<Word>,
     pub prefer_server_ciphers: Option<bool>,
@@ -106,6 +109,7 @@ pub(super) fn inherit(child: &mut Conf, parent: &Conf) {
         child.commands.clone_from(&parent.commands);
     }
     fill(&mut child.password_file, &parent.password_file);
+    fill(&mut child.certificate_cache, &parent.certificate_cache);
     fill(&mut child.protocols, &parent.protocols);
     fill(&mut child.ciphers, &parent.ciphers);
     fill(&mut child.prefer_server_ciphers, &parent.prefer_server_ciphers);
@@ -249,9 +253,10 @@ pub(super) const CERTIFICATE_ROWS: &[Directive<Conf>] = &[
         Arity::ONE,
         "",
         "PEM file with the server's certificate, then intermediate ones. May be given several times, \
-         for keys of different kinds (RSA and ECDSA).",
+         for keys of different kinds (RSA and ECDSA). With variables in its name, or in that of its key, it is \
+         read by the worker for each handshake; `data:TEXT` is the text itself.",
         |conf, args| {
-            conf.certificates.push(constant(args)?);
+            conf.certificates.push(args.word(0).clone());
             Ok(())
         },
     ),
@@ -259,11 +264,21 @@ pub(super) const CERTIFICATE_ROWS: &[Directive<Conf>] = &[
         "ssl_certificate_key",
         Arity::ONE,
         "",
-        "PEM file with the private key of the `ssl_certificate` with the same number.",
+        "PEM file with the private key of the `ssl_certificate` with the same number. Its name may have variables; \
+         `data:TEXT` is the text itself.",
         |conf, args| {
-            conf.keys.push(constant(args)?);
+            conf.keys.push(args.word(0).clone());
             Ok(())
         },
+    ),
+    row(
+        "ssl_certificate_cache",
+        Arity::ONE_TO_THREE,
+        "off",
+        "Cache of certificates and keys whose names have variables: `max=N` of them, the least recently used are \
+         removed; also those not used for `inactive=TIME` (10s). After `valid=TIME` (60s) they are compared with their \
+         files.",
+        |conf, args| once(&mut conf.certificate_cache, PairCache::of_directive(args)?, args),
     ),
     row(
         "ssl_password_file",
@@ -374,16 +389,6 @@ pub(super) const SESSION_ROWS: &[Directive<Conf>] = &[
         },
     ),
 ];
-
-/// Returns the argument as a file name, which may have no variables.
-fn constant(args: &Args<'_>) -> Result<Word, Diagnostic> {
-    let word = args.word(0);
-    if word.bytes.contains(&b'$') {
-        let message = format!("variables in \"{}\" are not supported yet", args.name());
-        return Err(args.error(0, message).label("has a variable"));
-    }
-    Ok(word.clone())
-}
 
 fn set_protocols(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let mut protocols = Protocols { tls12: false, tls13: false };

@@ -13,10 +13,11 @@ use tidegate_core::plan::{Plan, ServerId};
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 use tidegate_tls::{
-    HELLO_BYTES, HandshakeError, Hello, Negotiated, Server, ServerSettings, StatusQuery, TlsStream,
-    begins_hello,
+    HELLO_BYTES, HandshakeError, Hello, Negotiated, OpensslError, Server, ServerSettings,
+    StatusQuery, TlsStream, begins_hello,
 };
 
+use super::chosen::HandshakeOwner;
 use super::ocsp::{ClientOcsp, QueryError};
 use super::server::TlsServer;
 use super::{client, variables};
@@ -26,16 +27,18 @@ use crate::listener::ListenerRef;
 /// Takes a connection through the handshake within `limit`, or finds that it speaks plain HTTP. `input` is what has
 /// already been received; the bytes that the handshake did not use are returned. Failures are logged here.
 pub(crate) async fn accept(
-    plan: &Plan,
+    mut owner: HandshakeOwner<'_>,
     stream: Rc<Stream>,
     mut info: Connection,
     entrance: ListenerRef,
     input: Vec<u8>,
     limit: Duration,
 ) -> Option<(Io, Connection, Vec<u8>)> {
+    let plan = &owner.plan();
     let servers = entrance.servers(plan)?;
     // Boxed: the state of a handshake is large, and idle connections must not keep its memory.
-    let begun = timeout(limit, Box::pin(begin(plan, entrance, servers, &stream, input))).await;
+    let begun = Box::pin(begin(plan, entrance, servers, &stream, input, &info, &mut owner));
+    let begun = timeout(limit, begun).await;
     let log = &plan.location(plan.server(servers.default).location).settings.error_log;
     match begun.unwrap_or(Err(Failure::Timeout)) {
         Ok(Begun::Tls(tls, mut known, queries)) => {
@@ -70,6 +73,8 @@ enum Failure {
     /// The server that the client named rejects handshakes.
     Rejected,
     NoCertificate,
+    /// A certificate that variables name cannot be used; the reason.
+    Unloaded(String),
     Handshake(HandshakeError),
 }
 
@@ -90,6 +95,8 @@ async fn begin<'p>(
     servers: &VirtualServers,
     stream: &Rc<Stream>,
     mut input: Vec<u8>,
+    info: &Connection,
+    owner: &mut HandshakeOwner<'_>,
 ) -> Result<Begun<'p>, Failure> {
     if input.is_empty() {
         input.reserve(HELLO_BYTES);
@@ -103,42 +110,55 @@ async fn begin<'p>(
     }
     let hello = Hello::receive(stream, input).await?;
     let mut known = offered(plan, &hello);
-    let (server, settings) = match choose(plan, entrance, servers, &known) {
+    let (lender, settings, server) = match choose(plan, entrance, servers, &known) {
         Ok(chosen) => chosen,
         Err(failure) => {
             hello.refuse_name(stream).await;
             return Err(failure);
         }
     };
+    let with_pairs;
+    let settings = match &lender.chosen {
+        None => settings,
+        Some(chosen) => match chosen.load(owner, server, info, &known).await {
+            Ok(pairs) => {
+                with_pairs = settings.with_pairs(&pairs);
+                &with_pairs
+            }
+            Err(reason) => {
+                hello.refuse_internally(stream).await;
+                return Err(Failure::Unloaded(reason));
+            }
+        },
+    };
     known.server_named = named(servers, &known).is_some();
     let (tls, mut negotiated) = hello.accept(stream, settings).await?;
     let statuses = negotiated.client.as_mut().map(|shown| std::mem::take(&mut shown.statuses));
-    let queries = server.ocsp.as_ref().zip(statuses.filter(|statuses| !statuses.is_empty()));
+    let queries = lender.ocsp.as_ref().zip(statuses.filter(|statuses| !statuses.is_empty()));
     keep(negotiated, settings, &mut known);
     Ok(Begun::Tls(tls, Box::new(known), queries))
 }
 
-/// Returns the server whose settings are used for the name that the client requests, with these. The named server
-/// decides whether HTTP/2 is offered, even where another one lends the certificate.
+/// Returns the settings of the server that the client names, or of the one that lends it settings. The former decides
+/// whether HTTP/2 is offered, even where another one lends the certificate.
 fn choose<'p>(
     plan: &'p Plan,
     entrance: ListenerRef,
     servers: &VirtualServers,
     known: &TlsInfo,
-) -> Result<(&'p TlsServer, &'p ServerSettings), Failure> {
-    let found = named(servers, known).unwrap_or(servers.default);
-    let with_h2 = entrance.serves_http2(plan, found);
-    let meant = plan.server(found).extensions.of::<TlsServer>();
-    if meant.is_some_and(|meant| meant.reject) {
+) -> Result<(&'p TlsServer, &'p ServerSettings, ServerId), Failure> {
+    let meant = named(servers, known).unwrap_or(servers.default);
+    let with_h2 = entrance.serves_http2(plan, meant);
+    let of = |server: ServerId| plan.server(server).extensions.of::<TlsServer>();
+    if of(meant).is_some_and(|meant| meant.reject) {
         return Err(Failure::Rejected);
     }
-    let default = plan.server(servers.default).extensions.of::<TlsServer>();
-    let lender = |server: Option<&'p TlsServer>| {
-        let server = server?;
-        let settings = if with_h2 { &server.settings_h2 } else { &server.settings };
-        Some((server, settings.as_ref()?))
+    let lends = |server: ServerId| {
+        let tls = of(server)?;
+        let settings = if with_h2 { &tls.settings_h2 } else { &tls.settings };
+        Some((tls, settings.as_ref()?, server))
     };
-    lender(meant).or_else(|| lender(default)).ok_or(Failure::NoCertificate)
+    lends(meant).or_else(|| lends(servers.default)).ok_or(Failure::NoCertificate)
 }
 
 /// Returns the server that has the name.
@@ -169,13 +189,17 @@ fn keep(negotiated: Negotiated, settings: &ServerSettings, known: &mut TlsInfo) 
     known.client = negotiated.client.and_then(|shown| client::shown(shown, settings));
 }
 
-/// Logs one line in nginx's words. Failures that clients can cause have level `info`.
+/// Logs a failure in nginx's words. Those that clients can cause have level `info`.
 fn report(log: &ErrorLog, info: &Connection, failure: &Failure) {
     let (level, text) = match failure {
         Failure::Silent => return,
         Failure::Timeout => (Level::Info, "client timed out".to_owned()),
         Failure::Rejected => (Level::Info, "handshake rejected".to_owned()),
         Failure::NoCertificate => (Level::Info, "no certificate for this name".to_owned()),
+        Failure::Unloaded(reason) => {
+            line(log, info, Level::Error, reason);
+            (Level::Info, failed(&OpensslError::CERTIFICATE_CALLBACK.to_string()))
+        }
         Failure::Handshake(HandshakeError::Closed) => {
             (Level::Info, "peer closed connection in SSL handshake".to_owned())
         }
@@ -188,6 +212,10 @@ fn report(log: &ErrorLog, info: &Connection, failure: &Failure) {
         }
         Failure::Handshake(reason) => (Level::Info, failed(&reason.to_string())),
     };
+    line(log, info, level, &text);
+}
+
+fn line(log: &ErrorLog, info: &Connection, level: Level, text: &str) {
     if log.enabled(level) {
         let (client, server) = (info.peer_text(), info.local.text());
         let text = format!("{text} while SSL handshaking, client: {client}, server: {server}");

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_plan::PlanBuilder;
-use tidegate_tls::key_files::{certificates, private_key};
-use tidegate_tls::{KeyError, KeyPair};
+use tidegate_tls::key_files::{self, certificates, private_key};
+use tidegate_tls::{KeyError, KeyPair, KnownPairs};
 
 /// Pairs that were already loaded for this plan: certificates at the level of `http` serve many servers.
 #[derive(Default)]
@@ -25,12 +25,44 @@ pub(super) fn load(
     if let Some(loaded) = plan.shared::<Loaded>().0.get(&place) {
         return Ok(loaded.clone());
     }
+    let pair = inherited(plan, certificate, key, passwords)?;
+    plan.shared::<Loaded>().0.insert(place, pair.clone());
+    Ok(pair)
+}
+
+/// Returns the pair of an earlier generation that was made of the same bytes, or parses it.
+fn inherited(
+    plan: &PlanBuilder<'_>,
+    certificate: &Word,
+    key: &Word,
+    passwords: &[Vec<u8>],
+) -> Result<KeyPair, Diagnostic> {
+    let digest = match plan.main.ssl_object_cache_inheritable {
+        true => key_files::digest(plan, (certificate, key), passwords),
+        false => None,
+    };
+    let Some(digest) = digest else { return parse(plan, certificate, key, passwords) };
+    let known = || Ok::<_, Diagnostic>(KnownPairs::default());
+    let known = plan.environment.parsed.get_or_make("", known)?;
+    let generation = plan.environment.generation;
+    if let Some(pair) = known.find(&digest, generation) {
+        return Ok(pair);
+    }
+    let pair = parse(plan, certificate, key, passwords)?;
+    known.keep(digest, pair.clone(), generation);
+    Ok(pair)
+}
+
+fn parse(
+    plan: &PlanBuilder<'_>,
+    certificate: &Word,
+    key: &Word,
+    passwords: &[Vec<u8>],
+) -> Result<KeyPair, Diagnostic> {
     let chain = certificates(plan, certificate)?;
     let (name, private) = private_key(plan, key, passwords)?;
     let pair = KeyPair::new(chain, &private);
-    let pair = pair.map_err(|error| mistake(&error, certificate, key, &name))?;
-    plan.shared::<Loaded>().0.insert(place, pair.clone());
-    Ok(pair)
+    pair.map_err(|error| mistake(&error, certificate, key, &name))
 }
 
 fn mistake(error: &KeyError, certificate: &Word, key: &Word, key_name: &str) -> Diagnostic {

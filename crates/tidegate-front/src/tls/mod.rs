@@ -7,11 +7,13 @@
 //! | server | from directives to one server's settings |
 //! | client | clients' certificates: requested, verified, refused |
 //! | keys | certificates and private keys from PEM |
+//! | chosen | those that variables name, loaded for each handshake |
 //! | stapling | OCSP responses for our certificates |
 //! | ocsp | whether clients' certificates were revoked, by OCSP |
 //! | handshake | from a socket to a stream and what is known of it |
 //! | variables | `$ssl_*` |
 
+mod chosen;
 mod client;
 mod conf;
 mod handshake;
@@ -27,6 +29,7 @@ use tidegate_plan::Module;
 use tidegate_plan::module::{BlockInfo, Contexts, Diagnostic, Directive};
 use tidegate_plan::{PlanBuilder, ServerBuilder};
 
+pub(crate) use chosen::HandshakeOwner;
 pub(crate) use client::{refusal, session_refusal};
 pub(crate) use handshake::accept;
 pub(crate) use server::session_handshake_timeout;

@@ -123,7 +123,7 @@ fn resolver(outline: &Outline, plan: &PlanBuilder<'_>) -> Result<Option<Resolver
     let words: Vec<String> = words.iter().map(|word| word.display().into_owned()).collect();
     let look_up = |host: &str| plan.environment.resources.addresses(host);
     let resolver =
-        Resolver::parse(&words, core.resolver_timeout.unwrap_or(TIMEOUT_DEFAULT), look_up);
+        Resolver::parse(&words, core.plain.resolver_timeout.unwrap_or(TIMEOUT_DEFAULT), look_up);
     resolver.map(Some).map_err(|error| Diagnostic::emerg(error.to_string()))
 }
 

@@ -15,6 +15,7 @@ use tidegate_tls::{
     TicketKey, TicketKeys, cipher_suites, groups, key_files,
 };
 
+use super::chosen::{ChosenPairs, is_chosen};
 use super::conf::{Conf, SessionCacheConf, VerifyClient};
 use super::ocsp::ClientOcsp;
 use super::{Ssl, client, keys, ocsp, stapling};
@@ -31,6 +32,8 @@ pub(super) struct TlsServer {
     handshake_timeout: Duration,
     /// `None` without certificates: the address's default server then lends its own.
     pub settings: Option<ServerSettings>,
+    /// Certificates beside those of the settings, loaded for each handshake.
+    pub chosen: Option<ChosenPairs>,
     /// The same with HTTP/2 in front of the other protocols; not in `stream`.
     pub settings_h2: Option<ServerSettings>,
     /// What requests to this server require, whichever server lent the certificate.
@@ -69,6 +72,7 @@ pub(super) fn compile(
     let mut server = TlsServer {
         settings: None,
         settings_h2: None,
+        chosen: None,
         verify_client,
         reject,
         handshake_timeout,
@@ -79,7 +83,8 @@ pub(super) fn compile(
     }
     // From here on with the changes of `ssl_conf_command`.
     let conf = &conf.after_commands();
-    let certificates = certificates(conf, plan)?;
+    let (certificates, chosen) = certificates(conf, plan)?;
+    server.chosen = chosen;
     let protocols = protocols(conf, plan)?;
     server.ocsp = ocsp::compile(conf, outline, plan)?;
     let clients = client::compile(conf, plan)?;
@@ -116,7 +121,11 @@ pub(super) fn compile(
     Ok(server)
 }
 
-fn certificates(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Vec<Arc<Stapled>>, Diagnostic> {
+/// Loads the certificates whose names are constant, and compiles the names of the others.
+fn certificates(
+    conf: &Conf,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<(Vec<Arc<Stapled>>, Option<ChosenPairs>), Diagnostic> {
     if conf.keys.len() < conf.certificates.len() {
         let last = &conf.certificates[conf.certificates.len() - 1];
         let name = last.display();
@@ -128,11 +137,20 @@ fn certificates(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Vec<Arc<Stapl
         None => Vec::new(),
     };
     let pairs = conf.certificates.iter().zip(&conf.keys);
-    let pairs = pairs.map(|(certificate, key)| keys::load(plan, certificate, key, &passwords));
-    let pairs = pairs.map(|pair| Ok(Arc::new(Stapled::new(pair?))));
-    let pairs: Vec<_> = pairs.collect::<Result<_, Diagnostic>>()?;
-    stapling::begin(conf, &pairs, plan)?;
-    Ok(pairs)
+    let (chosen, fixed): (Vec<_>, Vec<_>) =
+        pairs.partition(|(certificate, key)| is_chosen(certificate, key));
+    let mut stapled = Vec::new();
+    for (certificate, key) in &fixed {
+        let pair = keys::load(plan, certificate, key, &passwords)?;
+        stapled.push((Arc::new(Stapled::new(pair)), *certificate));
+    }
+    stapling::begin(conf, &stapled, plan)?;
+    let cache = conf.certificate_cache.clone().flatten();
+    let chosen = match chosen.is_empty() {
+        true => None,
+        false => Some(ChosenPairs::compile(&chosen, passwords, cache, plan)?),
+    };
+    Ok((stapled.into_iter().map(|(stapled, _)| stapled).collect(), chosen))
 }
 
 fn protocols(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<ServerProtocols, Diagnostic> {

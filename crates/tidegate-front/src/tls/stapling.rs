@@ -13,7 +13,7 @@ use std::time::Duration;
 use std::{error, fmt};
 
 use tidegate_codec::uri::{Escape, escape};
-use tidegate_conf::Diagnostic;
+use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::credentials::padded_base64;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::plan::Service;
@@ -34,13 +34,13 @@ const FETCH_TIME_MAX: Duration = Duration::from_secs(60);
 /// Longer responses are refused, bytes.
 const RESPONSE_BYTES_MAX: usize = 64 * 1024;
 
-/// Sets up stapling for a server's certificates, as its directives say.
+/// Sets up stapling for a server's certificates, each with its directive's argument, as its directives say.
 ///
 /// # Errors
 /// A file that cannot be read, or a responder that is no URL.
 pub(super) fn begin(
     conf: &Conf,
-    certificates: &[Arc<Stapled>],
+    certificates: &[(Arc<Stapled>, &Word)],
     plan: &mut PlanBuilder<'_>,
 ) -> Result<(), Diagnostic> {
     if !conf.stapling.unwrap_or(false) {
@@ -53,14 +53,14 @@ pub(super) fn begin(
             let message = format!("d2i_OCSP_RESPONSE_bio(\"{}\") failed", name.display());
             return Err(Diagnostic::emerg(message).at(word.span));
         }
-        certificates.iter().for_each(|own| own.staple(Some(response.clone())));
+        certificates.iter().for_each(|(own, _)| own.staple(Some(response.clone())));
         return Ok(());
     }
     let mut trusted = Vec::new();
     if let Some(word) = conf.trusted_certificate.as_ref().filter(|word| !word.bytes.is_empty()) {
         trusted = key_files::certificates(plan, word)?;
     }
-    for (own, word) in certificates.iter().zip(&conf.certificates) {
+    for (own, word) in certificates {
         match task(conf, own, &trusted, &plan.main.error_log) {
             Ok(task) => plan.services.push(Arc::new(task)),
             Err(reason) => {

@@ -46,6 +46,7 @@ pub(super) fn compile(
         layout: &tidegate_os::layout::PREFIX,
         resources: &Files,
         reload_state,
+        parsed: reload_state,
         generation: 1,
         for_use: true,
     };

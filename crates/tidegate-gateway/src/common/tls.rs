@@ -6,7 +6,9 @@ use tidegate_conf::{Args, Diagnostic, Span, Word, once};
 use tidegate_core::{Exchange, Template};
 use tidegate_plan::PlanBuilder;
 use tidegate_tls::openssl_commands::{self, Command};
-use tidegate_tls::{Protocols, TlsOptions, TlsSettings, TlsTarget, cipher_suites, key_files};
+use tidegate_tls::{
+    PairCache, Protocols, TlsOptions, TlsSettings, TlsTarget, cipher_suites, key_files,
+};
 
 use super::chosen_certificate::ChosenCertificate;
 use super::options::HasGateway;
@@ -28,6 +30,8 @@ pub struct TlsConf {
     certificate: Option<Word>,
     key: Option<Word>,
     password_file: Option<Word>,
+    /// `*_ssl_certificate_cache`; `Some(None)` is `off`.
+    certificate_cache: Option<Option<Arc<PairCache>>>,
     alpn: Option<Vec<Word>>,
     /// `*_ssl_conf_command`, with the words of their values.
     commands: Option<Vec<(Command, Word)>>,
@@ -98,6 +102,11 @@ macro_rules! gateway_tls_rows {
                 ["proxy_ssl_certificate_key", "uwsgi_ssl_certificate_key"], ONE, "",
                 "PEM file with the private key of our own certificate. Its name may have variables.", set_key),
             $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts,
+                ["proxy_ssl_certificate_cache", "uwsgi_ssl_certificate_cache"], ONE_TO_THREE, "off",
+                "Cache of certificates and keys whose names have variables: `max=N` of them, the least recently used are \
+                 removed; also those not used for `inactive=TIME` (10s). After `valid=TIME` (60s) they are compared with \
+                 their files.", set_certificate_cache),
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts,
                 ["proxy_ssl_password_file", "uwsgi_ssl_password_file"], ONE, "",
                 "File with pass phrases for the private key, one a line.", set_password_file),
             $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts,
@@ -136,6 +145,7 @@ setters! {
     set_certificate certificate |args| Ok(args.word(0).clone());
     set_key key |args| Ok(args.word(0).clone());
     set_password_file password_file |args| Ok(args.word(0).clone());
+    set_certificate_cache certificate_cache PairCache::of_directive;
     set_alpn alpn |args| Ok(args.words().to_vec());
 }
 
@@ -233,6 +243,7 @@ pub(crate) fn inherit(child: &mut TlsConf, parent: &TlsConf) {
         certificate,
         key,
         password_file,
+        certificate_cache,
         alpn,
         commands
     );
@@ -328,7 +339,9 @@ fn options(
         None => Vec::new(),
     };
     if [word, key_word].iter().any(|word| word.bytes.contains(&b'$')) {
-        let chosen = ChosenCertificate::compile((word, key_word), passwords, &options, plan)?;
+        let cache = conf.certificate_cache.clone().flatten();
+        let words = (word, key_word);
+        let chosen = ChosenCertificate::compile(words, passwords, cache, &options, plan)?;
         return Ok((options, Some(Arc::new(chosen))));
     }
     options.certificate = key_files::certificates(plan, word)?;

@@ -87,7 +87,6 @@ fn the_main_context() {
         ("events { } events { }", &["\"events\" directive is duplicate"]),
         ("stream { } stream { }", &["\"stream\" directive is duplicate"]),
         ("server { }", &["\"server\" directive is not allowed here"]),
-        ("stream { server { listen 1.1.1.1:5; } }", &["no handler for server"]),
         // A missing part of a block may be the consequence of another error.
         (
             "stream { server { listen 0:1:2; absent; } }",
@@ -103,9 +102,9 @@ fn the_main_context() {
     ] {
         assert_eq!(Bench::errors_of_file(file), expected, "{file}");
     }
-    let mut lacking = Bench::errors_of_file("stream { server { } }");
-    lacking.sort();
-    assert_eq!(lacking, ["no \"listen\" is defined for server", "no handler for server"]);
+    let lacking = Bench::errors_of_file("stream { server { } }");
+    assert!(lacking.contains(&"no \"listen\" is defined for server".to_owned()), "{lacking:?}");
+    assert!(Bench::try_of_file("stream { server { listen 1.1.1.1:5; } }").is_ok());
     // No block, no servers.
     let empty = Bench::of_file("");
     assert_eq!((empty.plan.servers().len(), empty.plan.listeners.len()), (0, 0));

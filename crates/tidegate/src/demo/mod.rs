@@ -9,6 +9,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use lexopt::Arg;
 use tidegate_conf::SourceMap;
@@ -67,7 +68,7 @@ fn serve(directory: &Path, port: u16) -> Result<ExitCode, DemoError> {
     let origin = Origin::new(&options);
     let report = Report::open(&origin, false);
     let mut parsed = configuration::read(&origin);
-    let built = Generation::build(&origin, &mut parsed, 1);
+    let built = Generation::build(&origin, &mut parsed, 1, Arc::default());
     report_diagnostics(&report, &parsed.diagnostics, &parsed.sources);
     let built = built.ok_or(DemoError::Configuration)?;
     let first = built

@@ -100,7 +100,7 @@ impl Master {
         let number = self.next_generation;
         self.next_generation += 1;
         let mut parsed = configuration::read(&self.origin);
-        let read = Generation::build(&self.origin, &mut parsed, number);
+        let read = Generation::build(&self.origin, &mut parsed, number, self.current.kept.clone());
         for diagnostic in &parsed.diagnostics {
             log_diagnostic(self.log(), diagnostic, &parsed.sources);
         }

@@ -40,6 +40,7 @@ pub(crate) fn run(origin: &Origin) -> ExitCode {
     let inputs = PlanInputs {
         resources: &resources,
         reload_state: &reload_state,
+        parsed: &reload_state,
         generation: 1,
         for_use: false,
     };

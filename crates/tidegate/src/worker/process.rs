@@ -279,7 +279,13 @@ fn plan(
     let Handover { generation, origin, bundle, findings, logs: files, listening, .. } = handover;
     let resources = WorkerResources::new(logs, findings, files);
     let mut parsed = configuration::read_again(&origin, bundle);
-    let inputs = PlanInputs { resources: &resources, reload_state, generation, for_use: true };
+    let inputs = PlanInputs {
+        resources: &resources,
+        reload_state,
+        parsed: reload_state,
+        generation,
+        for_use: true,
+    };
     match parsed.plan(&origin, &inputs) {
         Some(plan) => Ok((Arc::new(plan), listening, resources.into_unused())),
         None => Err(StartError::Configuration(parsed.first_mistake())),

@@ -1,0 +1,128 @@
+//! Certificates that variables name: `ssl_certificate $ssl_server_name.pem;`. They are loaded between the client's hello
+//! and the rest of the handshake, from `ssl_certificate_cache` or by a pool thread.
+
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::client::{Connection, NoClient, TlsInfo};
+use tidegate_core::exchange::PlanRef;
+use tidegate_core::plan::ServerId;
+use tidegate_core::{Exchange, Template, blocking};
+use tidegate_os::os_error;
+use tidegate_plan::PlanBuilder;
+use tidegate_rt::clock;
+use tidegate_tls::{KeyPair, PairCache, PemSource, load};
+
+/// The pairs of a server whose names have variables.
+pub(super) struct ChosenPairs {
+    /// Certificates and their keys.
+    pairs: Vec<(Template, Template)>,
+    /// The directory of relative names.
+    directory: PathBuf,
+    passwords: Arc<[Vec<u8>]>,
+    cache: Option<Arc<PairCache>>,
+}
+
+/// The owner of the variables in the names.
+pub(crate) enum HandshakeOwner<'a> {
+    /// A connection of `http`, which has no request yet.
+    Connection(PlanRef),
+    /// A session of `stream`; its own connection is a placeholder during the handshake.
+    Session(&'a mut Exchange),
+}
+
+impl HandshakeOwner<'_> {
+    /// Returns the plan that the handshake is made by.
+    pub(super) fn plan(&self) -> PlanRef {
+        match self {
+            HandshakeOwner::Connection(plan) => plan.clone(),
+            HandshakeOwner::Session(x) => x.plan.clone(),
+        }
+    }
+}
+
+/// Returns whether either name of a pair has a variable.
+pub(super) fn is_chosen(certificate: &Word, key: &Word) -> bool {
+    [certificate, key].iter().any(|word| word.bytes.contains(&b'$'))
+}
+
+impl ChosenPairs {
+    /// # Errors
+    /// An invalid name of a variable.
+    pub(super) fn compile(
+        words: &[(&Word, &Word)],
+        passwords: Vec<Vec<u8>>,
+        cache: Option<Arc<PairCache>>,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<ChosenPairs, Diagnostic> {
+        let mut pairs = Vec::new();
+        for (certificate, key) in words {
+            pairs.push((plan.template(certificate)?, plan.template(key)?));
+        }
+        let directory = plan.conf_path("");
+        Ok(ChosenPairs { pairs, directory, passwords: passwords.into(), cache })
+    }
+
+    /// Loads the pairs for a client that has sent its hello. `server` is the one that lends them.
+    ///
+    /// # Errors
+    /// A pair cannot be loaded: the reason in nginx's words.
+    pub(super) async fn load(
+        &self,
+        owner: &mut HandshakeOwner<'_>,
+        server: ServerId,
+        connection: &Connection,
+        known: &TlsInfo,
+    ) -> Result<Vec<KeyPair>, String> {
+        let names = self.names(owner, server, connection, known);
+        let now = clock::now();
+        if let Some(cache) = &self.cache {
+            let found = names.iter().map(|(certificate, key)| cache.find(certificate, key, now));
+            if let Some(found) = found.collect::<Option<Vec<_>>>() {
+                return Ok(found.iter().map(|loaded| loaded.pair().clone()).collect());
+            }
+        }
+        let (cache, passwords) = (self.cache.clone(), self.passwords.clone());
+        let work = move || {
+            let loaded = names.iter().map(|(certificate, key)| {
+                load(cache.as_deref(), certificate, key, &passwords, now)
+                    .map(|loaded| loaded.pair().clone())
+            });
+            Ok(loaded.collect::<Result<Vec<_>, _>>())
+        };
+        match blocking::run(work).await {
+            Ok(loaded) => loaded.map_err(|error| error.to_string()),
+            Err(error) => Err(format!("cannot load certificate ({})", os_error(&error))),
+        }
+    }
+
+    fn names(
+        &self,
+        owner: &mut HandshakeOwner<'_>,
+        server: ServerId,
+        connection: &Connection,
+        known: &TlsInfo,
+    ) -> Vec<(PemSource, PemSource)> {
+        let connection =
+            Rc::new(Connection { tls: Some(Box::new(known.clone())), ..connection.clone() });
+        match owner {
+            HandshakeOwner::Session(x) => {
+                x.connection = connection;
+                self.values(x)
+            }
+            HandshakeOwner::Connection(plan) => {
+                let location = plan.server(server).location;
+                let mut x = Exchange::new(plan.clone(), connection, Rc::new(NoClient));
+                (x.routing.server, x.routing.location) = (server, location);
+                self.values(&mut x)
+            }
+        }
+    }
+
+    fn values(&self, x: &mut Exchange) -> Vec<(PemSource, PemSource)> {
+        let mut source = |name: &Template| PemSource::new(&name.value(x), &self.directory);
+        self.pairs.iter().map(|(certificate, key)| (source(certificate), source(key))).collect()
+    }
+}
