@@ -125,6 +125,9 @@ fn serve_ready(front: &Rc<Front>, events: ReadyEvent, now: Instant) {
     let then = match polled {
         Ok(Poll::Ready(ConnectionAction::Close | ConnectionAction::Reset)) => {
             drop(serving);
+            if matches!(polled, Ok(Poll::Ready(ConnectionAction::Close))) {
+                link.io.close_now();
+            }
             return end(front, link);
         }
         Ok(Poll::Ready(action)) => {

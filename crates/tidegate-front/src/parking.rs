@@ -128,13 +128,11 @@ impl Parking {
     }
 
     fn add(&self, link: &Rc<Link>) -> bool {
-        let (Some(poller), Some(stream)) = (self.poller.get(), link.io.plain()) else {
-            return false;
-        };
+        let Some(poller) = self.poller.get() else { return false };
         let mut members = self.members.borrow_mut();
         let slot = members.vacant_entry();
         let Ok(key) = u32::try_from(slot.key()) else { return false };
-        if poller.add(stream, key.into()).is_err() {
+        if poller.add(link.io.stream(), key.into()).is_err() {
             return false;
         }
         link.forget_waits();
@@ -172,8 +170,8 @@ impl Parking {
     /// Takes a connection out of the poller.
     pub(crate) fn leave(&self, link: &Link) {
         self.forget(link);
-        if let (Some(poller), Some(stream)) = (self.poller.get(), link.io.plain()) {
-            let _ = poller.remove(stream);
+        if let Some(poller) = self.poller.get() {
+            let _ = poller.remove(link.io.stream());
         }
     }
 

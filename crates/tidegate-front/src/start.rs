@@ -15,7 +15,7 @@ use tidegate_rt::timer::timeout;
 use crate::front::Front;
 use crate::h2::connection::Multiplexer;
 use crate::io::Io;
-use crate::link::Link;
+use crate::link::{Link, Order, Protocol};
 use crate::listener::{AcceptInfo, Binding, ListenerRef};
 use crate::serve::begin::base_server;
 use crate::tls::HandshakeOwner;
@@ -60,7 +60,11 @@ pub(crate) fn enter(
             return match is_silent && !protocol::greets(&link) {
                 true => task::park_or_spawn(front, link, accepted),
                 false => {
-                    let begun = protocol::greets(&link).then(|| protocol::serve(front, &link));
+                    // Behind its first request, which clients send with the end of the handshake, it needs no task.
+        if matches!(link.protocol(), Protocol::Http1) {
+            link.give(Order::Park);
+        }
+        let begun = protocol::greets(&link).then(|| protocol::serve(front, &link));
                     task::spawn(front, link, begun);
                 }
             };
@@ -72,6 +76,10 @@ pub(crate) fn enter(
         let starting = start(&front, stream, info, input, listener_ref);
         let Some((io, info, input, multiplexer)) = Box::pin(starting).await else { return };
         let link = Link::new(io, info, multiplexer, input, accept_info);
+        // Behind its first request, which clients send with the end of the handshake, it needs no task.
+        if matches!(link.protocol(), Protocol::Http1) {
+            link.give(Order::Park);
+        }
         let begun = protocol::greets(&link).then(|| protocol::serve(&front, &link));
         task::serve(front, link, begun).await;
     });

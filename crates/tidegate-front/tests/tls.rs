@@ -229,6 +229,54 @@ fn keeps_connections() {
     }
 }
 
+/// Goal: an idle connection has no task, and is served where it is parked: whatever its bytes are, and in whatever parts
+/// they arrive. Method: requests on one connection whose responses have the number of parked connections.
+#[test]
+fn parks_connections() {
+    let directory = Directory::new(&["a"]);
+    let config = "location / { parked x; } location /big { fill 300000; }";
+    let server = Server::tls(&directory, &[&format!("{} {config}", directory.pair("a"))]);
+    for versions in [V12, V13] {
+        let mut session = Client::new(&directory).versions(versions).connect(&server, "a");
+        let request = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
+        let mut ask = |text: &str, parts: bool, expected: &[u8]| {
+            session.conn.writer().write_all(text.as_bytes()).expect("written");
+            let mut bytes = Vec::new();
+            while session.conn.wants_write() {
+                session.conn.write_tls(&mut bytes).expect("written");
+            }
+            let (first, rest) = bytes.split_at(if parts { 7 } else { 0 });
+            for part in [first, rest].iter().filter(|part| !part.is_empty()) {
+                session.sock.write_all(part).expect("written");
+                std::thread::yield_now();
+            }
+            let mut received = Vec::new();
+            while !received.ends_with(expected) {
+                let mut bytes = [0; 16384];
+                let count = session.read(&mut bytes).expect("read");
+                assert!(count > 0, "the connection stays");
+                received.extend_from_slice(&bytes[..count]);
+                if received.ends_with(b"parked: 0") && expected == b"parked: 1" {
+                    return false;
+                }
+            }
+            let _ = session.conn.refresh_traffic_keys();
+            true
+        };
+        // The first requests may be served by the task of the handshake.
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !ask(&request("/"), false, b"parked: 1") {
+            assert!(std::time::Instant::now() < deadline, "not parked in time");
+        }
+        for parts in [false, true, false, true] {
+            while !ask(&request("/"), parts, b"parked: 1") {
+                assert!(std::time::Instant::now() < deadline, "not parked in time");
+            }
+            assert!(ask(&request("/big"), parts, &[b'f'; 5000]));
+        }
+    }
+}
+
 #[test]
 fn encrypted_keys() {
     let directory = Directory::new(&["a"]);

@@ -218,7 +218,8 @@ async fn more(link: &Rc<Link>, x: &Exchange, begun: bool, options: &ParseOptions
         input.reserve(room);
         let room = input.capacity() - input.len();
         if let Poll::Ready(read) = link.io.poll_read_append(context, &mut input) {
-            link.unread.set(read.as_ref().is_ok_and(|count| *count == room));
+            let filled = read.as_ref().is_ok_and(|count| *count == room);
+            link.unread.set(link.io.may_have_more(filled));
             return Poll::Ready(Some(read));
         }
         if !begun {

@@ -35,15 +35,14 @@ use send::Sender;
 
 /// Reads the bytes that have arrived on a parked connection, without serving them yet.
 pub(crate) fn read_ahead(front: &Front, link: &Link) {
-    let Some(stream) = link.io.plain() else { return };
     let mut input = link.received.borrow_mut();
     if input.capacity() == 0 {
         *input = front.input();
     }
     let room = input.capacity() - input.len();
     // The end of the stream, and an error, are found again when the connection is served.
-    let read = stream.read_arrived(&mut input);
-    link.unread.set(read.is_ok_and(|count| count == room));
+    let read = link.io.read_arrived(&mut input);
+    link.unread.set(link.io.may_have_more(read.is_ok_and(|count| count == room)));
 }
 
 /// Serves requests as long as they have arrived (pipelining, RFC 9112 section 9.3.2).
@@ -193,7 +192,7 @@ async fn respond(
     let mut sent = at_once;
     // Boxed: most responses have left by now, and the future of each would have the size of this one.
     let mut result = Ok(());
-    if !(output.is_empty() && framing == Framing::None) {
+    if !(output.is_empty() && framing == Framing::None) || link.io.has_unsent() {
         let (rest, end) = Box::pin(send_rest(link, x, output, &mut body, framing, pace)).await;
         sent += rest;
         result = end;

@@ -23,6 +23,8 @@ use crate::serve::pace::Pace;
 
 /// Pieces smaller than this are copied behind the head; larger ones are sent from their own memory.
 const COPY_BYTES_MAX: usize = 8 * 1024;
+/// As [`COPY_BYTES_MAX`] with TLS, which has to copy the bytes once more in any case.
+const TLS_COPY_BYTES_MAX: usize = 2 * 1024;
 /// Collected small pieces are sent once they have this size, bytes.
 const COLLECT_BYTES: usize = 32 * 1024;
 /// Sends head and body with as few system calls as possible if the body is in memory and the socket takes it, without
@@ -40,7 +42,9 @@ pub(super) fn at_once(
     framing: Framing,
     sendfile_max: u64,
 ) -> (u64, Framing) {
-    let Some(stream) = link.io.plain() else { return (0, framing) };
+    let Some(stream) = link.io.plain() else {
+        return tls_at_once(context, link, out, body, framing);
+    };
     match (framing, &mut *body) {
         (Framing::None, _) | (Framing::Length(0), Body::Empty) => {}
         (Framing::Length(length), Body::File(range))
@@ -77,6 +81,40 @@ pub(super) fn at_once(
     let sent = taken(stream.poll_write(context, out));
     drop(out.drain(..sent));
     (sent as u64, Framing::None)
+}
+
+/// As [`at_once`] for a connection with TLS. What was taken may wait in it for a flush.
+fn tls_at_once(
+    context: &mut Context<'_>,
+    link: &Link,
+    out: &mut Vec<u8>,
+    body: &mut Body,
+    framing: Framing,
+) -> (u64, Framing) {
+    let mut bytes = match (framing, &*body) {
+        (Framing::None, _) | (Framing::Length(0), Body::Empty) => Bytes::new(),
+        (Framing::Length(length), Body::Bytes(bytes)) if bytes.len() as u64 == length => {
+            bytes.clone()
+        }
+        (Framing::Length(length), Body::File(range)) if range.length == length => {
+            let Some(bytes) = range.in_memory() else { return (0, framing) };
+            bytes
+        }
+        _ => return (0, framing),
+    };
+    if bytes.len() <= TLS_COPY_BYTES_MAX {
+        out.extend_from_slice(&bytes);
+        bytes.clear();
+    }
+    let pieces = [IoSlice::new(out), IoSlice::new(&bytes)];
+    let pieces = if bytes.is_empty() { &pieces[..1] } else { &pieces };
+    let sent = taken(link.io.poll_write_vectored(context, pieces));
+    let of_head = sent.min(out.len());
+    drop(out.drain(..of_head));
+    bytes.advance(sent - of_head);
+    let framing = left(bytes.len() as u64);
+    *body = if bytes.is_empty() { Body::Empty } else { Body::Bytes(bytes) };
+    (sent as u64, framing)
 }
 
 /// Writes a head that waits in the socket for a file's first bytes; returns the number of bytes taken.

@@ -114,11 +114,12 @@ impl Link {
         }
     }
 
-    /// Tells the client that the idle connection is about to be closed, where the protocol can.
+    /// Announces to the client, without waiting, that the idle connection closes: GOAWAY, close_notify.
     pub(crate) fn say_goodbye(&self) {
         if let Protocol::Http2(multiplexer) = self.protocol() {
             multiplexer.say_goodbye(&self.io);
         }
+        self.io.close_now();
     }
 
     /// Whether a plain connection may begin with HTTP/2 under `plan`, the plan of the last call of [`Link::servers`].
@@ -258,13 +259,15 @@ impl Link {
         // Between requests; bytes of the next request that have arrived are served first.
         let protocol_may = protocol_may && self.received.borrow().is_empty();
         protocol_may
-            && self.io.plain().is_some()
+            && self.io.is_idle()
             && self.limits.get().until.saturating_duration_since(now) >= TIMED_BELOW
     }
 
-    /// As [`Link::may_park`] at the time since which it is idle; `false` while a request is in progress.
+    /// As [`Link::may_park`] at the time since which it is idle, for a connection that is in the poller, which reports
+    /// nothing again. `false` while a request is in progress.
     pub(crate) fn may_park_since_idle(&self) -> bool {
-        self.state.get().idle_since().is_some_and(|since| self.may_park(since))
+        !self.io.may_have_more(self.unread.get())
+            && self.state.get().idle_since().is_some_and(|since| self.may_park(since))
     }
 
     /// Returns the state for its waits, and makes it if there is none; it is kept until [`Link::forget_waits`].

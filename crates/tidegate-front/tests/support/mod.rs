@@ -3,6 +3,7 @@
 mod plan;
 pub(crate) mod tls;
 
+use std::cell::RefCell;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use tidegate_conf::{SourceMap, Word};
 use tidegate_core::client::Address;
 use tidegate_core::{Body, Step};
-use tidegate_front::Shared;
+use tidegate_front::{Front, Shared};
 use tidegate_plan::main_core::MainCore;
 use tidegate_plan::module::{Arity, Contexts, Diagnostic, Directive, Entry, ErasedModule, Kind};
 use tidegate_plan::{LocationBuilder, ReloadState};
@@ -22,13 +23,19 @@ use tidegate_rt::net::Listener;
 use plan::Built;
 use tls::Directory;
 
-/// `show TEXT;` responds with a text with variables; `fill N;` with `N` bytes.
+/// `show TEXT;` responds with a text with variables; `fill N;` with `N` bytes; `parked TEXT;` with a text and the number
+/// of parked connections.
 struct Show;
+
+thread_local! {
+    static FRONT: RefCell<Option<Rc<Front>>> = const { RefCell::new(None) };
+}
 
 #[derive(Default)]
 struct Conf {
     text: Option<Word>,
     fill: Option<u64>,
+    parked: Option<Word>,
 }
 
 const fn row(
@@ -51,6 +58,10 @@ impl Module for Show {
             conf.fill = Some(args.number(0, 0..=u64::MAX)?);
             Ok(())
         }),
+        row("parked", |conf, args| {
+            conf.parked = Some(args.word(0).clone());
+            Ok(())
+        }),
     ]];
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
@@ -59,6 +70,13 @@ impl Module for Show {
             location.content(Box::new(move |x| {
                 let text = template.value(x).to_vec();
                 Step::Respond(Body::from(Bytes::from(text)))
+            }));
+        }
+        if conf.parked.is_some() {
+            location.content(Box::new(|_| {
+                let count =
+                    FRONT.with_borrow(|front| front.as_ref().map_or(0, |front| front.parked()));
+                Step::Respond(Body::from(Bytes::from(format!("parked: {count}"))))
             }));
         }
         if let Some(count) = conf.fill {
@@ -110,6 +128,7 @@ impl Server {
         let plan = plan::whole(compile(directory, config(address, servers), &reload_state));
         let worker = Worker::run("test", None, move |_| async move {
             let front = tidegate_front::open(plan, Arc::new(Shared::default()));
+            FRONT.set(Some(front.clone()));
             listener.set_nonblocking(true).expect("non-blocking");
             let listener = Rc::new(Listener::from_fd(listener.into()).expect("a watched listener"));
             tidegate_front::accept_connections(front, listener, Address::Inet(address)).await;
