@@ -7,6 +7,8 @@
 
 #[cfg(feature = "mimalloc")]
 pub mod allocator;
+#[cfg(feature = "counted")]
+pub mod counted;
 pub mod layout;
 mod messages;
 pub mod names;
