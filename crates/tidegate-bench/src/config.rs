@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 pub(crate) mod fairness;
+pub(crate) mod protocols;
 pub(crate) mod tuning;
 
 use fairness::Places;
@@ -46,6 +47,8 @@ pub(crate) enum Scenario {
     Tuning(Knobs, Option<SocketAddr>),
     /// A location for each kind of busy client.
     Fairness(Places),
+    /// HTTP/2 and TLS.
+    Protocols(protocols::Places),
 }
 
 /// The method of file lookups.
@@ -117,6 +120,9 @@ pub(crate) fn generate(setup: &Setup<'_>) -> String {
     }
     if let Scenario::Fairness(places) = setup.scenario {
         return fairness::generate(setup, places);
+    }
+    if let Scenario::Protocols(places) = setup.scenario {
+        return protocols::generate(setup, places);
     }
     let directory = setup.directory.display();
     let user = user(setup);
@@ -211,10 +217,12 @@ fn location(setup: &Setup<'_>) -> String {
     let mut lines: Vec<&str> = Vec::new();
     match setup.scenario {
         Scenario::Fixed => return format!("        return 200 \"{FIXED_BODY}\";\n"),
-        // The text of the last two is their own.
-        Scenario::Files | Scenario::Depth(_) | Scenario::Tuning(..) | Scenario::Fairness(_) => {
-            return String::new();
-        }
+        // The text of the last three is their own.
+        Scenario::Files
+        | Scenario::Depth(_)
+        | Scenario::Tuning(..)
+        | Scenario::Fairness(_)
+        | Scenario::Protocols(_) => return String::new(),
         Scenario::Handlers | Scenario::Component | Scenario::Php | Scenario::PhpKept => {
             return application(setup);
         }

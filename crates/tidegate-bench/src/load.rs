@@ -1,4 +1,4 @@
-//! Closed-loop HTTP/1.1 load: N connections, each with one request in flight. A paced run is an open loop:
+//! Closed-loop HTTP/1.1 load, plain or by TLS: N connections, each with one request in flight. A paced run is an open loop:
 //! requests are due at even times, and wait for a free connection when all are busy.
 //!
 //! One thread around one epoll instance, so that the generator costs little more than its system
@@ -7,8 +7,8 @@
 //! responses.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io;
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +18,7 @@ use rustix::event::{Timespec, epoll};
 
 use crate::pattern;
 use crate::response::{Progress, ResponseError, ResponseReader};
+use crate::wire::{Received, Tls, Wire};
 
 mod outcome;
 
@@ -88,16 +89,19 @@ pub(crate) struct Bound {
 /// The connections of a plan; may run several times (a warm-up, then the measurement).
 pub(crate) struct Load {
     plan: Plan,
+    tls: Option<Tls>,
     /// One for each request of the plan.
     requests: Vec<Vec<u8>>,
     epoll: OwnedFd,
     connections: Vec<Connection>,
     buffer: Vec<u8>,
+    /// What was decrypted of it.
+    plain: Vec<u8>,
 }
 
 struct Connection {
     /// `None` before the first request, and after a loss.
-    stream: Option<TcpStream>,
+    stream: Option<Wire>,
     reader: ResponseReader,
     /// Index of the request in progress or, between requests, of the last one.
     ask: usize,
@@ -162,6 +166,14 @@ impl Load {
     /// # Errors
     /// When the kernel gives no epoll instance.
     pub(crate) fn new(plan: Plan) -> io::Result<Load> {
+        Load::over(plan, None)
+    }
+
+    /// The same by TLS, where settings are given.
+    ///
+    /// # Errors
+    /// As [`Load::new`].
+    pub(crate) fn over(plan: Plan, tls: Option<Tls>) -> io::Result<Load> {
         let connection_field = match plan.mode {
             Mode::KeepAlive => "",
             Mode::Close => "Connection: close\r\n",
@@ -187,7 +199,9 @@ impl Load {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             connections: (0..plan.connections).map(connection).collect(),
             buffer: vec![0; READ_BYTES],
+            plain: Vec::new(),
             plan,
+            tls,
         })
     }
 
@@ -295,18 +309,21 @@ impl Load {
 
     /// Sends a connection's request, over a new connection when there is none.
     fn send(&mut self, index: usize, run: &mut Run<'_>) {
-        if self.connections[index].stream.is_none()
-            && let Err(error) = self.connect(index)
-        {
-            run.outcome.lose(Loss::Refused, Instant::now(), format!("connect: {error}"));
-            return run.park(index);
+        if self.connections[index].stream.is_none() {
+            match self.connect(index) {
+                Ok(is_resumed) => run.outcome.open(is_resumed),
+                Err(error) => {
+                    run.outcome.lose(Loss::Refused, Instant::now(), format!("connect: {error}"));
+                    return run.park(index);
+                }
+            }
         }
         let connection = &mut self.connections[index];
         connection.damaged = false;
         let Some(stream) = &mut connection.stream else { return };
         let request = &self.requests[connection.ask];
         // A request is far smaller than an empty socket buffer: it is sent completely or not at all.
-        let written = stream.write(request);
+        let written = stream.send(request);
         connection.waiting = true;
         run.waiting += 1;
         match written {
@@ -317,34 +334,35 @@ impl Load {
         }
     }
 
-    fn connect(&mut self, index: usize) -> io::Result<()> {
-        let stream = TcpStream::connect_timeout(&self.plan.address, CONNECT_TIMEOUT)?;
-        stream.set_nonblocking(true)?;
-        stream.set_nodelay(true)?;
+    /// Returns whether the handshake resumed a session.
+    fn connect(&mut self, index: usize) -> io::Result<bool> {
+        let stream = Wire::connect(&self.plan.address, self.tls.as_ref(), CONNECT_TIMEOUT)?;
+        let is_resumed = stream.is_resumed();
         let data = epoll::EventData::new_u64(index as u64);
         epoll::add(&self.epoll, &stream, data, epoll::EventFlags::IN)?;
         let connection = &mut self.connections[index];
         connection.stream = Some(stream);
         connection.reader = ResponseReader::default();
         connection.opened_at = Instant::now();
-        Ok(())
+        Ok(is_resumed)
     }
 
     /// One read; epoll is level-triggered, so that the rest is reported again.
     fn readable(&mut self, index: usize, run: &mut Run<'_>) {
         let Some(connection) = self.connections.get_mut(index) else { return };
         let Some(stream) = &mut connection.stream else { return };
-        let progress = match stream.read(&mut self.buffer) {
-            Ok(0) if !connection.waiting => {
+        let progress = match stream.receive(&mut self.buffer, &mut self.plain) {
+            Ok(Received::Nothing) => return,
+            Ok(Received::End) if !connection.waiting => {
                 connection.stream = None;
                 return;
             }
-            Ok(0) => connection.reader.end(),
-            Ok(count) => match &self.plan.asks[connection.ask].body {
-                None => connection.reader.feed(&self.buffer[..count]),
+            Ok(Received::End) => connection.reader.end(),
+            Ok(Received::Bytes(bytes)) => match &self.plan.asks[connection.ask].body {
+                None => connection.reader.feed(bytes),
                 Some(expected) => {
                     let damaged = &mut connection.damaged;
-                    connection.reader.feed_into(&self.buffer[..count], &mut |at, part| {
+                    connection.reader.feed_into(bytes, &mut |at, part| {
                         *damaged |= !is_part(expected, at, part);
                     })
                 }

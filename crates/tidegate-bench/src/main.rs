@@ -18,6 +18,7 @@ use suites::{Case, Context, tuning};
 
 mod chart;
 mod config;
+mod h2;
 mod histogram;
 mod instructions;
 mod json;
@@ -40,8 +41,16 @@ mod suites;
 mod tests;
 mod walk;
 mod wine;
+mod wire;
+
+/// Counts allocations, for the rows of `tidegate-h2` alone.
+#[global_allocator]
+static ALLOCATOR: tidegate_os::counted::Counted = tidegate_os::counted::Counted;
 
 fn main() -> ExitCode {
+    if let Some(ended) = h2::core_loop::run(std::env::args_os().skip(1)) {
+        return ended;
+    }
     if let Some(ended) = raw::run(std::env::args_os().skip(1)) {
         ended.unwrap_or_else(|reason| eprintln!("tidegate-bench: {reason}"));
         return ExitCode::FAILURE;
@@ -69,6 +78,7 @@ fn main() -> ExitCode {
                 ("blocking", Suite::Blocking),
                 ("tuning", Suite::Tuning),
                 ("fairness", Suite::Fairness),
+                ("protocols", Suite::Protocols),
             ] {
                 println!("{name}:");
                 for case in suites::cases(suite) {

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -20,6 +21,8 @@ pub(crate) struct Options {
     pub rounds: u32,
     /// Length of one measured run (of the suite steady: of one case).
     pub run_time: Duration,
+    /// Length of the case reload-h2.
+    pub reload_time: Duration,
     pub connections: usize,
     pub idle_connections: usize,
     /// Cases to run; all when empty.
@@ -56,6 +59,7 @@ impl Default for Options {
             traffic_server: None,
             rounds: 5,
             run_time: Duration::from_secs(3),
+            reload_time: Duration::from_secs(6),
             connections: 64,
             idle_connections: 10_000,
             only: Vec::new(),
@@ -92,6 +96,8 @@ pub(crate) enum Suite {
     Tuning,
     /// The waiting time of a quiet client beside busy ones.
     Fairness,
+    /// HTTP/2 and TLS.
+    Protocols,
 }
 
 /// A pattern for names of rows.
@@ -110,7 +116,8 @@ pub(crate) enum Command {
 pub(crate) const HELP: &str = "\
 Compares Tidegate with genuine nginx on this machine.
 
-Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning|fairness] [options]
+Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning|fairness|protocols]
+                      [options]
 
   quick      the cost of requests, idle connections and shared fills (the default)
   steady     lost requests when the server is reloaded every second under load (reload), and
@@ -132,6 +139,9 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning|fairness] [o
   fairness   the waiting time of a quiet client, which requests a small file from time to time,
              on a thread beside busy ones: pipelines, uploads, tunnels, sessions of TCP and UDP, downloads, clients of
              one fill, pages of many parts, compression, TLS
+  protocols  HTTP/2 and HTTP/1.1 by TLS, HTTP/2 without TLS: the cost of requests and of handshakes,
+             idle connections, HTTP/2 and gRPC to an origin, other clients beside hostile ones, reloads
+             under load; and the cost of the crate tidegate-h2 alone
 
 Usage: tidegate-bench instructions [--tidegate PATH] [--table FILE [--update]] [--only PATH]
 
@@ -149,12 +159,14 @@ Options of the suites:
   --rows REGEX          tuning: the rows whose names match, with the rows they are compared with
   --list                print the names of the cases
   --rounds N            runs of each side, alternating (1 to 100; default quick, depth and
-                        blocking 5, tuning and fairness 3, others 1)
-  --seconds S           length of a run (quick, depth, blocking, tuning, fairness: 0.1 to 60,
-                        default 3, depth 1, tuning and fairness 2; steady: 1 to 600, default 60; the
-                        case crash takes at most 10)
+                        blocking 5, tuning, fairness and protocols 3, others 1)
+  --seconds S           length of a run (quick, depth, blocking, tuning, fairness, protocols: 0.1 to
+                        60, default 3, depth and protocols 1, tuning and fairness 2; steady: 1 to 600,
+                        default 60; the case crash takes at most 10)
+  --reload-seconds S    protocols: length of the case reload-h2 (1 to 600, default 6)
   --connections N       connections of the load (1 to 5000, default 64; depth 15, tuning 100)
-  --idle-connections N  connections of the memory case (1 to 200000, default 10000)
+  --idle-connections N  connections of the memory cases (1 to 200000, default 10000,
+                        protocols 3000)
   --clients N           streaming: clients (1 to 2000, default 100)
   --files N             streaming: files per client (1 to 1000; default 4 to 20)
   --object-mib M        streaming: size of a file (0.001 to 64, default 3; published: 30)
@@ -165,9 +177,9 @@ Options of the suites:
   --server-cpu N        processor of the servers (default: the first)
   --client-cpu N        processor of load and origin (default: the last)
   --json FILE           also write every run's figures there
-  --strict              quick, depth, blocking, tuning, fairness: missed targets and wrong responses
-                        are a failure (needs nginx)
-  --watchdog            quick, depth, tuning: let Tidegate log event-loop iterations above 50 ms, as in
+  --strict              quick, depth, blocking, tuning, fairness, protocols: missed targets and wrong
+                        responses are a failure (needs nginx)
+  --watchdog            quick, depth, tuning, protocols: let Tidegate log event-loop iterations above 50 ms, as in
                         the other suites; this costs CPU time
   --help                this text
 
@@ -200,7 +212,7 @@ pub(crate) fn parse(
 fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error> {
     let mut options = Options::default();
     let (mut suite, mut rounds, mut seconds, mut list) = (None, None, None, false);
-    let mut connections = None;
+    let (mut connections, mut idle) = (None, None);
     while let Some(argument) = parser.next()? {
         match argument {
             Long("tidegate") => options.tidegate = Some(parser.value()?.into()),
@@ -224,8 +236,10 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
             Long("rounds") => rounds = Some(number(&mut parser, 1, 100)?),
             Long("seconds") => seconds = Some(number(&mut parser, 0.1, STEADY_SECONDS_MAX)?),
             Long("connections") => connections = Some(number(&mut parser, 1, 5000)?),
-            Long("idle-connections") => {
-                options.idle_connections = number(&mut parser, 1, 200_000)?;
+            Long("idle-connections") => idle = Some(number(&mut parser, 1, 200_000)?),
+            Long("reload-seconds") => {
+                let seconds = number(&mut parser, 1.0, STEADY_SECONDS_MAX)?;
+                options.reload_time = Duration::from_secs_f64(seconds);
             }
             Long("server-cpu") => options.server_cpu = Some(number(&mut parser, 0, 1023)?),
             Long("client-cpu") => options.client_cpu = Some(number(&mut parser, 0, 1023)?),
@@ -241,16 +255,10 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
         return Ok(Command::List);
     }
     options.suite = suite.unwrap_or(options.suite);
-    let (default_rounds, default_seconds, bounds) = match options.suite {
-        Suite::Quick | Suite::Blocking => (5, 3.0, 0.1..=60.0),
-        Suite::Depth => (5, 1.0, 0.1..=60.0),
-        Suite::Tuning | Suite::Fairness => (3, 2.0, 0.1..=60.0),
-        Suite::Steady => (1, 60.0, 1.0..=STEADY_SECONDS_MAX),
-        Suite::Streaming if seconds.is_some() => {
-            return Err("streaming takes as long as its files: --files, --origin-seconds".into());
-        }
-        Suite::Streaming => (1, 1.0, 1.0..=1.0),
-    };
+    if options.suite == Suite::Streaming && seconds.is_some() {
+        return Err("streaming takes as long as its files: --files, --origin-seconds".into());
+    }
+    let (default_rounds, default_seconds, bounds) = rounds_and_seconds(options.suite);
     let seconds = seconds.unwrap_or(default_seconds);
     if !bounds.contains(&seconds) {
         let (least, most) = bounds.into_inner();
@@ -262,9 +270,25 @@ fn parse_arguments(mut parser: lexopt::Parser) -> Result<Command, lexopt::Error>
         Suite::Tuning => 100,
         _ => options.connections,
     });
+    options.idle_connections = idle.unwrap_or(match options.suite {
+        Suite::Protocols => 3_000,
+        _ => options.idle_connections,
+    });
     options.rounds = rounds.unwrap_or(default_rounds);
     options.run_time = Duration::from_secs_f64(seconds);
     Ok(Command::Run(Box::new(options)))
+}
+
+/// Returns the rounds and the length of a run by default, and the bounds of the length, both in seconds.
+fn rounds_and_seconds(suite: Suite) -> (u32, f64, RangeInclusive<f64>) {
+    match suite {
+        Suite::Quick | Suite::Blocking => (5, 3.0, 0.1..=60.0),
+        Suite::Depth => (5, 1.0, 0.1..=60.0),
+        Suite::Tuning | Suite::Fairness => (3, 2.0, 0.1..=60.0),
+        Suite::Protocols => (3, 1.0, 0.1..=60.0),
+        Suite::Steady => (1, 60.0, 1.0..=STEADY_SECONDS_MAX),
+        Suite::Streaming => (1, 1.0, 1.0..=1.0),
+    }
 }
 
 /// Refuses options of other suites.
@@ -293,6 +317,7 @@ impl Suite {
             "blocking" => Suite::Blocking,
             "tuning" => Suite::Tuning,
             "fairness" => Suite::Fairness,
+            "protocols" => Suite::Protocols,
             _ => return None,
         };
         Some(suite)

@@ -10,7 +10,7 @@ use crate::page::write_table;
 use crate::procfs;
 use crate::server::Binary;
 use crate::statistics::{Limit, Spread, TargetResult};
-use crate::suites::{CaseReport, Row};
+use crate::suites::{CaseReport, Row, is_not_served};
 
 /// The machine and the programs of the figures.
 #[derive(Clone, Debug)]
@@ -61,6 +61,11 @@ fn load(options: &Options) -> String {
         }
         Suite::Fairness => {
             format!("of {} s, one quiet client", options.run_time.as_secs_f64())
+        }
+        Suite::Protocols => {
+            let seconds = options.run_time.as_secs_f64();
+            let (connections, idle) = (options.connections, options.idle_connections);
+            format!("of {seconds} s, {connections} connections of HTTP/1.1, {idle} idle ones")
         }
         Suite::Quick | Suite::Steady | Suite::Depth | Suite::Blocking | Suite::Tuning => {
             let seconds = options.run_time.as_secs_f64();
@@ -169,6 +174,7 @@ fn cells(case: &str, row: &Row, nginx_installed: bool) -> [String; COLUMNS.len()
     let side = |values: &[f64], absent: &str| match Spread::of(values) {
         Some(spread) => figures(spread, measure.decimals),
         None if values.is_empty() => absent.to_owned(),
+        None if is_not_served(values) => "not served".to_owned(),
         None => "-".to_owned(),
     };
     let ratio = row.ratio();

@@ -303,6 +303,9 @@ fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
     if let Scenario::Fairness(places) = job.scenario {
         config::fairness::prepare(directory, places)?;
     }
+    if let Scenario::Protocols(_) = job.scenario {
+        config::protocols::prepare(directory)?;
+    }
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     write_config(directory, job, address, 0)?;
     Ok(address)

@@ -29,7 +29,10 @@ impl Spread {
         let ratios: Vec<f64> = numerators
             .iter()
             .zip(denominators)
-            .filter(|(_, denominator)| **denominator != 0.0)
+            // A run that is not served has an infinite figure.
+            .filter(|(numerator, denominator)| {
+                **denominator != 0.0 && numerator.is_finite() && denominator.is_finite()
+            })
             .map(|(numerator, denominator)| numerator / denominator)
             .collect();
         Spread::of(&ratios)
@@ -99,10 +102,10 @@ impl Limit {
         matches!(self, Limit::MedianAtMost(_) | Limit::MedianAtLeast(_))
     }
 
-    /// Checks each run of a side; NaN is a run that was too short to measure.
+    /// Checks each run of a side; NaN is a run that was too short to measure, infinite one that was not served.
     pub(crate) fn judge(self, values: &[f64]) -> TargetResult {
         let mut numbers: Vec<f64> =
-            values.iter().copied().filter(|value| !value.is_nan()).collect();
+            values.iter().copied().filter(|value| value.is_finite()).collect();
         if let (true, Some(spread)) = (self.is_goal(), Spread::of(&numbers)) {
             numbers = vec![spread.median];
         }

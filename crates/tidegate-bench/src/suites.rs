@@ -15,6 +15,7 @@ pub(crate) mod blocking;
 pub(crate) mod depth;
 pub(crate) mod fairness;
 mod idle;
+pub(crate) mod protocols;
 pub(crate) mod quick;
 pub(crate) mod steady;
 pub(crate) mod streaming;
@@ -29,6 +30,7 @@ pub(crate) enum Case {
     Blocking(blocking::Case),
     Tuning(tuning::Case),
     Fairness(fairness::Case),
+    Protocols(protocols::Case),
 }
 
 /// The cases of a suite, in their order.
@@ -39,6 +41,7 @@ pub(crate) fn cases(suite: Suite) -> Vec<Case> {
         Suite::Blocking => blocking::CASES.into_iter().map(Case::Blocking).collect(),
         Suite::Depth => depth::CASES.into_iter().map(Case::Depth).collect(),
         Suite::Fairness => fairness::CASES.into_iter().map(Case::Fairness).collect(),
+        Suite::Protocols => protocols::CASES.into_iter().map(Case::Protocols).collect(),
         Suite::Tuning => tuning::CASES.into_iter().map(Case::Tuning).collect(),
         // Its tables are others: `crate::study`.
         Suite::Streaming => Vec::new(),
@@ -54,13 +57,15 @@ impl Case {
             Case::Blocking(case) => case.name,
             Case::Tuning(case) => case.name,
             Case::Fairness(case) => case.name,
+            Case::Protocols(case) => case.name,
         }
     }
 
     /// A description of the case and, if it has one, its target.
     pub(crate) fn about(&self) -> String {
         match self {
-            Case::Quick(quick::Case { about, target: Some(target), .. }) => {
+            Case::Quick(quick::Case { about, target: Some(target), .. })
+            | Case::Protocols(protocols::Case { about, target: Some(target), .. }) => {
                 format!("{about} (target ≤ {target:.2})")
             }
             Case::Quick(quick::Case { about, .. })
@@ -68,7 +73,8 @@ impl Case {
             | Case::Depth(depth::Case { about, .. })
             | Case::Blocking(blocking::Case { about, .. })
             | Case::Tuning(tuning::Case { about, .. })
-            | Case::Fairness(fairness::Case { about, .. }) => (*about).to_owned(),
+            | Case::Fairness(fairness::Case { about, .. })
+            | Case::Protocols(protocols::Case { about, .. }) => (*about).to_owned(),
         }
     }
 }
@@ -109,6 +115,7 @@ impl Case {
             Case::Depth(case) => Some(case.measure(context)),
             Case::Blocking(case) => Some(case.measure(context)),
             Case::Fairness(case) => Some(case.measure(context)),
+            Case::Protocols(case) => Some(case.measure(context)),
             Case::Tuning(_) => None,
         }
     }
@@ -130,7 +137,10 @@ impl Context {
     /// The purpose of a server of the current suite.
     pub(crate) fn job(&self, scenario: Scenario, worker_connections: u64) -> Job {
         // The watchdog reads the clock: off where processor time per request is the figure.
-        let costs = matches!(self.options.suite, Suite::Quick | Suite::Depth | Suite::Tuning);
+        let costs = matches!(
+            self.options.suite,
+            Suite::Quick | Suite::Depth | Suite::Tuning | Suite::Protocols
+        );
         Job {
             scenario,
             origin: self.origin_address(),
@@ -211,6 +221,22 @@ pub(crate) struct Sample {
     pub note: Option<String>,
 }
 
+/// The figure of a server that has no such function.
+pub(crate) const NOT_SERVED: f64 = f64::INFINITY;
+
+/// Whether no run of a side was served.
+pub(crate) fn is_not_served(values: &[f64]) -> bool {
+    values.contains(&NOT_SERVED) && !values.iter().any(|value| value.is_finite())
+}
+
+impl Sample {
+    /// The sample of a server that has no such function.
+    pub(crate) fn not_served(measures: usize, reason: &str) -> Sample {
+        let note = Some(format!("not served: {reason}"));
+        Sample { values: vec![NOT_SERVED; measures], errors: 0, note }
+    }
+}
+
 /// One line of the report: a measure of a case on both sides, run by run.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
@@ -245,6 +271,10 @@ impl Row {
     pub(crate) fn unmet(&self, strict: bool) -> Option<String> {
         let Row { case, measure, .. } = self;
         let Measure { name, decimals, .. } = *measure;
+        if is_not_served(&self.tidegate) {
+            let counts = strict && (measure.required.is_some() || measure.target.is_some());
+            return counts.then(|| format!("{case}: {name}: not served"));
+        }
         if let Some(limit) = measure.required {
             let worst = || match Spread::of(&self.tidegate) {
                 Some(Spread { minimum, maximum, .. }) if minimum != maximum => {

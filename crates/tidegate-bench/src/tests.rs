@@ -13,6 +13,7 @@ use crate::suites::Context;
 mod depth;
 mod figures;
 mod parsing;
+mod protocols;
 mod smoke;
 mod study;
 mod tuning;

@@ -15,6 +15,10 @@ pub(crate) struct Outcome {
     pub damaged: u64,
     /// Requests sent again because their connection ended before the response began; these are not errors.
     pub reconnects: u64,
+    /// Connections that were opened.
+    pub opened: u64,
+    /// Those whose handshake resumed a session of TLS.
+    pub resumed: u64,
     /// Correct responses marked `X-Cache: HIT`.
     pub hits: u64,
     /// Body bytes of correct responses.
@@ -56,7 +60,13 @@ impl Outcome {
         self.errors - explained.count() as u64
     }
 
-    pub(super) fn lose(&mut self, loss: Loss, at: Instant, reason: impl Into<String>) {
+    /// Counts a new connection.
+    pub(crate) fn open(&mut self, is_resumed: bool) {
+        self.opened += 1;
+        self.resumed += u64::from(is_resumed);
+    }
+
+    pub(crate) fn lose(&mut self, loss: Loss, at: Instant, reason: impl Into<String>) {
         self.errors += 1;
         self.damaged += u64::from(loss == Loss::Damaged);
         self.first_error.get_or_insert_with(|| reason.into());

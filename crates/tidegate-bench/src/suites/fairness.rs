@@ -20,6 +20,7 @@ use crate::load::is_transient;
 use crate::probe;
 use crate::server::{Binary, Job, Server};
 use crate::statistics::Limit;
+pub(super) use busy::step_back;
 use busy::{Busy, Work};
 use partner::Partner;
 

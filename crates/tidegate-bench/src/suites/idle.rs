@@ -37,21 +37,45 @@ pub(super) const PROXIED: Visit =
 
 /// One run: a fresh server, all connections, both sizes.
 pub(super) fn run(context: &Context, binary: &Binary, visit: &Visit) -> Result<Sample, String> {
-    let wanted = context.options.idle_connections;
-    let descriptors = crate::machine::raise_descriptor_limit(wanted as u64 + DESCRIPTORS_SPARE);
-    if descriptors < wanted as u64 + DESCRIPTORS_SPARE {
+    let job = context.job(visit.scenario, worker_connections(context)?);
+    let server = Server::start(binary, job)?;
+    let open = |number| open(server.address(), visit, number);
+    grow(context, &server, open, |stream| stream, Duration::ZERO)
+}
+
+/// Raises the limit of descriptors for `--idle-connections`; returns a sufficient `worker_connections`.
+///
+/// # Errors
+/// The limit is lower.
+pub(super) fn worker_connections(context: &Context) -> Result<u64, String> {
+    let wanted = context.options.idle_connections as u64;
+    let descriptors = crate::machine::raise_descriptor_limit(wanted + DESCRIPTORS_SPARE);
+    if descriptors < wanted + DESCRIPTORS_SPARE {
         return Err(format!("only {descriptors} descriptors allowed; lower --idle-connections"));
     }
-    let job = context.job(visit.scenario, wanted as u64 + DESCRIPTORS_SPARE / 2);
-    let server = Server::start(binary, job)?;
+    Ok(wanted + DESCRIPTORS_SPARE / 2)
+}
+
+/// Opens all connections by `open`, and compares both sizes of the server, the second one after `pause`.
+///
+/// # Errors
+/// The first connection cannot be opened, or the sizes cannot be read.
+pub(super) fn grow<T>(
+    context: &Context,
+    server: &Server,
+    mut open: impl FnMut(usize) -> io::Result<T>,
+    socket: impl Fn(&T) -> &TcpStream,
+    pause: Duration,
+) -> Result<Sample, String> {
+    let wanted = context.options.idle_connections;
     // The first request loads code and buffers that every server needs once.
-    drop(open(server.address(), visit, 0).map_err(|error| format!("first connection: {error}"))?);
-    let before = settled_memory(&server)?;
+    drop(open(0).map_err(|error| format!("first connection: {error}"))?);
+    let before = settled_memory(server)?;
     let mut held = Vec::with_capacity(wanted);
     let mut errors = 0;
     let mut note = None;
     for number in 0..wanted {
-        match open(server.address(), visit, number) {
+        match open(number) {
             Ok(stream) => held.push(stream),
             Err(error) => {
                 errors += 1;
@@ -62,9 +86,10 @@ pub(super) fn run(context: &Context, binary: &Binary, visit: &Visit) -> Result<S
             }
         }
     }
-    let after = settled_memory(&server)?;
+    thread::sleep(pause);
+    let after = settled_memory(server)?;
     let growth = after.saturating_sub(before) as f64 / held.len().max(1) as f64;
-    let closed = held.iter().filter(|stream| is_closed(stream)).count() as u64;
+    let closed = held.iter().filter(|held| is_closed(socket(held))).count() as u64;
     if closed > 0 {
         note.get_or_insert_with(|| format!("{closed} connections were closed by the server"));
     }
@@ -74,18 +99,7 @@ pub(super) fn run(context: &Context, binary: &Binary, visit: &Visit) -> Result<S
 
 /// Connects, sends one request, reads the complete response, and keeps the connection.
 fn open(server: SocketAddr, visit: &Visit, number: usize) -> io::Result<TcpStream> {
-    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    for direction in [Timeout::Send, Timeout::Recv] {
-        set_socket_timeout(&socket, direction, Some(SOCKET_TIMEOUT))?;
-    }
-    // One loopback address has ports for this number of connections only.
-    let group = number / CONNECTIONS_PER_ADDRESS;
-    if group > 0 {
-        let source = Ipv4Addr::new(127, 0, 0, 1 + u8::try_from(group).unwrap_or(u8::MAX - 1));
-        bind(&socket, &SocketAddrV4::new(source, 0))?;
-    }
-    connect(&socket, &server)?;
-    let mut stream = TcpStream::from(socket);
+    let mut stream = connect_as(server, number)?;
     let target = visit.target;
     stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: {server}\r\n\r\n").as_bytes())?;
     let mut reader = ResponseReader::default();
@@ -103,6 +117,25 @@ fn open(server: SocketAddr, visit: &Visit, number: usize) -> io::Result<TcpStrea
             other => return Err(io::Error::other(format!("wrong response: {other:?}"))),
         }
     }
+}
+
+/// Connects from an address of the loopback that has a port left for the connection of this number.
+///
+/// # Errors
+/// No connection in time.
+pub(super) fn connect_as(server: SocketAddr, number: usize) -> io::Result<TcpStream> {
+    let socket = socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    for direction in [Timeout::Send, Timeout::Recv] {
+        set_socket_timeout(&socket, direction, Some(SOCKET_TIMEOUT))?;
+    }
+    // One loopback address has ports for this number of connections only.
+    let group = number / CONNECTIONS_PER_ADDRESS;
+    if group > 0 {
+        let source = Ipv4Addr::new(127, 0, 0, 1 + u8::try_from(group).unwrap_or(u8::MAX - 1));
+        bind(&socket, &SocketAddrV4::new(source, 0))?;
+    }
+    connect(&socket, &server)?;
+    Ok(TcpStream::from(socket))
 }
 
 /// Returns the size once it no longer changes; a server may release memory after its last response.

@@ -1,5 +1,6 @@
 //! The quick suite: the cost of a request and of an idle connection, and shared fills.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use super::beside::Beside;
@@ -196,7 +197,7 @@ pub(crate) fn disturbance(report: &CaseReport) -> Option<String> {
 }
 
 const LARGE_HIT: &str = "/bytes?n=1048576&max-age=3600";
-const LOAD_MEASURES: [Measure; 6] = [
+pub(super) const LOAD_MEASURES: [Measure; 6] = [
     Measure::new("CPU per request", "µs", 2),
     Measure::new("of it user", "µs", 2),
     Measure::new("requests/s", "", 0).better(Better::Higher),
@@ -251,9 +252,18 @@ pub(super) fn measure_on(
     duration: Duration,
 ) -> Result<(Vec<f64>, Outcome), String> {
     let bound = Bound { duration, requests_max: REQUESTS_MAX };
+    measured(context, server, || load.run(bound))
+}
+
+/// The same of any load.
+pub(super) fn measured(
+    context: &Context,
+    server: &Server,
+    load: impl FnOnce() -> io::Result<Outcome>,
+) -> Result<(Vec<f64>, Outcome), String> {
     let busy = || procfs::processor_busy(context.processors.server);
     let (cpu_before, busy_before, started) = (server.cpu_time(), busy(), Instant::now());
-    let outcome = load.run(bound).map_err(|error| format!("load: {error}"))?;
+    let outcome = load().map_err(|error| format!("load: {error}"))?;
     let (cpu, wall) = (server.cpu_time().since(cpu_before), started.elapsed().as_secs_f64());
     let others = (busy().since(busy_before).total() - cpu.total()).max(0.0);
     let requests = outcome.requests.max(1) as f64;
@@ -289,4 +299,4 @@ const WORKER_CONNECTIONS: u64 = 12_000;
 const WARM_UP: Duration = Duration::from_secs(2);
 const WARM_UP_REQUESTS: u64 = 5_000;
 /// More requests than loopback allows in the longest run of the options.
-const REQUESTS_MAX: u64 = 100_000_000;
+pub(super) const REQUESTS_MAX: u64 = 100_000_000;

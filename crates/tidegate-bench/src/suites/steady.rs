@@ -3,11 +3,12 @@
 //!
 //! Its requirements are about Tidegate alone; nginx's figures are shown beside them.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::{CaseReport, Context, alternate};
-use crate::load::{Bound, Load, Outcome};
+use crate::load::Outcome;
 
 mod crash;
 pub(crate) mod reload;
@@ -55,14 +56,13 @@ impl Case {
 }
 
 /// Runs a load on a thread of its own for as long as `conduct` takes, at most for its bound.
-fn beside_load<T>(
-    load: &mut Load,
-    bound: Bound,
+pub(super) fn beside_load<T>(
+    load: impl FnOnce(&AtomicBool) -> io::Result<Outcome> + Send,
     conduct: impl FnOnce() -> Result<T, String>,
 ) -> Result<(T, Outcome), String> {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let running = scope.spawn(|| load.run_until(bound, &stop));
+        let running = scope.spawn(|| load(&stop));
         let conducted = conduct();
         stop.store(true, Ordering::Relaxed);
         let outcome = running.join().map_err(|_| "the load panicked".to_owned())?;

@@ -45,7 +45,7 @@ pub(super) struct Busy<'s> {
 }
 
 /// Gives the calling thread, and those that it starts, a lower priority than that of the process.
-pub(super) fn step_back() {
+pub(in crate::suites) fn step_back() {
     let _ = rustix::process::nice(19);
 }
 

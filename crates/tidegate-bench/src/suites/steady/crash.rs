@@ -52,8 +52,10 @@ pub(super) fn run(context: &Context, binary: &Binary) -> Result<Sample, String> 
     let time = context.options.run_time.min(RUN_TIME_MAX);
     let bound = Bound { duration: time + RECOVERY_TIMEOUT * 2, requests_max: u64::MAX };
     let mut load = new_load(plan)?;
-    let ((death, mut seen), outcome) =
-        beside_load(&mut load, bound, || kill_in_the_middle(&server, &asks[0], time))?;
+    let ((death, mut seen), outcome) = beside_load(
+        |stop| load.run_until(bound, stop),
+        || kill_in_the_middle(&server, &asks[0], time),
+    )?;
     drop(load);
     for ask in &asks {
         seen.look(ask, probe::ask(server.address(), &ask.target, PROBE_PATIENCE));

@@ -56,7 +56,8 @@ pub(crate) fn run(context: &Context, binary: &Binary) -> Result<Sample, String> 
     let before = server.only_worker()?;
     let run_time = context.options.run_time;
     let bound = Bound { duration: run_time + EFFECT_TIMEOUT * 2, requests_max: u64::MAX };
-    let (seen, outcome) = beside_load(&mut load, bound, || reload_repeatedly(&server, run_time))?;
+    let (seen, outcome) =
+        beside_load(|stop| load.run_until(bound, stop), || reload_repeatedly(&server, run_time))?;
     // Old workers leave with their last connection.
     drop(load);
     let after = server.only_worker()?;
@@ -100,15 +101,15 @@ pub(crate) fn growth_percent(memory: &[u64]) -> Option<f64> {
 
 /// Observations beside the load.
 #[derive(Default)]
-struct Seen {
-    reloads: u32,
+pub(crate) struct Seen {
+    pub reloads: u32,
     /// From the signal until a new connection gets the new configuration.
-    durations: Histogram,
+    pub durations: Histogram,
     /// Bytes before the first reload, and before each next one is begun.
     memory: Vec<u64>,
     worker_changes: u32,
-    failures: u64,
-    first_failure: Option<String>,
+    pub failures: u64,
+    pub first_failure: Option<String>,
     reconnects: u64,
 }
 
@@ -119,7 +120,11 @@ impl Seen {
     }
 }
 
-fn reload_repeatedly(server: &Server, run_time: Duration) -> Result<Seen, String> {
+/// Reloads every second for `run_time`, and waits for the effect of each reload.
+///
+/// # Errors
+/// A reload has no effect, or the server cannot be observed.
+pub(crate) fn reload_repeatedly(server: &Server, run_time: Duration) -> Result<Seen, String> {
     let started = Instant::now();
     let mut seen = Seen::default();
     let list = || server.workers().map_err(|error| format!("workers: {error}"));
