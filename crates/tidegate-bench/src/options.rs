@@ -145,7 +145,7 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning|fairness|pro
 
 Usage: tidegate-bench instructions [--tidegate PATH] [--table FILE [--update]] [--only PATH]
 
-  counts the instructions of one request on ten paths, under valgrind (which must be installed); fails
+  counts the instructions of one request by path, under valgrind (which must be installed); fails
   when one is more than 2 % above FILE; --update writes FILE
 
 Options of the suites:

@@ -151,5 +151,7 @@ pub(crate) fn run(arguments: impl Iterator<Item = std::ffi::OsString>) -> Option
 pub(crate) const COMMAND: &str = "h2-core-loop";
 /// Requests of one read, as many as h2load has with `-m 10`.
 pub(crate) const STREAMS: usize = 10;
-/// Reads of a replay.
+/// Reads that are recorded.
 pub(crate) const PIECES: usize = 400;
+/// Requests of a replay of them.
+pub(crate) const REPLAYED: u64 = (PIECES * STREAMS) as u64;

@@ -2,22 +2,47 @@
 
 use std::fs;
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use super::Visit;
+use super::{Request, Visit};
+use crate::config::Scenario;
 use crate::machine::{Place, Processors};
 use crate::origin::Origin;
 use crate::server::{Binary, Job, Server};
 
-/// Instructions for one request of a path, after some that warm up.
+/// Instructions for one request of a scenario, after some that warm up.
 ///
 /// # Errors
 /// In words: the server or valgrind failed, or a response was not the expected one.
-pub(super) fn count(tidegate: &Binary, path: &super::Path, origin: &Origin) -> Result<u64, String> {
+pub(super) fn count(
+    tidegate: &Binary,
+    scenario: Scenario,
+    request: Request,
+    origin: &Origin,
+) -> Result<u64, String> {
+    let server = start(tidegate, scenario, origin)?;
+    let address = server.address();
+    let visit = TcpStream::connect(address);
+    let visit = visit.and_then(|stream| Visit::new(stream, address, request));
+    let mut visit = visit.map_err(|error| error.to_string())?;
+    between(&server, WARM_UP, COUNTED, |count| {
+        visit.ask(count).map_err(|error| format!("request: {error}"))
+    })
+}
+
+/// Starts a server under callgrind.
+///
+/// # Errors
+/// In words.
+pub(super) fn start(
+    tidegate: &Binary,
+    scenario: Scenario,
+    origin: &Origin,
+) -> Result<Server, String> {
     let processors = Processors::choose(None, None).map_err(|error| error.to_string())?;
     let job = Job {
-        scenario: path.scenario,
+        scenario,
         origin: origin.address(),
         worker_connections: 1024,
         tempfile_directive: false,
@@ -26,17 +51,25 @@ pub(super) fn count(tidegate: &Binary, path: &super::Path, origin: &Origin) -> R
         watchdog: false,
         place: Place::one(processors.server),
     };
-    let server = Server::start(tidegate, job)?;
-    let address = server.address();
-    let visit = TcpStream::connect(address);
-    let visit = visit.and_then(|stream| Visit::new(stream, address, path.request));
-    let mut visit = visit.map_err(|error| error.to_string())?;
-    let mut ask = |count| visit.ask(count).map_err(|error| format!("request: {error}"));
-    ask(WARM_UP)?;
-    dump(&server)?;
-    ask(COUNTED)?;
-    dump(&server)?;
-    Ok(dumped(&server, 2)? / COUNTED)
+    Server::start(tidegate, job)
+}
+
+/// Instructions of the server for one request, where `ask` sends a number of them: those of `counted` requests behind
+/// those of `warm_up`.
+///
+/// # Errors
+/// In words, those of `ask` among them.
+pub(super) fn between(
+    server: &Server,
+    warm_up: u64,
+    counted: u64,
+    mut ask: impl FnMut(u64) -> Result<(), String>,
+) -> Result<u64, String> {
+    ask(warm_up)?;
+    dump(server)?;
+    ask(counted)?;
+    dump(server)?;
+    Ok(dumped(server, 2)? / counted)
 }
 
 /// The beginning of a command that counts the program's instructions, to files in `directory`.
@@ -62,8 +95,15 @@ fn dump(server: &Server) -> Result<(), String> {
 
 /// All instructions of a dump.
 fn dumped(server: &Server, number: u32) -> Result<u64, String> {
-    let file: PathBuf = server.directory().join(format!("{OUT_FILE}.{number}"));
-    let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    read_total(&server.directory().join(format!("{OUT_FILE}.{number}")))
+}
+
+/// All instructions of a file that callgrind has written.
+///
+/// # Errors
+/// In words: it cannot be read, or has no total.
+pub(super) fn read_total(file: &Path) -> Result<u64, String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
     total(&text).ok_or_else(|| format!("{}: no total", file.display()))
 }
 
@@ -75,8 +115,8 @@ pub(super) fn total(dump: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-const OUT_FILE: &str = "callgrind.out";
+pub(super) const OUT_FILE: &str = "callgrind.out";
 /// Requests before those that are counted: buffers have their sizes then, and what is made once is made.
-const WARM_UP: u64 = 300;
+pub(super) const WARM_UP: u64 = 300;
 /// With those before them fewer than `keepalive_requests` (1000) closes a connection after.
-const COUNTED: u64 = 600;
+pub(super) const COUNTED: u64 = 600;

@@ -9,8 +9,8 @@ use super::super::fairness::step_back;
 use super::super::{Better, Context, Measure, Sample};
 use super::loads::{WORKER_CONNECTIONS, warm};
 use super::serving::{Serving, Via, start};
-use crate::config::SMALL_FILE;
-use crate::config::protocols::Part;
+use crate::config::FIXED_BODY;
+use crate::config::protocols::{Part, TINY};
 use crate::h2::client::Ask;
 use crate::h2::hostile::{self, Attack, Seen};
 use crate::h2::load::{Load, Plan};
@@ -48,7 +48,7 @@ pub(super) fn run(context: &Context, binary: &Binary, attack: Attack) -> Result<
     let plan = Plan {
         address: serving.address(Via::H2c),
         tls: None,
-        asks: vec![Ask::get(format!("/{}", SMALL_FILE.0), SMALL_FILE.1)],
+        asks: vec![Ask::get(TINY, FIXED_BODY.len() as u64)],
         connections: OTHERS,
         streams: 1,
     };

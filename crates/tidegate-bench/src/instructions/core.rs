@@ -1,0 +1,29 @@
+//! Instructions of `tidegate-h2` alone: this program under callgrind, with one replay and with three.
+
+use std::process::Stdio;
+
+use super::traced::{OUT_FILE, counting, read_total};
+use crate::h2::core_loop::{COMMAND, REPLAYED};
+
+/// Instructions of the server's end for one request.
+///
+/// # Errors
+/// In words: valgrind or the loop failed.
+pub(super) fn count() -> Result<u64, String> {
+    let replays = |number: u64| -> Result<u64, String> {
+        let directory = tempfile::tempdir().map_err(|error| error.to_string())?;
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = counting(&program, directory.path());
+        command.arg(COMMAND).arg(number.to_string()).stdin(Stdio::null());
+        let output = command.output().map_err(|error| format!("valgrind: {error}"))?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+        }
+        read_total(&directory.path().join(OUT_FILE))
+    };
+    let (least, most) = (replays(1)?, replays(1 + MORE)?);
+    Ok(most.saturating_sub(least) / MORE / REPLAYED)
+}
+
+/// Replays whose cost is counted.
+const MORE: u64 = 2;
