@@ -32,8 +32,10 @@ pub struct Config {
     pub requires_settings: bool,
     /// Announces and takes extended CONNECT (RFC 8441).
     pub extended_connect: bool,
-    /// Bytes of a header list, each field with 32 more; what is beyond is refused with 431.
+    /// Bytes of names and values of a header list; what is beyond is refused with 431.
     pub list_bytes_max: u32,
+    /// Bytes of one name or value, refused in the same way.
+    pub field_bytes_max: u32,
     /// Fields of a header list, refused in the same way.
     pub fields_max: u32,
     /// Bytes of a header block before it is decoded.
@@ -71,6 +73,7 @@ impl Default for Config {
             requires_settings: true,
             extended_connect: false,
             list_bytes_max: 33 * 1024,
+            field_bytes_max: 33 * 1024,
             fields_max: 1000,
             block_bytes_max: 64 * 1024,
             continuations_max: 64,

@@ -109,6 +109,7 @@
 //! | `decoder_table_bytes` | 4,096 | SETTINGS_HEADER_TABLE_SIZE | COMPRESSION_ERROR |
 //! | `encoder_table_bytes` | 0 | the peer's setting as well | – |
 //! | `list_bytes_max` | 33 KiB | `large_client_header_buffers` | 431 |
+//! | `field_bytes_max` | 33 KiB | `large_client_header_buffers` | 431 |
 //! | `fields_max` | 1,000 | `max_headers` | 431 |
 //! | `block_bytes_max` | 64 KiB | – | ENHANCE_YOUR_CALM |
 //! | `continuations_max` | 64, empty ones 8 each | CVE-2024-27316 | ENHANCE_YOUR_CALM |

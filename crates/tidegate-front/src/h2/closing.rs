@@ -24,6 +24,15 @@ impl Driver {
         Some(LocationRef::new(plan, location))
     }
 
+    /// Sets TCP_NODELAY where that is configured (`tcp_nodelay`).
+    pub(super) fn configure(&self) {
+        if !self.link.has_nodelay()
+            && self.settings().is_some_and(|location| location.settings.tcp_nodelay)
+        {
+            self.link.set_nodelay();
+        }
+    }
+
     /// Ends all streams where the connection is aborted; announces the graceful end where the connection is to close (RFC 9113 section 6.8): requests that are on their
     /// way are served until the client has replied to a PING.
     pub(super) fn obey(&mut self) {
@@ -102,7 +111,7 @@ impl Driver {
             self.condition = Condition::Failed;
             return None;
         }
-        if has_served {
+        if !timeout.is_zero() {
             let limits = self.link.limits().renewed(clock::now(), timeout, min_timeout);
             self.link.set_limits(limits);
         }

@@ -21,8 +21,6 @@ const CHUNK_BYTES_MAX: u64 = (1 << 24) - 1;
 /// The least value that nginx takes for `http2_pool_size`, and what it must be a multiple of.
 const POOL_BYTES_MIN: u64 = 112;
 const POOL_BYTES_STEP: u64 = 16;
-/// What HPACK adds to the bytes of a field (RFC 7541 section 4.1).
-const FIELD_OVERHEAD: usize = 32;
 
 /// A server's settings for connections of HTTP/2. A connection takes those of the server of its handshake; without TLS,
 /// of the default server of its address.
@@ -96,19 +94,20 @@ impl Module for Http2 {
 
 /// Returns the limits of a connection to a server that parses heads with these options.
 fn config(conf: &Conf, parse: &ParseOptions) -> Config {
-    let list_bytes = parse
-        .head_bytes_max()
-        .saturating_add(parse.headers_max.saturating_mul(FIELD_OVERHEAD).min(FIELD_OVERHEAD << 10));
-    let list_bytes = u32::try_from(list_bytes).unwrap_or(u32::MAX);
+    // As nginx counts: all names and values together, and each of them.
+    let number = |bytes: usize| u32::try_from(bytes).unwrap_or(u32::MAX);
+    let list_bytes = number(parse.large_buffers.saturating_mul(parse.large_buffer_bytes));
     Config {
         streams_max: conf.streams_max.unwrap_or(STREAMS_MAX),
         stream_window: conf.preread_bytes.unwrap_or(PREREAD_BYTES),
         list_bytes_max: list_bytes,
+        field_bytes_max: number(parse.large_buffer_bytes),
         block_bytes_max: Config::default().block_bytes_max.max(list_bytes),
-        fields_max: u32::try_from(parse.headers_max).unwrap_or(u32::MAX),
+        fields_max: number(parse.headers_max),
         ignore_odd_names: parse.ignore_invalid_headers,
         underscores: parse.underscores_in_headers,
         requires_settings: false,
+        huffman: true,
         ..Config::default()
     }
 }

@@ -73,6 +73,7 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction 
         incomplete_since: None,
         woken: Vec::new(),
     };
+    driver.configure();
     let action = std::future::poll_fn(|context| driver.run(context)).await;
     driver.multiplexer.wakes.pause();
     driver.front.give_back_input(driver.link.received.take());
@@ -95,10 +96,11 @@ impl Driver {
             let mut moved = self.read(context);
             moved |= self.pump();
             moved |= self.flush(context);
+            let before = self.condition;
             if let Some(action) = self.conclude() {
                 return Poll::Ready(action);
             }
-            if moved {
+            if moved || before != self.condition {
                 if share::poll(context).is_pending() {
                     self.multiplexer.wakes.pause();
                     return Poll::Pending;

@@ -6,7 +6,7 @@ use tidegate_codec::{Known, Span};
 use super::check::{self, NameClass};
 use super::{Head, HeadFault};
 use crate::config::Config;
-use crate::hpack::{DecodedField, ENTRY_OVERHEAD_BYTES};
+use crate::hpack::DecodedField;
 use crate::priority::Priority;
 
 /// The longest name that a list of fields can hold.
@@ -93,9 +93,11 @@ impl<'a> Reader<'a> {
     /// decoded, but costs no memory.
     #[inline]
     pub(crate) fn field(&mut self, field: DecodedField<'_>) {
-        let bytes = field.name.len() + field.value.len() + ENTRY_OVERHEAD_BYTES;
-        self.list_bytes = self.list_bytes.saturating_add(bytes);
-        if self.list_bytes > self.config.list_bytes_max as usize {
+        let (name, value) = (field.name.len(), field.value.len());
+        self.list_bytes = self.list_bytes.saturating_add(name).saturating_add(value);
+        if self.list_bytes > self.config.list_bytes_max as usize
+            || name.max(value) > self.config.field_bytes_max as usize
+        {
             return self.blame(HeadFault::TooLarge);
         }
         let taken = match field.name.first() {

@@ -196,8 +196,11 @@ fn lists_have_limits_and_what_is_beyond_costs_nothing() {
     assert_eq!(fault, Some(HeadFault::TooLarge));
     assert_eq!(HeadFault::TooLarge.status(), 431);
     assert!(head.headers.text().len() < 4096 + 100);
+    let field = Config { field_bytes_max: 999, ..Config::default() };
+    assert_eq!(read(Section::Request, &field, &list).1, Some(HeadFault::TooLarge));
+    // Pseudo-header fields do not count.
     let many = get_with(&[("a", ""); 20]);
-    for (fields_max, expected) in [(24, None), (23, Some(HeadFault::TooLarge))] {
+    for (fields_max, expected) in [(20, None), (19, Some(HeadFault::TooMany))] {
         let config = Config { fields_max, ..Config::default() };
         assert_eq!(read(Section::Request, &config, &many).1, expected);
     }

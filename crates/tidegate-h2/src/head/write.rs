@@ -136,10 +136,11 @@ impl RequestLine<'_> {
     }
 }
 
-/// What repeats from message to message is worth a place in the table; secrets never get one.
+/// What repeats from message to message is worth a place in the table; secrets of requests never get one, on any hop. A
+/// `set-cookie` gets none from us; some decoders do not know the form that forbids it to others.
 fn indexing_of(known: Known) -> Indexing {
     match known {
-        Known::Authorization | Known::Cookie | Known::SetCookie => Indexing::Never,
+        Known::Authorization | Known::Cookie => Indexing::Never,
         Known::Server
         | Known::Date
         | Known::ContentType
