@@ -63,7 +63,7 @@ pub(super) async fn run(
 }
 
 /// Runs the phases. A request whose body turns out to be malformed is refused, even where all of the announced body was
-/// passed on before: nobody must take it for complete (RFC 9113 section 8.1.1).
+/// passed on before: no reader may take it for complete (RFC 9113 section 8.1.1).
 ///
 /// Dropped at an await, the phases are given up in the middle.
 async fn run_phases(stream: &Stream, x: &mut Exchange) -> PhaseResult {
