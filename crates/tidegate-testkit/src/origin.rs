@@ -1,5 +1,7 @@
 //! A scripted origin: a listener whose connections run in one thread each and choose
-//! the script line that matches their request.
+//! the script line that matches their request. A connection that begins with the preface of HTTP/2 speaks that.
+
+mod http2;
 
 use crate::bell::{Bell, Deadline, Failure, locked};
 use crate::client::check;
@@ -212,6 +214,14 @@ fn connection(wire: Wire, state: &State) {
         };
         if std::mem::take(&mut first) {
             state.count(&state.connections);
+        }
+        if message.start == http2::PREFACE_LINE {
+            let one = |mut wire: Wire| {
+                if let Ok(Some(message)) = wire.take_head() {
+                    state.respond(wire, message);
+                }
+            };
+            return http2::serve(wire, &message, state.shared.deadline, one);
         }
         match state.respond(wire, message) {
             Some(kept) => wire = kept,

@@ -45,7 +45,11 @@ pub(super) const TABLE: &[Row] = &[
         ],
         never: TLS_LIBRARY,
     },
-    Row { name: "tidegate-testkit", may_depend_on: &["tidegate-rt", "tidegate-conf"], never: &[] },
+    Row {
+        name: "tidegate-testkit",
+        may_depend_on: &["tidegate-rt", "tidegate-conf", "tidegate-h2"],
+        never: &[],
+    },
     // Its load of HTTP/2 is the client's role of that crate; the count of allocations needs unsafe code.
     Row { name: "tidegate-bench", may_depend_on: &["tidegate-h2", "tidegate-os"], never: &[] },
     // The fuzz smoke calls the plain fuzz functions of these.
