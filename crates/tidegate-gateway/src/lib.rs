@@ -1,12 +1,12 @@
-//! The gateways, which pass requests and sessions on to other servers: the modules proxy, FastCGI, SCGI, uwsgi and
-//! memcached, the cache in front of them, their groups of servers, and `stream`'s proxy.
+//! The gateways, which pass requests and sessions on to other servers: the modules proxy, FastCGI, SCGI, uwsgi,
+//! gRPC and memcached, the cache in front of them, their groups of servers, and `stream`'s proxy.
 //!
 //! Other crates see modules of nginx, for the list of modules, and three functions. Passing and caching are internal:
 //!
 //! | module | contents |
 //! |---|---|
 //! | `common` | the common part of all gateways: directives, settings, the steps from a request to a response, variables |
-//! | `proxy`, `fastcgi`, `scgi`, `uwsgi`, `memcached` | the part of one protocol |
+//! | `proxy`, `fastcgi`, `scgi`, `uwsgi`, `grpc`, `memcached` | the part of one protocol |
 //! | `cache` | the cache's rules and directives; `tidegate-cache` stores |
 //! | `slice` | responses made of several parts of an object |
 //! | `upstream`, `health_check`, `api` | groups of servers: their directives, health checks, changes at run time |
@@ -21,6 +21,7 @@ mod api;
 mod cache;
 mod common;
 mod fastcgi;
+mod grpc;
 mod health_check;
 mod memcached;
 mod proxy;
@@ -36,6 +37,7 @@ pub use api::Api;
 pub use cache::decide::conditions::comparison as if_modified_since;
 pub use common::content::{read_body, read_body_by};
 pub use fastcgi::{FastCgi, FastCgiCache};
+pub use grpc::Grpc;
 pub use health_check::HealthCheck;
 pub use memcached::Memcached;
 pub use proxy::{Proxy, ProxyCache};

@@ -75,7 +75,7 @@ use stream::set::SessionSet;
 use stream::ssl_preread::SslPreread;
 use tidegate_front::{Http2, Ssl};
 use tidegate_gateway::{
-    Api, FastCgi, FastCgiCache, HealthCheck, Memcached, Proxy, ProxyCache, Scgi, ScgiCache,
+    Api, FastCgi, FastCgiCache, Grpc, HealthCheck, Memcached, Proxy, ProxyCache, Scgi, ScgiCache,
     SessionHealthCheck, SessionProxy, Slice, Upstream, Uwsgi, UwsgiCache,
 };
 
@@ -135,6 +135,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<UwsgiCache>::NEW,
     &Entry::<Scgi>::NEW,
     &Entry::<ScgiCache>::NEW,
+    &Entry::<Grpc>::NEW,
     &Entry::<Memcached>::NEW,
     // Behind the gateways: health checks use their upstream groups.
     &Entry::<HealthCheck>::NEW,

@@ -6,15 +6,30 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tidegate_codec::Headers;
-use tidegate_core::LocalFuture;
+use tidegate_codec::request::Version;
 use tidegate_core::client::{CancelCode, Client};
+use tidegate_core::template::any_is_true;
+use tidegate_core::{Exchange, LocalFuture, Template};
 
 use super::settings::GatewaySettings;
 
+/// Returns the client, if one of `conditions` (`early_hints`) is true for it. HTTP/1.0 has no interim responses.
+pub(crate) fn client(
+    x: &mut Exchange,
+    conditions: &[Template],
+    settings: &Arc<GatewaySettings>,
+) -> Option<Rc<dyn Client>> {
+    if !any_is_true(conditions, x) || x.request.version() < Version::H11 {
+        return None;
+    }
+    let (client, settings) = (x.client.clone(), settings.clone());
+    Some(Rc::new(HintedClient { client, settings }))
+}
+
 /// The client, which is sent no interim fields that `*_hide_header` and its defaults hide.
-pub(crate) struct HintedClient {
-    pub client: Rc<dyn Client>,
-    pub settings: Arc<GatewaySettings>,
+struct HintedClient {
+    client: Rc<dyn Client>,
+    settings: Arc<GatewaySettings>,
 }
 
 impl Client for HintedClient {

@@ -13,6 +13,7 @@ pub(crate) mod options;
 pub(crate) mod params;
 pub(crate) mod pass;
 pub(crate) mod pass_conf;
+pub(crate) mod request_head;
 pub(crate) mod respond;
 pub(crate) mod run;
 pub(crate) mod settings;

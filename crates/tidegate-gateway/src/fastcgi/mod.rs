@@ -91,7 +91,7 @@ impl Module for FastCgi {
     type Conf = Conf;
     const NAME: &'static str = "fastcgi";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] =
-        &[rows::CONNECTION, rows::SHARED, rows::STORE, rows::CGI, rows::OWN];
+        &[rows::CONNECTION, rows::RESPONSES, rows::SHARED, rows::STORE, rows::CGI, rows::OWN];
     const VARIABLES: &'static [Variable] = script::VARIABLES;
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {

@@ -11,6 +11,8 @@ const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 
 pub(super) const CONNECTION: &[Directive<Conf>] = gateway_rows!(connection "fastcgi_", Conf);
 
+pub(super) const RESPONSES: &[Directive<Conf>] = gateway_rows!(responses "fastcgi_", Conf);
+
 pub(super) const SHARED: &[Directive<Conf>] = gateway_rows!("fastcgi_", Conf);
 
 pub(super) const STORE: &[Directive<Conf>] = gateway_store_rows!("fastcgi_", Conf);

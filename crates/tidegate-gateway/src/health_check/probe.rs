@@ -24,8 +24,9 @@ use tidegate_upstream::{
 
 use super::rule::MatchRules;
 use crate::common::pass::PassDestination;
+use crate::common::request_head::FieldValue;
 use crate::proxy::conf::Version;
-use crate::proxy::settings::{FieldValue, ProxySettings};
+use crate::proxy::settings::ProxySettings;
 
 /// A health check by HTTP.
 pub(super) struct HttpProbe {

@@ -71,7 +71,7 @@ impl Module for Proxy {
     type Conf = Conf;
     const NAME: &'static str = "proxy";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] =
-        &[rows::CONNECTION, rows::SHARED, rows::STORE, rows::TLS, rows::OWN];
+        &[rows::CONNECTION, rows::RESPONSES, rows::SHARED, rows::STORE, rows::TLS, rows::OWN];
     const VARIABLES: &'static [Variable] = variables::VARIABLES;
 
     fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {

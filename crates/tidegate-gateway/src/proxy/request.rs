@@ -1,24 +1,23 @@
 //! The request to the origin, made of the client's.
 
-use std::rc::Rc;
-
 use bytes::Bytes;
 use tidegate_codec::Known;
-use tidegate_codec::request::{Method, Version as ClientVersion};
-use tidegate_codec::uri::{Escape, escape, escaped_len};
+use tidegate_codec::request::Method;
 use tidegate_core::Exchange;
-use tidegate_core::client::Client;
-use tidegate_core::exchange::PathSource;
 use tidegate_upstream::{
-    ConnectionReuse, FieldWriter, HeadList, ListFields, OriginHead, OriginRequest, RequestPayload,
-    TextFields, Wire,
+    ConnectionReuse, HeadList, ListFields, OriginHead, OriginRequest, RequestPayload, TextFields,
+    Wire,
 };
 
 use super::conf::Version;
-use super::settings::{FieldValue, Fields, ProxySettings};
+use super::settings::ProxySettings;
 use crate::common::content::{self, RequestMode};
-use crate::common::hints::HintedClient;
+use crate::common::hints;
 use crate::common::pass::TargetRef;
+use crate::common::request_head::{
+    BodyFraming, encode_breaks, write_args, write_client_target, write_escaped, write_fields,
+    write_method,
+};
 use crate::common::state::GatewayState;
 use crate::common::target::Target;
 
@@ -44,7 +43,7 @@ pub(crate) fn create(
     let body = body_framing(x, settings, &payload);
     let payload = content::take_stream(x, payload);
     let mut line = Vec::with_capacity(HEAD_BYTES);
-    let method = write_method(x, settings, shape, &mut line);
+    let method = write_chosen_method(x, settings, shape, &mut line);
     line.push(b' ');
     let start = line.len();
     write_uri(x, settings, target, &mut line);
@@ -52,10 +51,11 @@ pub(crate) fn create(
     let uri = start..line.len();
     // A fill leaves the client's conditions and ranges out.
     let fields = if shape.for_cache { &settings.cached_fields } else { &settings.fields };
+    let passes = settings.gateway.pass_request_headers;
     let (head, wire) = match settings.version {
         Version::H2 => {
             let mut list = HeadList::new(&line, uri.clone());
-            write_fields(x, (settings, fields), &to.host, body, ListFields::new(&mut list));
+            write_fields(x, fields, passes, &to.host, body, ListFields::new(&mut list));
             (OriginHead::List(Box::new(list)), Wire::Http2 { grpc: false })
         }
         version => {
@@ -63,7 +63,7 @@ pub(crate) fn create(
                 Version::H10 => b" HTTP/1.0\r\n",
                 _ => b" HTTP/1.1\r\n",
             });
-            write_fields(x, (settings, fields), &to.host, body, TextFields::new(&mut line));
+            write_fields(x, fields, passes, &to.host, body, TextFields::new(&mut line));
             line.extend_from_slice(b"\r\n");
             (OriginHead::Text(line), Wire::Http)
         }
@@ -81,7 +81,7 @@ pub(crate) fn create(
         payload,
         local: settings.gateway.local_address(x),
         paced: settings.gateway.limit_rate.is_some(),
-        interim: hinted(x, settings),
+        interim: hints::client(x, &settings.early_hints, &settings.gateway),
         reuse: reuse(settings, to),
         wire,
         // HTTP/2 has no switch of protocols (RFC 9113 section 8.6).
@@ -93,15 +93,6 @@ pub(crate) fn create(
     }
 }
 
-/// Returns the client, if it is to be sent early hints. HTTP/1.0 has no interim responses.
-fn hinted(x: &mut Exchange, settings: &ProxySettings) -> Option<Rc<dyn Client>> {
-    if !settings.wants_early_hints(x) || x.request.version() < ClientVersion::H11 {
-        return None;
-    }
-    let (client, settings) = (x.client.clone(), settings.gateway.clone());
-    Some(Rc::new(HintedClient { client, settings }))
-}
-
 /// Returns whether the connection is kept. As in nginx, HTTP/2 keeps and shares connections to an `upstream`, and
 /// opens one for each request to an address that `proxy_pass` names itself.
 fn reuse(settings: &ProxySettings, to: &Target) -> ConnectionReuse {
@@ -109,13 +100,6 @@ fn reuse(settings: &ProxySettings, to: &Target) -> ConnectionReuse {
         true => ConnectionReuse::Never,
         false => ConnectionReuse::AsGroup,
     }
-}
-
-/// The end of a request's body, as its fields announce it.
-#[derive(Clone, Copy)]
-struct BodyFraming {
-    length: Option<u64>,
-    chunked: bool,
 }
 
 /// Returns the framing of a body: a known length, else chunks; an absent body keeps the announced length only if it is
@@ -155,28 +139,19 @@ fn payload(x: &mut Exchange, settings: &ProxySettings) -> RequestPayload {
     content::payload(x, &settings.gateway, settings.version != Version::H10)
 }
 
-fn write_method(
+/// Writes the method of `proxy_method`, else the client's.
+fn write_chosen_method(
     x: &mut Exchange,
     settings: &ProxySettings,
     shape: RequestMode,
     out: &mut Vec<u8>,
 ) -> Method {
-    if let Some(template) = &settings.method {
-        let start = out.len();
-        template.write(x, out);
-        let text = out.split_off(start);
-        out.extend(text.into_iter().filter(u8::is_ascii_graphic));
-        return Method::of(&out[start..]);
-    }
-    let method = match x.request.method {
-        Method::Head if shape.get_for_head => Method::Get,
-        method => method,
-    };
-    match method {
-        Method::Other => out.extend_from_slice(x.request.head.method_bytes()),
-        known => out.extend_from_slice(known.name().as_bytes()),
-    }
-    method
+    let Some(template) = &settings.method else { return write_method(x, shape, out) };
+    let start = out.len();
+    template.write(x, out);
+    let text = out.split_off(start);
+    out.extend(text.into_iter().filter(u8::is_ascii_graphic));
+    Method::of(&out[start..])
 }
 
 /// Writes the target: the client's as received, or the path with the location's name replaced.
@@ -209,100 +184,8 @@ pub(super) fn write_uri(
             let rest = request.path.get(settings.prefix_length..).unwrap_or_default();
             write_escaped(rest, out);
         }
-        None if request.source == PathSource::Target => {
-            let target = request.head.path_and_args();
-            // `http://host?args` has an empty path, which is sent as `/` (RFC 9112 section 3.2.1).
-            if target.starts_with(b"?") {
-                out.push(b'/');
-            }
-            return out.extend_from_slice(target);
-        }
-        _ => write_escaped(&request.path, out),
+        None => return write_client_target(x, out),
+        Some(_) => write_escaped(&request.path, out),
     }
-    if !request.args.is_empty() {
-        out.push(b'?');
-        out.extend_from_slice(&request.args);
-    }
-}
-
-/// Encodes spaces and line ends in a target: decoded variables may contain them, and a client could write a request
-/// of its own with them.
-fn encode_breaks(head: &mut Vec<u8>, start: usize) {
-    let breaks = |byte: &u8| *byte <= b' ' || *byte == 0x7f;
-    if !head[start..].iter().any(breaks) {
-        return;
-    }
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in head.split_off(start) {
-        match breaks(&byte) {
-            true => {
-                let digits = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
-                head.extend_from_slice(&[b'%', digits[0], digits[1]]);
-            }
-            false => head.push(byte),
-        }
-    }
-}
-
-/// Replaces line ends and zero bytes of decoded variables by spaces, so that they do not end a field (RFC 9110
-/// section 5.5).
-fn blank_breaks(value: &mut [u8]) {
-    value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | 0)).for_each(|byte| *byte = b' ');
-}
-
-fn write_escaped(path: &[u8], out: &mut Vec<u8>) {
-    if escaped_len(path, Escape::Uri) == path.len() {
-        out.extend_from_slice(path);
-    } else {
-        escape(path, Escape::Uri, out);
-    }
-}
-
-/// Writes the fields: first those that `proxy_set_header` and the defaults set, then the client's that none of them
-/// replaces.
-///
-/// Invariant: a field without a value is not written at all; name and colon are removed again, so `proxy_set_header
-/// NAME ""` removes a field. Variables are decoded texts and may contain line ends, which become spaces (RFC 9110
-/// section 5.5). The client's fields were checked when its request was parsed, and are copied unchanged, in their
-/// order, where `proxy_pass_request_headers` allows it. HTTP/0.9 has none.
-fn write_fields(
-    x: &mut Exchange,
-    (settings, fields): (&ProxySettings, &Fields),
-    host: &[u8],
-    body: BodyFraming,
-    mut writer: impl FieldWriter,
-) {
-    for (name, value) in &fields.set {
-        let (out, start) = writer.begin(name);
-        match value {
-            FieldValue::Template(template) => {
-                template.write(x, out);
-                blank_breaks(&mut out[start..]);
-            }
-            FieldValue::ProxyHost => out.extend_from_slice(host),
-            FieldValue::Host(template) => {
-                template.write(x, out);
-                blank_breaks(&mut out[start..]);
-                if out.len() == start {
-                    out.extend_from_slice(host);
-                }
-            }
-            FieldValue::BodyLength => {
-                if let Some(length) = body.length {
-                    tidegate_codec::range::write_number(length, out);
-                }
-            }
-            FieldValue::Chunked if body.chunked => out.extend_from_slice(b"chunked"),
-            FieldValue::Chunked => {}
-        }
-        writer.end(name);
-    }
-    if !settings.gateway.pass_request_headers || x.request.version() == ClientVersion::H09 {
-        return;
-    }
-    for (known, name, value) in x.request.head.headers.iter() {
-        if !fields.replaces(known, name) {
-            writer.field(known, name, value);
-        }
-    }
+    write_args(x, out);
 }

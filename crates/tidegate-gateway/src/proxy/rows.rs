@@ -11,6 +11,8 @@ const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 
 pub(super) const CONNECTION: &[Directive<Conf>] = gateway_rows!(connection "proxy_", Conf);
 
+pub(super) const RESPONSES: &[Directive<Conf>] = gateway_rows!(responses "proxy_", Conf);
+
 pub(super) const SHARED: &[Directive<Conf>] = gateway_rows!("proxy_", Conf);
 
 pub(super) const STORE: &[Directive<Conf>] = gateway_store_rows!("proxy_", Conf);

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tidegate_codec::Known;
 use tidegate_conf::{Diagnostic, Word};
-use tidegate_core::template::any_is_true;
 use tidegate_core::{Exchange, Template};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 
@@ -13,6 +12,7 @@ use super::cookie::CookieRules;
 use super::redirect::{self, Redirects};
 use crate::common::pass::{Pass, PassDestination, TargetRef, location_tag};
 use crate::common::pass_conf::PassBlock;
+use crate::common::request_head::{FieldValue, Fields};
 use crate::common::settings::{GatewaySettings, settings as gateway_settings};
 use crate::common::store::StoreSettings;
 use crate::common::target;
@@ -29,53 +29,14 @@ pub(crate) struct ProxySettings {
     pub cached_fields: Fields,
     pub redirects: Redirects,
     pub cookies: CookieRules,
-    early_hints: Vec<Template>,
+    /// `early_hints`.
+    pub early_hints: Vec<Template>,
     /// TLS for targets with `https://`.
     pub tls: Option<GatewayTls>,
     pub pass: Pass,
     /// Bytes of the path that the URI replaces.
     pub prefix_length: usize,
     pub location_tag: u64,
-}
-
-/// Fields that are set, in order, and the client's fields they replace.
-#[derive(Default)]
-pub(crate) struct Fields {
-    pub set: Vec<(Box<[u8]>, FieldValue)>,
-    known: u64,
-    others: Vec<Box<[u8]>>,
-}
-
-/// The value of a set field.
-pub(crate) enum FieldValue {
-    Template(Template),
-    ProxyHost,
-    /// The written host, or `$proxy_host` where that is empty.
-    Host(Template),
-    /// Length of the body, if it has one.
-    BodyLength,
-    /// `chunked` for a body without a length.
-    Chunked,
-}
-
-impl Fields {
-    /// Returns whether the client's field of this name is not passed on.
-    pub(crate) fn replaces(&self, known: Known, name: &[u8]) -> bool {
-        match known {
-            Known::Other => self.others.iter().any(|other| other.eq_ignore_ascii_case(name)),
-            known => self.known & (1 << known as u8) != 0,
-        }
-    }
-
-    fn add(&mut self, name: &[u8], value: Option<FieldValue>) {
-        match Known::of(name) {
-            Known::Other => self.others.push(name.into()),
-            known => self.known |= 1 << known as u8,
-        }
-        if let Some(value) = value {
-            self.set.push((name.into(), value));
-        }
-    }
 }
 
 /// Fields that are not sent to clients unless `proxy_pass_header` allows them.
@@ -227,11 +188,6 @@ fn fields(
 }
 
 impl ProxySettings {
-    /// Returns whether 103 responses are sent to this request's client.
-    pub(crate) fn wants_early_hints(&self, x: &mut Exchange) -> bool {
-        any_is_true(&self.early_hints, x)
-    }
-
     /// Writes the default key of a cache: the URL that the request is passed to.
     pub(crate) fn write_key(&self, x: &mut Exchange, out: &mut Vec<u8>) {
         match &self.pass.destination {

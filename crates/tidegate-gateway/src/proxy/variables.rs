@@ -31,11 +31,6 @@ pub(super) const VARIABLES: &[Variable] = &[
         "Value for the `Transfer-Encoding` field towards the origin.",
         |_, _| false,
     ),
-    Variable::fixed(
-        "grpc_internal_trailers",
-        "Value for the `TE` field of a request to a gRPC server.",
-        |_, _| false,
-    ),
 ];
 
 fn text(x: &mut Exchange, out: &mut Vec<u8>, of: fn(&GatewayState) -> &[u8]) -> bool {

@@ -79,6 +79,7 @@ impl Module for Scgi {
     const NAME: &'static str = "scgi";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[
         gateway_rows!(connection "scgi_", Conf),
+        gateway_rows!(responses "scgi_", Conf),
         gateway_rows!("scgi_", Conf),
         gateway_store_rows!("scgi_", Conf),
         cgi_rows!("scgi_", Conf),

@@ -111,6 +111,7 @@ impl Module for Uwsgi {
     const NAME: &'static str = "uwsgi";
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[
         gateway_rows!(connection "uwsgi_", Conf),
+        gateway_rows!(responses "uwsgi_", Conf),
         gateway_rows!("uwsgi_", Conf),
         gateway_store_rows!("uwsgi_", Conf),
         gateway_tls_rows!("uwsgi_", Conf),

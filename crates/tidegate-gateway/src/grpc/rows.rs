@@ -1,0 +1,64 @@
+//! The `grpc_*` directives.
+
+use tidegate_conf::{Arity, Contexts, Directive, once, row};
+use tidegate_upstream::NextUpstream;
+
+use super::Conf;
+use crate::common::options::{self, HasGateway, gateway_rows};
+use crate::common::tls::gateway_tls_rows;
+
+const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
+
+pub(super) const CONNECTION: &[Directive<Conf>] = gateway_rows!(connection "grpc_", Conf);
+
+pub(super) const RESPONSES: &[Directive<Conf>] = gateway_rows!(responses "grpc_", Conf);
+
+pub(super) const TLS: &[Directive<Conf>] = gateway_tls_rows!("grpc_", Conf);
+
+/// The cases of `grpc_next_upstream`.
+const CASES: &[(&str, NextUpstream)] = &[
+    ("error", NextUpstream::ERROR),
+    ("timeout", NextUpstream::TIMEOUT),
+    ("invalid_header", NextUpstream::INVALID_HEADER),
+    ("non_idempotent", NextUpstream::NON_IDEMPOTENT),
+    ("http_500", NextUpstream::HTTP_500),
+    ("http_502", NextUpstream::HTTP_502),
+    ("http_503", NextUpstream::HTTP_503),
+    ("http_504", NextUpstream::HTTP_504),
+    ("http_403", NextUpstream::HTTP_403),
+    ("http_404", NextUpstream::HTTP_404),
+    ("http_429", NextUpstream::HTTP_429),
+    ("off", NextUpstream::OFF),
+];
+
+pub(super) const OWN: &[Directive<Conf>] = &[
+    row(
+        "grpc_pass",
+        Contexts::LOCATION.union(Contexts::LOCATION_IF),
+        Arity::ONE,
+        "",
+        "gRPC server: an address with a port, a path behind `unix:`, or a group's name, with `grpc://` or, for TLS, \
+         `grpcs://` in front.",
+        |conf, args| once(&mut conf.pass.word, args.word(0).clone(), args),
+    ),
+    row(
+        "grpc_set_header",
+        ALL,
+        Arity::TWO,
+        "Content-Length $content_length",
+        "Sets or, with an empty value, leaves out a field of the request.",
+        |conf, args| {
+            let field = (args.word(0).clone(), args.word(1).clone());
+            conf.set_header.get_or_insert_default().push(field);
+            Ok(())
+        },
+    ),
+    row(
+        "grpc_next_upstream",
+        ALL,
+        Arity::AT_LEAST_ONE,
+        "error timeout",
+        "Cases in which the request is passed to another server.",
+        |conf, args| options::set_cases(conf.gateway(), args, CASES),
+    ),
+];
