@@ -95,9 +95,11 @@ impl OriginRequest {
         self.head.text().get(self.target.clone()).unwrap_or_default()
     }
 
-    /// Returns the URL on a peer, for log lines: `http://127.0.0.1:80/path`.
+    /// Returns the URL on a peer, for log lines: `http://127.0.0.1:80/path`; as in nginx, gRPC's has no path.
     pub(crate) fn url(&self, peer: &str) -> String {
-        url(self.wire.scheme(self.tls.is_some()), peer, Some(self.target_text()))
+        let is_call = matches!(self.wire, Wire::Http2 { grpc: true });
+        let target = Some(self.target_text()).filter(|_| !is_call);
+        url(self.wire.scheme(self.tls.is_some()), peer, target)
     }
 
     /// Returns the properties that a connection to a peer must have to be used again.
