@@ -81,7 +81,6 @@ impl Fetch {
                 Waited::Head(HeadEvent::Ended(end)) => return Err(failure_of_stream(&end, lost)),
                 Waited::Sending(error) => return Err(failure_of_send(error, lost)),
                 Waited::TimedOut => {
-                    stream.connection().suspect(self.settings.read_timeout);
                     let message = TIMED_OUT.to_owned();
                     return Err(AttemptFailure::reading(Event::TimedOut, message));
                 }

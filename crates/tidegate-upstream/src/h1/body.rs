@@ -253,10 +253,7 @@ impl BodyReader {
         let piece = match read {
             Some(Ok(piece)) => piece,
             Some(Err(end)) => return Poll::Ready(Err(self.broken(&end.to_string()))),
-            None => {
-                stream.connection().suspect(limit);
-                return Poll::Ready(Err(self.broken(TIMED_OUT)));
-            }
+            None => return Poll::Ready(Err(self.broken(TIMED_OUT))),
         };
         if let Some(attempt) = self.start.report.borrow_mut().last() {
             attempt.bytes_received = stream.received();

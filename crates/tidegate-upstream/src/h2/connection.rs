@@ -11,7 +11,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tidegate_h2::{Client, Config, Connection, ErrorCode, StreamId};
 use tidegate_rt::clock;
@@ -138,13 +138,10 @@ impl SharedConnection {
         state.wake_driver();
     }
 
-    /// Takes no new streams if nothing was received for `silence`: an origin that responds to none of its streams
-    /// would keep others waiting, too.
-    pub(crate) fn suspect(&self, silence: Duration) {
-        let is_silent = {
-            let state = self.state.borrow();
-            clock::now().saturating_duration_since(state.received_at) >= silence
-        };
+    /// Takes no new streams if nothing was received since a stream has waited: an origin that responds to none of its
+    /// streams would keep others waiting, too.
+    pub(super) fn suspect(&self, since: Instant) {
+        let is_silent = self.state.borrow().received_at <= since;
         if is_silent {
             self.retire();
         }

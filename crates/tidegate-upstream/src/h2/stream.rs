@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidegate_codec::Headers;
 use tidegate_codec::response::ResponseHead;
 use tidegate_h2::{RequestLine, SendError, StreamId};
+use tidegate_rt::clock;
 use tidegate_rt::timer::Deadline;
 
 use super::connection::SharedConnection;
@@ -98,7 +99,7 @@ impl Seat {
         drop(state);
         self.stream = Some(id);
         let deadline = Deadline::new();
-        Ok((OriginStream { seat: self, id, deadline, waiting: false }, sent as u64))
+        Ok((OriginStream { seat: self, id, deadline, waiting: None }, sent as u64))
     }
 }
 
@@ -107,7 +108,8 @@ pub(crate) struct OriginStream {
     seat: Seat,
     id: StreamId,
     deadline: Deadline,
-    waiting: bool,
+    /// Since when its task waits for the origin.
+    waiting: Option<Instant>,
 }
 
 impl OriginStream {
@@ -203,7 +205,8 @@ impl OriginStream {
         })
     }
 
-    /// Polls with a limit on the wait; `None` when it has passed.
+    /// Polls with a limit on the wait; `None` when it has passed. A connection on which nothing was received meanwhile
+    /// takes no new streams.
     pub(crate) fn poll_limited<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -211,14 +214,18 @@ impl OriginStream {
         poll: impl FnOnce(&mut OriginStream, &mut Context<'_>) -> Poll<T>,
     ) -> Poll<Option<T>> {
         if let Poll::Ready(value) = poll(self, context) {
-            self.waiting = false;
+            self.waiting = None;
             return Poll::Ready(Some(value));
         }
-        if !self.waiting {
-            self.waiting = true;
+        if self.waiting.is_none() {
+            self.waiting = Some(clock::now());
             self.deadline.set_after(limit);
         }
-        self.deadline.poll_elapsed(context).map(|()| None)
+        ready!(self.deadline.poll_elapsed(context));
+        if let Some(since) = self.waiting {
+            self.connection().suspect(since);
+        }
+        Poll::Ready(None)
     }
 }
 
