@@ -61,10 +61,10 @@ pub(crate) fn enter(
                 true => task::park_or_spawn(front, link, accepted),
                 false => {
                     // Behind its first request, which clients send with the end of the handshake, it needs no task.
-        if matches!(link.protocol(), Protocol::Http1) {
-            link.give(Order::Park);
-        }
-        let begun = protocol::greets(&link).then(|| protocol::serve(front, &link));
+                    if matches!(link.protocol(), Protocol::Http1) {
+                        link.give(Order::Park);
+                    }
+                    let begun = protocol::greets(&link).then(|| protocol::serve(front, &link));
                     task::spawn(front, link, begun);
                 }
             };

@@ -105,23 +105,28 @@ pub(super) async fn receive(
         let reading = begun.then(|| front.counters.reading());
         let received = more(link, x, begun || preface == Preface::Partly, &options).await;
         drop(reading);
-        match received {
-            More::Bytes => {}
-            More::Nothing => return Received::Nothing,
-            More::End if !begun => return Received::End,
-            More::End => {
-                return cut(link, x, &options, 400, "client prematurely closed connection");
-            }
-            More::Failed(_) if !begun => return Received::End,
-            More::Failed(reason) => {
-                let reason = format!("SSL_read() failed (SSL: {reason})");
-                return cut(link, x, &options, 400, &reason);
-            }
-            More::Timeout => {
-                let reason = "client timed out (110: Connection timed out)";
-                return cut(link, x, &options, 408, reason);
-            }
+        if !matches!(received, More::Bytes) {
+            return without_more(link, x, &options, begun, received);
         }
+    }
+}
+
+/// Ends the wait for a head whose rest does not arrive; `begun` where bytes of it have arrived.
+fn without_more(
+    link: &Rc<Link>,
+    x: &mut Exchange,
+    options: &ParseOptions,
+    begun: bool,
+    received: More,
+) -> Received {
+    match received {
+        More::Bytes | More::Nothing => Received::Nothing,
+        More::End | More::Failed(_) if !begun => Received::End,
+        More::End => cut(link, x, options, 400, "client prematurely closed connection"),
+        More::Failed(reason) => {
+            cut(link, x, options, 400, &format!("SSL_read() failed (SSL: {reason})"))
+        }
+        More::Timeout => cut(link, x, options, 408, "client timed out (110: Connection timed out)"),
     }
 }
 

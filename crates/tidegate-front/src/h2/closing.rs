@@ -160,7 +160,11 @@ impl Driver {
         let Some(servers) = self.link.servers(&plan) else { return Default::default() };
         let server = plan.server(begin::base_server(&self.link.info, servers));
         let settings = &plan.location(server.location).settings;
-        (settings.send_timeout, server.settings.client_header_timeout, settings.keepalive_timeout.idle)
+        (
+            settings.send_timeout,
+            server.settings.client_header_timeout,
+            settings.keepalive_timeout.idle,
+        )
     }
 
     fn is_elapsed(&mut self, until: Option<Instant>, context: &mut Context<'_>) -> bool {

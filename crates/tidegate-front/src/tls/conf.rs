@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word, once, parse_size};
-use tidegate_tls::{PairCache, StatusScope};
 use tidegate_tls::openssl_commands::{self, Command};
+use tidegate_tls::{PairCache, StatusScope};
 
 /// `ssl_protocols`: the versions that are supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
