@@ -51,7 +51,7 @@ impl SendWindow {
 
 /// What the peer may send, and what of it has been used here.
 ///
-/// Invariant: `left + unread + credit` is the size that was announced, so that the peer never has more than that
+/// Invariant: `left + unread + credit - debt` is the size that was announced, so that the peer never has more than that
 /// unread here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveWindow {
@@ -61,13 +61,15 @@ pub struct ReceiveWindow {
     unread: u32,
     /// Bytes that were used and not yet given back.
     credit: u32,
+    /// Bytes by which the peer's window is below zero: the first ones that are given back only fill it up.
+    debt: u32,
     size: u32,
 }
 
 impl ReceiveWindow {
     /// A window of this size, bytes.
     pub fn new(size: u32) -> ReceiveWindow {
-        ReceiveWindow { left: size, unread: 0, credit: 0, size }
+        ReceiveWindow { left: size, unread: 0, credit: 0, debt: 0, size }
     }
 
     /// Takes bytes that were received.
@@ -94,8 +96,20 @@ impl ReceiveWindow {
             return None;
         }
         let increment = std::mem::take(&mut self.credit);
-        self.left += increment;
+        let paid = self.debt.min(increment);
+        self.debt -= paid;
+        self.left += increment - paid;
         Some(increment)
+    }
+
+    /// Makes the window smaller, bytes: the peer has acknowledged a smaller SETTINGS_INITIAL_WINDOW_SIZE. What it had
+    /// sent before stays allowed (RFC 9113 section 6.9.2).
+    pub fn shrink(&mut self, bytes: u32) {
+        let bytes = bytes.min(self.size);
+        let taken = bytes.min(self.left);
+        self.size -= bytes;
+        self.left -= taken;
+        self.debt += bytes - taken;
     }
 
     /// Makes the window larger by an announced increment, bytes; at most to [`WINDOW_LIMIT`].
@@ -143,6 +157,21 @@ mod tests {
         assert_eq!(window.receive(90), Ok(()));
         assert_eq!(window.unread(), 100);
         assert_eq!(window.use_up(1000), 100);
+    }
+
+    #[test]
+    fn a_receive_window_that_shrinks_is_filled_up_first() {
+        let mut window = ReceiveWindow::new(100);
+        assert_eq!(window.receive(80), Ok(()));
+        window.shrink(90);
+        // The peer's window is at 20 - 90.
+        assert_eq!(window.receive(1), Err(WindowError));
+        assert_eq!(window.use_up(80), 80);
+        assert_eq!(window.due_update(), Some(80));
+        assert_eq!(window.receive(11), Err(WindowError));
+        assert_eq!(window.receive(10), Ok(()));
+        assert_eq!(window.use_up(10), 10);
+        assert_eq!(window.due_update(), Some(10));
     }
 
     proptest! {

@@ -185,7 +185,8 @@ impl<R: Role> Connection<R> {
     }
 }
 
-fn open(
+/// Opens a stream's window once half of it is free.
+pub(super) fn open(
     stream: &mut crate::stream::Stream,
     output: &mut super::Output,
     budgets: &mut crate::flood::Budgets,

@@ -1,11 +1,13 @@
 //! Frames that are neither DATA nor a part of a header block.
 
+use super::data::open;
 use super::receive::fault_of;
 use super::{Connection, Event, Role};
 use crate::error::{ErrorCode, Fault};
 use crate::frame::parse::{self, Frame, FrameError, SettingEntries};
 use crate::frame::{FrameHeader, StreamId, write};
 use crate::priority::Priority;
+use crate::settings::WINDOW_DEFAULT;
 use crate::settings::id::ENABLE_PUSH;
 use crate::stream::Stream;
 use crate::stream::state::{Closed, StateError};
@@ -112,7 +114,20 @@ impl<R: Role> Connection<R> {
         }
         self.acknowledged = true;
         self.decoder.announce(self.config.decoder_table_bytes);
+        self.shrink_windows()?;
         Ok(Some(Event::Acknowledged))
+    }
+
+    /// Moves the windows of streams that began before our settings were known, as the peer does now.
+    fn shrink_windows(&mut self) -> Result<(), Fault> {
+        let surplus = WINDOW_DEFAULT.saturating_sub(self.config.stream_window);
+        for stream in self.streams.iter_mut().filter(|_| surplus > 0) {
+            stream.receive.shrink(surplus);
+            if !self.holds_windows {
+                open(stream, &mut self.output, &mut self.budgets)?;
+            }
+        }
+        Ok(())
     }
 
     fn pinged(&mut self, ack: bool, data: [u8; 8]) -> Result<Option<Event<'static>>, Fault> {

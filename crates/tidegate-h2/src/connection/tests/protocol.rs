@@ -358,6 +358,28 @@ fn windows_open_as_bodies_are_used() {
 }
 
 #[test]
+fn a_smaller_window_counts_from_its_acknowledgement() {
+    let mut server = server(Config { stream_window: 200, ..Config::default() });
+    let mut peer = Peer::client();
+    // The client has not seen our settings yet.
+    peer.get(1, &[], false).data(1, &[b'x'; 1000], false);
+    feed(&mut server, &peer.take()).expect("it fits the window that connections begin with");
+    output(&mut server);
+    server.consumed(ONE, 900);
+    assert_eq!(output(&mut server), [""; 0]);
+    // Its window is at 64,535 - 65,335 then.
+    write::settings_ack(&mut peer.out);
+    feed(&mut server, &peer.take()).expect("an acknowledgement");
+    assert_eq!(output(&mut server), ["window 1 900"]);
+    peer.data(1, &[b'x'; 100], false);
+    feed(&mut server, &peer.take()).expect("it fits");
+    server.consumed(ONE, 200);
+    assert_eq!(output(&mut server), ["window 1 200"]);
+    peer.data(1, &[b'x'; 201], false);
+    assert_eq!(feed(&mut server, &peer.take()), Ok(vec!["reset 1 FLOW_CONTROL_ERROR".to_owned()]));
+}
+
+#[test]
 fn padding_is_given_back_at_once() {
     let mut server = server(Config { stream_window: 200, ..Config::default() });
     let mut peer = Peer::client();
