@@ -340,7 +340,7 @@ fn configuration_errors() {
         ),
         (
             "ssl_certificate $x.crt; ssl_certificate_key b.key;".to_owned(),
-            "variables in \"ssl_certificate\" are not supported yet".to_owned(),
+            "unknown \"x\" variable".to_owned(),
         ),
         (
             with("ssl_ciphers NOPE;"),

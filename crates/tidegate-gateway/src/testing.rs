@@ -8,6 +8,7 @@ use tidegate_plan::{Entry, ErasedModule};
 
 use crate::api::Api;
 use crate::fastcgi::{FastCgi, FastCgiCache};
+use crate::grpc::Grpc;
 use crate::health_check::HealthCheck;
 use crate::memcached::Memcached;
 use crate::proxy::{Proxy, ProxyCache};
@@ -41,6 +42,7 @@ impl ModuleList for Gateways {
             &Entry::<UwsgiCache>::NEW,
             &Entry::<Scgi>::NEW,
             &Entry::<ScgiCache>::NEW,
+            &Entry::<Grpc>::NEW,
             &Entry::<Memcached>::NEW,
             &Entry::<HealthCheck>::NEW,
             &Entry::<SessionHealthCheck>::NEW,
