@@ -143,8 +143,8 @@ pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), InvalidCode> {
         bits <<= length;
         count -= length;
     }
-    // What is left is a prefix of EOS: ones, and less than a byte (RFC 7541 section 5.2). A whole byte of them behind a
-    // string that ends with a byte is harmless, and some encoders write it.
+    // The padding is a prefix of EOS: ones (RFC 7541 section 5.2). The RFC allows 7 bits; nginx accepts a whole byte
+    // behind a string that ends with a byte, and some encoders write it.
     let ones = !(u64::MAX >> count);
     if count <= 8 && bits == ones { Ok(()) } else { Err(InvalidCode) }
 }
