@@ -20,6 +20,7 @@ mod handshake;
 mod keys;
 mod ocsp;
 mod server;
+mod shared_zone;
 mod stapling;
 mod trust_rows;
 mod variables;

@@ -19,6 +19,7 @@ use tidegate_tls::{StatusCache, StatusQuery, StatusScope};
 use tidegate_upstream::resolve::{HostPortError, ResolveError, Resolver, addresses, parse};
 
 use super::conf::{Conf, OcspCacheConf, VerifyClient};
+use super::shared_zone;
 use super::stapling::{FetchError, Responder};
 
 /// The settings of a server's queries.
@@ -86,7 +87,9 @@ pub(super) fn compile(
     let responder = conf.ocsp_responder.as_ref();
     let responder = responder.map(|word| known_responder(word, plan)).transpose()?;
     let cache = match &conf.ocsp_cache {
-        Some(OcspCacheConf::Shared { name, bytes }) => Some(shared(plan, name, *bytes)?),
+        Some(OcspCacheConf::Shared { name, bytes }) => {
+            Some(shared_zone::cache(plan, name, *bytes, StatusCache::with_bytes)?)
+        }
         None | Some(OcspCacheConf::Off) => None,
     };
     Ok(Some(ClientOcsp { responder, cache, resolver: resolver(outline, plan)? }))
@@ -117,38 +120,12 @@ fn known_responder(word: &Word, plan: &PlanBuilder<'_>) -> Result<KnownResponder
 }
 
 fn resolver(outline: &Outline, plan: &PlanBuilder<'_>) -> Result<Option<Resolver>, Diagnostic> {
-    const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30);
     let Some(core) = outline.conf::<HttpCore>() else { return Ok(None) };
     let Some(words) = &core.resolver else { return Ok(None) };
     let words: Vec<String> = words.iter().map(|word| word.display().into_owned()).collect();
     let look_up = |host: &str| plan.environment.resources.addresses(host);
-    let resolver =
-        Resolver::parse(&words, core.plain.resolver_timeout.unwrap_or(TIMEOUT_DEFAULT), look_up);
+    let resolver = Resolver::parse(&words, core.plain.settings().resolver_timeout, look_up);
     resolver.map(Some).map_err(|error| Diagnostic::emerg(error.to_string()))
-}
-
-/// Sizes of caches that were named in this plan, bytes.
-#[derive(Default)]
-struct CacheSizes(Vec<(String, u64)>);
-
-fn shared(
-    plan: &mut PlanBuilder<'_>,
-    name: &str,
-    bytes: u64,
-) -> Result<Arc<StatusCache>, Diagnostic> {
-    let sizes = &mut plan.shared::<CacheSizes>().0;
-    match sizes.iter().find(|(known, _)| known == name) {
-        None => sizes.push((name.to_owned(), bytes)),
-        Some((_, size)) if *size == bytes => {}
-        Some((_, size)) => {
-            return Err(Diagnostic::emerg(format!(
-                "the size {bytes} of shared memory zone \"{name}\" conflicts with already declared \
-                 size {size}"
-            )));
-        }
-    }
-    let make = || Ok(StatusCache::with_bytes(bytes));
-    plan.environment.reload_state.get_or_make(&format!("ocsp {name}:{bytes}"), make)
 }
 
 impl ClientOcsp {

@@ -18,7 +18,7 @@ use tidegate_tls::{
 use super::chosen::{ChosenPairs, is_chosen};
 use super::conf::{Conf, SessionCacheConf, VerifyClient};
 use super::ocsp::ClientOcsp;
-use super::{Ssl, client, keys, ocsp, stapling};
+use super::{Ssl, client, keys, ocsp, shared_zone, stapling};
 
 /// Returns the time limit of a session's handshake (`ssl_handshake_timeout`).
 pub(crate) fn session_handshake_timeout(plan: &Plan, server: ServerId) -> Duration {
@@ -99,7 +99,9 @@ pub(super) fn compile(
         Some(SessionCacheConf::Builtin(entries)) => {
             Some(Arc::new(SessionCache::with_entries(*entries)))
         }
-        Some(SessionCacheConf::Shared { name, bytes }) => Some(shared(plan, name, *bytes)?),
+        Some(SessionCacheConf::Shared { name, bytes }) => {
+            Some(shared_zone::cache(plan, name, *bytes, SessionCache::with_bytes)?)
+        }
     };
     let tickets = match conf.session_tickets.unwrap_or(true) {
         true => Some(ticket_keys(conf, plan, session_timeout)?),
@@ -197,30 +199,6 @@ fn curves(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Groups, Diagnostic>
         plan.diagnostics.push(Diagnostic::warn(message).at(word.span));
     }
     Ok(groups)
-}
-
-/// Sizes of shared caches that were named in this plan, bytes.
-#[derive(Default)]
-struct SharedSizes(Vec<(String, u64)>);
-
-fn shared(
-    plan: &mut PlanBuilder<'_>,
-    name: &str,
-    bytes: u64,
-) -> Result<Arc<SessionCache>, Diagnostic> {
-    let sizes = &mut plan.shared::<SharedSizes>().0;
-    match sizes.iter().find(|(known, _)| known == name) {
-        None => sizes.push((name.to_owned(), bytes)),
-        Some((_, size)) if *size == bytes => {}
-        Some((_, size)) => {
-            return Err(Diagnostic::emerg(format!(
-                "the size {bytes} of shared memory zone \"{name}\" conflicts with already declared \
-                 size {size}"
-            )));
-        }
-    }
-    let make = || Ok(SessionCache::with_bytes(bytes));
-    plan.environment.reload_state.get_or_make(&format!("{name}:{bytes}"), make)
 }
 
 fn ticket_keys(
