@@ -74,7 +74,6 @@ impl Client for ClientStream {
     }
 
     fn tcp_info(&self) -> Option<[u32; 4]> {
-        let info = self.link()?.io.stream().tcp_info().ok()?;
-        Some([info.rtt, info.rttvar, info.snd_cwnd, info.rcv_space])
+        self.link()?.tcp_info()
     }
 }

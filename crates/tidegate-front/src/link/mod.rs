@@ -162,6 +162,12 @@ impl Link {
         }
     }
 
+    /// Returns the figures of `$tcpinfo_*`, where the system has them.
+    pub(crate) fn tcp_info(&self) -> Option<[u32; 4]> {
+        let info = self.io.stream().tcp_info().ok()?;
+        Some([info.rtt, info.rttvar, info.snd_cwnd, info.rcv_space])
+    }
+
     /// Writes all bytes, without a time limit of its own.
     ///
     /// # Errors
