@@ -73,12 +73,7 @@ impl HeadList {
     pub(crate) fn push(&mut self, known: Known, name: &[u8], value: &[u8]) {
         match known {
             Known::Host => return self.authority = value.to_vec(),
-            Known::Connection
-            | Known::ProxyConnection
-            | Known::KeepAlive
-            | Known::TransferEncoding
-            | Known::Upgrade
-            | Known::Http2Settings => return,
+            known if known.is_of_connection() => return,
             _ => {}
         }
         let breaks = |byte: &u8| matches!(byte, b'\r' | b'\n' | 0);

@@ -239,6 +239,21 @@ impl Known {
         }
     }
 
+    /// Whether the field is about one connection of HTTP/1, and so is not sent over HTTP/2 (RFC 9113 section 8.2.2).
+    /// `TE` is not among them: it may say `trailers`.
+    #[inline]
+    pub const fn is_of_connection(self) -> bool {
+        matches!(
+            self,
+            Known::Connection
+                | Known::ProxyConnection
+                | Known::KeepAlive
+                | Known::TransferEncoding
+                | Known::Upgrade
+                | Known::Http2Settings
+        )
+    }
+
     /// Returns this name's bit in a set of names.
     #[inline]
     pub(crate) const fn bit(self) -> u64 {

@@ -74,12 +74,7 @@ impl<'a> Fields<'a> {
     fn push_as(&mut self, known: Known, name: &[u8], value: &[u8]) {
         let value = trim(value);
         match known {
-            Known::Connection
-            | Known::ProxyConnection
-            | Known::KeepAlive
-            | Known::TransferEncoding
-            | Known::Upgrade
-            | Known::Http2Settings => return,
+            known if known.is_of_connection() => return,
             Known::Te if !value.eq_ignore_ascii_case(b"trailers") => return,
             Known::Host if self.has_authority => return,
             _ => {}

@@ -292,24 +292,34 @@ impl UnsentPart {
     async fn file_by_pieces(&mut self, range: FileRange) -> Result<(), SendError> {
         let (mut offset, end) = (range.offset, range.offset.saturating_add(range.length));
         while offset < end {
-            let room = usize::try_from(end - offset).unwrap_or(usize::MAX).min(COLLECT_BYTES);
-            let read = file_read::read(&range, offset, room).await.map_err(unreadable)?;
-            if read.is_empty() {
-                return Err(cut_short());
-            }
-            self.data(&[], &read, false).await?;
-            offset += read.len() as u64;
+            let piece = file_piece(&range, offset, end).await?;
+            self.data(&[], &piece, false).await?;
+            offset += piece.len() as u64;
         }
         Ok(())
     }
 }
 
+/// Reads the next piece of a file, from `offset` on and in front of `end`.
+///
+/// # Errors
+/// The file cannot be read, or is shorter than the body.
+pub(crate) async fn file_piece(
+    range: &FileRange,
+    offset: u64,
+    end: u64,
+) -> Result<Vec<u8>, SendError> {
+    let room = usize::try_from(end - offset).unwrap_or(usize::MAX).min(COLLECT_BYTES);
+    let piece = file_read::read(range, offset, room).await.map_err(unreadable)?;
+    if piece.is_empty() { Err(cut_short()) } else { Ok(piece) }
+}
+
 /// Makes the error of a file that is shorter than the body.
-pub(crate) fn cut_short() -> SendError {
+fn cut_short() -> SendError {
     unreadable(io::ErrorKind::UnexpectedEof.into())
 }
 
-pub(crate) fn unreadable(error: io::Error) -> SendError {
+fn unreadable(error: io::Error) -> SendError {
     SendError::Client(RequestBodyError::Io(error))
 }
 

@@ -12,16 +12,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tidegate_core::body::{Chunk, FileRange};
-use tidegate_core::file_read;
 use tidegate_core::request_body::{RequestBody, StoredBody};
 use tidegate_h2::StreamId;
 use tidegate_rt::timer::timeout;
 
 use super::connection::SharedConnection;
 use super::stream::OriginStream;
-use crate::h1::send::{
-    COLLECT_BYTES, Keep, SendError, Upload, UploadEnd, cut_short, gather, unreadable,
-};
+use crate::h1::send::{COLLECT_BYTES, Keep, SendError, Upload, UploadEnd, file_piece, gather};
 use crate::request::RequestPayload;
 
 /// Returns whether the head ends the request.
@@ -131,13 +128,9 @@ impl Sender {
     async fn file(&mut self, range: FileRange, ends: bool) -> Result<(), SendError> {
         let (mut offset, end) = (range.offset, range.offset.saturating_add(range.length));
         while offset < end {
-            let room = usize::try_from(end - offset).unwrap_or(usize::MAX).min(COLLECT_BYTES);
-            let read = file_read::read(&range, offset, room).await.map_err(unreadable)?;
-            if read.is_empty() {
-                return Err(cut_short());
-            }
-            offset += read.len() as u64;
-            self.send(&read, ends && offset >= end).await?;
+            let piece = file_piece(&range, offset, end).await?;
+            offset += piece.len() as u64;
+            self.send(&piece, ends && offset >= end).await?;
         }
         Ok(())
     }
