@@ -3,9 +3,11 @@
 use tidegate_codec::Known;
 use tidegate_codec::request::{Method, Version};
 use tidegate_codec::uri::{Escape, escape, escaped_len};
+use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::exchange::PathSource;
 use tidegate_core::{Exchange, Template};
-use tidegate_upstream::FieldWriter;
+use tidegate_plan::PlanBuilder;
+use tidegate_upstream::{FieldWriter, RequestPayload};
 
 use super::content::RequestMode;
 
@@ -38,6 +40,45 @@ impl Fields {
         }
     }
 
+    /// Compiles the fields of `*_set_header`. With `needs_host` no request is without a host: an empty one is that of
+    /// `*_pass`.
+    ///
+    /// # Errors
+    /// An invalid text with variables.
+    pub(crate) fn written(
+        written: Option<&[(Word, Word)]>,
+        needs_host: bool,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Fields, Diagnostic> {
+        let mut fields = Fields::default();
+        for (name, value) in written.unwrap_or_default() {
+            let is_host = name.bytes.eq_ignore_ascii_case(b"Host");
+            let needed = is_host && needs_host;
+            let value = match value.bytes.is_empty() {
+                true => needed.then_some(FieldValue::ProxyHost),
+                false => Some(match &value.bytes[..] {
+                    b"$proxy_host" if is_host => FieldValue::ProxyHost,
+                    _ if needed => FieldValue::Host(plan.template(value)?),
+                    _ => FieldValue::Template(plan.template(value)?),
+                }),
+            };
+            fields.add(&name.bytes, value);
+        }
+        Ok(fields)
+    }
+
+    /// Adds the defaults of names that are not decided yet.
+    pub(crate) fn add_defaults(
+        &mut self,
+        defaults: impl IntoIterator<Item = (Known, Option<FieldValue>)>,
+    ) {
+        for (known, value) in defaults {
+            if !self.replaces(known, b"") {
+                self.add(known.name().as_bytes(), value);
+            }
+        }
+    }
+
     /// Decides a name: sets it to a value, or without one only keeps the client's field back.
     pub(crate) fn add(&mut self, name: &[u8], value: Option<FieldValue>) {
         match Known::of(name) {
@@ -55,6 +96,22 @@ impl Fields {
 pub(crate) struct BodyFraming {
     pub length: Option<u64>,
     pub chunked: bool,
+}
+
+impl BodyFraming {
+    /// Returns the framing of a body: a known length, else chunks; an absent body keeps the announced length only if
+    /// `passes_body`.
+    pub(crate) fn of(x: &Exchange, payload: &RequestPayload, passes_body: bool) -> BodyFraming {
+        let (length, chunked) = match payload {
+            RequestPayload::None => (x.request.body.length.filter(|_| passes_body), false),
+            RequestPayload::Bytes(bytes) => (Some(bytes.len() as u64), false),
+            RequestPayload::Stored(body) => (Some(body.length), false),
+            RequestPayload::Stream { chunked, .. } => {
+                (x.request.body.length.filter(|_| !chunked), *chunked)
+            }
+        };
+        BodyFraming { length, chunked }
+    }
 }
 
 /// Writes the client's method.

@@ -6,7 +6,9 @@ use std::time::Instant;
 use tidegate_plan::Environment;
 use tidegate_upstream::peers::ServerName;
 use tidegate_upstream::resolve::{self, HostPort, HostPortError};
-use tidegate_upstream::{Group, GroupOptions, Keepalive, Member, Method, ServerOptions};
+use tidegate_upstream::{
+    ConnectionReuse, Group, GroupOptions, Keepalive, Member, Method, ServerOptions,
+};
 
 use crate::upstream::Groups;
 
@@ -55,6 +57,17 @@ pub struct Target {
     pub tls: bool,
     /// The group is an `upstream`, not an address as written.
     pub is_upstream: bool,
+}
+
+impl Target {
+    /// Returns whether a connection of HTTP/2 is kept. As in nginx, connections to an `upstream` are kept and shared, and
+    /// an address that `*_pass` names itself gets one for each request.
+    pub(crate) fn shared_reuse(&self) -> ConnectionReuse {
+        match self.is_upstream {
+            true => ConnectionReuse::AsGroup,
+            false => ConnectionReuse::Never,
+        }
+    }
 }
 
 /// The error of an invalid `proxy_pass`.

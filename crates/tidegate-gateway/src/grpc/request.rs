@@ -1,9 +1,7 @@
 //! The request to a gRPC server, made of the client's.
 
 use tidegate_core::Exchange;
-use tidegate_upstream::{
-    ConnectionReuse, HeadList, ListFields, OriginHead, OriginRequest, RequestPayload, Wire,
-};
+use tidegate_upstream::{HeadList, ListFields, OriginHead, OriginRequest, Wire};
 
 use super::settings::GrpcSettings;
 use crate::common::content::{self, RequestMode};
@@ -27,11 +25,7 @@ pub(super) fn create(
 ) -> OriginRequest {
     let to = target.target();
     let payload = content::payload(x, &settings.gateway, true);
-    let length = match &payload {
-        RequestPayload::Stored(body) => Some(body.length),
-        _ => x.request.body.length,
-    };
-    let body = BodyFraming { length, chunked: false };
+    let body = BodyFraming::of(x, &payload, true);
     let payload = content::take_stream(x, payload);
     let mut line = Vec::with_capacity(LINE_BYTES);
     let method = write_method(x, mode, &mut line);
@@ -57,8 +51,7 @@ pub(super) fn create(
         local: settings.gateway.local_address(x),
         paced: false,
         interim: hints::client(x, &settings.early_hints, &settings.gateway),
-        // As in nginx, connections are kept and shared for an `upstream` alone.
-        reuse: if to.is_upstream { ConnectionReuse::AsGroup } else { ConnectionReuse::Never },
+        reuse: to.shared_reuse(),
         wire: Wire::Http2 { grpc: true },
         upgrade: false,
         location_tag: settings.location_tag,

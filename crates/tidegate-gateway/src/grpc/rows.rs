@@ -1,7 +1,6 @@
 //! The `grpc_*` directives.
 
 use tidegate_conf::{Arity, Contexts, Directive, once, row};
-use tidegate_upstream::NextUpstream;
 
 use super::Conf;
 use crate::common::options::{self, HasGateway, gateway_rows};
@@ -14,22 +13,6 @@ pub(super) const CONNECTION: &[Directive<Conf>] = gateway_rows!(connection "grpc
 pub(super) const RESPONSES: &[Directive<Conf>] = gateway_rows!(responses "grpc_", Conf);
 
 pub(super) const TLS: &[Directive<Conf>] = gateway_tls_rows!("grpc_", Conf);
-
-/// The cases of `grpc_next_upstream`.
-const CASES: &[(&str, NextUpstream)] = &[
-    ("error", NextUpstream::ERROR),
-    ("timeout", NextUpstream::TIMEOUT),
-    ("invalid_header", NextUpstream::INVALID_HEADER),
-    ("non_idempotent", NextUpstream::NON_IDEMPOTENT),
-    ("http_500", NextUpstream::HTTP_500),
-    ("http_502", NextUpstream::HTTP_502),
-    ("http_503", NextUpstream::HTTP_503),
-    ("http_504", NextUpstream::HTTP_504),
-    ("http_403", NextUpstream::HTTP_403),
-    ("http_404", NextUpstream::HTTP_404),
-    ("http_429", NextUpstream::HTTP_429),
-    ("off", NextUpstream::OFF),
-];
 
 pub(super) const OWN: &[Directive<Conf>] = &[
     row(
@@ -59,6 +42,6 @@ pub(super) const OWN: &[Directive<Conf>] = &[
         Arity::AT_LEAST_ONE,
         "error timeout",
         "Cases in which the request is passed to another server.",
-        |conf, args| options::set_cases(conf.gateway(), args, CASES),
+        |conf, args| options::set_cases(conf.gateway(), args, options::UNCACHED_CASES),
     ),
 ];

@@ -83,18 +83,9 @@ pub(super) fn compile(
 /// # Errors
 /// An invalid text with variables.
 fn fields(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Fields, Diagnostic> {
-    let mut fields = Fields::default();
-    for (name, value) in conf.set_header.iter().flatten() {
-        let is_host = name.bytes.eq_ignore_ascii_case(b"Host");
-        let value = match value.bytes.is_empty() {
-            true => is_host.then_some(FieldValue::ProxyHost),
-            false if is_host => Some(FieldValue::Host(plan.template(value)?)),
-            false => Some(FieldValue::Template(plan.template(value)?)),
-        };
-        fields.add(&name.bytes, value);
-    }
+    let mut fields = Fields::written(conf.set_header.as_deref(), true, plan)?;
     let trailers = plan.template_text(b"$grpc_internal_trailers", Span::NONE)?;
-    let defaults = [
+    fields.add_defaults([
         (Known::Host, Some(FieldValue::ProxyHost)),
         (Known::ContentLength, Some(FieldValue::BodyLength)),
         (Known::Te, Some(FieldValue::Template(trailers))),
@@ -103,11 +94,6 @@ fn fields(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Fields, Diagnostic>
         (Known::KeepAlive, None),
         (Known::Expect, None),
         (Known::Upgrade, None),
-    ];
-    for (known, value) in defaults {
-        if !fields.replaces(known, b"") {
-            fields.add(known.name().as_bytes(), value);
-        }
-    }
+    ]);
     Ok(fields)
 }

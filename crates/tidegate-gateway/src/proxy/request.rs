@@ -19,7 +19,6 @@ use crate::common::request_head::{
     write_method,
 };
 use crate::common::state::GatewayState;
-use crate::common::target::Target;
 
 /// Makes the request. The body is taken out of the exchange where it is to be streamed.
 ///
@@ -40,7 +39,8 @@ pub(crate) fn create(
     let to = target.target();
     note_target(x, target);
     let payload = payload(x, settings);
-    let body = body_framing(x, settings, &payload);
+    let passes_body = settings.gateway.pass_request_body && settings.set_body.is_none();
+    let body = BodyFraming::of(x, &payload, passes_body);
     let payload = content::take_stream(x, payload);
     let mut line = Vec::with_capacity(HEAD_BYTES);
     let method = write_chosen_method(x, settings, shape, &mut line);
@@ -82,7 +82,10 @@ pub(crate) fn create(
         local: settings.gateway.local_address(x),
         paced: settings.gateway.limit_rate.is_some(),
         interim: hints::client(x, &settings.early_hints, &settings.gateway),
-        reuse: reuse(settings, to),
+        reuse: match settings.version {
+            Version::H2 => to.shared_reuse(),
+            Version::H10 | Version::H11 => ConnectionReuse::AsGroup,
+        },
         wire,
         // HTTP/2 has no switch of protocols (RFC 9113 section 8.6).
         upgrade: settings.version != Version::H2
@@ -91,32 +94,6 @@ pub(crate) fn create(
         location_tag: settings.location_tag,
         tls,
     }
-}
-
-/// Returns whether the connection is kept. As in nginx, HTTP/2 keeps and shares connections to an `upstream`, and
-/// opens one for each request to an address that `proxy_pass` names itself.
-fn reuse(settings: &ProxySettings, to: &Target) -> ConnectionReuse {
-    match settings.version == Version::H2 && !to.is_upstream {
-        true => ConnectionReuse::Never,
-        false => ConnectionReuse::AsGroup,
-    }
-}
-
-/// Returns the framing of a body: a known length, else chunks; an absent body keeps the announced length only if it is
-/// passed.
-fn body_framing(x: &Exchange, settings: &ProxySettings, payload: &RequestPayload) -> BodyFraming {
-    let (length, chunked) = match payload {
-        RequestPayload::None => {
-            let sent = settings.gateway.pass_request_body && settings.set_body.is_none();
-            (x.request.body.length.filter(|_| sent), false)
-        }
-        RequestPayload::Bytes(bytes) => (Some(bytes.len() as u64), false),
-        RequestPayload::Stored(body) => (Some(body.length), false),
-        RequestPayload::Stream { chunked, .. } => {
-            (x.request.body.length.filter(|_| !chunked), *chunked)
-        }
-    };
-    BodyFraming { length, chunked }
 }
 
 /// Capacity for a common head.

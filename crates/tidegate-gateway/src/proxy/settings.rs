@@ -126,26 +126,14 @@ fn fields(
     plan: &mut PlanBuilder<'_>,
     for_cache: bool,
 ) -> Result<Fields, Diagnostic> {
-    let mut fields = Fields::default();
-    for (name, value) in conf.set_header.iter().flatten() {
-        let is_host = name.bytes.eq_ignore_ascii_case(b"Host");
-        // HTTP/1.1 has no request without a host (RFC 9112 section 3.2).
-        let needed = is_host && version != Version::H10;
-        let value = match value.bytes.is_empty() {
-            true => needed.then_some(FieldValue::ProxyHost),
-            false => Some(match &value.bytes[..] {
-                b"$proxy_host" if is_host => FieldValue::ProxyHost,
-                _ if needed => FieldValue::Host(plan.template(value)?),
-                _ => FieldValue::Template(plan.template(value)?),
-            }),
-        };
-        fields.add(&name.bytes, value);
-    }
+    // HTTP/1.1 has no request without a host (RFC 9112 section 3.2).
+    let needs_host = version != Version::H10;
+    let mut fields = Fields::written(conf.set_header.as_deref(), needs_host, plan)?;
     let connection = match version {
         Version::H10 => Some(FieldValue::Template(Template::constant(b"close"))),
         Version::H11 | Version::H2 => None,
     };
-    let defaults: [(Known, Option<FieldValue>); 8] = [
+    fields.add_defaults([
         (Known::Host, Some(FieldValue::ProxyHost)),
         (Known::Connection, connection),
         (Known::ContentLength, Some(FieldValue::BodyLength)),
@@ -154,12 +142,7 @@ fn fields(
         (Known::KeepAlive, None),
         (Known::Expect, None),
         (Known::Upgrade, None),
-    ];
-    for (known, value) in defaults {
-        if !fields.replaces(known, b"") {
-            fields.add(known.name().as_bytes(), value);
-        }
-    }
+    ]);
     if for_cache {
         let defaults = [
             (Known::IfModifiedSince, "$upstream_cache_last_modified"),
