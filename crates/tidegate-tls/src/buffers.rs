@@ -220,6 +220,15 @@ impl Output {
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
 
+    /// Inserts bytes behind the first `at` pending ones.
+    pub(crate) fn insert(&mut self, at: usize, bytes: &[u8]) {
+        let place = (self.start + at).min(self.end);
+        self.room(bytes.len());
+        self.buffer.copy_within(place..self.end, place + bytes.len());
+        self.buffer[place..place + bytes.len()].copy_from_slice(bytes);
+        self.end += bytes.len();
+    }
+
     /// Counts `count` bytes that were written to [`Output::room`] as pending.
     pub(crate) fn written(&mut self, count: usize) {
         self.end = (self.end + count).min(self.buffer.len());

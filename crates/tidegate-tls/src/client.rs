@@ -158,12 +158,13 @@ impl TlsSettings {
 
 /// Returns the suites in the library's order, except for those of TLS 1.2, which options order.
 fn offered_suites(options: &TlsOptions) -> Vec<SupportedCipherSuite> {
-    let is_tls13 =
-        |suite: &&SupportedCipherSuite| suite.version().version == ProtocolVersion::TLSv1_3;
-    let mut offered = match options.suites_tls13.is_empty() {
-        true => aws_lc_rs::ALL_CIPHER_SUITES.iter().filter(is_tls13).copied().collect(),
-        false => suites::by_number(&options.suites_tls13),
+    let number = |suite: &SupportedCipherSuite| {
+        let is_tls13 = suite.version().version == ProtocolVersion::TLSv1_3;
+        is_tls13.then(|| u16::from(suite.suite()))
     };
+    let all: Vec<u16> = aws_lc_rs::ALL_CIPHER_SUITES.iter().filter_map(number).collect();
+    let chosen = if options.suites_tls13.is_empty() { &all } else { &options.suites_tls13 };
+    let mut offered = suites::by_number(chosen);
     offered.extend(suites::by_number(&options.suites));
     offered
 }

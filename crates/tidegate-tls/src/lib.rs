@@ -20,7 +20,7 @@
 //! |---|---|
 //! | accept, connect | from a socket to a stream, for each side |
 //! | server, client | settings, compiled from plain values |
-//! | session, buffers | the library's connection without I/O, and memory for bytes under way |
+//! | session, aead, buffers | the library's connection without I/O, the call of its cipher, and memory for bytes under way |
 //! | stream, io, side | the decrypted stream |
 //! | client_trust, client_status, verify, x509 | verification of certificates |
 //! | key_pair, pem, key_files, known_pairs | own certificates and keys |
@@ -34,6 +34,7 @@
 #![warn(missing_docs)]
 
 mod accept;
+mod aead;
 mod buffers;
 pub mod cipher_suites;
 mod client;
@@ -79,6 +80,7 @@ pub use openssl_errors::OpensslError;
 pub use pair_cache::PairCache;
 pub use pair_files::{LoadError, LoadedPair, PemSource, load};
 pub use server::{ServerOptions, ServerProtocols, ServerSettings};
+pub use session::DATA_BYTES_MAX;
 pub use sessions::SessionCache;
 pub use side::{Client, Server, Side};
 pub use stapling::Stapled;

@@ -22,6 +22,7 @@ use tokio_rustls::rustls::unbuffered::{
 };
 use tokio_rustls::rustls::{CommonState, Error, ProtocolVersion};
 
+use crate::aead;
 use crate::buffers::{ALIGNMENT, Decrypted, Input, Output};
 
 /// The library's connection of one side.
@@ -112,9 +113,9 @@ pub(crate) enum Progress {
 
 /// Most bytes of data in a record whose encrypted length is 16 KiB with TLS 1.3: so records that follow each other
 /// keep the alignment of the first.
-const DATA_BYTES_MAX: usize = 16 * 1024 - TLS13_BYTES;
-/// What a record adds to its data: header, content type, tag (RFC 8446 section 5.2).
-const TLS13_BYTES: usize = 5 + 1 + 16;
+pub const DATA_BYTES_MAX: usize = 16 * 1024 - TLS13_BYTES;
+/// What a record of TLS 1.3 adds to its data.
+const TLS13_BYTES: usize = aead::RECORD_BYTES;
 /// Header, nonce and tag (RFC 5288 section 3); ChaCha20 has 8 bytes less.
 const TLS12_BYTES: usize = 5 + 8 + 16;
 /// Data that is encrypted in one call, bytes: the output holds it.
@@ -122,7 +123,7 @@ const SEAL_BYTES_MAX: usize = 4 * DATA_BYTES_MAX;
 /// Pieces of less than this are joined to one record, bytes.
 const JOIN_BYTES_MAX: usize = 2 * 1024;
 /// Room that is not used in an output buffer, for what the library adds.
-const SPARE_BYTES: usize = 256;
+const SPARE_BYTES: usize = 1024;
 
 impl<C: Library> Session<C> {
     /// Makes a session of a new connection, for which `input` has been received already. Its records have at most
@@ -255,13 +256,11 @@ impl<C: Library> Session<C> {
             return Err(io::ErrorKind::BrokenPipe.into());
         }
         let record_bytes_max = self.record_bytes_max;
-        let overhead = match self.common().protocol_version() {
-            Some(ProtocolVersion::TLSv1_3) => TLS13_BYTES,
-            _ => TLS12_BYTES,
-        };
+        let version = self.common().protocol_version();
+        let is_tls13 = version == Some(ProtocolVersion::TLSv1_3);
         let mut sealed = 0;
         let mut write = |traffic: &mut WriteTraffic<'_, C::Data>, output: &mut Output| {
-            sealed = seal_pieces(traffic, output, pieces, record_bytes_max, overhead)?;
+            sealed = seal_pieces(traffic, output, pieces, record_bytes_max, is_tls13)?;
             Ok(())
         };
         self.until_ready(&mut write)?;
@@ -382,8 +381,9 @@ fn seal_pieces<Data>(
     output: &mut Output,
     pieces: &[IoSlice<'_>],
     record_bytes_max: usize,
-    overhead: usize,
+    is_tls13: bool,
 ) -> Result<usize, Error> {
+    let overhead = if is_tls13 { TLS13_BYTES } else { TLS12_BYTES };
     let total = pieces.iter().map(|piece| piece.len()).sum();
     if total <= JOIN_BYTES_MAX.min(record_bytes_max) && pieces.len() > 1 {
         let mut joined = [0; JOIN_BYTES_MAX];
@@ -392,7 +392,7 @@ fn seal_pieces<Data>(
             joined[end..end + piece.len()].copy_from_slice(piece);
             end += piece.len();
         }
-        return seal_record(traffic, output, &joined[..end]).map(|()| total);
+        return seal_record(traffic, output, &joined[..end], is_tls13).map(|()| total);
     }
     // A small piece ends where the records behind it are aligned.
     let mut filled = pieces.iter().filter(|piece| !piece.is_empty());
@@ -409,7 +409,7 @@ fn seal_pieces<Data>(
         if sealed > 0 && (!fits || sealed + part.len() > SEAL_BYTES_MAX) {
             break;
         }
-        seal_record(traffic, output, part)?;
+        seal_record(traffic, output, part, is_tls13)?;
         sealed += part.len();
     }
     Ok(sealed)
@@ -419,8 +419,18 @@ fn seal_record<Data>(
     traffic: &mut WriteTraffic<'_, Data>,
     output: &mut Output,
     data: &[u8],
+    is_tls13: bool,
 ) -> Result<(), Error> {
-    put(output, data.len() + SPARE_BYTES, |room| traffic.encrypt(data, room))
+    let encrypt = |room: &mut [u8]| traffic.encrypt(data, room);
+    if !is_tls13 {
+        return put(output, data.len() + SPARE_BYTES, encrypt);
+    }
+    let asks = |error: &EncryptError| match error {
+        EncryptError::InsufficientSize(size) => Some(size.required_size),
+        EncryptError::EncryptExhausted => None,
+    };
+    let sealed = aead::seal_into(output, data.len(), encrypt, asks);
+    sealed.map_err(|error| Error::General(error.to_string()))
 }
 
 /// Has `write` write to the output, at first with room for `expected` bytes.

@@ -1,18 +1,15 @@
 //! The library's cipher suites and protocol versions by their numbers, and its algorithms.
 
-use tokio_rustls::rustls::crypto::aws_lc_rs::{ALL_CIPHER_SUITES, cipher_suite as suite};
+use tokio_rustls::rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
 use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs};
 use tokio_rustls::rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 
+use crate::aead;
+
 /// Returns the suites of TLS 1.3, by numbers where some are chosen: no list of `ssl_ciphers` changes them.
 pub(crate) fn tls13(chosen: Option<&[u16]>) -> Vec<SupportedCipherSuite> {
-    let all = [
-        suite::TLS13_AES_256_GCM_SHA384,
-        suite::TLS13_CHACHA20_POLY1305_SHA256,
-        suite::TLS13_AES_128_GCM_SHA256,
-    ];
     match chosen {
-        None => all.to_vec(),
+        None => aead::suites().to_vec(),
         Some(numbers) => by_number(numbers),
     }
 }
@@ -21,7 +18,9 @@ pub(crate) fn tls13(chosen: Option<&[u16]>) -> Vec<SupportedCipherSuite> {
 /// out.
 pub(crate) fn by_number(numbers: &[u16]) -> Vec<SupportedCipherSuite> {
     let known = |number: &u16| {
-        ALL_CIPHER_SUITES.iter().find(|suite| u16::from(suite.suite()) == *number).copied()
+        let own = aead::suites();
+        let mut all = own.iter().chain(ALL_CIPHER_SUITES);
+        all.find(|suite| u16::from(suite.suite()) == *number).copied()
     };
     numbers.iter().filter_map(known).collect()
 }

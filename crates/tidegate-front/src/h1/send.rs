@@ -11,9 +11,10 @@ use bytes::{Buf, Bytes};
 use tidegate_codec::Headers;
 use tidegate_core::body::{self, Body, BodyError, Chunk, FileRange};
 use tidegate_core::client::Client;
-use tidegate_core::settings::Settings;
+use tidegate_core::settings::{Buffers, Settings};
 use tidegate_core::{Exchange, file_read};
 use tidegate_rt::net::{SENDFILE_CHUNK, Stream};
+use tidegate_tls::DATA_BYTES_MAX;
 
 use super::body::write_chunk_size;
 use super::framing::Framing;
@@ -25,6 +26,8 @@ use crate::serve::pace::Pace;
 const COPY_BYTES_MAX: usize = 8 * 1024;
 /// As [`COPY_BYTES_MAX`] with TLS, which has to copy the bytes once more in any case.
 const TLS_COPY_BYTES_MAX: usize = 2 * 1024;
+/// The most bytes read from a file at once with TLS: the bytes that one call encrypts.
+const TLS_READ_BYTES_MAX: usize = 4 * DATA_BYTES_MAX;
 /// Collected small pieces are sent once they have this size, bytes.
 const COLLECT_BYTES: usize = 32 * 1024;
 /// Sends head and body with as few system calls as possible if the body is in memory and the socket takes it, without
@@ -133,6 +136,12 @@ pub(super) fn sendfile_max(settings: &Settings) -> u64 {
     }
 }
 
+/// Returns how many bytes of a file are read at once for TLS: all of `output_buffers`, rounded down to full records.
+fn tls_read_bytes(buffers: Buffers) -> usize {
+    let most = buffers.bytes.saturating_mul(buffers.count).min(TLS_READ_BYTES_MAX);
+    (most / DATA_BYTES_MAX * DATA_BYTES_MAX).max(most.min(DATA_BYTES_MAX))
+}
+
 /// Returns the framing of the rest of a body of known length.
 fn left(length: u64) -> Framing {
     if length == 0 { Framing::None } else { Framing::Length(length) }
@@ -157,7 +166,7 @@ pub(super) struct Sender<'a> {
     pull: Pull,
     pace: Option<Box<Pace>>,
     sendfile_max: u64,
-    /// `output_buffers`: bytes read from a file at once.
+    /// Bytes read from a file at once: one of `output_buffers`, or [`tls_read_bytes`].
     read_bytes: usize,
     /// Bytes sent, including the head.
     pub sent: u64,
@@ -182,7 +191,10 @@ impl<'a> Sender<'a> {
             pull: Pull::new(x, left),
             pace,
             sendfile_max: sendfile_max(settings),
-            read_bytes: settings.output_buffers.bytes,
+            read_bytes: match link.io.plain() {
+                Some(_) => settings.output_buffers.bytes,
+                None => tls_read_bytes(settings.output_buffers),
+            },
             sent: 0,
         }
     }

@@ -74,15 +74,23 @@ static OWN: LazyLock<Own> = LazyLock::new(|| {
     (certificate, PrivateKeyDer::try_from(key.serialize_der()).expect("a key"))
 });
 
-fn configs(suite: SupportedCipherSuite) -> (Arc<ServerConfig>, Arc<ClientConfig>) {
-    let cipher_suites = vec![suite];
-    let provider = Arc::new(CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() });
+/// Returns the suite as sessions have it. Their peers have the library's.
+fn own(suite: SupportedCipherSuite) -> SupportedCipherSuite {
+    suites::by_number(&[u16::from(suite.suite())])[0]
+}
+
+fn configs(suite: SupportedCipherSuite, serves: bool) -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+    let provider = |suite| {
+        let cipher_suites = vec![suite];
+        Arc::new(CryptoProvider { cipher_suites, ..aws_lc_rs::default_provider() })
+    };
+    let (server, client) = if serves { (own(suite), suite) } else { (suite, own(suite)) };
     let versions = [suite.version()];
-    let server = ServerConfig::builder_with_provider(provider.clone());
+    let server = ServerConfig::builder_with_provider(provider(server));
     let server = server.with_protocol_versions(&versions).expect("versions").with_no_client_auth();
     let chain = vec![OWN.0.clone()];
     let server = server.with_single_cert(chain, OWN.1.clone_key()).expect("a pair");
-    let client = ClientConfig::builder_with_provider(provider);
+    let client = ClientConfig::builder_with_provider(provider(client));
     let client = client.with_protocol_versions(&versions).expect("versions").dangerous();
     let client = client.with_custom_certificate_verifier(Arc::new(Trusting)).with_no_client_auth();
     (Arc::new(server), Arc::new(client))
@@ -352,14 +360,14 @@ fn run<C: Library>(
 }
 
 fn server(suite: usize) -> (Session<UnbufferedServerConnection>, ClientConnection) {
-    let (server, client) = configs(SUITES[suite]);
+    let (server, client) = configs(SUITES[suite], true);
     let connection = UnbufferedServerConnection::new(server).expect("a connection");
     let session = Session::new(connection, Vec::new(), usize::MAX);
     (session, ClientConnection::new(client, name()).expect("a connection"))
 }
 
 fn client(suite: usize) -> (Session<UnbufferedClientConnection>, ServerConnection) {
-    let (server, client) = configs(SUITES[suite]);
+    let (server, client) = configs(SUITES[suite], false);
     let connection = UnbufferedClientConnection::new(client, name()).expect("a connection");
     let session = Session::new(connection, Vec::new(), usize::MAX);
     (session, ServerConnection::new(server).expect("a connection"))
