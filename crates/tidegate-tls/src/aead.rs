@@ -2,11 +2,14 @@
 //!
 //! The library's own encrypter copies data behind a record's header, to an odd address, encrypts it there, and copies
 //! the record to the output. This one is an extension point of the library ([`Tls13AeadAlgorithm`]): the library still
-//! has handshakes, keys, their updates and limits, sequence numbers and the framing, and decrypts. Only the call of the
-//! cipher is made here, with the nonce of the library's sequence number.
+//! does handshakes, keys, their updates and limits, sequence numbers, the splitting into records, and decryption. Only
+//! the call of the cipher is made here, with the nonce of the library's sequence number.
 //!
 //! Where the output is lent ([`seal_into`]), a record of data is written there, and the library gets an empty record
 //! in its place, which is dropped. In all other cases (handshakes, alerts) the library gets the record.
+
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
 use std::sync::LazyLock;
@@ -65,8 +68,9 @@ fn suite(library: SupportedCipherSuite, algorithm: &'static Algorithm) -> Suppor
     })))
 }
 
-/// Has `encrypt` encrypt records of data with a cipher of these suites, each with at most `data_bytes` bytes, and puts
-/// them into `output`. `encrypt` is called again when it asks for more room for what the library writes by itself.
+/// Lets `encrypt` encrypt data with a cipher of these suites, and puts the records into `output`. `data_bytes` is the
+/// length of the data. `encrypt` is called again when `asks` reads from its error that it needs more room for records
+/// which the library writes by itself.
 ///
 /// # Errors
 /// Those of `encrypt`.
@@ -76,17 +80,13 @@ pub(crate) fn seal_into<E>(
     mut encrypt: impl FnMut(&mut [u8]) -> Result<usize, E>,
     asks: impl Fn(&E) -> Option<usize>,
 ) -> Result<(), E> {
-    LENT.with_borrow_mut(|lent| {
-        lent.is_lent = true;
-        lent.records = 0;
-        std::mem::swap(&mut lent.output, output);
-        lent.output.room(data_bytes + RECORD_BYTES + ASIDE_BYTES);
-        lent.start = lent.output.pending().len();
-    });
-    // Only its length matters, beyond what the library writes by itself.
-    let mut aside = LENT.with_borrow_mut(|lent| std::mem::take(&mut lent.aside));
     let mut wanted = data_bytes + RECORD_BYTES + ASIDE_BYTES;
+    let start = output.pending().len();
+    output.room(wanted);
+    let mut aside = LENT.with_borrow_mut(|lent| std::mem::take(&mut lent.aside));
+    let loan = Loan::new(output);
     let result = loop {
+        // Only its length matters, beyond what the library writes by itself.
         if aside.len() < wanted {
             aside.resize(wanted, 0);
         }
@@ -98,17 +98,14 @@ pub(crate) fn seal_into<E>(
             result => break result,
         }
     };
-    LENT.with_borrow_mut(|lent| {
-        lent.is_lent = false;
-        std::mem::swap(&mut lent.output, output);
-        let own = result.map(|count| count.saturating_sub(lent.records * HEADER_BYTES));
-        if let Ok(count @ 1..) = own {
-            // The library wrote it first, and sends it first.
-            output.insert(lent.start, aside.get(..count).unwrap_or_default());
-        }
-        lent.aside = aside;
-        own.map(drop)
-    })
+    let records = loan.end();
+    let own = result.map(|count| count.saturating_sub(records * HEADER_BYTES));
+    if let Ok(count @ 1..) = own {
+        // The library wrote it first, and it is sent first.
+        output.insert(start, aside.get(..count).unwrap_or_default());
+    }
+    LENT.with_borrow_mut(|lent| lent.aside = aside);
+    own.map(drop)
 }
 
 /// The output while a session encrypts data.
@@ -116,8 +113,6 @@ pub(crate) fn seal_into<E>(
 struct Lent {
     is_lent: bool,
     output: Output,
-    /// Pending bytes of the output when it was lent.
-    start: usize,
     /// Records written to it.
     records: usize,
     /// Where the library writes.
@@ -128,6 +123,36 @@ thread_local! {
     static LENT: RefCell<Lent> = RefCell::default();
 }
 
+/// The loan of a session's output. It ends with a panic too: the thread serves other connections after one.
+struct Loan<'a> {
+    output: &'a mut Output,
+}
+
+impl<'a> Loan<'a> {
+    fn new(output: &'a mut Output) -> Loan<'a> {
+        LENT.with_borrow_mut(|lent| {
+            lent.is_lent = true;
+            lent.records = 0;
+            std::mem::swap(&mut lent.output, output);
+        });
+        Loan { output }
+    }
+
+    /// Gives the output back; returns the number of records that were written to it.
+    fn end(self) -> usize {
+        LENT.with_borrow(|lent| lent.records)
+    }
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        LENT.with_borrow_mut(|lent| {
+            lent.is_lent = false;
+            std::mem::swap(&mut lent.output, self.output);
+        });
+    }
+}
+
 struct Aead {
     library: &'static dyn Tls13AeadAlgorithm,
     algorithm: &'static Algorithm,
@@ -136,7 +161,7 @@ struct Aead {
 impl Tls13AeadAlgorithm for Aead {
     fn encrypter(&self, key: AeadKey, iv: Iv) -> Box<dyn MessageEncrypter> {
         match UnboundKey::new(self.algorithm, key.as_ref()) {
-            Ok(unbound) => Box::new(Encrypter { key: LessSafeKey::new(unbound), iv }),
+            Ok(unbound) => Box::new(Encrypter { key: LessSafeKey::new(unbound), iv, next_seq: 0 }),
             // cannot happen: the library makes keys of `key_len` bytes
             Err(_) => self.library.encrypter(key, iv),
         }
@@ -159,9 +184,15 @@ impl Tls13AeadAlgorithm for Aead {
     }
 }
 
+/// The cipher with one key.
+///
+/// Invariant: the sequence numbers of its records increase, so no nonce is used twice. The library counts them, and
+/// makes an encrypter for each key; a number that was used is refused here as well.
 struct Encrypter {
     key: LessSafeKey,
     iv: Iv,
+    /// The lowest sequence number of the next record.
+    next_seq: u64,
 }
 
 impl Encrypter {
@@ -174,7 +205,6 @@ impl Encrypter {
         sealed: &mut [u8],
         tag: &mut [u8],
     ) -> Result<(), Error> {
-        // The library counts records, and begins anew with each key only.
         let nonce = aead::Nonce::assume_unique_for_key(Nonce::new(&self.iv, seq).0);
         let aad = Aad::from(make_tls13_aad(data.len() + TYPE_AND_TAG_BYTES));
         let content_type = [u8::from(content_type)];
@@ -217,6 +247,10 @@ impl MessageEncrypter for Encrypter {
         message: OutboundPlainMessage<'_>,
         seq: u64,
     ) -> Result<OutboundOpaqueMessage, Error> {
+        if seq < self.next_seq {
+            return Err(Error::EncryptError);
+        }
+        self.next_seq = seq.checked_add(1).ok_or(Error::EncryptError)?;
         let version = ProtocolVersion::TLSv1_2;
         let record =
             |payload| OutboundOpaqueMessage::new(ContentType::ApplicationData, version, payload);
