@@ -73,9 +73,8 @@ pub(crate) const IGNORE_CACHE_CONTROL: u16 = 1 << 6;
 pub(crate) const IGNORE_SET_COOKIE: u16 = 1 << 7;
 pub(crate) const IGNORE_VARY: u16 = 1 << 8;
 
-/// The cases of `*_next_upstream`, that of a cache first.
+/// The cases of `*_next_upstream`, that of a cache last.
 const CASES: &[(&str, NextUpstream)] = &[
-    ("updating", NextUpstream(0)),
     ("error", NextUpstream::ERROR),
     ("timeout", NextUpstream::TIMEOUT),
     ("invalid_header", NextUpstream::INVALID_HEADER),
@@ -88,9 +87,10 @@ const CASES: &[(&str, NextUpstream)] = &[
     ("http_404", NextUpstream::HTTP_404),
     ("http_429", NextUpstream::HTTP_429),
     ("off", NextUpstream::OFF),
+    ("updating", NextUpstream(0)),
 ];
 /// The same without a cache.
-pub(crate) const UNCACHED_CASES: &[(&str, NextUpstream)] = CASES.split_at(1).1;
+pub(crate) const UNCACHED_CASES: &[(&str, NextUpstream)] = CASES.split_at(CASES.len() - 1).0;
 
 /// Makes the rows of the shared directives for a prefix and a module's settings: `connection` has those of every
 /// module, `responses` those of modules with HTTP responses, and the third those of modules that buffer them.
