@@ -5,6 +5,7 @@ mod tests;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -17,6 +18,13 @@ use tidegate_rt::iteration;
 pub struct LogFile {
     path: PathBuf,
     file: ArcSwap<File>,
+}
+
+/// Shows the path.
+impl fmt::Debug for LogFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.path, f)
+    }
 }
 
 impl LogFile {

@@ -52,6 +52,13 @@ impl fmt::Display for RegexError {
 
 impl error::Error for RegexError {}
 
+/// Shows the expression.
+impl fmt::Debug for Regex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text, f)
+    }
+}
+
 impl Regex {
     /// Compiles `text`; each named group is stored in the slot that `slot_of` returns for its name. The error has
     /// nginx's words.

@@ -22,6 +22,7 @@ const PORT_DEFAULT: u16 = 514;
 /// As in nginx's manual, so that rules of log collectors stay valid.
 const TAG_DEFAULT: &str = "nginx";
 
+#[derive(Debug)]
 enum Destination {
     Udp(SocketAddr),
     Unix(String),
@@ -58,6 +59,13 @@ pub struct Syslog {
     tag: String,
     hostname: Option<String>,
     socket: Mutex<Option<Socket>>,
+}
+
+/// Shows the destination.
+impl fmt::Debug for Syslog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (&self.place, self.facility, self.severity, &self.tag).fmt(f)
+    }
 }
 
 impl Syslog {

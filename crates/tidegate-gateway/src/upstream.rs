@@ -21,6 +21,7 @@ pub(crate) mod sticky;
 mod zones;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -81,6 +82,13 @@ struct ZoneSize {
 /// All groups by name: those of `upstream` blocks and those that a `proxy_pass` implies.
 #[derive(Clone, Default)]
 pub struct Groups(Arc<RwLock<GroupTable>>);
+
+/// Shows nothing: the settings that hold this are in place of a group that each request finds.
+impl fmt::Debug for Groups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Groups")
+    }
+}
 
 #[derive(Default)]
 struct GroupTable {
@@ -255,6 +263,7 @@ fn entry(
     });
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let resolver = resolver(conf, servers, http, outline, resources)?;
+    plan.show(&resolver);
     let options = GroupOptions {
         sticky: if conf.sticky.is_some() { Stickiness::Routes } else { Stickiness::None },
         mutability: if conf.zone.is_some() { Mutability::Changing } else { Mutability::Fixed },

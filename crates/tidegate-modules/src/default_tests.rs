@@ -1,17 +1,25 @@
 //! A configuration with a directive's written default has the same effect as one without the directive.
 //!
-//! Compared are the settings of the core modules, field by field, and for all modules the number of handlers, filters, trailers, loggers and services that they add: a default that
-//! switches something on or off shows there. Values inside a handler cannot be seen from outside and are not compared.
+//! Compared are the plans: the settings of the core modules, the number of handlers, filters, trailers, loggers and
+//! services, and the settings that handlers hold, which modules show to tests
+//! ([`show`](tidegate_plan::PlanBuilder::show)). Some other value of the directive must differ from the default there:
+//! a directive whose value no plan shows is a failure, unless it is listed with the reason.
 
-use std::collections::BTreeMap;
+mod surroundings;
+mod wrong;
+
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::marker::PhantomData;
+use std::sync::{Arc, LazyLock};
 
-use tidegate_conf::{Contexts, Kind, Row};
+use tidegate_conf::{Kind, Row};
 use tidegate_core::plan::{Location, Plan};
 use tidegate_core::settings::SessionSettings;
+use tidegate_plan::testing::{Bench, ModuleList};
 
-use crate::testing::Bench;
+use crate::testing::All;
+use surroundings::{Place, places};
 
 /// Directives that are not compared, each with its reason.
 const LEFT_OUT: &[(&str, &str)] = &[
@@ -22,75 +30,171 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ("env", "the worker keeps `TZ` in any case"),
     ("thread_pool", "the pool `default` is started when a location first uses it"),
     ("log_format", "the format `combined` is built in and cannot be defined again"),
-    ("proxy_ssl_name", "`$proxy_host` exists only beside `proxy_pass`"),
+    (
+        "proxy_cache_key",
+        "the default is about this text: scheme, origin, path and arguments as they are sent",
+    ),
+    (
+        "grpc_set_header",
+        "the default is about this text: the length of the body that is sent, with or without such a field of the client",
+    ),
+    ("proxy_ssl_name", "without the directive the name is the requested host, and no variable"),
+    ("uwsgi_ssl_name", "the default is words"),
+    ("grpc_ssl_name", "the default is words"),
+    (
+        "access_log in stream",
+        "the default is that of `http`: sessions are not logged without the directive",
+    ),
 ];
 
-/// Contexts with what stands before and behind a directive in them.
-const PLACES: [(Contexts, &str, &str); 10] = [
-    (Contexts::EVENTS, "events {", "} http { server { return 200; } }"),
-    (
-        Contexts::MAIN,
-        "",
-        "http { server { return 200; } } stream { server { listen 1; return a; } }",
-    ),
-    (Contexts::HTTP, "http {", "server { location / { return 200; } } }"),
-    (Contexts::SERVER, "http { server {", "location / { return 200; } } }"),
-    (Contexts::LOCATION, "http { server { location / {", "} } }"),
-    (Contexts::STREAM, "stream {", "server { listen 1; return a; } }"),
-    (Contexts::STREAM_SERVER, "stream { server { listen 1;", "return a; } }"),
-    (Contexts::UPSTREAM, "http { upstream a { server 127.0.0.1;", "} }"),
-    (Contexts::STREAM_UPSTREAM, "stream { upstream a { server 127.0.0.1:1;", "} }"),
-    (Contexts::LOCATION_IF, "http { server { location / { if ($args) {", "} } } }"),
+/// Directives whose values no plan shows, each with its reason.
+const NOT_SHOWN: &[(&str, &str)] = &[
+    ("aio_write", NO_EFFECT),
+    ("brotli_buffers", NO_EFFECT),
+    ("client_body_in_single_buffer", NO_EFFECT),
+    ("connection_pool_size", NO_EFFECT),
+    ("fastcgi_busy_buffers_size", NO_EFFECT),
+    ("fastcgi_cache_tempfile_loop", NO_EFFECT),
+    ("fastcgi_send_lowat", NO_EFFECT),
+    ("fastcgi_temp_file_write_size", NO_EFFECT),
+    ("gzip_buffers", NO_EFFECT),
+    ("gzip_hash", NO_EFFECT),
+    ("gzip_no_buffer", NO_EFFECT),
+    ("http2_pool_size", NO_EFFECT),
+    ("http2_recv_buffer_size", NO_EFFECT),
+    ("http2_streams_index_size", NO_EFFECT),
+    ("lock_file", NO_EFFECT),
+    ("map_hash_max_size", NO_EFFECT),
+    ("mp4_buffer_size", NO_EFFECT),
+    ("open_file_cache_events", NO_EFFECT),
+    ("pcre_jit", NO_EFFECT),
+    ("postpone_gzipping", NO_EFFECT),
+    ("proxy_busy_buffers_size", NO_EFFECT),
+    ("proxy_cache_tempfile_loop", NO_EFFECT),
+    ("proxy_headers_hash_bucket_size", NO_EFFECT),
+    ("proxy_headers_hash_max_size", NO_EFFECT),
+    ("proxy_send_lowat", NO_EFFECT),
+    ("proxy_temp_file_write_size", NO_EFFECT),
+    ("referer_hash_bucket_size", NO_EFFECT),
+    ("referer_hash_max_size", NO_EFFECT),
+    ("request_pool_size", NO_EFFECT),
+    ("scgi_busy_buffers_size", NO_EFFECT),
+    ("scgi_cache_tempfile_loop", NO_EFFECT),
+    ("scgi_send_lowat", NO_EFFECT),
+    ("scgi_temp_file_write_size", NO_EFFECT),
+    ("send_lowat", NO_EFFECT),
+    ("server_names_hash_bucket_size", NO_EFFECT),
+    ("server_names_hash_max_size", NO_EFFECT),
+    ("ssi_min_file_chunk", NO_EFFECT),
+    ("ssl_stapling_verify", "a certificate needs an issuer with an OCSP responder"),
+    ("tcp_nopush", NO_EFFECT),
+    ("types_hash_bucket_size", NO_EFFECT),
+    ("types_hash_max_size", NO_EFFECT),
+    ("uwsgi_busy_buffers_size", NO_EFFECT),
+    ("uwsgi_cache_tempfile_loop", NO_EFFECT),
+    ("uwsgi_send_lowat", NO_EFFECT),
+    ("uwsgi_temp_file_write_size", NO_EFFECT),
+    ("variables_hash_bucket_size", NO_EFFECT),
+    ("variables_hash_max_size", NO_EFFECT),
+    ("worker_aio_requests", NO_EFFECT),
+    ("zstd_buffers", NO_EFFECT),
 ];
+
+const NO_EFFECT: &str = "it has no effect";
+
+/// Other values that directives are tried with, in place of each word of the default; between bars.
+const OTHERS: &str = "off|on|7|7s|70k|16k|500|none|any|always|error|warn|merge|xml|retry|PUT|POST|user:r|1.0|\
+    TLSv1.2|$args|x|optional|builtin|max=7|if_not_owner|secure|AES128-GCM-SHA256|X25519|text/x|7m|a b|a secure|\
+    threads=handlers|shared:o:1m";
 
 #[test]
 fn a_written_default_has_the_effect_of_no_directive() {
-    let mut wrong = Vec::new();
-    let mut compared = 0;
-    for row in crate::MODULES.iter().flat_map(|module| module.rows()) {
-        let left_out = LEFT_OUT.iter().any(|(name, _)| *name == row.name);
-        if row.default.is_empty() || row.kind == Kind::Block || left_out {
-            continue;
-        }
-        compared += 1;
-        wrong.extend(difference(&row));
-    }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(compared > 300, "{compared}");
-}
-
-/// Returns the first line in which the two plans differ.
-fn difference(row: &Row) -> Option<String> {
-    let Some((_, before, behind)) = PLACES.iter().find(|place| row.contexts.contains(place.0))
-    else {
-        return Some(format!("{}: no place", row.name));
-    };
-    let with = effect(&format!("{before} {} {}; {behind}", row.name, row.default));
-    let without = effect(&format!("{before} {behind}"));
-    let (mut with, mut without) = (with.lines(), without.lines());
-    loop {
-        match (with.next(), without.next()) {
-            (None, None) => return None,
-            (with, without) if with == without => {}
-            (with, without) => {
-                return Some(format!("{}: with {with:?}, without {without:?}", row.name));
+    let (mut comparison, mut wrong, mut compared) = (Comparison::<All>::default(), Vec::new(), 0);
+    for module in crate::MODULES {
+        let rows = module.rows().into_iter();
+        for row in rows.filter(|row| !row.default.is_empty() && row.kind != Kind::Block) {
+            for place in places(module.name(), &row) {
+                let full = format!("{} in {}", row.name, place.context.describe());
+                if LEFT_OUT.iter().any(|(left_out, _)| [row.name, &full].contains(left_out)) {
+                    continue;
+                }
+                compared += 1;
+                let found = comparison.mistake(&row, &place);
+                wrong.extend(found.map(|found| format!("{full}: {found}")));
             }
         }
     }
+    assert!(wrong.is_empty(), "{}\n{} of {compared}", wrong.join("\n"), wrong.len());
+    assert!(compared > 400, "{compared}");
 }
 
-/// Returns the plan of a configuration as text, or its errors.
-fn effect(config: &str) -> String {
-    let bench = match Bench::try_of_file(config) {
-        Ok(bench) => bench,
-        Err(errors) => return errors.join("\n"),
-    };
+/// A comparison of the plans of a list of modules.
+struct Comparison<L> {
+    /// Plans without the directive, by the configuration: those of a module's directives are the same.
+    without: HashMap<String, Result<String, String>>,
+    list: PhantomData<L>,
+}
+
+impl<L> Default for Comparison<L> {
+    fn default() -> Self {
+        Comparison { without: HashMap::new(), list: PhantomData }
+    }
+}
+
+impl<L: ModuleList> Comparison<L> {
+    /// Compares the plans with the default, without the directive, and with other values.
+    fn mistake(&mut self, row: &Row, place: &Place) -> Option<String> {
+        let with = |value: &str| effect::<L>(&place.with(&format!("{} {value};", row.name)));
+        let without = self.without.entry(place.with("")).or_insert_with_key(|it| effect::<L>(it));
+        let differs = |value: String| with(&value).is_ok_and(|it| Ok(&it) != without.as_ref());
+        match (&*without, with(row.default)) {
+            (Ok(without), Ok(with)) if *without == with => {
+                let not_shown = NOT_SHOWN.iter().any(|(name, _)| *name == row.name);
+                let is_right = not_shown || others(row).any(differs);
+                (!is_right).then(|| "no plan shows its value".to_owned())
+            }
+            (Ok(without), Ok(with)) => Some(first_difference(without, &with)),
+            (Err(errors), _) => Some(format!("the surroundings are refused: {errors}")),
+            (_, Err(errors)) => Some(format!("the default is refused: {errors}")),
+        }
+    }
+}
+
+/// Returns values beside the default: one of its words is another one.
+fn others(row: &Row) -> impl Iterator<Item = String> {
+    let words: Vec<&str> = row.default.split(' ').collect();
+    (0..words.len()).flat_map(move |index| {
+        let words = words.clone();
+        OTHERS.split('|').map(move |other| {
+            let mut words = words.clone();
+            words[index] = other;
+            words.join(" ")
+        })
+    })
+}
+
+fn first_difference(without: &str, with: &str) -> String {
+    let (mut without, mut with) = (without.lines(), with.lines());
+    loop {
+        match (without.next(), with.next()) {
+            (without, with) if without == with => {}
+            (without, with) => return format!("without {without:?}, with the default {with:?}"),
+        }
+    }
+}
+
+/// Returns the plan of a configuration as text.
+fn effect<L: ModuleList>(config: &str) -> Result<String, String> {
+    static FILES: LazyLock<[(&str, String); 2]> = LazyLock::new(surroundings::files);
+    let files = FILES.each_ref().map(|(name, text)| (*name, text.as_str()));
+    let bench = Bench::<L>::try_build(config, &files).map_err(|errors| errors.join("; "))?;
     let mut shown = format!("{:#?}\n{:?}\n", bench.plan.main, bench.warnings);
     show(&bench.plan, &mut shown);
     if let Some(sessions) = &bench.plan.sessions {
         show(sessions, &mut shown);
     }
-    shown.replace(bench.dir.path().to_str().unwrap(), "DIR")
+    shown.push_str(&bench.shown.join("\n"));
+    Ok(shown.replace(bench.dir.path().to_str().unwrap(), "DIR"))
 }
 
 fn show(plan: &Plan, shown: &mut String) {

@@ -1,7 +1,9 @@
 //! The builder of a plan, which modules use when they prepare, and the input of a build.
 
 use std::any::{Any, TypeId};
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -37,6 +39,8 @@ pub struct Environment<'a> {
     pub generation: u64,
     /// Whether the plan will be used, which it is not for `-t`: only then files are created and zones opened.
     pub for_use: bool,
+    /// Receives the settings that modules show ([`PlanBuilder::show`]); only tests have one.
+    pub shown: Option<&'a RefCell<Vec<String>>>,
 }
 
 /// The builder of a plan; modules get it in `prepare_http`.
@@ -69,6 +73,14 @@ impl<'e> PlanBuilder<'e> {
     /// Returns whether the plan is that of the `stream` block.
     pub fn in_stream(&self) -> bool {
         self.stream
+    }
+
+    /// Shows settings that handlers hold. A plan's functions cannot be compared, so a test compares these; the program
+    /// does not use them.
+    pub fn show(&self, settings: &dyn fmt::Debug) {
+        if let Some(shown) = self.environment.shown {
+            shown.borrow_mut().push(format!("{settings:#?}"));
+        }
     }
 
     /// Stores a value for later steps of this build, by type.

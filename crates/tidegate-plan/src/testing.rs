@@ -10,7 +10,7 @@
 //! ```
 //! `{dir}` in a configuration is the temporary directory of the bench, which is the prefix as well.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
@@ -47,6 +47,8 @@ pub struct Bench<L> {
     pub dir: tempfile::TempDir,
     /// Messages of the build's warnings.
     pub warnings: Vec<String>,
+    /// Settings that modules have shown, in the order of the build.
+    pub shown: Vec<String>,
     /// The client's address of new exchanges.
     pub peer: Address,
     list: PhantomData<L>,
@@ -141,7 +143,11 @@ impl<L: ModuleList> Bench<L> {
         Bench::try_build(config, &[])
     }
 
-    fn try_build(config: &str, files: &[(&str, &str)]) -> Result<Bench<L>, Vec<String>> {
+    /// Creates a bench with a whole file except `events`, and other files as in [`Bench::with_files`].
+    ///
+    /// # Errors
+    /// The messages of the configuration's diagnostics.
+    pub fn try_build(config: &str, files: &[(&str, &str)]) -> Result<Bench<L>, Vec<String>> {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("logs")).unwrap();
         for (name, content) in files {
@@ -166,6 +172,7 @@ impl<L: ModuleList> Bench<L> {
         }
         let prefix = format!("{directory}/");
         let (resources, reload_state) = (Files::default(), ReloadState::default());
+        let shown = RefCell::default();
         let environment = Environment {
             modules: L::modules(),
             prefix: &prefix,
@@ -177,6 +184,7 @@ impl<L: ModuleList> Bench<L> {
             parsed: &reload_state,
             generation: 1,
             for_use: true,
+            shown: Some(&shown),
         };
         match build(&environment, &statements, Span::NONE) {
             Ok((plan, mut warnings)) => {
@@ -185,6 +193,7 @@ impl<L: ModuleList> Bench<L> {
                 Ok(Bench {
                     plan: PlanRef::new(Arc::new(plan)),
                     warnings: messages(&warnings),
+                    shown: shown.into_inner(),
                     dir,
                     peer: Address::Inet("192.0.2.7:4711".parse().unwrap()),
                     list: PhantomData,

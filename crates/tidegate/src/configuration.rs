@@ -124,6 +124,7 @@ impl Parsed {
                 parsed: inputs.parsed,
                 generation: inputs.generation,
                 for_use: inputs.for_use,
+                shown: None,
             };
             let found = match build(&environment, &self.statements, Span::NONE) {
                 Ok((built, found)) => {

@@ -79,6 +79,7 @@ impl Module for Http2 {
     fn prepare_server(conf: &Conf, server: &mut ServerBuilder<'_, '_>) -> Result<(), Diagnostic> {
         let config = config(conf, &server.server.settings.parse).shared();
         let settings = Http2Server { enabled: conf.enabled.unwrap_or(false), config };
+        server.plan.show(&settings);
         server.server.extensions.insert(settings);
         Ok(())
     }

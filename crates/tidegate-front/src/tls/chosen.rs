@@ -1,6 +1,7 @@
 //! Certificates that variables name: `ssl_certificate $ssl_server_name.pem;`. They are loaded between the client's hello
 //! and the rest of the handshake, from `ssl_certificate_cache` or by a pool thread.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -23,6 +24,13 @@ pub(super) struct ChosenPairs {
     directory: PathBuf,
     passwords: Arc<[Vec<u8>]>,
     cache: Option<Arc<PairCache>>,
+}
+
+/// Shows the names and the cache, and no pass phrase.
+impl fmt::Debug for ChosenPairs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (&self.pairs, &self.directory, &self.cache).fmt(f)
+    }
 }
 
 /// The owner of the variables in the names.

@@ -77,6 +77,7 @@ impl Module for Ssl {
     ) -> Result<(), Diagnostic> {
         server.plan.diagnostics.extend(conf.warnings.iter().cloned());
         let settings = server::compile(conf, server.outline, server.plan)?;
+        server.plan.show(&settings);
         server.server.extensions.insert(settings);
         Ok(())
     }

@@ -23,6 +23,7 @@ use super::shared_zone;
 use super::stapling::{FetchError, Responder};
 
 /// The settings of a server's queries.
+#[derive(Debug)]
 pub(super) struct ClientOcsp {
     /// `ssl_ocsp_responder`; `None` for the one that each certificate names.
     responder: Option<KnownResponder>,
@@ -32,6 +33,7 @@ pub(super) struct ClientOcsp {
 }
 
 /// A responder whose addresses were looked up with the configuration.
+#[derive(Debug)]
 struct KnownResponder {
     url: String,
     addresses: Vec<SocketAddr>,

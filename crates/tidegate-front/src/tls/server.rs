@@ -27,6 +27,7 @@ pub(crate) fn session_handshake_timeout(plan: &Plan, server: ServerId) -> Durati
 }
 
 /// A server's settings for handshakes.
+#[derive(Debug)]
 pub(super) struct TlsServer {
     /// In `stream` only.
     handshake_timeout: Duration,
@@ -107,7 +108,7 @@ pub(super) fn compile(
         true => Some(ticket_keys(conf, plan, session_timeout)?),
         false => None,
     };
-    let settings = ServerSettings::new(ServerOptions {
+    let options = ServerOptions {
         protocols,
         certificates,
         clients,
@@ -117,7 +118,9 @@ pub(super) fn compile(
         session_timeout,
         sessions,
         tickets,
-    });
+    };
+    plan.show(&options);
+    let settings = ServerSettings::new(options);
     server.settings_h2 = (!plan.in_stream()).then(|| settings.with_alpn(names(&ALPN)));
     server.settings = Some(settings);
     Ok(server)
@@ -174,6 +177,7 @@ fn protocols(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<ServerProtocols,
         None => Groups::default(),
     };
     let chosen = conf.suites_tls13.as_deref();
+    plan.show(&(versions, &suites, chosen, &groups));
     let protocols = ServerProtocols::new(versions.tls12, versions.tls13, &suites, chosen, groups);
     protocols.map_err(|error| {
         let diagnostic = Diagnostic::emerg(format!("TLS settings cannot be used: {error}"));

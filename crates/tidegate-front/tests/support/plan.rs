@@ -49,6 +49,7 @@ pub(super) fn compile(
         parsed: reload_state,
         generation: 1,
         for_use: true,
+        shown: None,
     };
     (build(&environment, &statements, Span::NONE), sources)
 }

@@ -53,6 +53,7 @@ pub struct CgiProtocol {
 }
 
 /// The settings of a location.
+#[derive(Debug)]
 pub struct CgiSettings {
     pub gateway: Arc<GatewaySettings>,
     pub pass: Pass,

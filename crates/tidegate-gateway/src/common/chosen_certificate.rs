@@ -38,6 +38,13 @@ pub(crate) struct ChosenCertificate {
     made: Mutex<SettingsCache>,
 }
 
+/// Shows the names and the cache.
+impl fmt::Debug for ChosenCertificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (&self.certificate, &self.key, &self.directory, &self.cache).fmt(f)
+    }
+}
+
 /// The settings chosen for the request, in the exchange's extensions.
 struct ChosenSettings(Arc<TlsSettings>);
 

@@ -28,7 +28,7 @@ use crate::cache::{self, Cache, CacheCaller, CacheSettings, Gateway};
 use tidegate_core::Refused;
 
 /// The protocol of a gateway, with the settings of one location.
-pub(crate) trait Protocol: Rewriter + Send + Sync + 'static {
+pub(crate) trait Protocol: Rewriter + std::fmt::Debug + Send + Sync + 'static {
     fn gateway(&self) -> &Arc<GatewaySettings>;
 
     fn pass(&self) -> &Pass;
@@ -72,6 +72,7 @@ pub(crate) fn install_uncached<P: Protocol>(
     protocol: Arc<P>,
     location: &mut LocationBuilder<'_, '_>,
 ) {
+    location.plan.show(&protocol);
     location.gateway(Box::new(move |x| Step::Wait(Box::pin(serve(x, protocol.clone())))));
 }
 
@@ -93,6 +94,7 @@ pub(crate) fn install<P: Protocol, C: CacheCaller>(
         install_uncached(protocol, location);
         return Ok(());
     };
+    location.plan.show(&(&protocol, &cache));
     let gateway: Arc<dyn Gateway> = Arc::new(Cached(protocol.clone()));
     location.gateway(Box::new(move |x| {
         let has_body = x.request.body.is_present() && x.request.body.stored().is_none();

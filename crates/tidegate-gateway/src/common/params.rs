@@ -35,6 +35,7 @@ impl Packing {
 }
 
 /// The parameters of a location.
+#[derive(Debug)]
 pub(crate) struct Params {
     packing: Packing,
     items: Vec<ParamItem>,
@@ -43,6 +44,7 @@ pub(crate) struct Params {
     pass_headers: bool,
 }
 
+#[derive(Debug)]
 enum ParamItem {
     /// Pairs without variables, packed once.
     Packed(Vec<u8>),

@@ -11,6 +11,7 @@ use crate::upstream::{GroupKey, Groups};
 use tidegate_core::Refused;
 
 /// The destination of a location's requests.
+#[derive(Debug)]
 pub struct Pass {
     pub destination: PassDestination,
     schemes: &'static [Scheme],
@@ -19,6 +20,7 @@ pub struct Pass {
 }
 
 /// A known server, or a text that names one.
+#[derive(Debug)]
 pub enum PassDestination {
     Fixed(Target, Option<GroupKey>),
     Variable(Template, Groups),

@@ -12,7 +12,7 @@ use tidegate_upstream::{FieldWriter, RequestPayload};
 use super::content::RequestMode;
 
 /// Fields that are set, in order, and the client's fields they replace.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Fields {
     pub set: Vec<(Box<[u8]>, FieldValue)>,
     known: u64,
@@ -20,6 +20,7 @@ pub(crate) struct Fields {
 }
 
 /// The value of a set field.
+#[derive(Debug)]
 pub(crate) enum FieldValue {
     Template(Template),
     ProxyHost,

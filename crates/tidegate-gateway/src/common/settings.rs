@@ -17,6 +17,7 @@ use super::options::{self, GatewayConf};
 use super::store::StoreSettings;
 
 /// Settings of a location that passes requests to origins.
+#[derive(Debug)]
 pub struct GatewaySettings {
     /// The limits of a fetch.
     pub fetch: Arc<FetchSettings>,

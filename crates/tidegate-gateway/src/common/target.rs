@@ -45,7 +45,7 @@ pub(crate) struct Url {
 }
 
 /// A group of servers, with the texts that depend on it.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Target {
     pub group: Arc<Group>,
     /// `$proxy_host`.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidegate_conf::{Args, Diagnostic, Span, Word, once};
+use tidegate_conf::{Args, Contexts, Diagnostic, Span, Word, once};
 use tidegate_core::{Exchange, Template};
 use tidegate_plan::PlanBuilder;
 use tidegate_tls::openssl_commands::{self, Command};
@@ -42,6 +42,7 @@ pub struct TlsConf {
 }
 
 /// TLS of one location.
+#[derive(Debug)]
 pub struct GatewayTls {
     settings: Arc<TlsSettings>,
     /// `*_ssl_name`; `None` is the requested host.
@@ -78,7 +79,7 @@ macro_rules! gateway_tls_rows {
                 ["proxy_ssl_ciphers", "uwsgi_ssl_ciphers", "grpc_ssl_ciphers"], ONE, "DEFAULT",
                 "Cipher suites of TLS 1.2 in OpenSSL's format.", set_ciphers),
             $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts,
-                ["proxy_ssl_name", "uwsgi_ssl_name", "grpc_ssl_name"], ONE, "$proxy_host",
+                ["proxy_ssl_name", "uwsgi_ssl_name", "grpc_ssl_name"], ONE, $crate::common::tls::name_default($prefix, $contexts),
                 "Name that the origin's certificate is verified for and that is sent to it.", set_name),
             $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts,
                 ["proxy_ssl_server_name", "uwsgi_ssl_server_name", "grpc_ssl_server_name"], FLAG, "off",
@@ -115,13 +116,23 @@ macro_rules! gateway_tls_rows {
                  Certificate with PrivateKey, Options.", set_conf_command),
         ]
     };
-    (@row $prefix:literal, $conf:ty, $contexts:expr, $names:expr, $arity:ident, $default:literal, $doc:literal, $set:ident) => {
+    (@row $prefix:literal, $conf:ty, $contexts:expr, $names:expr, $arity:ident, $default:expr, $doc:literal, $set:ident) => {
         tidegate_conf::row::<$conf>(tidegate_conf::with_prefix($prefix, $names),
             $contexts, tidegate_conf::Arity::$arity, $default, $doc,
             $crate::common::tls::$set::<$conf>)
     };
 }
 pub(crate) use gateway_tls_rows;
+
+/// Returns the text for the default of `*_ssl_name`. `$proxy_host` is a variable of `proxy_pass` in `http`.
+pub(crate) const fn name_default(prefix: &str, contexts: Contexts) -> &'static str {
+    match (prefix.as_bytes(), contexts.contains(Contexts::HTTP)) {
+        (b"proxy_", true) => "$proxy_host",
+        (b"proxy_", false) => "host from proxy_pass",
+        (b"grpc_", _) => "host from grpc_pass",
+        _ => "host from uwsgi_pass",
+    }
+}
 
 /// Makes the setter of a flag or of a word.
 macro_rules! setters {
@@ -259,6 +270,7 @@ pub(crate) fn compile(
     plan.diagnostics.extend_from_slice(&conf.warnings);
     let conf = &conf.after_commands();
     let (options, chosen) = options(conf, prefix, plan, span)?;
+    plan.show(&options);
     let make = || {
         TlsSettings::new(&options).map_err(|reason| {
             let span = conf.key.as_ref().map_or(span, |word| word.span);

@@ -127,6 +127,7 @@ impl Module for FastCgi {
 }
 
 /// The settings of a location with `fastcgi_pass`.
+#[derive(Debug)]
 struct Settings {
     cgi: CgiSettings,
     reuse: ConnectionReuse,

@@ -16,6 +16,7 @@ use crate::common::tls::{self, GatewayTls};
 use crate::proxy::Proxy;
 
 /// The settings of a request through `grpc_pass`.
+#[derive(Debug)]
 pub(super) struct GrpcSettings {
     pub gateway: Arc<GatewaySettings>,
     pub fields: Fields,

@@ -126,6 +126,7 @@ impl Module for Memcached {
 }
 
 /// The settings of a location with `memcached_pass`.
+#[derive(Debug)]
 struct Settings {
     gateway: Arc<GatewaySettings>,
     pass: Pass,

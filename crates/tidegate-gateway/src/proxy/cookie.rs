@@ -12,23 +12,26 @@ use tidegate_plan::PlanBuilder;
 use super::conf::Conf;
 
 /// All three kinds of rules.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct CookieRules {
     domains: Vec<AttributeRule>,
     paths: Vec<AttributeRule>,
     flags: Vec<FlagRule>,
 }
 
+#[derive(Debug)]
 struct AttributeRule {
     pattern: Pattern,
     replacement: Template,
 }
 
+#[derive(Debug)]
 struct FlagRule {
     name: Pattern,
     flags: Vec<Template>,
 }
 
+#[derive(Debug)]
 enum Pattern {
     Text(Template),
     Regex(Arc<Regex>),

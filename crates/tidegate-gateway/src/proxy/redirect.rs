@@ -12,14 +12,16 @@ use super::conf::{Conf, RedirectConf};
 use crate::common::target;
 
 /// Rules in order; the first match decides.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Redirects(Vec<RedirectRule>);
 
+#[derive(Debug)]
 struct RedirectRule {
     pattern: Pattern,
     replacement: Template,
 }
 
+#[derive(Debug)]
 enum Pattern {
     Prefix(Template),
     Regex(Arc<Regex>),

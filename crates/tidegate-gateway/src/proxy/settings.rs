@@ -19,6 +19,7 @@ use crate::common::target;
 use crate::common::tls::{self, GatewayTls};
 
 /// The settings of a request through `proxy_pass`.
+#[derive(Debug)]
 pub(crate) struct ProxySettings {
     pub gateway: Arc<GatewaySettings>,
     pub version: Version,

@@ -101,6 +101,7 @@ impl Module for Scgi {
 }
 
 /// The settings of a location with `scgi_pass`.
+#[derive(Debug)]
 struct Settings(CgiSettings);
 
 /// Capacity for common parameters.

@@ -11,14 +11,14 @@ use tidegate_upstream::peers::Choice;
 use super::sticky::{self, Sticky};
 
 /// The inputs of a group's choice.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct GroupKey {
     pub hash: Option<HashKey>,
     pub sticky: Option<Arc<Sticky>>,
 }
 
 /// The text that is hashed.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub enum HashKey {
     /// `hash KEY`.
     Text(Template),

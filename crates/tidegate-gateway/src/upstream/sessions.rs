@@ -4,11 +4,19 @@
 mod tests;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The sessions of one zone.
 pub(super) struct Sessions(Mutex<SessionTable>);
+
+/// Shows nothing: sessions outlive the settings that use them.
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sessions")
+    }
+}
 
 #[derive(Default)]
 struct SessionTable {

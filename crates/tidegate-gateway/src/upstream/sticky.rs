@@ -60,6 +60,7 @@ struct LearnConf {
 }
 
 /// The compiled directive.
+#[derive(Debug)]
 pub enum Sticky {
     Cookie(Box<CookieRule>),
     /// The first variable with a value names the server.
@@ -68,6 +69,7 @@ pub enum Sticky {
 }
 
 /// A cookie that names the server.
+#[derive(Debug)]
 pub struct CookieRule {
     name: Vec<u8>,
     expires: Option<Expires>,
@@ -79,6 +81,7 @@ pub struct CookieRule {
 }
 
 /// Sessions that responses create.
+#[derive(Debug)]
 pub struct Learn {
     create: Vec<Template>,
     lookup: Vec<Template>,

@@ -145,6 +145,7 @@ impl Module for Uwsgi {
 }
 
 /// The settings of a location with `uwsgi_pass`.
+#[derive(Debug)]
 struct Settings {
     cgi: CgiSettings,
     modifiers: (u8, u8),

@@ -58,6 +58,7 @@ impl Module for Index {
         if outer.is_none_or(|outer| outer.names != conf.names) {
             warn_absolute(&conf.names, plan);
         }
+        location.plan.show(&names);
         let handler = files::handler(move |x, probe| respond(&names, x, probe));
         location.handler(Phase::Content, handler);
         Ok(())

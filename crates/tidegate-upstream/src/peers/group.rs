@@ -1,5 +1,6 @@
 //! A group of servers, shared by all threads.
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -40,6 +41,13 @@ pub struct Group {
     freed: Notify,
     /// Notified when servers were added, removed or given other parameters.
     altered: Notify,
+}
+
+/// Shows the settings.
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (&self.name, self.method, self.keepalive, self.options).fmt(f)
+    }
 }
 
 /// The other settings of a group.

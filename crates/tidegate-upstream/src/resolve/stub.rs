@@ -94,7 +94,8 @@ fn rotate(addresses: &mut [IpAddr]) {
 impl Resolver {
     /// Parses the arguments of the directive (`resolver ADDRESS ... [valid=TIME] [ipv4=on|off] [ipv6=on|off]
     /// [status_zone=ZONE]`); names of servers are resolved now, by `look_up`, which may block. A later parameter
-    /// overrides an earlier one. A name server behind a Unix socket is ignored.
+    /// overrides an earlier one. A name server behind a Unix socket is ignored, and so is `status_zone=`: the API has
+    /// no path for figures of resolvers.
     ///
     /// # Errors
     /// The syntax error, in nginx's words.

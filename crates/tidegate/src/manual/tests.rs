@@ -78,7 +78,15 @@ fn each_name_of_the_index_has_its_page() {
 }
 
 /// Written defaults that are no values: they describe what happens without the directive.
-const IN_WORDS: [&str; 4] = ["listen", "types", "map_hash_bucket_size", "userid_service"];
+const IN_WORDS: [&str; 7] = [
+    "listen",
+    "types",
+    "map_hash_bucket_size",
+    "proxy_ssl_name",
+    "uwsgi_ssl_name",
+    "grpc_ssl_name",
+    "userid_service",
+];
 
 #[test]
 fn each_written_default_is_a_value_that_the_directive_takes() {

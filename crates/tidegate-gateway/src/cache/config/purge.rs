@@ -131,7 +131,7 @@ fn open_to_all(args: &Args<'_>, index: usize) -> Diagnostic {
 }
 
 /// The condition that makes a request a purge.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) enum PurgeTrigger {
     #[default]
     Nothing,
@@ -141,7 +141,7 @@ pub(crate) enum PurgeTrigger {
 }
 
 /// The purge settings of a location.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct PurgeSettings {
     pub by: PurgeTrigger,
     pub tags: Vec<Template>,

@@ -36,7 +36,7 @@ macro_rules! cache_rows {
                 with_prefix($prefix, ["proxy_cache_key", "fastcgi_cache_key", "uwsgi_cache_key", "scgi_cache_key"]),
                 ALL,
                 Arity::ONE,
-                "$scheme$proxy_host$request_uri",
+                $crate::cache::config::rows::key_default($prefix),
                 "What makes two requests the same for the cache.",
                 |conf, args| once(&mut conf.key, args.word(0).clone(), args),
             ),
@@ -342,3 +342,11 @@ macro_rules! cache_rows {
 }
 
 pub(crate) use cache_rows;
+
+/// Returns the text for the default of `*_cache_key`: other gateways than `proxy` have none.
+pub(crate) const fn key_default(prefix: &str) -> &'static str {
+    match prefix.as_bytes() {
+        b"proxy_" => "$scheme$proxy_host$request_uri",
+        _ => "",
+    }
+}

@@ -23,12 +23,14 @@ const PATIENCE_DEFAULT: Duration = Duration::from_secs(5);
 const TAG_HEADERS: [&str; 2] = ["Cache-Tag", "Surrogate-Key"];
 
 /// The cache of a location: fixed, or named by variables.
+#[derive(Debug)]
 enum ZoneChoice {
     Fixed(Arc<Zone>),
     Named { name: Template, zones: ZoneTable },
 }
 
 /// A location's settings for the cache.
+#[derive(Debug)]
 pub(crate) struct CacheSettings {
     choice: ZoneChoice,
     /// `None`: the gateway's default text (scheme, origin, path and query as sent to it).

@@ -1,6 +1,7 @@
 //! The caches of `proxy_cache_path`: opened once for a path, kept over reloads, maintained by services.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -37,6 +38,13 @@ const INDEX_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Zone {
     /// `None` while a configuration is only tested.
     store: Option<Store>,
+}
+
+/// Shows nothing: a cache outlives the settings that use it.
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Zone")
+    }
 }
 
 impl Zone {

@@ -53,6 +53,7 @@ enum StoreTarget {
 }
 
 /// The settings of a location that stores.
+#[derive(Debug)]
 pub struct StoreSettings {
     /// `None`: the path by `root` or `alias`.
     target: Option<Template>,

@@ -66,6 +66,7 @@ impl Module for SessionHealthCheck {
         server: &mut LocationBuilder<'_, '_>,
     ) -> Result<(), Diagnostic> {
         let timeout = conf.timeout.unwrap_or(TIMEOUT);
+        server.plan.show(&timeout);
         conf.checks.iter().try_for_each(|check| begin(check, timeout, server))
     }
 }

@@ -51,6 +51,7 @@ impl Module for SessionProxy {
         let Some(word) = &conf.pass else { return Ok(()) };
         let settings = Arc::new(settings::compile(conf, word, server)?);
         // Used by health checks.
+        server.plan.show(&settings);
         server.location.extensions.insert(settings.clone());
         server.content(Box::new(move |x| Step::Wait(Box::pin(run::serve(x, settings.clone())))));
         Ok(())

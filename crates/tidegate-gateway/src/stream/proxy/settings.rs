@@ -14,6 +14,7 @@ use crate::common::settings;
 use crate::common::tls::{self, GatewayTls};
 
 /// The settings of a session.
+#[derive(Debug)]
 pub(crate) struct Settings {
     pub pass: SessionPass,
     /// `proxy_connect_timeout`

@@ -16,13 +16,14 @@ use crate::upstream::{GroupKey, Groups};
 use tidegate_core::Refused;
 
 /// The destination of a `proxy_pass`.
+#[derive(Debug)]
 pub(crate) enum SessionPass {
     Fixed(SessionTarget),
     Variable(Template, Groups),
 }
 
 /// A group, and the inputs of the choice in it.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct SessionTarget {
     pub group: Arc<Group>,
     pub key: Option<GroupKey>,

@@ -12,6 +12,7 @@ use crate::http::gzip::weaken_etag;
 use crate::http::media_types::MediaTypes;
 
 /// The additions of a location.
+#[derive(Debug)]
 pub(super) struct AdditionFilter {
     pub before: Option<Vec<u8>>,
     pub after: Option<Vec<u8>>,

@@ -47,6 +47,7 @@ impl Module for Addition {
             types: conf.types.clone().unwrap_or_else(|| MediaTypes::of(&["text/html"])),
         };
         if filter.before.is_some() || filter.after.is_some() {
+            location.plan.show(&filter);
             location.filter(Box::new(move |x, body| filter.apply(x, body)));
         }
         Ok(())

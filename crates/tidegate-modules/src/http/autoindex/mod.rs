@@ -64,6 +64,7 @@ impl Module for Autoindex {
                 localtime: conf.localtime.unwrap_or(false),
                 format: conf.format.unwrap_or(Format::Html),
             };
+            location.plan.show(&listing);
             location.handler(Phase::Content, Box::new(move |x| listing.respond(x)));
         }
         Ok(())
@@ -116,7 +117,7 @@ const ROWS: &[Directive<Conf>] = &[
 ];
 
 /// The listing settings of a location.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Listing {
     exact_size: bool,
     localtime: bool,

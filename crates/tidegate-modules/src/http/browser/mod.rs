@@ -35,10 +35,11 @@ pub(crate) struct Conf {
 }
 
 /// The settings of a location.
+#[derive(Debug)]
 struct Settings {
     rules: BrowserRules,
-    modern_value: Option<Vec<u8>>,
-    ancient_value: Option<Vec<u8>>,
+    modern_value: Vec<u8>,
+    ancient_value: Vec<u8>,
 }
 
 impl Module for Browser {
@@ -79,18 +80,19 @@ impl Module for Browser {
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-        let Conf { rules, modern_value, ancient_value } = conf;
-        if *rules == BrowserRules::default() && modern_value.is_none() && ancient_value.is_none() {
-            return Ok(());
-        }
-        location.location.extensions.insert(Arc::new(Settings {
-            rules: rules.clone(),
-            modern_value: modern_value.clone(),
-            ancient_value: ancient_value.clone(),
-        }));
+        let settings = Settings {
+            rules: conf.rules.clone(),
+            modern_value: conf.modern_value.clone().unwrap_or(VALUE_DEFAULT.to_vec()),
+            ancient_value: conf.ancient_value.clone().unwrap_or(VALUE_DEFAULT.to_vec()),
+        };
+        location.plan.show(&settings);
+        location.location.extensions.insert(Arc::new(settings));
         Ok(())
     }
 }
+
+/// nginx's default of both values.
+const VALUE_DEFAULT: &[u8] = b"1";
 
 const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION;
 
@@ -163,11 +165,11 @@ fn show(x: &mut Exchange, age: BrowserAge, out: &mut Vec<u8>) -> bool {
     let settings = x.location().extensions.of::<Arc<Settings>>();
     let found = settings.map_or(BrowserAge::Ancient, |settings| settings.rules.age(agent));
     if found == age {
-        let value = settings.and_then(|settings| match age {
-            BrowserAge::Modern => settings.modern_value.as_deref(),
-            BrowserAge::Ancient => settings.ancient_value.as_deref(),
+        out.extend_from_slice(match (settings, age) {
+            (None, _) => VALUE_DEFAULT,
+            (Some(settings), BrowserAge::Modern) => &settings.modern_value,
+            (Some(settings), BrowserAge::Ancient) => &settings.ancient_value,
         });
-        out.extend_from_slice(value.unwrap_or(b"1"));
     }
     true
 }

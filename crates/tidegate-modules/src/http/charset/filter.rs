@@ -28,6 +28,7 @@ const TYPES: &[&str] = &[
 ];
 
 /// The charset directives of a location.
+#[derive(Debug)]
 pub(super) struct CharsetFilter {
     charset: Option<Template>,
     source: Option<Template>,

@@ -68,6 +68,7 @@ impl Module for Charset {
             return Err(Diagnostic::emerg(message).at(*span));
         }
         let filter = Arc::new(CharsetFilter::compile(conf, maps, location.plan)?);
+        location.plan.show(&filter);
         location.location.extensions.insert(filter.clone());
         location.filter(Box::new(move |x, body| filter.apply(x, body)));
         Ok(())

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use tidegate_conf::{Diagnostic, Statement};
 
 /// One direction of a `charset_map`.
+#[derive(Debug)]
 pub(super) enum Recoder {
     /// Byte to byte; the length does not change.
     Bytes(Box<[u8; 256]>),

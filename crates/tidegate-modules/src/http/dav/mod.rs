@@ -50,7 +50,7 @@ pub(crate) struct Conf {
 }
 
 /// The settings of a location.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Options {
     /// Bits of the methods that are served.
     methods: u32,
@@ -85,6 +85,7 @@ impl Module for Dav {
             depth_min: conf.depth_min.unwrap_or(0),
         };
         if options.methods != 0 {
+            location.plan.show(&options);
             location.handler(Phase::Content, Box::new(move |x| respond(x, options)));
         }
         Ok(())

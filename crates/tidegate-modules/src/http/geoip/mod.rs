@@ -54,6 +54,7 @@ struct DatabaseSource {
     clients: Arc<Clients>,
 }
 
+#[derive(Debug)]
 struct Clients {
     proxies: Vec<Trusted>,
     proxy_recursive: bool,
@@ -74,6 +75,7 @@ impl Module for GeoIp {
             proxies: conf.proxies.clone(),
             proxy_recursive: conf.proxy_recursive.unwrap_or(false),
         });
+        plan.show(&clients);
         let country = load(&conf.country, "", DatabaseKind::Country, &clients, plan)?;
         let city = load(&conf.city, "City ", DatabaseKind::City, &clients, plan)?;
         let org = load(&conf.org, "Org ", DatabaseKind::Name, &clients, plan)?;

@@ -68,6 +68,7 @@ impl Module for Gunzip {
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         if conf.on == Some(true) {
             let buffer_bytes = conf.buffer_bytes.unwrap_or(BUFFER_BYTES);
+            location.plan.show(&buffer_bytes);
             location.filter(Box::new(move |x, body| apply(x, body, buffer_bytes)));
         }
         Ok(())

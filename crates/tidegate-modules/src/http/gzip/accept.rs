@@ -39,6 +39,7 @@ impl Proxied {
 }
 
 /// The rules of a location. They are in the location's extensions as `Arc<Rules>`.
+#[derive(Debug)]
 pub(crate) struct CompressionRules {
     version_min: Version,
     proxied: Proxied,

@@ -23,6 +23,7 @@ use crate::http::media_types::MediaTypes;
 const OUTPUT_BYTES: usize = 16 << 10;
 
 /// The compression settings of a location.
+#[derive(Debug)]
 pub(super) struct CompressionFilter {
     rules: Arc<CompressionRules>,
     /// The enabled codings, in order of preference.
@@ -30,6 +31,7 @@ pub(super) struct CompressionFilter {
 }
 
 /// The responses that a coding applies to, and its parameters.
+#[derive(Debug)]
 struct CodingRules {
     shape: EncoderShape,
     types: MediaTypes,

@@ -71,8 +71,10 @@ impl Module for Gzip {
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         let rules = Arc::new(CompressionRules::compile(conf, location.plan)?);
+        location.plan.show(&rules);
         location.location.extensions.insert(rules.clone());
         if let Some(filter) = CompressionFilter::new(conf, rules) {
+            location.plan.show(&filter);
             location.filter(Box::new(move |x, body| filter.apply(x, body)));
         }
         Ok(())

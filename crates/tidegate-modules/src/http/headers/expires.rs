@@ -16,6 +16,7 @@ pub(super) enum ExpiresConf {
 }
 
 /// The compiled directive.
+#[derive(Debug)]
 pub(super) enum Expires {
     Fixed(ExpiresRule),
     Variable { modified: bool, value: Template },

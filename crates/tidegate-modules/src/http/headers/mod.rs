@@ -84,6 +84,7 @@ impl Module for AddedHeaders {
             let has_trailers = !trailers.is_empty();
             let always_trails = trailers.iter().any(|field| field.always);
             let added = Added { expires, headers, has_trailers, always_trails };
+            location.plan.show(&(&added, &trailers));
             location.filter(Box::new(move |x, body| added.apply(x, body)));
             if has_trailers {
                 location.trailer(Box::new(move |x| add_trailers(&trailers, x)));
@@ -158,7 +159,7 @@ fn inherit_fields(child: &mut Vec<FieldConf>, parent: &[FieldConf], how: Option<
 }
 
 /// How an added field is combined with those of the response.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FieldKind {
     /// Appended to them; later filters treat it like them.
     Plain,
@@ -196,6 +197,7 @@ fn warn_of_framing(field: &FieldConf) -> Option<Diagnostic> {
     Some(warning.help("the server itself says where a body ends"))
 }
 
+#[derive(Debug)]
 struct Field {
     name: Bytes,
     kind: FieldKind,
@@ -203,6 +205,7 @@ struct Field {
     always: bool,
 }
 
+#[derive(Debug)]
 struct Added {
     expires: Option<Expires>,
     headers: Vec<Field>,

@@ -64,6 +64,7 @@ impl Module for LimitReq {
         let rules = conf.rules.iter().map(|rule| RateLimit::new(rule, location.plan));
         let rules = rules.collect::<Result<_, _>>()?;
         let limits = RateLimits { rules, refusal: conf.refusal.settings() };
+        location.plan.show(&limits.refusal);
         location.handler(Phase::Preaccess, Box::new(move |x| limits.apply(x)));
         Ok(())
     }

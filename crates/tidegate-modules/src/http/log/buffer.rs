@@ -1,5 +1,6 @@
 //! Buffered logs: each thread has a buffer of its own for each file.
 
+use std::fmt;
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -17,6 +18,13 @@ pub(super) struct Buffer {
     conf: BufferConf,
     /// One for each thread; with more threads than shards some share one.
     shards: [Mutex<Shard>; SHARD_COUNT],
+}
+
+/// Shows the file and its limits.
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (&self.file, &self.conf).fmt(f)
+    }
 }
 
 #[derive(Default)]

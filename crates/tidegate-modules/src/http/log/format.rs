@@ -17,6 +17,7 @@ pub(crate) enum Escape {
 }
 
 /// A compiled `log_format`.
+#[derive(Debug)]
 pub(super) struct Format {
     template: Template,
     escape: Escape,

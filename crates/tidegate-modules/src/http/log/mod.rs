@@ -104,6 +104,7 @@ impl Module for AccessLog {
                 }
             }
         }
+        location.plan.show(&targets);
         location.logger(Box::new(move |x| write(&targets, x)));
         Ok(())
     }

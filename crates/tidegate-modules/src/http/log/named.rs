@@ -30,6 +30,13 @@ pub(super) struct VariableLog {
     files: Arc<Files>,
 }
 
+/// Shows the settings.
+impl fmt::Debug for VariableLog {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (&self.path, self.files.kept.as_ref().map(OpenFiles::limits)).fmt(f)
+    }
+}
+
 struct Files {
     kept: Option<OpenFiles>,
     waiting: Mutex<PendingLines>,

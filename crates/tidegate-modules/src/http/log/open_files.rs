@@ -40,6 +40,11 @@ impl OpenFiles {
         OpenFiles { conf, entries: Mutex::default() }
     }
 
+    /// Returns the limits.
+    pub(super) fn limits(&self) -> &OpenFilesConf {
+        &self.conf
+    }
+
     /// Returns the open file of this name, if it is kept and needs no check of the disk. Never blocks.
     pub(super) fn known(&self, path: &Path, now: Instant) -> Option<Arc<File>> {
         self.entries.try_lock().ok()?.fresh(path, now, &self.conf)

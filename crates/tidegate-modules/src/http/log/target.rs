@@ -19,12 +19,14 @@ use super::named::VariableLog;
 use super::open_files::OpenFiles;
 
 /// One `access_log`, opened.
+#[derive(Debug)]
 pub(super) struct LogTarget {
     place: Destination,
     format: Arc<Format>,
     condition: Option<Template>,
 }
 
+#[derive(Debug)]
 enum Destination {
     /// Standard error: an empty name, as in nginx.
     Stderr,

@@ -60,6 +60,7 @@ impl Module for Mirror {
         }
         let mirrors =
             Arc::new(Mirrors { paths: conf.paths.clone(), with_body: conf.body.unwrap_or(true) });
+        location.plan.show(&mirrors);
         location.handler(Phase::Precontent, Box::new(move |x| mirrors.apply(x)));
         Ok(())
     }
@@ -95,6 +96,7 @@ const ROWS: &[Directive<Conf>] = &[
 ];
 
 /// The mirrors of a location.
+#[derive(Debug)]
 struct Mirrors {
     paths: Vec<Vec<u8>>,
     with_body: bool,

@@ -63,6 +63,7 @@ impl Module for Mp4 {
         if conf.on.is_some() {
             let index_max = conf.max_buffer_size.unwrap_or(MAX_BUFFER_SIZE);
             let key_frame = conf.start_key_frame.unwrap_or(false);
+            location.plan.show(&(index_max, key_frame));
             location.content(Box::new(move |x| handle(x, index_max, key_frame)));
         }
         Ok(())

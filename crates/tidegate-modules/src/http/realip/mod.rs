@@ -100,6 +100,7 @@ impl Module for RealIp {
             source: conf.header.clone().unwrap_or(AddressSource::XRealIp),
             recursive: conf.recursive.unwrap_or(false),
         });
+        location.plan.show(&rules);
         // First with the server's settings, so that its rewrites see the client; then with the location's, unless
         // the client is already known.
         for phase in [Phase::PostRead, Phase::Preaccess] {
@@ -193,6 +194,7 @@ fn source(name: &[u8]) -> AddressSource {
 }
 
 /// The settings of a location.
+#[derive(Debug)]
 struct RealIpRules {
     trusted: Vec<Trusted>,
     source: AddressSource,

@@ -22,6 +22,7 @@ const VALUE_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct TooLong;
 
 /// A compiled `set`.
+#[derive(Debug)]
 pub(crate) enum Assignment {
     Slot { slot: usize, value: Template },
     BuiltIn { setter: Setter, value: Template },

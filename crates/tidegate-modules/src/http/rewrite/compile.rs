@@ -14,6 +14,7 @@ use super::condition::{ConditionConf, FileTest};
 use super::conf::{Conf, Flag, ReturnConf, RewriteConf, Statement};
 
 /// An operation of a program.
+#[derive(Debug)]
 pub(super) enum Op {
     Rewrite(Box<RewriteOp>),
     Return { status: u16, text: Option<Template> },
@@ -23,6 +24,7 @@ pub(super) enum Op {
 }
 
 /// A `rewrite`.
+#[derive(Debug)]
 pub(super) struct RewriteOp {
     pub regex: Arc<Regex>,
     /// Path, or address without arguments.
@@ -37,6 +39,7 @@ pub(super) struct RewriteOp {
 }
 
 /// A compiled condition.
+#[derive(Debug)]
 pub(super) enum Condition {
     True(Template),
     Equal { name: Template, text: Template, negated: bool },

@@ -56,6 +56,7 @@ impl Module for Rewrite {
         };
         let program = compile::program(conf, location)?;
         if !program.is_empty() {
+            location.plan.show(&program);
             location.handler(phase, files::handler(move |x, probe| run::run(&program, x, probe)));
         }
         Ok(())

@@ -53,6 +53,7 @@ pub(crate) struct Conf {
 }
 
 /// The settings of a location.
+#[derive(Debug)]
 struct Settings {
     silent_errors: bool,
     value_bytes_max: usize,
@@ -103,6 +104,7 @@ impl Module for Ssi {
             keeps_last_modified: conf.last_modified.unwrap_or(false),
             types: conf.types.clone().unwrap_or_else(|| MediaTypes::of(&["text/html"])),
         });
+        location.plan.show(&settings);
         location.filter(Box::new(move |x, body| apply(&settings, x, body)));
         Ok(())
     }

@@ -42,6 +42,9 @@ enum Aio {
     Threads(Option<Word>),
 }
 
+/// nginx's default with `open_file_cache`.
+const USES_MIN_DEFAULT: u32 = 1;
+
 pub(super) const ROWS: &[Directive<Conf>] = &[
     row(
         "disable_symlinks",
@@ -307,14 +310,14 @@ impl Conf {
             errors: self.open_file_cache_errors == Some(true),
             uses_min: self
                 .open_file_cache_min_uses
-                .map_or(policy.uses_min, |uses| u32::try_from(uses).unwrap_or(u32::MAX)),
+                .map_or(USES_MIN_DEFAULT, |uses| u32::try_from(uses).unwrap_or(u32::MAX)),
             ..policy
         }
     }
 }
 
 /// How a location looks files up.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Options {
     pub links: Links,
     from: Option<Template>,

@@ -55,11 +55,15 @@ impl Module for StaticFiles {
         location: &mut LocationBuilder<'_, '_>,
     ) -> Result<(), Diagnostic> {
         match conf.pool(location.plan) {
-            Ok(Some(choice)) => pool::use_in(location, choice),
+            Ok(Some(choice)) => {
+                location.plan.show(&choice);
+                pool::use_in(location, choice);
+            }
             Ok(None) => {}
             Err(unknown) => location.plan.diagnostics.push(unknown),
         }
         let options = conf.prepare(location.plan)?;
+        location.plan.show(&(&options, conf.reading()));
         location.location.extensions.insert(options);
         let handler: Handler = match conf.reading() {
             Some(reading) => {

@@ -15,6 +15,7 @@ use crate::http::gzip::weaken_etag;
 use crate::http::media_types::MediaTypes;
 
 /// The replacements of a location.
+#[derive(Debug)]
 pub(super) struct SubFilter {
     pub pairs: Vec<(Template, Template)>,
     pub types: MediaTypes,

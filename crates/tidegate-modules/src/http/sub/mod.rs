@@ -57,6 +57,7 @@ impl Module for Sub {
             once: conf.once.unwrap_or(true),
             keep_last_modified: conf.keep_last_modified.unwrap_or(false),
         };
+        location.plan.show(&filter);
         location.filter(Box::new(move |x, body| filter.apply(x, body)));
         Ok(())
     }

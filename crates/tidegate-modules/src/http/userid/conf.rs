@@ -49,6 +49,7 @@ pub(crate) struct Conf {
 }
 
 /// The settings of a location.
+#[derive(Debug)]
 pub(crate) struct Settings {
     pub mode: CookieMode,
     pub name: Box<[u8]>,

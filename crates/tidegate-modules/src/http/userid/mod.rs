@@ -65,6 +65,7 @@ impl Module for UserId {
         if settings.mode == CookieMode::Off {
             return Ok(());
         }
+        location.plan.show(&settings);
         location.location.extensions.insert(Arc::new(settings));
         if matches!(conf.mode, Some(CookieMode::Set(_))) {
             location.filter(Box::new(|x, body| {
