@@ -123,17 +123,30 @@ pub(crate) fn descriptors(process: i32) -> Vec<(i32, String)> {
 
 /// The server's ends of established connections to an address, as [`descriptors`] names them.
 pub(crate) fn connections_to(address: SocketAddr) -> BTreeSet<String> {
-    let text = fs::read_to_string("/proc/net/tcp").unwrap_or_default();
-    parse_connections(&text, address.port())
+    parse_sockets(&sockets(), address.port(), ESTABLISHED)
 }
 
-/// Lines of /proc/net/tcp with a local port in state ESTABLISHED (1): fields 1, 3 and 9 of proc(5).
-pub(crate) fn parse_connections(text: &str, port: u16) -> BTreeSet<String> {
+/// Whether a socket listens at the port. A connection as a trial would not do: without a listener, one to a port of the
+/// range that clients get may get that port itself, and is then connected to itself.
+pub(crate) fn listens(address: SocketAddr) -> bool {
+    !parse_sockets(&sockets(), address.port(), LISTEN).is_empty()
+}
+
+fn sockets() -> String {
+    fs::read_to_string("/proc/net/tcp").unwrap_or_default()
+}
+
+/// States of /proc/net/tcp.
+pub(crate) const ESTABLISHED: &str = "01";
+const LISTEN: &str = "0A";
+
+/// Lines of /proc/net/tcp with a local port and a state: fields 1, 3 and 9 of proc(5).
+pub(crate) fn parse_sockets(text: &str, port: u16, state: &str) -> BTreeSet<String> {
     let local = format!(":{port:04X}");
     let sockets = text.lines().filter_map(|line| {
         let fields: Vec<&str> = line.split_ascii_whitespace().collect();
-        let [_, here, _, "01", _, _, _, _, _, inode, ..] = fields[..] else { return None };
-        here.ends_with(&local).then(|| format!("socket:[{inode}]"))
+        let [_, here, _, found, _, _, _, _, _, inode, ..] = fields[..] else { return None };
+        (here.ends_with(&local) && found == state).then(|| format!("socket:[{inode}]"))
     });
     sockets.collect()
 }

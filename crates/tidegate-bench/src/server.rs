@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -203,7 +203,7 @@ impl Server {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Err(format!("ended at start ({status}): {}", self.printed()));
             }
-            if TcpStream::connect_timeout(&self.address, POLL_INTERVAL * 10).is_ok() {
+            if procfs::listens(self.address) {
                 return Ok(());
             }
             thread::sleep(POLL_INTERVAL);

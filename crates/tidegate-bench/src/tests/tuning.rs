@@ -10,7 +10,7 @@ use crate::config::{Scenario, Setup, generate};
 use crate::load::{Bound, Load, LossPolicy, Mode, Plan, TestRequest};
 use crate::options::Suite;
 use crate::origin::Origin;
-use crate::procfs::{parse_connections, parse_watched};
+use crate::procfs::{ESTABLISHED, parse_sockets, parse_watched};
 use crate::statistics::{Limit, TargetResult};
 use crate::suites::tuning::advice::advice;
 use crate::suites::tuning::figures::{find, gain, gains};
@@ -212,7 +212,7 @@ fn loops_are_found_by_the_descriptors_of_epoll_instances() {
         0: 0100007F:1F90 0100007F:A000 01 00000000:00000000 00:00000000 00000000 0 0 77 1\n\
         1: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 78 1\n\
         2: 0100007F:A000 0100007F:1F90 01 00000000:00000000 00:00000000 00000000 0 0 79 1\n";
-    assert_eq!(parse_connections(text, 8080), BTreeSet::from(["socket:[77]".to_owned()]));
+    assert_eq!(parse_sockets(text, 8080, ESTABLISHED), BTreeSet::from(["socket:[77]".to_owned()]));
 }
 
 #[test]
