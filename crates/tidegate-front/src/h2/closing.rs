@@ -71,7 +71,7 @@ impl Driver {
     /// The client has closed, its socket is broken, or it takes nothing: all streams see that.
     pub(super) fn client_left(&mut self, action: ConnectionAction) {
         self.condition = Condition::Gone(action);
-        self.multiplexer.core().abort(ErrorCode::NO_ERROR);
+        self.multiplexer.discard();
         self.link.received.borrow_mut().clear();
         self.table.streams().for_each(|stream| stream.leave());
     }
@@ -81,7 +81,7 @@ impl Driver {
         if self.table.len() > 0 {
             return None;
         }
-        let is_sent = self.blocked_since.is_none() && self.multiplexer.core().output().is_empty();
+        let is_sent = self.blocked_since.is_none() && self.multiplexer.is_sent();
         match self.condition {
             Condition::Gone(action) => Some(action),
             Condition::Failed if is_sent => Some(self.linger()),

@@ -1,19 +1,24 @@
 //! What a link keeps of HTTP/2: the protocol's state, and the wake-ups of its streams.
 
 use std::cell::{Cell, RefCell, RefMut};
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use tidegate_h2::{Config, Connection, ErrorCode, Server, StreamId};
+use bytes::Bytes;
+use tidegate_h2::{Config, Connection, ErrorCode, SendError, Server, StreamId};
 
+use super::output::Bodies;
 use super::wakes::Wakes;
 use crate::io::Io;
 
 /// HTTP/2 on one connection. Its link owns it; the driver and the streams in progress share it.
 pub(crate) struct Multiplexer {
     core: RefCell<Connection<Server>>,
+    /// Pieces of bodies that are sent from where they are.
+    bodies: RefCell<Bodies>,
     pub(super) wakes: Arc<Wakes>,
     /// The begin of the connection, from which the protocol's budgets count.
     pub(super) began: Instant,
@@ -26,6 +31,7 @@ impl Multiplexer {
     pub(crate) fn new(config: Arc<Config>, began: Instant) -> Rc<Multiplexer> {
         Rc::new(Multiplexer {
             core: RefCell::new(Connection::<Server>::new(config)),
+            bodies: RefCell::default(),
             wakes: Arc::default(),
             began,
             is_warm: Cell::new(true),
@@ -50,9 +56,45 @@ impl Multiplexer {
         self.command(|core| core.close(stream, code));
     }
 
+    /// Adds a piece of a body to what is to be sent; windows allow it.
+    ///
+    /// # Errors
+    /// The stream is closed.
+    pub(super) fn send_data(
+        &self,
+        stream: StreamId,
+        bytes: Bytes,
+        ends: bool,
+    ) -> Result<(), SendError> {
+        self.bodies.borrow_mut().send(&mut self.core.borrow_mut(), stream, bytes, ends)
+    }
+
+    /// Whether so much waits to be sent that nothing is pulled and nothing is read until it is.
+    pub(super) fn is_full(&self) -> bool {
+        let core = self.core.borrow();
+        core.output_is_full() || self.bodies.borrow().is_full(core.output().len())
+    }
+
+    /// Whether all is sent.
+    pub(super) fn is_sent(&self) -> bool {
+        self.core.borrow().output().is_empty() && self.bodies.borrow().is_empty()
+    }
+
+    /// Sends what waits; returns the bytes taken, 0 where nothing waits.
+    pub(super) fn poll_send(&self, io: &Io, context: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.bodies.borrow_mut().poll_send(&mut self.core.borrow_mut(), io, context)
+    }
+
+    /// Drops what waits: nothing can be sent any more.
+    pub(super) fn discard(&self) {
+        let mut core = self.core.borrow_mut();
+        core.abort(ErrorCode::NO_ERROR);
+        self.bodies.take();
+    }
+
     /// Whether nothing is in progress, so that the connection may wait without a task.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.core.borrow().is_quiet()
+        self.core.borrow().is_quiet() && self.bodies.borrow().is_empty()
     }
 
     /// The driver runs.

@@ -55,6 +55,7 @@ pub struct Conf {
     streams_max: Option<u32>,
     preread_bytes: Option<u32>,
     chunk_bytes: Option<u32>,
+    extended_connect: Option<bool>,
     recv_buffer: Option<u64>,
     pool_bytes: Option<u64>,
     index_size: Option<u64>,
@@ -71,6 +72,7 @@ impl Module for Http2 {
         child.enabled = child.enabled.or(parent.enabled);
         child.streams_max = child.streams_max.or(parent.streams_max);
         child.preread_bytes = child.preread_bytes.or(parent.preread_bytes);
+        child.extended_connect = child.extended_connect.or(parent.extended_connect);
         child.chunk_bytes = child.chunk_bytes.or(parent.chunk_bytes);
     }
 
@@ -112,6 +114,7 @@ fn config(conf: &Conf, parse: &ParseOptions) -> Config {
         ignore_odd_names: parse.ignore_invalid_headers,
         underscores: parse.underscores_in_headers,
         requires_settings: false,
+        extended_connect: conf.extended_connect.unwrap_or(false),
         huffman: true,
         ..Config::default()
     }
@@ -182,6 +185,15 @@ const ROWS: &[Directive<Conf>] = &[
             }
             once(&mut conf.chunk_bytes, bytes.min(CHUNK_BYTES_MAX) as u32, args)
         },
+    ),
+    row(
+        "http2_extended_connect",
+        SERVERS,
+        Arity::FLAG,
+        "off",
+        "Whether WebSocket and other tunnels are served by HTTP/2 (extended CONNECT, RFC 8441). Such a request is passed on \
+         as the upgrade of HTTP/1, so that the same `proxy_set_header` lines serve both. Not in nginx.",
+        |conf, args| once(&mut conf.extended_connect, args.flag(0)?, args),
     ),
     row(
         "http2_recv_buffer_size",

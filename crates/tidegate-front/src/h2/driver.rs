@@ -126,7 +126,7 @@ impl Driver {
     fn read(&mut self, context: &mut Context<'_>) -> bool {
         let mut moved = false;
         loop {
-            if self.condition != Condition::Open || self.multiplexer.core().output_is_full() {
+            if self.condition != Condition::Open || self.multiplexer.is_full() {
                 return moved;
             }
             if !self.link.received.borrow().is_empty() {
@@ -205,33 +205,34 @@ impl Driver {
 
     /// Moves bodies into the output, in the order of priorities, as long as windows and output have room.
     fn pump(&mut self) -> bool {
-        let mut core = self.multiplexer.core();
+        let multiplexer = &self.multiplexer;
         let mut moved = false;
-        while !core.output_is_full() {
-            let Some(id) = core.next_to_send() else { break };
+        while !multiplexer.is_full() {
+            let Some(id) = multiplexer.core().next_to_send() else { break };
             moved = true;
             let Some(stream) = self.table.stream(id) else {
-                core.want(id, false);
+                multiplexer.core().want(id, false);
                 continue;
             };
             let mut outbox = stream.outbox.borrow_mut();
             let chunk = outbox.chunk_bytes;
-            let before = core.output().len();
-            let is_over = match &mut outbox.piece {
-                Piece::None | Piece::Hungry => true,
+            let sent = match &mut outbox.piece {
+                Piece::None | Piece::Hungry => None,
                 Piece::Bytes(bytes, ends) => {
-                    let most = core.sendable(id).min(chunk) as usize;
+                    let most = multiplexer.core().sendable(id).min(chunk) as usize;
                     let piece = bytes.split_to(bytes.len().min(most));
-                    let is_last = bytes.is_empty();
-                    let sent = core.send_data(id, &piece, *ends && is_last);
-                    is_last || most == 0 || sent.is_err()
+                    let (count, is_last) = (piece.len() as u64, bytes.is_empty());
+                    let sent = multiplexer.send_data(id, piece, *ends && is_last);
+                    sent.ok().filter(|()| most > 0).map(|()| (count, is_last))
                 }
             };
-            outbox.sent += (core.output().len() - before) as u64;
+            if let Some((count, _)) = sent {
+                outbox.count(count);
+            }
             outbox.progress = Some(clock::now());
-            if is_over {
+            if sent.is_none_or(|(_, is_last)| is_last) {
                 outbox.piece = Piece::None;
-                core.want(id, false);
+                multiplexer.core().want(id, false);
                 if let Some(sender) = outbox.sender.take() {
                     sender.wake();
                 }
@@ -247,23 +248,15 @@ impl Driver {
         }
         let mut moved = false;
         loop {
-            let mut core = self.multiplexer.core();
-            let write = match core.output() {
-                [] => self.link.io.poll_flush(context).map_ok(|()| 0),
-                output => self.link.io.poll_write(context, output),
-            };
-            match write {
-                Poll::Ready(Ok(0)) => {
-                    self.blocked_since = None;
-                    return moved;
-                }
+            match self.multiplexer.poll_send(&self.link.io, context) {
                 Poll::Ready(Ok(count)) => {
-                    core.output_sent(count);
                     self.blocked_since = None;
+                    if count == 0 {
+                        return moved;
+                    }
                     moved = true;
                 }
                 Poll::Ready(Err(_)) => {
-                    drop(core);
                     self.client_left(ConnectionAction::Close);
                     return true;
                 }

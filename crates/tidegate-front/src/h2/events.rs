@@ -25,7 +25,7 @@ impl Driver {
                     break;
                 }
             }
-            if self.multiplexer.core().output_is_full() || share::is_used_up() {
+            if self.multiplexer.is_full() || share::is_used_up() {
                 break;
             }
         }

@@ -14,6 +14,7 @@ use super::connection::Multiplexer;
 use super::exchange;
 use super::stream::Stream;
 use super::table::Request;
+use super::tunnel;
 use crate::front::Front;
 use crate::link::Link;
 use crate::serve::begin::{self, BodyFraming, Refusal};
@@ -53,7 +54,7 @@ pub(super) fn begin(
     };
     begin::first_byte(front, x, clock::batch_now());
     x.progress.action = "processing HTTP/2 connection";
-    let composed = compose(multiplexer, x);
+    let composed = compose(multiplexer, x, &stream);
     let begun = match (fault, composed) {
         (Some(fault), _) => malformed(link, x, fault),
         (None, Err(error)) => refuse(link, x, &error),
@@ -76,13 +77,19 @@ pub(super) fn begin(
 }
 
 /// Takes the head from the protocol.
-fn compose(multiplexer: &Multiplexer, x: &mut Exchange) -> Result<(), RequestError> {
+fn compose(
+    multiplexer: &Multiplexer,
+    x: &mut Exchange,
+    stream: &Stream,
+) -> Result<(), RequestError> {
     let mut core = multiplexer.core();
     let head = core.head();
+    let upgrade = tunnel::as_upgrade(head);
+    stream.set_extended(upgrade.is_some());
     x.outcome.request_length = head.block_bytes.into();
     x.request.head.compose(ComposedHead {
         line: head.line,
-        method: head.method,
+        method: upgrade.unwrap_or(head.method),
         target: head.target,
         headers: &mut head.headers,
         ignored_lines: &mut head.ignored,
@@ -91,7 +98,8 @@ fn compose(multiplexer: &Multiplexer, x: &mut Exchange) -> Result<(), RequestErr
 }
 
 fn attach_body(x: &mut Exchange, stream: &Rc<Stream>, framing: BodyFraming, end: bool) {
-    if end {
+    // What an extended CONNECT sends is not the body of a request.
+    if end || stream.is_extended() {
         x.request.body.length = framing.length;
         return;
     }

@@ -12,6 +12,8 @@
 //! | `head`, `body` | from a received head to an exchange; the request's body |
 //! | `exchange` | the future of a request: phases, response, logs |
 //! | `respond`, `send` | the response's head; its body |
+//! | `output` | what waits to be sent |
+//! | `tunnel` | extended CONNECT: WebSocket (RFC 8441) |
 //! | `closing` | timeouts, the graceful end, errors |
 //! | `directives` | `http2_*` |
 //!
@@ -53,10 +55,12 @@ mod driver;
 mod events;
 mod exchange;
 mod head;
+mod output;
 mod respond;
 mod send;
 pub(crate) mod stream;
 mod table;
+mod tunnel;
 mod wakes;
 
 pub(crate) use driver::serve;

@@ -1,15 +1,19 @@
 //! The response: its head as a header block, and what of its body can leave at once.
 
+use std::rc::Rc;
+
 use tidegate_codec::Known;
 use tidegate_codec::request::Method;
 use tidegate_core::Exchange;
 use tidegate_core::body::Body;
 use tidegate_core::error_page;
 use tidegate_core::exchange::{FieldOwner, HeadSending};
+use tidegate_h2::frame::FRAME_HEADER_BYTES;
 use tidegate_h2::{Connection, Fields, SendError as Refused, Server};
 
 use super::send;
 use super::stream::{Place, Stream};
+use super::tunnel;
 use crate::serve::deliver::{self, SendError};
 use crate::serve::finish;
 use crate::serve::pace::Pace;
@@ -18,8 +22,11 @@ use crate::serve::pace::Pace;
 ///
 /// Most responses are in the protocol's output when it returns for the first time. Dropped at its await, the response
 /// is cut off. Sources: `http2_chunk_size`, `limit_rate`, `send_timeout`, RFC 9113 section 8.1.
-pub(super) async fn respond(stream: &Stream, x: &mut Exchange, mut body: Body) {
+pub(super) async fn respond(stream: &Rc<Stream>, x: &mut Exchange, mut body: Body) {
     let Some(place) = stream.place() else { return };
+    if let Body::Tunnel(tunnel) = body {
+        return Box::pin(tunnel::run(&place, stream, x, tunnel)).await;
+    }
     let length = announced_length(x, &body);
     let ends = has_no_body(x, length);
     let pace = Pace::of(x);
@@ -47,8 +54,11 @@ pub(super) async fn respond(stream: &Stream, x: &mut Exchange, mut body: Body) {
         }
         Err(error) => Err(error),
     };
-    let sent = head_bytes + stream.outbox.borrow().sent;
-    deliver::count(x, sent, head_bytes);
+    let outbox = stream.outbox.borrow();
+    let of_frames = outbox.frames * FRAME_HEADER_BYTES as u64;
+    // The head, and the frames of the body, are no bytes of the body.
+    deliver::count(x, head_bytes + of_frames + outbox.sent, head_bytes + of_frames);
+    drop(outbox);
     drop(body);
     match result {
         Ok(()) => x.outcome.complete = true,
@@ -139,20 +149,25 @@ fn at_once(
         return false;
     }
     let chunk = x.settings().http2_chunk_bytes as usize;
-    let mut core = place.multiplexer.core();
-    let before = core.output().len();
-    while core.next_to_send().is_none() && !core.output_is_full() {
-        let most = chunk.min(core.sendable(place.id) as usize);
+    let multiplexer = &place.multiplexer;
+    let mut outbox = stream.outbox.borrow_mut();
+    while multiplexer.core().next_to_send().is_none() && !multiplexer.is_full() {
+        let most = chunk.min(multiplexer.core().sendable(place.id) as usize);
         if most == 0 {
             break;
         }
         let piece = bytes.split_to(bytes.len().min(most));
         let ends = bytes.is_empty();
-        if core.send_data(place.id, &piece, ends).is_err() || ends {
+        let count = piece.len() as u64;
+        if multiplexer.send_data(place.id, piece, ends).is_err() {
+            break;
+        }
+        outbox.count(count);
+        if ends {
             break;
         }
     }
-    stream.outbox.borrow_mut().sent += (core.output().len() - before) as u64;
+    drop(outbox);
     let all = bytes.is_empty();
     *body = Body::from(bytes);
     all

@@ -28,6 +28,8 @@ pub(crate) struct Stream {
     watcher: RefCell<Option<Waker>>,
     /// See [`Client::body_bytes`].
     body_bytes: Cell<u64>,
+    /// The request is an extended CONNECT.
+    extended: Cell<bool>,
 }
 
 /// Where a stream is.
@@ -74,8 +76,10 @@ pub(super) struct Outbox {
     pub(super) chunk_bytes: u32,
     /// When bytes of it left last (`send_timeout`).
     pub(super) progress: Option<Instant>,
-    /// Bytes that have left, in all.
+    /// Bytes that have left, in all, without those of their frames.
     pub(super) sent: u64,
+    /// Their frames.
+    pub(super) frames: u64,
     pub(super) sender: Option<Waker>,
 }
 
@@ -103,10 +107,11 @@ impl Stream {
 
     /// Makes it spare: its request has ended.
     pub(crate) fn detach(&self) {
-        let Stream { place, state, inbox, outbox, watcher, body_bytes } = self;
+        let Stream { place, state, inbox, outbox, watcher, body_bytes, extended } = self;
         place.replace(None);
         state.set(StreamState::Open);
         body_bytes.set(0);
+        extended.set(false);
         watcher.take();
         let mut inbox = inbox.borrow_mut();
         *inbox = Inbox::default();
@@ -119,6 +124,15 @@ impl Stream {
 
     pub(super) fn state(&self) -> StreamState {
         self.state.get()
+    }
+
+    /// Whether the request is an extended CONNECT (RFC 8441).
+    pub(super) fn is_extended(&self) -> bool {
+        self.extended.get()
+    }
+
+    pub(super) fn set_extended(&self, extended: bool) {
+        self.extended.set(extended);
     }
 
     /// The client has left, by a reset or with its connection.
@@ -182,6 +196,14 @@ impl Stream {
         let mut inbox = self.inbox.borrow_mut();
         inbox.fault = Some(fault);
         inbox.wake();
+    }
+}
+
+impl Outbox {
+    /// A frame with this number of bytes has left.
+    pub(super) fn count(&mut self, bytes: u64) {
+        self.sent += bytes;
+        self.frames += 1;
     }
 }
 

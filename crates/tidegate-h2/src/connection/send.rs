@@ -197,6 +197,22 @@ impl<R: Role> Connection<R> {
         Ok(write::data_header(stream, length, end))
     }
 
+    /// As [`Connection::send_data_header`], but the header is in the output. Returns the place in the output, behind that
+    /// header, where the caller sends the `length` bytes from where they are.
+    ///
+    /// # Errors
+    /// As [`Connection::send_data_header`].
+    pub fn send_data_apart(
+        &mut self,
+        stream: StreamId,
+        length: u32,
+        end: bool,
+    ) -> Result<usize, SendError> {
+        let header = self.send_data_header(stream, length, end)?;
+        self.output.bytes().extend_from_slice(&header);
+        Ok(self.output.unsent().len())
+    }
+
     /// Says whether the caller has something of a body to send on a stream; [`Connection::next_to_send`] returns those that
     /// have, in the order of their priorities.
     pub fn want(&mut self, stream: StreamId, wants: bool) {

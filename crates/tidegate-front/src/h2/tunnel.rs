@@ -1,0 +1,148 @@
+//! Tunnels over a stream (RFC 8441): an extended CONNECT is passed on as the upgrade that HTTP/1 has, and the bytes of
+//! both directions are DATA frames.
+
+use std::cell::Cell;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use tidegate_codec::{Headers, Known, Span};
+use tidegate_core::Exchange;
+use tidegate_core::body::Tunnel;
+use tidegate_core::client::{ByteStream, CancelCode, Client, ClientIo};
+use tidegate_h2::Head;
+
+use super::respond;
+use super::stream::{Piece, Place, Stream, StreamState, remember};
+use crate::serve::deliver;
+
+/// Bytes that one write takes.
+const PIECE_BYTES_MAX: usize = 16 * 1024;
+/// Bytes of a key of WebSocket before they are encoded (RFC 6455 section 4.1).
+const KEY_BYTES: usize = 16;
+
+/// Makes an extended CONNECT the request of HTTP/1 that means the same: GET with `Upgrade`, so that configurations for
+/// the one serve the other. Returns the place of its method; `None` for other requests.
+pub(super) fn as_upgrade(head: &mut Head) -> Option<Span> {
+    if head.protocol.is_empty() {
+        return None;
+    }
+    let protocol = head.text(head.protocol).to_vec();
+    let headers = &mut head.headers;
+    headers.push_as(Known::Upgrade, b"upgrade", &protocol);
+    headers.push_as(Known::Connection, b"connection", b"upgrade");
+    if protocol.eq_ignore_ascii_case(b"websocket") {
+        // HTTP/2 needs none (RFC 8441 section 5); the origin does.
+        push_key(headers);
+    }
+    Some(headers.push_text(b"GET"))
+}
+
+fn push_key(headers: &mut Headers) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut bytes = [0; KEY_BYTES];
+    tidegate_rt::random::unpredictable(&mut bytes);
+    let mut key = Vec::with_capacity(24);
+    for three in bytes.chunks(3) {
+        let at = |place: usize| u32::from(three.get(place).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for place in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * place)) as usize & 63];
+            key.push(if place > three.len() { b'=' } else { digit });
+        }
+    }
+    headers.push(b"sec-websocket-key", &key);
+}
+
+/// Responds to an extended CONNECT, and gives the stream to the tunnel until that ends.
+///
+/// A stream of another request has no tunnel: it is reset. Dropped at its await, the tunnel ends in the middle.
+pub(super) async fn run(place: &Place, stream: &Rc<Stream>, x: &mut Exchange, tunnel: Tunnel) {
+    if x.request.header(Known::Upgrade).is_none() || !stream.is_extended() {
+        return stream.cancel(CancelCode::Close);
+    }
+    x.disposition.set_status(200);
+    x.response.headers.remove_named(b"sec-websocket-accept");
+    let Ok(head_bytes) = respond::head(place, x, None, false) else { return };
+    x.outcome.bytes_sent = head_bytes;
+    stream.outbox.borrow_mut().chunk_bytes = x.settings().http2_chunk_bytes;
+    let sent = Rc::new(Cell::new(0));
+    let io = Rc::new(StreamIo { stream: stream.clone(), place: place.clone(), sent: sent.clone() });
+    deliver::tunnel(x, tunnel, ClientIo { io, prefetched: Bytes::new() }, sent).await;
+    // An orderly end (RFC 8441 section 5), unless the tunnel broke off in the middle of a piece.
+    if matches!(stream.outbox.borrow().piece, Piece::None) {
+        let _ = place.multiplexer.command(|core| core.send_data(place.id, b"", true));
+    }
+}
+
+/// The bytes of a stream in both directions.
+struct StreamIo {
+    stream: Rc<Stream>,
+    place: Place,
+    /// Bytes sent to the client.
+    sent: Rc<Cell<u64>>,
+}
+
+impl StreamIo {
+    /// Ready once the outbox is empty.
+    fn poll_room(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
+        if self.stream.state() == StreamState::Left {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+        }
+        let mut outbox = self.stream.outbox.borrow_mut();
+        if matches!(outbox.piece, Piece::None) {
+            return Poll::Ready(Ok(()));
+        }
+        remember(&mut outbox.sender, context);
+        Poll::Pending
+    }
+}
+
+impl ByteStream for StreamIo {
+    fn poll_read(
+        &self,
+        context: &mut Context<'_>,
+        buffer: &mut Vec<u8>,
+    ) -> Poll<io::Result<usize>> {
+        let mut inbox = self.stream.inbox.borrow_mut();
+        if inbox.bytes.is_empty() {
+            if inbox.ended {
+                return Poll::Ready(Ok(0));
+            }
+            if self.stream.state() == StreamState::Left {
+                return Poll::Ready(Err(io::ErrorKind::ConnectionReset.into()));
+            }
+            remember(&mut inbox.reader, context);
+            return Poll::Pending;
+        }
+        let count = inbox.bytes.len().min(buffer.capacity() - buffer.len());
+        buffer.extend_from_slice(&inbox.bytes[..count]);
+        inbox.bytes.drain(..count);
+        drop(inbox);
+        self.place.multiplexer.command(|core| core.consumed(self.place.id, count as u32));
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        ready!(self.poll_room(context))?;
+        let count = bytes.len().min(PIECE_BYTES_MAX);
+        if count > 0 {
+            self.stream.put(Piece::Bytes(Bytes::copy_from_slice(&bytes[..count]), false));
+            self.place.multiplexer.command(|core| core.want(self.place.id, true));
+            self.sent.update(|sent| sent + count as u64);
+        }
+        Poll::Ready(Ok(count))
+    }
+
+    fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_room(context)
+    }
+
+    fn poll_shutdown(&self, context: &mut Context<'_>) -> Poll<()> {
+        if ready!(self.poll_room(context)).is_ok() {
+            let _ = self.place.multiplexer.command(|core| core.send_data(self.place.id, b"", true));
+        }
+        Poll::Ready(())
+    }
+}
