@@ -1,10 +1,13 @@
 //! A scripted client: one connection at a time, its own HTTP/1 reader.
 
+pub(crate) mod http2;
+
 use crate::bell::{Deadline, Failure};
 use crate::flood::Flood;
 use crate::ops::{ClientOp, HeadCheck, Place};
 use crate::wire::{Ending, Framing, Message, Stream, Wire};
 use crate::words::{Matcher, shown};
+use http2::SharedConnections;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
@@ -20,6 +23,8 @@ pub(crate) struct Surroundings {
     pub datagrams: BTreeMap<String, SocketAddr>,
     /// The case's directory, for sockets in it.
     pub directory: PathBuf,
+    /// Its connections of HTTP/2.
+    pub shared: SharedConnections,
     /// End of all waiting.
     pub deadline: Deadline,
 }
@@ -67,6 +72,13 @@ impl Client {
                 let address = around.fronts.get(name);
                 let address = address.ok_or_else(|| Failure::new(format!("no port {name}")))?;
                 TcpStream::connect_timeout(address, left).map(Stream::Tcp)
+            }
+            Place::Http2 { front, is_new } => {
+                let address = around.fronts.get(front);
+                let address = address.ok_or_else(|| Failure::new(format!("no port {front}")))?;
+                let connect = || TcpStream::connect_timeout(address, left);
+                let socket = around.shared.client(front, *is_new, connect, around.deadline);
+                socket.map(Stream::Unix)
             }
             Place::Unix(name) => UnixStream::connect(around.directory.join(name)).map(Stream::Unix),
         };

@@ -23,6 +23,7 @@ mod markdown;
 mod names;
 mod ops;
 mod origin;
+mod place;
 mod places;
 pub mod program;
 mod report;

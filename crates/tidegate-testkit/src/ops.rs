@@ -2,6 +2,7 @@
 //! `client` or `origin` line, and rows (`GET /x -> 200 "body"`).
 
 use crate::bell::Failure;
+pub(crate) use crate::place::Place;
 use crate::words::{Cursor, Matcher, Word, contains};
 
 /// A condition on a received head.
@@ -24,7 +25,7 @@ pub enum HeadCheck {
 /// One operation of a client.
 #[derive(Debug, Clone)]
 pub enum ClientOp {
-    /// `connect [front2 | unix NAME]`
+    /// `connect [[h2 | stream] front2 | unix NAME]`
     Connect(Place),
     /// `GET /path …`, or `send "bytes"`; the method is needed to know HEAD.
     Send { bytes: Vec<u8>, method: Option<String> },
@@ -62,15 +63,6 @@ pub enum ClientOp {
     Close,
     /// `reset`
     Reset,
-}
-
-/// Where a client connects to.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// A port of the server: `front`, `front2`, …
-    Front(String),
-    /// A socket file in the case's directory.
-    Unix(String),
 }
 
 /// One operation of an origin.
@@ -158,14 +150,7 @@ pub(crate) fn client_op(cursor: &mut Cursor<'_>) -> Result<ClientOp, Failure> {
         return Ok(ClientOp::Check(check));
     }
     match cursor.bare("an operation")? {
-        "connect" => {
-            if cursor.accept("unix") {
-                return Ok(ClientOp::Connect(Place::Unix(cursor.string("a socket's name")?)));
-            }
-            let front = cursor.peek().map_or_else(|| "front".to_owned(), str::to_owned);
-            cursor.word();
-            Ok(ClientOp::Connect(Place::Front(front)))
-        }
+        "connect" => Ok(ClientOp::Connect(Place::of_connect(cursor)?)),
         "send" => {
             let bytes = sent(cursor)?;
             let text = String::from_utf8_lossy(&bytes);
@@ -435,19 +420,13 @@ pub(crate) fn origin_line(words: &[Word]) -> Result<OriginLine, Failure> {
     Ok(line)
 }
 
-/// `[@front2] GET /x [Name: value]… -> 200 ["body"] [Name: value]… [-Name]…`; `raw "…"` in place
+/// `[h2] [@front2] GET /x [Name: value]… -> 200 ["body"] [Name: value]… [-Name]…`; `raw "…"` in place
 /// of a request; `-> close` for no response at all; `-> raw "…"` for bytes without a head.
 pub(crate) fn row(words: &[Word]) -> Result<Row, Failure> {
     let arrow = words.iter().position(|word| matches!(word, Word::Arrow));
     let arrow = arrow.ok_or_else(|| Failure::new("`->` is missing"))?;
     let (mut left, mut right) = (Cursor::new(&words[..arrow]), Cursor::new(&words[arrow + 1..]));
-    let place = match left.peek().and_then(|word| word.strip_prefix('@')) {
-        Some(front) => {
-            left.word();
-            Place::Front(front.to_owned())
-        }
-        None => Place::Front("front".to_owned()),
-    };
+    let place = Place::of_row(&mut left);
     let mut ops = vec![if left.accept("raw") {
         let bytes = left.text("bytes")?;
         let text = String::from_utf8_lossy(&bytes);

@@ -156,6 +156,7 @@ impl<'a> Runner<'a> {
         let around = Surroundings {
             fronts: places.fronts.clone(),
             datagrams: places.datagrams.clone(),
+            shared: Default::default(),
             directory: path.to_owned(),
             deadline: shared.deadline,
         };
