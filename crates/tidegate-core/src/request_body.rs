@@ -130,6 +130,16 @@ pub struct StoreOptions {
     pub clean: bool,
 }
 
+/// What shows the end of a body.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum BodyEnd {
+    /// The announced length, or the source where there is none.
+    #[default]
+    Length,
+    /// The source in any case: more bytes than announced are a mistake of the client.
+    Source,
+}
+
 /// The request's body, in any state of reading.
 #[derive(Default)]
 pub struct RequestBody {
@@ -138,6 +148,7 @@ pub struct RequestBody {
     /// Whether the body is sent in chunks, without an announced length.
     pub chunked: bool,
     source: Option<Box<dyn BodySource>>,
+    end: BodyEnd,
     stored: Option<Arc<StoredBody>>,
     received: u64,
     max: Option<u64>,
@@ -149,6 +160,13 @@ impl RequestBody {
     /// Creates a body that is pulled from `source`.
     pub fn new(length: Option<u64>, chunked: bool, source: Box<dyn BodySource>) -> RequestBody {
         RequestBody { length, chunked, source: Some(source), ..RequestBody::default() }
+    }
+
+    /// Makes it end where its source does, and not already with the announced length (HTTP/2).
+    #[must_use]
+    pub fn until_end(mut self) -> RequestBody {
+        self.end = BodyEnd::Source;
+        self
     }
 
     /// Returns whether the request has a body, even an empty chunked one.
@@ -220,7 +238,7 @@ impl RequestBody {
             self.fail();
             return Poll::Ready(Err(RequestBodyError::TooLarge));
         }
-        if !self.chunked && self.length == Some(self.received) {
+        if self.end == BodyEnd::Length && !self.chunked && self.length == Some(self.received) {
             self.source = None;
         }
         Poll::Ready(Ok(Some(bytes)))

@@ -106,7 +106,8 @@ fn attach_body(x: &mut Exchange, stream: &Rc<Stream>, framing: BodyFraming, end:
     let timeout = x.settings().client_body_timeout;
     let source = H2Body::new(stream.clone(), x.request.expects_continue, timeout);
     let is_open_ended = framing.length.is_none();
-    x.request.body = RequestBody::new(framing.length, is_open_ended, Box::new(source));
+    let body = RequestBody::new(framing.length, is_open_ended, Box::new(source));
+    x.request.body = body.until_end();
 }
 
 /// The server that the request names has HTTP/2 off.

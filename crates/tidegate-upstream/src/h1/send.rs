@@ -236,17 +236,17 @@ impl UnsentPart {
     }
 
     async fn records(&mut self, head: &[u8], data: &[u8], ended: bool) -> Result<(), SendError> {
-        if !head.is_empty() {
-            self.write(&mut [IoSlice::new(head)]).await?;
-        }
-        for piece in data.chunks(fastcgi::CONTENT_BYTES_MAX) {
+        let mut head = head;
+        let mut pieces = data.chunks(fastcgi::CONTENT_BYTES_MAX).peekable();
+        while let Some(piece) = pieces.next() {
             let header = fastcgi::stdin_header(piece.len());
-            self.write(&mut [IoSlice::new(&header), IoSlice::new(piece)]).await?;
+            let end: &[u8] =
+                if ended && pieces.peek().is_none() { &fastcgi::STDIN_END } else { &[] };
+            self.write(&mut [head, &header, piece, end].map(IoSlice::new)).await?;
+            head = &[];
         }
-        match ended {
-            true => self.write(&mut [IoSlice::new(&fastcgi::STDIN_END)]).await,
-            false => Ok(()),
-        }
+        let end: &[u8] = if ended && data.is_empty() { &fastcgi::STDIN_END } else { &[] };
+        self.write(&mut [head, end].map(IoSlice::new)).await
     }
 
     async fn write(&mut self, mut pieces: &mut [IoSlice<'_>]) -> Result<(), SendError> {
