@@ -14,7 +14,8 @@ pub struct Config {
     /// Streams that a client may have at once; as a client: streams to have at once, however many the peer allows.
     /// A stream counts until [`Connection::close`](crate::Connection::close), even after a reset.
     pub streams_max: u32,
-    /// The largest payload of a frame that the peer may send, bytes, 16,384 to 2^24-1.
+    /// The largest payload of a frame that the peer may send, bytes, 16,384 to 2^24-1. Only DATA may be that large, which
+    /// is passed on as it arrives: a header block has `block_bytes_max`, and other frames have 16,384 bytes at most.
     pub frame_bytes_max: u32,
     /// Bytes of one body that may be here unread.
     pub stream_window: u32,

@@ -6,6 +6,7 @@ use tidegate_codec::request::ParseOptions;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once};
 use tidegate_core::plan::{Plan, ServerId};
 use tidegate_h2::Config;
+use tidegate_h2::frame::FRAME_BYTES_LIMIT;
 use tidegate_plan::module::BlockInfo;
 use tidegate_plan::{LocationBuilder, Module, PlanBuilder, ServerBuilder};
 
@@ -14,9 +15,6 @@ const STREAMS_MAX: u32 = 128;
 const PREREAD_BYTES: u32 = 64 * 1024;
 /// The largest window (RFC 9113 section 6.9.1), which is nginx's limit as well.
 const PREREAD_BYTES_MAX: u64 = (1 << 31) - 1;
-/// The largest payload of a frame that clients may send: a head need not be divided, and no other frame that has to be
-/// kept until it is whole is large.
-const FRAME_BYTES_MAX: u32 = 64 * 1024;
 /// The least value that nginx takes for `http2_recv_buffer_size`.
 const RECEIVE_BYTES_MIN: u64 = 32;
 /// The largest payload of a frame (RFC 9113 section 4.2).
@@ -106,7 +104,7 @@ fn config(conf: &Conf, parse: &ParseOptions) -> Config {
     Config {
         streams_max: conf.streams_max.unwrap_or(STREAMS_MAX),
         stream_window: conf.preread_bytes.unwrap_or(PREREAD_BYTES),
-        frame_bytes_max: FRAME_BYTES_MAX,
+        frame_bytes_max: FRAME_BYTES_LIMIT,
         list_bytes_max: list_bytes,
         field_bytes_max: number(parse.large_buffer_bytes),
         block_bytes_max: Config::default().block_bytes_max.max(list_bytes),

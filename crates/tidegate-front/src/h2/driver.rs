@@ -145,7 +145,7 @@ impl Driver {
                 Poll::Ready(Ok(_)) => moved = true,
             }
             // What a read did not fill has emptied the socket: it is asked again once all of that is handled.
-            if !self.link.unread.get() && self.link.io.plain().is_some() {
+            if !self.link.unread.get() {
                 self.receive();
                 return true;
             }
@@ -161,7 +161,7 @@ impl Driver {
         let room = input.capacity() - input.len();
         let read = self.link.io.poll_read_append(context, &mut input);
         if let Poll::Ready(Ok(count)) = &read {
-            self.link.unread.set(*count == room);
+            self.link.unread.set(self.link.io.may_have_more(*count == room));
         }
         read
     }

@@ -30,6 +30,8 @@ pub(super) fn as_upgrade(head: &mut Head) -> Option<Span> {
     }
     let protocol = head.text(head.protocol).to_vec();
     let headers = &mut head.headers;
+    // A length would announce a body to the origin, and the bytes of the tunnel are none (RFC 9110 section 9.3.6).
+    headers.remove(Known::ContentLength);
     headers.push_as(Known::Upgrade, b"upgrade", &protocol);
     headers.push_as(Known::Connection, b"connection", b"upgrade");
     if protocol.eq_ignore_ascii_case(b"websocket") {

@@ -6,7 +6,7 @@ use super::data::DataFrame;
 use super::{Connection, Event, Role};
 use crate::error::{ConnectionError, Fault};
 use crate::frame::parse::{FrameError, check_stream};
-use crate::frame::{FRAME_HEADER_BYTES, FrameHeader, Kind, PREFACE, flags};
+use crate::frame::{FRAME_BYTES_DEFAULT, FRAME_HEADER_BYTES, FrameHeader, Kind, PREFACE, flags};
 
 /// What the next bytes are.
 #[derive(Clone, Copy, Debug)]
@@ -177,6 +177,8 @@ impl<R: Role> Connection<R> {
                 self.reading = Reading::Skip(header.length);
                 return Ok(Step::Next);
             }
+            // It is kept until it is whole, and nothing in it needs more, whatever size DATA may have.
+            _ if header.length > FRAME_BYTES_DEFAULT => return Err(Fault::FrameSize),
             _ => {}
         }
         self.reading = Reading::Payload(header);

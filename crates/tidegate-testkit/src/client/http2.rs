@@ -1,7 +1,7 @@
 //! HTTP/2 for scripted clients: each of them has a pair of sockets on which it speaks HTTP/1, one request after the
 //! other, and each request becomes a stream. So scripts need no words of their own, and several clients share a
-//! connection. A reset stream, and the end of the connection, close the pair; a client that closes cancels its request. `CONNECT /path` with a field `Protocol` is an extended CONNECT
-//! (RFC 8441), whose bytes are sent as chunks.
+//! connection. A reset stream, and the end of the connection, close the pair; a client that closes cancels its request.
+//! `CONNECT /path` with a field `Protocol` is an extended CONNECT (RFC 8441), whose bytes are sent as chunks.
 //!
 //! A thread reads the connection; each client has one for its requests, each stream one for its response. What a client
 //! does not read keeps the window of its stream shut.
