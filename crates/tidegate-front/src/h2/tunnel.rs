@@ -11,6 +11,7 @@ use tidegate_codec::{Headers, Known, Span};
 use tidegate_core::Exchange;
 use tidegate_core::body::Tunnel;
 use tidegate_core::client::{ByteStream, CancelCode, Client, ClientIo};
+use tidegate_core::credentials::padded_base64;
 use tidegate_h2::Head;
 
 use super::respond;
@@ -42,18 +43,9 @@ pub(super) fn as_upgrade(head: &mut Head) -> Option<Span> {
 }
 
 fn push_key(headers: &mut Headers) {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut bytes = [0; KEY_BYTES];
     tidegate_rt::random::unpredictable(&mut bytes);
-    let mut key = Vec::with_capacity(24);
-    for three in bytes.chunks(3) {
-        let at = |place: usize| u32::from(three.get(place).copied().unwrap_or(0));
-        let bits = at(0) << 16 | at(1) << 8 | at(2);
-        for place in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * place)) as usize & 63];
-            key.push(if place > three.len() { b'=' } else { digit });
-        }
-    }
+    let key = padded_base64(&bytes);
     headers.push(b"sec-websocket-key", &key);
 }
 
