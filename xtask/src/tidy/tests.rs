@@ -329,6 +329,18 @@ fn files_say_what_they_are_for() {
 }
 
 #[test]
+fn module_files_are_beside_their_directories() {
+    for (path, expected) in [
+        ("crates/a/src/two/mod.rs", true),
+        ("crates/a/src/two.rs", false),
+        ("crates/a/tests/support/mod.rs", false),
+    ] {
+        let found = texts::check_module_file(&Source::new(path, "//! Text.\n"));
+        assert_eq!(found.is_some(), expected, "{path}");
+    }
+}
+
+#[test]
 fn machine_paths_are_found() {
     let home = ["/ho", "me/ann/project"].concat();
     let user = ["/Use", "rs/ann"].concat();
@@ -388,7 +400,7 @@ fn the_shape_of_crates_is_measured() {
             "crates/a/src/one.rs",
             "use crate::two::{self, Deep as D, inner::{Other}};\npub fn f() {}\n",
         ),
-        ("crates/a/src/two/mod.rs", "mod inner;\nuse inner::Other;\npub(crate) fn g() {}\n"),
+        ("crates/a/src/two.rs", "mod inner;\nuse inner::Other;\npub(crate) fn g() {}\n"),
         ("crates/a/src/two/inner.rs", "fn h() { super::super::three::x(); }\n"),
         (
             "crates/a/src/three.rs",

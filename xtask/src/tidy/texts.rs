@@ -29,6 +29,14 @@ pub(super) fn check_header(source: &Source) -> Option<Violation> {
     (!says).then(|| Violation::new(&source.path, 1, reason.to_owned()))
 }
 
+/// Finds modules that are `x/mod.rs`: a module is `x.rs`, beside the directory of its parts, so that each file's name says
+/// which one it is. The modules that several test programs share are left: Cargo takes `tests/x.rs` for a program.
+pub(super) fn check_module_file(source: &Source) -> Option<Violation> {
+    let directory = source.path.strip_suffix("/mod.rs").filter(|path| path.contains("/src/"))?;
+    let reason = format!("a module is `x.rs` beside its directory: move it to `{directory}.rs`");
+    Some(Violation::new(&source.path, 1, reason))
+}
+
 /// Finds absolute paths of a developer's machine: the checkout's own directory, or a home directory.
 pub(super) fn check_machine_paths(path: &str, text: &str, checkout: &str) -> Vec<Violation> {
     // A checkout directly under the root (`/src`) is too common a word to search for.

@@ -5,7 +5,7 @@
 use super::super::source::Source;
 use super::circles::Graph;
 
-/// The files of one crate as modules (`a/b` for `src/a/b.rs` and `src/a/b/mod.rs`), with those that they name.
+/// The files of one crate as modules (`a/b` for `src/a/b.rs`), with those that they name.
 pub(super) fn of<'a>(sources: impl Iterator<Item = &'a Source>) -> Graph {
     let files: Vec<(String, &Source)> =
         sources.filter_map(|source| Some((module(&source.path)?, source))).collect();
@@ -22,8 +22,7 @@ pub(super) fn of<'a>(sources: impl Iterator<Item = &'a Source>) -> Graph {
 /// The module of a file below `src`; `None` for the root and for programs.
 fn module(path: &str) -> Option<String> {
     let inside = path.split_once("/src/")?.1.strip_suffix(".rs")?;
-    let inside = inside.strip_suffix("/mod").unwrap_or(inside);
-    let is_root = matches!(inside, "lib" | "main" | "mod") || inside.starts_with("bin/");
+    let is_root = matches!(inside, "lib" | "main") || inside.starts_with("bin/");
     (!is_root).then(|| inside.to_owned())
 }
 

@@ -80,6 +80,7 @@ pub(crate) fn check(root: &Path) -> Result<(String, Vec<Violation>), String> {
         violations.extend(calls::check(source));
         violations.extend(cases::check_rust(source));
         violations.extend(texts::check_header(source));
+        violations.extend(texts::check_module_file(source));
     }
     for (path, text) in &files {
         violations.extend(texts::check_machine_paths(path, text, &checkout));
