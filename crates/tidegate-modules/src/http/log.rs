@@ -120,9 +120,7 @@ struct Shared {
     opened: Vec<LogTarget>,
 }
 
-const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION_IF
-    .union(Contexts::LIMIT_EXCEPT)
-    .union(Contexts::STREAM_AND_SERVER);
+const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION_IF.union(Contexts::LIMIT_EXCEPT);
 
 const ROWS: &[Directive<Conf>] = &[
     row(
@@ -139,6 +137,14 @@ const ROWS: &[Directive<Conf>] = &[
         Arity::AT_LEAST_ONE,
         "logs/access.log combined",
         "File or `syslog:…` for a line per request, its format, buffer, flush, gzip and condition.",
+        conf::set_log,
+    ),
+    row(
+        "access_log",
+        Contexts::STREAM_AND_SERVER,
+        Arity::AT_LEAST_ONE,
+        "off",
+        "File or `syslog:…` for a line per session, its format, buffer, flush, gzip and condition.",
         conf::set_log,
     ),
     row(
