@@ -39,11 +39,12 @@ pub enum PhaseResult {
 }
 
 /// Takes a request, whose server is chosen, through all phases and filters.
-pub async fn run(x: &mut Exchange) -> PhaseResult {
+#[inline]
+pub fn run(x: &mut Exchange) -> impl Future<Output = PhaseResult> {
     // From here on, the watchdog's time is the request's.
     tidegate_rt::iteration::mark(|what| describe(x, what));
     let first = if x.is_subrequest() { Phase::ServerRewrite } else { Phase::PostRead };
-    drive(x, first, None).await
+    drive(x, first, None)
 }
 
 /// Describes the request for the report of a long event-loop iteration (`loop_watchdog`).

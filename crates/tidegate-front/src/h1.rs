@@ -127,7 +127,10 @@ async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> Conne
     };
     let action = unless_cancelled(link, action);
     x.debug(|| format!("connection: {action:?}"));
-    finish::request(x, !matches!(action, ConnectionAction::Idle | ConnectionAction::Next)).await;
+    let closes = !matches!(action, ConnectionAction::Idle | ConnectionAction::Next);
+    if let Some(rest) = finish::request(x, closes) {
+        rest.await;
+    }
     action
 }
 

@@ -18,7 +18,7 @@
 //!     None => phases::run(x).await,
 //! };
 //! …                                         // the driver writes the response, with `deliver::Pull`
-//! finish::request(x, closes).await;
+//! if let Some(rest) = finish::request(x, closes) { rest.await }
 //! ```
 
 pub(crate) mod begin;

@@ -49,7 +49,9 @@ pub(super) async fn run(
         PhaseResult::Send(body) => respond::respond(&stream, x, body).await,
         PhaseResult::Close => finish::without_response(x),
     }
-    finish::request(x, false).await;
+    if let Some(rest) = finish::request(x, false) {
+        rest.await;
+    }
     drop(writing);
     let code = match x.disposition.without_response() {
         Some(408) => ErrorCode::PROTOCOL_ERROR,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_core::client::CancelCode;
 use tidegate_core::error_log::Level;
-use tidegate_core::{BodyError, Exchange, phases};
+use tidegate_core::{BodyError, Exchange, LocalFuture, phases};
 use tidegate_rt::timer::timeout;
 
 use super::deliver::SendError;
@@ -12,21 +12,35 @@ use super::deliver::SendError;
 /// The longest time that a connection is held for its log line: a disk that hangs must not keep connections.
 const LOGGING_MAX: Duration = Duration::from_secs(1);
 
-/// Runs what follows a response, sent completely or not; `closes` when the client sees an end behind it.
+/// Runs what follows a response, sent completely or not; `closes` when the client sees an end behind it. Returns what is
+/// to be waited for, which few requests have.
 ///
 /// Invariant: a received request is logged once. Dropped in `post_action` it is not logged; dropped behind that it is,
 /// and the connection closes without waiting for the line. Sources: `post_action`, `access_log`.
-pub(crate) async fn request(x: &mut Exchange, closes: bool) {
+#[must_use]
+pub(crate) fn request(x: &mut Exchange, closes: bool) -> Option<LocalFuture<'_, ()>> {
     if x.settings().post_action.is_some() {
-        Box::pin(phases::post_action(x)).await;
+        return Some(Box::pin(post_action(x, closes)));
     }
     log(x);
-    if let Some(logging) = x.outcome.logging.take()
-        && closes
-    {
-        // A client that sees the connection closed finds the line in the log, as with logs that are written at once.
-        let _ = Box::pin(timeout(LOGGING_MAX, logging)).await;
+    written(x, closes)
+}
+
+async fn post_action(x: &mut Exchange, closes: bool) {
+    phases::post_action(x).await;
+    log(x);
+    if let Some(written) = written(x, closes) {
+        written.await;
     }
+}
+
+/// Waits for the log line where the connection `closes`: a client that sees it closed finds the line in the log, as with
+/// logs that are written at once.
+fn written(x: &mut Exchange, closes: bool) -> Option<LocalFuture<'static, ()>> {
+    let logging = x.outcome.logging.take().filter(|_| closes)?;
+    Some(Box::pin(async {
+        let _ = timeout(LOGGING_MAX, logging).await;
+    }))
 }
 
 /// Runs the location's loggers.

@@ -1,5 +1,6 @@
 //! Many idle sockets under one watch of the event loop; see `tidegate_os::idle_poller`.
 
+use std::future::poll_fn;
 use std::io;
 
 use tidegate_os::idle_poller;
@@ -48,7 +49,8 @@ impl IdlePoller {
     /// The event loop is ending.
     pub async fn ready(&self, events: &mut Vec<ReadyEvent>) -> io::Result<bool> {
         loop {
-            let mut guard = self.io.readable().await?;
+            // Polled by one task: the watch keeps its waker, without a list of those that wait.
+            let mut guard = poll_fn(|context| self.io.poll_read_ready(context)).await?;
             let count = idle_poller::ready(self.io.get_ref(), events)?;
             // Events after this make the poller readable again.
             if count < idle_poller::BATCH {
