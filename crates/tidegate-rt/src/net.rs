@@ -3,6 +3,7 @@
 mod datagram;
 mod idle_poller;
 mod listener;
+mod packets;
 mod stream;
 mod stream_io;
 mod watched;
@@ -10,6 +11,7 @@ mod watched;
 pub use datagram::Datagram;
 pub use idle_poller::{IdlePoller, ReadyEvent};
 pub use listener::Listener;
+pub use packets::{Outgoing, PacketMemory, Packets, Received};
 pub use stream::{SENDFILE_CHUNK, Stream};
 pub use stream_io::StreamIo;
 pub use tidegate_os::{

@@ -164,7 +164,8 @@ impl fmt::Debug for Hello {
     }
 }
 
-fn negotiated(connection: &CommonState, settings: &ServerSettings) -> Negotiated {
+/// Returns the result of a handshake.
+pub(crate) fn negotiated(connection: &CommonState, settings: &ServerSettings) -> Negotiated {
     let protocol = match connection.protocol_version() {
         Some(ProtocolVersion::TLSv1_3) => "TLSv1.3",
         Some(ProtocolVersion::TLSv1_2) => "TLSv1.2",

@@ -57,7 +57,7 @@ pub struct TlsOptions {
 /// of all threads share them. Sessions are kept by peer and offer, up to 1024 of them with 32 names each, as
 /// long as the settings exist. One lock is taken for a handshake, none for a byte.
 pub struct TlsSettings {
-    config: ClientConfig,
+    pub(crate) config: ClientConfig,
     session_reuse: bool,
     pub(crate) verify: bool,
     /// The library's configuration for each peer and offer, since sessions cannot be resumed with another

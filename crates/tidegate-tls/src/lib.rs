@@ -29,6 +29,7 @@
 //! | stapling | responses of OCSP responders |
 //! | cipher_suites, groups, openssl_commands | OpenSSL's names, lists and commands |
 //! | suites | the library's suites and versions |
+//! | quic | handshakes of QUIC (RFC 9001) |
 //! | error, openssl_errors | the reasons why there is no TLS, and OpenSSL's words for them |
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -52,6 +53,7 @@ mod openssl_errors;
 mod pair_cache;
 mod pair_files;
 pub mod pem;
+pub mod quic;
 mod server;
 mod session;
 mod sessions;

@@ -157,7 +157,7 @@ impl ServerSettings {
         self.with_config(config)
     }
 
-    fn with_config(&self, config: ServerConfig) -> ServerSettings {
+    pub(crate) fn with_config(&self, config: ServerConfig) -> ServerSettings {
         ServerSettings {
             config: Arc::new(config),
             clients: self.clients.clone(),
@@ -197,6 +197,11 @@ fn present(
         config.ticketer = Arc::new(Tickets { keys: keys.clone(), timeout, context });
     }
     config.cert_resolver = Arc::new(certificates);
+}
+
+/// Returns certificates of which there are none.
+pub(crate) fn no_certificates() -> Arc<dyn ResolvesServerCert> {
+    Arc::new(Certificates(Vec::new()))
 }
 
 /// The certificates of one server, the preferred type first.

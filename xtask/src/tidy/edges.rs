@@ -137,6 +137,12 @@ pub(super) const TABLE: &[Row] = &[
         ],
         never: TLS_LIBRARY,
     },
+    // Connections for a protocol over QUIC; it names the transport's library and no other one.
+    Row {
+        name: "tidegate-quic",
+        may_depend_on: &["tidegate-tls", "tidegate-rt", "tidegate-os"],
+        never: TLS_LIBRARY,
+    },
     // Sockets, bytes and settings as values: usable for any protocol over TLS.
     Row {
         name: "tidegate-tls",

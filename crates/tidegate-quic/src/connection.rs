@@ -1,0 +1,221 @@
+//! One connection, for what serves it.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use quinn_proto::{ReadError, VarInt, WriteError};
+use tidegate_rt::clock;
+use tidegate_tls::quic::QuicNegotiated;
+
+use crate::address::PeerAddress;
+use crate::endpoint::Due;
+use crate::event::{Direction, Served, StreamId};
+
+/// A connection. Its methods never wait: events say when to try again. What they change is sent at the end of the
+/// endpoint's turn.
+pub struct Connection {
+    /// The library's state. Borrowed within one method here at a time, and never while [`Served::event`] runs.
+    pub(crate) inner: RefCell<quinn_proto::Connection>,
+    /// Its number in the endpoint's table.
+    pub(crate) handle: usize,
+    /// Whether it is in the queue of those that are to be served.
+    pub(crate) queued: Cell<bool>,
+    served: RefCell<Option<Rc<dyn Served>>>,
+    address: Cell<PeerAddress>,
+    due: Rc<Due>,
+}
+
+/// The result of a read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// The next bytes.
+    Bytes(Bytes),
+    /// Nothing has arrived; [`Event::Readable`](crate::Event::Readable) follows.
+    Blocked,
+    /// The end of the stream.
+    End,
+}
+
+/// The reason why a stream takes no bytes, or has no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEnded {
+    /// The peer has reset it, or stopped it where it is written; its error code.
+    ByPeer(u64),
+    /// It is finished, reset or stopped already, or the connection has ended.
+    Closed,
+}
+
+impl Connection {
+    pub(crate) fn new(
+        inner: quinn_proto::Connection,
+        handle: usize,
+        due: Rc<Due>,
+    ) -> Rc<Connection> {
+        let address = Cell::new(PeerAddress::new(inner.remote_address()));
+        Rc::new(Connection {
+            inner: RefCell::new(inner),
+            handle,
+            queued: Cell::new(false),
+            served: RefCell::default(),
+            address,
+            due,
+        })
+    }
+
+    pub(crate) fn serve(&self, served: Rc<dyn Served>) {
+        self.served.replace(Some(served));
+    }
+
+    pub(crate) fn served(&self) -> Option<Rc<dyn Served>> {
+        self.served.borrow().clone()
+    }
+
+    /// Drops what serves it, behind its last event: the two hold each other.
+    pub(crate) fn forget_served(&self) {
+        self.served.replace(None);
+    }
+
+    pub(crate) fn observe_address(&self, now: Instant) {
+        let inner = self.inner.borrow();
+        let mut address = self.address.get();
+        address.observe(inner.remote_address(), now, inner.rtt());
+        self.address.set(address);
+    }
+
+    /// Returns the peer's address: the last one at which it was found to receive (RFC 9000 section 8).
+    pub fn peer_address(&self) -> SocketAddr {
+        self.address.get().valid()
+    }
+
+    /// Returns the local address, where the system reports it.
+    pub fn local_ip(&self) -> Option<IpAddr> {
+        self.inner.borrow().local_ip()
+    }
+
+    /// Returns the result of the handshake as far as it is; `None` before [`Event::Handshake`](crate::Event::Handshake),
+    /// and for a client.
+    pub fn handshake(&self) -> Option<QuicNegotiated> {
+        let data = self.inner.borrow().crypto_session().handshake_data()?;
+        data.downcast().ok().map(|negotiated| *negotiated)
+    }
+
+    /// Whether the handshake is incomplete: what arrives is early data, which may be a repetition (RFC 9001 section 9.2).
+    pub fn is_handshaking(&self) -> bool {
+        self.inner.borrow().is_handshaking()
+    }
+
+    /// Returns the smoothed round trip time.
+    pub fn round_trip(&self) -> Duration {
+        self.inner.borrow().rtt()
+    }
+
+    /// Returns the next stream that the peer has opened.
+    pub fn accept(&self, direction: Direction) -> Option<StreamId> {
+        let id = self.inner.borrow_mut().streams().accept(direction.into())?;
+        // The peer's limit of streams follows.
+        self.due.add(self);
+        Some(id.into())
+    }
+
+    /// Opens a stream; `None` as long as the peer allows no more.
+    pub fn open(&self, direction: Direction) -> Option<StreamId> {
+        self.inner.borrow_mut().streams().open(direction.into()).map(StreamId::from)
+    }
+
+    /// Reads at most `most` bytes of a stream.
+    ///
+    /// # Errors
+    /// The stream was reset or is closed.
+    pub fn read(&self, stream: StreamId, most: usize) -> Result<Read, StreamEnded> {
+        let mut inner = self.inner.borrow_mut();
+        let mut stream = inner.recv_stream(stream.library());
+        let mut chunks = stream.read(true).map_err(|_| StreamEnded::Closed)?;
+        let read = match chunks.next(most) {
+            Ok(Some(chunk)) => Ok(Read::Bytes(chunk.bytes)),
+            Ok(None) => Ok(Read::End),
+            Err(ReadError::Blocked) => Ok(Read::Blocked),
+            Err(ReadError::Reset(code)) => Err(StreamEnded::ByPeer(code.into_inner())),
+        };
+        if chunks.finalize().should_transmit() {
+            self.due.add(self);
+        }
+        read
+    }
+
+    /// Writes bytes to a stream, and takes those away that were written; returns their number. Fewer than given, none
+    /// included: [`Event::Writable`](crate::Event::Writable) follows.
+    ///
+    /// # Errors
+    /// The peer has stopped the stream, or it is closed.
+    pub fn write(&self, stream: StreamId, bytes: &mut Bytes) -> Result<usize, StreamEnded> {
+        let mut inner = self.inner.borrow_mut();
+        let mut stream = inner.send_stream(stream.library());
+        match stream.write_chunks(std::slice::from_mut(bytes)) {
+            Ok(written) => {
+                self.due.add(self);
+                Ok(written.bytes)
+            }
+            Err(WriteError::Blocked) => {
+                // A frame tells the peer that more is wanted.
+                self.due.add(self);
+                Ok(0)
+            }
+            Err(WriteError::Stopped(code)) => Err(StreamEnded::ByPeer(code.into_inner())),
+            Err(WriteError::ClosedStream) => Err(StreamEnded::Closed),
+        }
+    }
+
+    /// Ends a stream behind what was written.
+    ///
+    /// # Errors
+    /// As [`Connection::write`].
+    pub fn finish(&self, stream: StreamId) -> Result<(), StreamEnded> {
+        use quinn_proto::FinishError;
+        let finished = self.inner.borrow_mut().send_stream(stream.library()).finish();
+        self.due.add(self);
+        finished.map_err(|error| match error {
+            FinishError::Stopped(code) => StreamEnded::ByPeer(code.into_inner()),
+            FinishError::ClosedStream => StreamEnded::Closed,
+        })
+    }
+
+    /// Gives up a stream that is written, with an error code. What was not sent is lost.
+    pub fn reset(&self, stream: StreamId, code: u64) {
+        // It may have ended already.
+        let _ = self.inner.borrow_mut().send_stream(stream.library()).reset(library_code(code));
+        self.due.add(self);
+    }
+
+    /// Gives up a stream that is read, with an error code.
+    pub fn stop(&self, stream: StreamId, code: u64) {
+        let _ = self.inner.borrow_mut().recv_stream(stream.library()).stop(library_code(code));
+        self.due.add(self);
+    }
+
+    /// Sets a stream's priority: what is written to one of a higher number is sent first. Zero at first.
+    pub fn set_priority(&self, stream: StreamId, priority: i32) {
+        let _ = self.inner.borrow_mut().send_stream(stream.library()).set_priority(priority);
+    }
+
+    /// Ends the connection with an application's error code. Streams end; nothing that was written is sent any more.
+    /// [`Event::Closed`](crate::Event::Closed) follows when the peer has had time to repeat its packets.
+    pub fn close(&self, code: u64, reason: &'static str) {
+        let reason = Bytes::from_static(reason.as_bytes());
+        self.inner.borrow_mut().close(clock::exact_now(), library_code(code), reason);
+        self.due.add(self);
+    }
+}
+
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").field("peer", &self.peer_address()).finish_non_exhaustive()
+    }
+}
+
+fn library_code(code: u64) -> VarInt {
+    VarInt::from_u64(code).unwrap_or(VarInt::MAX)
+}

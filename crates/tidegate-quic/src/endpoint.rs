@@ -1,0 +1,482 @@
+//! The task of a socket: it receives, serves and sends for all of the socket's connections.
+//!
+//! A turn of [`Endpoint::run`]:
+//!
+//! 1. What the socket had no room for is sent first; while it waits, nothing else is sent, and so nothing is lost.
+//! 2. Datagrams that have arrived go to their connections, at most [`BATCHES`] calls of the kernel.
+//! 3. Connections whose deadline has passed are notified.
+//! 4. Each connection that is due is served once: its events, then what it has to send, at most [`TRANSMITS`] datagrams
+//!    or groups of them. One with more is due again, behind the others.
+//!
+//! Invariants: a connection is in `due` at most once ([`Connection::queued`]); its deadline is that of the library after
+//! each service; a connection is in the table until the library has drained it. No method borrows a cell while
+//! [`Served::event`] or [`Application`] run, so that these may use endpoint and connections at once. Dropped at its await
+//! the endpoint keeps its state and can be run again.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::poll_fn;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, Incoming, Transmit};
+use tidegate_rt::clock;
+use tidegate_rt::net::{Outgoing, PacketMemory, Packets, Received};
+use tidegate_rt::timer::Deadline;
+
+use crate::connection::Connection;
+use crate::event::{Closed, ClosedBy, Event, Served, translate};
+use crate::numbers::{self, Numbers};
+use crate::settings::{ClientSettings, Keys, ServerSettings};
+use crate::timers::Timers;
+
+/// Calls of the kernel that receive in one turn.
+const BATCHES: usize = 4;
+/// Groups of datagrams that one connection sends in one turn.
+const TRANSMITS: usize = 8;
+/// Datagrams of a group: the kernel divides at most 64 KiB.
+const SEGMENTS_MAX: usize = 32;
+
+/// The decision about a client that opens a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It begins.
+    Accept,
+    /// The client has to show that it receives at its address (RFC 9000 section 8.1.2); where it has done that, it begins.
+    Retry,
+    /// It is refused with CONNECTION_REFUSED.
+    Refuse,
+    /// No response.
+    Ignore,
+}
+
+/// A packet that belongs to a connection of another thread.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    /// The datagram.
+    pub bytes: Bytes,
+    /// The sender.
+    pub from: SocketAddr,
+    /// The local address that it was sent to.
+    pub to: Option<IpAddr>,
+    /// The ECN field.
+    pub ecn: u8,
+}
+
+/// What is served over an endpoint.
+pub trait Application {
+    /// Decides about a client's first packet; `validated` when a token shows that it receives at its address.
+    fn admit(&self, from: SocketAddr, validated: bool) -> Admission;
+    /// Returns what serves a connection that has begun.
+    fn begin(&self, connection: &Rc<Connection>) -> Rc<dyn Served>;
+    /// Passes a packet on to the thread of its connection, if there is room for it there.
+    fn pass_on(&self, thread: u16, packet: Packet);
+}
+
+/// The connections that are to be served, and the waker of the task that serves them.
+#[derive(Default)]
+pub(crate) struct Due {
+    queue: RefCell<VecDeque<usize>>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Due {
+    pub(crate) fn add(&self, connection: &Connection) {
+        if connection.queued.replace(true) {
+            return;
+        }
+        self.queue.borrow_mut().push_back(connection.handle);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// A socket with its connections.
+pub struct Endpoint<A> {
+    application: A,
+    socket: Packets,
+    numbers: Numbers,
+    due: Rc<Due>,
+    deadline: Deadline,
+    state: RefCell<State>,
+}
+
+struct State {
+    library: quinn_proto::Endpoint,
+    /// By the library's handle.
+    connections: Vec<Option<Rc<Connection>>>,
+    timers: Timers,
+    /// What the socket had no room for.
+    unsent: Option<(Transmit, Vec<u8>)>,
+    /// Memory for what is sent.
+    buffer: Vec<u8>,
+}
+
+impl<A: Application> Endpoint<A> {
+    /// Makes the endpoint of a socket, for one of `threads` threads. Without `server` it only opens connections.
+    pub fn new(
+        socket: Packets,
+        application: A,
+        keys: &Keys,
+        server: Option<&ServerSettings>,
+        (thread, threads): (u16, u16),
+    ) -> Endpoint<A> {
+        let numbers = Numbers::new(keys.0.numbers, thread, threads);
+        let config = Arc::new(numbers::configuration(&numbers, keys.0.reset.clone()));
+        let server = server.map(|server| server.0.clone());
+        let library = quinn_proto::Endpoint::new(config, server, !socket.may_fragment(), None);
+        let state = State {
+            library,
+            connections: Vec::new(),
+            timers: Timers::default(),
+            unsent: None,
+            buffer: Vec::new(),
+        };
+        Endpoint {
+            application,
+            socket,
+            numbers,
+            due: Rc::default(),
+            deadline: Deadline::new(),
+            state: RefCell::new(state),
+        }
+    }
+
+    /// Returns what is served.
+    pub fn application(&self) -> &A {
+        &self.application
+    }
+
+    /// Returns the socket.
+    pub fn socket(&self) -> &Packets {
+        &self.socket
+    }
+
+    /// Sets what further connections begin with; `None` refuses them.
+    pub fn set_server(&self, server: Option<&ServerSettings>) {
+        self.state.borrow_mut().library.set_server_config(server.map(|server| server.0.clone()));
+    }
+
+    /// Returns the number of connections, those that are being closed included.
+    pub fn open_connections(&self) -> usize {
+        self.state.borrow().library.open_connections()
+    }
+
+    /// Opens a connection.
+    ///
+    /// # Errors
+    /// The name or address is of no use.
+    pub fn connect(
+        &self,
+        settings: &ClientSettings,
+        to: SocketAddr,
+        name: &str,
+        served: Rc<dyn Served>,
+    ) -> io::Result<Rc<Connection>> {
+        let mut state = self.state.borrow_mut();
+        let opened = state.library.connect(clock::exact_now(), settings.0.clone(), to, name);
+        let (handle, inner) = opened.map_err(io::Error::other)?;
+        Ok(self.insert(&mut state, handle, inner, Some(served)))
+    }
+
+    /// Serves the connections until the socket fails. Dropped at its await it can be run again.
+    pub async fn run(&self) -> io::Error {
+        let mut memory = PacketMemory::default();
+        poll_fn(|context| self.turn(context, &mut memory)).await
+    }
+
+    /// Handles a packet that another thread has passed on.
+    pub fn receive(&self, packet: &Packet) {
+        let Packet { bytes, from, to, ecn } = packet;
+        self.handle(&Received { bytes, from: *from, to: *to, ecn: *ecn }, clock::exact_now());
+        self.due.wake();
+    }
+
+    fn turn(&self, context: &mut Context<'_>, memory: &mut PacketMemory) -> Poll<io::Error> {
+        self.due.waker.replace(Some(context.waker().clone()));
+        let now = clock::exact_now();
+        let may_send = self.send_unsent(context).is_ready();
+        let mut more = true;
+        for _ in 0..BATCHES {
+            let mut each = |received: Received<'_>| self.handle_or_pass_on(&received, now);
+            match self.socket.poll_receive(context, memory, &mut each) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(error),
+                Poll::Pending => {
+                    more = false;
+                    break;
+                }
+            }
+        }
+        self.notify_expired(now);
+        if may_send {
+            // Those that become due meanwhile are served in the next turn.
+            let count = self.due.queue.borrow().len();
+            for _ in 0..count {
+                let Some(handle) = self.due.queue.borrow_mut().pop_front() else { break };
+                let connection = self.connection(handle);
+                if let Some(connection) = connection
+                    && self.serve(&connection, now, context).is_pending()
+                {
+                    break;
+                }
+            }
+        }
+        self.arm(context);
+        if more {
+            context.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    fn connection(&self, handle: usize) -> Option<Rc<Connection>> {
+        self.state.borrow().connections.get(handle)?.clone()
+    }
+
+    /// Arms the timer for the earliest deadline of a connection.
+    fn arm(&self, context: &mut Context<'_>) {
+        match self.state.borrow().timers.next() {
+            Some(at) => self.deadline.set(at),
+            None => self.deadline.clear(),
+        }
+        if self.deadline.poll_elapsed(context).is_ready() {
+            context.waker().wake_by_ref();
+        }
+    }
+
+    fn notify_expired(&self, now: Instant) {
+        loop {
+            let Some(handle) = self.state.borrow_mut().timers.expired(now) else { return };
+            if let Some(connection) = self.connection(handle) {
+                connection.inner.borrow_mut().handle_timeout(now);
+                self.due.add(&connection);
+            }
+        }
+    }
+
+    fn handle_or_pass_on(&self, received: &Received<'_>, now: Instant) {
+        let number = numbers::of_packet(received.bytes);
+        match number.and_then(|number| self.numbers.thread_of(number)) {
+            Some(thread) if thread != self.numbers.thread() => {
+                let bytes = Bytes::copy_from_slice(received.bytes);
+                let Received { from, to, ecn, .. } = *received;
+                self.application.pass_on(thread, Packet { bytes, from, to, ecn });
+            }
+            _ => self.handle(received, now),
+        }
+    }
+
+    fn handle(&self, received: &Received<'_>, now: Instant) {
+        let mut state = self.state.borrow_mut();
+        let State { library, buffer, .. } = &mut *state;
+        buffer.clear();
+        let ecn = EcnCodepoint::from_bits(received.ecn);
+        let bytes = BytesMut::from(received.bytes);
+        match library.handle(now, received.from, received.to, ecn, bytes, buffer) {
+            None => {}
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                if let Some(Some(connection)) = state.connections.get(handle.0) {
+                    connection.inner.borrow_mut().handle_event(event);
+                    self.due.add(connection);
+                }
+            }
+            Some(DatagramEvent::Response(transmit)) => {
+                // One that is lost is asked for again.
+                let _ = self.socket.try_send(&outgoing(&transmit, buffer));
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                drop(state);
+                self.decide(incoming, now);
+            }
+        }
+    }
+
+    /// Decides about a client's first packet.
+    fn decide(&self, incoming: Incoming, now: Instant) {
+        let validated = incoming.remote_address_validated();
+        let admission = self.application.admit(incoming.remote_address(), validated);
+        let mut state = self.state.borrow_mut();
+        let State { library, buffer, .. } = &mut *state;
+        buffer.clear();
+        let response = match admission {
+            Admission::Retry if incoming.may_retry() => library.retry(incoming, buffer).ok(),
+            Admission::Accept | Admission::Retry => {
+                match library.accept(incoming, now, buffer, None) {
+                    Ok((handle, inner)) => {
+                        let connection = self.insert(&mut state, handle, inner, None);
+                        drop(state);
+                        connection.serve(self.application.begin(&connection));
+                        return;
+                    }
+                    Err(error) => error.response,
+                }
+            }
+            Admission::Refuse => Some(library.refuse(incoming, buffer)),
+            Admission::Ignore => {
+                library.ignore(incoming);
+                None
+            }
+        };
+        if let Some(transmit) = response {
+            let _ = self.socket.try_send(&outgoing(&transmit, buffer));
+        }
+    }
+
+    fn insert(
+        &self,
+        state: &mut State,
+        ConnectionHandle(handle): ConnectionHandle,
+        inner: quinn_proto::Connection,
+        served: Option<Rc<dyn Served>>,
+    ) -> Rc<Connection> {
+        let connection = Connection::new(inner, handle, self.due.clone());
+        if let Some(served) = served {
+            connection.serve(served);
+        }
+        if state.connections.len() <= handle {
+            state.connections.resize(handle + 1, None);
+        }
+        state.connections[handle] = Some(connection.clone());
+        self.due.add(&connection);
+        connection
+    }
+
+    /// Reports a connection's events and sends what it has. Pending when the socket has no room.
+    fn serve(
+        &self,
+        connection: &Rc<Connection>,
+        now: Instant,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        connection.queued.set(false);
+        connection.observe_address(now);
+        self.report(connection);
+        let sent = self.send(connection, now, context);
+        self.exchange(connection);
+        let (timeout, drained) = {
+            let mut inner = connection.inner.borrow_mut();
+            (inner.poll_timeout(), inner.is_drained())
+        };
+        let mut state = self.state.borrow_mut();
+        state.timers.set(connection.handle, timeout.filter(|_| !drained));
+        if drained {
+            if let Some(slot) = state.connections.get_mut(connection.handle) {
+                *slot = None;
+            }
+            drop(state);
+            self.report(connection);
+            if let Some(served) = connection.served() {
+                // The library reports the end of those alone that it has ended itself.
+                let closed = Closed { by: ClosedBy::Us, reason: "closed".to_owned() };
+                served.event(connection, Event::Closed(closed));
+                connection.forget_served();
+            }
+        }
+        sent
+    }
+
+    /// Reports the events that have happened.
+    fn report(&self, connection: &Rc<Connection>) {
+        let Some(served) = connection.served() else { return };
+        loop {
+            self.exchange(connection);
+            let event = connection.inner.borrow_mut().poll();
+            let Some(event) = event else { return };
+            let Some(event) = translate(event) else { continue };
+            let is_last = matches!(event, Event::Closed(_));
+            served.event(connection, event);
+            if is_last {
+                return connection.forget_served();
+            }
+        }
+    }
+
+    /// Exchanges events between the library's connection and endpoint: new numbers, retired ones, the end.
+    fn exchange(&self, connection: &Connection) {
+        loop {
+            let event = connection.inner.borrow_mut().poll_endpoint_events();
+            let Some(event) = event else { return };
+            let handle = ConnectionHandle(connection.handle);
+            let reply = self.state.borrow_mut().library.handle_event(handle, event);
+            if let Some(reply) = reply {
+                connection.inner.borrow_mut().handle_event(reply);
+            }
+        }
+    }
+
+    /// Sends what a connection has, and makes it due again where that is more than its share.
+    fn send(
+        &self,
+        connection: &Rc<Connection>,
+        now: Instant,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        let segments = self.socket.segments_max().clamp(1, SEGMENTS_MAX);
+        for _ in 0..TRANSMITS {
+            let mut state = self.state.borrow_mut();
+            state.buffer.clear();
+            let transmit =
+                connection.inner.borrow_mut().poll_transmit(now, segments, &mut state.buffer);
+            let Some(transmit) = transmit else { return Poll::Ready(()) };
+            let sending = self.socket.poll_send(context, &outgoing(&transmit, &state.buffer));
+            if sending.is_pending() {
+                let bytes = std::mem::take(&mut state.buffer);
+                state.unsent = Some((transmit, bytes));
+                drop(state);
+                self.due.add(connection);
+                return Poll::Pending;
+            }
+            // A datagram that the system refuses is lost, as on the way: the path may be too narrow for it, or gone.
+        }
+        self.due.add(connection);
+        Poll::Ready(())
+    }
+
+    fn send_unsent(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.state.borrow_mut();
+        let Some((transmit, bytes)) = &state.unsent else { return Poll::Ready(()) };
+        if self.socket.poll_send(context, &outgoing(transmit, bytes)).is_pending() {
+            return Poll::Pending;
+        }
+        if let Some((_, bytes)) = state.unsent.take() {
+            state.buffer = bytes;
+        }
+        Poll::Ready(())
+    }
+}
+
+impl<A> Drop for Endpoint<A> {
+    fn drop(&mut self) {
+        // Connections and what serves them hold each other.
+        for connection in self.state.get_mut().connections.iter().flatten() {
+            connection.forget_served();
+        }
+    }
+}
+
+impl<A> fmt::Debug for Endpoint<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+fn outgoing<'b>(transmit: &Transmit, buffer: &'b [u8]) -> Outgoing<'b> {
+    Outgoing {
+        bytes: buffer.get(..transmit.size).unwrap_or(buffer),
+        segment_bytes: transmit.segment_size,
+        to: transmit.destination,
+        from: transmit.src_ip,
+        ecn: transmit.ecn.map_or(0, |ecn| ecn as u8),
+    }
+}

@@ -1,0 +1,39 @@
+//! QUIC (RFC 9000) on the event loop of a thread, without knowledge of the protocol over it.
+//!
+//! The transport is `quinn_proto`, which does no I/O and knows no clock; none of its types is public here. A thread has
+//! one [`Endpoint`] for each of its sockets. Its one task receives datagrams in batches, passes them to their
+//! connections, reports [`Event`]s to what serves a connection ([`Served`]) on the spot, and sends what all of them have
+//! to send. A connection is an entry of a table, not a task.
+//!
+//! ```text
+//! datagrams → Endpoint → Connection → Event → Served
+//!                 ▲                             │ read, write, finish, close
+//!                 └──── what is to be sent ◄────┘
+//! ```
+//!
+//! | file | content |
+//! |---|---|
+//! | endpoint | the task of a socket: receives, serves, sends |
+//! | connection | streams and state of one connection, for what serves it |
+//! | event | what is reported |
+//! | numbers | connection numbers that carry their thread |
+//! | address | the client's address: the last one that was validated |
+//! | timers | the deadlines of all connections |
+//! | settings | limits and keys |
+//!
+//! The server does not use it yet: HTTP/3 will.
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod address;
+mod connection;
+mod endpoint;
+mod event;
+mod numbers;
+mod settings;
+mod timers;
+
+pub use connection::{Connection, Read, StreamEnded};
+pub use endpoint::{Admission, Application, Endpoint, Packet};
+pub use event::{Closed, ClosedBy, Direction, Event, Served, StreamId};
+pub use settings::{ClientSettings, Keys, Limits, ServerSettings};
