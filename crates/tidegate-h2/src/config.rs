@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_fields::head::HeadRules;
+
 use crate::flow::WINDOW_LIMIT;
 use crate::frame::FRAME_BYTES_DEFAULT;
 use crate::hpack::TABLE_BYTES_DEFAULT;
@@ -118,6 +120,19 @@ impl Config {
             count += 1;
         }
         send(&list[..count]);
+    }
+
+    /// Returns what applies to heads.
+    pub(crate) fn head_rules(&self) -> HeadRules {
+        HeadRules {
+            version: "HTTP/2.0",
+            list_bytes_max: self.list_bytes_max,
+            field_bytes_max: self.field_bytes_max,
+            fields_max: self.fields_max,
+            ignore_odd_names: self.ignore_odd_names,
+            underscores: self.underscores,
+            extended_connect: self.extended_connect,
+        }
     }
 
     /// Brings values into the ranges that the protocol allows, and makes them ready to be shared by connections.

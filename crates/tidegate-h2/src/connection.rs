@@ -29,13 +29,13 @@ use crate::error::ErrorCode;
 use crate::flood::Budgets;
 use crate::flow::{ReceiveWindow, SendWindow};
 use crate::frame::{PREFACE, StreamId, write};
-use crate::head::Head;
-use crate::head::read::Scratch;
 use crate::hpack::{Decoder, Encoder};
 use crate::priority::{Priority, SendOrder};
 use crate::settings::{Settings, WINDOW_DEFAULT};
 use crate::stream::Streams;
 use crate::stream::state::State;
+use tidegate_fields::Head;
+use tidegate_fields::head::Scratch;
 
 use blocks::OpenBlock;
 use end::Ending;

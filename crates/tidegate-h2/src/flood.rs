@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use tidegate_fields::Budget;
+
 use crate::config::Config;
 use crate::error::{Fault, Flood};
 
@@ -16,30 +18,6 @@ const BODY_BYTES_PER_CONTROL_FRAME: u32 = 256;
 const REPLY_BYTES_MAX: usize = 17;
 /// Resets that the limit on streams allows, each way.
 const RESETS_PER_STREAM: u32 = 2;
-
-/// A number that only shrinks until it is earned back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Budget {
-    left: u32,
-    size: u32,
-}
-
-impl Budget {
-    pub(crate) fn new(size: u32) -> Budget {
-        Budget { left: size, size }
-    }
-
-    /// Takes one. `None` where nothing is left.
-    pub(crate) fn spend(&mut self) -> Option<()> {
-        self.left = self.left.checked_sub(1)?;
-        Some(())
-    }
-
-    /// Gives back, at most to the size.
-    pub(crate) fn earn(&mut self, amount: u32) {
-        self.left = self.left.saturating_add(amount).min(self.size);
-    }
-}
 
 /// All budgets of a connection.
 #[derive(Debug)]

@@ -12,9 +12,11 @@
 //!   │ connection/blocks    header blocks            connection/end    GOAWAY, memory   │
 //!   │ connection/data      bodies, windows          config, flood     limits, budgets  │
 //!   ├──────────────────────────────────────────────────────────────────────────────────┤
-//!   │ head    pseudo-header fields, names and values, checked    stream   states       │
-//!   │ hpack   Decoder, Encoder, tables, Huffman code             flow     windows      │
-//!   │ frame   9 bytes and a payload: parse, write                settings              │
+//!   │ hpack   Decoder, Encoder, static table                     stream   states       │
+//!   │ frame   9 bytes and a payload: parse, write                flow     windows      │
+//!   │                                                            settings              │
+//!   ├──────────────────────────────────────────────────────────────────────────────────┤
+//!   │ tidegate-fields   heads, checked; Huffman code, dynamic table, priorities        │
 //!   └──────────────────────────────────────────────────────────────────────────────────┘
 //!        │ Event: head, data, trailers, reset, window …              ▲ respond, request, send_data …
 //!        ▼                       the caller                          │
@@ -137,7 +139,6 @@ mod flow;
 pub mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
-mod head;
 pub mod hpack;
 mod priority;
 pub mod settings;
@@ -148,7 +149,10 @@ pub use connection::{Client, Connection, Event, Role, Server};
 pub use error::{ConnectionError, ErrorCode, Fault, Flood, SendError};
 pub use flow::{ReceiveWindow, SendWindow, WINDOW_LIMIT, WindowError};
 pub use frame::StreamId;
-pub use head::{Fields, Head, HeadFault, RequestLine};
 pub use priority::Priority;
 pub use settings::Settings;
 pub use stream::state::{Closed, State, StateError};
+pub use tidegate_fields::{Head, HeadFault, RequestLine};
+
+/// Takes the fields of a section and encodes them by HPACK.
+pub type Fields<'a> = tidegate_fields::Fields<'a, hpack::Encoder>;

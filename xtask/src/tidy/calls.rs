@@ -69,6 +69,7 @@ const TOKIO_PARTS: &[(&str, &str)] =
 const REQUEST_PATH: &[&str] = &[
     "tidegate-conf",
     "tidegate-codec",
+    "tidegate-fields",
     "tidegate-h2",
     "tidegate-os",
     "tidegate-rt",

@@ -174,7 +174,13 @@ pub(super) const TABLE: &[Row] = &[
     Row { name: "tidegate-rt", may_depend_on: &["tidegate-os"], never: TLS_LIBRARY },
     Row { name: "tidegate-os", may_depend_on: &[], never: &["tokio", "rustls", "aws"] },
     // One end of a connection: bytes and time are its arguments.
-    Row { name: "tidegate-h2", may_depend_on: &["tidegate-codec"], never: NO_RUNTIME },
+    Row {
+        name: "tidegate-h2",
+        may_depend_on: &["tidegate-fields", "tidegate-codec"],
+        never: NO_RUNTIME,
+    },
+    // What HTTP/2 and HTTP/3 share.
+    Row { name: "tidegate-fields", may_depend_on: &["tidegate-codec"], never: NO_RUNTIME },
     Row { name: "tidegate-codec", may_depend_on: &[], never: NO_RUNTIME },
     Row { name: "tidegate-conf", may_depend_on: &[], never: NO_RUNTIME },
 ];

@@ -6,11 +6,11 @@ use super::{Connection, Event, Role};
 use crate::error::{ErrorCode, Fault, Flood};
 use crate::frame::parse::Frame;
 use crate::frame::{FrameHeader, Kind, StreamId, flags};
-use crate::head::HeadFault;
-use crate::head::read::{Reader, Section};
 use crate::priority::Priority;
 use crate::stream::Stream;
 use crate::stream::state::{Closed, State, StateError};
+use tidegate_fields::HeadFault;
+use tidegate_fields::head::{Reader, Section};
 
 /// CONTINUATION frames that an empty one counts for.
 const EMPTY_CONTINUATION: u32 = 8;
@@ -120,7 +120,8 @@ impl<R: Role> Connection<R> {
                 };
             }
         };
-        let mut reader = Reader::new(&mut self.head, &mut self.scratch, &self.config, section);
+        let rules = self.config.head_rules();
+        let mut reader = Reader::new(&mut self.head, &mut self.scratch, &rules, section);
         self.decoder.decode(bytes, &mut |field| reader.field(field)).map_err(Fault::Compression)?;
         let fault = reader.finish().err();
         self.head.block_bytes = bytes.len() as u32;

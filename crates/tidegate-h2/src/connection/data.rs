@@ -4,8 +4,8 @@ use super::receive::{Reading, Step};
 use super::{Connection, Event, Role};
 use crate::error::{ErrorCode, Fault};
 use crate::frame::{FrameHeader, StreamId, flags, write};
-use crate::head::HeadFault;
 use crate::stream::state::{Closed, StateError};
+use tidegate_fields::HeadFault;
 
 /// What is left of a DATA frame.
 #[derive(Clone, Copy, Debug)]

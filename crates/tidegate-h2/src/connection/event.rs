@@ -2,7 +2,7 @@
 
 use crate::error::ErrorCode;
 use crate::frame::StreamId;
-use crate::head::HeadFault;
+use tidegate_fields::HeadFault;
 
 /// Something that was received, at most one for each frame. `'i` is the input's lifetime: bodies are not copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use super::{Client, Connection, Role, Server};
 use crate::error::{ErrorCode, SendError};
 use crate::frame::{FRAME_HEADER_BYTES, StreamId, write};
-use crate::head::{Fields, RequestLine};
 use crate::priority::Priority;
 use crate::stream::Stream;
 use crate::stream::state::{Closed, State};
+use crate::{Fields, RequestLine};
 
 impl Connection<Server> {
     /// Sends the final head of a response; `end` if neither body nor trailer section follows. `list` names the
@@ -70,7 +70,9 @@ impl Connection<Client> {
         end: bool,
         list: impl FnOnce(&mut Fields<'_>),
     ) -> Result<StreamId, SendError> {
-        line.check()?;
+        if !line.is_valid() {
+            return Err(SendError::Invalid);
+        }
         self.may_request()?;
         if line.protocol.is_some() && !self.peer.connect_protocol {
             return Err(SendError::Invalid);
@@ -294,6 +296,8 @@ impl<R: Role> Connection<R> {
         end: bool,
         list: impl FnOnce(&mut Fields<'_>),
     ) -> u32 {
+        self.encoded.clear();
+        self.encoder.begin(&mut self.encoded);
         let mut fields = Fields::new(&mut self.encoder, &mut self.encoded);
         list(&mut fields);
         let invalid = fields.invalid();

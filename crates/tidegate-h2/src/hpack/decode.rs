@@ -3,12 +3,13 @@
 use std::fmt;
 
 use tidegate_codec::Known;
+use tidegate_fields::DecodedField;
+use tidegate_fields::integer::{self, IntegerError};
+use tidegate_fields::string::{self, StringError};
+use tidegate_fields::table::{Field, NameSource, Table};
 
 use super::TABLE_BYTES_DEFAULT;
-use super::huffman;
-use super::integer::{self, IntegerError};
 use super::static_table::STATIC_TABLE;
-use super::table::{Field, NameSource, Table};
 
 /// Changes of the table's size at the begin of a block: two are enough for any change of a setting (RFC 7541
 /// section 4.2).
@@ -58,19 +59,14 @@ impl From<IntegerError> for DecodeError {
     }
 }
 
-/// One field of a block. Nothing of it has been checked: names may be upper case, values may have line ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DecodedField<'a> {
-    /// The name's id, by [`Known::of`].
-    pub known: Known,
-    /// The name.
-    pub name: &'a [u8],
-    /// The value.
-    pub value: &'a [u8],
-    /// The sender demands that no table ever holds it (RFC 7541 section 7.1.3).
-    pub never_indexed: bool,
-    /// The name is of the static table, and so a valid one.
-    pub is_static: bool,
+impl From<StringError> for DecodeError {
+    fn from(error: StringError) -> DecodeError {
+        match error {
+            StringError::Truncated => DecodeError::Truncated,
+            StringError::Integer => DecodeError::Integer,
+            StringError::Huffman => DecodeError::Huffman,
+        }
+    }
 }
 
 /// Decodes the header blocks of one direction of a connection.
@@ -87,23 +83,6 @@ pub struct Decoder {
 impl Default for Decoder {
     fn default() -> Decoder {
         Decoder::new()
-    }
-}
-
-/// A string of a block: where it is, or what it was decoded to.
-#[derive(Clone, Copy)]
-enum Text<'a> {
-    Plain(&'a [u8]),
-    /// The range of the decoder's text.
-    Decoded(usize, usize),
-}
-
-impl<'a> Text<'a> {
-    fn of(self, decoded: &'a [u8]) -> &'a [u8] {
-        match self {
-            Text::Plain(bytes) => bytes,
-            Text::Decoded(start, end) => decoded.get(start..end).unwrap_or(&[]),
-        }
     }
 }
 
@@ -202,10 +181,10 @@ impl Decoder {
         let index = integer::decode(input, prefix_bits)?;
         self.text.clear();
         let new_name = match index {
-            0 => Some(self.string(input)?),
+            0 => Some(string::decode(input, 7, &mut self.text)?),
             _ => None,
         };
-        let value = self.string(input)?;
+        let value = string::decode(input, 7, &mut self.text)?;
         let (known, name, is_static) = match new_name {
             Some(name) => {
                 let name = name.of(&self.text);
@@ -227,20 +206,6 @@ impl Decoder {
             self.table.insert(known, source, value);
         }
         Ok(())
-    }
-
-    /// Reads a string literal (RFC 7541 section 5.2).
-    fn string<'a>(&mut self, input: &mut &'a [u8]) -> Result<Text<'a>, DecodeError> {
-        let coded = input.first().is_some_and(|first| first & 0x80 != 0);
-        let length = integer::decode(input, 7)? as usize;
-        let (bytes, rest) = input.split_at_checked(length).ok_or(DecodeError::Truncated)?;
-        *input = rest;
-        if !coded {
-            return Ok(Text::Plain(bytes));
-        }
-        let start = self.text.len();
-        huffman::decode(bytes, &mut self.text).map_err(|_| DecodeError::Huffman)?;
-        Ok(Text::Decoded(start, self.text.len()))
     }
 
     #[inline]

@@ -1,24 +1,12 @@
 //! Fields to header blocks (RFC 7541 sections 4.2 and 6).
 
 use tidegate_codec::Known;
+use tidegate_fields::string::{self, Form};
+use tidegate_fields::table::{Found, NameSource, Table};
+use tidegate_fields::{FieldEncoder, Indexing, integer};
 
 use super::TABLE_BYTES_DEFAULT;
-use super::huffman;
-use super::integer;
 use super::static_table::{STATIC_TABLE, index_of_field, index_of_name};
-use super::table::{Found, NameSource, Table};
-
-/// What the tables are to do with a field.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Indexing {
-    /// It is added to the dynamic table: it is likely to be sent again.
-    Incremental,
-    /// It is written out, unless the static table has it.
-    Without,
-    /// It is written out, and intermediaries have to do the same: a secret that could be guessed by the size of
-    /// what is sent (RFC 7541 section 7.1).
-    Never,
-}
 
 /// Encodes the header blocks of one direction of a connection.
 #[derive(Debug)]
@@ -120,21 +108,22 @@ impl Encoder {
 
     /// Appends a string literal (RFC 7541 section 5.2), in lower case if `lower` is set.
     fn string(&self, text: &[u8], lower: bool, out: &mut Vec<u8>) {
-        if self.huffman {
-            let coded = huffman::encoded_len(text);
-            // A name in upper case changes, and its length with it.
-            let changes = lower && text.iter().any(u8::is_ascii_uppercase);
-            if coded <= text.len() && !text.is_empty() && !changes {
-                integer::encode(out, 0x80, 7, coded as u32);
-                return huffman::encode(text.iter().copied(), out);
-            }
-        }
-        integer::encode(out, 0x00, 7, text.len() as u32);
-        let start = out.len();
-        out.extend_from_slice(text);
-        if lower {
-            out[start..].make_ascii_lowercase();
-        }
+        let form = Form { first: 0, prefix_bits: 7, huffman: self.huffman, lower };
+        string::encode(out, form, text);
+    }
+}
+
+impl FieldEncoder for Encoder {
+    #[inline]
+    fn field(
+        &mut self,
+        known: Known,
+        name: &[u8],
+        value: &[u8],
+        indexing: Indexing,
+        out: &mut Vec<u8>,
+    ) {
+        Encoder::field(self, known, name, value, indexing, out);
     }
 }
 

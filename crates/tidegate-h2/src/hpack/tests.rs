@@ -5,8 +5,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use tidegate_codec::Known;
 
-use super::table::{NameSource, Table};
-use super::{DecodeError, Decoder, Encoder, Indexing, huffman, integer};
+use tidegate_fields::table::Table;
+
+use super::{DecodeError, Decoder, Encoder, Indexing};
 
 fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> =
@@ -35,32 +36,6 @@ fn entries(table: &Table) -> Vec<(String, String)> {
         .filter_map(|index| table.entry(index))
         .map(|field| (text(field.name), text(field.value)))
         .collect()
-}
-
-#[test]
-fn integers_of_appendix_c1() {
-    for (prefix, value, encoded) in [(5, 10, "0a"), (5, 1337, "1f9a0a"), (8, 42, "2a")] {
-        let mut out = Vec::new();
-        integer::encode(&mut out, 0, prefix, value);
-        assert_eq!(out, bytes(encoded));
-        let mut input = out.as_slice();
-        assert_eq!(integer::decode(&mut input, prefix), Ok(value));
-        assert!(input.is_empty());
-    }
-}
-
-#[test]
-fn integers_have_a_limit() {
-    for (hex, expected) in [
-        ("1fe0ffffff0f", Some(u32::MAX)),
-        ("1fe1ffffff0f", None),
-        ("1fffffffffff01", None),
-        ("1f808080808000", None),
-        ("1f80", None),
-        ("", None),
-    ] {
-        assert_eq!(integer::decode(&mut bytes(hex).as_slice(), 5).ok(), expected, "{hex}");
-    }
 }
 
 #[test]
@@ -309,35 +284,6 @@ fn name() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn integers_come_back(prefix in 1u32..=8, value: u32) {
-        let mut out = Vec::new();
-        integer::encode(&mut out, 0, prefix, value);
-        prop_assert_eq!(integer::decode(&mut out.as_slice(), prefix), Ok(value));
-    }
-
-    #[test]
-    fn huffman_strings_come_back(text: Vec<u8>) {
-        let (mut coded, mut back) = (Vec::new(), Vec::new());
-        huffman::encode(text.iter().copied(), &mut coded);
-        prop_assert_eq!(coded.len(), huffman::encoded_len(&text));
-        prop_assert_eq!(huffman::decode(&coded, &mut back), Ok(()));
-        prop_assert_eq!(back, text);
-    }
-
-    #[test]
-    fn whatever_decodes_as_huffman_is_the_only_code_of_it(coded in vec(any::<u8>(), 0..40)) {
-        let (mut text, mut again) = (Vec::new(), Vec::new());
-        if huffman::decode(&coded, &mut text).is_ok() {
-            huffman::encode(text.iter().copied(), &mut again);
-            // But for a byte of padding behind a whole number of bytes.
-            if again.len() + 1 == coded.len() {
-                again.push(0xff);
-            }
-            prop_assert_eq!(again, coded);
-        }
-    }
-
-    #[test]
     fn blocks_come_back_whatever_the_sizes_of_tables(
         table_bytes in prop_oneof![Just(0), 0u32..600], huffman: bool,
         blocks in vec((
@@ -369,31 +315,6 @@ proptest! {
             prop_assert_eq!(decode(&mut decoder, &block), Ok(expected));
             prop_assert_eq!(entries(encoder.table()), entries(decoder.table()));
             prop_assert_eq!(encoder.table().size(), decoder.table().size());
-        }
-    }
-
-    #[test]
-    fn a_table_is_a_queue_with_a_size(
-        steps in vec(("[a-z]{1,20}", "[a-z]{0,60}", 0usize..400), 1..60)
-    ) {
-        let mut table = Table::new(400);
-        let mut model: Vec<(String, String)> = Vec::new();
-        let size = |model: &[(String, String)]| -> usize {
-            model.iter().map(|(name, value)| name.len() + value.len() + 32).sum()
-        };
-        for (name, value, size_max) in steps {
-            if size_max % 7 == 0 {
-                table.set_size_max(size_max);
-            }
-            let known = Known::of(name.as_bytes());
-            table.insert(known, NameSource::Text(name.as_bytes()), value.as_bytes());
-            model.insert(0, (name, value));
-            while size(&model) > table.size_max() {
-                model.pop();
-            }
-            prop_assert_eq!(entries(&table), model.clone());
-            prop_assert_eq!(table.size(), size(&model));
-            prop_assert!(table.capacity() < 4096);
         }
     }
 }

@@ -1,12 +1,12 @@
-//! From decoded fields to a [`Head`]: the rules of RFC 9113 sections 8.1.1 to 8.3.
+//! From decoded fields to a [`Head`]: the rules of RFC 9113 sections 8.1.1 to 8.3 and RFC 9114 sections 4.1.2 to
+//! 4.3.
 
 use tidegate_codec::connection::parse_length;
 use tidegate_codec::{Known, Span};
 
 use super::check::{self, NameClass};
-use super::{Head, HeadFault};
-use crate::config::Config;
-use crate::hpack::DecodedField;
+use super::{Head, HeadFault, HeadRules};
+use crate::field::DecodedField;
 use crate::priority::Priority;
 
 /// The longest name that a list of fields can hold.
@@ -14,7 +14,7 @@ const NAME_BYTES_MAX: usize = u16::MAX as usize;
 
 /// What kind of section a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Section {
+pub enum Section {
     /// The head of a request.
     Request,
     /// The head of a response, interim ones included.
@@ -25,7 +25,7 @@ pub(crate) enum Section {
 
 /// Bytes that are put together while a head is read; the buffers are reused.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     /// Values of the pseudo-header fields.
     pseudo: Vec<u8>,
     /// The values of all `cookie` fields, joined.
@@ -35,7 +35,8 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    pub(crate) fn capacity(&self) -> usize {
+    /// Bytes allocated.
+    pub fn capacity(&self) -> usize {
         self.pseudo.capacity() + self.cookies.capacity() + self.line.capacity()
     }
 }
@@ -52,10 +53,11 @@ struct Pseudo {
 }
 
 /// Takes the fields of one section.
-pub(crate) struct Reader<'a> {
+#[derive(Debug)]
+pub struct Reader<'a> {
     head: &'a mut Head,
     scratch: &'a mut Scratch,
-    config: &'a Config,
+    rules: &'a HeadRules,
     section: Section,
     pseudo: Pseudo,
     /// An ordinary field has been seen.
@@ -67,10 +69,11 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(
+    /// A reader that puts a section into `head`, which it clears.
+    pub fn new(
         head: &'a mut Head,
         scratch: &'a mut Scratch,
-        config: &'a Config,
+        rules: &'a HeadRules,
         section: Section,
     ) -> Reader<'a> {
         head.clear();
@@ -79,7 +82,7 @@ impl<'a> Reader<'a> {
         Reader {
             head,
             scratch,
-            config,
+            rules,
             section,
             pseudo: Pseudo::default(),
             in_fields: false,
@@ -92,11 +95,11 @@ impl<'a> Reader<'a> {
     /// Takes one field. Once the list is too large, what follows is only counted: the rest of the block has to be
     /// decoded, but costs no memory.
     #[inline]
-    pub(crate) fn field(&mut self, field: DecodedField<'_>) {
+    pub fn field(&mut self, field: DecodedField<'_>) {
         let (name, value) = (field.name.len(), field.value.len());
         self.list_bytes = self.list_bytes.saturating_add(name).saturating_add(value);
-        if self.list_bytes > self.config.list_bytes_max as usize
-            || name.max(value) > self.config.field_bytes_max as usize
+        if self.list_bytes > self.rules.list_bytes_max as usize
+            || name.max(value) > self.rules.field_bytes_max as usize
         {
             return self.blame(HeadFault::TooLarge);
         }
@@ -104,7 +107,7 @@ impl<'a> Reader<'a> {
             Some(b':') => self.pseudo_field(field),
             _ => {
                 self.fields = self.fields.saturating_add(1);
-                if self.fields > self.config.fields_max {
+                if self.fields > self.rules.fields_max {
                     return self.blame(HeadFault::TooMany);
                 }
                 self.in_fields = true;
@@ -120,7 +123,7 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// The first thing that is wrong with it. The head has the rest all the same, for logs.
-    pub(crate) fn finish(mut self) -> Result<(), HeadFault> {
+    pub fn finish(mut self) -> Result<(), HeadFault> {
         let ended = match self.section {
             Section::Request => self.finish_request(),
             Section::Response => self.finish_response(),
@@ -159,10 +162,10 @@ impl<'a> Reader<'a> {
             return Err(HeadFault::Value);
         }
         let odd = match class {
-            NameClass::Underscore => !self.config.underscores,
+            NameClass::Underscore => !self.rules.underscores,
             class => class == NameClass::Odd,
         };
-        if odd && self.config.ignore_odd_names {
+        if odd && self.rules.ignore_odd_names {
             self.ignore(name, value);
             return Ok(());
         }
@@ -220,9 +223,7 @@ impl<'a> Reader<'a> {
             (Section::Request, b":scheme") => &mut pseudo.scheme,
             (Section::Request, b":authority") => &mut pseudo.authority,
             (Section::Request, b":path") => &mut pseudo.path,
-            (Section::Request, b":protocol") if self.config.extended_connect => {
-                &mut pseudo.protocol
-            }
+            (Section::Request, b":protocol") if self.rules.extended_connect => &mut pseudo.protocol,
             (Section::Response, b":status") => &mut pseudo.status,
             _ => return Err(HeadFault::PseudoUnknown),
         };
@@ -255,7 +256,8 @@ impl<'a> Reader<'a> {
         line.extend_from_slice(method.unwrap_or(b""));
         line.push(b' ');
         line.extend_from_slice(target.unwrap_or(b""));
-        line.extend_from_slice(b" HTTP/2.0");
+        line.push(b' ');
+        line.extend_from_slice(self.rules.version.as_bytes());
         let place = headers.push_text(line);
         let method_end = place.start as usize + method.map_or(0, <[u8]>::len);
         let target_end = method_end + 1 + target.map_or(0, <[u8]>::len);

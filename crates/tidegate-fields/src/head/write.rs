@@ -4,8 +4,7 @@ use tidegate_codec::connection::trim;
 use tidegate_codec::{Headers, Known};
 
 use super::check;
-use crate::error::SendError;
-use crate::hpack::{Encoder, Indexing};
+use crate::field::{FieldEncoder, Indexing};
 
 /// The pseudo-header fields of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,22 +23,22 @@ pub struct RequestLine<'a> {
 
 /// Takes the fields of a section and encodes them. Names are sent in lower case, spaces around values are cut.
 ///
-/// What HTTP/2 does not allow is left out: fields that are particular to one connection (RFC 9113 section 8.2.2), and
+/// What the protocols do not allow is left out: fields that are particular to one connection (RFC 9113 section 8.2.2,
+/// RFC 9114 section 4.2), and
 /// fields with an invalid name or value, which are counted: a line end in a value would be a field of its
 /// own in the HTTP/1 behind the peer.
 #[derive(Debug)]
-pub struct Fields<'a> {
-    encoder: &'a mut Encoder,
+pub struct Fields<'a, E> {
+    encoder: &'a mut E,
     block: &'a mut Vec<u8>,
     /// `host` is sent as `:authority`.
     has_authority: bool,
     invalid: u32,
 }
 
-impl<'a> Fields<'a> {
-    pub(crate) fn new(encoder: &'a mut Encoder, block: &'a mut Vec<u8>) -> Fields<'a> {
-        block.clear();
-        encoder.begin(block);
+impl<'a, E: FieldEncoder> Fields<'a, E> {
+    /// Fields that are appended to `block` by an encoder that has begun a section.
+    pub fn new(encoder: &'a mut E, block: &'a mut Vec<u8>) -> Fields<'a, E> {
         Fields { encoder, block, has_authority: false, invalid: 0 }
     }
 
@@ -91,13 +90,15 @@ impl<'a> Fields<'a> {
         self.encoder.field(Known::Other, name, value, indexing, self.block);
     }
 
-    pub(crate) fn status(&mut self, status: u16) {
+    /// Adds `:status`, 100 to 999; before all other fields.
+    pub fn status(&mut self, status: u16) {
         let digit = |value: u16| b'0' + (value % 10) as u8;
         let digits = [digit(status / 100), digit(status / 10), digit(status)];
         self.pseudo(b":status", &digits, Indexing::Incremental);
     }
 
-    pub(crate) fn request(&mut self, line: &RequestLine<'_>) {
+    /// Adds the pseudo-header fields of a request; before all other fields.
+    pub fn request(&mut self, line: &RequestLine<'_>) {
         self.pseudo(b":method", line.method, Indexing::Incremental);
         if !line.authority.is_empty() {
             self.has_authority = true;
@@ -114,20 +115,19 @@ impl<'a> Fields<'a> {
 }
 
 impl RequestLine<'_> {
-    /// Checks what no peer would take.
-    pub(crate) fn check(&self) -> Result<(), SendError> {
+    /// Whether a peer may accept it: no part is missing or has bytes that a head may not hold.
+    pub fn is_valid(&self) -> bool {
         let valid = |text: &[u8]| !text.is_empty() && check::is_visible(text);
         let is_connect = self.method == b"CONNECT" && self.protocol.is_none();
         let has_target = match is_connect {
             true => !self.authority.is_empty(),
             false => check::is_scheme(self.scheme) && valid(self.path),
         };
-        let right = check::is_method(self.method)
+        check::is_method(self.method)
             && has_target
             && check::is_visible(self.authority)
             && self.protocol.is_none_or(valid)
-            && (self.protocol.is_none() || self.method == b"CONNECT");
-        if right { Ok(()) } else { Err(SendError::Invalid) }
+            && (self.protocol.is_none() || self.method == b"CONNECT")
     }
 }
 

@@ -186,3 +186,35 @@ pub fn encode(text: impl Iterator<Item = u8>, out: &mut Vec<u8>) {
         out.push((bits << (8 - count)) as u8 | 0xff >> count);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::{decode, encode, encoded_len};
+
+    proptest! {
+        #[test]
+        fn huffman_strings_come_back(text: Vec<u8>) {
+            let (mut coded, mut back) = (Vec::new(), Vec::new());
+            encode(text.iter().copied(), &mut coded);
+            prop_assert_eq!(coded.len(), encoded_len(&text));
+            prop_assert_eq!(decode(&coded, &mut back), Ok(()));
+            prop_assert_eq!(back, text);
+        }
+
+        #[test]
+        fn whatever_decodes_as_huffman_is_the_only_code_of_it(coded in vec(any::<u8>(), 0..40)) {
+            let (mut text, mut again) = (Vec::new(), Vec::new());
+            if decode(&coded, &mut text).is_ok() {
+                encode(text.iter().copied(), &mut again);
+                // But for a byte of padding behind a whole number of bytes.
+                if again.len() + 1 == coded.len() {
+                    again.push(0xff);
+                }
+                prop_assert_eq!(again, coded);
+            }
+        }
+    }
+}

@@ -1,10 +1,10 @@
-//! Heads and trailer sections: what a decoded header block says, checked before anything else sees it.
+//! Heads and trailer sections: what a decoded field section says, checked before anything else sees it.
 
-pub(crate) mod check;
-pub(crate) mod read;
+mod check;
+mod read;
 #[cfg(test)]
 mod tests;
-pub(crate) mod write;
+mod write;
 
 use std::fmt;
 
@@ -12,7 +12,42 @@ use tidegate_codec::{Headers, Span};
 
 use crate::priority::Priority;
 
+pub use read::{Reader, Scratch, Section};
 pub use write::{Fields, RequestLine};
+
+/// Limits and tolerances of heads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeadRules {
+    /// The protocol as a request line names it: `HTTP/2.0` or `HTTP/3.0`.
+    pub version: &'static str,
+    /// Bytes of names and values of a field list; what is beyond is refused with 431.
+    pub list_bytes_max: u32,
+    /// Bytes of one name or value, refused in the same way.
+    pub field_bytes_max: u32,
+    /// Fields of a list, refused in the same way.
+    pub fields_max: u32,
+    /// Fields whose names are not of lower-case letters, digits and `-` are left out, though the protocol allows them
+    /// (`ignore_invalid_headers`).
+    pub ignore_odd_names: bool,
+    /// `_` is an ordinary letter of a name (`underscores_in_headers`).
+    pub underscores: bool,
+    /// Extended CONNECT is taken (RFC 8441, RFC 9220).
+    pub extended_connect: bool,
+}
+
+impl Default for HeadRules {
+    fn default() -> HeadRules {
+        HeadRules {
+            version: "HTTP/2.0",
+            list_bytes_max: 33 * 1024,
+            field_bytes_max: 33 * 1024,
+            fields_max: 1000,
+            ignore_odd_names: true,
+            underscores: false,
+            extended_connect: false,
+        }
+    }
+}
 
 /// A head or a trailer section that was received. All places lie in the text of `headers`, so that the caller takes
 /// the whole by swapping `headers` with its own; a server gives its parts to
@@ -21,9 +56,9 @@ pub use write::{Fields, RequestLine};
 pub struct Head {
     /// The fields without the pseudo-header fields, names in lower case. A request has a `host` field in any case: that
     /// of `:authority` where none was sent. Its cookies are one field, the last but for `host` (RFC 9113 section
-    /// 8.2.3).
+    /// 8.2.3, RFC 9114 section 4.2.1).
     pub headers: Headers,
-    /// `GET /path HTTP/2.0`: what a request line would be. Empty in responses and trailer sections.
+    /// `GET /path HTTP/2.0`, with the version of [`HeadRules`]: what a request line would be. Empty in responses and trailer sections.
     pub line: Span,
     /// `:method`, within `line`.
     pub method: Span,
@@ -33,11 +68,11 @@ pub struct Head {
     pub scheme: Span,
     /// `:authority`; empty where it was not sent.
     pub authority: Span,
-    /// `:protocol` of extended CONNECT (RFC 8441).
+    /// `:protocol` of extended CONNECT (RFC 8441, RFC 9220).
     pub protocol: Span,
     /// `:status` of a response, 100 to 999; else 0.
     pub status: u16,
-    /// Bytes of the header block.
+    /// Bytes of the field section as it was sent.
     pub block_bytes: u32,
     /// The value of `content-length`.
     pub content_length: Option<u64>,
@@ -63,13 +98,14 @@ impl Head {
     }
 }
 
-/// Why a message is malformed (RFC 9113 section 8.1.1). The stream is left to the caller: a server responds with
+/// Why a message is malformed (RFC 9113 section 8.1.1, RFC 9114 section 4.1.2; sections below are RFC 9113's, RFC 9114's
+/// 4.2 and 4.3 have the same rules). The stream is left to the caller: a server responds with
 /// [`HeadFault::status`] or resets it, a client resets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeadFault {
-    /// More bytes than [`Config::list_bytes_max`](crate::Config::list_bytes_max) allows; what is beyond is missing.
+    /// More bytes than [`HeadRules::list_bytes_max`] allows; what is beyond is missing.
     TooLarge,
-    /// More fields than [`Config::fields_max`](crate::Config::fields_max) allows; what is beyond is missing.
+    /// More fields than [`HeadRules::fields_max`] allows; what is beyond is missing.
     TooMany,
     /// A pseudo-header field that is unknown, or has no place in this section.
     PseudoUnknown,

@@ -1,4 +1,5 @@
-//! The dynamic table (RFC 7541 section 2.3.2): the newest entry has the lowest index, the oldest is evicted first.
+//! The dynamic table (RFC 7541 section 2.3.2, RFC 9204 section 3.2): the newest entry has the lowest index, the oldest
+//! is evicted first.
 //!
 //! Names and values lie behind each other in one text. Eviction moves only the begin of what is used; the text is
 //! moved to the front once half of it is unused, so that an insertion costs its own bytes, and memory is bounded by
@@ -8,7 +9,7 @@ use std::collections::VecDeque;
 
 use tidegate_codec::Known;
 
-use super::ENTRY_OVERHEAD_BYTES;
+use crate::field::ENTRY_OVERHEAD_BYTES;
 
 /// Where one entry's name and value are.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +30,7 @@ impl Entry {
 
 /// A dynamic table.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub struct Table {
     text: Vec<u8>,
     /// The newest in front.
     entries: VecDeque<Entry>,
@@ -40,18 +41,20 @@ pub(crate) struct Table {
 
 /// An entry of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Field<'a> {
+pub struct Field<'a> {
     /// The name's id.
-    pub(crate) known: Known,
-    pub(crate) name: &'a [u8],
-    pub(crate) value: &'a [u8],
+    pub known: Known,
+    /// The name.
+    pub name: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
     /// The name is of the static table.
-    pub(crate) is_static: bool,
+    pub is_static: bool,
 }
 
 /// Where the name of a new entry is from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum NameSource<'a> {
+pub enum NameSource<'a> {
     /// These bytes, which become lower case.
     Text(&'a [u8]),
     /// The static table.
@@ -61,39 +64,46 @@ pub(crate) enum NameSource<'a> {
 }
 
 impl Table {
-    pub(crate) fn new(size_max: usize) -> Table {
+    /// A table without entries, whose entries may count `size_max` bytes.
+    pub fn new(size_max: usize) -> Table {
         Table { text: Vec::new(), entries: VecDeque::new(), size: 0, size_max }
     }
 
-    pub(crate) fn size_max(&self) -> usize {
+    /// Bytes that the entries may count.
+    pub fn size_max(&self) -> usize {
         self.size_max
     }
 
-    #[cfg(test)]
-    pub(crate) fn size(&self) -> usize {
+    /// Bytes that the entries count (RFC 7541 section 4.1).
+    pub fn size(&self) -> usize {
         self.size
     }
 
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
+    /// Returns whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The number of entries.
+    pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// Bytes allocated.
-    pub(crate) fn capacity(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         self.text.capacity() + self.entries.capacity() * size_of::<Entry>()
     }
 
     /// Returns an entry by its index, 0 the newest.
     #[inline]
-    pub(crate) fn entry(&self, index: usize) -> Option<Field<'_>> {
+    pub fn entry(&self, index: usize) -> Option<Field<'_>> {
         let entry = self.entries.get(index)?;
         let Entry { known, is_static, .. } = *entry;
         Some(Field { known, name: self.name_of(entry), value: self.value_of(entry), is_static })
     }
 
     /// Returns the index of an entry with this field, or else of one with this name.
-    pub(crate) fn find(&self, known: Known, name: &[u8], value: &[u8]) -> Option<Found> {
+    pub fn find(&self, known: Known, name: &[u8], value: &[u8]) -> Option<Found> {
         let mut named = None;
         for (index, entry) in self.entries.iter().enumerate() {
             if entry.known != known
@@ -111,7 +121,7 @@ impl Table {
 
     /// Adds an entry in front and evicts what no longer fits (RFC 7541 section 4.4). One that does not fit by itself
     /// empties the table.
-    pub(crate) fn insert(&mut self, known: Known, name: NameSource<'_>, value: &[u8]) {
+    pub fn insert(&mut self, known: Known, name: NameSource<'_>, value: &[u8]) {
         let start = self.text.len();
         let mut is_static = false;
         match name {
@@ -151,14 +161,14 @@ impl Table {
     }
 
     /// Changes the size and evicts what no longer fits (RFC 7541 section 4.3).
-    pub(crate) fn set_size_max(&mut self, size_max: usize) {
+    pub fn set_size_max(&mut self, size_max: usize) {
         self.size_max = size_max;
         self.evict_to(size_max);
         self.compact();
     }
 
     /// Gives memory back that no entry needs.
-    pub(crate) fn shrink(&mut self) {
+    pub fn shrink(&mut self) {
         self.move_to_front();
         self.text.shrink_to_fit();
         self.entries.shrink_to_fit();
@@ -209,9 +219,54 @@ impl Table {
 
 /// What a search in the table found, with the index of the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Found {
+pub enum Found {
     /// Name and value.
     Field(usize),
     /// The name alone.
     Name(usize),
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use tidegate_codec::Known;
+
+    use super::{NameSource, Table};
+
+    /// Entries of a table, the newest first.
+    fn entries(table: &Table) -> Vec<(String, String)> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (0..table.len())
+            .filter_map(|index| table.entry(index))
+            .map(|field| (text(field.name), text(field.value)))
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn a_table_is_a_queue_with_a_size(
+            steps in vec(("[a-z]{1,20}", "[a-z]{0,60}", 0usize..400), 1..60)
+        ) {
+            let mut table = Table::new(400);
+            let mut model: Vec<(String, String)> = Vec::new();
+            let size = |model: &[(String, String)]| -> usize {
+                model.iter().map(|(name, value)| name.len() + value.len() + 32).sum()
+            };
+            for (name, value, size_max) in steps {
+                if size_max % 7 == 0 {
+                    table.set_size_max(size_max);
+                }
+                let known = Known::of(name.as_bytes());
+                table.insert(known, NameSource::Text(name.as_bytes()), value.as_bytes());
+                model.insert(0, (name, value));
+                while size(&model) > table.size_max() {
+                    model.pop();
+                }
+                prop_assert_eq!(entries(&table), model.clone());
+                prop_assert_eq!(table.size(), size(&model));
+                prop_assert!(table.capacity() < 4096);
+            }
+        }
+    }
 }
