@@ -160,6 +160,23 @@ impl Table {
         self.compact();
     }
 
+    /// Adds a copy of an entry in front, as [`Table::insert`] does.
+    pub fn duplicate(&mut self, index: usize) {
+        let Some(Entry { start, name_len, value_len, known, .. }) =
+            self.entries.get(index).copied()
+        else {
+            return;
+        };
+        let value = start as usize + name_len as usize;
+        let value = self.text.get(value..value + value_len as usize).unwrap_or(&[]).to_vec();
+        self.insert(known, NameSource::Entry(index), &value);
+    }
+
+    /// Returns the bytes that an entry counts; 0 where there is none.
+    pub fn size_of(&self, index: usize) -> usize {
+        self.entries.get(index).map_or(0, Entry::size)
+    }
+
     /// Changes the size and evicts what no longer fits (RFC 7541 section 4.3).
     pub fn set_size_max(&mut self, size_max: usize) {
         self.size_max = size_max;

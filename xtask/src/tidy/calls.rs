@@ -71,6 +71,7 @@ const REQUEST_PATH: &[&str] = &[
     "tidegate-codec",
     "tidegate-fields",
     "tidegate-h2",
+    "tidegate-h3",
     "tidegate-os",
     "tidegate-rt",
     "tidegate-cache",

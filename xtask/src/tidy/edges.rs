@@ -59,6 +59,7 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-conf",
             "tidegate-codec",
             "tidegate-h2",
+            "tidegate-h3",
             "tidegate-cache",
             "tidegate-modules",
             "tidegate-os",
@@ -176,6 +177,11 @@ pub(super) const TABLE: &[Row] = &[
     // One end of a connection: bytes and time are its arguments.
     Row {
         name: "tidegate-h2",
+        may_depend_on: &["tidegate-fields", "tidegate-codec"],
+        never: NO_RUNTIME,
+    },
+    Row {
+        name: "tidegate-h3",
         may_depend_on: &["tidegate-fields", "tidegate-codec"],
         never: NO_RUNTIME,
     },
