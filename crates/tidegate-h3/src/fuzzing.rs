@@ -3,6 +3,8 @@
 use tidegate_codec::Known;
 use tidegate_fields::Budget;
 
+use crate::frame::parse::{Frame, parse};
+use crate::frame::{CONTROL_FRAME_BYTES_MAX, FrameHeader, PartialHeader, write};
 use crate::qpack::{Decoded, Decoder, Encoder, Indexing};
 
 /// The table and the blocked streams of the fuzzed decoder.
@@ -68,6 +70,38 @@ pub fn fuzz_qpack(data: &[u8]) {
         let mut output = Vec::new();
         decoder.take_output(&mut output);
         assert!(decoder.capacity() < DECODER_BYTES_MAX, "{}", decoder.capacity());
+    }
+}
+
+/// Frames: what is understood is written in the same way, but for integers that could be shorter.
+pub fn fuzz_frames(data: &[u8]) {
+    let (mut partial, mut rest) = (PartialHeader::default(), data);
+    while let Some(header) = partial.frame(&mut rest) {
+        let length = header.length.min(CONTROL_FRAME_BYTES_MAX) as usize;
+        let (payload, behind) = rest.split_at(length.min(rest.len()));
+        rest = behind;
+        let header = FrameHeader { length: payload.len() as u64, ..header };
+        let Ok(frame) = parse(header, payload) else { continue };
+        let mut out = Vec::new();
+        match frame {
+            Frame::Settings(entries) => write::settings(&mut out, &entries.collect::<Vec<_>>()),
+            Frame::CancelPush(id) => write::cancel_push(&mut out, id),
+            Frame::GoAway(id) => write::go_away(&mut out, id),
+            Frame::MaxPushId(id) => write::max_push_id(&mut out, id),
+            Frame::PriorityUpdate { stream, value } => {
+                write::priority_update(&mut out, stream, value);
+            }
+            Frame::PriorityUpdatePush(_) | Frame::Other => continue,
+        }
+        let mut again = out.as_slice();
+        let read = PartialHeader::default().frame(&mut again);
+        let read = read.map(|header| parse(header, again));
+        match (read, frame) {
+            (Some(Ok(Frame::Settings(read))), Frame::Settings(entries)) => {
+                assert!(read.eq(entries));
+            }
+            (read, frame) => assert_eq!(read, Some(Ok(frame))),
+        }
     }
 }
 

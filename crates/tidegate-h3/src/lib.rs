@@ -4,6 +4,13 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod error;
+pub mod frame;
 #[doc(hidden)]
 pub mod fuzzing;
 pub mod qpack;
+pub mod settings;
+pub mod varint;
+
+pub use error::{ConnectionError, ErrorCode, Fault, Flood, SendError};
+pub use settings::Settings;
