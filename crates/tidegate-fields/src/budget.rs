@@ -19,6 +19,11 @@ impl Budget {
         Some(())
     }
 
+    /// Whether more than half is spent.
+    pub fn is_low(self) -> bool {
+        self.left < self.size / 2
+    }
+
     /// Gives back, at most to the size.
     pub fn earn(&mut self, amount: u32) {
         self.left = self.left.saturating_add(amount).min(self.size);

@@ -2,6 +2,7 @@
 //!
 //! | file | what it has |
 //! |---|---|
+//! | `buffers` | memory for bytes that are under way |
 //! | `receive` | from bytes to frames |
 //! | `frames` | frames without a body or a header block |
 //! | `blocks` | header blocks |
@@ -10,6 +11,7 @@
 //! | `end` | GOAWAY, errors, memory |
 
 mod blocks;
+mod buffers;
 mod data;
 mod end;
 mod event;
@@ -35,9 +37,10 @@ use crate::settings::{Settings, WINDOW_DEFAULT};
 use crate::stream::Streams;
 use crate::stream::state::State;
 use tidegate_fields::Head;
-use tidegate_fields::head::Scratch;
 
 use blocks::OpenBlock;
+pub use buffers::Buffers;
+use buffers::Lent;
 use end::Ending;
 pub use event::Event;
 use output::Output;
@@ -80,17 +83,10 @@ pub struct Connection<R: Role> {
     reading: Reading,
     /// The peer's first SETTINGS frame has been received.
     has_settings: bool,
-    /// A part of a frame that is not complete.
-    partial: Vec<u8>,
     block: Option<OpenBlock>,
-    /// What has been received of `block`.
-    block_bytes: Vec<u8>,
+    buffers: Lent,
     decoder: Decoder,
     encoder: Encoder,
-    head: Head,
-    scratch: Scratch,
-    /// The header block that is being encoded.
-    encoded: Vec<u8>,
     peer: Settings,
     /// The peer has acknowledged our settings.
     acknowledged: bool,
@@ -144,14 +140,10 @@ impl<R: Role> Connection<R> {
         Connection {
             reading,
             has_settings: false,
-            partial: Vec::new(),
             block: None,
-            block_bytes: Vec::new(),
+            buffers: Lent::default(),
             decoder: Decoder::new(),
             encoder,
-            head: Head::default(),
-            scratch: Scratch::default(),
-            encoded: Vec::new(),
             peer: Settings::default(),
             acknowledged: false,
             streams: Streams::default(),
@@ -173,7 +165,7 @@ impl<R: Role> Connection<R> {
 
     /// The head or trailer section of the last event that names it. The caller may take its parts.
     pub fn head(&mut self) -> &mut Head {
-        &mut self.head
+        &mut self.buffers.get().head
     }
 
     /// The peer's settings, or the defaults before they are received.

@@ -81,6 +81,8 @@ pub enum Flood {
     Continuations,
     /// Bytes of one header block ([`Config::block_bytes_max`](crate::Config::block_bytes_max)).
     BlockBytes,
+    /// Bytes of one header list: entries of the table that are named again and again (HPACK bomb).
+    ListBytes,
     /// Replies that the peer does not read ([`Config::replies_max`](crate::Config::replies_max)).
     Replies,
 }
@@ -184,6 +186,7 @@ impl fmt::Display for Flood {
             Flood::Resets => "too many streams were reset",
             Flood::Continuations => "too many CONTINUATION frames",
             Flood::BlockBytes => "header block too large",
+            Flood::ListBytes => "header block that becomes too large when decoded",
             Flood::Replies => "too many replies are waiting to be read",
         })
     }

@@ -61,6 +61,11 @@ impl Budgets {
         }
     }
 
+    /// Whether the peer has spent more than half of a budget.
+    pub(crate) fn are_low(&self) -> bool {
+        self.control.is_low() || self.resets.is_low()
+    }
+
     /// A frame without content was received.
     pub(crate) fn control_frame(&mut self) -> Result<(), Fault> {
         self.control.spend().ok_or(Fault::Flood(Flood::ControlFrames))
@@ -133,7 +138,9 @@ mod tests {
         let spend = |budgets: &mut Budgets| {
             (0..100).take_while(|_| budgets.control_frame().is_ok()).count()
         };
+        assert!(!budgets.are_low());
         assert_eq!(spend(&mut budgets), 20);
+        assert!(budgets.are_low());
         assert_eq!(budgets.control_frame(), Err(Fault::Flood(Flood::ControlFrames)));
         budgets.head();
         assert_eq!(spend(&mut budgets), 16);

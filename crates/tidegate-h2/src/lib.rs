@@ -95,7 +95,7 @@
 //! - Nothing is sent on a closed stream, and no message is sent in part: commands out of order are refused as a whole.
 //! - What is kept is a part of one frame, one header block, two tables, the streams, and the output.
 //! - A common request allocates nothing once the buffers have grown; an idle connection gives them back
-//!   ([`Connection::release_memory`]).
+//!   ([`Connection::take_back`], [`Connection::release_memory`]).
 //!
 //! # Limits
 //!
@@ -121,7 +121,8 @@
 //! | `flood_window` | 10 s | – | the two budgets are full again |
 //! | `output_bytes_max` | 64 KiB | CVE-2019-9517 | the caller stops |
 //!
-//! Without a setting: 5 bytes for an integer of HPACK, 2 size updates for each block, 16 early priorities, 128 streams
+//! Without a setting: a header list that is 64 KiB beyond `list_bytes_max`, which only references to the table can
+//! make, is ENHANCE_YOUR_CALM; 5 bytes for an integer of HPACK, 2 size updates for each block, 16 early priorities, 128 streams
 //! whose end is remembered.
 //!
 //! # What is not there
@@ -145,7 +146,7 @@ pub mod settings;
 mod stream;
 
 pub use config::Config;
-pub use connection::{Client, Connection, Event, Role, Server};
+pub use connection::{Buffers, Client, Connection, Event, Role, Server};
 pub use error::{ConnectionError, ErrorCode, Fault, Flood, SendError};
 pub use flow::{ReceiveWindow, SendWindow, WINDOW_LIMIT, WindowError};
 pub use frame::StreamId;

@@ -35,6 +35,12 @@ pub struct Scratch {
 }
 
 impl Scratch {
+    /// Makes it empty; the buffers keep their capacity.
+    pub fn clear(&mut self) {
+        let Scratch { pseudo, cookies, line } = self;
+        [pseudo, cookies, line].into_iter().for_each(Vec::clear);
+    }
+
     /// Bytes allocated.
     pub fn capacity(&self) -> usize {
         self.pseudo.capacity() + self.cookies.capacity() + self.line.capacity()
@@ -117,6 +123,11 @@ impl<'a> Reader<'a> {
         if let Err(fault) = taken {
             self.blame(fault);
         }
+    }
+
+    /// Bytes of names and values so far, of those that were not taken as well.
+    pub fn list_bytes(&self) -> usize {
+        self.list_bytes
     }
 
     /// Ends the section.

@@ -9,11 +9,14 @@ use crate::frame::{FrameHeader, Kind, StreamId, flags};
 use crate::priority::Priority;
 use crate::stream::Stream;
 use crate::stream::state::{Closed, State, StateError};
-use tidegate_fields::HeadFault;
+use tidegate_fields::{DecodedField, HeadFault};
 use tidegate_fields::head::{Reader, Section};
 
 /// CONTINUATION frames that an empty one counts for.
 const EMPTY_CONTINUATION: u32 = 8;
+/// Bytes of a header list beyond the limit, for which a client is refused with 431. Blocks are limited before they are
+/// decoded, so only references to the table make more.
+const LIST_EXCESS_MAX: usize = 64 * 1024;
 
 /// A header block that has begun.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +45,7 @@ enum Target {
 impl<R: Role> Connection<R> {
     /// Checks a frame of a header block against the limits before its payload is read.
     pub(super) fn check_block(&mut self, header: FrameHeader) -> Result<(), Fault> {
-        let bytes = self.block_bytes.len().saturating_add(header.length as usize);
+        let bytes = self.buffers.block_len().saturating_add(header.length as usize);
         if bytes > self.config.block_bytes_max as usize {
             return Err(Fault::Flood(Flood::BlockBytes));
         }
@@ -79,20 +82,20 @@ impl<R: Role> Connection<R> {
             }
             _ => return Err(Fault::Continuation),
         };
-        if end_headers && self.block_bytes.is_empty() {
+        if end_headers && self.buffers.block_len() == 0 {
             self.block = None;
             return self.end_block(block, fragment);
         }
-        self.block_bytes.extend_from_slice(fragment);
+        self.buffers.get().block.extend_from_slice(fragment);
         if !end_headers {
             self.block = Some(block);
             return Ok(None);
         }
         self.block = None;
-        let mut bytes = std::mem::take(&mut self.block_bytes);
+        let mut bytes = std::mem::take(&mut self.buffers.get().block);
         let event = self.end_block(block, &bytes);
         bytes.clear();
-        self.block_bytes = bytes;
+        self.buffers.get().block = bytes;
         event
     }
 
@@ -107,7 +110,12 @@ impl<R: Role> Connection<R> {
             Target::Response => Section::Response,
             Target::Trailers => Section::Trailers,
             Target::Discarded(code) => {
-                self.decoder.decode(bytes, &mut |_| {}).map_err(Fault::Compression)?;
+                let mut list_bytes = 0usize;
+                let mut count = |field: DecodedField<'_>| {
+                    list_bytes = list_bytes.saturating_add(field.name.len() + field.value.len());
+                };
+                self.decoder.decode(bytes, &mut count).map_err(Fault::Compression)?;
+                self.check_list(list_bytes)?;
                 return match code {
                     // The client has not read our settings, and so not the limit.
                     Some(code @ ErrorCode::REFUSED_STREAM) if !self.acknowledged => {
@@ -121,14 +129,25 @@ impl<R: Role> Connection<R> {
             }
         };
         let rules = self.config.head_rules();
-        let mut reader = Reader::new(&mut self.head, &mut self.scratch, &rules, section);
+        let buffers = self.buffers.get();
+        let mut reader = Reader::new(&mut buffers.head, &mut buffers.scratch, &rules, section);
         self.decoder.decode(bytes, &mut |field| reader.field(field)).map_err(Fault::Compression)?;
+        let list_bytes = reader.list_bytes();
         let fault = reader.finish().err();
-        self.head.block_bytes = bytes.len() as u32;
+        buffers.head.block_bytes = bytes.len() as u32;
+        self.check_list(list_bytes)?;
         match target {
             Target::Request => Ok(Some(self.request_received(block, fault))),
             Target::Response => self.response_received(block, fault),
             Target::Trailers | Target::Discarded(_) => self.trailers_received(block, fault),
+        }
+    }
+
+    /// Checks the size of a header list that was decoded.
+    fn check_list(&self, bytes: usize) -> Result<(), Fault> {
+        match bytes > self.config.list_bytes_max as usize + LIST_EXCESS_MAX {
+            true => Err(Fault::Flood(Flood::ListBytes)),
+            false => Ok(()),
         }
     }
 
@@ -176,13 +195,13 @@ impl<R: Role> Connection<R> {
         self.budgets.head();
         let mut stream = Stream::new(id, self.peer.window, self.stream_window());
         let early = self.early_priority(id);
-        stream.priority = early.or(self.head.priority).unwrap_or(Priority::UNSIGNALLED);
+        stream.priority = early.or(self.head().priority).unwrap_or(Priority::UNSIGNALLED);
         stream.state = match block.end_stream {
             true => State::HalfClosedRemote,
             false => State::Open,
         };
         stream.head_received = true;
-        stream.body_left = self.head.content_length;
+        stream.body_left = self.head().content_length;
         let fault = fault.or_else(|| fault_of_end(block.end_stream, stream.body_left));
         stream.discards = fault.is_some();
         self.streams.push(stream);
@@ -198,8 +217,8 @@ impl<R: Role> Connection<R> {
         fault: Option<HeadFault>,
     ) -> Result<Option<Event<'static>>, Fault> {
         let (id, end) = (block.stream, block.end_stream);
-        let status = self.head.status;
-        let length = self.head.content_length;
+        let head = self.head();
+        let (status, length) = (head.status, head.content_length);
         let Some(stream) = self.streams.get_mut(id) else { return Ok(None) };
         let interim = fault.is_none() && (100..200).contains(&status);
         // A message that ends with an interim head is none.

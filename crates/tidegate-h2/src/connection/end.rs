@@ -1,12 +1,10 @@
 //! The end of a connection: graceful, by an error, and the memory of an idle one.
 
+use super::buffers::Lent;
 use super::receive::Reading;
 use super::{Connection, Role};
 use crate::error::{ConnectionError, ErrorCode, Fault};
 use crate::frame::{Kind, StreamId, write};
-
-/// Capacity of the buffers for heads that an idle connection keeps: none.
-const IDLE_TEXT_BYTES: usize = 0;
 
 /// The step that the end of a connection has reached on our side (RFC 9113 section 6.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,8 +94,17 @@ impl<R: Role> Connection<R> {
     /// Whether nothing is in progress: no stream, no part of a frame, no output.
     pub fn is_quiet(&self) -> bool {
         let between_frames = matches!(self.reading, Reading::Header) && self.block.is_none();
-        let empty = self.partial.is_empty() && self.output.unsent().is_empty();
-        self.streams.len() == 0 && between_frames && empty
+        let is_sent = self.output.unsent().is_empty();
+        self.streams.len() == 0 && between_frames && is_sent && self.buffers.is_between_frames()
+    }
+
+    /// Whether the peer has spent more than half of a budget against floods ([`Config::control_frames_max`],
+    /// [`Config::resets_max`]): the caller reads slowly then, so that a flood costs others little before it ends.
+    ///
+    /// [`Config::control_frames_max`]: crate::Config::control_frames_max
+    /// [`Config::resets_max`]: crate::Config::resets_max
+    pub fn is_suspect(&self) -> bool {
+        self.budgets.are_low()
     }
 
     /// Whether a header block is incomplete, which `client_header_timeout` limits.
@@ -126,17 +133,7 @@ impl<R: Role> Connection<R> {
 
     /// Gives memory back that nothing in progress needs; for connections that become idle.
     pub fn release_memory(&mut self) {
-        if self.partial.is_empty() {
-            self.partial = Vec::new();
-        }
-        if self.block_bytes.is_empty() {
-            self.block_bytes = Vec::new();
-        }
-        self.encoded = Vec::new();
-        self.scratch = Default::default();
-        self.head.clear();
-        self.head.headers.shrink_to(IDLE_TEXT_BYTES, 0);
-        self.head.ignored = Vec::new();
+        self.buffers.release();
         self.decoder.shrink();
         self.encoder.shrink();
         self.streams.shrink();
@@ -147,12 +144,7 @@ impl<R: Role> Connection<R> {
 
     /// Returns the bytes allocated beside the value itself.
     pub fn memory(&self) -> usize {
-        self.partial.capacity()
-            + self.block_bytes.capacity()
-            + self.encoded.capacity()
-            + self.scratch.capacity()
-            + self.head.headers.capacity()
-            + self.head.ignored.capacity() * size_of::<tidegate_codec::Span>()
+        self.buffers.capacity()
             + self.decoder.capacity()
             + self.encoder.capacity()
             + self.streams.capacity()
@@ -172,8 +164,7 @@ impl<R: Role> Connection<R> {
         }
         let error = ConnectionError(fault);
         self.reading = Reading::Failed(error);
-        self.partial = Vec::new();
-        self.block_bytes = Vec::new();
+        self.buffers = Lent::default();
         let reason = fault.to_string();
         let debug = match fault {
             Fault::Aborted(_) => "",

@@ -37,6 +37,19 @@ impl Output {
         self.sent = 0;
     }
 
+    /// Takes memory, where it has none.
+    pub(super) fn adopt(&mut self, memory: Vec<u8>) {
+        if self.bytes.capacity() == 0 {
+            self.bytes = memory;
+        }
+    }
+
+    /// Returns its memory; all has been sent.
+    pub(super) fn give_up(&mut self) -> Vec<u8> {
+        self.sent = 0;
+        std::mem::take(&mut self.bytes)
+    }
+
     pub(super) fn capacity(&self) -> usize {
         self.bytes.capacity()
     }

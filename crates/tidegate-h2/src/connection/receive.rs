@@ -82,7 +82,7 @@ impl<R: Role> Connection<R> {
                 None => Ok(Step::More),
                 Some(Whole::Input(bytes)) => self.begin(bytes),
                 Some(Whole::Kept) => {
-                    let kept = std::mem::take(&mut self.partial);
+                    let kept = std::mem::take(&mut self.buffers.get().partial);
                     let step = self.begin(&kept);
                     self.reuse_partial(kept);
                     step
@@ -92,7 +92,7 @@ impl<R: Role> Connection<R> {
                 None => Ok(Step::More),
                 Some(Whole::Input(bytes)) => self.payload(header, bytes),
                 Some(Whole::Kept) => {
-                    let kept = std::mem::take(&mut self.partial);
+                    let kept = std::mem::take(&mut self.buffers.get().partial);
                     let step = self.payload(header, &kept);
                     self.reuse_partial(kept);
                     step
@@ -113,22 +113,23 @@ impl<R: Role> Connection<R> {
     /// Takes a piece of `length` bytes, or keeps what is there of it.
     #[inline]
     fn whole<'i>(&mut self, input: &mut &'i [u8], length: usize) -> Option<Whole<'i>> {
-        if self.partial.is_empty()
+        let partial = &mut self.buffers.get().partial;
+        if partial.is_empty()
             && let Some((piece, rest)) = input.split_at_checked(length)
         {
             *input = rest;
             return Some(Whole::Input(piece));
         }
-        let missing = length.saturating_sub(self.partial.len()).min(input.len());
+        let missing = length.saturating_sub(partial.len()).min(input.len());
         let (piece, rest) = input.split_at(missing);
-        self.partial.extend_from_slice(piece);
+        partial.extend_from_slice(piece);
         *input = rest;
-        (self.partial.len() == length).then_some(Whole::Kept)
+        (partial.len() == length).then_some(Whole::Kept)
     }
 
     fn reuse_partial(&mut self, mut kept: Vec<u8>) {
         kept.clear();
-        self.partial = kept;
+        self.buffers.get().partial = kept;
     }
 
     fn preface<'i>(&mut self, seen: usize, input: &mut &'i [u8]) -> Result<Step<'i>, Fault> {

@@ -296,13 +296,14 @@ impl<R: Role> Connection<R> {
         end: bool,
         list: impl FnOnce(&mut Fields<'_>),
     ) -> u32 {
-        self.encoded.clear();
-        self.encoder.begin(&mut self.encoded);
-        let mut fields = Fields::new(&mut self.encoder, &mut self.encoded);
+        let encoded = &mut self.buffers.get().encoded;
+        encoded.clear();
+        self.encoder.begin(encoded);
+        let mut fields = Fields::new(&mut self.encoder, encoded);
         list(&mut fields);
         let invalid = fields.invalid();
         let frame_bytes_max = self.peer.frame_bytes_max;
-        write::header_block(self.output.bytes(), stream, &self.encoded, end, frame_bytes_max);
+        write::header_block(self.output.bytes(), stream, encoded, end, frame_bytes_max);
         if let Some(found) = self.streams.get_mut(stream)
             && let Ok(next) = found.state.send_head(end)
         {

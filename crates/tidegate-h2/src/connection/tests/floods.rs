@@ -241,16 +241,8 @@ fn zero_length_headers_cve_2019_9516() {
 fn hpack_bomb() {
     let mut server = server(Config::default());
     let mut peer = Peer::client();
-    let value = "x".repeat(4000);
-    let mut block = peer.block(&[
-        (":method", "GET"),
-        (":scheme", "http"),
-        (":path", "/"),
-        (":authority", "a"),
-        ("x-bomb", &value),
-    ]);
-    // 4,000 bytes for each byte.
-    block.resize(16_000, 0xbe);
+    // 20 times 4,000 bytes: more than a list may have, in a way that an honest client might have it.
+    let block = bomb(&mut peer, 20);
     write::header_block(&mut peer.out, StreamId::new(1), &block, true, 16_384);
     let events = feed(&mut server, &peer.take());
     let expected = ["settings".to_owned(), "malformed 1 TooLarge".to_owned()];
@@ -260,6 +252,56 @@ fn hpack_bomb() {
     // The table is in step.
     peer.get(3, &[], true);
     assert_eq!(feed(&mut server, &peer.take()), Ok(vec!["head 3 end".to_owned()]));
+    // 4,000 bytes for each byte of 16 KB.
+    let block = bomb(&mut peer, 15_000);
+    write::header_block(&mut peer.out, StreamId::new(5), &block, true, 16_384);
+    let error = feed(&mut server, &peer.take()).map_err(|error| error.0);
+    assert_eq!(error, Err(Fault::Flood(Flood::ListBytes)));
+    assert!(server.memory() < 100_000, "{}", server.memory());
+}
+
+/// On a stream that is refused anyway, a bomb is one as well.
+#[test]
+fn hpack_bomb_on_a_refused_stream() {
+    let mut server = server(Config { streams_max: 0, ..Config::default() });
+    let mut peer = Peer::client();
+    let block = bomb(&mut peer, 15_000);
+    write::header_block(&mut peer.out, StreamId::new(1), &block, true, 16_384);
+    let error = feed(&mut server, &peer.take()).map_err(|error| error.0);
+    assert_eq!(error, Err(Fault::Flood(Flood::ListBytes)));
+}
+
+/// A request with a field of 4,000 bytes, which is named again `times` times.
+fn bomb(peer: &mut Peer, times: usize) -> Vec<u8> {
+    let value = "x".repeat(4000);
+    let mut block = peer.block(&[
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":path", "/"),
+        (":authority", "a"),
+        ("x-bomb", &value),
+    ]);
+    block.resize(block.len() + times, 0xbe);
+    block
+}
+
+/// A peer is suspect before its flood ends the connection, and no longer once it has done something useful.
+#[test]
+fn floods_are_suspect_before_they_end() {
+    let mut server = server(Config::default());
+    let mut peer = Peer::client();
+    let mut ping = |server: &mut Connection<Server>| {
+        write::ping(&mut peer.out, [0; 8], false);
+        feed(server, &peer.take()).expect("it is no flood yet");
+        output(server);
+    };
+    (0..490).for_each(|_| ping(&mut server));
+    assert!(!server.is_suspect());
+    (0..20).for_each(|_| ping(&mut server));
+    assert!(server.is_suspect());
+    peer.get(1, &[], true);
+    feed(&mut server, &peer.take()).expect("a request is right");
+    assert!(!server.is_suspect());
 }
 
 #[test]
