@@ -2,26 +2,26 @@
 //!
 //! The library's own encrypter copies data behind a record's header, to an odd address, encrypts it there, and copies
 //! the record to the output. This one is an extension point of the library ([`Tls13AeadAlgorithm`]): the library still
-//! does handshakes, keys, their updates and limits, sequence numbers, the splitting into records, and decryption. Only
-//! the call of the cipher is made here, with the nonce of the library's sequence number.
+//! does handshakes, keys, their updates and limits, sequence numbers, and the splitting into records. Only the calls of
+//! the cipher are made here, with the nonce of the library's sequence number. An idle connection keeps its keys as they
+//! are, not expanded ([`Keys`]).
 //!
 //! Where the output is lent ([`seal_into`]), a record of data is written there, and the library gets an empty record
 //! in its place, which is dropped. In all other cases (handshakes, alerts) the library gets the record.
 
+mod key;
 #[cfg(test)]
 mod tests;
 
 use std::cell::RefCell;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
-use aws_lc_rs::aead::{
-    self, AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, UnboundKey,
-};
+use aws_lc_rs::aead::{self, AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305};
 use tokio_rustls::rustls::crypto::aws_lc_rs::cipher_suite as library;
 use tokio_rustls::rustls::crypto::cipher::{
-    AeadKey, Iv, MessageDecrypter, MessageEncrypter, Nonce, OutboundChunks, OutboundOpaqueMessage,
-    OutboundPlainMessage, PrefixedPayload, Tls13AeadAlgorithm, UnsupportedOperationError,
-    make_tls13_aad,
+    AeadKey, InboundOpaqueMessage, InboundPlainMessage, Iv, MessageDecrypter, MessageEncrypter,
+    Nonce, OutboundChunks, OutboundOpaqueMessage, OutboundPlainMessage, PrefixedPayload,
+    Tls13AeadAlgorithm, UnsupportedOperationError, make_tls13_aad,
 };
 use tokio_rustls::rustls::{
     CipherSuiteCommon, ConnectionTrafficSecrets, ContentType, Error, ProtocolVersion,
@@ -29,6 +29,8 @@ use tokio_rustls::rustls::{
 };
 
 use crate::buffers::Output;
+use key::Key;
+pub(crate) use key::Keys;
 
 /// A record's header, content type and tag (RFC 8446 section 5.2).
 pub(crate) const RECORD_BYTES: usize = HEADER_BYTES + TYPE_AND_TAG_BYTES;
@@ -160,15 +162,19 @@ struct Aead {
 
 impl Tls13AeadAlgorithm for Aead {
     fn encrypter(&self, key: AeadKey, iv: Iv) -> Box<dyn MessageEncrypter> {
-        match UnboundKey::new(self.algorithm, key.as_ref()) {
-            Ok(unbound) => Box::new(Encrypter { key: LessSafeKey::new(unbound), iv, next_seq: 0 }),
+        match Key::new(self.algorithm, key) {
+            Ok(key) => Box::new(Encrypter { key, iv, next_seq: 0 }),
             // cannot happen: the library makes keys of `key_len` bytes
-            Err(_) => self.library.encrypter(key, iv),
+            Err(key) => self.library.encrypter(key, iv),
         }
     }
 
     fn decrypter(&self, key: AeadKey, iv: Iv) -> Box<dyn MessageDecrypter> {
-        self.library.decrypter(key, iv)
+        match Key::new(self.algorithm, key) {
+            Ok(key) => Box::new(Decrypter { key, iv }),
+            // cannot happen, likewise
+            Err(key) => self.library.decrypter(key, iv),
+        }
     }
 
     fn key_len(&self) -> usize {
@@ -189,7 +195,7 @@ impl Tls13AeadAlgorithm for Aead {
 /// Invariant: the sequence numbers of its records increase, so no nonce is used twice. The library counts them, and
 /// makes an encrypter for each key; a number that was used is refused here as well.
 struct Encrypter {
-    key: LessSafeKey,
+    key: Arc<Key>,
     iv: Iv,
     /// The lowest sequence number of the next record.
     next_seq: u64,
@@ -208,8 +214,9 @@ impl Encrypter {
         let nonce = aead::Nonce::assume_unique_for_key(Nonce::new(&self.iv, seq).0);
         let aad = Aad::from(make_tls13_aad(data.len() + TYPE_AND_TAG_BYTES));
         let content_type = [u8::from(content_type)];
-        let result =
-            self.key.seal_out_of_place_scatter(nonce, aad, data, sealed, &content_type, tag);
+        let result = self.key.with(|key| {
+            key.seal_out_of_place_scatter(nonce, aad, data, sealed, &content_type, tag)
+        });
         result.map_err(|_| Error::EncryptError)
     }
 
@@ -273,5 +280,31 @@ impl MessageEncrypter for Encrypter {
 
     fn encrypted_payload_len(&self, payload_len: usize) -> usize {
         payload_len + TYPE_AND_TAG_BYTES
+    }
+}
+
+/// The cipher with one key, for records that were received.
+struct Decrypter {
+    key: Arc<Key>,
+    iv: Iv,
+}
+
+impl MessageDecrypter for Decrypter {
+    fn decrypt<'a>(
+        &mut self,
+        mut message: InboundOpaqueMessage<'a>,
+        seq: u64,
+    ) -> Result<InboundPlainMessage<'a>, Error> {
+        let payload = &mut message.payload;
+        if payload.len() < TAG_BYTES {
+            return Err(Error::DecryptError);
+        }
+        let nonce = aead::Nonce::assume_unique_for_key(Nonce::new(&self.iv, seq).0);
+        let aad = Aad::from(make_tls13_aad(payload.len()));
+        let opened =
+            self.key.with(|key| key.open_in_place(nonce, aad, payload).map(|data| data.len()));
+        let length = opened.map_err(|_| Error::DecryptError)?;
+        payload.truncate(length);
+        message.into_tls13_unpadded_message()
     }
 }

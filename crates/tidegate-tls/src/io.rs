@@ -99,6 +99,13 @@ impl<S: Side> Io<S> {
         }
     }
 
+    /// Frees what an idle connection does not need.
+    pub fn rest(&self) {
+        if let Io::Tls(tls) = self {
+            tls.rest();
+        }
+    }
+
     /// Returns whether written bytes wait for [`Io::poll_flush`].
     pub fn has_unsent(&self) -> bool {
         match self {

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::unbuffered::{
 };
 use tokio_rustls::rustls::{CommonState, Error, ProtocolVersion};
 
-use crate::aead;
+use crate::aead::{self, Keys};
 use crate::buffers::{ALIGNMENT, Decrypted, Input, Output};
 
 /// The library's connection of one side.
@@ -90,6 +90,7 @@ pub(crate) struct Session<C: Library> {
     pub(crate) output: Output,
     decrypted: Decrypted,
     failure: Option<Box<Error>>,
+    keys: Keys,
     /// The most bytes of data in a record.
     record_bytes_max: usize,
     /// `input` has bytes that the library has not seen.
@@ -136,6 +137,7 @@ impl<C: Library> Session<C> {
             output: Output::default(),
             decrypted: Decrypted::default(),
             failure: None,
+            keys: Keys::default(),
             record_bytes_max: record_bytes_max.clamp(1, DATA_BYTES_MAX),
             is_peer_closed: false,
             is_closed: false,
@@ -243,6 +245,11 @@ impl<C: Library> Session<C> {
             && !self.has_failed()
     }
 
+    /// Frees what an idle connection does not need, until it is busy again.
+    pub(crate) fn rest(&self) {
+        self.keys.rest();
+    }
+
     fn check(&self) -> io::Result<()> {
         self.failure.as_deref().map_or(Ok(()), |error| Err(invalid(error.clone())))
     }
@@ -304,6 +311,7 @@ impl<C: Library> Session<C> {
         }
         loop {
             let UnbufferedStatus { discard, state } = self.connection.process(self.input.filled());
+            self.keys.collect();
             let mut take = |bytes: &[u8]| self.decrypted.put(bytes, target.as_deref_mut());
             let progress = match state {
                 Ok(ConnectionState::ReadTraffic(mut traffic)) => {

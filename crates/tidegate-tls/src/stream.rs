@@ -71,6 +71,11 @@ impl<S: Side> TlsStream<S> {
         self.state.borrow().session.is_idle()
     }
 
+    /// Frees what an idle connection does not need: expanded keys. They are expanded again when they are used.
+    pub fn rest(&self) {
+        self.state.borrow().session.rest();
+    }
+
     /// Reads the bytes that have arrived; 0 is the end. As in nginx, a connection closed without close_notify
     /// has ended like any other, if no record is cut: HTTP itself has the ends of messages.
     ///

@@ -83,9 +83,8 @@ fn records_are_those_of_the_library() {
 
 #[test]
 fn no_sequence_number_is_used_twice() {
-    for (algorithm, length) in [(&AES_128_GCM, 16), (&AES_256_GCM, 32), (&CHACHA20_POLY1305, 32)] {
-        let key = &[7; 32][..length];
-        let key = LessSafeKey::new(UnboundKey::new(algorithm, key).expect("a key"));
+    for algorithm in [&AES_256_GCM, &CHACHA20_POLY1305] {
+        let Ok(key) = Key::new(algorithm, AeadKey::from([7; 32])) else { panic!("no key") };
         let mut own = Encrypter { key, iv: Iv::from([9; 12]), next_seq: 0 };
         let data = ContentType::ApplicationData;
         for seq in [0, 1, 5, u64::MAX - 1] {
@@ -121,4 +120,39 @@ fn loans_end_with_a_panic() {
     lend(&mut second, &mut *own, b"second", 2, b"");
     assert_eq!(second.pending().len(), 6 + RECORD_BYTES);
     assert_eq!(first.pending(), before);
+}
+
+/// An idle connection has no expanded keys; they are made again, and the records are the same.
+#[test]
+fn keys_are_expanded_while_they_are_used() {
+    for suite in [library::TLS13_AES_256_GCM_SHA384, library::TLS13_CHACHA20_POLY1305_SHA256] {
+        let own = crate::suites::by_number(&[u16::from(suite.suite())])[0];
+        let aead = own.tls13().expect("TLS 1.3").aead_alg;
+        let mut keys = Keys::default();
+        keys.collect();
+        let [mut library, mut encrypter] = pair(suite);
+        let mut decrypter = aead.decrypter(AeadKey::from([7; 32]), Iv::from([9; 12]));
+        keys.collect();
+        for seq in 0..3 {
+            let data = ContentType::ApplicationData;
+            let expected = record(&mut *library, data, b"data", seq).expect("a record");
+            let mut sealed = record(&mut *encrypter, data, b"data", seq).expect("a record");
+            assert_eq!(sealed, expected);
+            let message = InboundOpaqueMessage::new(
+                data,
+                ProtocolVersion::TLSv1_2,
+                &mut sealed[HEADER_BYTES..],
+            );
+            let opened = decrypter.decrypt(message, seq).expect("it is right");
+            assert_eq!((opened.typ, opened.payload), (data, &b"data"[..]));
+            keys.rest();
+        }
+        let mut wrong = [0; 40];
+        for length in [0, TAG_BYTES - 1, TAG_BYTES, 40] {
+            let wrong = &mut wrong[..length];
+            let typ = ContentType::ApplicationData;
+            let message = InboundOpaqueMessage::new(typ, ProtocolVersion::TLSv1_2, wrong);
+            assert!(decrypter.decrypt(message, 3).is_err(), "{length}");
+        }
+    }
 }
