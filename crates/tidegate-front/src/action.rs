@@ -26,11 +26,18 @@ pub(crate) struct Linger {
     pub time: Duration,
     /// `lingering_timeout`: the wait for the next bytes.
     pub wait: Duration,
+    /// Nothing is read: what a flood still sends stays in the socket, where it costs nothing.
+    pub is_deaf: bool,
 }
 
 impl Linger {
+    /// For a client that has sent a flood. It reads the reason (GOAWAY) meanwhile, and cannot begin the next connection
+    /// at once if it waits for the end of this one.
+    pub(crate) const DEAF: Linger =
+        Linger { time: Duration::from_secs(1), wait: Duration::from_secs(1), is_deaf: true };
+
     pub(crate) fn of(settings: &Settings) -> Linger {
-        Linger { time: settings.lingering_time, wait: settings.lingering_timeout }
+        Linger { time: settings.lingering_time, wait: settings.lingering_timeout, is_deaf: false }
     }
 }
 

@@ -12,6 +12,7 @@ use std::time::Instant;
 use tidegate_core::counters::{self, Counters};
 use tidegate_core::exchange::PlanRef;
 use tidegate_core::plan::Plan;
+use tidegate_h2::Buffers;
 use tidegate_rt::sync::Notify;
 
 use crate::link::{Link, Order};
@@ -240,6 +241,16 @@ impl Front {
     /// Gives a buffer back.
     pub(crate) fn give_back_input(&self, input: Vec<u8>) {
         self.spares.give_back_input(input);
+    }
+
+    /// Takes buffers for a busy connection of HTTP/2.
+    pub(crate) fn h2_buffers(&self) -> Box<Buffers> {
+        self.spares.h2_buffers()
+    }
+
+    /// Gives them back.
+    pub(crate) fn give_back_h2_buffers(&self, buffers: Box<Buffers>) {
+        self.spares.give_back_h2_buffers(buffers);
     }
 }
 

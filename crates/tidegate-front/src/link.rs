@@ -51,6 +51,8 @@ pub(crate) struct Link {
     pub unread: Cell<bool>,
     pub accepted: Instant,
     nodelay: Cell<bool>,
+    /// It has served requests since memory was last given back.
+    is_warm: Cell<bool>,
     state: Cell<ConnectionState>,
     limits: Cell<IdleLimits>,
     order: Cell<Order>,
@@ -81,6 +83,7 @@ impl Link {
             unread: Cell::new(false),
             accepted,
             nodelay: Cell::new(false),
+            is_warm: Cell::new(true),
             state: Cell::new(ConnectionState::Idle { since: accepted }),
             limits: Cell::new(IdleLimits::new(accepted, patience)),
             order: Cell::default(),
@@ -107,8 +110,12 @@ impl Link {
         let _ = self.multiplexer.set(multiplexer);
     }
 
-    /// Gives memory back that a connection needs not which has been idle for long.
+    /// Gives memory back that a connection needs not which has been idle for a while; cheap where that has been done.
     pub(crate) fn rest(&self) {
+        if !self.is_warm.replace(false) {
+            return;
+        }
+        self.io.rest();
         if let Protocol::Http2(multiplexer) = self.protocol() {
             multiplexer.rest();
         }
@@ -190,6 +197,7 @@ impl Link {
     /// Enters `Serving`: a request begins.
     pub(crate) fn set_serving(&self) {
         self.state.set(ConnectionState::Serving);
+        self.is_warm.set(true);
     }
 
     /// Enters `Idle`: no request is in progress since `since`.

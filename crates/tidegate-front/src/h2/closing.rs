@@ -86,6 +86,7 @@ impl Driver {
             Condition::Gone(action) => Some(action),
             Condition::Failed if is_sent => Some(self.linger()),
             Condition::Failed => None,
+            Condition::Open if self.slow_until.is_some() => None,
             Condition::Open if !is_sent || !self.link.received.borrow().is_empty() => None,
             Condition::Open => self.rest(),
         }
@@ -120,6 +121,7 @@ impl Driver {
 
     fn linger(&self) -> ConnectionAction {
         match self.settings() {
+            Some(_) if self.is_flooded => ConnectionAction::Linger(Linger::DEAF),
             Some(location) => ConnectionAction::Linger(Linger::of(&location.settings)),
             None => ConnectionAction::Close,
         }
@@ -133,6 +135,7 @@ impl Driver {
     /// | the preface, the first head, the rest of a head | `client_header_timeout` |
     /// | the rest of another frame, without streams | `keepalive_timeout` |
     /// | streams | their own |
+    /// | the end of the pause of a suspect client | `SUSPECT_PAUSE` |
     pub(super) fn wait(&mut self, context: &mut Context<'_>) -> bool {
         let is_in_block = self.multiplexer.core().is_in_block();
         let is_incomplete =
@@ -150,7 +153,22 @@ impl Driver {
             (None, Some(since)) => Some(since + if is_head { header } else { idle }),
             (None, None) => None,
         };
-        self.is_elapsed(until, context)
+        match self.slow_until {
+            Some(pause) if until.is_none_or(|until| pause <= until) => {
+                let is_over = self.poll_until(Some(pause), context);
+                if is_over {
+                    self.slow_until = None;
+                }
+                is_over
+            }
+            _ => {
+                let is_over = self.poll_until(until, context);
+                if is_over {
+                    self.time_out();
+                }
+                is_over
+            }
+        }
     }
 
     /// Returns `send_timeout`, `client_header_timeout` and `keepalive_timeout`; nothing is waited for where the listener
@@ -167,18 +185,15 @@ impl Driver {
         )
     }
 
-    fn is_elapsed(&mut self, until: Option<Instant>, context: &mut Context<'_>) -> bool {
+    /// Whether a time has come; else the task is woken then.
+    fn poll_until(&self, until: Option<Instant>, context: &mut Context<'_>) -> bool {
         let waits = self.link.waits();
         let Some(until) = until else {
             waits.deadline.clear();
             return false;
         };
         waits.deadline.set(until);
-        if waits.deadline.poll_elapsed(context).is_pending() {
-            return false;
-        }
-        self.time_out();
-        true
+        waits.deadline.poll_elapsed(context).is_ready()
     }
 
     fn time_out(&mut self) {

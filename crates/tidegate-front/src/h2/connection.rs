@@ -1,6 +1,6 @@
 //! What a link keeps of HTTP/2: the protocol's state, and the wake-ups of its streams.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{RefCell, RefMut};
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use bytes::Bytes;
-use tidegate_h2::{Config, Connection, ErrorCode, SendError, Server, StreamId};
+use tidegate_h2::{Buffers, Config, Connection, ErrorCode, SendError, Server, StreamId};
 
 use super::output::Bodies;
 use super::wakes::Wakes;
@@ -22,8 +22,6 @@ pub(crate) struct Multiplexer {
     pub(super) wakes: Arc<Wakes>,
     /// The begin of the connection, from which the protocol's budgets count.
     pub(super) began: Instant,
-    /// Memory has been used since the last release.
-    is_warm: Cell<bool>,
 }
 
 impl Multiplexer {
@@ -34,7 +32,6 @@ impl Multiplexer {
             bodies: RefCell::default(),
             wakes: Arc::default(),
             began,
-            is_warm: Cell::new(true),
         })
     }
 
@@ -97,16 +94,21 @@ impl Multiplexer {
         self.core.borrow().is_quiet() && self.bodies.borrow().is_empty()
     }
 
-    /// The driver runs.
-    pub(super) fn warm(&self) {
-        self.is_warm.set(true);
+    /// Takes buffers for as long as the driver runs.
+    pub(super) fn lend(&self, buffers: Box<Buffers>) {
+        self.core.borrow_mut().lend(buffers);
     }
 
-    /// Gives memory back that a quiet connection needs not; cheap where that has been done.
+    /// Returns the buffers, for another connection, if nothing is in progress.
+    pub(super) fn take_back(&self) -> Option<Box<Buffers>> {
+        self.core.borrow_mut().take_back()
+    }
+
+    /// Gives memory back that a quiet connection needs not: that of tables beyond their contents.
     pub(crate) fn rest(&self) {
-        if self.is_warm.get() && self.is_quiet() {
-            self.is_warm.set(false);
+        if self.is_quiet() {
             self.core.borrow_mut().release_memory();
+            *self.bodies.borrow_mut() = Bodies::default();
             self.wakes.release();
         }
     }

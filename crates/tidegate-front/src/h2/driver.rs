@@ -50,6 +50,10 @@ pub(super) struct Driver {
     pub(super) gave_up_head: bool,
     /// Since when a head, or the client's preface, is incomplete.
     pub(super) incomplete_since: Option<Instant>,
+    /// Until when nothing is read: the client is suspect.
+    pub(super) slow_until: Option<Instant>,
+    /// The connection ends because of a flood.
+    pub(super) is_flooded: bool,
     /// Slots that were woken; kept for its memory.
     woken: Vec<u32>,
 }
@@ -60,7 +64,7 @@ pub(super) struct Driver {
 pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction {
     let Some(multiplexer) = link.multiplexer().cloned() else { return ConnectionAction::Close };
     link.set_serving();
-    multiplexer.warm();
+    multiplexer.lend(front.h2_buffers());
     let mut driver = Driver {
         front,
         link,
@@ -71,12 +75,17 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction 
         gave_up_head: false,
         blocked_since: None,
         incomplete_since: None,
+        slow_until: None,
+        is_flooded: false,
         woken: Vec::new(),
     };
     driver.configure();
     let action = std::future::poll_fn(|context| driver.run(context)).await;
     driver.multiplexer.wakes.pause();
     driver.front.give_back_input(driver.link.received.take());
+    if let Some(buffers) = driver.multiplexer.take_back() {
+        driver.front.give_back_h2_buffers(buffers);
+    }
     if action == ConnectionAction::Idle {
         driver.link.set_idle(clock::now());
     }
@@ -126,12 +135,18 @@ impl Driver {
     fn read(&mut self, context: &mut Context<'_>) -> bool {
         let mut moved = false;
         loop {
-            if self.condition != Condition::Open || self.multiplexer.is_full() {
+            if self.condition != Condition::Open
+                || self.multiplexer.is_full()
+                || self.slow_until.is_some()
+            {
                 return moved;
             }
             if !self.link.received.borrow().is_empty() {
                 moved = true;
                 self.receive();
+                if self.slow_until.is_some() {
+                    return moved;
+                }
                 if share::poll(context).is_pending() || !self.link.received.borrow().is_empty() {
                     return moved;
                 }

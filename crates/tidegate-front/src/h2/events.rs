@@ -1,7 +1,9 @@
 //! What has been received, event by event.
 
+use std::time::Duration;
+
 use tidegate_core::error_log::Level;
-use tidegate_h2::{ConnectionError, ErrorCode, Event, HeadFault, StreamId};
+use tidegate_h2::{ConnectionError, ErrorCode, Event, Fault, HeadFault, StreamId};
 use tidegate_rt::{clock, share};
 
 use super::driver::{Condition, Driver};
@@ -10,9 +12,15 @@ use super::head;
 impl Driver {
     /// Handles the bytes that were received, until they are used up, the output is full or the time share is over. The
     /// rest stays where it was.
+    ///
+    /// Of a suspect client little is handled at a time, and a pause follows. Whatever it floods with, it costs other
+    /// clients next to nothing until the budget is spent and its connection ends.
     pub(super) fn receive(&mut self) {
         let mut input = self.link.received.take();
-        let mut rest = &input[..];
+        let is_suspect = self.multiplexer.core().is_suspect();
+        let most = if is_suspect { SUSPECT_BYTES } else { input.len() };
+        let mut rest = &input[..most.min(input.len())];
+        let most = rest.len();
         let age = clock::now().saturating_duration_since(self.multiplexer.began);
         loop {
             let event = self.multiplexer.core().receive(&mut rest, age);
@@ -29,7 +37,10 @@ impl Driver {
                 break;
             }
         }
-        let used = input.len() - rest.len();
+        let used = if self.condition == Condition::Open { most - rest.len() } else { input.len() };
+        if is_suspect {
+            self.slow_until = Some(clock::now() + SUSPECT_PAUSE);
+        }
         match used == input.len() {
             true => input.clear(),
             false => drop(input.drain(..used)),
@@ -99,10 +110,16 @@ impl Driver {
             );
             log.write(Level::Info, self.link.info.number, &text);
         }
+        self.is_flooded = matches!(error.0, Fault::Flood(_));
         self.condition = Condition::Failed;
         self.table.streams().for_each(|stream| stream.leave());
     }
 }
+
+/// Bytes of a suspect client that are handled at a time: some tens of frames.
+const SUSPECT_BYTES: usize = 1024;
+/// The pause behind them.
+const SUSPECT_PAUSE: Duration = Duration::from_millis(10);
 
 /// What the PING behind the announcement of a graceful end carries.
 pub(super) const GOODBYE: [u8; 8] = *b"goodbye!";

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tidegate_core::Exchange;
 use tidegate_core::client::{Address, Connection};
 use tidegate_core::exchange::PlanRef;
-use tidegate_h2::StreamId;
+use tidegate_h2::{Buffers, StreamId};
 
 use crate::client::ClientStream;
 use crate::h2::connection::Multiplexer;
@@ -72,6 +72,9 @@ pub(crate) struct Spares {
     #[allow(clippy::vec_box)]
     requests: RefCell<Vec<Box<Scratch>>>,
     inputs: RefCell<Vec<Vec<u8>>>,
+    /// For busy connections of HTTP/2.
+    #[allow(clippy::vec_box)]
+    h2_buffers: RefCell<Vec<Box<Buffers>>>,
     no_connection: Rc<Connection>,
 }
 
@@ -80,6 +83,7 @@ impl Spares {
         Spares {
             requests: RefCell::default(),
             inputs: RefCell::default(),
+            h2_buffers: RefCell::default(),
             no_connection: Rc::new(no_connection()),
         }
     }
@@ -130,6 +134,19 @@ impl Spares {
     pub(crate) fn input(&self) -> Vec<u8> {
         let spare = self.inputs.borrow_mut().pop();
         spare.unwrap_or_else(|| Vec::with_capacity(READ_BYTES))
+    }
+
+    /// Takes buffers for a busy connection of HTTP/2.
+    pub(crate) fn h2_buffers(&self) -> Box<Buffers> {
+        self.h2_buffers.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes them back.
+    pub(crate) fn give_back_h2_buffers(&self, buffers: Box<Buffers>) {
+        let mut spare = self.h2_buffers.borrow_mut();
+        if spare.len() < SPARES_MAX {
+            spare.push(buffers);
+        }
     }
 
     /// Takes a buffer back.
