@@ -7,6 +7,7 @@
 //! | `frames` | frames without a body or a header block |
 //! | `blocks` | header blocks |
 //! | `data` | bodies that are received, and their windows |
+//! | `priorities` | the order of streams |
 //! | `send` | commands for one stream |
 //! | `end` | GOAWAY, errors, memory |
 
@@ -17,6 +18,7 @@ mod end;
 mod event;
 mod frames;
 mod output;
+mod priorities;
 mod receive;
 mod send;
 #[cfg(test)]

@@ -104,6 +104,8 @@ pub enum Fault {
     Push,
     /// A stream identifier of the wrong parity, or below those before it (section 5.1.1).
     StreamId,
+    /// A stream depends on itself (RFC 7540 section 5.3.1). The stream alone could end; nginx ends the connection.
+    SelfDependency,
     /// A frame on a stream that is idle (section 5.1).
     IdleStream,
     /// A header block on a stream that has ended (section 5.1).
@@ -144,6 +146,7 @@ impl Fault {
             | Fault::Continuation
             | Fault::Push
             | Fault::StreamId
+            | Fault::SelfDependency
             | Fault::IdleStream
             | Fault::Padding
             | Fault::Setting
@@ -163,6 +166,7 @@ impl fmt::Display for Fault {
             Fault::Continuation => "header block interrupted, or CONTINUATION outside of one",
             Fault::Push => "PUSH_PROMISE",
             Fault::StreamId => "invalid stream identifier",
+            Fault::SelfDependency => "stream that depends on itself",
             Fault::IdleStream => "frame on an idle stream",
             Fault::ClosedStream => "header block on a closed stream",
             Fault::Padding => "invalid padding",

@@ -63,7 +63,7 @@ pub enum Kind {
     Data,
     /// The begin of a header block.
     Headers,
-    /// A priority of RFC 7540: parsed and ignored.
+    /// A priority of RFC 7540.
     Priority,
     /// The end of a stream by an error code.
     ResetStream,

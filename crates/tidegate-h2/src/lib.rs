@@ -1,4 +1,5 @@
-//! HTTP/2 and HPACK for servers and clients, without I/O and without a clock (RFC 9113, 7541, 9218, 8441).
+//! HTTP/2 and HPACK for servers and clients, without I/O and without a clock (RFC 9113, 7541, 9218, 8441, and
+//! the priorities of 7540).
 //!
 //! The input is received bytes and commands; the output is events and bytes to be sent. Sockets, tasks, timers
 //! and the memory of bodies are the caller's. Errors are values, and no input can cause a panic.
@@ -122,13 +123,12 @@
 //! | `output_bytes_max` | 64 KiB | CVE-2019-9517 | the caller stops |
 //!
 //! Without a setting: a header list that is 64 KiB beyond `list_bytes_max`, which only references to the table can
-//! make, is ENHANCE_YOUR_CALM; 5 bytes for an integer of HPACK, 2 size updates for each block, 16 early priorities, 128 streams
-//! whose end is remembered.
+//! make, is ENHANCE_YOUR_CALM; 5 bytes for an integer of HPACK, 2 size updates for each block, 16 early priorities, 128
+//! streams whose end is remembered; in the tree of RFC 7540 32 closed streams and 32 that have not begun.
 //!
 //! # What is not there
 //!
-//! Push, in either direction. The tree of RFC 7540: PRIORITY and the priority in HEADERS are parsed and ignored, streams
-//! are sent by RFC 9218 ([`Priority`]). `Upgrade: h2c`. Settings that change during a connection.
+//! Push, in either direction. `Upgrade: h2c`. Settings that change during a connection.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -1,8 +1,12 @@
-//! The order in which streams are sent, by priorities of RFC 9218.
+//! The order in which streams are sent: by priorities of RFC 9218 (the `priority` field, PRIORITY_UPDATE), and for
+//! clients that send none of them by the [`tree`] of RFC 7540.
+
+mod tree;
 
 pub use tidegate_fields::Priority;
 
 use crate::frame::StreamId;
+use tree::Tree;
 
 /// One stream that has something to send and a window for it.
 #[derive(Clone, Copy, Debug)]
@@ -17,14 +21,50 @@ struct Waiting {
 /// simply looked through: 128 keys are 4 kB in one piece.
 #[derive(Debug, Default)]
 pub(crate) struct SendOrder {
+    /// Empty where there is a tree.
     waiting: Vec<Waiting>,
     /// Counts the turns of incremental streams.
     turn: u32,
+    /// The client has sent a priority of RFC 9218: those of RFC 7540 do not count (RFC 9218 section 2.1).
+    is_extensible: bool,
+    /// The dependencies of RFC 7540, once the client has sent one.
+    tree: Option<Box<Tree>>,
 }
 
 impl SendOrder {
+    /// Whether priorities of RFC 7540 count.
+    pub(crate) fn takes_dependencies(&self) -> bool {
+        !self.is_extensible
+    }
+
+    /// Whether the client has sent a priority of RFC 7540, and none of RFC 9218.
+    #[inline]
+    pub(crate) fn has_tree(&self) -> bool {
+        self.tree.is_some()
+    }
+
+    /// The client sends priorities of RFC 9218. Returns whether there was a tree: the caller calls
+    /// [`SendOrder::replace`].
+    pub(crate) fn be_extensible(&mut self) -> bool {
+        self.is_extensible = true;
+        self.tree.take().is_some()
+    }
+
+    /// Returns the tree. `open` are the streams that have begun; where the tree is new, the caller calls
+    /// [`SendOrder::replace`].
+    pub(crate) fn tree(&mut self, open: impl Iterator<Item = StreamId>) -> &mut Tree {
+        self.tree.get_or_insert_with(|| {
+            let mut tree = Box::<Tree>::default();
+            open.for_each(|stream| tree.begin(stream, None, |_| false));
+            tree
+        })
+    }
+
     /// Adds a stream, or moves it to where its priority belongs.
     pub(crate) fn insert(&mut self, stream: StreamId, priority: Priority) {
+        if let Some(tree) = &mut self.tree {
+            return tree.set(stream, true);
+        }
         let key = self.key(stream, priority);
         let found = self.waiting.iter_mut().find(|waiting| waiting.stream == stream);
         match found {
@@ -37,6 +77,10 @@ impl SendOrder {
     /// Puts these streams in place of all, each named once. One pass, where many windows change at once.
     pub(crate) fn replace(&mut self, streams: impl Iterator<Item = (StreamId, Priority)>) {
         self.waiting.clear();
+        if let Some(tree) = &mut self.tree {
+            tree.clear();
+            return streams.for_each(|(stream, _)| tree.set(stream, true));
+        }
         for (stream, priority) in streams {
             let key = self.key(stream, priority);
             self.waiting.push(Waiting { key, stream, priority });
@@ -50,21 +94,50 @@ impl SendOrder {
         }
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, stream: StreamId) {
+        if !self.waiting.is_empty() || self.tree.is_some() {
+            self.take_out(stream);
+        }
+    }
+
+    fn take_out(&mut self, stream: StreamId) {
+        if let Some(tree) = &mut self.tree {
+            return tree.set(stream, false);
+        }
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.stream == stream) {
             self.waiting.swap_remove(at);
         }
     }
 
+    /// The stream is over.
+    #[inline]
+    pub(crate) fn close(&mut self, stream: StreamId) {
+        match &mut self.tree {
+            Some(tree) => tree.close(stream),
+            None => self.remove(stream),
+        }
+    }
+
     /// Returns the stream to be sent next: the most urgent; among equals those that are not incremental first, by
-    /// their numbers, and then the others in turn.
+    /// their numbers, and then the others in turn. With a tree: the first in it.
     pub(crate) fn next(&self) -> Option<StreamId> {
+        if let Some(tree) = &self.tree {
+            return tree.next();
+        }
         let next = self.waiting.iter().min_by_key(|waiting| waiting.key)?;
         Some(next.stream)
     }
 
-    /// A frame of this stream was sent: if it is incremental, others of its urgency are next.
-    pub(crate) fn sent(&mut self, stream: StreamId) {
+    /// A frame of this stream was sent, with this number of bytes: if it is incremental, others of its urgency are next.
+    /// Where its window is used up it waits no longer.
+    pub(crate) fn sent(&mut self, stream: StreamId, bytes: u32, has_window: bool) {
+        if let Some(tree) = &mut self.tree {
+            tree.sent(stream, bytes);
+        }
+        if !has_window {
+            return self.remove(stream);
+        }
         self.turn = self.turn.wrapping_add(1);
         let turn = self.turn;
         if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.stream == stream)
@@ -76,11 +149,13 @@ impl SendOrder {
 
     /// Bytes allocated.
     pub(crate) fn capacity(&self) -> usize {
-        self.waiting.capacity() * size_of::<Waiting>()
+        let tree = self.tree.as_ref().map_or(0, |tree| tree.capacity() + size_of::<Tree>());
+        self.waiting.capacity() * size_of::<Waiting>() + tree
     }
 
     pub(crate) fn shrink(&mut self) {
         self.waiting.shrink_to_fit();
+        self.tree.take_if(|tree| tree.shrink());
     }
 
     fn key(&mut self, stream: StreamId, priority: Priority) -> u64 {
@@ -110,7 +185,7 @@ mod tests {
         let mut streams = Vec::new();
         for _ in 0..turns {
             let Some(stream) = order.next() else { break };
-            order.sent(stream);
+            order.sent(stream, 1, true);
             streams.push(stream.value());
         }
         streams

@@ -135,6 +135,7 @@ impl Client {
                 None => Err(Failure::new("it never did")),
             },
             ClientOp::WaitRaw(bytes) => wire.take_exactly(bytes),
+            ClientOp::WaitPast(bytes) => wire.take_past(bytes),
             ClientOp::WaitClose => ended(wire, Some(Ending::Closed)),
             ClientOp::WaitReset => ended(wire, Some(Ending::Reset)),
             ClientOp::WaitGone => ended(wire, None),

@@ -49,6 +49,8 @@ pub enum ClientOp {
     StillFloods,
     /// `wait raw "bytes"`
     WaitRaw(Vec<u8>),
+    /// `wait past "bytes"`: discards bytes up to and with these
+    WaitPast(Vec<u8>),
     /// `wait close`
     WaitClose,
     /// `wait reset`
@@ -179,6 +181,7 @@ fn client_wait(cursor: &mut Cursor<'_>) -> Result<ClientOp, Failure> {
         "end" if cursor.peek_word().is_none() => Ok(ClientOp::WaitEnd(None)),
         "end" => Ok(ClientOp::WaitEnd(Some(cursor.matcher("the body")?))),
         "raw" => Ok(ClientOp::WaitRaw(cursor.text("bytes")?)),
+        "past" => Ok(ClientOp::WaitPast(cursor.text("bytes")?)),
         "broken" => Ok(ClientOp::WaitBroken),
         "failed" => Ok(ClientOp::WaitFailed),
         "close" => Ok(ClientOp::WaitClose),

@@ -218,42 +218,53 @@ impl Driver {
         }
     }
 
-    /// Moves bodies into the output, in the order of priorities, as long as windows and output have room.
+    /// Moves bodies into the output, in the order of priorities, as long as windows and output have room. A stream whose
+    /// piece has left is run at once: what it sends next comes before what is less urgent.
     fn pump(&mut self) -> bool {
-        let multiplexer = &self.multiplexer;
         let mut moved = false;
-        while !multiplexer.is_full() {
-            let Some(id) = multiplexer.core().next_to_send() else { break };
+        while !self.multiplexer.is_full() {
+            let Some(id) = self.multiplexer.core().next_to_send() else { break };
             moved = true;
-            let Some(stream) = self.table.stream(id) else {
-                multiplexer.core().want(id, false);
-                continue;
-            };
-            let mut outbox = stream.outbox.borrow_mut();
-            let chunk = outbox.chunk_bytes;
-            let sent = match &mut outbox.piece {
-                Piece::None | Piece::Hungry => None,
-                Piece::Bytes(bytes, ends) => {
-                    let most = multiplexer.core().sendable(id).min(chunk) as usize;
-                    let piece = bytes.split_to(bytes.len().min(most));
-                    let (count, is_last) = (piece.len() as u64, bytes.is_empty());
-                    let sent = multiplexer.send_data(id, piece, *ends && is_last);
-                    sent.ok().filter(|()| most > 0).map(|()| (count, is_last))
-                }
-            };
-            if let Some((count, _)) = sent {
-                outbox.count(count);
-            }
-            outbox.progress = Some(clock::now());
-            if sent.is_none_or(|(_, is_last)| is_last) {
-                outbox.piece = Piece::None;
-                multiplexer.core().want(id, false);
-                if let Some(sender) = outbox.sender.take() {
-                    sender.wake();
-                }
+            if self.send_piece(id) {
+                self.run_woken();
             }
         }
         moved
+    }
+
+    /// Moves one frame of a stream into the output. Returns whether the stream was woken: it has nothing more to send
+    /// now.
+    fn send_piece(&self, id: StreamId) -> bool {
+        let multiplexer = &self.multiplexer;
+        let Some(stream) = self.table.stream(id) else {
+            multiplexer.core().want(id, false);
+            return false;
+        };
+        let mut outbox = stream.outbox.borrow_mut();
+        let chunk = outbox.chunk_bytes;
+        let sent = match &mut outbox.piece {
+            Piece::None | Piece::Hungry => None,
+            Piece::Bytes(bytes, ends) => {
+                let most = multiplexer.core().sendable(id).min(chunk) as usize;
+                let piece = bytes.split_to(bytes.len().min(most));
+                let (count, is_last) = (piece.len() as u64, bytes.is_empty());
+                let sent = multiplexer.send_data(id, piece, *ends && is_last);
+                sent.ok().filter(|()| most > 0).map(|()| (count, is_last))
+            }
+        };
+        if let Some((count, _)) = sent {
+            outbox.count(count);
+        }
+        outbox.progress = Some(clock::now());
+        let is_over = sent.is_none_or(|(_, is_last)| is_last);
+        if is_over {
+            outbox.piece = Piece::None;
+            multiplexer.core().want(id, false);
+            if let Some(sender) = outbox.sender.take() {
+                sender.wake();
+            }
+        }
+        is_over
     }
 
     /// Sends the output. Returns whether something was sent.

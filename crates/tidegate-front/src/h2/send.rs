@@ -117,8 +117,9 @@ impl Sending<'_> {
         let mut offset = range.offset;
         let end = range.offset.saturating_add(range.length);
         while offset < end {
-            self.room(pull).await?;
-            let want = usize::try_from((end - offset).min(piece_bytes)).unwrap_or(0);
+            // No more than can leave, so that no piece of a few bytes is left over for the next window.
+            let room = u64::from(self.room(pull).await?);
+            let want = usize::try_from((end - offset).min(piece_bytes).min(room)).unwrap_or(0);
             let bytes = file_read::read(&range, offset, want).await;
             let bytes = bytes.map_err(|error| SendError::Body(BodyError::Io(error)))?;
             if bytes.is_empty() {
@@ -156,12 +157,19 @@ impl Sending<'_> {
         Ok(())
     }
 
-    /// Waits for room in the windows, so that nothing is pulled that cannot leave.
-    async fn room(&self, pull: &Pull) -> Result<(), SendError> {
-        if self.with_body || self.place.multiplexer.core().sendable(self.place.id) > 0 {
-            return Ok(());
+    /// Waits for room in the windows, so that nothing is pulled that cannot leave. Returns the bytes that can, more than 0.
+    async fn room(&self, pull: &Pull) -> Result<u32, SendError> {
+        loop {
+            if self.with_body {
+                return Ok(u32::MAX);
+            }
+            // Other streams may use up the connection's window first.
+            let room = self.place.multiplexer.core().window(self.place.id);
+            if room > 0 {
+                return Ok(room);
+            }
+            self.piece(pull, Piece::Hungry).await?;
         }
-        self.piece(pull, Piece::Hungry).await
     }
 
     /// Puts a piece into the outbox and waits until all of it has left. Each part that leaves renews the time limit.

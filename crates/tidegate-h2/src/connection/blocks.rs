@@ -4,9 +4,8 @@
 
 use super::{Connection, Event, Role};
 use crate::error::{ErrorCode, Fault, Flood};
-use crate::frame::parse::Frame;
+use crate::frame::parse::{Dependency, Frame};
 use crate::frame::{FrameHeader, Kind, StreamId, flags};
-use crate::priority::Priority;
 use crate::stream::Stream;
 use crate::stream::state::{Closed, State, StateError};
 use tidegate_fields::{DecodedField, HeadFault};
@@ -23,8 +22,8 @@ const LIST_EXCESS_MAX: usize = 64 * 1024;
 pub(super) struct OpenBlock {
     pub(super) stream: StreamId,
     end_stream: bool,
-    /// It depends on itself by RFC 7540.
-    is_own_parent: bool,
+    /// A priority of RFC 7540.
+    dependency: Option<Dependency>,
     /// CONTINUATION frames so far.
     continuations: u32,
 }
@@ -73,8 +72,7 @@ impl<R: Role> Connection<R> {
     ) -> Result<Option<Event<'static>>, Fault> {
         let (block, fragment, end_headers) = match (frame, self.block) {
             (Frame::Headers { fragment, end_stream, end_headers, dependency }, _) => {
-                let is_own_parent = dependency.is_some_and(|of| of.parent == stream);
-                let block = OpenBlock { stream, end_stream, is_own_parent, continuations: 0 };
+                let block = OpenBlock { stream, end_stream, dependency, continuations: 0 };
                 (block, fragment, end_headers)
             }
             (Frame::Continuation { fragment, end_headers }, Some(block)) => {
@@ -183,10 +181,7 @@ impl<R: Role> Connection<R> {
         if self.streams.len() >= self.config.streams_max as usize {
             return Ok(Target::Discarded(Some(ErrorCode::REFUSED_STREAM)));
         }
-        Ok(match block.is_own_parent {
-            true => Target::Discarded(Some(ErrorCode::PROTOCOL_ERROR)),
-            false => Target::Request,
-        })
+        Ok(Target::Request)
     }
 
     /// Begins the stream of a request.
@@ -194,8 +189,7 @@ impl<R: Role> Connection<R> {
         let id = block.stream;
         self.budgets.head();
         let mut stream = Stream::new(id, self.peer.window, self.stream_window());
-        let early = self.early_priority(id);
-        stream.priority = early.or(self.head().priority).unwrap_or(Priority::UNSIGNALLED);
+        stream.priority = self.first_priority(id, block.dependency);
         stream.state = match block.end_stream {
             true => State::HalfClosedRemote,
             false => State::Open,

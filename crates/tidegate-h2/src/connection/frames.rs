@@ -6,14 +6,9 @@ use super::{Connection, Event, Role};
 use crate::error::{ErrorCode, Fault};
 use crate::frame::parse::{self, Frame, FrameError, SettingEntries};
 use crate::frame::{FrameHeader, StreamId, write};
-use crate::priority::Priority;
 use crate::settings::WINDOW_DEFAULT;
 use crate::settings::id::ENABLE_PUSH;
-use crate::stream::Stream;
 use crate::stream::state::{Closed, StateError};
-
-/// Priorities that are kept for streams that have not begun (RFC 9218 section 7.1 demands a limit).
-const EARLY_PRIORITIES_MAX: usize = 16;
 
 impl<R: Role> Connection<R> {
     /// Handles a whole frame.
@@ -28,7 +23,7 @@ impl<R: Role> Connection<R> {
             Err(FrameError::StreamSize) => {
                 return self.stream_error(id, ErrorCode::FRAME_SIZE_ERROR);
             }
-            Err(FrameError::StreamWindowZero | FrameError::SelfDependency) => {
+            Err(FrameError::StreamWindowZero) => {
                 return self.stream_error(id, ErrorCode::PROTOCOL_ERROR);
             }
             Err(error) => return Err(fault_of(error)),
@@ -42,7 +37,8 @@ impl<R: Role> Connection<R> {
             Frame::ResetStream(code) => self.reset_received(id, code),
             Frame::GoAway { last, code, .. } => self.go_away_received(last, code),
             Frame::PriorityUpdate { stream, value } => self.priority_update(stream, value),
-            Frame::Priority(_) | Frame::Data { .. } | Frame::PushPromise | Frame::Unknown => {
+            Frame::Priority(dependency) => self.priority(id, dependency),
+            Frame::Data { .. } | Frame::PushPromise | Frame::Unknown => {
                 self.budgets.control_frame()?;
                 Ok(None)
             }
@@ -97,9 +93,7 @@ impl<R: Role> Connection<R> {
             for stream in self.streams.iter_mut() {
                 stream.send.shift(change).map_err(|_| Fault::WindowOverflow)?;
             }
-            let ready = |stream: &&Stream| stream.wants && stream.send.available() > 0;
-            let waiting = self.streams.iter().filter(ready);
-            self.order.replace(waiting.map(|stream| (stream.id, stream.priority)));
+            self.reorder();
         }
         write::settings_ack(self.output.bytes());
         self.budgets.reply()?;
@@ -205,41 +199,5 @@ impl<R: Role> Connection<R> {
         }
         self.peer_ending = Some((last, code));
         Ok(Some(Event::GoAway { last, code }))
-    }
-
-    fn priority_update(
-        &mut self,
-        id: StreamId,
-        value: &[u8],
-    ) -> Result<Option<Event<'static>>, Fault> {
-        self.budgets.control_frame()?;
-        if !R::IS_SERVER {
-            return Err(Fault::Role);
-        }
-        if !id.is_of_client() {
-            return Err(Fault::StreamId);
-        }
-        let priority = Priority::parse(value);
-        if !self.is_idle(id) {
-            self.prioritise(id, priority);
-        } else {
-            self.early_priorities.retain(|(early, _)| *early != id);
-            if self.early_priorities.len() >= EARLY_PRIORITIES_MAX {
-                self.early_priorities.pop_front();
-            }
-            self.early_priorities.push_back((id, priority));
-        }
-        Ok(None)
-    }
-
-    /// The priority that PRIORITY_UPDATE gave a stream before it began.
-    pub(super) fn early_priority(&mut self, id: StreamId) -> Option<Priority> {
-        if self.early_priorities.is_empty() {
-            return None;
-        }
-        let found = self.early_priorities.iter().find(|(early, _)| *early == id);
-        let priority = found.map(|(_, priority)| *priority);
-        self.early_priorities.retain(|(early, _)| *early > id);
-        priority
     }
 }

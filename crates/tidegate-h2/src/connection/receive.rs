@@ -216,6 +216,6 @@ pub(super) fn fault_of(error: FrameError) -> Fault {
         FrameError::StreamZero => Fault::StreamZero,
         FrameError::Padding => Fault::Padding,
         FrameError::WindowZero | FrameError::StreamWindowZero => Fault::WindowZero,
-        FrameError::SelfDependency => Fault::StreamId,
+        FrameError::SelfDependency => Fault::SelfDependency,
     }
 }

@@ -137,11 +137,18 @@ impl<R: Role> Connection<R> {
     /// frames allow. 0 if nothing may be sent.
     #[inline]
     pub fn sendable(&self, stream: StreamId) -> u32 {
+        self.window(stream).min(self.peer.frame_bytes_max)
+    }
+
+    /// Returns the bytes of a body that both windows allow the stream now, in any number of frames. 0 if nothing may be
+    /// sent.
+    #[inline]
+    pub fn window(&self, stream: StreamId) -> u32 {
         let Some(stream) = self.streams.get(stream) else { return 0 };
         if !stream.head_sent || !stream.state.may_send() {
             return 0;
         }
-        self.send.available().min(stream.send.available()).min(self.peer.frame_bytes_max)
+        self.send.available().min(stream.send.available())
     }
 
     /// Copies a piece of a body into the output, as many DATA frames as it needs and the windows allow, and returns
@@ -234,7 +241,8 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Gives a stream another priority, as a `priority` field of a response does (RFC 9218 section 8).
+    /// Gives a stream another priority, as a `priority` field of a response does (RFC 9218 section 8). Without effect while
+    /// the client sends priorities of RFC 7540 alone.
     pub fn prioritise(&mut self, stream: StreamId, priority: Priority) {
         if let Some(found) = self.streams.get_mut(stream) {
             found.priority = priority;
@@ -267,7 +275,7 @@ impl<R: Role> Connection<R> {
             _ => code,
         };
         self.reset(stream, code);
-        self.order.remove(stream);
+        self.order.close(stream);
         // What was not read is given back, which may open windows of other streams.
         self.consumed(stream, u32::MAX);
         let Some(found) = self.streams.remove(stream) else { return };
@@ -320,10 +328,7 @@ impl<R: Role> Connection<R> {
         found.send.take(length);
         self.send.take(length);
         self.budgets.body(length);
-        match found.send.available() {
-            0 => self.order.remove(stream),
-            _ => self.order.sent(stream),
-        }
+        self.order.sent(stream, length, found.send.available() > 0);
         if end {
             if let Ok(next) = found.state.send_data(true) {
                 found.state = next;
@@ -334,7 +339,6 @@ impl<R: Role> Connection<R> {
 
     fn message_sent(&mut self, stream: StreamId) {
         self.want(stream, false);
-        self.order.remove(stream);
         self.budgets.message_sent();
     }
 }

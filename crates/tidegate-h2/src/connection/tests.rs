@@ -2,5 +2,6 @@
 
 mod floods;
 mod pair;
+mod priorities;
 mod protocol;
 mod support;

@@ -109,8 +109,8 @@ impl Iterator for SettingEntries<'_> {
     }
 }
 
-/// What is wrong with a frame by itself. [`FrameError::StreamSize`], [`FrameError::StreamWindowZero`] and
-/// [`FrameError::SelfDependency`] concern its stream, the others the connection.
+/// What is wrong with a frame by itself. [`FrameError::StreamSize`] and [`FrameError::StreamWindowZero`] concern its
+/// stream, the others the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrameError {
     /// A length that the type does not allow.
@@ -201,7 +201,7 @@ fn headers(header: FrameHeader, payload: &[u8]) -> Result<Frame<'_>, FrameError>
     let mut dependency = None;
     if header.has(flags::PRIORITY) {
         let (bytes, rest) = fragment.split_first_chunk().ok_or(FrameError::Size)?;
-        dependency = Some(Dependency::parse(*bytes));
+        dependency = Some(not_itself(header, Dependency::parse(*bytes))?);
         fragment = rest;
     }
     Ok(Frame::Headers {
