@@ -8,7 +8,7 @@ use crate::frame::parse::{self, Frame, FrameError, SettingEntries};
 use crate::frame::{FrameHeader, StreamId, write};
 use crate::settings::WINDOW_DEFAULT;
 use crate::settings::id::ENABLE_PUSH;
-use crate::stream::state::{Closed, StateError};
+use crate::stream::state::{Closed, State, StateError};
 
 impl<R: Role> Connection<R> {
     /// Handles a whole frame.
@@ -59,13 +59,24 @@ impl<R: Role> Connection<R> {
             self.refuse(id, code)?;
             return Ok(None);
         };
-        let Ok(next) = stream.state.send_reset() else { return Ok(None) };
-        stream.state = next;
+        let reported = match stream.state.send_reset() {
+            Ok(next) => {
+                stream.state = next;
+                true
+            }
+            // The peer ended or reset the stream and sends on, while its exchange is not over: RST_STREAM, once
+            // (RFC 9113 section 5.1).
+            Err(StateError::Closed) if stream.state != State::Closed(Closed::ResetSent) => {
+                stream.state = State::Closed(Closed::ResetSent);
+                false
+            }
+            Err(_) => return Ok(None),
+        };
         stream.wants = false;
         self.order.remove(id);
         write::reset_stream(self.output.bytes(), id, code);
         self.budgets.reply()?;
-        Ok(Some(Event::Reset { stream: id, code, by_peer: false }))
+        Ok(reported.then_some(Event::Reset { stream: id, code, by_peer: false }))
     }
 
     /// Resets a stream that was not reported to the caller.

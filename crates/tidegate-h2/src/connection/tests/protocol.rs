@@ -216,7 +216,7 @@ fn the_begin_is_checked() {
 /// Frames behind a request on stream 1 that end a stream alone: what is reported and sent.
 #[test]
 fn what_ends_a_stream() {
-    let cases: [(Write, &[&str], &[&str]); 8] = [
+    let cases: [(Write, &[&str], &[&str]); 9] = [
         (
             |peer| peer.window(1, 0x7fff_ffff).done(),
             &["reset 1 FLOW_CONTROL_ERROR"],
@@ -249,6 +249,11 @@ fn what_ends_a_stream() {
             &["reset 1 PROTOCOL_ERROR"],
         ),
         (|peer| peer.reset(1).reset(1).window(1, 5).done(), &["reset 1 CANCEL by peer"], &[]),
+        (
+            |peer| peer.reset(1).data(1, b"x", false).data(1, b"y", true).done(),
+            &["reset 1 CANCEL by peer"],
+            &["reset 1 STREAM_CLOSED"],
+        ),
     ];
     for (index, (write, events, frames)) in cases.into_iter().enumerate() {
         let mut server = server(Config::default());
