@@ -116,6 +116,8 @@ const PARAMETERS: &[(&[&str], &[&str])] = &[
         &["health_check"],
         &[
             "fails=",
+            "grpc_service=",
+            "grpc_status=",
             "interval=",
             "jitter=",
             "keepalive_time=",

@@ -18,7 +18,7 @@
 
 mod request;
 mod rows;
-mod settings;
+pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
 
@@ -99,6 +99,7 @@ impl Module for Grpc {
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         let Some(word) = conf.pass.target(location) else { return Ok(()) };
         let settings = Arc::new(settings::compile(word, conf, location)?);
+        location.location.extensions.insert(settings.clone());
         content::install_uncached(settings, location);
         Ok(())
     }

@@ -6,11 +6,21 @@
 //!     proxy_pass http://backend;
 //!     health_check interval=3s fails=2 passes=2 uri=/health match=welcome;
 //! }
+//! location /greet.Greeter/ {
+//!     grpc_pass grpc://greeters;
+//!     health_check mandatory type=grpc grpc_service=greet.Greeter;
+//! }
 //! ```
+//!
+//! `probe` checks by HTTP and `grpc` by the gRPC health checking protocol, whose messages are in `serving`; `common` is
+//! the part of both. `rule` has the conditions of `match`.
 
+mod common;
+mod grpc;
 mod probe;
 mod rule;
 pub(crate) mod schedule;
+mod serving;
 
 #[cfg(test)]
 mod tests;
@@ -22,9 +32,13 @@ use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, row};
 use tidegate_plan::module::Module;
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 use tidegate_upstream::Group;
+use tidegate_upstream::care::checks::Probe;
 
-use super::common::pass::PassDestination;
-use super::proxy::settings::ProxySettings;
+use self::common::CheckedServers;
+use self::grpc::GrpcProbe;
+use crate::common::pass::{Pass, PassDestination};
+use crate::grpc::settings::GrpcSettings;
+use crate::proxy::settings::ProxySettings;
 use probe::HttpProbe;
 use rule::MatchRules;
 use schedule::{MatchBlocks, Schedule};
@@ -44,8 +58,22 @@ pub struct Conf {
 #[derive(Clone, Debug)]
 struct CheckConf {
     schedule: Schedule,
-    uri: String,
     keepalive_time: Option<Duration>,
+    kind: CheckKind,
+}
+
+/// What a check sends.
+#[derive(Clone, Debug)]
+enum CheckKind {
+    /// A GET of this URI.
+    Http { uri: String },
+    /// A call of the gRPC health checking protocol (`type=grpc`).
+    Grpc {
+        /// The service, empty for the whole server (`grpc_service`).
+        service: String,
+        /// A further status that passes (`grpc_status`).
+        status: Option<u32>,
+    },
 }
 
 impl Module for HealthCheck {
@@ -86,8 +114,9 @@ const ROWS: &[Directive<Conf>] = &[
 ];
 
 fn parse(args: &Args<'_>) -> Result<CheckConf, Diagnostic> {
-    let mut check_uri = "/".to_owned();
+    let mut check_uri = None;
     let mut keepalive_time = None;
+    let mut grpc = None;
     let schedule = Schedule::parse(args, |index, name, value| {
         let invalid = || args.invalid_parameter(index);
         match (name, value) {
@@ -99,39 +128,89 @@ fn parse(args: &Args<'_>) -> Result<CheckConf, Diagnostic> {
                 if uri.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
                     return Err(invalid());
                 }
-                check_uri = uri.to_owned();
+                check_uri = Some(uri.to_owned());
             }
-            ("type", Some(_)) => {
-                let what = "the parameter \"type\" of \"health_check\" is not supported yet";
-                return Err(args.error(index, what));
+            ("type", Some("grpc")) if grpc.is_none() => {
+                grpc = Some(parse_grpc(args, index)?);
+            }
+            // Those behind `type=grpc` were parsed with it.
+            ("grpc_service" | "grpc_status", Some(_)) => {
+                if grpc.is_none() {
+                    let what = format!("\"{name}\" must follow \"type=grpc\" in \"health_check\"");
+                    return Err(args.error(index, what));
+                }
             }
             _ => return Ok(false),
         }
         Ok(true)
     })?;
-    Ok(CheckConf { schedule, uri: check_uri, keepalive_time })
+    let kind = match grpc {
+        None => CheckKind::Http { uri: check_uri.unwrap_or_else(|| "/".to_owned()) },
+        Some(_) if check_uri.is_some() || schedule.rules.is_some() => {
+            let name = if check_uri.is_some() { "uri" } else { "match" };
+            let what = format!("\"type=grpc\" is incompatible with \"{name}\" in \"health_check\"");
+            return Err(args.error_here(what));
+        }
+        Some(grpc) => grpc,
+    };
+    Ok(CheckConf { schedule, keepalive_time, kind })
+}
+
+/// Parses the parameters behind `type=grpc`, which is at `at`. No others may follow it.
+fn parse_grpc(args: &Args<'_>, at: usize) -> Result<CheckKind, Diagnostic> {
+    let (mut service, mut status) = (String::new(), None);
+    for index in at + 1..args.len() {
+        let invalid = || args.invalid_parameter(index);
+        match args.parameter(index)? {
+            ("grpc_service", Some(name)) => service = name.to_owned(),
+            ("grpc_status", Some(code)) => {
+                let code = code.parse::<u32>().ok().filter(|code| *code > 0);
+                status = Some(code.ok_or_else(invalid)?);
+            }
+            ("type", _) => return Err(invalid()),
+            (name, _) => {
+                let what = format!("\"{name}\" must precede \"type=grpc\" in \"health_check\"");
+                return Err(args.error(index, what));
+            }
+        }
+    }
+    Ok(CheckKind::Grpc { service, status })
 }
 
 /// Starts the checks of a location's group.
 fn begin(check: &CheckConf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-    let CheckConf { schedule, uri, keepalive_time } = check;
-    let settings = location.location.extensions.of::<Arc<ProxySettings>>().cloned();
-    let group = settings.as_ref().and_then(|settings| group_of(settings));
-    let (Some(settings), Some(group)) = (settings, group) else {
-        return Err(schedule.error("\"health_check\" needs a \"proxy_pass\" to a group of servers"));
+    let CheckConf { schedule, keepalive_time, kind } = check;
+    let extensions = &location.location.extensions;
+    let needs = |directive| {
+        let what = format!("\"health_check\" needs a \"{directive}\" to a group of servers");
+        schedule.error(what)
     };
-    let plan = &mut *location.plan;
-    let rules = schedule.named::<MatchRules>(plan)?;
     let place = String::from_utf8_lossy(&location.location.name).into_owned();
     let port = schedule.port;
-    let name = format!("{place} {uri} {port:?} {:?}", schedule.rules);
-    let log = plan.main.error_log.clone();
-    let probe = HttpProbe::new(settings, uri, rules, port, *keepalive_time, log);
-    schedule.begin(name, group, Arc::new(probe), plan)
+    let plan = &mut *location.plan;
+    let servers = CheckedServers::new(port, *keepalive_time, plan.main.error_log.clone());
+    let (name, group, probe): (_, _, Arc<dyn Probe>) = match kind {
+        CheckKind::Http { uri } => {
+            let settings = extensions.of::<Arc<ProxySettings>>().cloned();
+            let settings = settings.ok_or_else(|| needs("proxy_pass"))?;
+            let group = group_of(&settings.pass).ok_or_else(|| needs("proxy_pass"))?;
+            let rules = schedule.named::<MatchRules>(plan)?;
+            let name = format!("{place} {uri} {port:?} {:?}", schedule.rules);
+            (name, group, Arc::new(HttpProbe::new(settings, uri, rules, servers)))
+        }
+        CheckKind::Grpc { service, status } => {
+            let settings = extensions.of::<Arc<GrpcSettings>>().cloned();
+            let settings = settings.ok_or_else(|| needs("grpc_pass"))?;
+            let group = group_of(&settings.pass).ok_or_else(|| needs("grpc_pass"))?;
+            let name = format!("{place} grpc {service} {port:?} {status:?}");
+            (name, group, Arc::new(GrpcProbe::new(settings, service, *status, servers)))
+        }
+    };
+    schedule.begin(name, group, probe, plan)
 }
 
-fn group_of(settings: &ProxySettings) -> Option<Arc<Group>> {
-    match &settings.pass.destination {
+fn group_of(pass: &Pass) -> Option<Arc<Group>> {
+    match &pass.destination {
         PassDestination::Fixed(target, _) => Some(target.group.clone()),
         PassDestination::Variable(..) => None,
     }

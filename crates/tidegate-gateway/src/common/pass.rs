@@ -73,6 +73,14 @@ impl Pass {
         Ok(Pass { destination: PassDestination::Fixed(target, key), schemes, resolver: None })
     }
 
+    /// Returns the host of a fixed destination; it is empty where variables name the server.
+    pub(crate) fn fixed_host(&self) -> &[u8] {
+        match &self.destination {
+            PassDestination::Fixed(target, _) => &target.host,
+            PassDestination::Variable(..) => b"",
+        }
+    }
+
     /// Returns the server of this request: a fixed one is borrowed from the settings; a text with variables is
     /// evaluated, and names an `upstream`, an address, or a name for the `resolver`.
     ///

@@ -17,7 +17,7 @@ use crate::proxy::Proxy;
 
 /// The settings of a request through `grpc_pass`.
 #[derive(Debug)]
-pub(super) struct GrpcSettings {
+pub(crate) struct GrpcSettings {
     pub gateway: Arc<GatewaySettings>,
     pub fields: Fields,
     /// `early_hints`.

@@ -1,0 +1,141 @@
+//! One health check of one server by the gRPC health checking protocol (`type=grpc`): a call of
+//! `grpc.health.v1.Health/Check`.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tidegate_codec::request::Method;
+use tidegate_codec::{Headers, Known};
+use tidegate_core::body::{BodyStream, Chunk};
+use tidegate_rt::clock;
+use tidegate_upstream::care::checks::{CheckFailure, Probe};
+use tidegate_upstream::peers::Choice;
+use tidegate_upstream::{
+    FieldWriter, HeadList, ListFields, OriginBody, OriginHead, OriginRequest, OriginResponse, Peer,
+    RequestPayload, Wire,
+};
+
+use super::common::{CheckedServers, ProbeError, fetch, limited, write_fields};
+use super::serving::{ServingState, encode_request};
+use crate::grpc::settings::GrpcSettings;
+
+/// A health check by gRPC.
+pub(super) struct GrpcProbe {
+    settings: Arc<GrpcSettings>,
+    /// The request's frame.
+    message: Vec<u8>,
+    /// A further status that passes (`grpc_status`).
+    passing_status: Option<u32>,
+    servers: CheckedServers,
+}
+
+/// Method and path of the request line.
+const LINE: &[u8] = b"POST /grpc.health.v1.Health/Check";
+/// Offset of the path in [`LINE`].
+const PATH_START: usize = 5;
+
+/// Bytes of a response. Its message has two bytes besides unknown fields.
+const BODY_BYTES_MAX: usize = 16 * 1024;
+
+impl Probe for GrpcProbe {
+    fn check(
+        self: Arc<Self>,
+        peer: Arc<Peer>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), CheckFailure>>>> {
+        Box::pin(async move { limited(&self.settings.gateway.fetch, self.send(&peer)).await })
+    }
+}
+
+impl GrpcProbe {
+    pub(super) fn new(
+        settings: Arc<GrpcSettings>,
+        service: &str,
+        passing_status: Option<u32>,
+        servers: CheckedServers,
+    ) -> GrpcProbe {
+        GrpcProbe { settings, message: encode_request(service), passing_status, servers }
+    }
+
+    /// Makes the call. It passes when the service is serving, or with the status that the configuration lets pass,
+    /// whose response needs no message.
+    ///
+    /// Cancelling: the limit in `check` and the end of the plan drop this at any await, which resets the stream.
+    async fn send(&self, peer: &Peer) -> Result<(), ProbeError> {
+        let request = self.request(peer, clock::now());
+        let OriginResponse { head, body, .. } =
+            fetch(request, &self.settings.gateway, &self.servers).await?;
+        if head.status != 200 {
+            return Err(ProbeError::Status(head.status));
+        }
+        let (message, trailers) = read(body).await?;
+        // A response without a message may have its status in the head.
+        let status = trailers.as_ref().and_then(status_of).or_else(|| status_of(&head.headers));
+        match status {
+            Some(status) if self.passing_status == Some(status) => Ok(()),
+            Some(0) => match ServingState::of(&message).ok_or(ProbeError::InvalidMessage)? {
+                ServingState::Serving => Ok(()),
+                state => Err(ProbeError::NotServing(state.name())),
+            },
+            status => Err(ProbeError::GrpcStatus(status)),
+        }
+    }
+
+    /// Makes the request with the fields of `grpc_set_header` that need no client's request, and those that each call
+    /// has.
+    fn request(&self, peer: &Peer, now: Instant) -> OriginRequest {
+        let settings = &self.settings;
+        let host = settings.pass.fixed_host();
+        let target = PATH_START..LINE.len();
+        let mut list = HeadList::new(LINE, target.clone());
+        let own = [Known::Te, Known::ContentType];
+        write_fields(&settings.fields, &own, host, ListFields::new(&mut list));
+        let mut fields = ListFields::new(&mut list);
+        fields.field(Known::Te, b"te", b"trailers");
+        fields.field(Known::ContentType, b"content-type", b"application/grpc");
+        OriginRequest {
+            group: self.servers.group(peer, now),
+            choice: Choice::default(),
+            method: Method::Post,
+            head: OriginHead::List(Box::new(list)),
+            target,
+            payload: RequestPayload::Bytes(self.message.clone().into()),
+            local: None,
+            paced: false,
+            interim: None,
+            reuse: self.servers.reuse(),
+            upgrade: false,
+            location_tag: 0,
+            tls: settings.tls.as_ref().map(|tls| tls.fixed_target(host)),
+            wire: Wire::Http2 { grpc: true },
+        }
+    }
+}
+
+/// Returns the status of a call, if its fields have a number there.
+fn status_of(fields: &Headers) -> Option<u32> {
+    let all = fields.iter();
+    let mut values = all.filter(|(_, name, _)| name.eq_ignore_ascii_case(b"grpc-status"));
+    let (_, _, value) = values.next()?;
+    std::str::from_utf8(value).ok()?.parse().ok()
+}
+
+/// Reads the body of a response to its end, and its trailers.
+async fn read(body: OriginBody) -> Result<(Vec<u8>, Option<Headers>), ProbeError> {
+    let mut stream = match body {
+        OriginBody::Whole(bytes) => return Ok((bytes.to_vec(), None)),
+        OriginBody::Stream(stream) => stream,
+        OriginBody::Upgraded(_) => return Err(ProbeError::Upgraded),
+    };
+    let mut text = Vec::new();
+    while text.len() <= BODY_BYTES_MAX {
+        match poll_fn(|context| stream.poll_chunk(context)).await {
+            None => return Ok((text, stream.trailers())),
+            Some(Ok(Chunk::Bytes(bytes))) => text.extend_from_slice(&bytes),
+            Some(Ok(_)) => {}
+            Some(Err(_)) => return Err(ProbeError::Incomplete),
+        }
+    }
+    Err(ProbeError::InvalidMessage)
+}
