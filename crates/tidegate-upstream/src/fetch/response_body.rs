@@ -121,7 +121,7 @@ impl BodyParts {
     }
 
     /// Makes the body behind a head that arrived on a stream: complete where it has arrived already and nothing is
-    /// left to be sent, else a stream. The lease ends with the body.
+    /// left to be sent, or where the head ended the stream; else a stream. The lease ends with the body.
     pub(super) fn stream(
         self,
         mut stream: Box<OriginStream>,
@@ -130,10 +130,10 @@ impl BodyParts {
         now: Instant,
         lease: Lease,
     ) -> OriginBody {
-        if upload.is_none()
-            && let Some(piece) =
-                stream.whole_body(scratch::READ_BYTES, !self.settings.pass_trailers)
-        {
+        // A response that ended with its head is the last word about the request, sent completely or not. gRPC's status
+        // is in such a head, and counts there only if nothing follows it.
+        let most = if upload.is_none() { scratch::READ_BYTES } else { 0 };
+        if let Some(piece) = stream.whole_body(most, !self.settings.pass_trailers) {
             if let Some(attempt) = self.report.borrow_mut().last() {
                 attempt.response_length = piece.len() as u64;
                 attempt.finished(now);
