@@ -5,6 +5,7 @@ use crate::caching::{self, IgnoredFields};
 use crate::chunked::{ChunkError, ChunkedDecoder};
 use crate::client_hello::{self, ParsedHello};
 use crate::fastcgi;
+use crate::grpc_web::{self, ContentType, RequestDecoder, WebError};
 use crate::headers::{Headers, Known};
 use crate::memcached::{self, ValueResponse};
 use crate::proxy_protocol::{self, ParsedProxy};
@@ -203,6 +204,35 @@ pub fn fuzz_memcached(data: &[u8]) {
             Ok(ValueResponse::Partial) => {}
             Err(error) => assert!(!error.message(key).contains(['\r', '\n'])),
         }
+    }
+}
+
+/// Decodes bodies and types of gRPC-Web: one piece equals many, and a decoded body encoded again is the same body.
+pub fn fuzz_grpc_web(data: &[u8]) {
+    type Outcome = (Result<(), WebError>, Vec<u8>);
+    let decode = |data: &[u8], is_text: bool, piece: usize| -> Outcome {
+        let (mut decoder, mut body) = (RequestDecoder::new(is_text), Vec::new());
+        let mut pieces = data.chunks(piece);
+        let result = pieces.try_for_each(|piece| decoder.decode(piece, &mut body));
+        (result.and_then(|()| decoder.finish()), body)
+    };
+    for is_text in [true, false] {
+        let (result, body) = decode(data, is_text, 1);
+        assert!(body.len() <= data.len());
+        for piece in [2, 5, data.len().max(1)] {
+            let (other, other_body) = decode(data, is_text, piece);
+            assert_eq!(other.is_ok(), result.is_ok());
+            assert!(result.is_err() || other_body == body);
+        }
+        if result.is_ok() {
+            let mut text = Vec::new();
+            body.chunks(7).for_each(|piece| grpc_web::write_base64(piece, &mut text));
+            assert_eq!(decode(&text, true, 3), (Ok(()), body));
+        }
+    }
+    if let Some(sent) = ContentType::parse(data) {
+        let response = grpc_web::response_type(&sent.grpc(), sent.is_text).unwrap_or_default();
+        assert_eq!(ContentType::parse(&response), Some(sent));
     }
 }
 

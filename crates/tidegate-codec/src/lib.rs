@@ -43,6 +43,8 @@
 //!
 //! - [`fastcgi::Decoder`] decodes an application's records, or refuses them with a [`fastcgi::RecordError`];
 //!   [`fastcgi::ParamsWriter`] writes a request's parameters. [`cgi`] writes those of SCGI and uwsgi.
+//! - [`grpc_web::RequestDecoder`] checks a request in gRPC-Web and undoes its base64, or refuses it with a
+//!   [`grpc_web::WebError`]; [`grpc_web::ContentType`] is its form.
 //! - [`memcached::ValueResponse`] is the response line of a `get`, [`memcached::ValueResponseError`] an invalid one.
 //! - [`proxy_protocol::ProxyHeader`] has the addresses of the client behind a load balancer,
 //!   [`proxy_protocol::ParsedProxy`] is the result of parsing; [`proxy_protocol::ProxyProtocolError`]: the
@@ -64,6 +66,7 @@ mod decimal;
 pub mod fastcgi;
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod grpc_web;
 pub mod headers;
 mod lines;
 pub mod memcached;

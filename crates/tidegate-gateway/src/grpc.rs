@@ -13,6 +13,8 @@
 //! both directions at once, so that calls which stream work: nothing is buffered and nothing is cached. Errors of our
 //! own have the statuses of HTTP, as in nginx; `error_page` can make `grpc-status` of them.
 //!
+//! With `grpc_web on` browsers are clients too: their requests are translated (`web`).
+//!
 //! `rows` has the directives, `settings` the compiled ones, `request` makes the origin's request; everything else is
 //! shared with the other gateways.
 
@@ -21,13 +23,14 @@ mod rows;
 pub(crate) mod settings;
 #[cfg(test)]
 mod tests;
+mod web;
 
 use std::sync::Arc;
 
 use tidegate_codec::Known;
 use tidegate_conf::{Diagnostic, Directive, Word};
 use tidegate_core::variables::Variable;
-use tidegate_core::{Exchange, Refused};
+use tidegate_core::{Body, Exchange, Refused};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_upstream::OriginRequest;
@@ -50,6 +53,8 @@ pub struct Conf {
     gateway: GatewayConf,
     pass: PassConf,
     set_header: Option<Vec<(Word, Word)>>,
+    /// `grpc_web`
+    web: Option<bool>,
 }
 
 impl HasGateway for Conf {
@@ -60,9 +65,10 @@ impl HasGateway for Conf {
 
 const VARIABLES: &[Variable] = &[Variable::fixed(
     "grpc_internal_trailers",
-    "Value for the `TE` field of a request to a gRPC server: `trailers` if the client accepts trailers.",
+    "Value for the `TE` field of a request to a gRPC server: `trailers` if the client accepts trailers, in gRPC-Web as a \
+         frame.",
     |x, out| {
-        let accepts = accepts_trailers(x);
+        let accepts = accepts_trailers(x) || web::is_translated(x);
         if accepts {
             out.extend_from_slice(b"trailers");
         }
@@ -94,6 +100,7 @@ impl Module for Grpc {
         if child.set_header.is_none() {
             child.set_header.clone_from(&parent.set_header);
         }
+        child.web = child.web.or(parent.web);
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
@@ -128,5 +135,9 @@ impl Protocol for GrpcSettings {
     }
 }
 
-/// A response is passed on as it is.
-impl Rewriter for GrpcSettings {}
+/// A response is passed on as it is, except to a client that speaks gRPC-Web.
+impl Rewriter for GrpcSettings {
+    fn body(&self, x: &mut Exchange, body: Body) -> Body {
+        web::respond(x, self, body)
+    }
+}

@@ -13,6 +13,7 @@ pub(super) const TARGETS: &[Target] = &[
     Target { name: "cache_control", run: tidegate_codec::fuzzing::fuzz_cache_control },
     Target { name: "proxy_protocol", run: tidegate_codec::fuzzing::fuzz_proxy_protocol },
     Target { name: "fastcgi", run: tidegate_codec::fuzzing::fuzz_fastcgi },
+    Target { name: "grpc_web", run: tidegate_codec::fuzzing::fuzz_grpc_web },
     Target { name: "memcached", run: tidegate_codec::fuzzing::fuzz_memcached },
     Target { name: "client_hello", run: tidegate_codec::fuzzing::fuzz_client_hello },
     Target { name: "h2_hpack", run: tidegate_h2::fuzzing::fuzz_hpack },

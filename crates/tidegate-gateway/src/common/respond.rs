@@ -24,6 +24,11 @@ use tidegate_core::pool_choice;
 pub(crate) trait Rewriter {
     /// Rewrites `x.response` after fields were copied; most protocols change nothing.
     fn rewrite(&self, _x: &mut Exchange) {}
+
+    /// Returns the body of a response in another form (gRPC-Web); most protocols change nothing.
+    fn body(&self, _x: &mut Exchange, body: Body) -> Body {
+        body
+    }
 }
 
 /// Fields that an internal redirect preserves (`X-Accel-Redirect`).
@@ -109,7 +114,7 @@ pub(crate) fn respond(
             }
         },
     };
-    Step::Respond(body)
+    Step::Respond(rewriter.body(x, body))
 }
 
 /// Returns the body as it arrives: at the pace of `limit_rate`, gathered where responses are buffered, and copied

@@ -4,6 +4,7 @@ use tidegate_core::Exchange;
 use tidegate_upstream::{HeadList, ListFields, OriginHead, OriginRequest, Wire};
 
 use super::settings::GrpcSettings;
+use super::web::{self, WebFields};
 use crate::common::content::{self, RequestMode};
 use crate::common::hints;
 use crate::common::pass::TargetRef;
@@ -25,8 +26,13 @@ pub(super) fn create(
 ) -> OriginRequest {
     let to = target.target();
     let payload = content::payload(x, &settings.gateway, true);
-    let body = BodyFraming::of(x, &payload, true);
-    let payload = content::take_stream(x, payload);
+    let web = web::request_type(x, settings).map(|sent| (sent.is_text, sent.grpc()));
+    let mut body = BodyFraming::of(x, &payload, true);
+    let mut payload = content::take_stream(x, payload);
+    if let Some((is_text, _)) = web {
+        payload = web::payload(x, payload, is_text);
+        body.length = body.length.filter(|_| !is_text);
+    }
     let mut line = Vec::with_capacity(LINE_BYTES);
     let method = write_method(x, mode, &mut line);
     line.push(b' ');
@@ -36,7 +42,14 @@ pub(super) fn create(
     let path = start..line.len();
     let mut list = HeadList::new(&line, path.clone());
     let passes = settings.gateway.pass_request_headers;
-    write_fields(x, &settings.fields, passes, &to.host, body, ListFields::new(&mut list));
+    let writer = ListFields::new(&mut list);
+    match web {
+        None => write_fields(x, &settings.fields, passes, &to.host, body, writer),
+        Some((_, content_type)) => {
+            let writer = WebFields { writer, content_type };
+            write_fields(x, &settings.fields, passes, &to.host, body, writer);
+        }
+    }
     let tls = match &settings.tls {
         Some(tls) if to.tls => Some(tls.target(x, &to.host)),
         _ => None,

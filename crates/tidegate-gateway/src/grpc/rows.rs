@@ -37,6 +37,17 @@ pub(super) const OWN: &[Directive<Conf>] = &[
         },
     ),
     row(
+        "grpc_web",
+        ALL,
+        Arity::FLAG,
+        "off",
+        "Whether requests of browsers in gRPC-Web are passed on as gRPC, and their responses as gRPC-Web.",
+        |conf, args| {
+            let flag = args.flag(0)?;
+            once(&mut conf.web, flag, args)
+        },
+    ),
+    row(
         "grpc_next_upstream",
         ALL,
         Arity::AT_LEAST_ONE,

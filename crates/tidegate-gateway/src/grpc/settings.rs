@@ -20,6 +20,8 @@ use crate::proxy::Proxy;
 pub(crate) struct GrpcSettings {
     pub gateway: Arc<GatewaySettings>,
     pub fields: Fields,
+    /// `grpc_web`
+    pub web: bool,
     /// `early_hints`.
     pub early_hints: Vec<Template>,
     /// TLS for targets with `grpcs://`.
@@ -71,6 +73,7 @@ pub(super) fn compile(
     Ok(GrpcSettings {
         gateway,
         fields: fields(conf, plan)?,
+        web: conf.web.unwrap_or(false),
         early_hints: plan.templates(hints)?,
         tls,
         pass,
