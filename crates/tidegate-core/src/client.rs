@@ -65,12 +65,20 @@ pub struct TlsInfo {
     pub server_named: bool,
     /// Whether an earlier session was resumed.
     pub session_reused: bool,
+    /// The session's number; empty where it has none.
+    pub session_id: Vec<u8>,
+    /// OpenSSL's name of the algorithm of the server's signature; empty in a resumed session.
+    pub signature: &'static str,
+    /// OpenSSL's name of the algorithm of the client's signature; empty where it has not signed.
+    pub client_signature: &'static str,
     /// The protocol chosen by ALPN.
     pub alpn: Option<String>,
     /// Code points of the ciphers that the client offered; kept only when the configuration uses them.
     pub offered_ciphers: Box<[u16]>,
     /// Code points of the key exchange groups that the client offered; kept only when the configuration uses them.
     pub offered_groups: Box<[u16]>,
+    /// Code points of the signature algorithms that the client offered; kept only when the configuration uses them.
+    pub offered_signatures: Box<[u16]>,
     /// The certificate that the client sent.
     pub client: Option<Box<ClientCertificate>>,
 }

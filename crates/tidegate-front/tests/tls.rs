@@ -121,15 +121,42 @@ fn sessions_survive_a_reload_and_stay_with_their_certificates() {
 fn shows_what_the_client_offered() {
     let directory = Directory::new(&["a"]);
     let config = format!(
-        "{} location / {{ show \"$ssl_ciphers|$ssl_curves|$ssl_session_id|$ssl_client_verify\"; }}",
+        "{} location / {{ show \"$ssl_ciphers|$ssl_curves|$ssl_sigalg|$ssl_sigalgs|$ssl_client_sigalg|$ssl_client_verify\"; }}",
         directory.pair("a")
     );
     let server = Server::tls(&directory, &[&config]);
     let body = Client::new(&directory).versions(V13).body(&server, "a");
     let ciphers = "TLS_AES_256_GCM_SHA384:TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:";
     assert!(body.starts_with(ciphers), "{body}");
-    let curves = "|X25519:prime256v1:secp384r1:X25519MLKEM768||NONE";
-    assert!(body.ends_with(curves), "{body}");
+    let curves = "|X25519:prime256v1:secp384r1:X25519MLKEM768|ecdsa_secp256r1_sha256|";
+    assert!(body.contains(curves) && body.ends_with("||NONE"), "{body}");
+    assert!(body.contains("ecdsa_secp256r1_sha256:"), "{body}");
+}
+
+#[test]
+fn sessions_have_numbers() {
+    const SHOW_ID: &str = "location / { show \"$ssl_session_reused [$ssl_session_id]\"; }";
+    let directory = Directory::new(&["a"]);
+    // Settings, the version, and the length of the number in a new session and in a resumed one, and whether it stays.
+    for (settings, version, new, resumed, stays) in [
+        ("", V13, 64, 64, false),
+        ("ssl_session_cache shared:a:1m; ssl_session_tickets off;", V12, 64, 64, true),
+        ("ssl_session_tickets on;", V12, 0, 64, false),
+        ("ssl_session_cache off; ssl_session_tickets off;", V12, 0, 0, false),
+    ] {
+        let config = format!("{} {settings} {SHOW_ID}", directory.pair("a"));
+        let server = Server::tls(&directory, &[&config]);
+        let client = Client::new(&directory).versions(version);
+        let [first, second] = [(); 2].map(|()| client.body(&server, "a"));
+        let id = |body: &str| body.split(['[', ']']).nth(1).unwrap_or_default().to_owned();
+        let (first_id, second_id) = (id(&first), id(&second));
+        assert_eq!(
+            (first_id.len(), second_id.len()),
+            (new, resumed),
+            "{settings}: {first}, {second}"
+        );
+        assert_eq!(stays, new > 0 && first_id == second_id, "{settings}");
+    }
 }
 
 #[test]

@@ -13,18 +13,21 @@ use tokio_rustls::rustls::{CommonState, HandshakeKind, ProtocolVersion};
 
 use crate::client_status::StatusQuery;
 use crate::error::HandshakeError;
+use crate::observed::observe;
 use crate::server::ServerSettings;
 use crate::session::Session;
 use crate::side::Server;
 use crate::stream::{self, TlsStream};
 use crate::x509::VerifyError;
-use crate::{cipher_suites, groups};
+use crate::{cipher_suites, groups, signature_schemes};
 
 /// Bytes read at once for a client's first message: nearly all fit, and a longer one is read further.
 pub const HELLO_BYTES: usize = 2048;
 /// First bytes of TLS: a handshake record, and the start of an SSLv2 hello.
 const HANDSHAKE_RECORD: u8 = 0x16;
 const SSL2_BIT: u8 = 0x80;
+/// The longest number of a session, bytes.
+const SESSION_ID_BYTES_MAX: usize = 32;
 /// A fatal alert `unrecognized_name` (RFC 6066 section 3) in a record of its own.
 const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
 /// A fatal alert `internal_error` (RFC 8446 section 6) likewise.
@@ -51,6 +54,13 @@ pub struct Negotiated {
     pub group: &'static str,
     /// Whether the client resumed a session.
     pub session_reused: bool,
+    /// The session's number: random in TLS 1.3, as in OpenSSL. Empty in TLS 1.2 for a new session that only the client
+    /// keeps.
+    pub session_id: Vec<u8>,
+    /// OpenSSL's name of the algorithm by which the server has signed; empty in a resumed session.
+    pub signature: &'static str,
+    /// OpenSSL's name of the algorithm by which the client has signed; empty where it has not.
+    pub client_signature: &'static str,
     /// The protocol chosen by ALPN.
     pub alpn: Option<String>,
     /// The client's certificate, if it was requested and sent.
@@ -126,6 +136,12 @@ impl Hello {
         groups.iter().map(|group| u16::from(*group)).collect()
     }
 
+    /// Returns the numbers of the signature algorithms that the client accepts (IANA registry "TLS SignatureScheme").
+    pub fn signature_schemes(&self) -> Box<[u16]> {
+        let hello = self.accepted.client_hello();
+        hello.signature_schemes().iter().map(|scheme| u16::from(*scheme)).collect()
+    }
+
     /// Ends the handshake with the alert `unrecognized_name`, as far as the client takes it.
     pub async fn refuse_name(self, stream: &Stream) {
         let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
@@ -150,10 +166,21 @@ impl Hello {
     ) -> Result<(Rc<TlsStream<Server>>, Negotiated), HandshakeError> {
         let connection = UnbufferedServerConnection::new(settings.config.clone());
         let connection = connection.map_err(|error| HandshakeError::from(&error))?;
+        let offered = session_id(&self.input).unwrap_or_default().to_vec();
         let mut session = Session::new(connection, self.input, settings.record_bytes_max);
         drop(self.accepted);
-        stream::handshake(stream, &mut session).await?;
-        let negotiated = negotiated(session.common(), settings);
+        let (done, observed) = observe(stream::handshake(stream, &mut session)).await;
+        done?;
+        let mut negotiated = negotiated(session.common(), settings);
+        let scheme = |number| signature_schemes::name(number).unwrap_or_default();
+        negotiated.signature = scheme(observed.own_scheme);
+        negotiated.client_signature = scheme(observed.peer_scheme);
+        negotiated.session_id = match (negotiated.protocol, negotiated.session_reused) {
+            ("TLSv1.3", _) => random_id(),
+            (_, true) => offered,
+            (_, false) if observed.ticket_sent => Vec::new(),
+            (_, false) => observed.stored,
+        };
         Ok((Rc::new(TlsStream::new(stream.clone(), session)), negotiated))
     }
 }
@@ -162,6 +189,24 @@ impl fmt::Debug for Hello {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hello").field("server_name", &self.server_name()).finish_non_exhaustive()
     }
+}
+
+/// Returns the number of the session that a client wants to resume, by the bytes of its hello (RFC 5246 section 7.4.1.2;
+/// at most 32 of them); `None` where they are not in the first record.
+fn session_id(hello: &[u8]) -> Option<&[u8]> {
+    // Record, message, version and random are before it.
+    const OFFSET: usize = 5 + 4 + 2 + 32;
+    let (length, rest) = hello.get(OFFSET..)?.split_first()?;
+    let record = usize::from(u16::from_be_bytes([*hello.get(3)?, *hello.get(4)?])) + 5;
+    let length = usize::from(*length);
+    let end = OFFSET + 1 + length;
+    (length <= SESSION_ID_BYTES_MAX && end <= record).then(|| rest.get(..length))?
+}
+
+/// Returns a new number; empty where the system has no random bytes.
+fn random_id() -> Vec<u8> {
+    let mut id = [0; SESSION_ID_BYTES_MAX];
+    aws_lc_rs::rand::fill(&mut id).map(|()| id.to_vec()).unwrap_or_default()
 }
 
 /// Returns the result of a handshake.
@@ -179,6 +224,9 @@ pub(crate) fn negotiated(connection: &CommonState, settings: &ServerSettings) ->
         cipher: suite.and_then(cipher_suites::name).unwrap_or_default(),
         group: group.and_then(groups::name).unwrap_or_default(),
         session_reused: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        session_id: Vec::new(),
+        signature: "",
+        client_signature: "",
         alpn: alpn.map(|name| String::from_utf8_lossy(name).into_owned()),
         client: shown(connection, settings),
     }

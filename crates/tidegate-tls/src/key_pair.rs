@@ -11,6 +11,7 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::sign::{CertifiedKey, SigningKey};
 
 use crate::error::KeyError;
+use crate::observed::ObservedKey;
 use crate::pem::PrivateKey;
 use crate::x509;
 
@@ -55,7 +56,9 @@ impl KeyPair {
 /// # Errors
 /// The key cannot be used.
 pub(crate) fn signing(key: &PrivateKey) -> Result<Arc<dyn SigningKey>, KeyError> {
-    any_supported_type(&key.0).map_err(|error| KeyError::Unusable(error.to_string()))
+    let key = any_supported_type(&key.0);
+    let key = key.map_err(|error| KeyError::Unusable(error.to_string()))?;
+    Ok(Arc::new(ObservedKey(key)))
 }
 
 impl fmt::Debug for KeyPair {

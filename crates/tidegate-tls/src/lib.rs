@@ -27,7 +27,8 @@
 //! | pair_files, pair_cache | those that are named while the server runs, and their cache |
 //! | sessions, tickets | resumption, over threads and reloads |
 //! | stapling | responses of OCSP responders |
-//! | cipher_suites, groups, openssl_commands | OpenSSL's names, lists and commands |
+//! | cipher_suites, groups, signature_schemes, openssl_commands | OpenSSL's names, lists and commands |
+//! | observed | facts that the library does not show after a handshake |
 //! | suites | the library's suites and versions |
 //! | quic | handshakes of QUIC (RFC 9001) |
 //! | error, openssl_errors | the reasons why there is no TLS, and OpenSSL's words for them |
@@ -48,6 +49,7 @@ mod io;
 pub mod key_files;
 mod key_pair;
 mod known_pairs;
+mod observed;
 pub mod openssl_commands;
 mod openssl_errors;
 mod pair_cache;
@@ -58,6 +60,7 @@ mod server;
 mod session;
 mod sessions;
 mod side;
+pub mod signature_schemes;
 pub mod stapling;
 mod stream;
 mod suites;

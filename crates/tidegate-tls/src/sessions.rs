@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use tokio_rustls::rustls::server::StoresServerSessions;
 
+use crate::observed;
+
 /// Bytes counted for a session, about the value of nginx's manual: 4000 sessions in a megabyte.
 const SESSION_BYTES: u64 = 256;
 /// Parts with a lock each, so that threads seldom contend.
@@ -105,6 +107,7 @@ impl ServerSessions {
 
 impl StoresServerSessions for ServerSessions {
     fn put(&self, key: Vec<u8>, value: Vec<u8>) -> bool {
+        observed::note(|observed| observed.stored.clone_from(&key));
         self.cache.put(self.key(&key), value, tidegate_rt::clock::unix_millis());
         true
     }

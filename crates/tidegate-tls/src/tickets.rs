@@ -17,6 +17,8 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use aws_lc_rs::hkdf::{HKDF_SHA256, Prk, Salt};
 use tokio_rustls::rustls::server::ProducesTickets;
 
+use crate::observed;
+
 const NAME_BYTES: usize = 16;
 const SALT_BYTES: usize = 32;
 const TIME_BYTES: usize = 8;
@@ -181,6 +183,7 @@ impl ProducesTickets for Tickets {
     }
 
     fn encrypt(&self, plain: &[u8]) -> Option<Vec<u8>> {
+        observed::note(|observed| observed.ticket_sent = true);
         self.encrypt_at(plain, tidegate_rt::clock::unix_millis() / 1000)
     }
 

@@ -173,6 +173,9 @@ fn offered(plan: &Plan, hello: &Hello) -> TlsInfo {
     if plan.variables.find(variables::CIPHERS).is_some() {
         known.offered_ciphers = hello.cipher_suites();
     }
+    if plan.variables.find(variables::SIGNATURES).is_some() {
+        known.offered_signatures = hello.signature_schemes();
+    }
     if plan.variables.find(variables::CURVES).is_some() {
         known.offered_groups = hello.groups();
     }
@@ -185,6 +188,9 @@ fn keep(negotiated: Negotiated, settings: &ServerSettings, known: &mut TlsInfo) 
     known.cipher = negotiated.cipher;
     known.curve = negotiated.group;
     known.session_reused = negotiated.session_reused;
+    known.session_id = negotiated.session_id;
+    known.signature = negotiated.signature;
+    known.client_signature = negotiated.client_signature;
     known.alpn = negotiated.alpn;
     known.client = negotiated.client.and_then(|shown| client::shown(shown, settings));
 }

@@ -12,7 +12,7 @@ use tidegate_core::client::{ClientCertificate, TlsInfo};
 use tidegate_core::credentials::padded_base64;
 use tidegate_core::variables::Variable;
 use tidegate_tls::x509::{Certificate, fingerprint, names};
-use tidegate_tls::{cipher_suites, groups};
+use tidegate_tls::{cipher_suites, groups, signature_schemes};
 
 pub(super) const VARIABLES: &[Variable] = &[
     Variable::replaceable("ssl_protocol", "Version of TLS of the connection.", |x, out| {
@@ -26,7 +26,7 @@ pub(super) const VARIABLES: &[Variable] = &[
     }),
     Variable::replaceable(
         "ssl_ciphers",
-        "Cipher suites that the client offers, joined by `:`; only for new sessions.",
+        "Cipher suites that the client offers, joined by `:`.",
         |x, out| put_list(x, out, |tls| &tls.offered_ciphers, cipher_suites::name),
     ),
     Variable::replaceable(
@@ -47,23 +47,22 @@ pub(super) const VARIABLES: &[Variable] = &[
     Variable::replaceable("ssl_alpn_protocol", "Protocol that ALPN selected.", |x, out| {
         put(x, out, |tls| tls.alpn.as_deref())
     }),
-    // The library does not show session ids and signature algorithms; early data and encrypted hellos are never
-    // accepted.
     Variable::replaceable(
         "ssl_sigalg",
         "Signature algorithm of the server's certificate in the handshake.",
-        nothing,
+        |x, out| put(x, out, |tls| Some(tls.signature)),
     ),
     Variable::replaceable(
         "ssl_sigalgs",
         "Signature algorithms that the client offers, joined by `:`.",
-        nothing,
+        |x, out| put_list(x, out, |tls| &tls.offered_signatures, signature_schemes::name),
     ),
     Variable::replaceable(
         "ssl_client_sigalg",
         "Signature algorithm of the client's certificate in the handshake.",
-        nothing,
+        |x, out| put(x, out, |tls| Some(tls.client_signature)),
     ),
+    // Encrypted hellos and early data are never accepted.
     Variable::replaceable("ssl_ech_status", "Result of Encrypted Client Hello.", nothing),
     Variable::replaceable(
         "ssl_ech_outer_server_name",
@@ -73,7 +72,12 @@ pub(super) const VARIABLES: &[Variable] = &[
     Variable::replaceable(
         "ssl_session_id",
         "Identifier of the TLS session, in hexadecimal digits.",
-        nothing,
+        |x, out| {
+            let id = x.connection.tls.as_deref().map_or(&[][..], |tls| &tls.session_id);
+            let digits: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+            out.extend_from_slice(digits.as_bytes());
+            !id.is_empty()
+        },
     ),
     Variable::replaceable(
         "ssl_early_data",
@@ -185,6 +189,7 @@ pub(super) const VARIABLES: &[Variable] = &[
 /// Names of variables that need the client's lists, which are otherwise not kept.
 pub(super) const CIPHERS: &str = "ssl_ciphers";
 pub(super) const CURVES: &str = "ssl_curves";
+pub(super) const SIGNATURES: &str = "ssl_sigalgs";
 const SECONDS_OF_DAY: i64 = 86_400;
 
 /// Returns the whole days until a certificate ends; zero for one that has ended. Both arguments are seconds since 1970.

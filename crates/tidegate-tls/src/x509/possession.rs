@@ -11,6 +11,7 @@ use tokio_rustls::rustls::{
 };
 
 use super::{Certificate, has_made};
+use crate::observed;
 
 /// Verifies signatures of handshakes for the verifiers of the library.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +35,7 @@ impl Possession {
         leaf: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        observed::note(|observed| observed.peer_scheme = u16::from(signed.scheme));
         let known = self.algorithms.mapping.iter().find(|(scheme, _)| *scheme == signed.scheme);
         let Some((_, known)) = known else {
             return Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
@@ -54,6 +56,7 @@ impl Possession {
         leaf: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
+        observed::note(|observed| observed.peer_scheme = u16::from(signed.scheme));
         let key = SubjectPublicKeyInfoDer::from(key_info(leaf)?);
         verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
     }
