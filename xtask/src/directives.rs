@@ -1,7 +1,7 @@
 //! `docs/directives.md`: the directives of nginx that the server accepts, determined by running it.
 //!
 //! For every directive and context of nginx's list a configuration with that one statement is given to
-//! `tidegate -t`. With the output "not supported yet" the directive does not work there; any other output
+//! `tidegate -t`. With the output "is not supported" the directive does not work there; any other output
 //! means that it is known. Directives without effect cannot be detected from outside: they are marked
 //! `accepted` in the page itself, and these rows are kept.
 
@@ -12,7 +12,7 @@ use std::process::Command;
 
 const LIST: &str = "crates/tidegate-conf/data/nginx-directives.tsv";
 const PAGE: &str = "docs/directives.md";
-const REFUSAL: &str = "not supported yet";
+const REFUSAL: &str = "directive is not supported";
 const ACCEPTED: &str = "accepted";
 
 /// Groups of modules in the counts of the page, by the prefix of their names; the last one has the rest.

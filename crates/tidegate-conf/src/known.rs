@@ -34,6 +34,25 @@ pub(crate) fn find(name: &[u8]) -> &'static [KnownDirective] {
     table().get(name).map_or(&[], Vec::as_slice)
 }
 
+/// Directives that are not planned: the reason, and what to do instead.
+const ADVICE: &[(&str, &str)] = &[
+    (
+        "ssl_ech_file",
+        "the TLS library has no Encrypted Client Hello for servers; remove the directive: clients then send their hello \
+         as without it",
+    ),
+    (
+        "ssl_engine",
+        "there are no engines of OpenSSL; remove the directive, and name keys as PEM files",
+    ),
+];
+
+/// Returns the advice for a directive that is refused.
+pub(crate) fn advice(name: &[u8]) -> Option<&'static str> {
+    let found = ADVICE.iter().find(|(refused, _)| refused.as_bytes() == name);
+    found.map(|(_, advice)| *advice)
+}
+
 type Table = HashMap<&'static [u8], Vec<KnownDirective>>;
 
 fn table() -> &'static Table {

@@ -318,7 +318,12 @@ fn misplaced<'a>(
 /// same name.
 fn unsupported(statement: &Statement, context: Contexts) -> Diagnostic {
     let name = statement.name.display();
-    let error = error(statement, format!("\"{name}\" directive is not supported yet"));
+    let error = match known::advice(&statement.name.bytes) {
+        Some(advice) => {
+            error(statement, format!("\"{name}\" directive is not supported")).help(advice)
+        }
+        None => error(statement, format!("\"{name}\" directive is not supported yet")),
+    };
     let known = known::find(&statement.name.bytes);
     let here = known.iter().find(|known| known.contexts.intersects(context)).or(known.first());
     match here {

@@ -187,6 +187,13 @@ fn registry_finds_owners() {
         check("proxy_pass a;", Contexts::LOCATION),
         failure("\"proxy_pass\" directive is not supported yet")
     );
+    // Never available, with advice.
+    assert_eq!(
+        check("ssl_engine a;", Contexts::MAIN),
+        failure("\"ssl_engine\" directive is not supported")
+    );
+    let advice = registry.check(&statement("ssl_ech_file a;").0, Contexts::SERVER).map(|_| ());
+    assert!(advice.is_err_and(|error| error.help.iter().any(|help| help.contains("remove"))));
     assert_eq!(check("prxy a;", Contexts::LOCATION), failure("unknown directive \"prxy\""));
 
     let (owner, index) = check("limit_status 429;", Contexts::HTTP).unwrap();

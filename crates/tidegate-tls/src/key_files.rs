@@ -15,6 +15,10 @@ use crate::x509::RevocationList;
 /// The most pass phrases that are tried for one key, as in nginx.
 const PASSWORDS_MAX: usize = 1000;
 
+/// What to do where a key was in an engine or a store.
+const KEY_ADVICE: &str = "put the key into a PEM file that only root can read: the worker gets it from the master; it \
+                          may be encrypted, with `ssl_password_file`";
+
 /// Returns the pass phrases in the content of a file (`ssl_password_file`): one a line, without empty lines,
 /// the first thousand.
 pub fn passwords(bytes: &[u8]) -> Vec<Vec<u8>> {
@@ -87,7 +91,8 @@ pub fn private_key(
             let name = word.display();
             let message = format!("cannot load certificate key \"{name}\": not supported");
             let diagnostic = Diagnostic::emerg(message).at(word.span);
-            return Err(diagnostic.label(format!("there is no `{kind}`, only files")));
+            let diagnostic = diagnostic.label(format!("there is no `{kind}`, only files"));
+            return Err(diagnostic.help(KEY_ADVICE));
         }
     }
     let (name, bytes) = pem_text(files, word, "certificate key")?;

@@ -5,6 +5,10 @@ use tidegate_conf::{Args, Diagnostic, Word};
 
 use crate::cipher_suites;
 
+/// Advice for directives that name protocols before TLS 1.2.
+pub const OLD_PROTOCOLS: &str = "the TLS library begins at TLS 1.2 (RFC 8996); remove the name: peers that have \
+                                 nothing newer cannot connect";
+
 /// The setting of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {

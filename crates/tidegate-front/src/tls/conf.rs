@@ -399,7 +399,8 @@ fn set_protocols(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
             b"SSLv2" | b"SSLv3" | b"TLSv1" | b"TLSv1.1" => {
                 let name = args.word(index).display();
                 let message = format!("protocol \"{name}\" is not available, ignored");
-                conf.warnings.push(warning(args, index, message));
+                conf.warnings
+                    .push(warning(args, index, message).help(openssl_commands::OLD_PROTOCOLS));
                 continue;
             }
             _ => return Err(invalid_value(args, index)),

@@ -173,7 +173,8 @@ pub(crate) fn set_protocols<C: HasGateway>(
             b"SSLv2" | b"SSLv3" | b"TLSv1" | b"TLSv1.1" => {
                 let name = args.word(index).display();
                 let message = format!("protocol \"{name}\" is not available, ignored");
-                conf.warnings.push(args.error(index, message).as_warning());
+                let found = args.error(index, message).as_warning();
+                conf.warnings.push(found.help(openssl_commands::OLD_PROTOCOLS));
             }
             _ => {
                 let message = format!("invalid value \"{}\"", args.word(index).display());
