@@ -65,6 +65,8 @@ pub struct TlsInfo {
     pub server_named: bool,
     /// Whether an earlier session was resumed.
     pub session_reused: bool,
+    /// Whether the handshake is incomplete, as it changes; `None` for a connection without early data.
+    pub early: Option<Rc<Cell<bool>>>,
     /// The session's number; empty where it has none.
     pub session_id: Vec<u8>,
     /// OpenSSL's name of the algorithm of the server's signature; empty in a resumed session.

@@ -84,6 +84,9 @@ fn resumes_as_configured() {
         ("ssl_session_tickets off; ssl_session_cache builtin:100;", "r", "r"),
         ("ssl_session_cache builtin shared:S:1m;", "r", "r"),
         ("ssl_session_ticket_key ticket.key;", "r", "r"),
+        ("ssl_early_data on;", "r", "r"),
+        ("ssl_early_data on; ssl_session_cache shared:S:1m;", "r", "r"),
+        ("ssl_early_data on; ssl_session_tickets off;", ".", "."),
     ] {
         let config = format!("{} {directives} {SHOW}", directory.pair("a"));
         let server = Server::tls(&directory, &[&config]);
@@ -98,6 +101,33 @@ fn resumes_as_configured() {
             );
         }
     }
+}
+
+/// A request in the first flight has its response before the client's last message; a later one is not early.
+#[test]
+fn early_data_is_served_before_the_handshake_ends() {
+    let directory = Directory::new(&["a"]);
+    let show = "location / { show \"[$ssl_early_data] $ssl_session_reused\"; }";
+    let config = format!("{} ssl_early_data on; {show}", directory.pair("a"));
+    let server = Server::tls(&directory, &[&config]);
+    let client = Client::new(&directory).versions(V13).with_early_data();
+    assert_eq!(client.body(&server, "a"), "[] .");
+
+    let mut session = client.connect(&server, "a");
+    let mut early = session.conn.early_data().expect("a session");
+    early.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").expect("written");
+    session.conn.write_tls(&mut session.sock).expect("sent");
+    let mut text = Vec::new();
+    while !text.ends_with(b"[1] r") {
+        assert!(session.conn.read_tls(&mut session.sock).expect("a response") > 0, "no end");
+        session.conn.process_new_packets().expect("a response");
+        let _ = session.conn.reader().read_to_end(&mut text);
+    }
+    assert!(session.conn.is_early_data_accepted());
+    let request = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    session.write_all(request).expect("written");
+    session.read_to_end(&mut text).expect("a response");
+    assert!(text.ends_with(b"[] r"), "{}", String::from_utf8_lossy(&text));
 }
 
 #[test]
@@ -399,11 +429,15 @@ fn configuration_errors() {
 #[test]
 fn what_is_not_available_is_named() {
     let directory = Directory::new(&["a"]);
+    std::fs::write(directory.path("ticket.key"), [5; 80]).expect("written");
     let with = |more: &str| format!("{} {more}", directory.pair("a"));
     for (config, expected) in [
         (with("ssl_verify_client on;"), "no ssl_client_certificate or ssl_trusted".to_owned()),
         (with("ssl_verify_client foo;"), "invalid value \"foo\"".to_owned()),
-        (with("ssl_early_data on;"), "warn: \"ssl_early_data\" has no effect".to_owned()),
+        (
+            with("ssl_early_data on; ssl_session_ticket_key ticket.key;"),
+            "warn: \"ssl_session_ticket_key\" is not used with \"ssl_early_data\"".to_owned(),
+        ),
         (with("ssl_protocols TLSv1 TLSv1.2;"), "warn: protocol \"TLSv1\" is not".to_owned()),
         (with("ssl_dhparam x;"), "warn: \"ssl_dhparam\" is ignored".to_owned()),
         (with("ssl_ecdh_curve X25519:secp521r1;"), "warn: curve \"secp521r1\" is".to_owned()),

@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 
@@ -42,8 +43,7 @@ pub struct Hello {
     input: Vec<u8>,
 }
 
-/// The result of a handshake for variables and logs: a plain value, independent of the stream, so that it
-/// outlives it.
+/// The result of a handshake for variables and logs: independent of the stream, so that it outlives it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Negotiated {
     /// `TLSv1.2` or `TLSv1.3`.
@@ -54,6 +54,8 @@ pub struct Negotiated {
     pub group: &'static str,
     /// Whether the client resumed a session.
     pub session_reused: bool,
+    /// Whether the handshake is incomplete, while the stream is read; `None` where there is no early data.
+    pub early: Option<Rc<Cell<bool>>>,
     /// The session's number: random in TLS 1.3, as in OpenSSL. Empty in TLS 1.2 for a new session that only the client
     /// keeps.
     pub session_id: Vec<u8>,
@@ -152,7 +154,7 @@ impl Hello {
         let _ = stream.write_all(&INTERNAL_ERROR).await;
     }
 
-    /// Completes the handshake. The caller sets the time limits. A client's certificate is verified and never
+    /// Completes the handshake, or comes to early data, if the settings have it. The caller sets the time limits. A client's certificate is verified and never
     /// refused here.
     ///
     /// Cancelling: dropping it ends the session; the socket stays open, and can only be closed.
@@ -173,6 +175,7 @@ impl Hello {
         done?;
         let mut negotiated = negotiated(session.common(), settings);
         let scheme = |number| signature_schemes::name(number).unwrap_or_default();
+        negotiated.early = session.early();
         negotiated.signature = scheme(observed.own_scheme);
         negotiated.client_signature = scheme(observed.peer_scheme);
         negotiated.session_id = match (negotiated.protocol, negotiated.session_reused) {
@@ -224,6 +227,7 @@ pub(crate) fn negotiated(connection: &CommonState, settings: &ServerSettings) ->
         cipher: suite.and_then(cipher_suites::name).unwrap_or_default(),
         group: group.and_then(groups::name).unwrap_or_default(),
         session_reused: connection.handshake_kind() == Some(HandshakeKind::Resumed),
+        early: None,
         session_id: Vec::new(),
         signature: "",
         client_signature: "",

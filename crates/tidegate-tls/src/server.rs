@@ -47,6 +47,9 @@ pub struct ServerOptions {
     pub sessions: Option<Arc<SessionCache>>,
     /// The keys of tickets; `None` for no tickets.
     pub tickets: Option<TicketKeys>,
+    /// Whether data in the first flight of a resumed session is accepted (RFC 8446 section 2.3). The library requires
+    /// `sessions` without `tickets` for it: each session is resumed once.
+    pub early_data: bool,
 }
 
 /// Compiled settings of one server. Handshakes of all threads share them. A connection keeps the settings
@@ -76,6 +79,8 @@ const RECORD_BYTES_MAX: u64 = 16 * 1024;
 const HEADER_BYTES: usize = 5;
 /// The number of tickets sent after a full handshake of TLS 1.3, as in OpenSSL.
 const TICKETS_SENT: usize = 2;
+/// The most bytes of early data of a connection, as in OpenSSL.
+const EARLY_BYTES_MAX: u32 = 16 * 1024;
 
 impl ServerProtocols {
     /// Makes protocols of the versions, the suites of TLS 1.2 by their numbers, those of TLS 1.3 (`None` for
@@ -126,6 +131,11 @@ impl ServerSettings {
         }
         let resumes = options.sessions.is_some() || options.tickets.is_some();
         config.send_tls13_tickets = if resumes { TICKETS_SENT } else { 0 };
+        if options.early_data {
+            config.max_early_data_size = EARLY_BYTES_MAX;
+            // A response to it need not wait for the client's last message.
+            config.send_half_rtt_data = true;
+        }
         let resumption = Resumption {
             sessions: options.sessions,
             tickets: options.tickets,

@@ -12,7 +12,9 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::io::{self, IoSlice};
+use std::rc::Rc;
 
 use tokio_rustls::rustls::client::{ClientConnectionData, UnbufferedClientConnection};
 use tokio_rustls::rustls::server::{ServerConnectionData, UnbufferedServerConnection};
@@ -91,6 +93,8 @@ pub(crate) struct Session<C: Library> {
     decrypted: Decrypted,
     failure: Option<Box<Error>>,
     keys: Keys,
+    /// Whether the handshake is incomplete; `None` unless data has arrived before its end (RFC 8446 section 2.3).
+    early: Option<Rc<Cell<bool>>>,
     /// The most bytes of data in a record.
     record_bytes_max: usize,
     /// `input` has bytes that the library has not seen.
@@ -138,6 +142,7 @@ impl<C: Library> Session<C> {
             decrypted: Decrypted::default(),
             failure: None,
             keys: Keys::default(),
+            early: None,
             record_bytes_max: record_bytes_max.clamp(1, DATA_BYTES_MAX),
             is_peer_closed: false,
             is_closed: false,
@@ -149,7 +154,13 @@ impl<C: Library> Session<C> {
         self.connection.common()
     }
 
-    /// Processes the input until the handshake is over or blocked. Data that arrived behind it is kept.
+    /// Returns whether the handshake is incomplete, as it changes, for a session whose data began before its end.
+    pub(crate) fn early(&self) -> Option<Rc<Cell<bool>>> {
+        self.early.clone()
+    }
+
+    /// Processes the input until the handshake is over or blocked. Data that arrived behind it is kept. Early data ends
+    /// it as well: a response need not wait for the rest, which is processed as the session is read.
     ///
     /// # Errors
     /// The handshake failed; the output has the alert.
@@ -157,6 +168,10 @@ impl<C: Library> Session<C> {
         loop {
             match self.advance(None, &mut |_, _| Ok(()))? {
                 Progress::Data => {}
+                // Settings with early data let the library write before the client's last message.
+                Progress::Ready if self.early.is_none() && self.common().is_handshaking() => {
+                    return Ok(Progress::Blocked);
+                }
                 progress => return Ok(progress),
             }
         }
@@ -322,6 +337,7 @@ impl<C: Library> Session<C> {
                 }
                 Ok(ConnectionState::ReadEarlyData(early)) => {
                     C::early_data(early, &mut take);
+                    self.early.get_or_insert_with(|| Rc::new(Cell::new(true)));
                     Ok(Some(Progress::Data))
                 }
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
@@ -345,6 +361,9 @@ impl<C: Library> Session<C> {
                 Err(error) => Err(error),
             };
             self.input.discard(discard);
+            if let Some(early) = &self.early {
+                early.set(self.connection.common().is_handshaking());
+            }
             if self.is_peer_closed {
                 // What follows a closure alert is ignored (RFC 8446 section 6.1).
                 self.input.clear();

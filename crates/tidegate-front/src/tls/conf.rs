@@ -84,7 +84,7 @@ pub struct Conf {
     pub ocsp: Option<StatusScope>,
     pub ocsp_responder: Option<Word>,
     pub ocsp_cache: Option<OcspCacheConf>,
-    pub early_data: Option<()>,
+    pub early_data: Option<bool>,
     pub dhparam: Option<()>,
     /// In `stream` only.
     pub handshake_timeout: Option<Duration>,
@@ -110,6 +110,7 @@ pub(super) fn inherit(child: &mut Conf, parent: &Conf) {
     }
     fill(&mut child.password_file, &parent.password_file);
     fill(&mut child.certificate_cache, &parent.certificate_cache);
+    fill(&mut child.early_data, &parent.early_data);
     fill(&mut child.protocols, &parent.protocols);
     fill(&mut child.ciphers, &parent.ciphers);
     fill(&mut child.prefer_server_ciphers, &parent.prefer_server_ciphers);
@@ -211,14 +212,12 @@ pub(super) const HTTP_ROWS: &[Directive<Conf>] = &[
             "ssl_early_data",
             Arity::FLAG,
             "off",
-            "Data in the client's first flight (TLS 1.3). It is never accepted: clients then send it after the handshake.",
-            |conf, args| {
-                if args.flag(0)? {
-                    let message = "\"ssl_early_data\" has no effect, early data is not taken";
-                    conf.warnings.push(warning(args, 0, message));
-                }
-                once(&mut conf.early_data, (), args)
-            },
+            "Whether requests in the first flight of a resumed TLS 1.3 session are served before the handshake is \
+             complete, 16 KB at most. An attacker can send them again, to other servers: `$ssl_early_data` is 1 for them, \
+             and an origin that gets it as `Early-Data` may respond 425 (RFC 8470). Sessions are kept in \
+             `ssl_session_cache`, or in one of 20480 sessions, and each is resumed once; \
+             `ssl_session_ticket_key` is not used.",
+            |conf, args| once(&mut conf.early_data, args.flag(0)?, args),
         )
     },
 ];

@@ -188,6 +188,7 @@ fn keep(negotiated: Negotiated, settings: &ServerSettings, known: &mut TlsInfo) 
     known.cipher = negotiated.cipher;
     known.curve = negotiated.group;
     known.session_reused = negotiated.session_reused;
+    known.early = negotiated.early;
     known.session_id = negotiated.session_id;
     known.signature = negotiated.signature;
     known.client_signature = negotiated.client_signature;

@@ -51,6 +51,8 @@ const CIPHERS_DEFAULT: &str = "HIGH:!aNULL:!MD5";
 /// nginx's default in `stream`.
 const HANDSHAKE_TIMEOUT_DEFAULT: Duration = Duration::from_secs(60);
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(300);
+/// Sessions that are kept for early data without a cache of their own: the size of OpenSSL's cache.
+const EARLY_SESSIONS: usize = 20_480;
 /// nginx's default (`ssl_buffer_size`).
 const RECORD_BYTES_DEFAULT: u64 = 16 * 1024;
 
@@ -95,19 +97,8 @@ pub(super) fn compile(
         true => conf.alpn.iter().flatten().map(|word| word.bytes.clone()).collect(),
     };
     let session_timeout = conf.session_timeout.unwrap_or(TIMEOUT_DEFAULT);
-    let sessions = match &conf.session_cache {
-        None | Some(SessionCacheConf::Off) => None,
-        Some(SessionCacheConf::Builtin(entries)) => {
-            Some(Arc::new(SessionCache::with_entries(*entries)))
-        }
-        Some(SessionCacheConf::Shared { name, bytes }) => {
-            Some(shared_zone::cache(plan, name, *bytes, SessionCache::with_bytes)?)
-        }
-    };
-    let tickets = match conf.session_tickets.unwrap_or(true) {
-        true => Some(ticket_keys(conf, plan, session_timeout)?),
-        false => None,
-    };
+    let (sessions, tickets) = resumption(conf, plan, session_timeout)?;
+    let early_data = tickets.is_none() && sessions.is_some() && conf.early_data == Some(true);
     let options = ServerOptions {
         protocols,
         certificates,
@@ -118,12 +109,43 @@ pub(super) fn compile(
         session_timeout,
         sessions,
         tickets,
+        early_data,
     };
     plan.show(&options);
     let settings = ServerSettings::new(options);
     server.settings_h2 = (!plan.in_stream()).then(|| settings.with_alpn(names(&ALPN)));
     server.settings = Some(settings);
     Ok(server)
+}
+
+/// Returns the cache of sessions and the keys of tickets. With early data tickets are names of sessions in a cache.
+fn resumption(
+    conf: &Conf,
+    plan: &mut PlanBuilder<'_>,
+    timeout: Duration,
+) -> Result<(Option<Arc<SessionCache>>, Option<TicketKeys>), Diagnostic> {
+    let has_tickets = conf.session_tickets.unwrap_or(true);
+    let is_early = conf.early_data == Some(true);
+    let sessions = match &conf.session_cache {
+        None | Some(SessionCacheConf::Off) if is_early && has_tickets => {
+            let make = || Ok::<_, Diagnostic>(SessionCache::with_entries(EARLY_SESSIONS));
+            Some(plan.environment.reload_state.get_or_make("early data", make)?)
+        }
+        None | Some(SessionCacheConf::Off) => None,
+        Some(SessionCacheConf::Builtin(entries)) => {
+            Some(Arc::new(SessionCache::with_entries(*entries)))
+        }
+        Some(SessionCacheConf::Shared { name, bytes }) => {
+            Some(shared_zone::cache(plan, name, *bytes, SessionCache::with_bytes)?)
+        }
+    };
+    let tickets = has_tickets.then(|| ticket_keys(conf, plan, timeout)).transpose()?;
+    if is_early && let Some(word) = conf.ticket_keys.first() {
+        let message = "\"ssl_session_ticket_key\" is not used with \"ssl_early_data\"";
+        let found = Diagnostic::warn(message).at(word.span);
+        plan.diagnostics.push(found.label("each session is kept here and resumed once"));
+    }
+    Ok((sessions, tickets.filter(|_| !is_early)))
 }
 
 /// Loads the certificates whose names are constant, and compiles the names of the others.

@@ -62,7 +62,7 @@ pub(super) const VARIABLES: &[Variable] = &[
         "Signature algorithm of the client's certificate in the handshake.",
         |x, out| put(x, out, |tls| Some(tls.client_signature)),
     ),
-    // Encrypted hellos and early data are never accepted.
+    // Encrypted hellos are never accepted.
     Variable::replaceable("ssl_ech_status", "Result of Encrypted Client Hello.", nothing),
     Variable::replaceable(
         "ssl_ech_outer_server_name",
@@ -81,8 +81,10 @@ pub(super) const VARIABLES: &[Variable] = &[
     ),
     Variable::replaceable(
         "ssl_early_data",
-        "`1` if the request arrived as TLS 1.3 early data before the handshake was complete, else empty.",
-        nothing,
+        "`1` while a TLS 1.3 handshake with early data is not complete, else empty.",
+        |x, out| {
+            put(x, out, |tls| tls.early.as_ref().is_some_and(|early| early.get()).then_some("1"))
+        },
     ),
     Variable::replaceable(
         "ssl_client_verify",

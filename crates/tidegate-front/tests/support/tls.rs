@@ -136,6 +136,12 @@ impl Client {
         self
     }
 
+    /// Sends early data, where sessions allow it.
+    pub(crate) fn with_early_data(mut self) -> Client {
+        self.config.enable_early_data = true;
+        self
+    }
+
     pub(crate) fn connect(
         &self,
         server: &Server,

@@ -54,6 +54,7 @@ fn options(own: &OwnCertificate) -> ServerOptions {
         session_timeout: TIMEOUT,
         sessions: None,
         tickets: None,
+        early_data: false,
     }
 }
 

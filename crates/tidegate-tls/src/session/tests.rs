@@ -1,5 +1,6 @@
 //! Sessions against the library's own buffered connections, over memory.
 
+mod early;
 mod limits;
 
 use std::io::{Read as _, Write as _};
