@@ -5,8 +5,9 @@ mod support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::Ordering;
 
-use support::tls::{Client, Directory, V12, V13};
+use support::tls::{Client, DECOMPRESSED, Directory, V12, V13};
 use support::{Server, check_config};
 
 const SHOW: &str = "location / { show \"$ssl_protocol $ssl_cipher $ssl_curve [$ssl_server_name] \
@@ -56,6 +57,27 @@ fn chooses_server_and_certificate_by_name() {
     let response = client.get(&server, "b", "a");
     assert!(response.body.ends_with(" a"), "{}", response.body);
     assert_eq!(client.get(&server, "unknown.test", "x").certificate, "a");
+}
+
+#[test]
+fn certificates_are_compressed_for_clients_that_allow_it() {
+    let directory = Directory::new(&["a", "b"]);
+    let server = |value: &str, name: &str| {
+        format!(
+            "{} ssl_certificate_compression {value}; server_name {name}; {SHOW}",
+            directory.pair(name)
+        )
+    };
+    let server = Server::tls(&directory, &[&server("on", "a"), &server("off", "b")]);
+    for (versions, name, expected) in [(V13, "a", 2), (V12, "a", 2), (V13, "b", 2)] {
+        // A client that keeps its sessions would get a certificate once.
+        for _ in 0..2 {
+            let client = Client::new(&directory).versions(versions).with_decompression();
+            assert_eq!(client.get(&server, name, name).certificate, name);
+        }
+        assert_eq!(DECOMPRESSED.load(Ordering::Relaxed), expected, "{name}");
+    }
+    assert_eq!(Client::new(&directory).get(&server, "a", "a").certificate, "a");
 }
 
 #[test]

@@ -25,6 +25,7 @@
 //! | client_trust, client_status, verify, x509 | verification of certificates |
 //! | key_pair, pem, key_files, known_pairs | own certificates and keys |
 //! | pair_files, pair_cache | those that are named while the server runs, and their cache |
+//! | certificate_compression | certificates that are sent compressed |
 //! | sessions, tickets | resumption, over threads and reloads |
 //! | stapling | responses of OCSP responders |
 //! | cipher_suites, groups, signature_schemes, openssl_commands | OpenSSL's names, lists and commands |
@@ -38,6 +39,7 @@
 mod accept;
 mod aead;
 mod buffers;
+mod certificate_compression;
 pub mod cipher_suites;
 mod client;
 mod client_status;

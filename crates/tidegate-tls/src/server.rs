@@ -16,8 +16,8 @@ use crate::groups::Groups;
 use crate::key_pair::KeyPair;
 use crate::sessions::{ServerSessions, SessionCache};
 use crate::stapling::Stapled;
-use crate::suites;
 use crate::tickets::{TicketKeys, Tickets};
+use crate::{certificate_compression, suites};
 
 /// Protocol versions, cipher suites and groups that a server negotiates: checked to be compatible before the
 /// rest of its settings.
@@ -50,6 +50,8 @@ pub struct ServerOptions {
     /// Whether data in the first flight of a resumed session is accepted (RFC 8446 section 2.3). The library requires
     /// `sessions` without `tickets` for it: each session is resumed once.
     pub early_data: bool,
+    /// Whether certificates are sent compressed to clients that allow it (RFC 8879).
+    pub compresses_certificates: bool,
 }
 
 /// Compiled settings of one server. Handshakes of all threads share them. A connection keeps the settings
@@ -135,6 +137,9 @@ impl ServerSettings {
             config.max_early_data_size = EARLY_BYTES_MAX;
             // A response to it need not wait for the client's last message.
             config.send_half_rtt_data = true;
+        }
+        if options.compresses_certificates {
+            certificate_compression::compress(&mut config);
         }
         let resumption = Resumption {
             sessions: options.sessions,

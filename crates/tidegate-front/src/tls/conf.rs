@@ -84,6 +84,7 @@ pub struct Conf {
     pub ocsp: Option<StatusScope>,
     pub ocsp_responder: Option<Word>,
     pub ocsp_cache: Option<OcspCacheConf>,
+    pub certificate_compression: Option<bool>,
     pub early_data: Option<bool>,
     pub dhparam: Option<()>,
     /// In `stream` only.
@@ -110,6 +111,7 @@ pub(super) fn inherit(child: &mut Conf, parent: &Conf) {
     }
     fill(&mut child.password_file, &parent.password_file);
     fill(&mut child.certificate_cache, &parent.certificate_cache);
+    fill(&mut child.certificate_compression, &parent.certificate_compression);
     fill(&mut child.early_data, &parent.early_data);
     fill(&mut child.protocols, &parent.protocols);
     fill(&mut child.ciphers, &parent.ciphers);
@@ -278,6 +280,14 @@ pub(super) const CERTIFICATE_ROWS: &[Directive<Conf>] = &[
          removed; also those not used for `inactive=TIME` (10s). After `valid=TIME` (60s) they are compared with their \
          files.",
         |conf, args| once(&mut conf.certificate_cache, PairCache::of_directive(args)?, args),
+    ),
+    row(
+        "ssl_certificate_compression",
+        Arity::FLAG,
+        "off",
+        "Whether certificates are sent compressed to clients of TLS 1.3 that allow it (RFC 8879): by Brotli, Zstandard or \
+         zlib.",
+        |conf, args| once(&mut conf.certificate_compression, args.flag(0)?, args),
     ),
     row(
         "ssl_password_file",

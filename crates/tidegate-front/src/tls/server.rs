@@ -110,6 +110,7 @@ pub(super) fn compile(
         sessions,
         tickets,
         early_data,
+        compresses_certificates: conf.certificate_compression.unwrap_or(false),
     };
     plan.show(&options);
     let settings = ServerSettings::new(options);

@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,14 +12,18 @@ use tokio_rustls::rustls::client::Resumption;
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
 };
+use tokio_rustls::rustls::compress::{CertDecompressor, DecompressionFailed};
 use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{
-    ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
-    SupportedProtocolVersion, version,
+    CertificateCompressionAlgorithm, ClientConfig, ClientConnection, DigitallySignedStruct, Error,
+    SignatureScheme, StreamOwned, SupportedProtocolVersion, version,
 };
 
 use super::Server;
+
+/// Certificates that clients with decompression have received compressed.
+pub(crate) static DECOMPRESSED: AtomicUsize = AtomicUsize::new(0);
 
 pub(crate) type Versions = &'static [&'static SupportedProtocolVersion];
 pub(crate) const V12: Versions = &[&version::TLS12];
@@ -142,6 +147,12 @@ impl Client {
         self
     }
 
+    /// Offers to decompress certificates by zlib, and by an algorithm that servers do not have.
+    pub(crate) fn with_decompression(mut self) -> Client {
+        self.config.cert_decompressors = vec![&UnknownCompression, &Zlib];
+        self
+    }
+
     pub(crate) fn connect(
         &self,
         server: &Server,
@@ -207,6 +218,34 @@ fn config(provider: CryptoProvider, versions: Versions, stapled: &Stapled) -> Cl
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     config.resumption = Resumption::in_memory_sessions(16);
     config
+}
+
+#[derive(Debug)]
+struct Zlib;
+
+impl CertDecompressor for Zlib {
+    fn decompress(&self, input: &[u8], output: &mut [u8]) -> Result<(), DecompressionFailed> {
+        DECOMPRESSED.fetch_add(1, Ordering::Relaxed);
+        let mut decoder = flate2::read::ZlibDecoder::new(input);
+        decoder.read_exact(output).map_err(|_| DecompressionFailed)
+    }
+
+    fn algorithm(&self) -> CertificateCompressionAlgorithm {
+        CertificateCompressionAlgorithm::Zlib
+    }
+}
+
+#[derive(Debug)]
+struct UnknownCompression;
+
+impl CertDecompressor for UnknownCompression {
+    fn decompress(&self, _: &[u8], _: &mut [u8]) -> Result<(), DecompressionFailed> {
+        Err(DecompressionFailed)
+    }
+
+    fn algorithm(&self) -> CertificateCompressionAlgorithm {
+        CertificateCompressionAlgorithm::Unknown(0x4001)
+    }
 }
 
 #[derive(Debug)]

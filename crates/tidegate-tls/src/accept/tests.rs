@@ -55,6 +55,7 @@ fn options(own: &OwnCertificate) -> ServerOptions {
         sessions: None,
         tickets: None,
         early_data: false,
+        compresses_certificates: false,
     }
 }
 
