@@ -84,7 +84,9 @@ fn certificates_are_compressed_for_clients_that_allow_it() {
 fn keys_of_two_kinds() {
     let directory = Directory::new(&["e"]);
     directory.rsa("r");
-    let pairs = format!("{} {}", directory.pair("r"), directory.pair("e"));
+    directory.rsa("replaced");
+    let names = ["replaced", "r", "e"];
+    let pairs = names.map(|name| directory.pair(name)).concat();
     let server = Server::tls(&directory, &[&format!("{pairs} {SHOW}")]);
     let modern = Client::new(&directory).get(&server, "a", "a");
     assert_eq!(modern.certificate, "e", "both fit: ECDSA");

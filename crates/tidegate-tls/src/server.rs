@@ -224,13 +224,16 @@ pub(crate) fn no_certificates() -> Arc<dyn ResolvesServerCert> {
 struct Certificates(Vec<Arc<Stapled>>);
 
 impl Certificates {
-    /// Sorts ECDSA before others: OpenSSL prefers it, and it costs the server a tenth of RSA.
+    /// Sorts ECDSA before others: OpenSSL prefers it, and it costs the server a tenth of RSA. As in OpenSSL, the last
+    /// certificate of each type of key replaces earlier ones.
     fn new(mut pairs: Vec<Arc<Stapled>>) -> Certificates {
+        pairs.reverse();
         pairs.sort_by_key(|pair| match pair.current().key.algorithm() {
             SignatureAlgorithm::ECDSA => 0,
             SignatureAlgorithm::RSA => 2,
             _ => 1,
         });
+        pairs.dedup_by_key(|pair| pair.current().key.algorithm());
         Certificates(pairs)
     }
 }
