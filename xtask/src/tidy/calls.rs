@@ -72,6 +72,7 @@ const REQUEST_PATH: &[&str] = &[
     "tidegate-fields",
     "tidegate-h2",
     "tidegate-h3",
+    "tidegate-acme",
     "tidegate-os",
     "tidegate-rt",
     "tidegate-cache",

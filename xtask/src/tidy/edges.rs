@@ -16,6 +16,10 @@ pub(super) struct Row {
 /// Libraries that a crate without I/O must not use: runtimes, and TLS.
 const NO_RUNTIME: &[&str] = &["tokio", "mio", "async", "futures", "smol", "hyper", "rustls", "aws"];
 
+/// The same for a crate whose work is to sign: it has the cryptographic library, but no TLS.
+const NO_RUNTIME_BUT_CRYPTOGRAPHY: &[&str] =
+    &["tokio", "mio", "async", "futures", "smol", "hyper", "rustls"];
+
 /// The TLS library and its own dependencies: only `tidegate-tls` names them.
 const TLS_LIBRARY: &[&str] = &["tokio-rustls", "rustls", "aws"];
 
@@ -174,6 +178,12 @@ pub(super) const TABLE: &[Row] = &[
     },
     Row { name: "tidegate-rt", may_depend_on: &["tidegate-os"], never: TLS_LIBRARY },
     Row { name: "tidegate-os", may_depend_on: &[], never: &["tokio", "rustls", "aws"] },
+    // Messages and states of ACME: responses and time are its arguments. It signs.
+    Row {
+        name: "tidegate-acme",
+        may_depend_on: &["tidegate-codec"],
+        never: NO_RUNTIME_BUT_CRYPTOGRAPHY,
+    },
     // One end of a connection: bytes and time are its arguments.
     Row {
         name: "tidegate-h2",

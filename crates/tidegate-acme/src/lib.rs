@@ -1,0 +1,18 @@
+//! A client of ACME (RFC 8555; 8737 tls-alpn-01; 8738 IP addresses; 9773 renewal information; profiles) without I/O and
+//! without a clock. **No crate uses it yet**: directives follow.
+#![forbid(unsafe_code)]
+#![allow(dead_code, unused_imports, reason = "the machine that uses the parts follows")]
+#![warn(missing_docs)]
+
+mod encoding;
+mod identifier;
+mod jws;
+mod key;
+mod limits;
+mod time;
+
+pub use identifier::{Identifier, IdentifierError};
+pub use jws::{AccountKey, ExternalAccount};
+pub use key::{Key, KeyError, KeyKind};
+pub use limits::{BODY_BYTES_MAX, CONTACTS_MAX, IDENTIFIERS_MAX};
+pub use time::Time;
