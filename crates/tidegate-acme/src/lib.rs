@@ -6,13 +6,21 @@
 
 mod encoding;
 mod identifier;
+mod json;
 mod jws;
 mod key;
 mod limits;
+mod message;
+mod problem;
 mod time;
+mod wire;
 
 pub use identifier::{Identifier, IdentifierError};
+pub use json::Malformed;
 pub use jws::{AccountKey, ExternalAccount};
 pub use key::{Key, KeyError, KeyKind};
 pub use limits::{BODY_BYTES_MAX, CONTACTS_MAX, IDENTIFIERS_MAX};
+pub use message::ChallengeKind;
+pub use problem::{Problem, ProblemKind};
 pub use time::Time;
+pub use wire::{Method, Request, Response};
