@@ -4,6 +4,9 @@
 #![allow(dead_code, unused_imports, reason = "the machine that uses the parts follows")]
 #![warn(missing_docs)]
 
+mod chain;
+mod challenge;
+mod csr;
 mod encoding;
 mod identifier;
 mod json;
@@ -15,6 +18,8 @@ mod problem;
 mod time;
 mod wire;
 
+pub use chain::{Chain, ChainError};
+pub use challenge::{ALPN_PROTOCOL, Challenge, HTTP_PREFIX};
 pub use identifier::{Identifier, IdentifierError};
 pub use json::Malformed;
 pub use jws::{AccountKey, ExternalAccount};
