@@ -11,7 +11,7 @@ mod renewal;
 use serde_json::{Value, json};
 
 pub use authorization::ChallengeKind;
-pub(crate) use authorization::{Authorization, Offer, Status};
+pub(crate) use authorization::{Authorization, Status};
 pub(crate) use directory::Directory;
 pub(crate) use order::{Account, Order, OrderStatus, Orders};
 pub(crate) use renewal::Renewal;
