@@ -69,6 +69,8 @@ fn server_tls(name: &str) -> Arc<tidegate_tls::ServerSettings> {
         session_timeout: TEST_MAX,
         sessions: None,
         tickets: None,
+        early_data: false,
+        compresses_certificates: false,
     };
     let settings = tidegate_tls::ServerSettings::new(options);
     Arc::new(settings.for_quic(vec![b"echo".to_vec()], false))
