@@ -8,8 +8,8 @@ use crate::frame::parse::{Dependency, Frame};
 use crate::frame::{FrameHeader, Kind, StreamId, flags};
 use crate::stream::Stream;
 use crate::stream::state::{Closed, State, StateError};
-use tidegate_fields::{DecodedField, HeadFault};
 use tidegate_fields::head::{Reader, Section};
+use tidegate_fields::{DecodedField, HeadFault};
 
 /// CONTINUATION frames that an empty one counts for.
 const EMPTY_CONTINUATION: u32 = 8;
