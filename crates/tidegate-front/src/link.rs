@@ -110,15 +110,17 @@ impl Link {
         let _ = self.multiplexer.set(multiplexer);
     }
 
-    /// Gives memory back that a connection needs not which has been idle for a while; cheap where that has been done.
-    pub(crate) fn rest(&self) {
+    /// Gives memory back that a connection needs not which has been idle for a while; returns whether that has not been
+    /// done since its last request.
+    pub(crate) fn rest(&self) -> bool {
         if !self.is_warm.replace(false) {
-            return;
+            return false;
         }
         self.io.rest();
         if let Protocol::Http2(multiplexer) = self.protocol() {
             multiplexer.rest();
         }
+        true
     }
 
     /// Announces to the client, without waiting, that the idle connection closes: GOAWAY, close_notify.

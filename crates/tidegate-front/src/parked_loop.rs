@@ -21,6 +21,10 @@ use crate::parking::SWEEP_EVERY;
 use crate::serve::scratch::SPARES_MAX;
 use crate::{protocol, task};
 
+/// Connections that have become idle since a sweep, from which on their free memory is more than a fraction of a
+/// megabyte.
+const RESTED_BEFORE_TRIM: usize = 200;
+
 /// Opens the front side of the thread whose event loop this runs on, with the task that serves its parked connections
 /// as long as the thread runs.
 pub fn open(plan: Arc<Plan>, shared: Arc<Shared>) -> Rc<Front> {
@@ -56,7 +60,9 @@ async fn run_parked_loop(front: Rc<Front>) {
 /// Closes connections that have been idle too long, and parks those that have been idle since the last sweep.
 fn sweep(front: &Rc<Front>, now: Instant) {
     let before = front.live();
-    front.parking.close_expired(now);
+    if front.parking.close_expired(now) >= RESTED_BEFORE_TRIM {
+        tidegate_os::memory::trim();
+    }
     if front.is_draining() {
         front.parking.close_idle(now);
     }

@@ -17,6 +17,8 @@ pub(crate) const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// Idle connections closed at once when room is needed: at most `REUSE_BATCH`, and one `REUSE_SHARE`th of all.
 const REUSE_BATCH: usize = 32;
 const REUSE_SHARE: usize = 8;
+/// Connections whose memory is released in one sweep: each takes about a microsecond.
+const RESTS_MAX: usize = 2_000;
 
 /// The connections of a thread that are in its idle poller.
 #[derive(Default)]
@@ -104,12 +106,17 @@ impl Parking {
         !by_age.is_empty()
     }
 
-    /// Closes connections that have been idle too long, and releases the memory of those that stay.
-    pub(crate) fn close_expired(&self, now: Instant) {
+    /// Closes connections that have been idle too long, and releases the memory of those that stay, of `RESTS_MAX` at
+    /// most. Returns how many these are.
+    pub(crate) fn close_expired(&self, now: Instant) -> usize {
+        let rested = Cell::new(0);
         self.keep_parked(|link| {
-            link.rest();
+            if rested.get() < RESTS_MAX && link.rest() {
+                rested.update(|count| count + 1);
+            }
             link.limits().until > now
         });
+        rested.get()
     }
 
     /// Parks a connection that a task owned, or brings back one that was checked out; returns `false` when it has to

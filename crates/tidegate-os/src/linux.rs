@@ -11,6 +11,7 @@ pub mod identity;
 pub mod idle_poller;
 pub mod inherit;
 pub mod listen;
+pub mod memory;
 pub mod open;
 pub mod pacing;
 pub mod pass;

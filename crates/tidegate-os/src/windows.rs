@@ -13,6 +13,7 @@ pub mod holder;
 pub mod identity;
 pub mod idle_poller;
 pub mod listen;
+pub mod memory;
 pub mod open;
 pub mod pacing;
 pub mod path;

@@ -43,7 +43,7 @@ pub(crate) struct Seen {
     pub bytes: AtomicU64,
 }
 
-/// Attacks an address until `stop`. A connection that the server ends is followed by another.
+/// Attacks an address until `stop`. A connection that the server ends, or says that it ends, is followed by another.
 pub(crate) fn run(attack: Attack, address: SocketAddr, stop: &AtomicBool, seen: &Seen) {
     while !stop.load(Ordering::Relaxed) {
         let attacked = Attacker::connect(attack, address).and_then(|mut attacker| {
@@ -97,7 +97,7 @@ impl Attacker {
         })
     }
 
-    /// Writes and reads until the server ends the connection, or `stop`.
+    /// Writes and reads until the server ends the connection or has sent GOAWAY, or `stop`.
     fn run(&mut self, stop: &AtomicBool, seen: &Seen) -> io::Result<()> {
         let mut buffer = vec![0; READ_BYTES];
         while !stop.load(Ordering::Relaxed) {
@@ -108,6 +108,10 @@ impl Attacker {
             }
             let written = self.write(seen);
             let read = self.read(&mut buffer);
+            if self.goaway.is_some() {
+                // It does not wait for the end: the next flood begins at once.
+                return Ok(());
+            }
             match (written, read) {
                 (_, Ok(Moved::Ended)) => return Ok(()),
                 // What the server said last may be there to be read.

@@ -144,7 +144,7 @@ impl Driver {
             if !self.link.received.borrow().is_empty() {
                 moved = true;
                 self.receive();
-                if self.slow_until.is_some() {
+                if self.slow_until.is_some() || self.condition != Condition::Open {
                     return moved;
                 }
                 if share::poll(context).is_pending() || !self.link.received.borrow().is_empty() {

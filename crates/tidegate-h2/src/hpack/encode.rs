@@ -11,7 +11,10 @@ use super::static_table::{STATIC_TABLE, index_of_field, index_of_name};
 /// Encodes the header blocks of one direction of a connection.
 #[derive(Debug)]
 pub struct Encoder {
-    table: Table,
+    /// Made with its first entry: responses have none.
+    table: Option<Box<Table>>,
+    /// The size of the table, bytes.
+    size: u32,
     /// What the table may have at most here, bytes.
     bytes_max: u32,
     /// The size of the table that the peer's decoder has.
@@ -28,21 +31,24 @@ impl Encoder {
         let size = table_bytes.min(TABLE_BYTES_DEFAULT);
         // Without entries of ours both tables stay empty, whatever their sizes.
         let updates = (0 < size && size < TABLE_BYTES_DEFAULT).then_some((size, size));
-        let (table, announced) = (Table::new(size as usize), TABLE_BYTES_DEFAULT);
-        Encoder { table, bytes_max: table_bytes, announced, huffman, updates }
+        let announced = TABLE_BYTES_DEFAULT;
+        Encoder { table: None, size, bytes_max: table_bytes, announced, huffman, updates }
     }
 
     /// Takes the peer's SETTINGS_HEADER_TABLE_SIZE, bytes. The next block carries the size that is used if that
     /// changes, or if the peer waits for it, as its own became smaller (RFC 7541 section 4.2).
     pub fn limit(&mut self, table_bytes: u32) {
         let size = table_bytes.min(self.bytes_max);
-        let is_same = size as usize == self.table.size_max() && table_bytes >= self.announced;
+        let is_same = size == self.size && table_bytes >= self.announced;
         if is_same && self.updates.is_none() {
             return;
         }
         let smallest = self.updates.map_or(size, |(smallest, _)| smallest.min(size));
         self.updates = Some((smallest, size));
-        self.table.set_size_max(size as usize);
+        self.size = size;
+        if let Some(table) = &mut self.table {
+            table.set_size_max(size as usize);
+        }
     }
 
     /// Begins a block: appends the size updates that are due.
@@ -69,9 +75,9 @@ impl Encoder {
         if let Some(index) = index_of_field(name_index, value) {
             return integer::encode(out, 0x80, 7, index);
         }
-        let tabled = indexing == Indexing::Incremental && self.table.size_max() > 0;
-        if tabled {
-            match self.table.find(known, name, value) {
+        let tabled = indexing == Indexing::Incremental && self.size > 0;
+        if tabled && let Some(table) = &self.table {
+            match table.find(known, name, value) {
                 Some(Found::Field(index)) => return integer::encode(out, 0x80, 7, dynamic(index)),
                 Some(Found::Name(index)) if name_index == 0 => name_index = dynamic(index),
                 Some(Found::Name(_)) | None => {}
@@ -87,23 +93,27 @@ impl Encoder {
         }
         self.string(value, false, out);
         if tabled {
-            self.table.insert(known, NameSource::Text(name), value);
+            let new = || Box::new(Table::new(self.size as usize));
+            let table = self.table.get_or_insert_with(new);
+            table.insert(known, NameSource::Text(name), value);
         }
     }
 
     /// Gives memory back that the table's entries do not need.
     pub fn shrink(&mut self) {
-        self.table.shrink();
+        if let Some(table) = &mut self.table {
+            table.shrink();
+        }
     }
 
     /// Bytes allocated.
     pub fn capacity(&self) -> usize {
-        self.table.capacity()
+        self.table.as_ref().map_or(0, |table| size_of::<Table>() + table.capacity())
     }
 
     #[cfg(test)]
-    pub(crate) fn table(&self) -> &Table {
-        &self.table
+    pub(crate) fn table(&self) -> Table {
+        self.table.as_deref().cloned().unwrap_or_else(|| Table::new(self.size as usize))
     }
 
     /// Appends a string literal (RFC 7541 section 5.2), in lower case if `lower` is set.

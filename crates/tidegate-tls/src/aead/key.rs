@@ -69,7 +69,8 @@ impl Keys {
     #[inline]
     pub(crate) fn collect(&mut self) {
         MADE.with_borrow_mut(|made| {
-            for key in made.keys.iter_mut().filter_map(Option::take) {
+            // The older one first.
+            for key in made.keys.iter_mut().rev().filter_map(Option::take) {
                 self.add(&key);
             }
         });

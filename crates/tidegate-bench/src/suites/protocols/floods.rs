@@ -1,5 +1,9 @@
 //! Three hostile clients: the waiting time of others with and without them, the growth of the server, and the end of
 //! their connections.
+//!
+//! The hostile clients share a processor with the load, and take from it what they can. So that the row shows what they
+//! cost the server, three loops without any connection run in their place while the others are alone. Both are measured
+//! in turns, and the row shows medians: a machine that is busy with something else disturbs a pair, not the comparison.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -8,7 +12,7 @@ use std::time::Duration;
 use super::super::fairness::step_back;
 use super::super::{Better, Context, Measure, Sample};
 use super::loads::{WORKER_CONNECTIONS, warm};
-use super::serving::{Serving, Via, start};
+use super::serving::{Via, start};
 use crate::config::FIXED_BODY;
 use crate::config::protocols::{Part, TINY};
 use crate::h2::client::Ask;
@@ -16,7 +20,7 @@ use crate::h2::hostile::{self, Attack, Seen};
 use crate::h2::load::{Load, Plan};
 use crate::load::{Bound, Outcome};
 use crate::server::Binary;
-use crate::statistics::Limit;
+use crate::statistics::{Limit, Spread};
 
 /// The measures of a flood.
 pub(super) fn measures(attack: Attack) -> [Measure; 7] {
@@ -38,7 +42,7 @@ const MEASURES: [Measure; 7] = [
     Measure::new("sent by them", "MB/s", 1).better(Better::Neither),
 ];
 
-/// One run: fresh server, others alone, then others beside the hostile clients.
+/// One run: fresh server, others alone and others beside the hostile clients in turns.
 pub(super) fn run(context: &Context, binary: &Binary, attack: Attack) -> Result<Sample, String> {
     let job = |scenario| context.job(scenario, WORKER_CONNECTIONS);
     let serving = match start(context, binary, Part::Impatient, Via::H2c, job)? {
@@ -54,50 +58,89 @@ pub(super) fn run(context: &Context, binary: &Binary, attack: Attack) -> Result<
     };
     let mut load = Load::new(plan).map_err(|error| format!("load: {error}"))?;
     warm(|bound| load.run(bound))?;
-    let time = context.options.run_time;
-    let alone = load.run(Bound { duration: time, requests_max: u64::MAX });
-    let alone = alone.map_err(|error| format!("load: {error}"))?;
     let before = serving.server.memory().map_err(|error| format!("memory: {error}"))?;
-    let time = time.max(ATTACK_MIN);
-    let (beside, seen, most) = attacked(&serving, attack, &mut load, time)?;
+    let (address, time) = (serving.address(Via::H2c), context.options.run_time.max(TURN_MIN));
+    let (seen, most) = (Seen::default(), AtomicU64::new(0));
+    let mut turns = Turns::default();
+    for _ in 0..TURNS {
+        turns.alone(beside(&mut load, time, idle_loop, || {})?);
+        let attack = |stop: &AtomicBool| hostile::run(attack, address, stop, &seen);
+        let look = || {
+            most.fetch_max(serving.server.memory().unwrap_or(0), Ordering::Relaxed);
+        };
+        turns.beside(beside(&mut load, time, attack, look)?);
+    }
 
-    let tail = |outcome: &Outcome| outcome.latency.quantile(0.99).as_secs_f64() * 1e6;
-    let (alone_tail, beside_tail) = (tail(&alone), tail(&beside));
     let count = |figure: &AtomicU64| figure.load(Ordering::Relaxed) as f64;
     let ended = count(&seen.ended);
     let values = vec![
-        beside_tail / alone_tail.max(1.0),
-        alone_tail,
-        beside_tail,
-        most.saturating_sub(before) as f64 / 1024.0 / 1024.0,
+        turns.ratio(),
+        median(&turns.alone),
+        median(&turns.beside),
+        most.into_inner().saturating_sub(before) as f64 / 1024.0 / 1024.0,
         ended,
         if ended > 0.0 { count(&seen.calm) / ended * 100.0 } else { f64::NAN },
-        count(&seen.bytes) / 1e6 / time.as_secs_f64(),
+        count(&seen.bytes) / 1e6 / time.as_secs_f64() / TURNS as f64,
     ];
-    let error = alone.first_error.or(beside.first_error);
-    let note = error.map(|error| format!("first error of the others: {error}"));
-    Ok(Sample { values, errors: alone.errors + beside.errors, note })
+    let note = turns.error.map(|error| format!("first error of the others: {error}"));
+    Ok(Sample { values, errors: turns.errors, note })
 }
 
-/// The others' load beside the attack, what was seen of it, and the largest size of the server.
-fn attacked(
-    serving: &Serving,
-    attack: Attack,
+/// What the others saw, turn by turn: the time in µs that 99 % of the responses did not exceed.
+#[derive(Default)]
+struct Turns {
+    alone: Vec<f64>,
+    beside: Vec<f64>,
+    errors: u64,
+    error: Option<String>,
+}
+
+impl Turns {
+    fn alone(&mut self, outcome: Outcome) {
+        let tail = self.tail(outcome);
+        self.alone.push(tail);
+    }
+
+    fn beside(&mut self, outcome: Outcome) {
+        let tail = self.tail(outcome);
+        self.beside.push(tail);
+    }
+
+    fn tail(&mut self, outcome: Outcome) -> f64 {
+        self.errors += outcome.errors;
+        self.error = self.error.take().or(outcome.first_error);
+        outcome.latency.quantile(0.99).as_secs_f64() * 1e6
+    }
+
+    /// The median of the pairs' ratios.
+    fn ratio(&self) -> f64 {
+        let pairs = self.beside.iter().zip(&self.alone);
+        median(&pairs.map(|(beside, alone)| beside / alone.max(1.0)).collect::<Vec<_>>())
+    }
+}
+
+fn median(values: &[f64]) -> f64 {
+    Spread::of(values).map_or(f64::NAN, |spread| spread.median)
+}
+
+/// Runs the others' load beside threads that work until they are stopped, and looks from time to time.
+fn beside(
     load: &mut Load,
     time: Duration,
-) -> Result<(Outcome, Seen, u64), String> {
-    let (stop, seen, most) = (AtomicBool::new(false), Seen::default(), AtomicU64::new(0));
-    let address = serving.address(Via::H2c);
+    work: impl Fn(&AtomicBool) + Sync,
+    look: impl Fn() + Sync,
+) -> Result<Outcome, String> {
+    let stop = AtomicBool::new(false);
     let outcome = thread::scope(|scope| {
         for _ in 0..HOSTILE {
             scope.spawn(|| {
                 step_back();
-                hostile::run(attack, address, &stop, &seen);
+                work(&stop);
             });
         }
         scope.spawn(|| {
             while !stop.load(Ordering::Relaxed) {
-                most.fetch_max(serving.server.memory().unwrap_or(0), Ordering::Relaxed);
+                look();
                 thread::sleep(LOOK_EVERY);
             }
         });
@@ -105,8 +148,14 @@ fn attacked(
         stop.store(true, Ordering::Relaxed);
         outcome
     });
-    let outcome = outcome.map_err(|error| format!("load: {error}"))?;
-    Ok((outcome, seen, most.into_inner()))
+    outcome.map_err(|error| format!("load: {error}"))
+}
+
+/// Takes processor time as a hostile client does, and sends nothing.
+fn idle_loop(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
+    }
 }
 
 const HOSTILE: usize = 3;
@@ -114,5 +163,7 @@ const HOSTILE: usize = 3;
 const OTHERS: usize = 4;
 /// Part of the ended connections; the end of one may be seen without its reason.
 const CALM_PERCENT: f64 = 90.0;
-const ATTACK_MIN: Duration = Duration::from_secs(3);
+/// Pairs of turns: alone, beside.
+const TURNS: usize = 5;
+const TURN_MIN: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(100);
