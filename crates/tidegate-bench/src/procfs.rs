@@ -79,14 +79,17 @@ pub(crate) fn cpu_time(processes: &[i32]) -> CpuTime {
     time
 }
 
-/// Proportional set size of the processes together, in bytes.
+/// Proportional set size of the processes together, in bytes. One that has ended has none.
 ///
 /// # Errors
 /// When a process may not be read (another user's) or the kernel lacks smaps_rollup.
 pub(crate) fn proportional_memory(processes: &[i32]) -> io::Result<u64> {
     let mut total = 0;
     for id in processes {
-        let text = fs::read_to_string(format!("/proc/{id}/smaps_rollup"))?;
+        let text = match fs::read_to_string(format!("/proc/{id}/smaps_rollup")) {
+            Err(_) if !is_running(*id) => continue,
+            text => text?,
+        };
         total += parse_pss(&text).ok_or_else(|| malformed("smaps_rollup"))?;
     }
     Ok(total)

@@ -4,6 +4,8 @@
 //! The hostile clients share a processor with the load, and take from it what they can. So that the row shows what they
 //! cost the server, three loops without any connection run in their place while the others are alone. Both are measured
 //! in turns, and the row shows medians: a machine that is busy with something else disturbs a pair, not the comparison.
+//! What the hostile clients cost is shown as processor time too: that of the server beyond the others' requests, as these
+//! cost while they are alone. It does not depend on what else the machine does.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -23,19 +25,20 @@ use crate::server::Binary;
 use crate::statistics::{Limit, Spread};
 
 /// The measures of a flood.
-pub(super) fn measures(attack: Attack) -> [Measure; 7] {
+pub(super) fn measures(attack: Attack) -> [Measure; 8] {
     let mut measures = MEASURES;
     // The others are no floods of frames: their streams fail, or their time runs out.
     if !matches!(attack, Attack::HpackBomb | Attack::SlowReader) {
-        measures[5] = measures[5].required(Limit::MedianAtLeast(CALM_PERCENT));
+        measures[6] = measures[6].required(Limit::MedianAtLeast(CALM_PERCENT));
     }
     measures
 }
 
-const MEASURES: [Measure; 7] = [
+const MEASURES: [Measure; 8] = [
     Measure::new("p99 beside / alone", "", 2).required(Limit::MedianAtMost(2.0)),
     Measure::new("p99 alone", "µs", 0),
     Measure::new("p99 beside", "µs", 0),
+    Measure::new("server CPU for them", "%", 1),
     Measure::new("memory growth", "MiB", 1).required(Limit::MedianAtMost(50.0)),
     Measure::new("connections ended", "", 0).better(Better::Neither),
     Measure::new("of them ENHANCE_YOUR_CALM", "%", 0).better(Better::Neither),
@@ -63,12 +66,20 @@ pub(super) fn run(context: &Context, binary: &Binary, attack: Attack) -> Result<
     let (seen, most) = (Seen::default(), AtomicU64::new(0));
     let mut turns = Turns::default();
     for _ in 0..TURNS {
-        turns.alone(beside(&mut load, time, idle_loop, || {})?);
+        let begin = serving.server.cpu_time();
+        let alone = beside(&mut load, time, idle_loop, || {})?;
+        let each = serving.server.cpu_time().since(begin).total() / alone.requests.max(1) as f64;
+        turns.alone(alone);
         let attack = |stop: &AtomicBool| hostile::run(attack, address, stop, &seen);
         let look = || {
             most.fetch_max(serving.server.memory().unwrap_or(0), Ordering::Relaxed);
         };
-        turns.beside(beside(&mut load, time, attack, look)?);
+        let begin = serving.server.cpu_time();
+        let beside = beside(&mut load, time, attack, look)?;
+        let spent = serving.server.cpu_time().since(begin).total();
+        let for_them = (spent - each * beside.requests as f64).max(0.0);
+        turns.for_them.push(for_them / beside.elapsed.as_secs_f64().max(1e-9) / 1e4);
+        turns.beside(beside);
     }
 
     let count = |figure: &AtomicU64| figure.load(Ordering::Relaxed) as f64;
@@ -77,6 +88,7 @@ pub(super) fn run(context: &Context, binary: &Binary, attack: Attack) -> Result<
         turns.ratio(),
         median(&turns.alone),
         median(&turns.beside),
+        median(&turns.for_them),
         most.into_inner().saturating_sub(before) as f64 / 1024.0 / 1024.0,
         ended,
         if ended > 0.0 { count(&seen.calm) / ended * 100.0 } else { f64::NAN },
@@ -91,6 +103,8 @@ pub(super) fn run(context: &Context, binary: &Binary, attack: Attack) -> Result<
 struct Turns {
     alone: Vec<f64>,
     beside: Vec<f64>,
+    /// Processor time of the server for the hostile clients, percent of a processor.
+    for_them: Vec<f64>,
     errors: u64,
     error: Option<String>,
 }
