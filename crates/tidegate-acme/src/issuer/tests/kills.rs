@@ -97,9 +97,10 @@ fn one_result_is_lost_anywhere() {
 fn the_same_names_with_two_kinds_of_keys() {
     for at in 0..2 * STEPS {
         let mut world = world(true);
-        let names = ["a.test", "192.0.2.1"];
-        world.wanted =
-            vec![wanted(&names, KeyKind::Ecdsa256), wanted(&names[..1], KeyKind::Ecdsa256)];
+        // The first order waits while the second one is made.
+        world.authority.slow = 2;
+        let kinds = [KeyKind::Ecdsa256, KeyKind::Ecdsa384];
+        world.wanted = kinds.map(|kind| wanted(&["a.test"], kind)).to_vec();
         let mut issuer = world.start();
         let mut count = 0;
         world.run(&mut issuer, 3600, &mut |_| {
