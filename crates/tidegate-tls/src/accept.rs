@@ -10,10 +10,10 @@ use std::rc::Rc;
 
 use tidegate_rt::net::Stream;
 use tokio_rustls::rustls::server::{Accepted, Acceptor, UnbufferedServerConnection};
-use tokio_rustls::rustls::{CommonState, HandshakeKind, ProtocolVersion};
+use tokio_rustls::rustls::{CommonState, Error, HandshakeKind, InvalidMessage, ProtocolVersion};
 
 use crate::client_status::StatusQuery;
-use crate::error::HandshakeError;
+use crate::error::{HandshakeError, alert_for, plain_alert};
 use crate::observed::observe;
 use crate::server::ServerSettings;
 use crate::session::Session;
@@ -29,10 +29,9 @@ const HANDSHAKE_RECORD: u8 = 0x16;
 const SSL2_BIT: u8 = 0x80;
 /// The longest number of a session, bytes.
 const SESSION_ID_BYTES_MAX: usize = 32;
-/// A fatal alert `unrecognized_name` (RFC 6066 section 3) in a record of its own.
-const UNRECOGNIZED_NAME: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 112];
-/// A fatal alert `internal_error` (RFC 8446 section 6) likewise.
-const INTERNAL_ERROR: [u8; 7] = [0x15, 3, 3, 0, 2, 2, 80];
+/// The alerts `unrecognized_name` (RFC 6066 section 3) and `internal_error` (RFC 8446 section 6).
+const UNRECOGNIZED_NAME: u8 = 112;
+const INTERNAL_ERROR: u8 = 80;
 
 /// A client's first message (ClientHello, RFC 8446 section 4.1.2), and the handshake behind it. The caller
 /// examines the name, chooses a server's settings, and calls [`accept`](Hello::accept) with them, or refuses.
@@ -100,20 +99,22 @@ impl Hello {
         let mut seen = 0;
         loop {
             let mut bytes = input.get(seen..).unwrap_or_default();
+            // The library takes a piece at once, and more than a record only once it knows that a hello goes on.
             while !bytes.is_empty() {
-                acceptor.read_tls(&mut bytes).map_err(HandshakeError::Socket)?;
+                let failed = match acceptor.read_tls(&mut bytes).map(|_| acceptor.accept()) {
+                    Ok(Ok(Some(accepted))) => return Ok(Hello { accepted, input }),
+                    Ok(Ok(None)) => continue,
+                    Ok(Err((error, mut alert))) => {
+                        let mut sent = Vec::new();
+                        let _ = alert.write_all(&mut sent);
+                        (error, sent)
+                    }
+                    // Its buffer is full.
+                    Err(_) => (InvalidMessage::HandshakePayloadTooLarge.into(), Vec::new()),
+                };
+                return Err(refuse(stream, failed).await);
             }
             seen = input.len();
-            match acceptor.accept() {
-                Ok(Some(accepted)) => return Ok(Hello { accepted, input }),
-                Ok(None) => {}
-                Err((error, mut alert)) => {
-                    let mut alert_bytes = Vec::new();
-                    let _ = alert.write_all(&mut alert_bytes);
-                    let _ = stream.write_all(&alert_bytes).await;
-                    return Err(HandshakeError::from(&error));
-                }
-            }
             input.reserve(HELLO_BYTES);
             if stream.read_append(&mut input).await.map_err(HandshakeError::Socket)? == 0 {
                 return Err(HandshakeError::Closed);
@@ -146,16 +147,16 @@ impl Hello {
 
     /// Ends the handshake with the alert `unrecognized_name`, as far as the client takes it.
     pub async fn refuse_name(self, stream: &Stream) {
-        let _ = stream.write_all(&UNRECOGNIZED_NAME).await;
+        let _ = stream.write_all(&plain_alert(UNRECOGNIZED_NAME)).await;
     }
 
     /// Ends the handshake with the alert `internal_error`: there is a reason on the server's side.
     pub async fn refuse_internally(self, stream: &Stream) {
-        let _ = stream.write_all(&INTERNAL_ERROR).await;
+        let _ = stream.write_all(&plain_alert(INTERNAL_ERROR)).await;
     }
 
-    /// Completes the handshake, or comes to early data, if the settings have it. The caller sets the time limits. A client's certificate is verified and never
-    /// refused here.
+    /// Completes the handshake, or comes to early data, if the settings have it. The caller sets the time limits. A
+    /// client's certificate is verified and never refused here.
     ///
     /// Cancelling: dropping it ends the session; the socket stays open, and can only be closed.
     ///
@@ -192,6 +193,15 @@ impl fmt::Debug for Hello {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Hello").field("server_name", &self.server_name()).finish_non_exhaustive()
     }
+}
+
+/// Ends a handshake that has failed with the library's alert, or one of ours where the library has none.
+async fn refuse(stream: &Stream, (error, mut alert): (Error, Vec<u8>)) -> HandshakeError {
+    if alert.is_empty() {
+        alert.extend(alert_for(&error).map(plain_alert).into_iter().flatten());
+    }
+    let _ = stream.write_all(&alert).await;
+    HandshakeError::from(&error)
 }
 
 /// Returns the number of the session that a client wants to resume, by the bytes of its hello (RFC 5246 section 7.4.1.2;

@@ -222,7 +222,7 @@ impl Output {
 
     /// Inserts bytes behind the first `at` pending ones.
     pub(crate) fn insert(&mut self, at: usize, bytes: &[u8]) {
-        let place = (self.start + at).min(self.end);
+        let place = self.start.saturating_add(at).min(self.end);
         self.room(bytes.len());
         self.buffer.copy_within(place..self.end, place + bytes.len());
         self.buffer[place..place + bytes.len()].copy_from_slice(bytes);

@@ -5,7 +5,7 @@ mod tests;
 
 use std::{error, fmt, io};
 
-use tokio_rustls::rustls::{CertificateError, Error, OtherError};
+use tokio_rustls::rustls::{CertificateError, Error, InvalidMessage, OtherError};
 
 use crate::openssl_errors::OpensslError;
 
@@ -51,6 +51,32 @@ pub enum KeyError {
     NoCertificate,
     /// The key belongs to another certificate.
     Mismatch,
+}
+
+/// Returns the alert for a failure of a handshake for which the library has made none (RFC 8446 section 6.2); `None`
+/// where the peer has ended it by an alert itself.
+pub(crate) fn alert_for(error: &Error) -> Option<u8> {
+    const UNEXPECTED_MESSAGE: u8 = 10;
+    const RECORD_OVERFLOW: u8 = 22;
+    const ILLEGAL_PARAMETER: u8 = 47;
+    const DECODE_ERROR: u8 = 50;
+    const INTERNAL_ERROR: u8 = 80;
+    Some(match error {
+        Error::AlertReceived(_) => return None,
+        // As OpenSSL.
+        Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge) => ILLEGAL_PARAMETER,
+        Error::InvalidMessage(_) => DECODE_ERROR,
+        Error::PeerSentOversizedRecord => RECORD_OVERFLOW,
+        Error::PeerMisbehaved(_)
+        | Error::InappropriateMessage { .. }
+        | Error::InappropriateHandshakeMessage { .. } => UNEXPECTED_MESSAGE,
+        _ => INTERNAL_ERROR,
+    })
+}
+
+/// Returns the record of a fatal alert that is not encrypted.
+pub(crate) fn plain_alert(description: u8) -> [u8; 7] {
+    [0x15, 3, 3, 0, 2, 2, description]
 }
 
 impl From<io::Error> for HandshakeError {

@@ -9,6 +9,7 @@
 //! The library bounds what a peer can send without data: empty records and KeyUpdate messages (32 each in a row),
 //! warnings (4), the length of a handshake message (64 KiB).
 
+mod library;
 #[cfg(test)]
 mod tests;
 
@@ -16,72 +17,15 @@ use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
 
-use tokio_rustls::rustls::client::{ClientConnectionData, UnbufferedClientConnection};
-use tokio_rustls::rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use tokio_rustls::rustls::unbuffered::{
-    ConnectionState, EncodeError, EncodeTlsData, EncryptError, ReadEarlyData, UnbufferedStatus,
-    WriteTraffic,
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic,
 };
-use tokio_rustls::rustls::{CommonState, Error, ProtocolVersion};
+use tokio_rustls::rustls::{CommonState, Error, HandshakeKind, ProtocolVersion};
 
 use crate::aead::{self, Keys};
 use crate::buffers::{ALIGNMENT, Decrypted, Input, Output};
-
-/// The library's connection of one side.
-pub trait Library {
-    /// The library's data of this side.
-    type Data;
-
-    /// Processes received bytes up to the next state of the connection.
-    fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
-
-    /// Returns what both sides have in common.
-    fn common(&self) -> &CommonState;
-
-    /// Passes early data to `take`. A client receives none.
-    fn early_data(early: ReadEarlyData<'_, '_, Self::Data>, take: &mut dyn FnMut(&[u8]));
-}
-
-impl Library for UnbufferedServerConnection {
-    type Data = ServerConnectionData;
-
-    fn process<'c, 'i>(
-        &'c mut self,
-        input: &'i mut [u8],
-    ) -> UnbufferedStatus<'c, 'i, ServerConnectionData> {
-        self.process_tls_records(input)
-    }
-
-    fn common(&self) -> &CommonState {
-        self
-    }
-
-    fn early_data(
-        mut early: ReadEarlyData<'_, '_, ServerConnectionData>,
-        take: &mut dyn FnMut(&[u8]),
-    ) {
-        while let Some(Ok(record)) = early.next_record() {
-            take(record.payload);
-        }
-    }
-}
-
-impl Library for UnbufferedClientConnection {
-    type Data = ClientConnectionData;
-
-    fn process<'c, 'i>(
-        &'c mut self,
-        input: &'i mut [u8],
-    ) -> UnbufferedStatus<'c, 'i, ClientConnectionData> {
-        self.process_tls_records(input)
-    }
-
-    fn common(&self) -> &CommonState {
-        self
-    }
-
-    fn early_data(_: ReadEarlyData<'_, '_, ClientConnectionData>, _: &mut dyn FnMut(&[u8])) {}
-}
+use crate::error::{alert_for, plain_alert};
+pub(crate) use library::Library;
 
 /// A connection of the library and its buffers, which hold memory only while bytes are in them.
 ///
@@ -380,9 +324,28 @@ impl<C: Library> Session<C> {
         }
     }
 
-    /// Remembers a failure, and puts the alert for it into the output, if the library has made one.
+    /// Returns whether this side has encrypted nothing yet.
+    fn is_plain(&self) -> bool {
+        let common = self.common();
+        match common.protocol_version() {
+            None => true,
+            Some(ProtocolVersion::TLSv1_2) => {
+                C::FINISHES_TLS12
+                    && common.is_handshaking()
+                    && common.handshake_kind() == Some(HandshakeKind::Full)
+            }
+            Some(_) => false,
+        }
+    }
+
+    /// Remembers a failure, and puts the alert for it into the output: the library's, or one of ours while nothing is
+    /// encrypted.
     fn fail(&mut self, error: Error) {
+        let alert = alert_for(&error).filter(|_| !self.common().wants_write() && self.is_plain());
         self.failure = Some(Box::new(error));
+        if let Some(alert) = alert {
+            self.output.insert(usize::MAX, &plain_alert(alert));
+        }
         while self.connection.common().wants_write() {
             match self.connection.process(self.input.filled()).state {
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {

@@ -260,6 +260,62 @@ fn other_bytes_get_an_alert() {
 }
 
 #[test]
+fn failures_without_an_alert_of_the_library_get_one() {
+    // A hello's first part, then another record; a handshake message of an unknown type; one of 16 MB.
+    let interleaved = [0x16, 3, 1, 0, 6, 1, 0, 0, 9, 3, 3, 0x14, 3, 3, 0, 1, 1];
+    let unknown = [0x16, 3, 1, 0, 5, 245, 0, 0, 1, 0];
+    let endless = records(&[[1, 0xff, 0xff, 0xff].as_slice(), &vec![0; 100_000]].concat());
+    for (bytes, alert, reason) in [
+        (&interleaved[..], 10, "mixed handshake and non handshake data"),
+        (&unknown, 10, "unexpected message"),
+        (&endless, 47, "excessive message size"),
+    ] {
+        let (_, error, received) = greet(bytes);
+        assert_eq!(received, [0x15, 3, 3, 0, 2, 2, alert], "{reason}");
+        let error = error.map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.ends_with(reason), "{error}");
+    }
+}
+
+#[test]
+fn a_long_hello_is_read_however_it_arrives() {
+    let hello = records(&padded_hello(40_000));
+    assert!(greet(&hello).0.is_some());
+    let found = tidegate_rt::block_on(async {
+        let (_left, right) = Stream::pair().expect("a pair");
+        Hello::receive(&right, hello).await.is_ok()
+    });
+    assert_eq!(found.ok(), Some(true));
+}
+
+/// Returns a hello of TLS 1.3 with `padding` bytes of padding (RFC 7685).
+fn padded_hello(padding: u16) -> Vec<u8> {
+    let mut extensions: Vec<u8> = [
+        &[0, 43, 0, 3, 2, 3, 4][..],
+        &[0, 10, 0, 4, 0, 2, 0, 29],
+        &[0, 13, 0, 4, 0, 2, 4, 3],
+        &[0, 51, 0, 38, 0, 36, 0, 29, 0, 32],
+        &[9; 32],
+        &[0, 21],
+        &padding.to_be_bytes(),
+    ]
+    .concat();
+    extensions.resize(extensions.len() + usize::from(padding), 0);
+    let mut body = [&[3, 3][..], &[7; 32], &[0, 0, 2, 0x13, 1, 1, 0]].concat();
+    body.extend((extensions.len() as u16).to_be_bytes());
+    body.extend(extensions);
+    let length = (body.len() as u32).to_be_bytes();
+    [&[1][..], &length[1..], &body].concat()
+}
+
+/// Cuts a handshake message into records.
+fn records(message: &[u8]) -> Vec<u8> {
+    let record =
+        |part: &[u8]| [&[0x16, 3, 1][..], &(part.len() as u16).to_be_bytes(), part].concat();
+    message.chunks(16_384).flat_map(record).collect()
+}
+
+#[test]
 fn names_can_be_refused() {
     let refused = tidegate_rt::block_on(async {
         let (left, right) = Stream::pair().expect("a pair");
