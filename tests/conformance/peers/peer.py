@@ -20,6 +20,8 @@ LARGE = bytes((i * 7 // 5) & 255 for i in range(10 << 20))
 
 async def app(scope, receive, send):
     """The origin. Hypercorn has trailers and early hints as extensions of ASGI."""
+    if scope["type"] == "websocket":
+        return await echo(receive, send)
     if scope["type"] != "http":
         return
     key = scope["query_string"]
@@ -95,6 +97,14 @@ async def app(scope, receive, send):
 
 LEFT = {}
 HELD = {}
+
+
+async def echo(receive, send):
+    """Sends the messages of a WebSocket back."""
+    await send({"type": "websocket.accept"})
+    while (message := await receive())["type"] != "websocket.disconnect":
+        if message["type"] == "websocket.receive":
+            await send({"type": "websocket.send", "text": message.get("text"), "bytes": message.get("bytes")})
 
 
 async def disconnect(receive):
