@@ -39,7 +39,7 @@ pub struct Request {
 /// The origin of a request's path and args.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PathSource {
-    /// A rewrite, an internal redirect or a subrequest; also before there is a path.
+    /// A rewrite, `set $args`, an internal redirect or a subrequest; also before there is a path.
     #[default]
     Server,
     /// The received target, decoded.

@@ -138,7 +138,7 @@ fn write_chosen_method(
 /// | with variables and a URI | | the URI of the directive, alone |
 /// | with a URI | begins with the location's name | the URI, the path behind the location's name, encoded anew, and the arguments |
 /// | without a URI | as the client sent it | the client's bytes (origin form, RFC 9112 section 3.2.1) |
-/// | either | changed by `rewrite` | the changed path, encoded anew, and the arguments |
+/// | either | changed by `rewrite`, or the args by `set` | the changed path, encoded anew, and the arguments |
 pub(super) fn write_uri(
     x: &Exchange,
     settings: &ProxySettings,

@@ -1,7 +1,7 @@
 //! Variables of the request: target, fields, cookies, arguments, body, files.
 
 use tidegate_codec::{Known, cookie, request};
-use tidegate_core::exchange::Exchange;
+use tidegate_core::exchange::{Exchange, PathSource};
 use tidegate_core::variables::{Changeable, Value, Variable};
 
 use super::{put, put_fields, put_number};
@@ -79,6 +79,8 @@ pub(super) const VARIABLES: &[Variable] = &[
         change: Changeable::By(|x, value| {
             x.request.args.clear();
             x.request.args.extend_from_slice(value);
+            // The received target does not have them: gateways make one of path and args.
+            x.request.source = PathSource::Server;
         }),
     },
     Variable::fixed(
