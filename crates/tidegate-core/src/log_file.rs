@@ -4,7 +4,7 @@
 mod tests;
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -109,15 +109,21 @@ pub fn write_pending_lines() {
 
 /// Opens a log for appending; creates it with mode 0644.
 pub fn open_append(path: &Path) -> io::Result<File> {
+    open_with_mode(path, 0o644)
+}
+
+fn open_with_mode(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
-    tidegate_os::file::with_mode(&mut options, 0o644).open(path)
+    tidegate_os::file::with_mode(&mut options, mode).open(path)
 }
 
 /// All open log files of the process, one per path.
 #[derive(Default)]
 pub struct LogFiles {
     files: Mutex<FileTable>,
+    /// Paths of files with secrets.
+    private: Mutex<HashSet<PathBuf>>,
 }
 
 #[derive(Default)]
@@ -160,6 +166,21 @@ impl LogFiles {
         Ok(file)
     }
 
+    /// Notes that a file has secrets: [`LogFiles::append`] creates it for its owner alone.
+    pub fn make_private(&self, path: &Path) {
+        let mut private = self.private.lock().unwrap_or_else(PoisonError::into_inner);
+        private.insert(path.to_path_buf());
+    }
+
+    /// Opens a file for appending; creates it with mode 0644, or 0600 if it is private.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn append(&self, path: &Path) -> io::Result<File> {
+        let private = self.private.lock().unwrap_or_else(PoisonError::into_inner).contains(path);
+        open_with_mode(path, if private { 0o600 } else { 0o644 })
+    }
+
     /// Returns the files in use by path.
     pub fn by_path(&self) -> HashMap<PathBuf, Arc<LogFile>> {
         self.in_use().into_iter().map(|file| (file.path.clone(), file)).collect()
@@ -171,14 +192,11 @@ impl LogFiles {
         known.by_path.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Reopens all files by `open`. Returns paths and errors of those that failed; their old descriptors stay in use.
-    pub fn reopen(
-        &self,
-        mut open: impl FnMut(&Path) -> io::Result<File>,
-    ) -> Vec<(PathBuf, io::Error)> {
+    /// Reopens all files. Returns paths and errors of those that failed; their old descriptors stay in use.
+    pub fn reopen(&self) -> Vec<(PathBuf, io::Error)> {
         let mut failed = Vec::new();
         for log in self.in_use() {
-            match open(&log.path) {
+            match self.append(&log.path) {
                 Ok(file) => log.replace(file),
                 Err(error) => failed.push((log.path.clone(), error)),
             }

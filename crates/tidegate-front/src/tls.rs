@@ -7,6 +7,7 @@
 //! | server | from directives to one server's settings |
 //! | client | clients' certificates: requested, verified, refused |
 //! | keys | certificates and private keys from PEM |
+//! | key_log | secrets of connections, written to a file |
 //! | chosen | those that variables name, loaded for each handshake |
 //! | stapling | OCSP responses for our certificates |
 //! | ocsp | whether clients' certificates were revoked, by OCSP |
@@ -17,6 +18,7 @@ mod chosen;
 mod client;
 mod conf;
 mod handshake;
+mod key_log;
 mod keys;
 mod ocsp;
 mod server;
@@ -49,6 +51,7 @@ impl Module for Ssl {
         trust_rows::OCSP_ROWS,
         conf::PROTOCOL_ROWS,
         conf::SESSION_ROWS,
+        key_log::ROWS,
         conf::HTTP_ROWS,
         conf::SESSION_ONLY_ROWS,
     ];

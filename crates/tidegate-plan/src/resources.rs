@@ -39,6 +39,14 @@ pub trait Resources {
     /// The file cannot be opened.
     fn log_file(&self, path: &Path) -> io::Result<Arc<LogFile>>;
 
+    /// As [`Resources::log_file`], for a file with secrets: only its owner may read it.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    fn private_log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
+        self.log_file(path)
+    }
+
     /// Opens a file for appending, for logs whose names are known per request.
     ///
     /// # Errors

@@ -131,6 +131,15 @@ impl PlanBuilder<'_> {
         open_log(self.environment, path, Some(span))
     }
 
+    /// Opens a log file that only its owner may read.
+    ///
+    /// # Errors
+    /// The file cannot be opened.
+    pub fn private_log_file(&self, path: &Path, span: Span) -> Result<Arc<LogFile>, Diagnostic> {
+        let opened = self.environment.resources.private_log_file(path);
+        opened.map_err(|error| unopened(path, &error).at(span))
+    }
+
     /// Parses a syslog destination, by the parameters after `syslog:`.
     ///
     /// # Errors
@@ -167,13 +176,16 @@ fn open_log(
     span: Option<Span>,
 ) -> Result<Arc<LogFile>, Diagnostic> {
     environment.resources.log_file(path).map_err(|error| {
-        let message = format!("open() \"{}\" failed ({})", path.display(), os_error(&error));
-        let diagnostic = Diagnostic::emerg(message);
+        let diagnostic = unopened(path, &error);
         match span {
             Some(span) => diagnostic.at(span),
             None => diagnostic,
         }
     })
+}
+
+fn unopened(path: &Path, error: &io::Error) -> Diagnostic {
+    Diagnostic::emerg(format!("open() \"{}\" failed ({})", path.display(), os_error(error)))
 }
 
 /// Opens the destinations of `error_log` directives; without any, the built-in default.

@@ -16,6 +16,7 @@ use tokio_rustls::rustls::sign::SingleCertAndKey;
 use tokio_rustls::rustls::{ClientConfig, ProtocolVersion, SupportedCipherSuite};
 
 use crate::error::{KeyError, SettingsError};
+use crate::key_log::KeyLog;
 use crate::key_pair::KeyPair;
 use crate::pem::PrivateKey;
 use crate::suites;
@@ -51,6 +52,8 @@ pub struct TlsOptions {
     pub certificate: Vec<Vec<u8>>,
     /// Its private key (DER: PKCS#8, PKCS#1 or SEC1).
     pub key: Vec<u8>,
+    /// The log of connections' secrets.
+    pub key_log: Option<KeyLog>,
 }
 
 /// Compiled settings, with the sessions that can be resumed. Expensive values are made once, and handshakes
@@ -102,6 +105,7 @@ impl TlsOptions {
             }
         }
         digest.update(&self.key);
+        digest.update(self.key_log.as_ref().map_or("", KeyLog::name).as_bytes());
         digest.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }
@@ -129,6 +133,9 @@ impl TlsSettings {
             true => builder.with_no_client_auth(),
             false => builder.with_client_cert_resolver(Arc::new(own_certificate(options)?)),
         };
+        if let Some(log) = &options.key_log {
+            config.key_log = Arc::new(log.clone());
+        }
         config.enable_sni = options.server_name;
         config.resumption = Resumption::disabled();
         let (session_reuse, verify) = (options.session_reuse, options.verify);

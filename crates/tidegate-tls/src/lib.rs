@@ -29,6 +29,7 @@
 //! | sessions, tickets | resumption, over threads and reloads |
 //! | stapling | responses of OCSP responders |
 //! | cipher_suites, groups, signature_schemes, openssl_commands | OpenSSL's names, lists and commands |
+//! | key_log | secrets of connections, for programs that decrypt them |
 //! | observed | facts that the library does not show after a handshake |
 //! | suites | the library's suites and versions |
 //! | quic | handshakes of QUIC (RFC 9001) |
@@ -49,6 +50,7 @@ mod error;
 pub mod groups;
 mod io;
 pub mod key_files;
+mod key_log;
 mod key_pair;
 mod known_pairs;
 mod observed;
@@ -81,6 +83,7 @@ pub use connect::connect;
 pub use error::{ConnectError, HandshakeError, KeyError, SettingsError};
 pub use groups::Groups;
 pub use io::Io;
+pub use key_log::KeyLog;
 pub use key_pair::KeyPair;
 pub use known_pairs::KnownPairs;
 pub use openssl_errors::OpensslError;

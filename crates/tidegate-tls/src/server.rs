@@ -13,6 +13,7 @@ use tokio_rustls::rustls::{ConfigBuilder, ServerConfig, SignatureAlgorithm, Want
 use crate::client_trust::ClientTrust;
 use crate::error::SettingsError;
 use crate::groups::Groups;
+use crate::key_log::KeyLog;
 use crate::key_pair::KeyPair;
 use crate::sessions::{ServerSessions, SessionCache};
 use crate::stapling::Stapled;
@@ -52,6 +53,8 @@ pub struct ServerOptions {
     pub early_data: bool,
     /// Whether certificates are sent compressed to clients that allow it (RFC 8879).
     pub compresses_certificates: bool,
+    /// The log of connections' secrets.
+    pub key_log: Option<KeyLog>,
 }
 
 /// Compiled settings of one server. Handshakes of all threads share them. A connection keeps the settings
@@ -140,6 +143,9 @@ impl ServerSettings {
         }
         if options.compresses_certificates {
             certificate_compression::compress(&mut config);
+        }
+        if let Some(log) = options.key_log {
+            config.key_log = Arc::new(log);
         }
         let resumption = Resumption {
             sessions: options.sessions,

@@ -13,7 +13,6 @@ use tidegate_conf::Bundle;
 use tidegate_core::client::Address;
 use tidegate_core::error_log::Level;
 use tidegate_core::listen::ListenerKey;
-use tidegate_core::log_file::open_append;
 use tidegate_os::{Credentials, pass};
 use tidegate_plan::Machine;
 
@@ -75,7 +74,7 @@ impl Generation {
     pub(crate) fn handover(&self, origin: &Origin) -> Handover {
         let mut logs = Vec::new();
         for path in &self.log_paths {
-            let opened = open_append(path).or_else(|error| {
+            let opened = self.logs.append(path).or_else(|error| {
                 self.log().say(Level::Emerg, format_args!("{}", open_failed(path, &error)));
                 File::options().append(true).open(tidegate_os::platform::NULL)
             });

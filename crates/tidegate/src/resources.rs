@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_conf::HostNames;
-use tidegate_core::log_file::{LogFile, LogFiles, open_append};
+use tidegate_core::log_file::{LogFile, LogFiles};
 use tidegate_os::{Stat, file};
 use tidegate_plan::{Machine, ReloadState, Resources, SystemNames};
 
@@ -172,11 +172,16 @@ impl Resources for MasterResources<'_> {
         if let Some(log) = held.get(path) {
             return Ok(log.clone());
         }
-        let log = self.logs.open(path, open_append).inspect_err(|_| {
+        let log = self.logs.open(path, |path| self.logs.append(path)).inspect_err(|_| {
             self.refused.borrow_mut().insert(path.to_owned());
         })?;
         held.insert(path.to_owned(), log.clone());
         Ok(log)
+    }
+
+    fn private_log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
+        self.logs.make_private(path);
+        self.log_file(path)
     }
 
     fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
@@ -257,9 +262,14 @@ impl Resources for WorkerResources<'_> {
             let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
             match files.remove(path) {
                 Some(file) => Ok(file),
-                None => open_append(path),
+                None => self.logs.append(path),
             }
         })
+    }
+
+    fn private_log_file(&self, path: &Path) -> io::Result<Arc<LogFile>> {
+        self.logs.make_private(path);
+        self.log_file(path)
     }
 
     fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Instant;
 
 use tidegate_core::error_log::Level;
-use tidegate_core::log_file::{LogFiles, open_append};
+use tidegate_core::log_file::LogFiles;
 use tidegate_core::plan::Plan;
 use tidegate_modules::flush_logs;
 use tidegate_os::platform::EVENT_METHOD;
@@ -134,7 +134,7 @@ impl Single {
                 ProcessEvent::Signal(ProcessSignal::User1) => {
                     self.say(Level::Notice, "reopening logs");
                     flush_logs();
-                    for (path, error) in self.logs.reopen(open_append) {
+                    for (path, error) in self.logs.reopen() {
                         self.say(Level::Emerg, &crate::report::open_failed(&path, &error));
                     }
                 }

@@ -88,3 +88,27 @@ fn gathered_lines_are_few() {
     worker.unwrap().join().unwrap();
     assert!(text(&log).ends_with("yz"));
 }
+
+/// A file with secrets is its owner's alone, also the one that follows it after a rotation.
+#[cfg(unix)]
+#[test]
+fn private_files_stay_private() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let directory = tempfile::tempdir().unwrap();
+    let logs = LogFiles::default();
+    let mode = |name: &str| {
+        let metadata = std::fs::metadata(directory.path().join(name)).unwrap();
+        metadata.permissions().mode() & 0o777
+    };
+    logs.make_private(&directory.path().join("keys"));
+    let open = |name: &str| logs.open(&directory.path().join(name), |path| logs.append(path));
+    let (_keys, _access) = (open("keys").unwrap(), open("access").unwrap());
+    for name in ["keys", "access"] {
+        let path = directory.path().join(name);
+        std::fs::rename(&path, directory.path().join(format!("{name}.old"))).unwrap();
+    }
+    assert!(logs.reopen().is_empty());
+    assert_eq!(["keys.old", "keys"].map(mode), [0o600; 2]);
+    assert_eq!(["access.old", "access"].map(mode), [0o644; 2]);
+}

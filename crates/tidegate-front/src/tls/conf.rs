@@ -84,6 +84,7 @@ pub struct Conf {
     pub ocsp: Option<StatusScope>,
     pub ocsp_responder: Option<Word>,
     pub ocsp_cache: Option<OcspCacheConf>,
+    pub key_log: Option<Word>,
     pub certificate_compression: Option<bool>,
     pub early_data: Option<bool>,
     pub dhparam: Option<()>,
@@ -111,6 +112,7 @@ pub(super) fn inherit(child: &mut Conf, parent: &Conf) {
     }
     fill(&mut child.password_file, &parent.password_file);
     fill(&mut child.certificate_cache, &parent.certificate_cache);
+    fill(&mut child.key_log, &parent.key_log);
     fill(&mut child.certificate_compression, &parent.certificate_compression);
     fill(&mut child.early_data, &parent.early_data);
     fill(&mut child.protocols, &parent.protocols);

@@ -18,7 +18,7 @@ use tidegate_tls::{
 use super::chosen::{ChosenPairs, is_chosen};
 use super::conf::{Conf, SessionCacheConf, VerifyClient};
 use super::ocsp::ClientOcsp;
-use super::{Ssl, client, keys, ocsp, shared_zone, stapling};
+use super::{Ssl, client, key_log, keys, ocsp, shared_zone, stapling};
 
 /// Returns the time limit of a session's handshake (`ssl_handshake_timeout`).
 pub(crate) fn session_handshake_timeout(plan: &Plan, server: ServerId) -> Duration {
@@ -111,6 +111,7 @@ pub(super) fn compile(
         tickets,
         early_data,
         compresses_certificates: conf.certificate_compression.unwrap_or(false),
+        key_log: key_log::compile(conf, plan)?,
     };
     plan.show(&options);
     let settings = ServerSettings::new(options);

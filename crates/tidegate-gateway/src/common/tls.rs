@@ -7,7 +7,7 @@ use tidegate_core::{Exchange, Template};
 use tidegate_plan::PlanBuilder;
 use tidegate_tls::openssl_commands::{self, Command};
 use tidegate_tls::{
-    PairCache, Protocols, TlsOptions, TlsSettings, TlsTarget, cipher_suites, key_files,
+    KeyLog, PairCache, Protocols, TlsOptions, TlsSettings, TlsTarget, cipher_suites, key_files,
 };
 
 use super::chosen_certificate::ChosenCertificate;
@@ -30,6 +30,7 @@ pub struct TlsConf {
     certificate: Option<Word>,
     key: Option<Word>,
     password_file: Option<Word>,
+    key_log: Option<Word>,
     /// `*_ssl_certificate_cache`; `Some(None)` is `off`.
     certificate_cache: Option<Option<Arc<PairCache>>>,
     alpn: Option<Vec<Word>>,
@@ -111,6 +112,10 @@ macro_rules! gateway_tls_rows {
                 ["proxy_ssl_password_file", "uwsgi_ssl_password_file", "grpc_ssl_password_file"], ONE, "",
                 "File with pass phrases for the private key, one a line.", set_password_file),
             $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts,
+                ["proxy_ssl_key_log", "uwsgi_ssl_key_log", "grpc_ssl_key_log"], ONE, "",
+                "File to which the secrets of connections to origins are written, in the format SSLKEYLOGFILE. The master \
+                 creates it with mode 0600, and reopens it as it does logs.", set_key_log),
+            $crate::common::tls::gateway_tls_rows!(@row $prefix, $conf, $contexts,
                 ["proxy_ssl_conf_command", "uwsgi_ssl_conf_command", "grpc_ssl_conf_command"], TWO, "",
                 "A configuration command of OpenSSL: MinProtocol, MaxProtocol, CipherString, Ciphersuites, \
                  Certificate with PrivateKey, Options.", set_conf_command),
@@ -156,6 +161,7 @@ setters! {
     set_certificate certificate |args| Ok(args.word(0).clone());
     set_key key |args| Ok(args.word(0).clone());
     set_password_file password_file |args| Ok(args.word(0).clone());
+    set_key_log key_log |args| Ok(args.word(0).clone());
     set_certificate_cache certificate_cache PairCache::of_directive;
     set_alpn alpn |args| Ok(args.words().to_vec());
 }
@@ -255,6 +261,7 @@ pub(crate) fn inherit(child: &mut TlsConf, parent: &TlsConf) {
         certificate,
         key,
         password_file,
+        key_log,
         certificate_cache,
         alpn,
         commands
@@ -336,6 +343,7 @@ fn options(
         verify_depth: conf.verify_depth.unwrap_or(VERIFY_DEPTH_DEFAULT),
         certificate: Vec::new(),
         key: Vec::new(),
+        key_log: key_log(conf, plan)?,
     };
     // An empty name cancels an inherited certificate.
     let Some(word) = conf.certificate.as_ref().filter(|word| !word.bytes.is_empty()) else {
@@ -361,6 +369,14 @@ fn options(
     let key = key_files::private_key(plan, key_word, &passwords)?.1;
     options.key = key.der().to_vec();
     Ok((options, None))
+}
+
+/// Opens the log of connections' secrets.
+fn key_log(conf: &TlsConf, plan: &PlanBuilder<'_>) -> Result<Option<KeyLog>, Diagnostic> {
+    let Some(word) = &conf.key_log else { return Ok(None) };
+    let path = plan.path(&word.display());
+    let file = plan.private_log_file(&path, word.span)?;
+    Ok(Some(KeyLog::new(&path.to_string_lossy(), move |line| file.write(line))))
 }
 
 impl GatewayTls {

@@ -56,6 +56,7 @@ fn options(own: &OwnCertificate) -> ServerOptions {
         tickets: None,
         early_data: false,
         compresses_certificates: false,
+        key_log: None,
     }
 }
 

@@ -6,6 +6,7 @@ use tidegate_rt::net::Addr;
 
 use super::{Protocols, TlsOptions, TlsSettings, TlsTarget};
 use crate::error::{KeyError, SettingsError};
+use crate::key_log::KeyLog;
 
 fn base() -> TlsOptions {
     TlsOptions { tls13: true, session_reuse: true, ..TlsOptions::default() }
@@ -61,6 +62,8 @@ fn identities_distinguish_options() {
         TlsOptions { trusted: vec![vec![1], vec![2]], ..base() },
         TlsOptions { verify_depth: 1, ..base() },
         TlsOptions { key: vec![1], ..base() },
+        TlsOptions { key_log: Some(KeyLog::new("a", |_| ())), ..base() },
+        TlsOptions { key_log: Some(KeyLog::new("b", |_| ())), ..base() },
     ];
     for (index, one) in options.iter().enumerate() {
         assert_eq!(one.identity(), one.clone().identity());

@@ -4,7 +4,6 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use tidegate_core::error_log::Level;
-use tidegate_core::log_file::open_append;
 use tidegate_os::process::wait_any_nohang;
 use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
@@ -165,10 +164,10 @@ impl Master {
     fn reopen_logs(&mut self) {
         self.say(Level::Notice, "reopening logs");
         // Failures are reported below, where the worker's files are opened.
-        let _ = self.current.logs.reopen(open_append);
+        let _ = self.current.logs.reopen();
         let mut files = Vec::new();
         for path in &self.current.log_paths {
-            match open_append(path) {
+            match self.current.logs.append(path) {
                 Ok(file) => files.push((path.clone(), file)),
                 Err(error) => self.say(Level::Emerg, &open_failed(path, &error)),
             }

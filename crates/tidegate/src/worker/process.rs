@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_core::error_log::Level;
-use tidegate_core::log_file::{LogFiles, open_append};
+use tidegate_core::log_file::LogFiles;
 use tidegate_core::plan::Plan;
 use tidegate_modules::flush_logs;
 use tidegate_os::{identity, inherit, process, title};
@@ -163,7 +163,7 @@ impl Worker {
             WorkerEvent::Signal(ProcessSignal::User1) => {
                 self.say("reopening logs");
                 flush_logs();
-                self.logs.reopen(open_append);
+                self.logs.reopen();
             }
             WorkerEvent::Signal(_) | WorkerEvent::ThreadEnded(_) => {}
             WorkerEvent::Message(message) => match *message {
