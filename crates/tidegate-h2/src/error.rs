@@ -118,7 +118,7 @@ pub enum Fault {
     WindowOverflow,
     /// A WINDOW_UPDATE of 0 for the connection (section 6.9).
     WindowZero,
-    /// More bytes were sent than the connection's window allows.
+    /// More bytes were sent than the connection's window allows, or in one frame than any stream's window does.
     WindowExceeded,
     /// GOAWAY with a larger stream identifier than before, or a frame that the peer's role may not send.
     Role,
@@ -173,7 +173,7 @@ impl fmt::Display for Fault {
             Fault::Setting => "invalid value of a setting",
             Fault::WindowOverflow => "flow-control window above 2^31-1 bytes",
             Fault::WindowZero => "WINDOW_UPDATE of 0",
-            Fault::WindowExceeded => "more bytes than the connection's window allows",
+            Fault::WindowExceeded => "more bytes than a window allows",
             Fault::Role => "frame that this peer may not send",
             Fault::Compression(error) => return write!(f, "invalid header block: {error}"),
             Fault::Flood(flood) => return write!(f, "flood: {flood}"),

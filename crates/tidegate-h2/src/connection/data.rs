@@ -3,7 +3,7 @@
 use super::receive::{Reading, Step};
 use super::{Connection, Event, Role};
 use crate::error::{ErrorCode, Fault};
-use crate::frame::{FrameHeader, StreamId, flags, write};
+use crate::frame::{FRAME_BYTES_DEFAULT, FrameHeader, StreamId, flags, write};
 use crate::stream::state::{Closed, StateError};
 use tidegate_fields::HeadFault;
 
@@ -25,6 +25,10 @@ impl<R: Role> Connection<R> {
         let end = header.has(flags::END_STREAM);
         if self.is_idle(id) {
             return Err(Fault::IdleStream);
+        }
+        // No window allows that, whatever became of the stream: none of it is waited for. Less is skipped as it arrives.
+        if length > self.stream_window().max(FRAME_BYTES_DEFAULT) {
+            return Err(Fault::WindowExceeded);
         }
         if length == 0 && !end {
             self.budgets.control_frame()?;

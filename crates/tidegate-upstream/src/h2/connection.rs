@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use tidegate_h2::frame::FRAME_BYTES_LIMIT;
 use tidegate_h2::{Client, Config, Connection, ErrorCode, StreamId};
 use tidegate_rt::clock;
 
@@ -79,6 +80,8 @@ impl SharedConnection {
         let head_bytes = u32::try_from(limits.head_bytes_max).unwrap_or(u32::MAX);
         let config = Config {
             streams_max: STREAMS_MAX,
+            // Bodies are passed on as they arrive; heads and all other frames have limits of their own.
+            frame_bytes_max: FRAME_BYTES_LIMIT,
             stream_window: STREAM_WINDOW,
             // Never reached: a reader that is slow stops its own stream alone.
             unread_bytes_max: STREAMS_MAX.saturating_mul(STREAM_WINDOW),

@@ -284,7 +284,7 @@ fn a_connection_ends_after_its_requests() {
 
 #[test]
 fn a_hostile_origin_loses_its_connection() {
-    const PATHS: [&str; 11] = [
+    const PATHS: [&str; 12] = [
         "/pings",
         "/settings",
         "/empty-data",
@@ -293,6 +293,7 @@ fn a_hostile_origin_loses_its_connection() {
         "/push",
         "/idle",
         "/huge",
+        "/huge-body",
         "/table",
         "/http1",
         "/close",
@@ -306,6 +307,16 @@ fn a_hostile_origin_loses_its_connection() {
             assert_eq!(origin.seen.borrow().connections, 2, "{path}");
         });
     }
+}
+
+#[test]
+fn a_frame_may_be_as_large_as_the_window() {
+    run(Config::default(), KEPT, |origin, group| async move {
+        let (status, body, whole) = seen(request(&group, "GET", "/whole-window")).await;
+        assert_eq!((status, body.len(), whole), (200, 0x4_0000, true));
+        assert_eq!(seen(request(&group, "GET", "/ok")).await, ok("ok"));
+        assert_eq!(origin.seen.borrow().connections, 1);
+    });
 }
 
 #[test]

@@ -197,6 +197,38 @@ fn lengths_and_values_end_the_connection() {
 }
 
 #[test]
+fn a_frame_of_data_may_be_as_large_as_a_window() {
+    let config = Config { frame_bytes_max: 1 << 20, ..Config::default() };
+    for (length, expected) in [(65_536, None), (65_537, Some(Fault::WindowExceeded))] {
+        let mut server = server(config.clone());
+        let mut peer = Peer::client();
+        peer.get(1, &[], false);
+        feed(&mut server, &peer.take()).expect("a request is right");
+        let data = frame(Kind::Data, flags::END_STREAM, 1, length);
+        // The header alone: nothing is waited for.
+        peer.raw(data, b"");
+        let fault = feed(&mut server, &peer.take()).err().map(|error| error.0);
+        assert_eq!(fault, expected);
+    }
+    // What was on its way when the stream was reset is dropped as it arrives.
+    let mut server = server(config);
+    let mut peer = Peer::client();
+    peer.get(1, &[], false);
+    feed(&mut server, &peer.take()).expect("a request is right");
+    server.close(ONE, ErrorCode::CANCEL);
+    output(&mut server);
+    let before = server.memory();
+    peer.raw(frame(Kind::Data, 0, 1, 65_536), &[0; 65_000]);
+    assert_eq!(feed(&mut server, &peer.take()), Ok(vec![]));
+    assert_eq!(server.memory(), before);
+    peer.raw(frame(Kind::Data, flags::END_STREAM, 1, 65_537), b"");
+    let mut rest = peer.take();
+    rest.splice(0..0, [0; 536]);
+    let error = feed(&mut server, &rest).expect_err("no window is as large");
+    assert_eq!(error.0, Fault::WindowExceeded);
+}
+
+#[test]
 fn the_begin_is_checked() {
     for (bytes, fault) in [
         (&b"GET / HTTP/1.1\r\n"[..], Fault::Preface),

@@ -258,6 +258,13 @@ impl Serving {
                 let piece = [&[0, 0x40, 0, 0, 0][..], &id, &[0; 0x4000]].concat();
                 [whole_head, piece.repeat(20)].concat()
             }
+            // All that the window allows, in one frame.
+            "/whole-window" => {
+                let body = [&[4, 0, 0, 0, 1][..], &id, &[b'x'; 0x4_0000]].concat();
+                [whole_head, body].concat()
+            }
+            // One byte more, which is never sent: its header is enough.
+            "/huge-body" => [&whole_head[..], &[4, 0, 1, 0, 0], &id].concat(),
             "/push" => [&[0, 0, 4, 5, 4][..], &id, &[0, 0, 0, 2]].concat(),
             "/idle" => [0, 0, 1, 1, 4, 0, 0, 0xff, 0xff, 0x88].to_vec(),
             "/huge" => [0xff, 0xff, 0xff, 0, 0, 0, 0, 0, 1].to_vec(),
