@@ -33,6 +33,12 @@ pub trait BodySource {
         Ok(None)
     }
 
+    /// Returns whether all bytes have been returned and the regular end is known to follow: a forwarder then sends both
+    /// together. `false` where that is not known yet.
+    fn is_at_end(&self) -> bool {
+        false
+    }
+
     /// Returns trailer fields, known at the end.
     fn trailers(&mut self) -> Option<Headers> {
         None
@@ -238,8 +244,15 @@ impl RequestBody {
             self.fail();
             return Poll::Ready(Err(RequestBodyError::TooLarge));
         }
-        if self.end == BodyEnd::Length && !self.chunked && self.length == Some(self.received) {
-            self.source = None;
+        match self.end {
+            BodyEnd::Length if !self.chunked && self.length == Some(self.received) => {
+                self.source = None;
+            }
+            BodyEnd::Source if source.is_at_end() => {
+                self.trailers = source.trailers();
+                self.source = None;
+            }
+            BodyEnd::Length | BodyEnd::Source => {}
         }
         Poll::Ready(Ok(Some(bytes)))
     }

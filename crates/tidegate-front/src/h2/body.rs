@@ -19,12 +19,11 @@ pub(super) struct H2Body {
     /// `client_body_timeout`.
     timeout: Duration,
     deadline: Deadline,
-    trailers: Option<Headers>,
 }
 
 impl H2Body {
     pub(super) fn new(stream: Rc<Stream>, expect_continue: bool, timeout: Duration) -> H2Body {
-        H2Body { stream, expect_continue, timeout, deadline: Deadline::new(), trailers: None }
+        H2Body { stream, expect_continue, timeout, deadline: Deadline::new() }
     }
 
     fn send_continue(&mut self) {
@@ -76,7 +75,6 @@ impl BodySource for H2Body {
             return Ok(Some(Some(Bytes::from(bytes))));
         }
         if inbox.ended {
-            self.trailers = inbox.trailers.take();
             return Ok(Some(None));
         }
         match self.stream.state() {
@@ -85,7 +83,12 @@ impl BodySource for H2Body {
         }
     }
 
+    fn is_at_end(&self) -> bool {
+        let inbox = self.stream.inbox.borrow();
+        inbox.ended && inbox.bytes.is_empty() && inbox.fault.is_none()
+    }
+
     fn trailers(&mut self) -> Option<Headers> {
-        self.trailers.take()
+        self.stream.inbox.borrow_mut().trailers.take()
     }
 }

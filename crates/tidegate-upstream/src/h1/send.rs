@@ -339,7 +339,7 @@ pub(crate) fn gather(
             Poll::Pending => return Poll::Ready(Ok(false)),
         }
     }
-    Poll::Ready(Ok(false))
+    Poll::Ready(Ok(body.is_finished()))
 }
 
 /// A copy of a small streamed body for `$request_body`.
