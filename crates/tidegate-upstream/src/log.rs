@@ -74,12 +74,17 @@ impl LogContext {
         }
     }
 
-    /// Writes `message while action, client: …, upstream: …`.
-    pub fn write(&self, level: Level, message: &str, action: &str, upstream: &str) {
-        let log = match &self.request {
+    /// Returns the log that lines go to.
+    pub(crate) fn error_log(&self) -> &ErrorLog {
+        match &self.request {
             Some(request) => &request.plan.location(request.location).settings.error_log,
             None => &self.fallback,
-        };
+        }
+    }
+
+    /// Writes `message while action, client: …, upstream: …`.
+    pub fn write(&self, level: Level, message: &str, action: &str, upstream: &str) {
+        let log = self.error_log();
         if !log.enabled(level) {
             return;
         }

@@ -93,7 +93,8 @@ impl Fetch {
         let mut avoid = self.shared.take().filter(|_| self.fresh);
         for _ in 0..SEATS_MAX {
             let now = clock::now();
-            let seat = shared::take(&self.request, &self.settings, peer, now, avoid.as_ref());
+            let log = self.log.error_log();
+            let seat = shared::take(&self.request, &self.settings, log, peer, now, avoid.as_ref());
             match seat.ready().await {
                 Ok(()) => return Ok(seat),
                 Err(SeatError::Connect(error)) => return Err(failure_of_connect(&error)),

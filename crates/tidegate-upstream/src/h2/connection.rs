@@ -62,6 +62,8 @@ pub(super) struct State {
     pub taken: u64,
     /// The origin's settings have been received: its limit on streams is known.
     pub has_settings: bool,
+    /// The origin has acknowledged our settings.
+    pub has_acknowledged: bool,
     /// A stream has received a head: the connection has worked.
     pub has_served: bool,
     /// When bytes were received last.
@@ -102,6 +104,7 @@ impl SharedConnection {
                 seats: 0,
                 taken: 0,
                 has_settings: false,
+                has_acknowledged: false,
                 has_served: false,
                 received_at: now,
                 idle_since: None,

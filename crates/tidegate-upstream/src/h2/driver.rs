@@ -17,6 +17,7 @@ use std::task::{Context, Poll, Waker, ready};
 
 use bytes::Bytes;
 use tidegate_codec::request::Version;
+use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_h2::{ErrorCode, Event};
 use tidegate_rt::net::Addr;
 use tidegate_rt::timer::Deadline;
@@ -37,6 +38,10 @@ pub(crate) struct OpenRequest {
     pub local: Option<LocalAddress>,
     pub tls: Option<TlsTarget>,
     pub settings: Arc<FetchSettings>,
+    /// For errors of a connection that no request has.
+    pub log: ErrorLog,
+    /// The server, as log lines name it.
+    pub server: Box<str>,
     /// The group's number.
     pub group: u64,
 }
@@ -50,11 +55,11 @@ async fn run(connection: Rc<SharedConnection>, open: OpenRequest) {
     let group = open.group;
     let reason = match connect(&connection, &open).await {
         Some(Ok(origin)) => {
-            let idle = Deadline::new();
-            let mut driver =
-                Driver { connection: &connection, group, origin, idle, was_idle: false };
+            let mut driver = Driver::new(&connection, group, origin);
+            driver.unacknowledged.set_after(open.settings.read_timeout);
             let end = poll_fn(|context| driver.poll(context)).await;
-            driver.close(&end);
+            driver.log(&open, &end);
+            driver.close();
             (end, None)
         }
         Some(Err(error)) => (StreamEnd::Unprocessed, Some(Rc::new(error))),
@@ -100,9 +105,38 @@ struct Driver<'c> {
     /// `keepalive_timeout`.
     idle: Deadline,
     was_idle: bool,
+    /// For the acknowledgement of our settings.
+    unacknowledged: Deadline,
+    /// The mistake of the origin that ends the connection.
+    fault: Option<OriginFault>,
 }
 
-impl Driver<'_> {
+/// What an origin has done wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OriginFault {
+    /// An error of the protocol, or a flood; GOAWAY is in the output.
+    Protocol,
+    /// It has not acknowledged our settings in time (RFC 9113 section 6.5.3).
+    SettingsTimeout,
+}
+
+impl<'c> Driver<'c> {
+    fn new(
+        connection: &'c Rc<SharedConnection>,
+        group: u64,
+        origin: Box<OriginConnection>,
+    ) -> Driver<'c> {
+        Driver {
+            connection,
+            group,
+            origin,
+            idle: Deadline::new(),
+            was_idle: false,
+            unacknowledged: Deadline::new(),
+            fault: None,
+        }
+    }
+
     /// Ready when the connection is over.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<StreamEnd> {
         self.open(context);
@@ -114,8 +148,12 @@ impl Driver<'_> {
                 }
                 Poll::Pending => false,
             };
+            self.check_acknowledgement(context);
             if is_written && self.is_over() {
-                return Poll::Ready(lost(CLOSED.to_owned()));
+                return Poll::Ready(match self.fault {
+                    Some(OriginFault::SettingsTimeout) => lost(UNACKNOWLEDGED.to_owned()),
+                    _ => lost(CLOSED.to_owned()),
+                });
             }
             if self.connection.state.borrow().core.output_is_full() {
                 return Poll::Pending;
@@ -197,7 +235,26 @@ impl Driver<'_> {
             }
         };
         wakers.into_iter().for_each(Waker::wake);
+        if end.is_err() {
+            self.fault = Some(OriginFault::Protocol);
+        }
         Poll::Ready(end)
+    }
+
+    /// Lets no more streams begin where the origin has not acknowledged our settings within `*_read_timeout`. Those in
+    /// progress go on: their own limits apply.
+    fn check_acknowledgement(&mut self, context: &mut Context<'_>) {
+        if self.unacknowledged.at().is_none() {
+            return;
+        }
+        let mut state = self.connection.state.borrow_mut();
+        if state.has_acknowledged {
+            self.unacknowledged.clear();
+        } else if self.unacknowledged.poll_elapsed(context).is_ready() {
+            self.unacknowledged.clear();
+            self.fault = Some(OriginFault::SettingsTimeout);
+            state.phase = Phase::Closing;
+        }
     }
 
     /// Returns whether the connection takes no more streams and has none.
@@ -231,10 +288,23 @@ impl Driver<'_> {
         Poll::Ready(lost(CLOSED.to_owned()))
     }
 
+    /// Logs a mistake of the origin where no request does: it has none.
+    fn log(&self, open: &OpenRequest, end: &StreamEnd) {
+        if self.fault.is_some() && self.connection.state.borrow().seats == 0 {
+            let text = format!("{end} while keeping connection alive, upstream: \"{}\"", open.server);
+            open.log.write(Level::Error, 0, &text);
+        }
+    }
+
     /// Says goodbye as far as the socket takes it at once.
-    fn close(&mut self, _end: &StreamEnd) {
+    fn close(&mut self) {
         let mut state = self.connection.state.borrow_mut();
-        state.core.go_away(ErrorCode::NO_ERROR);
+        match self.fault {
+            Some(OriginFault::SettingsTimeout) => {
+                state.core.abort(ErrorCode::SETTINGS_TIMEOUT);
+            }
+            Some(OriginFault::Protocol) | None => state.core.go_away(ErrorCode::NO_ERROR),
+        }
         let _ = write(&self.origin, &mut state, &mut Context::from_waker(Waker::noop()));
     }
 }
@@ -242,6 +312,7 @@ impl Driver<'_> {
 /// Larger reads are kept in their buffer, of which bodies are slices; smaller ones are copied.
 const SLICED_FROM: usize = 8 * 1024;
 const CLOSED: &str = "upstream prematurely closed connection";
+const UNACKNOWLEDGED: &str = "upstream did not acknowledge SETTINGS in time (SETTINGS_TIMEOUT)";
 
 fn lost(reason: String) -> StreamEnd {
     StreamEnd::Lost(reason.into())
@@ -310,7 +381,11 @@ fn take_event(
             return state.wake_all(wakers);
         }
         Event::GoAway { .. } => return go_away(state, wakers),
-        Event::Acknowledged | Event::Pong { .. } => return,
+        Event::Acknowledged => {
+            state.has_acknowledged = true;
+            return;
+        }
+        Event::Pong { .. } => return,
     };
     let Ok(at) = at else { return };
     let slot = &mut slots[at];

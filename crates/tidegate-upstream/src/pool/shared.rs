@@ -19,6 +19,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tidegate_core::error_log::ErrorLog;
+
 use super::fit::Fit;
 use crate::h2::{ConnectionLimits, HEAD_BYTES_MIN, OpenRequest, Seat, SharedConnection, start};
 use crate::peers::{Group, Peer};
@@ -36,10 +38,11 @@ thread_local! {
     static CONNECTIONS: RefCell<HashMap<u64, Vec<Entry>>> = RefCell::default();
 }
 
-/// Takes a place on a connection to a server: an open one but `avoid`, or a new one.
+/// Takes a place on a connection to a server: an open one but `avoid`, or a new one, whose own errors go to `log`.
 pub(crate) fn take(
     request: &OriginRequest,
     settings: &Arc<FetchSettings>,
+    log: &ErrorLog,
     peer: &Peer,
     now: Instant,
     avoid: Option<&Rc<SharedConnection>>,
@@ -66,6 +69,8 @@ pub(crate) fn take(
         local: request.local,
         tls: request.tls.clone(),
         settings: settings.clone(),
+        log: log.clone(),
+        server: peer.text.clone(),
         group: group.id,
     };
     start(connection, open);
