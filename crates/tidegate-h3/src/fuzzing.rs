@@ -1,11 +1,16 @@
 //! Entry points for fuzzers; plain functions, so that ordinary tests replay a corpus through them.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
 use tidegate_codec::Known;
 use tidegate_fields::Budget;
 
+use crate::connection::{Connection, Event, OwnStream};
 use crate::frame::parse::{Frame, parse};
 use crate::frame::{CONTROL_FRAME_BYTES_MAX, FrameHeader, PartialHeader, write};
 use crate::qpack::{Decoded, Decoder, Encoder, Indexing};
+use crate::{Config, ErrorCode};
 
 /// The table and the blocked streams of the fuzzed decoder.
 const TABLE_BYTES: u32 = 1024;
@@ -139,5 +144,209 @@ impl Pair {
         let mut confirmed = Vec::new();
         self.decoder.take_output(&mut confirmed);
         assert_eq!(self.encoder.receive(&confirmed), Ok(()));
+    }
+}
+
+/// Memory that a connection of these limits may take, whatever is received, bytes.
+const MEMORY_MAX: usize = 500_000;
+/// Requests at once.
+const STREAMS_MAX: u32 = 8;
+
+/// Bytes that are right on a request stream at any time, or on the client's unidirectional streams.
+const PIECES: [&[u8]; 12] = [
+    b"\x01\x08\x00\x00\xd1\xd7\xc1\x50\x01a",
+    b"\x01\x0b\x00\x00\xd4\xd7\xc1\x50\x01a\x54\x015",
+    b"\x01\x07\x02\x00\xd1\xd7\xc1\x50\x01",
+    b"\x01\x07\x03\x80\xd1\xd7\xc1\x80\x10",
+    b"\x00\x05hello",
+    b"\x01\x06\x00\x00\x21t\x01u",
+    b"\x00\x04\x05\x01\x50\x00\x07\x10",
+    b"\x02\x3f\xe1\x1f\xc0\x01a",
+    b"\xc0\x01a\xc1\x01/\x00",
+    b"\x03",
+    b"\x80\x0f\x07\x00\x04\x04u=1",
+    b"\x21\x02ab",
+];
+
+/// A server that responds to requests does not panic, and what it keeps has limits. The input is a list of steps: three
+/// bytes say what happens, on which stream, and with how many bytes behind them.
+pub fn fuzz_connection(data: &[u8]) {
+    let config = Config {
+        streams_max: STREAMS_MAX,
+        encoder_table_bytes: 512,
+        extended_connect: true,
+        sections_bytes_max: 64 * 1024,
+        ..Config::default()
+    };
+    let mut client = Client {
+        server: Connection::new(config.shared()),
+        over: BTreeSet::new(),
+        held: BTreeMap::new(),
+    };
+    let mut rest = data;
+    while let Some(([what, stream, length], behind)) = rest.split_first_chunk() {
+        let stream = u64::from(*stream) % 64;
+        let known = PIECES[usize::from(*length) % PIECES.len()];
+        let end = what & 8 != 0;
+        let is_open = match what % 8 {
+            0..=2 => {
+                let (piece, behind) = behind.split_at(behind.len().min(usize::from(*length)));
+                rest = behind;
+                client.bytes(stream, piece, end)
+            }
+            3..=5 => {
+                rest = behind;
+                client.bytes(stream & !1, known, end)
+            }
+            6 => {
+                rest = behind;
+                client.reset(stream)
+            }
+            _ => {
+                rest = behind;
+                client.stop(stream)
+            }
+        };
+        client.check();
+        if !is_open {
+            break;
+        }
+    }
+    client.server.release_memory();
+}
+
+/// The client's side of [`fuzz_connection`], which keeps to what a caller has to do.
+struct Client {
+    server: Connection,
+    /// Streams of which nothing more is passed on.
+    over: BTreeSet<u64>,
+    /// What was not used of streams that wait, and whether they end.
+    held: BTreeMap<u64, (Vec<u8>, bool)>,
+}
+
+impl Client {
+    /// `false` once the connection is over.
+    fn bytes(&mut self, stream: u64, piece: &[u8], end: bool) -> bool {
+        if self.over.contains(&stream) {
+            return true;
+        }
+        let (mut bytes, ended) = self.held.remove(&stream).unwrap_or_default();
+        if !ended {
+            bytes.extend_from_slice(piece);
+        }
+        self.feed(stream, &bytes, end || ended)
+    }
+
+    fn feed(&mut self, stream: u64, bytes: &[u8], end: bool) -> bool {
+        let (mut input, mut ready) = (bytes, Vec::new());
+        loop {
+            match self.server.receive(stream, &mut input, end, Duration::ZERO) {
+                Ok(None) => break,
+                Ok(Some(Event::Unblocked { stream })) => ready.push(stream),
+                Ok(Some(Event::Refused { stream, .. } | Event::Stop { stream, .. })) => {
+                    self.over.insert(stream);
+                    return true;
+                }
+                Ok(Some(event)) => {
+                    self.act(event);
+                    if self.over.contains(&stream) {
+                        return true;
+                    }
+                }
+                Err(error) => {
+                    let again = self.server.receive(stream, &mut input, end, Duration::ZERO);
+                    assert_eq!(again, Err(error));
+                    return false;
+                }
+            }
+        }
+        match self.server.is_blocked(stream) {
+            true => drop(self.held.insert(stream, (input.to_vec(), end))),
+            false => {
+                assert!(input.is_empty());
+                if end {
+                    self.over.insert(stream);
+                }
+            }
+        }
+        ready.into_iter().all(|stream| {
+            let (bytes, end) = self.held.remove(&stream).unwrap_or_default();
+            self.feed(stream, &bytes, end)
+        })
+    }
+
+    fn act(&mut self, event: Event<'_>) {
+        match event {
+            Event::Head { stream, .. } | Event::Malformed { stream, .. } => {
+                check_head(&mut self.server, matches!(event, Event::Head { .. }));
+                let (ends, mut out) = (stream % 8 == 0, Vec::new());
+                let _ = self.server.respond(stream, 200, ends, &mut out, |fields| {
+                    fields.push(b"server", b"tidegate");
+                    fields.push(b"x-a", b"b");
+                });
+                if stream % 16 == 0 {
+                    self.close(stream);
+                }
+            }
+            Event::Trailers { stream } => {
+                check_head(&mut self.server, false);
+                let _ = self.server.send_trailers(stream, &mut Vec::new(), |_| {});
+            }
+            Event::Reset { stream, .. } => self.close(stream),
+            Event::Data { stream, end: true, .. } => {
+                let _ = self.server.send_data_header(stream, 5, true, &mut Vec::new());
+            }
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, stream: u64) {
+        self.server.close(stream, ErrorCode::REQUEST_CANCELLED);
+        self.over.insert(stream);
+        self.held.remove(&stream);
+    }
+
+    fn reset(&mut self, stream: u64) -> bool {
+        if !self.over.insert(stream) {
+            return true;
+        }
+        self.held.remove(&stream);
+        let event = self.server.reset_received(stream, ErrorCode::NO_ERROR, Duration::ZERO);
+        if let Ok(Some(event)) = event {
+            self.act(event);
+        }
+        event.is_ok()
+    }
+
+    fn stop(&mut self, stream: u64) -> bool {
+        let event = self.server.stop_received(stream, ErrorCode::NO_ERROR, Duration::ZERO);
+        if let Ok(Some(event)) = event {
+            self.act(event);
+        }
+        event.is_ok()
+    }
+
+    fn check(&mut self) {
+        assert!(self.server.memory() < MEMORY_MAX, "{}", self.server.memory());
+        assert!(self.server.streams() <= STREAMS_MAX as usize);
+        for stream in OwnStream::ALL {
+            let half = self.server.output(stream).len() / 2;
+            self.server.output_sent(stream, half);
+        }
+    }
+}
+
+/// Nothing that was taken can be a line of its own, and a request has what a request line needs.
+fn check_head(server: &mut Connection, is_valid: bool) {
+    let head = server.head();
+    for (_, name, value) in head.headers.iter() {
+        assert!(!name.is_empty() && !name.iter().any(u8::is_ascii_uppercase));
+        assert!(![name, value].concat().iter().any(|byte| b"\r\n\0".contains(byte)));
+    }
+    if is_valid {
+        let line = head.text(head.line);
+        assert_eq!(line.iter().filter(|byte| **byte == b' ').count(), 2);
+        assert!(!head.text(head.method).is_empty() && !head.text(head.target).is_empty());
+        assert!(head.headers.contains(Known::Host));
     }
 }

@@ -21,6 +21,7 @@ pub(super) const TARGETS: &[Target] = &[
     Target { name: "h2_connection", run: tidegate_h2::fuzzing::fuzz_connection },
     Target { name: "h3_qpack", run: tidegate_h3::fuzzing::fuzz_qpack },
     Target { name: "h3_frames", run: tidegate_h3::fuzzing::fuzz_frames },
+    Target { name: "h3_connection", run: tidegate_h3::fuzzing::fuzz_connection },
     Target { name: "geoip", run: tidegate_modules::fuzz_geoip },
     Target { name: "cache_header", run: tidegate_cache::fuzz_header },
     Target { name: "cache_journal", run: tidegate_cache::fuzz_journal },

@@ -71,6 +71,7 @@ fn server_tls(name: &str) -> Arc<tidegate_tls::ServerSettings> {
         tickets: None,
         early_data: false,
         compresses_certificates: false,
+        key_log: None,
     };
     let settings = tidegate_tls::ServerSettings::new(options);
     Arc::new(settings.for_quic(vec![b"echo".to_vec()], false))

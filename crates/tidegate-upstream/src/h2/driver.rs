@@ -291,7 +291,8 @@ impl<'c> Driver<'c> {
     /// Logs a mistake of the origin where no request does: it has none.
     fn log(&self, open: &OpenRequest, end: &StreamEnd) {
         if self.fault.is_some() && self.connection.state.borrow().seats == 0 {
-            let text = format!("{end} while keeping connection alive, upstream: \"{}\"", open.server);
+            let text =
+                format!("{end} while keeping connection alive, upstream: \"{}\"", open.server);
             open.log.write(Level::Error, 0, &text);
         }
     }
