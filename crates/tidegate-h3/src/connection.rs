@@ -28,7 +28,7 @@ use crate::error::{ConnectionError, Fault, Flood};
 use crate::flood::Budgets;
 use crate::qpack::{Decoder, Encoder};
 use crate::settings::Settings;
-use crate::stream::Streams;
+use crate::stream::{Begun, Streams};
 
 pub use end::Closing;
 use end::Ending;
@@ -36,6 +36,10 @@ pub use event::Event;
 use output::Output;
 pub use output::OwnStream;
 use unidirectional::{Control, Unidirectional};
+
+/// Streams whose packets are late, at least this number whatever `streams_max` is: more than any client uses before
+/// it reads a limit.
+const GAPS_MIN: usize = 128;
 
 /// The state of the server's end of a connection.
 #[derive(Debug)]
@@ -56,8 +60,10 @@ pub struct Connection {
     peer: Settings,
     /// Bytes of `section` of all streams.
     section_bytes: usize,
-    /// The first request stream above all that were received.
-    next_stream: u64,
+    /// The request streams that have begun.
+    requests: Begun,
+    /// The unidirectional streams that have begun.
+    others: Begun,
     ending: Ending,
     /// PRIORITY_UPDATE for streams that have not begun.
     early_priorities: VecDeque<(u64, Priority)>,
@@ -72,6 +78,7 @@ impl Connection {
         let mut outputs: [Output; 3] = Default::default();
         let [control, ..] = &mut outputs;
         config.announce(control.bytes(OwnStream::Control));
+        let gaps_max = (config.streams_max as usize).max(GAPS_MIN);
         Connection {
             failed: None,
             streams: Streams::default(),
@@ -84,7 +91,8 @@ impl Connection {
             encoded: (Vec::new(), Vec::new()),
             peer: Settings::default(),
             section_bytes: 0,
-            next_stream: 0,
+            requests: Begun::new(0, gaps_max),
+            others: Begun::new(2, GAPS_MIN),
             ending: Ending::Open,
             early_priorities: VecDeque::new(),
             budgets: Budgets::new(&config),
@@ -94,8 +102,8 @@ impl Connection {
     }
 
     /// Takes bytes of one of the client's streams from the front of `input`, up to the next event; `None` once no event is
-    /// left. `end` says that nothing follows `input` on the stream (FIN). The caller repeats the call until `None`; behind
-    /// [`Event::Refused`] and [`Event::Stop`] it passes nothing more of the stream.
+    /// left. `end` says that nothing follows `input` on the stream (FIN). The caller repeats the call until `None`. What it
+    /// passes on of a stream that is over is dropped.
     ///
     /// With `None` all of `input` is used, unless [`Connection::is_blocked`]: then the caller keeps the rest until
     /// [`Event::Unblocked`] and passes it again, with the same `end`. Apart from bodies, which are handed on as they

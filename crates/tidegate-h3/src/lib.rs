@@ -56,8 +56,8 @@
 //! | `Data`, `Trailers` | keeps them for the exchange |
 //! | `Malformed` | responds with [`HeadFault::status`], or `close` |
 //! | `Reset` | ends the exchange (499), then `close` |
-//! | `Refused` | resets and stops the stream with the code; nothing more of it is passed on |
-//! | `Stop` | stops the unidirectional stream with the code; nothing more of it is passed on |
+//! | `Refused` | resets and stops the stream with the code |
+//! | `Stop` | stops the unidirectional stream with the code |
 //! | `Unblocked` | calls `receive` for that stream with what it holds of it |
 //! | `Priority` | gives QUIC the new priority |
 //! | `Settings`, `GoAway` | nothing |
@@ -99,8 +99,8 @@
 //! | `flood_window` | 10 s | – | the three budgets are full again |
 //! | `output_bytes_max` | 64 KiB of confirmations | CVE-2019-9517 | H3_EXCESSIVE_LOAD |
 //!
-//! Without a setting: 62 bits for an integer, 4,096 bytes for a frame of the control stream, 6 unidirectional streams, 16
-//! early priorities, 128 sections of ours that are not acknowledged.
+//! Without a setting: 62 bits for an integer, 4,096 bytes for a frame of the control stream, 6 unidirectional streams, 128
+//! streams (or `streams_max`) whose packets are late, 16 early priorities, 128 sections of ours that are not acknowledged.
 //!
 //! # What is not there
 //!

@@ -2,6 +2,7 @@
 
 use tidegate_fields::Priority;
 
+use crate::error::{Fault, Flood};
 use crate::frame::PartialHeader;
 
 /// The part of a request that the next frame belongs to (RFC 9114 section 4.1).
@@ -90,6 +91,57 @@ impl Stream {
             priority: Priority::UNSIGNALLED,
             body_left: None,
         }
+    }
+}
+
+/// The numbers of one kind of streams that have begun. QUIC uses a number once, and a stream that is over is not
+/// remembered otherwise.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    /// The lowest number above all that have begun.
+    next: u64,
+    /// Numbers below it that have not begun: their packets are late. QUIC counts them as streams of the peer, so that
+    /// there are no more than it may have at once.
+    gaps: Vec<u64>,
+    gaps_max: usize,
+}
+
+/// Numbers of one kind are this far apart (RFC 9000 section 2.1).
+const STREAM_STEP: u64 = 4;
+
+impl Begun {
+    /// `first` is the lowest number; at most `gaps_max` may be left out.
+    pub(crate) fn new(first: u64, gaps_max: usize) -> Begun {
+        Begun { next: first, gaps: Vec::new(), gaps_max }
+    }
+
+    /// The lowest number above all that have begun.
+    pub(crate) fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Bytes arrive on a stream that is not known: `true` if it begins, `false` if it is over.
+    pub(crate) fn begin(&mut self, id: u64) -> Result<bool, Fault> {
+        if id < self.next {
+            let gap = self.gaps.iter().position(|gap| *gap == id);
+            return Ok(gap.map(|at| self.gaps.swap_remove(at)).is_some());
+        }
+        let skipped = usize::try_from((id - self.next) / STREAM_STEP).unwrap_or(usize::MAX);
+        if skipped > self.gaps_max.saturating_sub(self.gaps.len()) {
+            return Err(Fault::Flood(Flood::Streams));
+        }
+        self.gaps.extend((self.next..id).step_by(STREAM_STEP as usize));
+        self.next = id.saturating_add(STREAM_STEP);
+        Ok(true)
+    }
+
+    /// Bytes allocated.
+    pub(crate) fn capacity(&self) -> usize {
+        self.gaps.capacity() * size_of::<u64>()
+    }
+
+    pub(crate) fn shrink(&mut self) {
+        self.gaps.shrink_to_fit();
     }
 }
 

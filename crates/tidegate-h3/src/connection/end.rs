@@ -82,7 +82,7 @@ impl Connection {
         event.map_err(|fault| self.fail(fault))
     }
 
-    /// Ends an exchange: the stream no longer counts and is forgotten, and the caller passes nothing more of it. Where
+    /// Ends an exchange: the stream no longer counts and is forgotten; what arrives of it is dropped. Where
     /// the message of either side is not complete, the result says with which code it is to be given up: `code`, and
     /// H3_NO_ERROR for the rest of a request that was responded to in full (RFC 9114 section 4.1).
     pub fn close(&mut self, stream: u64, code: ErrorCode) -> Closing {
@@ -107,7 +107,8 @@ impl Connection {
 
     fn request_reset(&mut self, id: u64, code: ErrorCode) -> Result<Option<Event<'static>>, Fault> {
         let Some(stream) = self.streams.get_mut(id).filter(|stream| !stream.is_received) else {
-            // The whole of it may be here, or none.
+            // All of it may be here, or nothing: then nothing of it follows.
+            self.requests.begin(id)?;
             self.budgets.control_frame()?;
             return Ok(None);
         };
@@ -163,7 +164,7 @@ impl Connection {
     /// on until [`Connection::is_drained`].
     pub fn go_away(&mut self) {
         if !matches!(self.ending, Ending::Final(_)) && self.failed.is_none() {
-            let first = self.next_stream.min(STREAM_MAX);
+            let first = self.requests.next().min(STREAM_MAX);
             self.ending = Ending::Final(first);
             write::go_away(self.output_of(OwnStream::Control).bytes(OwnStream::Control), first);
         }
@@ -195,6 +196,8 @@ impl Connection {
         self.decoder.shrink();
         self.encoder.shrink();
         self.streams.shrink();
+        self.requests.shrink();
+        self.others.shrink();
         self.unidirectional.shrink_to_fit();
         self.control.shrink();
         self.early_priorities.shrink_to_fit();
@@ -212,6 +215,8 @@ impl Connection {
             + self.decoder.capacity()
             + self.encoder.capacity()
             + self.streams.capacity()
+            + self.requests.capacity()
+            + self.others.capacity()
             + self.unidirectional.capacity() * size_of::<super::Unidirectional>()
             + self.control.capacity()
             + self.early_priorities.capacity() * size_of::<(u64, crate::Priority)>()

@@ -27,12 +27,15 @@ impl Connection {
         end: bool,
     ) -> Result<Option<Event<'i>>, Fault> {
         if self.streams.get(id).is_none() {
+            if !self.requests.begin(id)? {
+                *input = &[];
+                return Ok(None);
+            }
             if let Some(code) = self.refusal(id)? {
                 *input = &[];
                 self.decoder.cancel(id);
                 return Ok(Some(Event::Refused { stream: id, code }));
             }
-            self.next_stream = self.next_stream.max(id.saturating_add(4));
             self.streams.begin(id);
         }
         loop {
@@ -63,6 +66,11 @@ impl Connection {
 
     fn step<'i>(&mut self, id: u64, input: &mut &'i [u8], end: bool) -> Result<Step<'i>, Fault> {
         let Some(stream) = self.streams.get_mut(id) else { return Ok(Step::More) };
+        if stream.is_received {
+            // Its end is here already.
+            *input = &[];
+            return Ok(Step::More);
+        }
         match stream.reading {
             Reading::Header => match stream.partial.frame(input) {
                 Some(header) => self.begin_frame(id, header),

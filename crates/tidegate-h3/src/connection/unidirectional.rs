@@ -83,6 +83,10 @@ impl Connection {
     ) -> Result<Option<Event<'i>>, Fault> {
         let at = match self.unidirectional.iter().position(|stream| stream.id == id) {
             Some(at) => at,
+            None if !self.others.begin(id)? => {
+                *input = &[];
+                return Ok(None);
+            }
             None if self.unidirectional.len() >= STREAMS_MAX => {
                 return Err(Fault::Flood(Flood::Streams));
             }
@@ -184,6 +188,7 @@ impl Connection {
     /// A stream of the client was reset: not one that the connection needs.
     pub(super) fn unidirectional_reset(&mut self, id: u64) -> Result<(), Fault> {
         let Some(at) = self.unidirectional.iter().position(|stream| stream.id == id) else {
+            self.others.begin(id)?;
             return self.budgets.control_frame();
         };
         match self.unidirectional.get(at).map(|stream| stream.kind) {

@@ -165,3 +165,15 @@ fn confirmations_that_are_not_read_have_a_limit() {
     }
     assert_eq!(error, Some(flood(Flood::Output)));
 }
+
+#[test]
+fn late_streams_have_a_limit() {
+    for first in [0, 2] {
+        let mut server = server(Config::default());
+        assert_eq!(feed(&mut server, first + 4 * 128, b"", false), Ok(vec![]));
+        // All of these are late, and one more would be.
+        assert_eq!(feed(&mut server, first, b"", false), Ok(vec![]));
+        let beyond = first + 4 * 131;
+        assert_eq!(feed(&mut server, beyond, b"", false), Err(flood(Flood::Streams)));
+    }
+}

@@ -71,6 +71,8 @@ fn requests_and_responses() {
     // Neither a response nor the end of it.
     let reset = Some(ErrorCode::INTERNAL_ERROR);
     assert_eq!(server.close(0, ErrorCode::INTERNAL_ERROR), Closing { stop: None, reset });
+    // What arrives of a stream that is over is dropped.
+    assert_eq!(feed(&mut server, 0, &headers(&GET), true), Ok(vec![]));
     assert_eq!((server.streams(), server.close(0, ErrorCode::NO_ERROR)), (0, Closing::default()));
 }
 

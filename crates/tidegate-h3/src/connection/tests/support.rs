@@ -73,11 +73,7 @@ pub(super) fn feed_part<'a>(
 ) -> Result<(Vec<String>, &'a [u8]), ConnectionError> {
     let (mut input, mut events) = (bytes, Vec::new());
     while let Some(event) = server.receive(stream, &mut input, end, Duration::ZERO)? {
-        let is_last = matches!(event, Event::Refused { .. } | Event::Stop { .. });
         events.push(text(server, event));
-        if is_last {
-            break;
-        }
     }
     Ok((events, input))
 }
