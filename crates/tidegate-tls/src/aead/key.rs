@@ -22,7 +22,8 @@ impl Key {
     pub(super) fn new(algorithm: &'static Algorithm, bytes: AeadKey) -> Result<Arc<Key>, AeadKey> {
         let Ok(expanded) = expand(algorithm, &bytes) else { return Err(bytes) };
         let key = Arc::new(Key { algorithm, bytes, expanded: Mutex::new(Some(expanded)) });
-        MADE.with_borrow_mut(|made| made.add(&key));
+        // A thread that ends drops connections, which may write a last record.
+        let _ = MADE.try_with(|made| made.borrow_mut().add(&key));
         Ok(key)
     }
 
@@ -68,9 +69,10 @@ impl Keys {
     /// is another connection's, it merely has to be expanded again there.
     #[inline]
     pub(crate) fn collect(&mut self) {
-        MADE.with_borrow_mut(|made| {
+        // Not there any more while the thread ends.
+        let _ = MADE.try_with(|made| {
             // The older one first.
-            for key in made.keys.iter_mut().rev().filter_map(Option::take) {
+            for key in made.borrow_mut().keys.iter_mut().rev().filter_map(Option::take) {
                 self.add(&key);
             }
         });

@@ -403,12 +403,7 @@ fn take_event(
         Event::Interim { .. } if slot.wants_interim => slot.push_interim(compose(core.head())),
         Event::Interim { .. } => {}
         Event::Data { bytes, end, .. } => {
-            if !bytes.is_empty() {
-                slot.body.push_back(match whole {
-                    Some(whole) if bytes.len() >= SLICED_FROM => whole.slice_ref(bytes),
-                    _ => Bytes::copy_from_slice(bytes),
-                });
-            }
+            slot.body.extend(piece(bytes, whole));
             if end {
                 slot.end(StreamEnd::Complete);
             }
@@ -428,6 +423,15 @@ fn take_event(
         _ => {}
     }
     wakers.extend(slot.take_waker());
+}
+
+/// Returns bytes of a body: a part of the `whole` input where they are many, else a copy; `None` without any.
+fn piece(bytes: &[u8], whole: Option<&Bytes>) -> Option<Bytes> {
+    match whole {
+        _ if bytes.is_empty() => None,
+        Some(whole) if bytes.len() >= SLICED_FROM => Some(whole.slice_ref(bytes)),
+        _ => Some(Bytes::copy_from_slice(bytes)),
+    }
 }
 
 /// Makes the head of a response.
