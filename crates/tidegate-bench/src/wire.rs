@@ -8,12 +8,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_rustls::rustls;
-use tokio_rustls::rustls::client::Resumption;
-use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
-use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
+use rustls::client::Resumption;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::ServerName;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore};
 
 use crate::load::is_transient;
 

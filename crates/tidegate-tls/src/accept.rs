@@ -8,9 +8,9 @@ use std::cell::Cell;
 use std::fmt;
 use std::rc::Rc;
 
+use rustls::server::{Accepted, Acceptor, UnbufferedServerConnection};
+use rustls::{CommonState, Error, HandshakeKind, InvalidMessage, ProtocolVersion};
 use tidegate_rt::net::Stream;
-use tokio_rustls::rustls::server::{Accepted, Acceptor, UnbufferedServerConnection};
-use tokio_rustls::rustls::{CommonState, Error, HandshakeKind, InvalidMessage, ProtocolVersion};
 
 use crate::client_status::StatusQuery;
 use crate::error::{HandshakeError, alert_for, plain_alert};

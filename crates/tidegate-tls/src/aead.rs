@@ -17,13 +17,13 @@ use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 
 use aws_lc_rs::aead::{self, AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305};
-use tokio_rustls::rustls::crypto::aws_lc_rs::cipher_suite as library;
-use tokio_rustls::rustls::crypto::cipher::{
+use rustls::crypto::aws_lc_rs::cipher_suite as library;
+use rustls::crypto::cipher::{
     AeadKey, InboundOpaqueMessage, InboundPlainMessage, Iv, MessageDecrypter, MessageEncrypter,
     Nonce, OutboundChunks, OutboundOpaqueMessage, OutboundPlainMessage, PrefixedPayload,
     Tls13AeadAlgorithm, UnsupportedOperationError, make_tls13_aad,
 };
-use tokio_rustls::rustls::{
+use rustls::{
     CipherSuiteCommon, ConnectionTrafficSecrets, ContentType, Error, ProtocolVersion,
     SupportedCipherSuite, Tls13CipherSuite,
 };

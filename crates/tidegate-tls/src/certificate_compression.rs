@@ -9,10 +9,8 @@ use std::io::Write;
 use std::sync::Arc;
 
 use brotlic::{CompressionMode, Quality, WindowSize};
-use tokio_rustls::rustls::compress::{
-    CertCompressor, CompressionCache, CompressionFailed, CompressionLevel,
-};
-use tokio_rustls::rustls::{CertificateCompressionAlgorithm as Algorithm, ServerConfig};
+use rustls::compress::{CertCompressor, CompressionCache, CompressionFailed, CompressionLevel};
+use rustls::{CertificateCompressionAlgorithm as Algorithm, ServerConfig};
 
 /// The algorithms, that of the smallest result first. A client gets the first that it offers.
 const COMPRESSORS: [&dyn CertCompressor; 3] = [&Brotli, &Zstd, &Zlib];

@@ -8,12 +8,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::x509::{Purpose, Trust};
+use rustls::client::Resumption;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::sign::SingleCertAndKey;
+use rustls::{ClientConfig, ProtocolVersion, SupportedCipherSuite};
 use tidegate_rt::net::Addr;
-use tokio_rustls::rustls::client::Resumption;
-use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use tokio_rustls::rustls::sign::SingleCertAndKey;
-use tokio_rustls::rustls::{ClientConfig, ProtocolVersion, SupportedCipherSuite};
 
 use crate::error::{KeyError, SettingsError};
 use crate::key_log::KeyLog;

@@ -3,7 +3,7 @@
 use std::iter;
 
 use aws_lc_rs::digest;
-use tokio_rustls::rustls::DistinguishedName;
+use rustls::DistinguishedName;
 
 use crate::client_status::{StatusQuery, StatusScope};
 use crate::suites::algorithms;

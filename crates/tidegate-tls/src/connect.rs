@@ -6,9 +6,9 @@ mod tests;
 use std::net::{IpAddr, Ipv4Addr};
 use std::rc::Rc;
 
+use rustls::client::UnbufferedClientConnection;
+use rustls::pki_types::ServerName;
 use tidegate_rt::net::{Addr, Stream};
-use tokio_rustls::rustls::client::UnbufferedClientConnection;
-use tokio_rustls::rustls::pki_types::ServerName;
 
 use crate::client::TlsTarget;
 use crate::error::{ConnectError, HandshakeError};

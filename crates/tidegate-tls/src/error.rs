@@ -5,7 +5,7 @@ mod tests;
 
 use std::{error, fmt, io};
 
-use tokio_rustls::rustls::{CertificateError, Error, InvalidMessage, OtherError};
+use rustls::{CertificateError, Error, InvalidMessage, OtherError};
 
 use crate::openssl_errors::OpensslError;
 

@@ -5,8 +5,8 @@ mod tests;
 
 use std::{error, fmt};
 
-use tokio_rustls::rustls::crypto::SupportedKxGroup;
-use tokio_rustls::rustls::crypto::aws_lc_rs::kx_group;
+use rustls::crypto::SupportedKxGroup;
+use rustls::crypto::aws_lc_rs::kx_group;
 
 /// The groups of a list (`ssl_ecdh_curve`): the available ones in the order of the list, and the names of
 /// others that OpenSSL has. The caller decides whether these are an error.

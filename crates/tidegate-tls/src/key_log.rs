@@ -6,8 +6,6 @@ mod tests;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use tokio_rustls::rustls;
-
 /// A destination of secrets. Settings with one write a line for each secret of each handshake.
 #[derive(Clone)]
 pub struct KeyLog {

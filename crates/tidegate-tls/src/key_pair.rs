@@ -6,9 +6,9 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use tokio_rustls::rustls::crypto::aws_lc_rs::sign::any_supported_type;
-use tokio_rustls::rustls::pki_types::CertificateDer;
-use tokio_rustls::rustls::sign::{CertifiedKey, SigningKey};
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
+use rustls::pki_types::CertificateDer;
+use rustls::sign::{CertifiedKey, SigningKey};
 
 use crate::error::KeyError;
 use crate::observed::ObservedKey;

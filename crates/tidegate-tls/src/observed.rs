@@ -14,9 +14,9 @@ use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 
-use tokio_rustls::rustls::pki_types::SubjectPublicKeyInfoDer;
-use tokio_rustls::rustls::sign::{Signer, SigningKey};
-use tokio_rustls::rustls::{Error, SignatureAlgorithm, SignatureScheme};
+use rustls::pki_types::SubjectPublicKeyInfoDer;
+use rustls::sign::{Signer, SigningKey};
+use rustls::{Error, SignatureAlgorithm, SignatureScheme};
 
 /// The facts of one handshake.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -14,9 +14,7 @@ mod tests;
 
 use std::{error, fmt, io};
 
-use tokio_rustls::rustls::{
-    CertificateError, Error, InvalidMessage, PeerIncompatible, PeerMisbehaved,
-};
+use rustls::{CertificateError, Error, InvalidMessage, PeerIncompatible, PeerMisbehaved};
 
 /// A failure with OpenSSL's number and text. `Display` writes it as nginx does behind `SSL: `.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

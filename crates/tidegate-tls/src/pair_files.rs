@@ -15,8 +15,8 @@ use std::sync::Arc;
 use std::time::Instant;
 use std::{error, fmt};
 
+use rustls::sign::SigningKey;
 use tidegate_os::file;
-use tokio_rustls::rustls::sign::SigningKey;
 
 use crate::error::KeyError;
 use crate::key_pair::{self, KeyPair};

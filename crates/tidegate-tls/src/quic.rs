@@ -17,9 +17,9 @@ use quinn_proto::ConnectionId;
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::crypto::{self, HandshakeTokenKey, HmacKey, Keys, UnsupportedVersion};
 use quinn_proto::transport_parameters::TransportParameters;
-use tokio_rustls::rustls::crypto::CryptoProvider;
-use tokio_rustls::rustls::quic::{Suite, Version};
-use tokio_rustls::rustls::{CipherSuite, ServerConfig, SupportedCipherSuite};
+use rustls::crypto::CryptoProvider;
+use rustls::quic::{Suite, Version};
+use rustls::{CipherSuite, ServerConfig, SupportedCipherSuite};
 
 use crate::accept::Negotiated;
 use crate::client::TlsSettings;
@@ -76,7 +76,7 @@ impl QuicHandshakes {
     /// The library lacks what QUIC requires.
     pub fn new(servers: Arc<dyn QuicServers>) -> Result<QuicHandshakes, SettingsError> {
         let initial = initial_suite()?;
-        let provider = tokio_rustls::rustls::crypto::aws_lc_rs::default_provider();
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
         let config = ServerConfig::builder_with_provider(Arc::new(provider))
             .with_protocol_versions(&suites::versions(false, true))
             .map_err(|error| SettingsError::Protocols(error.to_string()))?
@@ -194,7 +194,7 @@ impl fmt::Debug for QuicHostKeys {
 
 /// Returns the suite of Initial packets.
 fn initial_suite() -> Result<Suite, SettingsError> {
-    let provider: CryptoProvider = tokio_rustls::rustls::crypto::aws_lc_rs::default_provider();
+    let provider: CryptoProvider = rustls::crypto::aws_lc_rs::default_provider();
     let is_initial =
         |suite: &&SupportedCipherSuite| suite.suite() == CipherSuite::TLS13_AES_128_GCM_SHA256;
     let suite = provider.cipher_suites.iter().find(is_initial);

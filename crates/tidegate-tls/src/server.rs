@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest;
-use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs as library};
-use tokio_rustls::rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
-use tokio_rustls::rustls::sign::CertifiedKey;
-use tokio_rustls::rustls::{ConfigBuilder, ServerConfig, SignatureAlgorithm, WantsVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs as library};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{ConfigBuilder, ServerConfig, SignatureAlgorithm, WantsVerifier};
 
 use crate::client_trust::ClientTrust;
 use crate::error::SettingsError;

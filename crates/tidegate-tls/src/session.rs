@@ -17,10 +17,10 @@ use std::cell::Cell;
 use std::io::{self, IoSlice};
 use std::rc::Rc;
 
-use tokio_rustls::rustls::unbuffered::{
+use rustls::unbuffered::{
     ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedStatus, WriteTraffic,
 };
-use tokio_rustls::rustls::{CommonState, Error, HandshakeKind, ProtocolVersion};
+use rustls::{CommonState, Error, HandshakeKind, ProtocolVersion};
 
 use crate::aead::{self, Keys};
 use crate::buffers::{ALIGNMENT, Decrypted, Input, Output};

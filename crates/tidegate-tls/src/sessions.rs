@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio_rustls::rustls::server::StoresServerSessions;
+use rustls::server::StoresServerSessions;
 
 use crate::observed;
 

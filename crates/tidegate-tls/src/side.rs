@@ -1,7 +1,7 @@
 //! The two sides of TLS, as types: the library has a session type for each.
 
-use tokio_rustls::rustls::client::UnbufferedClientConnection;
-use tokio_rustls::rustls::server::UnbufferedServerConnection;
+use rustls::client::UnbufferedClientConnection;
+use rustls::server::UnbufferedServerConnection;
 
 use crate::session::Library;
 

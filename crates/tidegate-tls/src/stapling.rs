@@ -7,7 +7,7 @@ mod tests;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tokio_rustls::rustls::sign::CertifiedKey;
+use rustls::sign::CertifiedKey;
 
 use crate::key_pair::KeyPair;
 use crate::suites::algorithms;

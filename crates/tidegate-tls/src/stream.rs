@@ -6,8 +6,8 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use rustls::{Error, InvalidMessage};
 use tidegate_rt::net::Stream;
-use tokio_rustls::rustls::{Error, InvalidMessage};
 
 use crate::buffers::{self, INPUT_BYTES};
 use crate::error::HandshakeError;

@@ -1,8 +1,8 @@
 //! The library's cipher suites and protocol versions by their numbers, and its algorithms.
 
-use tokio_rustls::rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
-use tokio_rustls::rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs};
-use tokio_rustls::rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
+use rustls::crypto::aws_lc_rs::ALL_CIPHER_SUITES;
+use rustls::crypto::{WebPkiSupportedAlgorithms, aws_lc_rs};
+use rustls::{SupportedCipherSuite, SupportedProtocolVersion, version};
 
 use crate::aead;
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use aws_lc_rs::hkdf::{HKDF_SHA256, Prk, Salt};
-use tokio_rustls::rustls::server::ProducesTickets;
+use rustls::server::ProducesTickets;
 
 use crate::observed;
 

@@ -8,14 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rcgen::{CertificateParams, DnType, KeyPair};
-use tokio_rustls::rustls::client::Resumption;
-use tokio_rustls::rustls::client::danger::{
-    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-};
-use tokio_rustls::rustls::compress::{CertDecompressor, DecompressionFailed};
-use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use tokio_rustls::rustls::{
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::compress::{CertDecompressor, DecompressionFailed};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{
     CertificateCompressionAlgorithm, ClientConfig, ClientConnection, DigitallySignedStruct, Error,
     SignatureScheme, StreamOwned, SupportedProtocolVersion, version,
 };
@@ -84,7 +82,7 @@ impl Directory {
     }
 
     fn certificates(&self) -> Vec<(String, Vec<u8>)> {
-        use tokio_rustls::rustls::pki_types::pem::PemObject;
+        use rustls::pki_types::pem::PemObject;
         let files = std::fs::read_dir(&self.0).expect("a directory").flatten();
         files
             .filter_map(|file| {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use aws_lc_rs::aead::{Algorithm, LessSafeKey, UnboundKey};
 use aws_lc_rs::error::Unspecified;
-use tokio_rustls::rustls::crypto::cipher::AeadKey;
+use rustls::crypto::cipher::AeadKey;
 
 /// The key of one direction.
 pub(crate) struct Key {

@@ -1,16 +1,14 @@
 //! Handshakes over a pair of sockets.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::io::Read;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::{ServerConfig, ServerConnection};
 use tidegate_rt::net::{Addr, Stream};
-use tidegate_rt::sync::{AsyncRead, ReadBuf, StreamIo};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
-use tokio_rustls::rustls::crypto::aws_lc_rs;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 use super::connect;
 use crate::client::{TlsOptions, TlsSettings, TlsTarget};
@@ -22,22 +20,9 @@ use crate::io::Io;
 fn greet(options: TlsOptions, own: &OwnCertificate, name: &str) -> Result<String, ConnectError> {
     let settings = Arc::new(TlsSettings::new(&options).expect("settings"));
     let target = TlsTarget::new(settings, name.as_bytes().into(), Arc::default());
-    let acceptor = TlsAcceptor::from(own.config.clone());
     tidegate_rt::block_on(async move {
         let (left, right) = Stream::pair().expect("a pair");
-        let origin = async {
-            let Ok(mut session) = acceptor.accept(StreamIo(Rc::new(right))).await else {
-                return String::new();
-            };
-            let mut bytes = [0; 64];
-            let read = poll_fn(|context| {
-                let mut buffer = ReadBuf::new(&mut bytes);
-                let read = Pin::new(&mut session).poll_read(context, &mut buffer);
-                read.map_ok(|()| buffer.filled().len())
-            });
-            let count = read.await.unwrap_or(0);
-            String::from_utf8_lossy(&bytes[..count]).into_owned()
-        };
+        let origin = serve(&right, own.config.clone());
         let peer = Addr::Unix("/none".into());
         let client = async {
             let io = Io::Tls(connect(Rc::new(left), &peer, &target).await?);
@@ -52,6 +37,33 @@ fn greet(options: TlsOptions, own: &OwnCertificate, name: &str) -> Result<String
         })
     })
     .expect("a loop")
+}
+
+/// Runs the library's own connection of an origin until data arrives, and returns that; nothing if there is no handshake.
+async fn serve(stream: &Stream, config: Arc<ServerConfig>) -> String {
+    let mut connection = ServerConnection::new(config).expect("a connection");
+    loop {
+        let mut output = Vec::new();
+        while connection.wants_write() {
+            connection.write_tls(&mut output).expect("written");
+        }
+        let sent = stream.write_all(&output).await;
+        let mut bytes = [0; 64];
+        if let Ok(count @ 1..) = connection.reader().read(&mut bytes) {
+            return String::from_utf8_lossy(&bytes[..count]).into_owned();
+        }
+        let mut input = Vec::with_capacity(4096);
+        if sent.is_err() || !matches!(stream.read_append(&mut input).await, Ok(1..)) {
+            return String::new();
+        }
+        let mut input = &input[..];
+        while !input.is_empty() {
+            connection.read_tls(&mut input).expect("read");
+            if connection.process_new_packets().is_err() {
+                return String::new();
+            }
+        }
+    }
 }
 
 /// An origin's certificate and settings.

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
-use tokio_rustls::rustls::{AlertDescription, CertificateError, Error, OtherError};
+use rustls::{AlertDescription, CertificateError, Error, OtherError};
 
 use super::HandshakeError;
 use crate::x509::VerifyError;

@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use tokio_rustls::rustls::KeyLog as _;
+use rustls::KeyLog as _;
 
 use super::*;
 

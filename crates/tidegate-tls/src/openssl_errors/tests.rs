@@ -2,7 +2,7 @@
 
 use std::io;
 
-use tokio_rustls::rustls::{
+use rustls::{
     AlertDescription, ContentType, Error, InvalidMessage, PeerIncompatible, PeerMisbehaved,
 };
 

@@ -18,7 +18,6 @@ use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectionId, Side, TransportError, TransportErrorCode};
 use rustls::quic::{KeyChange, Secrets, ServerConnection, Suite};
 use rustls::server::{Accepted, Acceptor};
-use tokio_rustls::rustls;
 
 use super::{LIBRARY_VERSION, QuicHello, QuicNegotiated, QuicServers};
 use crate::accept::negotiated;

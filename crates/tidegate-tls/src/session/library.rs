@@ -1,9 +1,9 @@
 //! What the library's connections of both sides have in common.
 
-use tokio_rustls::rustls::CommonState;
-use tokio_rustls::rustls::client::{ClientConnectionData, UnbufferedClientConnection};
-use tokio_rustls::rustls::server::{ServerConnectionData, UnbufferedServerConnection};
-use tokio_rustls::rustls::unbuffered::{ReadEarlyData, UnbufferedStatus};
+use rustls::CommonState;
+use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
+use rustls::unbuffered::{ReadEarlyData, UnbufferedStatus};
 
 /// The library's connection of one side.
 pub trait Library {

@@ -7,14 +7,12 @@ use std::io::{Read as _, Write as _};
 use std::sync::{Arc, LazyLock};
 
 use proptest::prelude::*;
-use tokio_rustls::rustls::client::UnbufferedClientConnection;
-use tokio_rustls::rustls::client::danger::{
-    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
-};
-use tokio_rustls::rustls::crypto::{CryptoProvider, aws_lc_rs};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use tokio_rustls::rustls::server::UnbufferedServerConnection;
-use tokio_rustls::rustls::{
+use rustls::client::UnbufferedClientConnection;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::UnbufferedServerConnection;
+use rustls::{
     ClientConfig, ClientConnection, ConnectionCommon, DigitallySignedStruct, ServerConfig,
     ServerConnection, SideData, SignatureScheme, SupportedCipherSuite,
 };

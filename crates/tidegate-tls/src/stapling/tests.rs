@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use tokio_rustls::rustls::crypto::aws_lc_rs::sign::any_supported_type;
-use tokio_rustls::rustls::pki_types::PrivateKeyDer;
-use tokio_rustls::rustls::sign::CertifiedKey;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
+use rustls::pki_types::PrivateKeyDer;
+use rustls::sign::CertifiedKey;
 
 use super::{Stapled, StatusCheck, is_response};
 use crate::key_pair::KeyPair;

@@ -1,14 +1,10 @@
 //! Whether a peer of a TLS handshake has the key of its certificate. Both sides check this, independently of
 //! trust.
 
-use tokio_rustls::rustls::client::danger::HandshakeSignatureValid;
-use tokio_rustls::rustls::crypto::{
-    WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key,
-};
-use tokio_rustls::rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
-use tokio_rustls::rustls::{
-    CertificateError, DigitallySignedStruct, Error, PeerMisbehaved, SignatureScheme,
-};
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer};
+use rustls::{CertificateError, DigitallySignedStruct, Error, PeerMisbehaved, SignatureScheme};
 
 use super::{Certificate, has_made};
 use crate::observed;

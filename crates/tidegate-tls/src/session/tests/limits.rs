@@ -1,6 +1,6 @@
 //! Limits of messages without data, and of records per key.
 
-use tokio_rustls::rustls::{CipherSuiteCommon, Tls13CipherSuite};
+use rustls::{CipherSuiteCommon, Tls13CipherSuite};
 
 use super::*;
 
