@@ -9,7 +9,9 @@ use std::fmt;
 use std::rc::Rc;
 
 use rustls::server::{Accepted, Acceptor, UnbufferedServerConnection};
-use rustls::{CommonState, Error, HandshakeKind, InvalidMessage, ProtocolVersion};
+use rustls::{
+    CommonState, Error, HandshakeKind, InvalidMessage, PeerIncompatible, ProtocolVersion,
+};
 use tidegate_rt::net::Stream;
 
 use crate::client_status::StatusQuery;
@@ -195,9 +197,12 @@ impl fmt::Debug for Hello {
     }
 }
 
-/// Ends a handshake that has failed with the library's alert, or one of ours where the library has none.
+/// Ends a handshake that has failed with the library's alert, or one of ours where the library has none, or says
+/// handshake_failure to a client that is too old.
 async fn refuse(stream: &Stream, (error, mut alert): (Error, Vec<u8>)) -> HandshakeError {
-    if alert.is_empty() {
+    let too_old = PeerIncompatible::SignatureAlgorithmsExtensionRequired;
+    if alert.is_empty() || error == Error::PeerIncompatible(too_old) {
+        alert.clear();
         alert.extend(alert_for(&error).map(plain_alert).into_iter().flatten());
     }
     let _ = stream.write_all(&alert).await;

@@ -5,7 +5,7 @@ mod tests;
 
 use std::{error, fmt, io};
 
-use rustls::{CertificateError, Error, InvalidMessage, OtherError};
+use rustls::{CertificateError, Error, InvalidMessage, OtherError, PeerIncompatible};
 
 use crate::openssl_errors::OpensslError;
 
@@ -60,12 +60,17 @@ pub(crate) fn alert_for(error: &Error) -> Option<u8> {
     const RECORD_OVERFLOW: u8 = 22;
     const ILLEGAL_PARAMETER: u8 = 47;
     const DECODE_ERROR: u8 = 50;
+    const PROTOCOL_VERSION: u8 = 70;
     const INTERNAL_ERROR: u8 = 80;
     Some(match error {
         Error::AlertReceived(_) => return None,
         // As OpenSSL.
         Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge) => ILLEGAL_PARAMETER,
         Error::InvalidMessage(_) => DECODE_ERROR,
+        // Nearly all such clients are older than TLS 1.2.
+        Error::PeerIncompatible(PeerIncompatible::SignatureAlgorithmsExtensionRequired) => {
+            PROTOCOL_VERSION
+        }
         Error::PeerSentOversizedRecord => RECORD_OVERFLOW,
         Error::PeerMisbehaved(_)
         | Error::InappropriateMessage { .. }

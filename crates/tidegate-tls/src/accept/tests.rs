@@ -262,14 +262,18 @@ fn other_bytes_get_an_alert() {
 
 #[test]
 fn failures_without_an_alert_of_the_library_get_one() {
-    // A hello's first part, then another record; a handshake message of an unknown type; one of 16 MB.
+    // A hello's first part, then another record; a handshake message of an unknown type; one of 16 MB; a hello of TLS
+    // 1.1.
     let interleaved = [0x16, 3, 1, 0, 6, 1, 0, 0, 9, 3, 3, 0x14, 3, 3, 0, 1, 1];
     let unknown = [0x16, 3, 1, 0, 5, 245, 0, 0, 1, 0];
     let endless = records(&[[1, 0xff, 0xff, 0xff].as_slice(), &vec![0; 100_000]].concat());
+    let start = [&[0x16, 3, 1, 0, 45, 1, 0, 0, 41, 3, 2][..], &[7; 32], &[0]].concat();
+    let old = [&start[..], &[0, 2, 0, 0x2f, 1, 0]].concat();
     for (bytes, alert, reason) in [
         (&interleaved[..], 10, "mixed handshake and non handshake data"),
         (&unknown, 10, "unexpected message"),
         (&endless, 47, "excessive message size"),
+        (&old, 70, "unsupported protocol"),
     ] {
         let (_, error, received) = greet(bytes);
         assert_eq!(received, [0x15, 3, 3, 0, 2, 2, alert], "{reason}");
