@@ -21,6 +21,11 @@ pub struct Config {
     pub frame_bytes_max: u32,
     /// Bytes of one body that may be here unread.
     pub stream_window: u32,
+    /// The window to which that of a stream grows, doubling, while its body is used as fast as it arrives, bytes;
+    /// `stream_window` at least.
+    pub stream_window_max: u32,
+    /// Bytes by which the windows of all streams together may have grown.
+    pub grown_bytes_max: u32,
     /// The window of the connection, bytes; 65,535 at least.
     pub connection_window: u32,
     /// Bytes of all bodies that may be unread before windows of streams are no longer opened.
@@ -68,6 +73,8 @@ impl Default for Config {
             streams_max: 128,
             frame_bytes_max: FRAME_BYTES_DEFAULT,
             stream_window: 65_536,
+            stream_window_max: 0,
+            grown_bytes_max: 4 << 20,
             connection_window: WINDOW_LIMIT,
             unread_bytes_max: 1 << 20,
             decoder_table_bytes: TABLE_BYTES_DEFAULT,
@@ -140,6 +147,7 @@ impl Config {
         self.frame_bytes_max =
             self.frame_bytes_max.clamp(FRAME_BYTES_DEFAULT, crate::frame::FRAME_BYTES_LIMIT);
         self.stream_window = self.stream_window.min(WINDOW_LIMIT);
+        self.stream_window_max = self.stream_window_max.clamp(self.stream_window, WINDOW_LIMIT);
         self.connection_window =
             self.connection_window.clamp(crate::settings::WINDOW_DEFAULT, WINDOW_LIMIT);
         Arc::new(self)

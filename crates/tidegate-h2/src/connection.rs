@@ -98,6 +98,8 @@ pub struct Connection<R: Role> {
     receive: ReceiveWindow,
     /// Windows of streams were not opened, as too much is unread.
     holds_windows: bool,
+    /// Bytes by which windows of streams may still grow.
+    growth_left: u32,
     /// The newest stream that the peer began.
     last_received: StreamId,
     /// The number of the next stream that we begin.
@@ -153,6 +155,7 @@ impl<R: Role> Connection<R> {
             send: SendWindow::new(WINDOW_DEFAULT),
             receive,
             holds_windows: false,
+            growth_left: config.grown_bytes_max,
             last_received: StreamId::CONNECTION,
             next_own,
             ending: Ending::Open,

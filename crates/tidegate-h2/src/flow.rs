@@ -119,6 +119,22 @@ impl ReceiveWindow {
         self.left += increment;
     }
 
+    /// Doubles the window, by at most `most` bytes, if all that was received has been used: then the window is what
+    /// limits the peer. Returns the bytes to announce.
+    pub fn double(&mut self, most: u32) -> u32 {
+        if self.unread > 0 || self.debt > 0 {
+            return 0;
+        }
+        let before = self.size;
+        self.grow(self.size.min(most));
+        self.size - before
+    }
+
+    /// Bytes that the peer may have unread here.
+    pub fn size(self) -> u32 {
+        self.size
+    }
+
     /// Bytes that were received and not yet used.
     pub fn unread(self) -> u32 {
         self.unread
@@ -157,6 +173,24 @@ mod tests {
         assert_eq!(window.receive(90), Ok(()));
         assert_eq!(window.unread(), 100);
         assert_eq!(window.use_up(1000), 100);
+    }
+
+    #[test]
+    fn a_receive_window_doubles_while_all_is_used() {
+        let mut window = ReceiveWindow::new(100);
+        assert_eq!(window.receive(60), Ok(()));
+        assert_eq!(window.use_up(59), 59);
+        assert_eq!((window.double(1000), window.size()), (0, 100));
+        assert_eq!(window.use_up(1), 1);
+        assert_eq!((window.double(1000), window.size()), (100, 200));
+        assert_eq!((window.double(50), window.size()), (50, 250));
+        assert_eq!(window.receive(191), Err(WindowError));
+        assert_eq!(window.receive(190), Ok(()));
+        assert_eq!(window.use_up(190), 190);
+        assert_eq!(window.due_update(), Some(250));
+        assert_eq!((window.double(u32::MAX), window.double(u32::MAX)), (250, 500));
+        window.grow(u32::MAX);
+        assert_eq!((window.size(), window.double(u32::MAX)), (WINDOW_LIMIT, 0));
     }
 
     #[test]

@@ -107,6 +107,8 @@
 //! | `streams_max` | 128 | `http2_max_concurrent_streams` | REFUSED_STREAM |
 //! | `frame_bytes_max` | 16,384 | SETTINGS_MAX_FRAME_SIZE; DATA alone | FRAME_SIZE_ERROR |
 //! | `stream_window` | 65,536 | `http2_body_preread_size` | FLOW_CONTROL_ERROR for the stream; in one frame for the connection |
+//! | `stream_window_max` | `stream_window` | – | windows of streams that are used at once grow no more |
+//! | `grown_bytes_max` | 4 MiB | – | the same, for all streams together |
 //! | `connection_window` | 2^31-1 | RFC 9113 6.9 | FLOW_CONTROL_ERROR |
 //! | `unread_bytes_max` | 1 MiB | – | windows of streams stay shut |
 //! | `decoder_table_bytes` | 4,096 | SETTINGS_HEADER_TABLE_SIZE | COMPRESSION_ERROR |

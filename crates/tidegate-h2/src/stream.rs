@@ -21,6 +21,8 @@ pub(crate) struct Stream {
     pub(crate) state: State,
     pub(crate) send: SendWindow,
     pub(crate) receive: ReceiveWindow,
+    /// Bytes by which `receive` has grown.
+    pub(crate) grown: u32,
     pub(crate) priority: Priority,
     /// What is missing of the body that `content-length` announced, bytes.
     pub(crate) body_left: Option<u64>,
@@ -43,6 +45,7 @@ impl Stream {
             state: State::Idle,
             send: SendWindow::new(send),
             receive: ReceiveWindow::new(receive),
+            grown: 0,
             priority: Priority::UNSIGNALLED,
             body_left: None,
             head_received: false,

@@ -1,9 +1,11 @@
 //! Bodies that are received: flow control, padding, `content-length`, and when windows open again.
 
 use super::receive::{Reading, Step};
-use super::{Connection, Event, Role};
+use super::{Connection, Event, Output, Role};
 use crate::error::{ErrorCode, Fault};
+use crate::flood::Budgets;
 use crate::frame::{FRAME_BYTES_DEFAULT, FrameHeader, StreamId, flags, write};
+use crate::stream::Stream;
 use crate::stream::state::{Closed, StateError};
 use tidegate_fields::HeadFault;
 
@@ -27,7 +29,8 @@ impl<R: Role> Connection<R> {
             return Err(Fault::IdleStream);
         }
         // No window allows that, whatever became of the stream: none of it is waited for. Less is skipped as it arrives.
-        if length > self.stream_window().max(FRAME_BYTES_DEFAULT) {
+        let window_max = self.stream_window().max(self.config.stream_window_max);
+        if length > window_max.max(FRAME_BYTES_DEFAULT) {
             return Err(Fault::WindowExceeded);
         }
         if length == 0 && !end {
@@ -169,15 +172,20 @@ impl<R: Role> Connection<R> {
             return Ok(());
         }
         if std::mem::take(&mut self.holds_windows) {
-            for stream in self.streams.iter_mut() {
-                open(stream, &mut self.output, &mut self.budgets)?;
-            }
-            return Ok(());
+            return self.open_windows();
         }
-        match self.streams.get_mut(id) {
-            Some(stream) => open(stream, &mut self.output, &mut self.budgets),
-            None => Ok(()),
+        let Some(stream) = self.streams.get_mut(id) else { return Ok(()) };
+        let most = self.config.stream_window_max;
+        open(stream, most, &mut self.growth_left, &mut self.output, &mut self.budgets)
+    }
+
+    /// Opens the windows of all streams that have half of theirs free.
+    pub(super) fn open_windows(&mut self) -> Result<(), Fault> {
+        let most = self.config.stream_window_max;
+        for stream in self.streams.iter_mut() {
+            open(stream, most, &mut self.growth_left, &mut self.output, &mut self.budgets)?;
         }
+        Ok(())
     }
 
     pub(super) fn open_connection_window(&mut self) -> Result<(), Fault> {
@@ -189,18 +197,23 @@ impl<R: Role> Connection<R> {
     }
 }
 
-/// Opens a stream's window once half of it is free.
-pub(super) fn open(
-    stream: &mut crate::stream::Stream,
-    output: &mut super::Output,
-    budgets: &mut crate::flood::Budgets,
+/// Opens a stream's window once half of it is free. Where all that was received has been used, the window was too small for
+/// the way to the peer: it doubles, up to `most` bytes and as far as `growth_left` goes.
+fn open(
+    stream: &mut Stream,
+    most: u32,
+    growth_left: &mut u32,
+    output: &mut Output,
+    budgets: &mut Budgets,
 ) -> Result<(), Fault> {
-    if stream.state.may_receive()
-        && !stream.discards
-        && let Some(increment) = stream.receive.due_update()
-    {
-        write::window_update(output.bytes(), stream.id, increment);
-        budgets.reply()?;
+    if !stream.state.may_receive() || stream.discards {
+        return Ok(());
     }
-    Ok(())
+    let Some(due) = stream.receive.due_update() else { return Ok(()) };
+    let room = most.saturating_sub(stream.receive.size());
+    let grown = stream.receive.double(room.min(*growth_left));
+    stream.grown += grown;
+    *growth_left -= grown;
+    write::window_update(output.bytes(), stream.id, due + grown);
+    budgets.reply()
 }

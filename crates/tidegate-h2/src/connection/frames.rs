@@ -1,6 +1,5 @@
 //! Frames that are neither DATA nor a part of a header block.
 
-use super::data::open;
 use super::receive::fault_of;
 use super::{Connection, Event, Role};
 use crate::error::{ErrorCode, Fault};
@@ -126,13 +125,11 @@ impl<R: Role> Connection<R> {
     /// Moves the windows of streams that began before our settings were known, as the peer does now.
     fn shrink_windows(&mut self) -> Result<(), Fault> {
         let surplus = WINDOW_DEFAULT.saturating_sub(self.config.stream_window);
-        for stream in self.streams.iter_mut().filter(|_| surplus > 0) {
-            stream.receive.shrink(surplus);
-            if !self.holds_windows {
-                open(stream, &mut self.output, &mut self.budgets)?;
-            }
+        if surplus == 0 {
+            return Ok(());
         }
-        Ok(())
+        self.streams.iter_mut().for_each(|stream| stream.receive.shrink(surplus));
+        if self.holds_windows { Ok(()) } else { self.open_windows() }
     }
 
     fn pinged(&mut self, ack: bool, data: [u8; 8]) -> Result<Option<Event<'static>>, Fault> {

@@ -279,6 +279,7 @@ impl<R: Role> Connection<R> {
         // What was not read is given back, which may open windows of other streams.
         self.consumed(stream, u32::MAX);
         let Some(found) = self.streams.remove(stream) else { return };
+        self.growth_left = self.growth_left.saturating_add(found.grown);
         let how = match found.state {
             State::Closed(how) => how,
             _ => Closed::ResetSent,

@@ -456,6 +456,45 @@ fn the_connection_s_window_is_kept() {
 }
 
 #[test]
+fn windows_of_bodies_that_are_used_at_once_grow() {
+    let config = Config {
+        stream_window: 10_000,
+        stream_window_max: 35_000,
+        grown_bytes_max: 40_000,
+        ..Config::default()
+    };
+    let mut server = server(config);
+    let mut peer = Peer::client();
+    write::settings_ack(&mut peer.out);
+    peer.get(1, &[], false).get(3, &[], false).get(5, &[], false);
+    feed(&mut server, &peer.take()).expect("requests are right");
+    output(&mut server);
+    let mut used = |stream: u32, bytes: usize, consumed: u32| {
+        peer.data(stream, &vec![b'x'; bytes], false);
+        feed(&mut server, &peer.take()).expect("it fits the window");
+        server.consumed(StreamId::new(stream), consumed);
+        let sent = output(&mut server);
+        if stream == 3 && bytes == 3000 {
+            server.close(ONE, ErrorCode::CANCEL);
+            output(&mut server);
+        }
+        sent
+    };
+    // A handler that leaves bytes unread has window enough.
+    assert_eq!(used(1, 5001, 5000), ["window 1 5000"]);
+    assert_eq!(used(1, 5000, 5001), ["window 1 15001"]);
+    assert_eq!(used(1, 10_000, 10000), ["window 1 25000"]);
+    assert_eq!(used(1, 16_000, 16000), [""; 0]);
+    assert_eq!(used(1, 2_000, 2000), ["window 1 18000"]);
+    // 15,000 are left for others, until the stream is closed.
+    assert_eq!(used(3, 5000, 5000), ["window 3 15000"]);
+    assert_eq!(used(3, 10_000, 10000), ["window 3 15000"]);
+    assert_eq!(used(5, 5000, 5000), ["window 5 5000"]);
+    assert_eq!(used(3, 3000, 3000), [""; 0]);
+    assert_eq!(used(5, 5000, 5000), ["window 5 15000"]);
+}
+
+#[test]
 fn too_much_unread_holds_windows_back() {
     let config = Config { unread_bytes_max: 20_000, stream_window: 16_000, ..Config::default() };
     let mut server = server(config);
