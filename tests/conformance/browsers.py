@@ -114,7 +114,7 @@ def visit(binary, browser, origin_port, streams):
     extended = f"http2_extended_connect {streams};" if streams == "on" else ""
     http = f"""
     types {{ text/html html; image/svg+xml svg; }}
-    log_format visits '$server_protocol $status $connection $request_method $request_uri';
+    log_format visits '$server_protocol $status $connection $ssl_curve $request_uri';
     server {{
         listen 127.0.0.1:{port} ssl; http2 on; {extended} access_log logs/visits.log visits;
         ssl_certificate rsa.crt; ssl_certificate_key rsa.key; client_max_body_size 20m;
@@ -159,6 +159,8 @@ def judge(report, server, streams, ended):
     visits = [line.split(" ", 4) for line in server.log("visits.log").splitlines()]
     connections = {line[2] for line in visits if line[4].startswith("/images/")}
     rows.append(("one-connection", "pass" if len(connections) == 1 else "fail", f"{len(connections)}"))
+    groups = {line[3] for line in visits}
+    rows.append(("group", "pass" if groups == {"X25519MLKEM768"} else "fail", f"{groups}"))
     sockets = [line[0] for line in visits if line[4] == "/socket"]
     wanted = ["HTTP/2.0" if streams == "on" else "HTTP/1.1"]
     rows.append(("socket-protocol", "pass" if sockets == wanted else "fail", f"{sockets}"))
