@@ -138,6 +138,10 @@ fn serve_ready(front: &Rc<Front>, events: ReadyEvent, now: Instant) {
         }
         Ok(Poll::Ready(action)) => {
             front.parking.leave(&link);
+            // HTTP/2 has begun: behind its first requests it is parked again.
+            if action == ConnectionAction::Next && link.multiplexer().is_some() {
+                link.give(Order::Park);
+            }
             Box::pin(std::future::ready(action))
         }
         Ok(Poll::Pending) => {

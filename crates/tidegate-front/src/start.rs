@@ -15,7 +15,7 @@ use tidegate_rt::timer::timeout;
 use crate::front::Front;
 use crate::h2::connection::Multiplexer;
 use crate::io::Io;
-use crate::link::{Link, Order, Protocol};
+use crate::link::{Link, Order};
 use crate::listener::{AcceptInfo, Binding, ListenerRef};
 use crate::serve::begin::base_server;
 use crate::tls::HandshakeOwner;
@@ -61,9 +61,7 @@ pub(crate) fn enter(
                 true => task::park_or_spawn(front, link, accepted),
                 false => {
                     // Behind its first request, which clients send with the end of the handshake, it needs no task.
-                    if matches!(link.protocol(), Protocol::Http1) {
-                        link.give(Order::Park);
-                    }
+                    link.give(Order::Park);
                     let begun = protocol::greets(&link).then(|| protocol::serve(front, &link));
                     task::spawn(front, link, begun);
                 }
@@ -77,9 +75,7 @@ pub(crate) fn enter(
         let Some((io, info, input, multiplexer)) = Box::pin(starting).await else { return };
         let link = Link::new(io, info, multiplexer, input, accept_info);
         // Behind its first request, which clients send with the end of the handshake, it needs no task.
-        if matches!(link.protocol(), Protocol::Http1) {
-            link.give(Order::Park);
-        }
+        link.give(Order::Park);
         let begun = protocol::greets(&link).then(|| protocol::serve(&front, &link));
         task::serve(front, link, begun).await;
     });

@@ -7,8 +7,8 @@ use super::{Connection, Role};
 use tidegate_fields::Head;
 use tidegate_fields::head::Scratch;
 
-/// Capacity above which a buffer is freed when it is taken back, bytes.
-const KEPT_BYTES_MAX: usize = 16 * 1024;
+/// Capacity above which buffers are freed when they are taken back, bytes.
+const KEPT_BYTES_MAX: usize = 64 * 1024;
 
 /// The buffers of a busy connection. They are empty while no connection has them.
 #[derive(Debug, Default)]
@@ -38,29 +38,14 @@ impl Buffers {
             + output.capacity()
     }
 
-    /// Removes all that was received and sent, and memory that a rare message has needed.
-    fn clean(&mut self) {
+    /// Removes all bytes: the next connection is another client's.
+    fn clear(&mut self) {
         let Buffers { partial, block, head, scratch, encoded, output } = self;
         head.clear();
-        head.headers.shrink_to(KEPT_BYTES_MAX, KEPT_FIELDS_MAX);
-        if head.ignored.capacity() > KEPT_FIELDS_MAX {
-            head.ignored = Vec::new();
-        }
         scratch.clear();
-        if scratch.capacity() > KEPT_BYTES_MAX {
-            *scratch = Scratch::default();
-        }
-        for bytes in [partial, block, encoded, output] {
-            bytes.clear();
-            if bytes.capacity() > KEPT_BYTES_MAX {
-                *bytes = Vec::new();
-            }
-        }
+        [partial, block, encoded, output].into_iter().for_each(Vec::clear);
     }
 }
-
-/// Fields whose places are kept.
-const KEPT_FIELDS_MAX: usize = 128;
 
 /// The buffers of one connection, from their first use on.
 #[derive(Debug, Default)]
@@ -105,14 +90,15 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Returns the buffers, for another connection, if this one is quiet ([`Connection::is_quiet`]).
+    /// Returns the buffers, for another connection, if this one is quiet ([`Connection::is_quiet`]) and they are not
+    /// large.
     pub fn take_back(&mut self) -> Option<Box<Buffers>> {
         if !self.is_quiet() {
             return None;
         }
         let mut buffers = self.buffers.0.take()?;
         buffers.output = self.output.give_up();
-        buffers.clean();
-        Some(buffers)
+        buffers.clear();
+        (buffers.capacity() <= KEPT_BYTES_MAX).then_some(buffers)
     }
 }
