@@ -107,9 +107,11 @@ impl Connection {
 
     fn request_reset(&mut self, id: u64, code: ErrorCode) -> Result<Option<Event<'static>>, Fault> {
         let Some(stream) = self.streams.get_mut(id).filter(|stream| !stream.is_received) else {
-            // All of it may be here, or nothing: then nothing of it follows.
-            self.requests.begin(id)?;
             self.budgets.control_frame()?;
+            // All of it may be here, or nothing: then nothing of it follows, and a section of it may be lost.
+            if self.requests.begin(id)? {
+                self.decoder.cancel(id);
+            }
             return Ok(None);
         };
         self.decoder.cancel(id);

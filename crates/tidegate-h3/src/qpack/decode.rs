@@ -35,8 +35,11 @@ pub struct Decoder {
     blocked_max: u32,
     /// Streams whose section waits, with its Required Insert Count; at most `blocked_max`.
     blocked: Vec<(u64, u64)>,
-    /// Streams whose section can be decoded now; taken from `blocked`.
-    unblocked: VecDeque<u64>,
+    /// The same of streams whose section can be decoded now; taken from `blocked`.
+    unblocked: VecDeque<(u64, u64)>,
+    /// The same of those that were returned by [`Decoder::unblocked`]: a count is read once, since it is sent modulo and
+    /// relative to the insertions that are here.
+    ready: Vec<(u64, u64)>,
     /// Insertions that the peer's encoder knows to be received.
     reported: u64,
     /// The begin of an instruction of the encoder stream.
@@ -63,6 +66,7 @@ impl Decoder {
             blocked_max,
             blocked: Vec::new(),
             unblocked: VecDeque::new(),
+            ready: Vec::new(),
             reported: 0,
             partial: Vec::new(),
             output: Vec::new(),
@@ -94,13 +98,15 @@ impl Decoder {
         let inserted = self.table.inserted();
         let ready = |(_, required): &(u64, u64)| *required <= inserted;
         let unblocked = self.blocked.extract_if(.., |blocked| ready(blocked));
-        self.unblocked.extend(unblocked.map(|(stream, _)| stream));
+        self.unblocked.extend(unblocked);
         Ok(())
     }
 
     /// Returns the next stream whose section can be decoded now.
     pub fn unblocked(&mut self) -> Option<u64> {
-        self.unblocked.pop_front()
+        let (stream, required) = self.unblocked.pop_front()?;
+        self.ready.push((stream, required));
+        Some(stream)
     }
 
     /// Decodes the section of a stream and calls `sink` with each field. With `Blocked` nothing was passed on.
@@ -114,7 +120,7 @@ impl Decoder {
         sink: &mut impl FnMut(DecodedField<'_>),
     ) -> Result<Decoded, DecodeError> {
         let mut input = section;
-        let prefix = self.prefix(&mut input)?;
+        let prefix = self.prefix(stream, &mut input)?;
         if prefix.required > self.table.inserted() {
             if self.blocked.iter().any(|(blocked, _)| *blocked == stream) {
                 return Ok(Decoded::Blocked);
@@ -145,7 +151,8 @@ impl Decoder {
     /// Gives up the sections of a stream that were not decoded, received or not (section 2.2.2.2).
     pub fn cancel(&mut self, stream: u64) {
         self.blocked.retain(|(blocked, _)| *blocked != stream);
-        self.unblocked.retain(|unblocked| *unblocked != stream);
+        self.unblocked.retain(|(unblocked, _)| *unblocked != stream);
+        self.ready.retain(|(ready, _)| *ready != stream);
         // Without a table no section of the peer refers to it.
         if self.capacity_max > 0 {
             integer::encode(&mut self.output, 0x40, 6, stream);
@@ -173,6 +180,7 @@ impl Decoder {
         self.partial.shrink_to_fit();
         self.blocked.shrink_to_fit();
         self.unblocked.shrink_to_fit();
+        self.ready.shrink_to_fit();
         self.output.shrink_to_fit();
         self.text = Vec::new();
     }
@@ -184,7 +192,7 @@ impl Decoder {
             + self.output.capacity()
             + self.text.capacity()
             + self.blocked.capacity() * size_of::<(u64, u64)>()
-            + self.unblocked.capacity() * size_of::<u64>()
+            + (self.unblocked.capacity() + self.ready.capacity()) * size_of::<(u64, u64)>()
     }
 
     #[cfg(test)]
@@ -296,9 +304,13 @@ impl Decoder {
     }
 
     /// Reads the prefix of a section (section 4.5.1).
-    fn prefix(&self, input: &mut &[u8]) -> Result<Prefix, DecodeError> {
+    fn prefix(&mut self, stream: u64, input: &mut &[u8]) -> Result<Prefix, DecodeError> {
         let encoded = integer::decode_long(input, 8)?;
-        let required = self.required_insert_count(encoded)?;
+        let ready = self.ready.iter().position(|(ready, _)| *ready == stream);
+        let required = match ready {
+            Some(at) => self.ready.swap_remove(at).1,
+            None => self.required_insert_count(encoded)?,
+        };
         let is_negative = input.first().is_some_and(|first| first & 0x80 != 0);
         let delta = integer::decode_long(input, 7)?;
         let base = match is_negative {

@@ -228,6 +228,17 @@ fn broken_sections_are_refused() {
     assert_eq!(decode(&mut decoder, 8, &bytes("0200 80")), Ok(None));
 }
 
+/// The count is sent modulo twice the number of entries: it is read when the section arrives, not when it is decoded.
+#[test]
+fn a_section_that_waits_keeps_its_count() {
+    let mut decoder = Decoder::new(64, 1);
+    assert_eq!(decode(&mut decoder, 0, &bytes("0200 80")), Ok(None));
+    assert_eq!(receive(&mut decoder, "3f21 c00161 c00162 c00163"), Ok(()));
+    assert_eq!(decoder.unblocked(), Some(0));
+    // Its entry is evicted: a mistake of the encoder, and not a count of 5.
+    assert_eq!(decode(&mut decoder, 0, &bytes("0200 80")), Err(DecodeError::Index));
+}
+
 #[test]
 fn broken_streams_are_refused() {
     use EncoderStreamError::*;

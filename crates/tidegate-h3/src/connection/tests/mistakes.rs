@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::support::{
     CONTROL, DECODER, ENCODER, GET, POST, code_of, data, feed, frame, headers, server, text,
 };
+use crate::connection::OwnStream;
 use crate::frame::kind;
 use crate::{Config, ErrorCode};
 
@@ -172,4 +173,9 @@ fn incomplete_requests_and_resets() {
     assert_eq!(server.reset_received(8, cancelled, NOW), Ok(None));
     assert_eq!(server.close(8, cancelled).reset, Some(cancelled));
     assert_eq!(server.streams(), 0);
+    // A stream of which nothing has arrived: a section of it may use the table.
+    let sent = server.output(OwnStream::Decoder).len();
+    assert_eq!(server.reset_received(12, cancelled, NOW), Ok(None));
+    assert_eq!(server.output(OwnStream::Decoder).get(sent..), Some(&b"\x4c"[..]));
+    assert_eq!(feed(&mut server, 12, &headers(&GET), true), Ok(vec![]));
 }
