@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::json::{Malformed, Object};
+use crate::json::{Malformed, Object, printable};
 use crate::limits::PROFILES_MAX;
 
 /// The directory of a server.
@@ -37,7 +37,8 @@ impl Directory {
             new_account: object.needed_url("newAccount")?,
             new_order: object.needed_url("newOrder")?,
             renewal_info: object.url("renewalInfo")?,
-            terms: meta.url("termsOfService")?,
+            // Only shown; Pebble has a URL `data:`.
+            terms: meta.text("termsOfService")?.map(printable),
             external_account_required: meta.boolean("externalAccountRequired")?,
             profiles,
         })

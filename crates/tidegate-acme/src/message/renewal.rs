@@ -24,7 +24,7 @@ impl Renewal {
         if end <= start {
             return Err(object.fault("suggestedWindow", "its end is not after its start"));
         }
-        let explanation = object.url("explanationURL")?;
-        Ok(Renewal { start, end, explanation: explanation.map(|url| printable(&url)) })
+        let explanation = object.text("explanationURL")?.map(printable);
+        Ok(Renewal { start, end, explanation })
     }
 }
