@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod acme;
 pub mod bell;
 pub mod case;
 mod client;
@@ -39,6 +40,7 @@ mod update;
 mod wire;
 mod words;
 
+pub use acme::{AcmeOptions, AcmeReport, ClientOptions, acme, acme_client};
 pub use coherence::{CoherenceOptions, CoherenceReport, coherence};
 pub use configurations::{
     ConfigurationsOptions, ConfigurationsReport, configurations, workers_user,

@@ -1,0 +1,76 @@
+//! `tidegate-acme`: kills an ACME client at each point of an order at Pebble, and counts orders and certificates.
+#![forbid(unsafe_code)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use tidegate_testkit::{AcmeOptions, ClientOptions, acme, acme_client, program};
+
+const USAGE: &str = "usage: tidegate-acme --pebble DIRECTORY [--kills N]
+Gets certificates from Pebble, whose binaries pebble and pebble-challtestsrv are in the directory. The process of the
+client is killed (SIGKILL) at each point of an order in turn, and again and again, N times (100) at least. Each name must
+get one certificate by one order; otherwise the exit code is 1. scripts/acme-tests.sh installs Pebble and runs this.";
+
+/// What the program does: the run, or one client of it.
+struct Arguments {
+    run: AcmeOptions,
+    client: ClientOptions,
+    is_client: bool,
+}
+
+fn main() -> ExitCode {
+    match arguments() {
+        Ok(Arguments { client, is_client: true, .. }) => match acme_client(&client) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(failure) => {
+                eprintln!("{failure}");
+                ExitCode::FAILURE
+            }
+        },
+        arguments => program::run(USAGE, arguments, |arguments| {
+            let report = acme(&arguments.run)?;
+            report.mistakes.iter().for_each(|mistake| println!("{mistake}"));
+            let right = report.mistakes.is_empty();
+            Ok((report, right))
+        }),
+    }
+}
+
+fn arguments() -> Result<Arguments, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut run = AcmeOptions { pebble: PathBuf::new(), kills: 100 };
+    let mut client = ClientOptions {
+        files: PathBuf::new(),
+        directory: String::new(),
+        trusted: PathBuf::new(),
+        name: String::new(),
+        challenge: "http-01".to_owned(),
+        http: 0,
+        tls: 0,
+        kill: None,
+    };
+    let mut is_client = false;
+    let mut parser = lexopt::Parser::from_env();
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("pebble") => run.pebble = PathBuf::from(parser.value()?),
+            Long("kills") => run.kills = parser.value()?.parse()?,
+            Long("client") => {
+                is_client = true;
+                client.files = PathBuf::from(parser.value()?);
+            }
+            Long("directory") => client.directory = parser.value()?.string()?,
+            Long("trusted") => client.trusted = PathBuf::from(parser.value()?),
+            Long("name") => client.name = parser.value()?.string()?,
+            Long("challenge") => client.challenge = parser.value()?.string()?,
+            Long("http") => client.http = parser.value()?.parse()?,
+            Long("tls") => client.tls = parser.value()?.parse()?,
+            Long("kill") => client.kill = Some(parser.value()?.parse()?),
+            other => return Err(other.unexpected()),
+        }
+    }
+    if !is_client && run.pebble.as_os_str().is_empty() {
+        return Err("--pebble is missing".into());
+    }
+    Ok(Arguments { run, client, is_client })
+}

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Kills the ACME client at each point of an order at Pebble (github.com/letsencrypt/pebble, a test server for ACME),
+# and counts orders and certificates: one of each for a name.
+#
+#   scripts/acme-tests.sh            Pebble is installed to target/pebble by Go
+#   scripts/acme-tests.sh pebble     pebble and pebble-challtestsrv are in this directory
+#
+# Pebble stays outside of the repository. Takes two minutes once it is built. `target/debug/tidegate-acme` has the
+# options.
+set -euo pipefail
+
+version=v2.10.1
+pebble=$(realpath -m "${1:-target/pebble}")
+cd "$(dirname "$0")/.."
+for program in pebble pebble-challtestsrv; do
+    if ! [ -x "$pebble/$program" ]; then
+        GOBIN=$pebble go install "github.com/letsencrypt/pebble/v2/cmd/$program@$version"
+    fi
+done
+cargo build --quiet --package tidegate-testkit --bin tidegate-acme
+exec target/debug/tidegate-acme --pebble "$pebble" --kills 100
