@@ -5,13 +5,13 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use rustls::crypto::aws_lc_rs::{self, sign::any_supported_type};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::{ServerConfig, ServerConnection};
 use tidegate_acme::{ALPN_PROTOCOL, Challenge, Key, KeyKind};
-use tokio_rustls::rustls::crypto::aws_lc_rs::{self, sign::any_supported_type};
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
-use tokio_rustls::rustls::sign::CertifiedKey;
-use tokio_rustls::rustls::{ServerConfig, ServerConnection};
 
 use crate::bell::locked;
 

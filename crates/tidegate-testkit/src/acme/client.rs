@@ -11,11 +11,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::process::{Signal, getpid, kill_process};
+use rustls::ClientConfig;
 use tidegate_acme::{
     AccountKeySource, ChallengeKind, Change, Config, Identifier, Issuer, Key, KeyKind, Outcome,
     Step, Time, Wanted,
 };
-use tokio_rustls::rustls::ClientConfig;
 
 use super::challenges::Challenges;
 use super::https;
