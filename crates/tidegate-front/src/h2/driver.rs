@@ -182,7 +182,7 @@ impl Driver {
     }
 
     /// Polls the requests whose streams were woken.
-    fn run_woken(&mut self) {
+    pub(super) fn run_woken(&mut self) {
         let mut woken = std::mem::take(&mut self.woken);
         self.multiplexer.wakes.take(&mut woken);
         for slot in woken.drain(..) {

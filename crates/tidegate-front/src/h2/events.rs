@@ -66,7 +66,11 @@ impl Driver {
                 }
             }
             Event::Reset { stream, code, .. } => match self.table.stream(stream) {
-                Some(found) => found.leave(),
+                Some(found) => {
+                    found.leave();
+                    // What it holds (`limit_conn`) is free for a request that is behind it in the same read.
+                    self.run_woken();
+                }
                 None => self.multiplexer.core().close(stream, code),
             },
             Event::Pong { data } if data == GOODBYE => {
