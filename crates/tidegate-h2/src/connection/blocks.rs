@@ -190,12 +190,13 @@ impl<R: Role> Connection<R> {
         self.budgets.head();
         let mut stream = Stream::new(id, self.peer.window, self.stream_window());
         stream.priority = self.first_priority(id, block.dependency);
+        let content_length = self.buffers.get().head.content_length;
         stream.state = match block.end_stream {
             true => State::HalfClosedRemote,
             false => State::Open,
         };
         stream.head_received = true;
-        stream.body_left = self.head().content_length;
+        stream.body_left = content_length;
         let fault = fault.or_else(|| fault_of_end(block.end_stream, stream.body_left));
         stream.discards = fault.is_some();
         self.streams.push(stream);

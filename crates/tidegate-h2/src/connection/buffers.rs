@@ -54,7 +54,22 @@ pub(super) struct Lent(Option<Box<Buffers>>);
 impl Lent {
     #[inline]
     pub(super) fn get(&mut self) -> &mut Buffers {
-        self.0.get_or_insert_default()
+        match &mut self.0 {
+            Some(buffers) => buffers,
+            none => Lent::make(none),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make(none: &mut Option<Box<Buffers>>) -> &mut Buffers {
+        none.get_or_insert_default()
+    }
+
+    /// Bytes of a frame so far.
+    #[inline]
+    pub(super) fn partial_len(&self) -> usize {
+        self.0.as_ref().map_or(0, |buffers| buffers.partial.len())
     }
 
     /// Whether no frame and no header block is incomplete.

@@ -113,13 +113,13 @@ impl<R: Role> Connection<R> {
     /// Takes a piece of `length` bytes, or keeps what is there of it.
     #[inline]
     fn whole<'i>(&mut self, input: &mut &'i [u8], length: usize) -> Option<Whole<'i>> {
-        let partial = &mut self.buffers.get().partial;
-        if partial.is_empty()
+        if self.buffers.partial_len() == 0
             && let Some((piece, rest)) = input.split_at_checked(length)
         {
             *input = rest;
             return Some(Whole::Input(piece));
         }
+        let partial = &mut self.buffers.get().partial;
         let missing = length.saturating_sub(partial.len()).min(input.len());
         let (piece, rest) = input.split_at(missing);
         partial.extend_from_slice(piece);
