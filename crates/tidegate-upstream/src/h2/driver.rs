@@ -382,10 +382,7 @@ fn take_event(
             return state.wake_all(wakers);
         }
         Event::GoAway { .. } => return go_away(state, wakers),
-        Event::Acknowledged => {
-            state.has_acknowledged = true;
-            return;
-        }
+        Event::Acknowledged => return state.has_acknowledged = true,
         Event::Pong { .. } => return,
     };
     let Ok(at) = at else { return };
