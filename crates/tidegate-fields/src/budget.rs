@@ -14,17 +14,20 @@ impl Budget {
     }
 
     /// Takes one. `None` where nothing is left.
+    #[inline]
     pub fn spend(&mut self) -> Option<()> {
         self.left = self.left.checked_sub(1)?;
         Some(())
     }
 
     /// Whether more than half is spent.
+    #[inline]
     pub fn is_low(self) -> bool {
         self.left < self.size / 2
     }
 
     /// Gives back, at most to the size.
+    #[inline]
     pub fn earn(&mut self, amount: u32) {
         self.left = self.left.saturating_add(amount).min(self.size);
     }

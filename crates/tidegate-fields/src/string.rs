@@ -79,6 +79,7 @@ pub struct Form {
 }
 
 /// Appends a string.
+#[inline]
 pub fn encode(out: &mut Vec<u8>, form: Form, text: &[u8]) {
     let Form { first, prefix_bits, huffman, lower } = form;
     if huffman {

@@ -92,10 +92,21 @@ pub(crate) fn is_scheme(text: &[u8]) -> bool {
     text.first().is_some_and(u8::is_ascii_alphabetic) && text.iter().all(may_follow)
 }
 
-/// Looks at blocks of bytes at once, as the compiler makes wide instructions of them.
+/// Looks at blocks of bytes at once, as the compiler makes wide instructions of them. The last block overlaps the one
+/// before it.
 #[inline]
 fn any(text: &[u8], found: impl Fn(u8) -> bool) -> bool {
-    let (blocks, rest) = text.as_chunks::<16>();
-    blocks.iter().any(|block| block.iter().fold(false, |any, byte| any | found(*byte)))
-        || rest.iter().any(|byte| found(*byte))
+    if let Some(last) = text.last_chunk::<16>() {
+        let (blocks, _) = text.as_chunks::<16>();
+        return blocks.iter().any(|block| in_block(block, &found)) || in_block(last, &found);
+    }
+    match (text.first_chunk::<8>(), text.last_chunk::<8>()) {
+        (Some(first), Some(last)) => in_block(first, &found) | in_block(last, &found),
+        _ => text.iter().any(|byte| found(*byte)),
+    }
+}
+
+#[inline]
+fn in_block<const BYTES: usize>(block: &[u8; BYTES], found: &impl Fn(u8) -> bool) -> bool {
+    block.iter().fold(false, |any, byte| any | found(*byte))
 }

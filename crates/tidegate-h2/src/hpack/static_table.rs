@@ -110,6 +110,7 @@ pub(crate) fn index_of_name(known: Known, name: &[u8]) -> u32 {
 }
 
 /// Returns the index of the entry with this name and value; `name_index` is that of the name.
+#[inline]
 pub(crate) fn index_of_field(name_index: u32, value: &[u8]) -> Option<u32> {
     let candidates = match name_index {
         2 => 2..=3,
