@@ -318,6 +318,19 @@ impl Course {
     }
 }
 
+/// Returns the place of a change that a receiver has to notice: the minor version of a record is ignored (RFC 8446
+/// section 5.1), so the byte behind it takes its place.
+fn noticed(wire: &[u8], at: usize) -> usize {
+    let mut start = 0;
+    while let Some([_, _, _, high, low]) = wire.get(start..).and_then(|rest| rest.first_chunk()) {
+        if at == start + 2 {
+            return at + 1;
+        }
+        start += 5 + usize::from(u16::from_be_bytes([*high, *low]));
+    }
+    at
+}
+
 fn run<C: Library>(
     session: &mut Session<C>,
     peer: &mut dyn Peer,
@@ -334,7 +347,10 @@ fn run<C: Library>(
     let count = wire.len();
     match fault {
         Fault::None => {}
-        Fault::Flip(at, bit) => wire[at % count] ^= 1 << bit,
+        Fault::Flip(at, bit) => {
+            let at = noticed(&wire, at % count);
+            wire[at] ^= 1 << bit;
+        }
         Fault::Cut(at) => wire.truncate(at % count),
     }
     let mut result = Ok(());
