@@ -5,7 +5,6 @@ mod idle_poller;
 mod listener;
 mod packets;
 mod stream;
-mod stream_io;
 mod watched;
 
 pub use datagram::Datagram;
@@ -13,7 +12,6 @@ pub use idle_poller::{IdlePoller, ReadyEvent};
 pub use listener::Listener;
 pub use packets::{Outgoing, PacketMemory, Packets, Received};
 pub use stream::{SENDFILE_CHUNK, Stream};
-pub use stream_io::StreamIo;
 pub use tidegate_os::{
     ConnectOptions, Keepalive, ListenAddr as Addr, ListenAddr, ListenOptions, PeerAddr, TcpInfo,
     Transport,

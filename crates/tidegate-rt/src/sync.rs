@@ -1,8 +1,5 @@
 //! What other crates may use of tokio directly: primitives that neither start tasks nor touch the system.
 
-pub use tokio::io::{AsyncBufRead, AsyncRead, AsyncWrite, ReadBuf};
 pub use tokio::sync::mpsc::{Receiver, Sender, channel};
 pub use tokio::sync::{Notify, Semaphore, mpsc, oneshot, watch};
 pub use tokio::{join, pin, select};
-
-pub use crate::net::StreamIo;

@@ -4,7 +4,6 @@
 #[cfg(test)]
 mod tests;
 
-use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
 use std::task::{Context, Poll, ready};
@@ -169,18 +168,6 @@ impl Packets {
                 other => return Poll::Ready(other),
             }
         }
-    }
-
-    /// Waits for datagrams; see [`Packets::poll_receive`]. Dropped at its await it has taken none.
-    ///
-    /// # Errors
-    /// As [`Packets::poll_receive`].
-    pub async fn receive(
-        &self,
-        memory: &mut PacketMemory,
-        each: &mut dyn FnMut(Received<'_>),
-    ) -> io::Result<()> {
-        poll_fn(|context| self.poll_receive(context, memory, each)).await
     }
 }
 

@@ -5,15 +5,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
-
 use super::{on_loop, poll_once};
 use crate::net::{
     Addr, ConnectOptions, Datagram, IdlePoller, Keepalive, ListenOptions, Listener, PeerAddr,
     ReadyEvent, Stream,
 };
 use crate::spawn_local;
-use crate::sync::StreamIo;
 
 fn loopback() -> Addr {
     Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
@@ -317,29 +314,6 @@ fn a_paused_listener_leaves_connections_in_the_queue() {
 
 fn listener_fd() -> std::os::fd::OwnedFd {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().into()
-}
-
-#[test]
-fn libraries_see_a_reader_and_writer() {
-    on_loop(async {
-        let (client, server) = connected().await;
-        let (mut client, mut server) = (StreamIo(Rc::new(client)), StreamIo(Rc::new(server)));
-        assert!(client.is_write_vectored());
-        let writer = spawn_local(async move {
-            client.write_all(&much()).await.unwrap();
-            client.flush().await.unwrap();
-            client.shutdown().await.unwrap();
-            let mut response = String::new();
-            client.read_to_string(&mut response).await.unwrap();
-            response
-        });
-        let mut received = Vec::new();
-        server.read_to_end(&mut received).await.unwrap();
-        assert!(received == much());
-        server.write_all(b"thanks").await.unwrap();
-        drop(server);
-        assert_eq!(writer.await.unwrap(), "thanks");
-    });
 }
 
 #[test]
