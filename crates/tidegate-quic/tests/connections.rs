@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use support::{
-    Client, Relay, client, client_settings, keys, run, serve, server_settings, socket, spawned,
+    Client, Relay, client, client_settings, connected, keys, run, send, serve, server_settings,
+    socket, spawned,
 };
 use tidegate_quic::{Admission, ClosedBy, Direction, Endpoint, Limits, StreamEnded};
 
@@ -20,11 +21,7 @@ fn content(count: usize, seed: u8) -> Bytes {
 fn a_stream_is_echoed_beyond_all_windows() {
     run(async {
         let (server, address) = serve(&Limits::default());
-        let (client, recorder) = (client(), Client::new());
-        let settings = client_settings("echo");
-        let connection =
-            client.connect(&settings, address, "two.test", recorder.clone()).expect("begun");
-        recorder.until(|| recorder.connected.get()).await;
+        let (_client, recorder, connection) = connected(address, "two.test").await;
         let bytes = content(5 << 20, 1);
         let id = recorder.send(&connection, bytes.clone());
         recorder.until_ended(id).await;
@@ -42,11 +39,7 @@ fn a_stream_is_echoed_beyond_all_windows() {
 fn streams_run_beside_each_other() {
     run(async {
         let (_server, address) = serve(&Limits::default());
-        let (client, recorder) = (client(), Client::new());
-        let settings = client_settings("echo");
-        let connection =
-            client.connect(&settings, address, "one.test", recorder.clone()).expect("begun");
-        recorder.until(|| recorder.connected.get()).await;
+        let (_client, recorder, connection) = connected(address, "one.test").await;
         let sent: Vec<_> = (0..100u8)
             .map(|seed| {
                 let bytes = content(1000 * usize::from(seed), seed);
@@ -83,16 +76,13 @@ fn a_client_shows_its_address_where_that_is_wanted() {
     run(async {
         let (server, address) = serve(&Limits::default());
         server.application().admission.set(Admission::Retry);
-        let (client, recorder) = (client(), Client::new());
-        let settings = client_settings("echo");
-        let connection =
-            client.connect(&settings, address, "one.test", recorder.clone()).expect("begun");
-        recorder.until(|| recorder.connected.get()).await;
+        let (client, recorder, connection) = connected(address, "one.test").await;
         let id = recorder.send(&connection, Bytes::from_static(b"hello"));
         recorder.until_ended(id).await;
         assert_eq!(*server.application().asked.borrow(), [false, true]);
 
         server.application().admission.set(Admission::Refuse);
+        let settings = client_settings("echo");
         let recorder = Client::new();
         let _refused =
             client.connect(&settings, address, "one.test", recorder.clone()).expect("begun");
@@ -106,11 +96,7 @@ fn a_client_shows_its_address_where_that_is_wanted() {
 fn each_side_closes_and_resets_with_its_code() {
     run(async {
         let (server, address) = serve(&Limits::default());
-        let (client, recorder) = (client(), Client::new());
-        let settings = client_settings("echo");
-        let connection =
-            client.connect(&settings, address, "one.test", recorder.clone()).expect("begun");
-        recorder.until(|| recorder.connected.get()).await;
+        let (_client, recorder, connection) = connected(address, "one.test").await;
         // A stream of the server's that it gives up.
         let served = server.application().connections.borrow()[0].clone();
         let id = served.open(Direction::One).expect("a stream");
@@ -187,11 +173,7 @@ fn packets_of_another_thread_are_passed_on() {
         };
         let ((owner, at_owner), (other, at_other)) = (make(1), make(0));
         let (relay, address) = Relay::start(at_owner);
-        let (client, recorder) = (client(), Client::new());
-        let connection = client
-            .connect(&client_settings("echo"), address, "one.test", recorder.clone())
-            .expect("begun");
-        recorder.until(|| recorder.connected.get()).await;
+        let (_client, recorder, connection) = connected(address, "one.test").await;
         // As after a change of the number of threads: packets arrive at the socket of thread 0.
         relay.server.set(at_other);
         let passing = async {
@@ -219,11 +201,7 @@ fn a_client_may_change_its_address() {
     run(async {
         let (server, address) = serve(&Limits::default());
         let (relay, address) = Relay::start(address);
-        let (client, recorder) = (client(), Client::new());
-        let connection = client
-            .connect(&client_settings("echo"), address, "one.test", recorder.clone())
-            .expect("begun");
-        recorder.until(|| recorder.connected.get()).await;
+        let (_client, recorder, connection) = connected(address, "one.test").await;
         let served = server.application().connections.borrow()[0].clone();
         // Before the handshake is confirmed no client may migrate (RFC 9000 section 9).
         let id = recorder.send(&connection, content(1000, 8));
@@ -244,11 +222,7 @@ fn a_forged_sender_is_never_the_address_of_a_connection() {
     run(async {
         let (server, at_server) = serve(&Limits::default());
         let (relay, address) = Relay::start(at_server);
-        let (client, recorder) = (client(), Client::new());
-        let connection = client
-            .connect(&client_settings("echo"), address, "one.test", recorder.clone())
-            .expect("begun");
-        recorder.until(|| recorder.connected.get()).await;
+        let (_client, recorder, connection) = connected(address, "one.test").await;
         let served = server.application().connections.borrow()[0].clone();
         // Before the handshake is confirmed no client may migrate (RFC 9000 section 9).
         let id = recorder.send(&connection, content(1000, 8));
@@ -264,14 +238,7 @@ fn a_forged_sender_is_never_the_address_of_a_connection() {
                 relay.bell.notified().await;
             }
             last = relay.latest.borrow().clone();
-            let outgoing = tidegate_rt::net::Outgoing {
-                bytes: &last,
-                segment_bytes: None,
-                to: at_server,
-                from: None,
-                ecn: 0,
-            };
-            victim.try_send(&outgoing).expect("sent");
+            send(&victim, &last, at_server).expect("sent");
             tidegate_rt::yield_now().await;
             assert_eq!(served.peer_address(), old, "{id} {at_victim}");
         }
@@ -287,22 +254,11 @@ fn a_forged_sender_is_never_the_address_of_a_connection() {
 fn garbage_does_not_disturb_connections() {
     run(async {
         let (server, address) = serve(&Limits::default());
-        let (client, recorder) = (client(), Client::new());
-        let settings = client_settings("echo");
-        let connection =
-            client.connect(&settings, address, "one.test", recorder.clone()).expect("begun");
-        recorder.until(|| recorder.connected.get()).await;
+        let (_client, recorder, connection) = connected(address, "one.test").await;
         let (hostile, _) = socket(0);
         for seed in 0..200u8 {
             let bytes = content(usize::from(seed) * 7, seed);
-            let outgoing = tidegate_rt::net::Outgoing {
-                bytes: &bytes,
-                segment_bytes: None,
-                to: address,
-                from: None,
-                ecn: 0,
-            };
-            let _ = hostile.try_send(&outgoing);
+            let _ = send(&hostile, &bytes, address);
         }
         let id = recorder.send(&connection, content(100_000, 3));
         recorder.until_ended(id).await;

@@ -13,7 +13,7 @@ use tidegate_quic::{
     Admission, Application, ClientSettings, Closed, Connection, Direction, Endpoint, Event, Keys,
     Limits, Packet, Read, Served, ServerSettings, StreamEnded, StreamId,
 };
-use tidegate_rt::net::{Datagram, Packets};
+use tidegate_rt::net::{Datagram, Outgoing, Packets};
 use tidegate_rt::sync::Notify;
 use tidegate_tls::quic::{QuicHandshakes, QuicHello, QuicServers};
 use tidegate_tls::{
@@ -302,6 +302,23 @@ pub(crate) fn serve(limits: &Limits) -> (Rc<Endpoint<Echo>>, SocketAddr) {
 pub(crate) fn client() -> Rc<Endpoint<Echo>> {
     let (socket, _) = socket(0);
     spawned(Endpoint::new(socket, Echo::default(), &keys(), None, (0, 1)))
+}
+
+/// Opens a connection that is complete, to the server `name`: its endpoint, its record, and itself.
+pub(crate) async fn connected(
+    to: SocketAddr,
+    name: &str,
+) -> (Rc<Endpoint<Echo>>, Rc<Client>, Rc<Connection>) {
+    let (endpoint, recorder) = (client(), Client::new());
+    let settings = client_settings("echo");
+    let connection = endpoint.connect(&settings, to, name, recorder.clone()).expect("begun");
+    recorder.until(|| recorder.connected.get()).await;
+    (endpoint, recorder, connection)
+}
+
+/// Sends one datagram.
+pub(crate) fn send(socket: &Packets, bytes: &[u8], to: SocketAddr) -> std::io::Result<()> {
+    socket.try_send(&Outgoing { bytes, segment_bytes: None, to, from: None, ecn: 0 })
 }
 
 pub(crate) fn spawned(endpoint: Endpoint<Echo>) -> Rc<Endpoint<Echo>> {

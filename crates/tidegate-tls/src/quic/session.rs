@@ -203,15 +203,10 @@ impl crypto::Session for Held {
 
 /// Whether the bytes contain a whole hello.
 fn is_whole(bytes: &[u8]) -> Result<bool, TransportError> {
-    let Some([kind, a, b, c]) = bytes.first_chunk() else {
-        return match bytes.first().is_none_or(|kind| *kind == CLIENT_HELLO) {
-            true => Ok(false),
-            false => Err(failure(UNEXPECTED_MESSAGE, "the first message is no ClientHello")),
-        };
-    };
-    if *kind != CLIENT_HELLO {
+    if bytes.first().is_some_and(|kind| *kind != CLIENT_HELLO) {
         return Err(failure(UNEXPECTED_MESSAGE, "the first message is no ClientHello"));
     }
+    let Some([_, a, b, c]) = bytes.first_chunk() else { return Ok(false) };
     let length = u32::from_be_bytes([0, *a, *b, *c]) as usize + MESSAGE_HEADER_BYTES;
     if length > HELLO_BYTES_MAX {
         return Err(failure(DECODE_ERROR, "ClientHello of more than 16384 bytes"));
