@@ -173,6 +173,9 @@ fn accepting(listener: TcpListener, state: Arc<State>) -> JoinHandle<()> {
         for number in 0_u64.. {
             let Ok((stream, _)) = listener.accept() else { break };
             if state.down.load(Ordering::SeqCst) {
+                // A process that starts at this moment holds a copy of the socket until it has replaced its program:
+                // closed alone, the socket would accept for that long.
+                let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
                 break;
             }
             let wire = Wire::new(Stream::Tcp(stream), state.shared.deadline);
