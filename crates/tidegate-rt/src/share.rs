@@ -128,6 +128,17 @@ pub fn is_used_up() -> bool {
     SHARE.with(|share| share.units.get()) == 0
 }
 
+/// Ends the share of the running task: [`poll`] waits. For work that a peer causes for next to nothing, and which should
+/// keep no other task waiting.
+pub fn end() {
+    SHARE.with(|share| {
+        if share.limit.get() != Limit::Unbounded {
+            share.limit.set(Limit::Until(exact_now()));
+            share.units.set(0);
+        }
+    });
+}
+
 /// Runs `work` with a share of its own: one connection of many that a task serves.
 pub fn apart<R>(work: impl FnOnce() -> R) -> R {
     let _outer = Outer::of_thread();

@@ -22,10 +22,19 @@ impl Driver {
         let mut rest = &input[..most.min(input.len())];
         let most = rest.len();
         let age = clock::now().saturating_duration_since(self.multiplexer.began);
+        let mut vain = 0;
         loop {
             let event = self.multiplexer.core().receive(&mut rest, age);
             match event {
-                Ok(Some(event)) => self.event(event),
+                Ok(Some(event)) => {
+                    if matches!(event, Event::Reset { .. } | Event::Malformed { .. }) {
+                        vain += 1;
+                    }
+                    self.event(event);
+                    if vain == VAIN_REQUESTS_MAX {
+                        share::end();
+                    }
+                }
                 Ok(None) => break,
                 Err(error) => {
                     self.fail(error);
@@ -120,6 +129,9 @@ impl Driver {
     }
 }
 
+/// Requests that are reset or malformed and handled in one iteration of the event loop: they cost a client next to
+/// nothing, and other clients wait for them.
+const VAIN_REQUESTS_MAX: u32 = 16;
 /// Bytes of a suspect client that are handled at a time: some tens of frames.
 const SUSPECT_BYTES: usize = 1024;
 /// The pause behind them.

@@ -2,10 +2,13 @@
 //!
 //! Every block is decoded, even one of a stream that is refused: the table has to stay in step.
 
+use std::ops::ControlFlow;
+
 use super::{Connection, Event, Role};
 use crate::error::{ErrorCode, Fault, Flood};
 use crate::frame::parse::{Dependency, Frame};
 use crate::frame::{FrameHeader, Kind, StreamId, flags};
+use crate::hpack::DecodeError;
 use crate::stream::Stream;
 use crate::stream::state::{Closed, State, StateError};
 use tidegate_fields::head::{Reader, Section};
@@ -103,6 +106,7 @@ impl<R: Role> Connection<R> {
         bytes: &[u8],
     ) -> Result<Option<Event<'static>>, Fault> {
         let target = self.target_of(block)?;
+        let list_bytes_max = self.config.list_bytes_max as usize + LIST_EXCESS_MAX;
         let section = match target {
             Target::Request => Section::Request,
             Target::Response => Section::Response,
@@ -111,9 +115,9 @@ impl<R: Role> Connection<R> {
                 let mut list_bytes = 0usize;
                 let mut count = |field: DecodedField<'_>| {
                     list_bytes = list_bytes.saturating_add(field.name.len() + field.value.len());
+                    within(list_bytes, list_bytes_max)
                 };
-                self.decoder.decode(bytes, &mut count).map_err(Fault::Compression)?;
-                self.check_list(list_bytes)?;
+                complete(self.decoder.decode_until(bytes, &mut count))?;
                 return match code {
                     // The client has not read our settings, and so not the limit.
                     Some(code @ ErrorCode::REFUSED_STREAM) if !self.acknowledged => {
@@ -129,23 +133,17 @@ impl<R: Role> Connection<R> {
         let rules = self.config.head_rules();
         let buffers = self.buffers.get();
         let mut reader = Reader::new(&mut buffers.head, &mut buffers.scratch, &rules, section);
-        self.decoder.decode(bytes, &mut |field| reader.field(field)).map_err(Fault::Compression)?;
-        let list_bytes = reader.list_bytes();
+        let mut read = |field: DecodedField<'_>| {
+            reader.field(field);
+            within(reader.list_bytes(), list_bytes_max)
+        };
+        complete(self.decoder.decode_until(bytes, &mut read))?;
         let fault = reader.finish().err();
         buffers.head.block_bytes = bytes.len() as u32;
-        self.check_list(list_bytes)?;
         match target {
             Target::Request => Ok(Some(self.request_received(block, fault))),
             Target::Response => self.response_received(block, fault),
             Target::Trailers | Target::Discarded(_) => self.trailers_received(block, fault),
-        }
-    }
-
-    /// Checks the size of a header list that was decoded.
-    fn check_list(&self, bytes: usize) -> Result<(), Fault> {
-        match bytes > self.config.list_bytes_max as usize + LIST_EXCESS_MAX {
-            true => Err(Fault::Flood(Flood::ListBytes)),
-            false => Ok(()),
         }
     }
 
@@ -281,4 +279,19 @@ fn target_on(stream: &Stream, block: OpenBlock, is_server: bool) -> Result<Targe
 fn fault_of_end(end: bool, body_left: Option<u64>) -> Option<HeadFault> {
     let missing = body_left.is_some_and(|left| left > 0);
     (end && missing).then_some(HeadFault::BodyLength)
+}
+
+/// Breaks off where a header list becomes so large that the connection ends.
+fn within(list_bytes: usize, most: usize) -> ControlFlow<()> {
+    match list_bytes > most {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    }
+}
+
+fn complete(decoded: Result<ControlFlow<()>, DecodeError>) -> Result<(), Fault> {
+    match decoded.map_err(Fault::Compression)? {
+        ControlFlow::Break(()) => Err(Fault::Flood(Flood::ListBytes)),
+        ControlFlow::Continue(()) => Ok(()),
+    }
 }

@@ -1,6 +1,7 @@
 //! Header blocks to fields (RFC 7541 sections 3 and 6).
 
 use std::fmt;
+use std::ops::ControlFlow;
 
 use tidegate_codec::Known;
 use tidegate_fields::DecodedField;
@@ -109,17 +110,36 @@ impl Decoder {
         block: &[u8],
         sink: &mut impl FnMut(DecodedField<'_>),
     ) -> Result<(), DecodeError> {
+        let mut each = |field: DecodedField<'_>| {
+            sink(field);
+            ControlFlow::Continue(())
+        };
+        self.decode_until(block, &mut each).map(drop)
+    }
+
+    /// Decodes a block until `sink` breaks off: the connection cannot go on then, as the table is lost.
+    ///
+    /// # Errors
+    /// As [`Decoder::decode`].
+    pub fn decode_until(
+        &mut self,
+        block: &[u8],
+        sink: &mut impl FnMut(DecodedField<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, DecodeError> {
         let mut input = block;
         self.size_updates(&mut input)?;
         while let Some(first) = input.first() {
-            match first {
+            let flow = match first {
                 0x80.. => self.indexed(&mut input, sink)?,
                 0x40..0x80 => self.literal(&mut input, 6, true, sink)?,
                 0x20..0x40 => return Err(DecodeError::SizeUpdatePlace),
                 0x00..0x20 => self.literal(&mut input, 4, false, sink)?,
+            };
+            if flow.is_break() {
+                return Ok(flow);
             }
         }
-        Ok(())
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Gives memory back that the table's entries do not need.
@@ -162,12 +182,11 @@ impl Decoder {
     fn indexed(
         &mut self,
         input: &mut &[u8],
-        sink: &mut impl FnMut(DecodedField<'_>),
-    ) -> Result<(), DecodeError> {
+        sink: &mut impl FnMut(DecodedField<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, DecodeError> {
         let index = integer::decode(input, 7)?;
         let Field { known, name, value, is_static } = self.entry(index)?;
-        sink(DecodedField { known, name, value, never_indexed: false, is_static });
-        Ok(())
+        Ok(sink(DecodedField { known, name, value, never_indexed: false, is_static }))
     }
 
     fn literal(
@@ -175,8 +194,8 @@ impl Decoder {
         input: &mut &[u8],
         prefix_bits: u32,
         indexing: bool,
-        sink: &mut impl FnMut(DecodedField<'_>),
-    ) -> Result<(), DecodeError> {
+        sink: &mut impl FnMut(DecodedField<'_>) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>, DecodeError> {
         let never_indexed = !indexing && input.first().is_some_and(|first| first & 0x10 != 0);
         let index = integer::decode(input, prefix_bits)?;
         self.text.clear();
@@ -196,7 +215,7 @@ impl Decoder {
             }
         };
         let value = value.of(&self.text);
-        sink(DecodedField { known, name, value, never_indexed, is_static });
+        let flow = sink(DecodedField { known, name, value, never_indexed, is_static });
         if indexing {
             let source = match (new_name, dynamic_index(index)) {
                 (Some(name), _) => NameSource::Text(name.of(&self.text)),
@@ -205,7 +224,7 @@ impl Decoder {
             };
             self.table.insert(known, source, value);
         }
-        Ok(())
+        Ok(flow)
     }
 
     #[inline]

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
+use std::task::Waker;
 
 use super::*;
 use crate::net::{Addr, Datagram, ListenOptions, Stream};
@@ -76,6 +77,21 @@ async fn beside_a_quiet_one(what: &str, mut step: impl AsyncFnMut() + 'static) {
     busy.await.unwrap();
     assert!(calls.get() < CALLS_MAX, "{what}: no other task was served");
     quiet.await.unwrap();
+}
+
+#[test]
+fn a_share_that_is_ended_waits_at_its_next_step() {
+    let ((), waiting) = run(|| {
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(poll(&mut context).is_ready());
+        apart(end);
+        assert!(poll(&mut context).is_ready(), "another's share is its own");
+        end();
+        assert!(is_used_up());
+    });
+    assert_eq!(waiting, None);
+    end();
+    assert!(!is_used_up(), "outside of tasks there is no bound");
 }
 
 fn datagrams() -> (Datagram, SocketAddr) {
