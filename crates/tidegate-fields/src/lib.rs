@@ -13,6 +13,7 @@
 //! | [`table`] | a dynamic table | RFC 7541 2.3.2, RFC 9204 3.2 |
 //! | [`priority`] | urgency and order of responses | RFC 9218 |
 //! | [`budget`] | a limit on the rate of work that a peer causes | – |
+//! | [`flood`] | the budgets of a connection in both protocols | – |
 //!
 //! # Example
 //!
@@ -38,6 +39,7 @@
 
 pub mod budget;
 mod field;
+pub mod flood;
 pub mod head;
 pub mod huffman;
 pub mod integer;
@@ -47,6 +49,7 @@ pub mod table;
 
 pub use budget::Budget;
 pub use field::{DecodedField, ENTRY_OVERHEAD_BYTES, FieldEncoder, Indexing};
+pub use flood::FloodBudgets;
 pub use head::{Fields, Head, HeadFault, RequestLine};
 pub use priority::Priority;
 pub use tidegate_codec::Known;
