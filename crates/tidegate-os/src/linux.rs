@@ -21,6 +21,7 @@ pub mod platform;
 pub mod process;
 pub mod sendfile;
 pub mod socket;
+pub mod steer;
 pub mod time;
 pub mod title;
 pub mod watch;

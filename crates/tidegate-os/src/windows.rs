@@ -25,6 +25,7 @@ mod rules;
 pub mod sendfile;
 pub mod service;
 pub mod socket;
+pub mod steer;
 pub mod time;
 mod tree;
 pub mod watch;

@@ -52,7 +52,8 @@ pub fn apply_listen_options(fd: impl AsFd, options: &ListenOptions) -> io::Resul
     let socket = SockRef::from(&fd);
     sockets::prepare_listen(&socket, options)?;
     if options.transport == Transport::Datagram {
-        return Ok(());
+        // Other sockets may follow at the address of one that had it for itself.
+        return if options.reuseport { socket.set_reuse_port(true) } else { Ok(()) };
     }
     let Some(local) = socket.local_addr()?.as_socket() else {
         return sockets::listen(&socket, options);

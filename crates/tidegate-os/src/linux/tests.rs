@@ -3,6 +3,7 @@
 mod files;
 mod links;
 mod sockets;
+mod steer;
 
 use std::path::Path;
 use std::time::Duration;
