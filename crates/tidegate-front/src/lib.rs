@@ -1,7 +1,7 @@
-//! The front side: listeners, TLS, HTTP/1 and HTTP/2, from a socket to an [`tidegate_core::Exchange`] and back.
+//! The front side: listeners, TLS, HTTP/1, HTTP/2 and HTTP/3, from a socket to an [`tidegate_core::Exchange`] and back.
 //!
-//! A worker's thread has one [`Front`], made by [`open`]. For each listening socket it runs one of two futures until it
-//! drops them: [`accept_connections`], or [`receive_datagrams`] for UDP. The public interface is this and [`Ssl`];
+//! A worker's thread has one [`Front`], made by [`open`]. For each listening socket it runs one of three futures until it
+//! drops them: [`accept_connections`], or over UDP [`serve_packets`] for HTTP/3 and [`receive_datagrams`] for `stream`. The public interface is this and [`Ssl`];
 //! connections and protocols are private:
 //!
 //! ```no_run
@@ -32,6 +32,7 @@ mod duplex;
 mod front;
 mod h1;
 mod h2;
+mod h3;
 mod io;
 mod linger;
 mod link;
@@ -50,6 +51,9 @@ mod tls;
 pub use accept::accept_connections;
 pub use front::{Front, Shared};
 pub use h2::directives::Http2;
+pub use h3::serve_packets;
+pub use h3::threads::Threads;
 pub use parked_loop::open;
 pub use session::udp::receive_datagrams;
+pub use tidegate_quic::Packet;
 pub use tls::Ssl;

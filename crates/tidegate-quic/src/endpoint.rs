@@ -168,6 +168,11 @@ impl<A: Application> Endpoint<A> {
         self.state.borrow_mut().library.set_server_config(server.map(|server| server.0.clone()));
     }
 
+    /// Changes the number of threads that share the address: new connection numbers are steered by it.
+    pub fn set_threads(&self, threads: u16) {
+        self.numbers.set_threads(threads);
+    }
+
     /// Returns the number of connections, those that are being closed included.
     pub fn open_connections(&self) -> usize {
         self.state.borrow().library.open_connections()

@@ -11,6 +11,7 @@
 //! made up so that a thread passes packets on.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use quinn_proto::{ConnectionId, ConnectionIdGenerator, InvalidCid};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -24,13 +25,14 @@ const CHECKED: usize = 8;
 pub(crate) struct Numbers {
     key: u64,
     thread: u16,
-    threads: u16,
+    /// Shared with the generators of the endpoint's connections.
+    threads: Arc<AtomicU16>,
 }
 
 impl Numbers {
     /// Makes the numbers of one of `threads` threads, from 0; `key` is the same for all of them.
     pub(crate) fn new(key: u64, thread: u16, threads: u16) -> Numbers {
-        Numbers { key, thread, threads: threads.max(1) }
+        Numbers { key, thread, threads: Arc::new(AtomicU16::new(threads.max(1))) }
     }
 
     /// Returns the thread that has made a number; `None` for any other number.
@@ -44,6 +46,11 @@ impl Numbers {
         Some(u16::from_be_bytes([number[1], number[2]]) ^ mask)
     }
 
+    /// Changes the number of threads for the numbers that are made from now on.
+    pub(crate) fn set_threads(&self, threads: u16) {
+        self.threads.store(threads.max(1), Ordering::Relaxed);
+    }
+
     /// Returns the own thread.
     pub(crate) fn thread(&self) -> u16 {
         self.thread
@@ -53,7 +60,8 @@ impl Numbers {
         let mut number = [0; BYTES];
         number[..CHECKED].copy_from_slice(&random);
         // The largest multiple of the threads below 256 keeps the byte's remainders even.
-        let (threads, thread) = (self.threads.min(256), self.thread % self.threads.min(256));
+        let threads = self.threads.load(Ordering::Relaxed).min(256);
+        let thread = self.thread % threads;
         let blocks = 256 / threads;
         number[0] = ((u16::from(random[0]) % blocks) * threads + thread) as u8;
         let masked = self.thread ^ self.mask(&number);

@@ -118,6 +118,8 @@ pub(super) const TABLE: &[Row] = &[
         name: "tidegate-front",
         may_depend_on: &[
             "tidegate-h2",
+            "tidegate-h3",
+            "tidegate-quic",
             "tidegate-plan",
             "tidegate-core",
             // For `resolver`: the names of OCSP responders.
