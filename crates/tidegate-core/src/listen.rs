@@ -60,8 +60,10 @@ pub struct ListenerKey {
 pub struct ListenerPlan {
     /// The address that the socket is bound to.
     pub address: Address,
-    /// Whether the socket is UDP, in `stream` only.
+    /// Whether the socket is UDP: `udp` in `stream`, `quic` in `http`.
     pub datagram: bool,
+    /// Whether HTTP/3 is served there (`quic`).
+    pub quic: bool,
     /// Whether connections use TLS (`ssl`).
     pub tls: bool,
     /// Whether connections begin with a PROXY protocol header.

@@ -189,6 +189,7 @@ fn listens(conf: &http_core::Conf, outline: &Outline, privileged: bool) -> Vec<L
         proxy_protocol: false,
         http2: false,
         datagram: false,
+        quic: false,
         socket: Default::default(),
         span: outline.span,
     }]
@@ -294,6 +295,7 @@ fn listener_of(group: AddressGroup, servers: VirtualServers) -> ListenerPlan {
     ListenerPlan {
         address: group.address,
         datagram: group.datagram,
+        quic: group.conf.quic,
         tls: group.conf.tls,
         proxy_protocol: group.conf.proxy_protocol,
         http2: group.conf.http2,

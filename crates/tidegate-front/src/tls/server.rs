@@ -252,36 +252,55 @@ fn ticket_keys(
     Ok(TicketKeys::Files(keys))
 }
 
-/// Checks that each address with `ssl` has a certificate: of its default server, or, when that one rejects handshakes,
-/// of each server. The cost is linear in the number of `listen` directives.
+/// Checks that each address with `ssl` or `quic` has a certificate: of its default server, or, when that one rejects
+/// handshakes, of each server; and that the default server of an address with `quic` has TLS 1.3. The cost is linear in
+/// the number of `listen` directives.
 pub(super) fn check_listeners(plan: &mut PlanBuilder<'_>) {
     let Some(http) = plan.http_block() else { return };
-    let mut by_address: HashMap<&Address, AddressServers> = HashMap::new();
+    let mut by_address: HashMap<(&Address, bool), AddressServers<'_>> = HashMap::new();
     for server in http.blocks("server") {
         for listen in listens(server) {
-            let shared = by_address.entry(&listen.address).or_insert_with(|| AddressServers {
-                lends: lends(server),
+            let shared = by_address.entry(place(listen)).or_insert_with(|| AddressServers {
+                default: server,
                 default_written: false,
                 tls: false,
             });
             if listen.default_server && !shared.default_written {
-                (shared.lends, shared.default_written) = (lends(server), true);
+                (shared.default, shared.default_written) = (server, true);
             }
-            shared.tls |= listen.tls;
+            shared.tls |= listen.tls || listen.quic;
         }
     }
     for server in http.blocks("server") {
+        let shared = || {
+            let at = |listen| Some((listen, by_address.get(&place(listen))?));
+            listens(server).iter().filter_map(at)
+        };
+        let mut defaults = shared().filter(|(_, shared)| std::ptr::eq(shared.default, server));
+        if lends(server) && !has_tls13(server) && defaults.any(|(listen, _)| listen.quic) {
+            let message =
+                "\"ssl_protocols\" must enable TLSv1.3 for the \"listen ... quic\" directive";
+            let diagnostic = Diagnostic::emerg(message).at(server.span);
+            plan.diagnostics.push(diagnostic.label("this server has older versions alone"));
+        }
         if lends(server) || rejects(server) {
             continue;
         }
-        let mut addresses =
-            listens(server).iter().filter_map(|listen| by_address.get(&listen.address));
-        if addresses.any(|shared| shared.tls && !shared.lends) {
-            let message = "no \"ssl_certificate\" is defined for the \"listen ... ssl\" directive";
+        if let Some((listen, _)) = shared().find(|(_, shared)| shared.tls && !lends(shared.default))
+        {
+            let protocol = if listen.quic { "quic" } else { "ssl" };
+            let message = format!(
+                "no \"ssl_certificate\" is defined for the \"listen ... {protocol}\" directive"
+            );
             let diagnostic = Diagnostic::emerg(message).at(server.span);
             plan.diagnostics.push(diagnostic.label("this server has no certificate"));
         }
     }
+}
+
+/// Returns the identity of a listener.
+fn place(listen: &ListenConf) -> (&Address, bool) {
+    (&listen.address, listen.datagram)
 }
 
 fn listens(server: &Outline) -> &[ListenConf] {
@@ -289,12 +308,17 @@ fn listens(server: &Outline) -> &[ListenConf] {
 }
 
 /// What the servers of one address have in common.
-struct AddressServers {
-    /// Whether its default server has a certificate: the first server counts until one is written as `default_server`.
-    lends: bool,
+struct AddressServers<'p> {
+    /// Its default server: the first one until one is written as `default_server`.
+    default: &'p Outline,
     default_written: bool,
-    /// Whether any of the servers listens with `ssl`.
+    /// Whether any of the servers listens with `ssl` or `quic`.
     tls: bool,
+}
+
+fn has_tls13(server: &Outline) -> bool {
+    let conf = server.conf::<Ssl>();
+    conf.is_none_or(|conf| conf.after_commands().protocols.is_none_or(|protocols| protocols.tls13))
 }
 
 fn lends(server: &Outline) -> bool {

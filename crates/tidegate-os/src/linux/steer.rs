@@ -1,7 +1,7 @@
 //! The choice among the UDP sockets of one address (`listen … quic`).
 
 use std::io;
-use std::num::NonZeroU8;
+use std::num::NonZeroU16;
 use std::os::fd::{AsFd, AsRawFd};
 
 use super::check;
@@ -16,7 +16,7 @@ use super::check;
 ///
 /// # Errors
 /// The system has no such programs for sockets, or the socket is not in a group.
-pub fn by_connection_number(socket: impl AsFd, sockets: NonZeroU8) -> io::Result<()> {
+pub fn by_connection_number(socket: impl AsFd, sockets: NonZeroU16) -> io::Result<()> {
     let load = |offset| instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, offset);
     let mut instructions = [
         load(0),

@@ -1,7 +1,7 @@
 //! The choice among the UDP sockets of one address, which has a single socket on this system.
 
 use std::io;
-use std::num::NonZeroU8;
+use std::num::NonZeroU16;
 
 use super::{AsSocket, unsupported};
 
@@ -9,6 +9,6 @@ use super::{AsSocket, unsupported};
 ///
 /// # Errors
 /// Always `Unsupported`.
-pub fn by_connection_number(_socket: impl AsSocket, _sockets: NonZeroU8) -> io::Result<()> {
+pub fn by_connection_number(_socket: impl AsSocket, _sockets: NonZeroU16) -> io::Result<()> {
     Err(unsupported("no choice among sockets on this platform"))
 }

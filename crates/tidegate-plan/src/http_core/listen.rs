@@ -23,8 +23,10 @@ pub struct ListenConf {
     pub proxy_protocol: bool,
     /// `http2`.
     pub http2: bool,
-    /// Whether the socket is UDP, in `stream` only.
+    /// Whether the socket is UDP: `udp` in `stream`, `quic` in `http`.
     pub datagram: bool,
+    /// `quic`: HTTP/3 is served there.
+    pub quic: bool,
     /// Socket options.
     pub socket: SocketOptions,
     /// Position in the configuration.
@@ -48,6 +50,7 @@ pub fn parse(args: &Args<'_>) -> Result<Vec<ListenConf>, Diagnostic> {
         proxy_protocol: false,
         http2: false,
         datagram: false,
+        quic: false,
         socket: SocketOptions::default(),
         span: args.word(0).span,
     };
@@ -58,7 +61,9 @@ pub fn parse(args: &Args<'_>) -> Result<Vec<ListenConf>, Diagnostic> {
     for index in 1..args.len() {
         parameter(&mut listen, args, index, &addresses)?;
     }
-    if listen.datagram {
+    if listen.quic {
+        check_quic(&listen, &addresses, args)?;
+    } else if listen.datagram {
         check_datagram(&listen, args)?;
     }
     Ok(addresses.into_iter().map(|address| ListenConf { address, ..listen.clone() }).collect())
@@ -83,6 +88,39 @@ fn check_datagram(listen: &ListenConf, args: &Args<'_>) -> Result<(), Diagnostic
     }
 }
 
+/// Refuses parameters for TCP and for other protocols with QUIC, in nginx's order.
+fn check_quic(
+    listen: &ListenConf,
+    addresses: &[Address],
+    args: &Args<'_>,
+) -> Result<(), Diagnostic> {
+    let socket = &listen.socket;
+    let refused = [
+        ("fastopen", socket.fastopen.is_some()),
+        ("backlog", socket.backlog.is_some()),
+        ("deferred", socket.deferred),
+        ("multipath", socket.multipath),
+        ("ssl", listen.tls),
+        ("http2", listen.http2),
+        ("so_keepalive", socket.so_keepalive.is_some()),
+        ("proxy_protocol", listen.proxy_protocol),
+    ];
+    if let Some((name, _)) = refused.iter().find(|(_, given)| *given) {
+        let message =
+            format!("\"listen\" directive \"{name}\" parameter is incompatible with \"quic\"");
+        let found = args.error(0, message);
+        return Err(match *name {
+            "ssl" => found.help("write two directives: `listen PORT ssl;` and `listen PORT quic;`"),
+            _ => found,
+        });
+    }
+    if addresses.iter().any(|address| matches!(address, Address::Unix(_))) {
+        let message = "\"quic\" is not supported on unix domain sockets";
+        return Err(args.error(0, message).label("QUIC needs UDP"));
+    }
+    Ok(())
+}
+
 /// Returns whether no port is written.
 fn has_default_port(text: &str) -> bool {
     !text.starts_with("unix:") && split_ports(text).is_ok_and(|(host, _)| host == text)
@@ -101,8 +139,8 @@ fn parameter(
         ("ssl", None) => listen.tls = true,
         ("proxy_protocol", None) => listen.proxy_protocol = true,
         ("http2", None) if args.context.intersects(Contexts::SERVER) => listen.http2 = true,
-        ("spdy" | "quic" | "http3", None) if args.context.intersects(Contexts::SERVER) => {
-            return Err(unsupported_protocol(args, index));
+        ("quic", None) if args.context.intersects(Contexts::SERVER) => {
+            (listen.quic, listen.datagram) = (true, true);
         }
         ("udp", None) if args.context.intersects(Contexts::STREAM_SERVER) => {
             if addresses.iter().any(|address| matches!(address, Address::Unix(_))) {
@@ -120,20 +158,6 @@ fn parameter(
         }
     }
     Ok(())
-}
-
-/// Makes the error of a parameter for a protocol that nginx has and Tidegate has not.
-fn unsupported_protocol(args: &Args<'_>, index: usize) -> Diagnostic {
-    let (name, help) = match args.text(index) {
-        Ok(name @ ("quic" | "http3")) => {
-            (name, "leave this `listen` out; `listen PORT ssl;` serves HTTP/1.1")
-        }
-        Ok(name) => (name, "leave the parameter out; the server speaks HTTP/1.1 then"),
-        Err(error) => return error,
-    };
-    args.error(index, format!("the parameter \"{name}\" of \"listen\" is not supported yet"))
-        .label("known to nginx")
-        .help(help)
 }
 
 enum Fault {

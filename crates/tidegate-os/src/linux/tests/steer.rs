@@ -1,7 +1,7 @@
 //! Tests of the choice among the sockets of an address.
 
 use std::net::UdpSocket;
-use std::num::NonZeroU8;
+use std::num::NonZeroU16;
 use std::os::fd::OwnedFd;
 
 use crate::linux::{listen, steer};
@@ -33,7 +33,7 @@ fn packets_arrive_where_their_number_leads() {
     let sockets = group(4);
     let to = sockets[0].local_addr().unwrap();
     for modulus in [1, 3, 4, 2] {
-        steer::by_connection_number(&sockets[3], NonZeroU8::new(modulus).unwrap()).unwrap();
+        steer::by_connection_number(&sockets[3], NonZeroU16::new(modulus).unwrap()).unwrap();
         // The client's port would choose otherwise: each packet has another one.
         for byte in 0..=60 {
             let client = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -42,7 +42,7 @@ fn packets_arrive_where_their_number_leads() {
         }
         for (index, socket) in sockets.iter().enumerate() {
             let expected: Vec<u8> = (0..=60)
-                .filter(|byte| usize::from(byte % modulus) == index)
+                .filter(|byte| usize::from(u16::from(*byte) % modulus) == index)
                 .flat_map(|byte| [byte, byte])
                 .collect();
             assert_eq!(arrived(socket), expected, "socket {index} of {modulus}");
@@ -54,7 +54,7 @@ fn packets_arrive_where_their_number_leads() {
 fn short_packets_go_to_the_first_socket() {
     let sockets = group(2);
     let to = sockets[0].local_addr().unwrap();
-    steer::by_connection_number(&sockets[0], NonZeroU8::new(2).unwrap()).unwrap();
+    steer::by_connection_number(&sockets[0], NonZeroU16::new(2).unwrap()).unwrap();
     let client = UdpSocket::bind("127.0.0.1:0").unwrap();
     let packets: [&[u8]; 4] = [&[], &[0x40], &[0x80], &[0xc0, 1, 1, 1, 1, 1]];
     for packet in packets {
@@ -68,5 +68,5 @@ fn short_packets_go_to_the_first_socket() {
 #[test]
 fn a_socket_that_can_have_no_others_cannot_choose() {
     let (one, _other) = crate::linux::socket::socketpair().unwrap();
-    assert!(steer::by_connection_number(&one, NonZeroU8::MIN).is_err());
+    assert!(steer::by_connection_number(&one, NonZeroU16::MIN).is_err());
 }

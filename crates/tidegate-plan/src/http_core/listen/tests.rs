@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tidegate_core::listen::ListenerPlan;
+
 use super::*;
 use crate::SystemNames;
 use crate::tests::Bench;
@@ -105,7 +107,9 @@ fn invalid_options_are_refused() {
         ("default_server=1", "invalid parameter \"default_server=1\""),
         ("udp", "invalid parameter \"udp\""),
         ("http2=on", "invalid parameter \"http2=on\""),
-        ("quic", "the parameter \"quic\" of \"listen\" is not supported yet"),
+        ("quic=1", "invalid parameter \"quic=1\""),
+        ("http3", "invalid parameter \"http3\""),
+        ("spdy", "invalid parameter \"spdy\""),
     ] {
         assert_eq!(options(text), Err(expected.to_owned()), "{text}");
     }
@@ -140,4 +144,70 @@ fn udp_refuses_options_of_connections() {
     }
     let errors = Bench::errors_of_file("stream { server { listen unix:/s udp; } }");
     assert_eq!(errors[0], "\"udp\" is not supported yet on unix domain sockets");
+}
+
+/// All of them together are refused by the first; without it by the second, and so on: nginx's order.
+#[test]
+fn quic_refuses_options_of_tcp() {
+    let mut parameters = vec![
+        "fastopen=5",
+        "backlog=5",
+        "deferred",
+        "multipath",
+        "ssl",
+        "http2",
+        "so_keepalive=on",
+        "proxy_protocol",
+    ];
+    while let Some(first) = parameters.first() {
+        let name = first.split('=').next().unwrap();
+        let expected =
+            format!("\"listen\" directive \"{name}\" parameter is incompatible with \"quic\"");
+        for text in [parameters.join(" ") + " quic", "quic ".to_owned() + &parameters.join(" ")] {
+            assert_eq!(options(&text), Err(expected.clone()), "{text}");
+        }
+        parameters.remove(0);
+    }
+    let errors = Bench::errors_of_file("http { server { listen unix:/s quic; } }");
+    assert_eq!(errors[0], "\"quic\" is not supported on unix domain sockets");
+    let errors = Bench::errors_of_file("stream { server { listen 5 quic; } }");
+    assert_eq!(errors[0], "invalid parameter \"quic\"");
+}
+
+/// One address for TCP and for QUIC is two sockets, with options and default servers of their own.
+#[test]
+fn quic_is_beside_tcp() {
+    let bench = Bench::new(
+        "server { listen 1.1.1.1:443 default_server; listen 1.1.1.1:443 quic reuseport; listen 443 quic; }
+         server { server_name b; listen 1.1.1.1:443; listen 1.1.1.1:443 quic default_server; }
+         server { server_name c; listen 1.1.1.2:443 quic; }",
+    );
+    let shown: Vec<String> = bench
+        .plan
+        .listeners
+        .iter()
+        .map(|one| {
+            let ListenerPlan { quic, datagram, socket, servers, by_local, .. } = one;
+            assert_eq!(quic, datagram);
+            let (address, default, reuseport) =
+                (one.address.text(), servers.default.0, socket.reuseport);
+            format!("{address} {quic} {default} {reuseport} {}", by_local.len())
+        })
+        .collect();
+    let expected =
+        ["0.0.0.0:443 true 0 false 1", "1.1.1.1:443 false 0 false 0", "1.1.1.1:443 true 1 true 0"];
+    assert_eq!(shown, expected);
+    for (servers, expected) in [
+        ("server { listen 443 quic; listen 443 quic; }", "a duplicate listen 0.0.0.0:443"),
+        (
+            "server { listen 443 quic default_server; } server { listen 443 quic default_server; }",
+            "a duplicate default server for 0.0.0.0:443",
+        ),
+        (
+            "server { listen 443 quic rcvbuf=64k; } server { listen 443 quic sndbuf=64k; }",
+            "duplicate listen options for 0.0.0.0:443",
+        ),
+    ] {
+        assert_eq!(Bench::errors(servers), [expected], "{servers}");
+    }
 }
