@@ -77,6 +77,11 @@ pub trait Application {
     fn begin(&self, connection: &Rc<Connection>) -> Rc<dyn Served>;
     /// Passes a packet on to the thread of its connection, if there is room for it there.
     fn pass_on(&self, thread: u16, packet: Packet);
+    /// Returns the error code with which connections are closed that are open when the endpoint is dropped; `None` sends
+    /// nothing, and their clients wait for the timeout.
+    fn code_of_end(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// The connections that are to be served, and the waker of the task that serves them.
@@ -103,7 +108,7 @@ impl Due {
 }
 
 /// A socket with its connections.
-pub struct Endpoint<A> {
+pub struct Endpoint<A: Application> {
     application: A,
     socket: Packets,
     numbers: Numbers,
@@ -461,16 +466,26 @@ impl<A: Application> Endpoint<A> {
     }
 }
 
-impl<A> Drop for Endpoint<A> {
+impl<A: Application> Drop for Endpoint<A> {
     fn drop(&mut self) {
-        // Connections and what serves them hold each other.
-        for connection in self.state.get_mut().connections.iter().flatten() {
+        let (now, code) = (clock::exact_now(), self.application.code_of_end());
+        let State { connections, buffer, .. } = self.state.get_mut();
+        for connection in connections.iter().flatten() {
+            // Connections and what serves them hold each other.
             connection.forget_served();
+            let Some(code) = code else { continue };
+            connection.close(code, "");
+            buffer.clear();
+            let Ok(mut inner) = connection.inner.try_borrow_mut() else { continue };
+            if let Some(transmit) = inner.poll_transmit(now, 1, buffer) {
+                // One that is lost is not repeated.
+                let _ = self.socket.try_send(&outgoing(&transmit, buffer));
+            }
         }
     }
 }
 
-impl<A> fmt::Debug for Endpoint<A> {
+impl<A: Application> fmt::Debug for Endpoint<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("socket", &self.socket).finish_non_exhaustive()
     }

@@ -11,6 +11,8 @@ use support::{
     socket, spawned,
 };
 use tidegate_quic::{Admission, ClosedBy, Direction, Endpoint, Limits, StreamEnded};
+use tidegate_rt::spawn_local;
+use tidegate_rt::sync::{Notify, select};
 
 /// Bytes that differ from stream to stream.
 fn content(count: usize, seed: u8) -> Bytes {
@@ -263,5 +265,30 @@ fn garbage_does_not_disturb_connections() {
         let id = recorder.send(&connection, content(100_000, 3));
         recorder.until_ended(id).await;
         assert_eq!(server.open_connections(), 1);
+    });
+}
+
+#[test]
+fn clients_are_told_that_their_server_is_dropped() {
+    run(async {
+        let (socket, address) = socket(0);
+        let settings = server_settings(&Limits::default());
+        let application = support::Echo { code_of_end: Some(0x100), ..Default::default() };
+        let server = Endpoint::new(socket, application, &keys(), Some(&settings), (0, 1));
+        let stop = Rc::new(Notify::new());
+        let stopped = stop.clone();
+        spawn_local(async move {
+            select! {
+                _ = server.run() => {}
+                () = stopped.notified() => {}
+            }
+        });
+        let (_client, recorder, connection) = connected(address, "one.test").await;
+        // By then the server's handshake is complete as well.
+        let id = recorder.send(&connection, content(10, 1));
+        recorder.until_ended(id).await;
+        stop.notify_one();
+        recorder.until(|| recorder.closed.borrow().is_some()).await;
+        assert_eq!(recorder.closed.take().expect("closed").by, ClosedBy::Peer(0x100));
     });
 }

@@ -10,7 +10,7 @@ mod watched;
 pub use datagram::Datagram;
 pub use idle_poller::{IdlePoller, ReadyEvent};
 pub use listener::Listener;
-pub use packets::{Outgoing, PacketMemory, Packets, Received};
+pub use packets::{Outgoing, PacketMemory, Packets, Received, StopReceiving};
 pub use stream::{SENDFILE_CHUNK, Stream};
 pub use tidegate_os::{
     ConnectOptions, Keepalive, ListenAddr as Addr, ListenAddr, ListenOptions, PeerAddr, TcpInfo,

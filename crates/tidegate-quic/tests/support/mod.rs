@@ -105,12 +105,14 @@ pub(crate) struct Echo {
     pub(crate) passed_on: RefCell<Vec<(u16, Packet)>>,
     pub(crate) closed: Rc<RefCell<Vec<Closed>>>,
     pub(crate) bell: Rc<Notify>,
+    pub(crate) code_of_end: Option<u64>,
 }
 
 impl Default for Echo {
     fn default() -> Echo {
         Echo {
             admission: Cell::new(Admission::Accept),
+            code_of_end: None,
             asked: RefCell::default(),
             connections: RefCell::default(),
             passed_on: RefCell::default(),
@@ -138,6 +140,10 @@ impl Application for Echo {
     fn pass_on(&self, thread: u16, packet: Packet) {
         self.passed_on.borrow_mut().push((thread, packet));
         self.bell.notify_one();
+    }
+
+    fn code_of_end(&self) -> Option<u64> {
+        self.code_of_end
     }
 }
 

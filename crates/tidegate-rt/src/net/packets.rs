@@ -4,8 +4,10 @@
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
@@ -25,6 +27,19 @@ const JOINED_BYTES_MAX: usize = 64 * 1024;
 pub struct Packets {
     io: Watched,
     state: UdpSocketState,
+    stopped: StopReceiving,
+}
+
+/// Stops sockets of this thread from receiving, while they still send: another owner of the same socket receives
+/// instead.
+#[derive(Clone, Debug, Default)]
+pub struct StopReceiving(Rc<Cell<bool>>);
+
+impl StopReceiving {
+    /// Stops them. The datagrams that have arrived are left to the other owner.
+    pub fn stop(&self) {
+        self.0.set(true);
+    }
 }
 
 /// Memory for receiving: 512 KiB of addresses, of which the system provides what is used. One for each thread.
@@ -79,7 +94,14 @@ impl Packets {
     pub fn from_socket(owned: OwnedSocket) -> io::Result<Packets> {
         let state = UdpSocketState::new(UdpSockRef::from(&owned))?;
         socket::set_nonblocking(&owned, true)?;
-        Ok(Packets { io: watched(owned, Interest::READABLE | Interest::WRITABLE)?, state })
+        let io = watched(owned, Interest::READABLE | Interest::WRITABLE)?;
+        Ok(Packets { io, state, stopped: StopReceiving::default() })
+    }
+
+    /// Makes `stop` stop this socket as well.
+    #[must_use]
+    pub fn stopped_by(self, stop: &StopReceiving) -> Packets {
+        Packets { stopped: stop.clone(), ..self }
     }
 
     /// Returns the local address.
@@ -101,7 +123,8 @@ impl Packets {
     }
 
     /// Receives the datagrams that have arrived, at most those of one call, and passes each to `each`. Ready without any
-    /// when the call has failed for a reason that concerns one peer.
+    /// when the call has failed for a reason that concerns one peer. Pending for ever once [`StopReceiving`] has stopped
+    /// it.
     ///
     /// # Errors
     /// The event loop is ending, or the socket is of no use any more.
@@ -112,6 +135,9 @@ impl Packets {
         each: &mut dyn FnMut(Received<'_>),
     ) -> Poll<io::Result<()>> {
         loop {
+            if self.stopped.0.get() {
+                return Poll::Pending;
+            }
             let mut guard = ready!(self.io.poll_read_ready(context))?;
             let mut metas = [RecvMeta::default(); BATCH];
             let received = {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use tidegate_os::{ListenAddr, ListenOptions, Transport, listen};
 
-use super::{Outgoing, PacketMemory, Packets};
+use super::{Outgoing, PacketMemory, Packets, StopReceiving};
 use crate::block_on;
 
 fn bound() -> (Packets, SocketAddr) {
@@ -45,6 +45,38 @@ fn datagrams_arrive_whole_with_marks_and_addresses() {
             received.await.expect("received");
         }
         assert_eq!(found, [(1200, 1), (1200, 2), (700, 3)]);
+    })
+    .expect("a loop");
+}
+
+#[test]
+fn a_stopped_socket_leaves_datagrams_to_another_owner() {
+    block_on(async {
+        let (client, from) = bound();
+        let any = ListenAddr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let options = ListenOptions { transport: Transport::Datagram, ..ListenOptions::default() };
+        let socket = listen::listen_socket(&any, &options).expect("a socket");
+        let (stop, mut memory) = (StopReceiving::default(), PacketMemory::default());
+        let other = Packets::from_socket(socket.try_clone().expect("a copy")).expect("watched");
+        let stopped = Packets::from_socket(socket).expect("watched").stopped_by(&stop);
+        stop.stop();
+        let ListenAddr::Inet(to) = other.local_addr().expect("an address") else { return };
+        let outgoing = |bytes, to| Outgoing { bytes, segment_bytes: None, to, from: None, ecn: 0 };
+        client.try_send(&outgoing(b"one", to)).expect("sent");
+        let mut got = Vec::new();
+        let mut each = |received: super::Received<'_>| got.push(received.bytes.to_vec());
+        poll_fn(|context| {
+            let polled = stopped.poll_receive(context, &mut memory, &mut each);
+            assert!(polled.is_pending());
+            other.poll_receive(context, &mut memory, &mut each)
+        })
+        .await
+        .expect("received");
+        // It still sends.
+        stopped.try_send(&outgoing(b"two", from)).expect("sent");
+        let received = poll_fn(|context| client.poll_receive(context, &mut memory, &mut each));
+        received.await.expect("received");
+        assert_eq!(got, [b"one", b"two"]);
     })
     .expect("a loop");
 }
