@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::handler::{Filter, Handler, Logger, PHASE_COUNT, Phase, Trailer};
 pub use crate::ids::{LocationId, ServerId};
-use crate::listen::ListenerPlan;
+use crate::listen::{ListenerKey, ListenerPlan};
 use crate::location_set::LocationSet;
 use crate::main_settings::MainSettings;
 use crate::settings::{ServerSettings, Settings};
@@ -141,6 +141,11 @@ impl Plan {
     /// Returns all server blocks.
     pub fn servers(&self) -> &[Server] {
         &self.servers
+    }
+
+    /// Whether HTTP/3 is served at a socket.
+    pub fn serves_quic(&self, place: &ListenerKey) -> bool {
+        place.datagram && self.listeners.iter().any(|one| one.quic && one.address == place.address)
     }
 
     /// Returns all listening addresses, those of `stream` included.

@@ -45,6 +45,8 @@ pub(crate) enum ToWorker {
     Serve(Box<Handover>),
     /// Logs that were opened again.
     Reopen(Vec<(PathBuf, File)>),
+    /// Another process is to receive the packets of QUIC, or (`false`) this one again.
+    LeaveQuic(bool),
     Quit,
     Terminate,
 }
@@ -67,6 +69,8 @@ const TERMINATE: u8 = 4;
 const READY: u8 = 5;
 const FAILED: u8 = 6;
 const RETIRED: u8 = 7;
+const LEAVE_QUIC: u8 = 8;
+const RESUME_QUIC: u8 = 9;
 
 impl Generation {
     /// Makes the message for a worker. A log that cannot be opened is reported and replaced by the null device; the
@@ -121,6 +125,9 @@ impl ToWorker {
                 writer.bytes.push(REOPEN);
                 writer.logs(logs);
             }
+            ToWorker::LeaveQuic(leave) => {
+                writer.bytes.push(if *leave { LEAVE_QUIC } else { RESUME_QUIC });
+            }
             ToWorker::Quit => writer.bytes.push(QUIT),
             ToWorker::Terminate => writer.bytes.push(TERMINATE),
         }
@@ -136,6 +143,8 @@ impl ToWorker {
         let message = match reader.kind()? {
             SERVE => ToWorker::Serve(Box::new(reader.handover()?)),
             REOPEN => ToWorker::Reopen(reader.logs()?),
+            LEAVE_QUIC => ToWorker::LeaveQuic(true),
+            RESUME_QUIC => ToWorker::LeaveQuic(false),
             QUIT => ToWorker::Quit,
             TERMINATE => ToWorker::Terminate,
             _ => return Err(malformed()),

@@ -2,13 +2,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::io;
+use std::num::NonZeroU16;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tidegate_core::client::Address;
-use tidegate_core::listen::{ListenerKey, ListenerPlan, SocketOptions};
+use tidegate_core::listen::{ListenerKey, ListenerPlan};
 use tidegate_os::listen::{HAS_REUSEPORT, apply_listen_options, listen_socket};
 use tidegate_os::os_error;
+use tidegate_os::steer::by_connection_number;
 use tidegate_os::{Keepalive, ListenAddr, ListenOptions, OwnedSocket, Transport};
 
 /// Attempts to open a taken port, and the pause between them, as in nginx: the process that holds it may be about to
@@ -16,7 +19,9 @@ use tidegate_os::{Keepalive, ListenAddr, ListenOptions, OwnedSocket, Transport};
 const TRIES: usize = 5;
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The open sockets of one address: several with `reuseport`, one for each worker thread.
+/// The open sockets of one address: several with `reuseport` and with `quic`, one for each worker thread.
+///
+/// Invariant: those of `quic` are in the order in which they were bound, which is that of the kernel's index.
 #[derive(Debug)]
 pub(crate) struct Listening {
     pub place: ListenerKey,
@@ -63,7 +68,7 @@ pub(crate) struct Opening {
 }
 
 /// Opens the sockets of `wanted` that `present` does not have; sockets that are not wanted any more stay in `present`.
-/// `threads` is the number of sockets of a `reuseport` address.
+/// `threads` is the number of sockets of a `reuseport` or `quic` address.
 pub(crate) fn open(
     wanted: &[&ListenerPlan],
     present: &mut Vec<Listening>,
@@ -72,11 +77,16 @@ pub(crate) fn open(
     let mut opening = Opening::default();
     let mut open = by_place(present);
     for listener in wanted {
-        let options = listen_options(&listener.socket, listener.datagram);
-        let count = if options.reuseport && HAS_REUSEPORT { threads.max(1) } else { 1 };
+        let options = listen_options(listener);
         let place = listener.place();
         let sockets = open.remove(&place).unwrap_or_default();
         let mut known = Listening { place, sockets };
+        let count = match options.reuseport && HAS_REUSEPORT {
+            false => 1,
+            // One that closes gives its index to another one: surplus ones stay open, and get no packets.
+            true if listener.quic && has_steering() => threads.max(known.sockets.len()).max(1),
+            true => threads.max(1),
+        };
         known.sockets.truncate(count);
         for socket in &known.sockets {
             // Options that cannot be changed on an open socket stay as they are.
@@ -177,6 +187,21 @@ fn by_place(present: &mut Vec<Listening>) -> HashMap<ListenerKey, Vec<OwnedSocke
     open
 }
 
+/// Whether the kernel can choose among the sockets of `quic`. Tried once, with a socket of its own.
+fn has_steering() -> bool {
+    static HAS: OnceLock<bool> = OnceLock::new();
+    *HAS.get_or_init(|| {
+        let any = ListenAddr::Inet(([127, 0, 0, 1], 0).into());
+        let options = ListenOptions {
+            transport: Transport::Datagram,
+            reuseport: true,
+            ..ListenOptions::default()
+        };
+        let socket = listen_socket(&any, &options);
+        socket.and_then(|socket| by_connection_number(socket, NonZeroU16::MIN)).is_ok()
+    })
+}
+
 fn open_one(address: &Address, options: &ListenOptions) -> io::Result<OwnedSocket> {
     let address = match address {
         Address::Inet(address) => ListenAddr::Inet(*address),
@@ -198,16 +223,18 @@ fn holder_of(address: &Address, transport: Transport, error: &io::Error) -> Opti
 /// nginx's queue length on Linux.
 pub(crate) const BACKLOG_DEFAULT: u32 = 511;
 
-fn listen_options(socket: &SocketOptions, datagram: bool) -> ListenOptions {
+fn listen_options(listener: &ListenerPlan) -> ListenOptions {
+    let socket = &listener.socket;
     let backlog = match socket.backlog {
         None => BACKLOG_DEFAULT,
         // -1 requests the longest queue that the system allows.
         Some(length) => u32::try_from(length).unwrap_or(i32::MAX as u32),
     };
     ListenOptions {
-        transport: if datagram { Transport::Datagram } else { Transport::Stream },
+        transport: if listener.datagram { Transport::Datagram } else { Transport::Stream },
         backlog,
-        reuseport: socket.reuseport,
+        // nginx needs the word for more than one worker process.
+        reuseport: socket.reuseport || listener.quic,
         deferred: socket.deferred,
         fastopen: socket.fastopen.and_then(|length| u32::try_from(length).ok()),
         rcvbuf: socket.rcvbuf,

@@ -4,6 +4,7 @@ mod housekeeping;
 mod local;
 #[cfg(unix)]
 pub(crate) mod process;
+mod quic;
 pub(crate) mod threads;
 
 use std::io;
@@ -87,6 +88,20 @@ impl WorkerServer {
     pub(crate) fn stop(&mut self) {
         self.jobs_until = JobsUntil::Now;
         self.threads.stop();
+    }
+
+    /// Ends the connections of QUIC and stops receiving their packets; [`WorkerServer::resume_quic`] begins again.
+    pub(crate) fn leave_quic(&mut self) {
+        self.threads.leave_quic();
+    }
+
+    /// Receives packets of QUIC again.
+    ///
+    /// # Errors
+    /// No descriptor is available.
+    pub(crate) fn resume_quic(&mut self, listening: &[Listening]) -> io::Result<()> {
+        self.threads.resume_quic();
+        self.threads.apply(&self.plan, listening)
     }
 
     /// Ends requests and sessions of generations before the current one.

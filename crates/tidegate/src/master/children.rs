@@ -132,6 +132,7 @@ impl Children {
                 child.role = Role::Serving;
             } else if child.role == Role::Serving {
                 child.role = Role::Leaving;
+                let _ = child.messages.send(ToWorker::LeaveQuic(true));
                 let _ = child.messages.send(ToWorker::Quit);
             }
         }

@@ -188,6 +188,7 @@ impl Master {
         while let Some((pid, status)) = wait_any_nohang() {
             if self.upgrade.has_ended(pid, &mut self.pid_file) {
                 self.say(Level::Notice, &format!("new binary process {pid} exited: {status}"));
+                self.children.send(ToWorker::LeaveQuic(false));
                 if self.worker_stopped && self.ending == Ending::No {
                     self.worker_stopped = false;
                     self.start_worker();
@@ -208,7 +209,8 @@ impl Master {
     }
 
     /// Starts the new binary (USR2), which inherits the sockets and gets the pid file's name; this one's becomes
-    /// `….oldbin`. Both serve until one of them is asked to end (nginx's "Upgrading Executable on the Fly").
+    /// `….oldbin`. Both serve until one of them is asked to end (nginx's "Upgrading Executable on the Fly"); packets of
+    /// QUIC are for the new one alone, as each process knows its own connections.
     fn change_binary(&mut self) {
         if self.ending != Ending::No {
             return;
@@ -216,7 +218,10 @@ impl Master {
         let environment = super::environment::inherited();
         let started = self.upgrade.start(&self.current.listening, environment, &mut self.pid_file);
         match started {
-            Ok(pid) => self.say(Level::Notice, &format!("start new binary process {pid}")),
+            Ok(pid) => {
+                self.say(Level::Notice, &format!("start new binary process {pid}"));
+                self.children.send(ToWorker::LeaveQuic(true));
+            }
             Err(error) => self.say(Level::Alert, &error.to_string()),
         }
     }

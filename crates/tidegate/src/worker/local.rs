@@ -1,6 +1,6 @@
 //! The state of one worker thread: its front side, its acceptors, its end.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::rc::Rc;
@@ -12,14 +12,15 @@ use tidegate_core::client::Address;
 use tidegate_core::error_log::Level;
 use tidegate_core::listen::ListenerKey;
 use tidegate_core::plan::Plan;
-use tidegate_front::{Front, Shared, accept_connections, receive_datagrams};
+use tidegate_front::{Front, Shared, accept_connections, receive_datagrams, serve_packets};
 use tidegate_os::OwnedSocket;
 use tidegate_rt::iteration::{self, LongIteration};
-use tidegate_rt::net::{Datagram, Listener};
+use tidegate_rt::net::{Datagram, Listener, Packets, StopReceiving};
 use tidegate_rt::sync::{Notify, Semaphore};
 use tidegate_rt::timer::{sleep, timeout};
 use tidegate_rt::{Task, spawn_local};
 
+use super::quic::PacketMail;
 use super::threads::Sockets;
 
 /// Time that connections get to end after they were aborted.
@@ -28,7 +29,12 @@ const ABORT_GRACE: Duration = Duration::from_millis(200);
 /// The state of a worker thread.
 pub(super) struct Local {
     front: Rc<Front>,
+    /// This thread's number among those that pass packets of QUIC to each other.
+    number: u16,
+    mail: Arc<PacketMail>,
     acceptors: RefCell<Vec<Acceptor>>,
+    /// Sockets of QUIC that accept no new connections; those that they have continue.
+    leaving: RefCell<Vec<Acceptor>>,
     /// The task that alternates with other threads (`accept_mutex`).
     alternation: RefCell<Option<Running>>,
     end: Notify,
@@ -47,9 +53,38 @@ struct Acceptor {
     place: ListenerKey,
     /// The inode of the socket, which may be replaced by another socket for the same address.
     inode: u64,
-    /// `None` for UDP.
-    listener: Option<Rc<Listener>>,
-    _task: Running,
+    transport: AcceptorTransport,
+    task: Running,
+}
+
+enum AcceptorTransport {
+    Connections(Rc<Listener>),
+    Datagrams,
+    Quic(Rc<QuicSocket>),
+}
+
+/// The state of a socket of QUIC, whose task has connections of its own: it ends behind the last one.
+#[derive(Default)]
+struct QuicSocket {
+    stop: StopReceiving,
+    /// No new connections are accepted.
+    leaves: Cell<bool>,
+}
+
+impl Acceptor {
+    fn listener(&self) -> Option<Rc<Listener>> {
+        match &self.transport {
+            AcceptorTransport::Connections(listener) => Some(listener.clone()),
+            AcceptorTransport::Datagrams | AcceptorTransport::Quic(_) => None,
+        }
+    }
+
+    fn quic(&self) -> Option<&QuicSocket> {
+        match &self.transport {
+            AcceptorTransport::Quic(socket) => Some(socket),
+            AcceptorTransport::Connections(_) | AcceptorTransport::Datagrams => None,
+        }
+    }
 }
 
 thread_local! {
@@ -68,14 +103,17 @@ pub(super) fn with(closure: impl FnOnce(&Rc<Local>)) {
 /// ([`with`]) find the state from the first poll to the end.
 pub(super) async fn run(
     plan: Arc<Plan>,
-    shared: Arc<Shared>,
+    (shared, mail, number): (Arc<Shared>, Arc<PacketMail>, u16),
     sockets: Sockets,
     permit: Option<Arc<Semaphore>>,
 ) {
     let front = tidegate_front::open(plan.clone(), shared);
     let local = Rc::new(Local {
         front,
+        number,
+        mail,
         acceptors: RefCell::default(),
+        leaving: RefCell::default(),
         alternation: RefCell::default(),
         end: Notify::new(),
     });
@@ -94,7 +132,7 @@ impl Local {
         self.front.set_plan(plan);
         self.listen(sockets);
         let listeners: Vec<_> =
-            self.acceptors.borrow().iter().filter_map(|one| one.listener.clone()).collect();
+            self.acceptors.borrow().iter().filter_map(Acceptor::listener).collect();
         let alternation = permit.map(|permit| {
             listeners.iter().for_each(|listener| listener.pause());
             Running(spawn_local(accept_alternately(listeners.clone(), permit, delay)))
@@ -107,8 +145,8 @@ impl Local {
 
     /// Lets the connections finish, within `limit` if there is one, then ends the thread.
     ///
-    /// Invariant: nothing new is accepted from here on. Connections that are left when `limit` is over are aborted and
-    /// get [`ABORT_GRACE`] for it; then the thread ends, whatever is left.
+    /// Invariant: nothing new is accepted from here on; sockets of QUIC stay open for their connections. Connections that
+    /// are left when `limit` is over are aborted and get [`ABORT_GRACE`] for it; then the thread ends, whatever is left.
     pub(super) fn finish(self: &Rc<Self>, limit: Option<Duration>) {
         self.close_listeners();
         self.front.drain(tidegate_rt::clock::now());
@@ -128,9 +166,27 @@ impl Local {
         });
     }
 
+    /// Leaves packets of QUIC to another thread that has the same socket; those of this thread's connections are passed
+    /// on from there.
+    pub(super) fn stop_receiving(&self) {
+        let (acceptors, leaving) = (self.acceptors.borrow(), self.leaving.borrow());
+        acceptors
+            .iter()
+            .chain(&*leaving)
+            .filter_map(Acceptor::quic)
+            .for_each(|one| one.stop.stop());
+    }
+
+    /// Ends the connections of QUIC and stops receiving their packets: another process is to receive them.
+    pub(super) fn leave_quic(&self) {
+        self.acceptors.borrow_mut().retain(|one| one.quic().is_none());
+        self.leaving.borrow_mut().clear();
+    }
+
     /// Ends the thread and its connections now.
     pub(super) fn stop(&self) {
         self.close_listeners();
+        self.leaving.borrow_mut().clear();
         self.front.abort_all();
         self.end.notify_one();
     }
@@ -142,7 +198,20 @@ impl Local {
 
     fn close_listeners(&self) {
         self.alternation.replace(None);
-        self.acceptors.borrow_mut().clear();
+        let acceptors = std::mem::take(&mut *self.acceptors.borrow_mut());
+        self.leave(acceptors);
+    }
+
+    /// Closes sockets, except those of QUIC that have connections.
+    fn leave(&self, acceptors: Vec<Acceptor>) {
+        let mut leaving = self.leaving.borrow_mut();
+        leaving.retain(|one| !one.task.0.is_finished());
+        for acceptor in acceptors {
+            if let Some(socket) = acceptor.quic() {
+                socket.leaves.set(true);
+                leaving.push(acceptor);
+            }
+        }
     }
 
     /// Starts acceptors for new sockets and ends those whose sockets are gone.
@@ -154,7 +223,11 @@ impl Local {
                 before.iter().position(|known| known.inode == inode && known.place == place);
             let acceptor = match known {
                 Some(place) => Ok(before.swap_remove(place)),
-                None => self.acceptor(place.clone(), inode, socket),
+                None => {
+                    // A socket that left earlier would receive what is for this one.
+                    self.leaving.borrow_mut().retain(|one| one.place != place);
+                    self.acceptor(place.clone(), inode, socket)
+                }
             };
             match acceptor {
                 Ok(acceptor) => self.acceptors.borrow_mut().push(acceptor),
@@ -165,6 +238,7 @@ impl Local {
                 }
             }
         }
+        self.leave(before);
     }
 }
 
@@ -177,6 +251,10 @@ impl Local {
         socket: OwnedSocket,
     ) -> io::Result<Acceptor> {
         let (front, address) = (self.front.clone(), place.address.clone());
+        if self.front.plan().serves_quic(&place) {
+            let (transport, task) = self.quic(address, socket);
+            return Ok(Acceptor { place, inode, transport, task });
+        }
         if place.datagram {
             let socket = Rc::new(socket);
             let run = move || {
@@ -188,16 +266,39 @@ impl Local {
                     }
                 }
             };
-            let task = accepting(self.front.clone(), place.address.clone(), run);
+            let task = accepting(self.front.clone(), place.address.clone(), run, || true);
             let task = Running(spawn_local(task));
-            return Ok(Acceptor { place, inode, listener: None, _task: task });
+            let transport = AcceptorTransport::Datagrams;
+            return Ok(Acceptor { place, inode, transport, task });
         }
         let listener = Rc::new(Listener::from_fd(socket)?);
         let listening = listener.clone();
         let run = move || accept_connections(front.clone(), listening.clone(), address.clone());
-        let task = accepting(self.front.clone(), place.address.clone(), run);
+        let task = accepting(self.front.clone(), place.address.clone(), run, || true);
         let task = Running(spawn_local(task));
-        Ok(Acceptor { place, inode, listener: Some(listener), _task: task })
+        Ok(Acceptor { place, inode, transport: AcceptorTransport::Connections(listener), task })
+    }
+
+    /// Starts to serve QUIC over a socket.
+    fn quic(&self, address: Address, socket: OwnedSocket) -> (AcceptorTransport, Running) {
+        let state = Rc::new(QuicSocket::default());
+        let (front, mail, number) = (self.front.clone(), self.mail.clone(), self.number);
+        let (served, at) = (state.clone(), address.clone());
+        let run = move || {
+            let threads = mail.join(&at, number);
+            let packets = socket.try_clone().and_then(Packets::from_socket);
+            let packets = packets.map(|packets| packets.stopped_by(&served.stop));
+            let (front, address) = (front.clone(), at.clone());
+            async move {
+                if let Ok(packets) = packets {
+                    serve_packets(front, packets, address, threads).await;
+                }
+            }
+        };
+        let leaving = state.clone();
+        let goes_on = move || !leaving.leaves.get();
+        let task = Running(spawn_local(accepting(self.front.clone(), address, run, goes_on)));
+        (AcceptorTransport::Quic(state), task)
     }
 }
 
@@ -218,14 +319,15 @@ fn watch_iterations(plan: &Plan) {
     iteration::watch(plan.main.loop_watchdog.map(|limit| (limit, report)));
 }
 
-/// Accepts for ever; a panic is logged, and accepting continues.
+/// Accepts while `goes_on`; a panic is logged, and accepting continues.
 ///
-/// Never ends by itself; dropped at an await it accepts no more, and connections that it has begun continue. The pause
+/// Dropped at an await it accepts no more, and connections over TCP that it has begun continue. The pause
 /// after a panic keeps a repeated one from taking the thread.
 async fn accepting<F: Future<Output = ()>>(
     front: Rc<Front>,
     address: Address,
     run: impl Fn() -> F,
+    goes_on: impl Fn() -> bool,
 ) {
     loop {
         let mut run = std::pin::pin!(run());
@@ -234,6 +336,9 @@ async fn accepting<F: Future<Output = ()>>(
             std::panic::catch_unwind(poll).unwrap_or(Poll::Ready(()))
         })
         .await;
+        if !goes_on() {
+            return;
+        }
         let log = front.plan().main.error_log.clone();
         log.say(Level::Alert, format_args!("accepting at {} panicked", address.text()));
         sleep(ABORT_GRACE).await;

@@ -174,6 +174,14 @@ impl Worker {
                     flush_logs();
                     self.replace_logs(files);
                 }
+                ToWorker::LeaveQuic(true) => self.server.leave_quic(),
+                ToWorker::LeaveQuic(false) if !self.finishing => {
+                    if let Err(error) = self.server.resume_quic(&self.listening) {
+                        let log = &self.server.plan().main.error_log;
+                        log.say(Level::Emerg, format_args!("cannot receive QUIC again: {error}"));
+                    }
+                }
+                ToWorker::LeaveQuic(_) => {}
                 ToWorker::Quit => self.finish(),
                 ToWorker::Terminate => self.stop(),
             },

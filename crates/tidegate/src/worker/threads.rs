@@ -11,10 +11,12 @@ use tidegate_core::plan::Plan;
 use tidegate_front::Shared;
 use tidegate_os::OwnedSocket;
 use tidegate_os::affinity::{cpu_count_online, pin_thread, thread_cpus};
+use tidegate_os::listen::HAS_REUSEPORT;
 use tidegate_rt::Worker;
 use tidegate_rt::sync::Semaphore;
 
 use super::local::{self, Local};
+use super::quic::{self, PacketMail};
 use crate::listening::Listening;
 
 /// Called on a worker thread when it ends, with its number.
@@ -29,9 +31,13 @@ const APPLY_TIME: Duration = Duration::from_secs(1);
 /// The worker threads of this process.
 pub(crate) struct Threads {
     shared: Arc<Shared>,
+    /// Packets of QUIC between the threads.
+    mail: Arc<PacketMail>,
     /// The permit to accept, with `accept_mutex`.
     permit: Arc<Semaphore>,
     running: Vec<Thread>,
+    /// Another process receives the packets of QUIC.
+    without_quic: bool,
     /// The processors that the running threads are bound to.
     affinity: Option<Affinity>,
     next_number: usize,
@@ -40,6 +46,10 @@ pub(crate) struct Threads {
 
 struct Thread {
     number: usize,
+    /// The socket of each address that is its own, and its processor, are those of this position.
+    position: usize,
+    /// Its number in those of its connections of QUIC.
+    quic_number: u16,
     worker: Worker,
     /// It was asked to end.
     ending: bool,
@@ -57,8 +67,10 @@ impl Threads {
     pub(crate) fn new(ended: EndCallback) -> Threads {
         Threads {
             shared: Arc::default(),
+            mail: Arc::default(),
             permit: Arc::new(Semaphore::new(1)),
             running: Vec::new(),
+            without_quic: false,
             affinity: None,
             next_number: 0,
             ended,
@@ -74,27 +86,48 @@ impl Threads {
     ///
     /// | a thread is | then |
     /// |---|---|
-    /// | one of the first `wanted` | swaps the plan and its sockets on its own event loop |
+    /// | at one of the first `wanted` positions | swaps the plan and its sockets on its own event loop |
     /// | beyond them | finishes its connections, within `worker_shutdown_timeout` |
     /// | missing | started, after the others |
     ///
-    /// Invariant: positions are counted without threads that end, so that each position of `wanted` has one thread,
-    /// with the sockets and processors of that position. The wait for running ones is bounded ([`APPLY_TIME`]): a
-    /// blocked event loop takes over later. Sources: `worker_processes`, `worker_cpu_affinity`, `accept_mutex`,
-    /// `reuseport`.
+    /// Invariant: each position of `wanted` has one thread that is not ending, with the sockets and processors of that
+    /// position, which it keeps. The wait for running ones is bounded ([`APPLY_TIME`]): a blocked event loop takes over
+    /// later. Packets of QUIC are steered to fewer threads before the others end, and to more after they have started.
+    /// Sources: `worker_processes`, `worker_cpu_affinity`, `accept_mutex`, `reuseport`, `listen … quic`.
     pub(crate) fn apply(&mut self, plan: &Arc<Plan>, listening: &[Listening]) -> io::Result<()> {
         let wanted = count(&plan.main);
+        let serves = |one: &&Listening| !self.without_quic || !plan.serves_quic(&one.place);
+        let listening: Vec<&Listening> = listening.iter().filter(serves).collect();
+        let listening = &listening[..];
         self.shared.set_threads(wanted);
         let limit = plan.main.worker_shutdown_timeout;
         let affinity = plan.main.worker_cpu_affinity.clone();
         let is_bound_anew = affinity != self.affinity;
         self.affinity = affinity;
-        let mut position = 0;
+        self.mail.set_count(wanted);
+        if self.running.iter().any(|thread| thread.position >= wanted) {
+            quic::steer(plan, listening, wanted);
+        }
         let (done, all_done) = channel::<()>();
-        for thread in self.running.iter_mut().filter(|thread| !thread.ending) {
-            if position >= wanted {
-                thread.ending = true;
-                thread.run(move |local| local.finish(limit))?;
+        for thread in &mut self.running {
+            let position = thread.position;
+            if thread.ending || position >= wanted {
+                let done = done.clone();
+                let is_new = !std::mem::replace(&mut thread.ending, true);
+                // Another thread receives from the same socket.
+                let shares = position < wanted || !HAS_REUSEPORT;
+                let ends = thread.run(move |local| {
+                    if shares {
+                        local.stop_receiving();
+                    }
+                    if is_new {
+                        local.finish(limit);
+                    }
+                    drop(done);
+                });
+                if is_new {
+                    ends?;
+                }
                 continue;
             }
             let (plan, sockets) = (plan.clone(), sockets(listening, position)?);
@@ -107,15 +140,16 @@ impl Threads {
                 local.apply(plan, sockets, permit);
                 drop(done);
             })?;
-            position += 1;
         }
         drop(done);
         // Nothing is ever sent: the channel closes when the last thread is done.
         let _ = all_done.recv_timeout(APPLY_TIME);
-        while position < wanted {
-            self.start(plan, sockets(listening, position)?, position, wanted)?;
-            position += 1;
+        for position in 0..wanted {
+            if !self.running.iter().any(|thread| !thread.ending && thread.position == position) {
+                self.start(plan, sockets(listening, position)?, position, wanted)?;
+            }
         }
+        quic::steer(plan, listening, wanted);
         Ok(())
     }
 
@@ -133,6 +167,19 @@ impl Threads {
             thread.ending = true;
             let _ = thread.run(|local| local.stop());
         }
+    }
+
+    /// Ends the connections of QUIC and stops receiving their packets, until [`Threads::resume_quic`].
+    pub(crate) fn leave_quic(&mut self) {
+        self.without_quic = true;
+        for thread in &self.running {
+            let _ = thread.run(|local| local.leave_quic());
+        }
+    }
+
+    /// Lets the next [`Threads::apply`] receive packets of QUIC again.
+    pub(crate) fn resume_quic(&mut self) {
+        self.without_quic = false;
     }
 
     /// Ends connections that still serve a request of a generation before `generation`.
@@ -165,14 +212,17 @@ impl Threads {
     ) -> io::Result<()> {
         let number = self.next_number;
         self.next_number += 1;
-        let (plan, shared, ended) = (plan.clone(), self.shared.clone(), self.ended.clone());
+        let used: Vec<u16> = self.running.iter().map(|thread| thread.quic_number).collect();
+        let quic_number = quic::thread_number(position, wanted, &used);
+        let shared = (self.shared.clone(), self.mail.clone(), quic_number);
+        let (plan, ended) = (plan.clone(), self.ended.clone());
         let permit = (wanted > 1).then(|| self.permit.clone());
         let pin = pin(self.affinity.as_ref(), position);
         let worker = Worker::run(&format!("worker-{number}"), pin, move |_| async move {
             let _notifier = EndNotifier { number, ended };
             local::run(plan, shared, sockets, permit).await;
         })?;
-        self.running.push(Thread { number, worker, ending: false });
+        self.running.push(Thread { number, position, quic_number, worker, ending: false });
         Ok(())
     }
 }
@@ -197,7 +247,7 @@ impl Drop for EndNotifier {
 }
 
 /// Returns the sockets of the thread at `position`: its own one of a `reuseport` address, else a duplicate.
-fn sockets(listening: &[Listening], position: usize) -> io::Result<Sockets> {
+fn sockets(listening: &[&Listening], position: usize) -> io::Result<Sockets> {
     let mut sockets = Vec::with_capacity(listening.len());
     for listening in listening.iter().filter(|listening| !listening.sockets.is_empty()) {
         let own = &listening.sockets[position % listening.sockets.len()];
