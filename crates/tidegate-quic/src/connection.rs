@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use quinn_proto::{ReadError, VarInt, WriteError};
+use quinn_proto::{ReadError, Transmit, VarInt, WriteError};
 use tidegate_rt::clock;
 use tidegate_tls::quic::QuicNegotiated;
 
@@ -207,6 +207,19 @@ impl Connection {
         let reason = Bytes::from_static(reason.as_bytes());
         self.inner.borrow_mut().close(clock::exact_now(), library_code(code), reason);
         self.due.add(self);
+    }
+
+    /// Ends the connection, unless it has ended, and returns the packet that says so: nothing follows it.
+    pub(crate) fn close_at_once(
+        &self,
+        code: u64,
+        now: Instant,
+        buffer: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let mut inner = self.inner.try_borrow_mut().ok()?;
+        inner.close(now, library_code(code), Bytes::new());
+        buffer.clear();
+        inner.poll_transmit(now, 1, buffer)
     }
 }
 

@@ -473,11 +473,8 @@ impl<A: Application> Drop for Endpoint<A> {
         for connection in connections.iter().flatten() {
             // Connections and what serves them hold each other.
             connection.forget_served();
-            let Some(code) = code else { continue };
-            connection.close(code, "");
-            buffer.clear();
-            let Ok(mut inner) = connection.inner.try_borrow_mut() else { continue };
-            if let Some(transmit) = inner.poll_transmit(now, 1, buffer) {
+            let last = code.and_then(|code| connection.close_at_once(code, now, buffer));
+            if let Some(transmit) = last {
                 // One that is lost is not repeated.
                 let _ = self.socket.try_send(&outgoing(&transmit, buffer));
             }

@@ -269,7 +269,7 @@ fn garbage_does_not_disturb_connections() {
 }
 
 #[test]
-fn clients_are_told_that_their_server_is_dropped() {
+fn a_dropped_server_closes_its_connections() {
     run(async {
         let (socket, address) = socket(0);
         let settings = server_settings(&Limits::default());

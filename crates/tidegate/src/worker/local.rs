@@ -231,11 +231,7 @@ impl Local {
             };
             match acceptor {
                 Ok(acceptor) => self.acceptors.borrow_mut().push(acceptor),
-                Err(error) => {
-                    let log = self.front.plan().main.error_log.clone();
-                    let address = place.address.text();
-                    log.say(Level::Alert, format_args!("cannot accept at {address}: {error}"));
-                }
+                Err(error) => say_cannot_accept(&self.front, &place.address, &error),
             }
         }
         self.leave(before);
@@ -261,8 +257,9 @@ impl Local {
                 let (front, address) = (front.clone(), address.clone());
                 let socket = socket.try_clone().and_then(Datagram::from_fd);
                 async move {
-                    if let Ok(socket) = socket {
-                        receive_datagrams(front, socket, address).await;
+                    match socket {
+                        Ok(socket) => receive_datagrams(front, socket, address).await,
+                        Err(error) => say_cannot_accept(&front, &address, &error),
                     }
                 }
             };
@@ -290,8 +287,9 @@ impl Local {
             let packets = packets.map(|packets| packets.stopped_by(&served.stop));
             let (front, address) = (front.clone(), at.clone());
             async move {
-                if let Ok(packets) = packets {
-                    serve_packets(front, packets, address, threads).await;
+                match packets {
+                    Ok(packets) => serve_packets(front, packets, address, threads).await,
+                    Err(error) => say_cannot_accept(&front, &address, &error),
                 }
             }
         };
@@ -300,6 +298,11 @@ impl Local {
         let task = Running(spawn_local(accepting(self.front.clone(), address, run, goes_on)));
         (AcceptorTransport::Quic(state), task)
     }
+}
+
+fn say_cannot_accept(front: &Front, address: &Address, error: &io::Error) {
+    let log = front.plan().main.error_log.clone();
+    log.say(Level::Alert, format_args!("cannot accept at {}: {error}", address.text()));
 }
 
 /// Starts or ends the watchdog (`loop_watchdog`).
@@ -319,7 +322,8 @@ fn watch_iterations(plan: &Plan) {
     iteration::watch(plan.main.loop_watchdog.map(|limit| (limit, report)));
 }
 
-/// Accepts while `goes_on`; a panic is logged, and accepting continues.
+/// Accepts while `goes_on`; a panic is logged, and accepting continues. So it does after a failure, which `run` has
+/// logged.
 ///
 /// Dropped at an await it accepts no more, and connections over TCP that it has begun continue. The pause
 /// after a panic keeps a repeated one from taking the thread.
@@ -331,16 +335,21 @@ async fn accepting<F: Future<Output = ()>>(
 ) {
     loop {
         let mut run = std::pin::pin!(run());
-        std::future::poll_fn(|context| {
+        let has_panicked = std::future::poll_fn(|context| {
             let poll = AssertUnwindSafe(|| run.as_mut().poll(context));
-            std::panic::catch_unwind(poll).unwrap_or(Poll::Ready(()))
+            match std::panic::catch_unwind(poll) {
+                Ok(polled) => polled.map(|()| false),
+                Err(_) => Poll::Ready(true),
+            }
         })
         .await;
         if !goes_on() {
             return;
         }
-        let log = front.plan().main.error_log.clone();
-        log.say(Level::Alert, format_args!("accepting at {} panicked", address.text()));
+        if has_panicked {
+            let log = front.plan().main.error_log.clone();
+            log.say(Level::Alert, format_args!("accepting at {} panicked", address.text()));
+        }
         sleep(ABORT_GRACE).await;
     }
 }
