@@ -126,7 +126,7 @@ pub enum Version {
     /// HTTP/1.1.
     #[default]
     H11,
-    /// HTTP/2.
+    /// HTTP/2, and HTTP/3 for requests: their line has the name.
     H2,
 }
 

@@ -109,7 +109,7 @@ async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> Conne
             return unless_cancelled(link, ConnectionAction::Close);
         }
         head::Received::Broken(status) => begin::refuse(x, status).await,
-        head::Received::Request => match begin::refusal(link, x) {
+        head::Received::Request => match begin::refusal(link.binding(), x) {
             Some(status) => begin::refuse(x, status).await,
             None => phases::run(x).await,
         },

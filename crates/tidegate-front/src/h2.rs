@@ -9,7 +9,7 @@
 //! | `events` | what has been received: heads, bodies, resets, settings |
 //! | `table`, `wakes` | the streams that wait, and which of them were woken |
 //! | `stream` | one stream: the request's [`Client`](tidegate_core::client::Client), and what waits in each direction |
-//! | `head`, `body` | from a received head to an exchange; the request's body |
+//! | `head` | from a received head to an exchange |
 //! | `exchange` | the future of a request: phases, response, logs |
 //! | `respond`, `send` | the response's head; its body |
 //! | `output` | what waits to be sent |
@@ -47,7 +47,6 @@
 //! - All output of one run of the driver leaves with one write, unless it is more than `output_bytes_max`.
 //! - Nothing is pulled and nothing is read while that much waits to be sent.
 
-mod body;
 mod closing;
 pub(crate) mod connection;
 pub(crate) mod directives;

@@ -154,9 +154,10 @@ impl Link {
         self.binding.generation()
     }
 
-    /// Whether the client speaks plain HTTP where TLS is expected: its request gets status 497.
-    pub(crate) fn lacks_tls(&self, plan: &Plan) -> bool {
-        self.info.tls.is_none() && self.binding.expects_tls(plan)
+    /// Returns its listener.
+    #[inline]
+    pub(crate) fn binding(&self) -> &Binding {
+        &self.binding
     }
 
     /// Whether TCP_NODELAY is set.

@@ -9,11 +9,12 @@
 //! | the body's pieces, `send_timeout`, trailers, what was sent | [`deliver`] |
 //! | `limit_rate` | [`pace`] |
 //! | `post_action`, loggers, a response that broke off | [`finish`] |
+//! | what protocols with streams share: heads, bodies, refusals | [`streams`], [`stream_body`] |
 //!
 //! ```text
 //! begin::first_byte(front, x, now);          // when its first byte has arrived
-//! begin::request(link, servers, x)?;        // the head is complete
-//! let outcome = match begin::refusal(link, x) {
+//! begin::request(binding, servers, x)?;     // the head is complete
+//! let outcome = match begin::refusal(binding, x) {
 //!     Some(status) => begin::refuse(x, status).await,
 //!     None => phases::run(x).await,
 //! };
@@ -26,3 +27,5 @@ pub(crate) mod deliver;
 pub(crate) mod finish;
 pub(crate) mod pace;
 pub(crate) mod scratch;
+pub(crate) mod stream_body;
+pub(crate) mod streams;

@@ -119,6 +119,7 @@ pub(super) const TABLE: &[Row] = &[
         may_depend_on: &[
             "tidegate-h2",
             "tidegate-h3",
+            "tidegate-fields",
             "tidegate-quic",
             "tidegate-plan",
             "tidegate-core",

@@ -58,7 +58,8 @@ pub(super) async fn receive(
 ) -> Received {
     // Held, so that the servers are looked up once.
     let plan = x.plan.clone();
-    let Some(servers) = begin::at_base_server(link, &plan, &mut x.routing) else {
+    let Some(servers) = begin::at_base_server(link.binding(), &x.connection, &plan, &mut x.routing)
+    else {
         return Received::End;
     };
     let mut options = plan.server(x.routing.server).settings.parse;
@@ -173,7 +174,7 @@ fn cut(
 ) -> Received {
     keep_partial(&link.received.borrow(), options, &mut x.request.head);
     link.received.borrow_mut().clear();
-    begin::identify(link, x);
+    begin::identify(link.binding(), x);
     x.progress.action = action(x, x.request.head.has_line());
     x.log(Level::Info, format_args!("{reason}"));
     Received::Cut(status)
@@ -249,10 +250,10 @@ async fn more(link: &Rc<Link>, x: &Exchange, begun: bool, options: &ParseOptions
 }
 
 fn refuse(link: &Rc<Link>, x: &mut Exchange, error: &RequestError) -> Received {
-    begin::identify(link, x);
+    begin::identify(link.binding(), x);
     x.progress.action = action(x, error.in_fields());
     if error.fault == RequestFault::TargetHostInvalid {
-        begin::forget_fields(link, x);
+        begin::forget_fields(link.binding(), x);
     }
     let message = error.message(x.request.head.headers.text());
     x.log(Level::Info, format_args!("{message}"));
@@ -268,11 +269,12 @@ fn prepare(
     client: &Rc<ClientStream>,
 ) -> Received {
     x.progress.action = "reading client request headers";
-    let BodyFraming { length, chunked, keep_alive } = match begin::request(link, servers, x) {
-        Ok(framing) => framing,
-        Err(Refusal::Head(error)) => return refuse(link, x, &error),
-        Err(refusal) => return Received::Broken(refusal.status()),
-    };
+    let BodyFraming { length, chunked, keep_alive } =
+        match begin::request(link.binding(), servers, x) {
+            Ok(framing) => framing,
+            Err(Refusal::Head(error)) => return refuse(link, x, &error),
+            Err(refusal) => return Received::Broken(refusal.status()),
+        };
     let expect = x.request.expects_continue;
     let timeout = x.settings().client_body_timeout;
     if chunked {

@@ -61,7 +61,7 @@ impl Driver {
         match event {
             Event::Head { stream, end } => self.begin(stream, end, None),
             Event::Malformed { stream, fault } => match self.table.stream(stream) {
-                Some(found) => found.received_fault(fault),
+                Some(found) => found.inbox.borrow_mut().received_fault(fault),
                 None => self.begin(stream, true, Some(fault)),
             },
             Event::Data { stream, bytes, end } => match self.table.stream(stream) {
@@ -71,7 +71,7 @@ impl Driver {
             Event::Trailers { stream } => {
                 if let Some(found) = self.table.stream(stream) {
                     let trailers = std::mem::take(&mut self.multiplexer.core().head().headers);
-                    found.received_trailers(trailers);
+                    found.inbox.borrow_mut().received_trailers(trailers);
                 }
             }
             Event::Reset { stream, code, .. } => match self.table.stream(stream) {

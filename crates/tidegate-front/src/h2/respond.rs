@@ -2,12 +2,9 @@
 
 use std::rc::Rc;
 
-use tidegate_codec::Known;
-use tidegate_codec::request::Method;
 use tidegate_core::Exchange;
 use tidegate_core::body::Body;
-use tidegate_core::error_page;
-use tidegate_core::exchange::{FieldOwner, HeadSending};
+use tidegate_core::exchange::HeadSending;
 use tidegate_h2::frame::FRAME_HEADER_BYTES;
 use tidegate_h2::{Connection, Fields, SendError as Refused, Server};
 
@@ -17,6 +14,7 @@ use super::tunnel;
 use crate::serve::deliver::{self, SendError};
 use crate::serve::finish;
 use crate::serve::pace::Pace;
+use crate::serve::streams::{self, announced_length, has_no_body};
 
 /// Sends the response to a request.
 ///
@@ -66,56 +64,17 @@ pub(super) async fn respond(stream: &Rc<Stream>, x: &mut Exchange, mut body: Bod
     }
 }
 
-/// Returns the length that the head announces.
-fn announced_length(x: &mut Exchange, body: &Body) -> Option<u64> {
-    let length = match x.disposition.status() {
-        204 => return None,
-        304 => return x.response.content_length,
-        _ => x.response.content_length.or_else(|| body.known_length()),
-    };
-    // Logs show the announced length.
-    x.response.content_length = length;
-    length
-}
-
-/// Whether the head ends the message.
-fn has_no_body(x: &Exchange, length: Option<u64>) -> bool {
-    let bodiless = x.request.head.method == Method::Head;
-    let is_empty = length == Some(0) && !x.delivery.expects_trailers;
-    bodiless || is_empty || matches!(x.disposition.status(), 204 | 304)
-}
-
-/// Writes the head in nginx's order: server, date, type, length, then the others. Returns its bytes.
+/// Writes the head. Returns its bytes.
 pub(super) fn head(
     place: &Place,
     x: &mut Exchange,
     length: Option<u64>,
     ends: bool,
 ) -> Result<u64, SendError> {
-    let with_server =
-        x.delivery.server == FieldOwner::Server && !x.response.headers.contains(Known::Server);
-    let server = with_server.then(|| error_page::server_value(x));
+    let server = streams::server_field(x);
     let status = x.disposition.status();
     let list = |fields: &mut Fields<'_>| {
-        if let Some(server) = server.as_deref().filter(|server| !server.is_empty()) {
-            fields.push_known(Known::Server, server);
-        }
-        let headers = &x.response.headers;
-        if x.delivery.date == FieldOwner::Server && !headers.contains(Known::Date) {
-            tidegate_rt::clock::http_date(|date| fields.push_known(Known::Date, date));
-        }
-        if let Some(kind) = headers.first(Known::ContentType) {
-            fields.push_known(Known::ContentType, kind);
-        }
-        if let Some(length) = length {
-            fields.push_known(Known::ContentLength, Digits::of(length).text());
-        }
-        for (known, name, value) in headers.iter() {
-            // The protocol leaves out what concerns one connection (RFC 9113 section 8.2.2).
-            if !matches!(known, Known::ContentType | Known::ContentLength) {
-                fields.push(name, value);
-            }
-        }
+        streams::list_fields(x, server.as_deref(), length, fields);
     };
     let send = |core: &mut Connection<Server>| {
         let before = core.output().len();
@@ -171,28 +130,4 @@ fn at_once(
     let all = bytes.is_empty();
     *body = Body::from(bytes);
     all
-}
-
-/// Decimal digits of a number.
-struct Digits {
-    text: [u8; 20],
-    start: usize,
-}
-
-impl Digits {
-    fn of(mut number: u64) -> Digits {
-        let mut digits = Digits { text: [0; 20], start: 20 };
-        loop {
-            digits.start -= 1;
-            digits.text[digits.start] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                return digits;
-            }
-        }
-    }
-
-    fn text(&self) -> &[u8] {
-        &self.text[self.start..]
-    }
 }

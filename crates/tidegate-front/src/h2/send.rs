@@ -11,9 +11,10 @@ use tidegate_core::{Exchange, file_read, phases};
 use tidegate_rt::clock;
 
 use super::respond;
-use super::stream::{Piece, Place, Stream, StreamState, remember};
+use super::stream::{Piece, Place, Stream};
 use crate::serve::deliver::{Pull, SendError};
 use crate::serve::pace::Pace;
+use crate::serve::streams::{StreamState, remember};
 
 /// A response whose body did not leave at once.
 pub(super) struct Sending<'a> {

@@ -10,10 +10,12 @@ use bytes::Bytes;
 use tidegate_codec::Headers;
 use tidegate_core::LocalFuture;
 use tidegate_core::client::{CancelCode, Client};
-use tidegate_h2::{ErrorCode, HeadFault, StreamId};
+use tidegate_h2::{ErrorCode, StreamId};
 
 use super::connection::Multiplexer;
 use crate::link::Link;
+use crate::serve::stream_body::Incoming;
+use crate::serve::streams::{Inbox, StreamState, remember};
 
 /// A request's access to its stream. Its memory is reused by other requests ([`crate::serve::scratch`]) unless a
 /// reference to it outlives the request.
@@ -38,34 +40,6 @@ pub(super) struct Place {
     pub(super) link: Rc<Link>,
     pub(super) multiplexer: Rc<Multiplexer>,
     pub(super) id: StreamId,
-}
-
-/// ```text
-///           reset by the client, the connection ends
-///   Open ────────────────────────────────────────────▶ Left
-///     │ cancel                                           │ cancel
-///     ▼                                                  ▼
-///   Cancelled ◀──────────────────────────────────────────┘
-/// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum StreamState {
-    #[default]
-    Open,
-    /// The client has left: nothing more is received, and nothing can be sent.
-    Left,
-    /// The request was given up; the first code counts.
-    Cancelled(CancelCode),
-}
-
-/// What has been received of a request's body.
-#[derive(Default)]
-pub(super) struct Inbox {
-    pub(super) bytes: Vec<u8>,
-    pub(super) ended: bool,
-    pub(super) trailers: Option<Headers>,
-    /// The body is malformed.
-    pub(super) fault: Option<HeadFault>,
-    pub(super) reader: Option<Waker>,
 }
 
 /// What is to be sent of a response's body: one piece, which leaves by the order of priorities as the windows allow.
@@ -168,34 +142,7 @@ impl Stream {
     /// Keeps a piece of the body that was received.
     pub(super) fn received(&self, bytes: &[u8], end: bool) {
         self.body_bytes.update(|count| count + bytes.len() as u64);
-        let mut inbox = self.inbox.borrow_mut();
-        inbox.bytes.extend_from_slice(bytes);
-        inbox.ended |= end;
-        inbox.wake();
-    }
-
-    /// Whether the body is malformed; else the task is woken when more of it, or that, has been received.
-    pub(super) fn waits_for_body(&self, context: &Context<'_>) -> bool {
-        let mut inbox = self.inbox.borrow_mut();
-        if inbox.fault.is_none() && !inbox.ended {
-            remember(&mut inbox.reader, context);
-        }
-        inbox.fault.is_some()
-    }
-
-    /// The body ends with a trailer section.
-    pub(super) fn received_trailers(&self, trailers: Headers) {
-        let mut inbox = self.inbox.borrow_mut();
-        inbox.trailers = (!trailers.is_empty()).then_some(trailers);
-        inbox.ended = true;
-        inbox.wake();
-    }
-
-    /// The rest of the body is malformed.
-    pub(super) fn received_fault(&self, fault: HeadFault) {
-        let mut inbox = self.inbox.borrow_mut();
-        inbox.fault = Some(fault);
-        inbox.wake();
+        self.inbox.borrow_mut().received(bytes, end);
     }
 }
 
@@ -204,22 +151,6 @@ impl Outbox {
     pub(super) fn count(&mut self, bytes: u64) {
         self.sent += bytes;
         self.frames += 1;
-    }
-}
-
-impl Inbox {
-    fn wake(&mut self) {
-        if let Some(reader) = self.reader.take() {
-            reader.wake();
-        }
-    }
-}
-
-/// Stores the waker of a context.
-pub(super) fn remember(waker: &mut Option<Waker>, context: &Context<'_>) {
-    match waker {
-        Some(known) if known.will_wake(context.waker()) => {}
-        _ => *waker = Some(context.waker().clone()),
     }
 }
 
@@ -259,5 +190,29 @@ impl Client for Stream {
 
     fn tcp_info(&self) -> Option<[u32; 4]> {
         self.place()?.link.tcp_info()
+    }
+}
+
+impl Incoming for Stream {
+    fn inbox(&self) -> &RefCell<Inbox> {
+        &self.inbox
+    }
+
+    fn state(&self) -> StreamState {
+        self.state.get()
+    }
+
+    fn fill(&self) {}
+
+    fn taken(&self, bytes: usize) {
+        if let Some(place) = self.place() {
+            place.multiplexer.command(|core| core.consumed(place.id, bytes as u32));
+        }
+    }
+
+    fn send_continue(&self) {
+        if let Some(place) = self.place() {
+            let _ = place.multiplexer.command(|core| core.respond_interim(place.id, 100, |_| {}));
+        }
     }
 }

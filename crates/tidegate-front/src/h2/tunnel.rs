@@ -7,47 +7,18 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use tidegate_codec::{Headers, Known, Span};
+use tidegate_codec::Known;
 use tidegate_core::Exchange;
 use tidegate_core::body::Tunnel;
 use tidegate_core::client::{ByteStream, CancelCode, Client, ClientIo};
-use tidegate_core::credentials::padded_base64;
-use tidegate_h2::Head;
 
 use super::respond;
-use super::stream::{Piece, Place, Stream, StreamState, remember};
+use super::stream::{Piece, Place, Stream};
 use crate::serve::deliver;
+use crate::serve::streams::{StreamState, remember};
 
 /// Bytes that one write takes.
 const PIECE_BYTES_MAX: usize = 16 * 1024;
-/// Bytes of a key of WebSocket before they are encoded (RFC 6455 section 4.1).
-const KEY_BYTES: usize = 16;
-
-/// Makes an extended CONNECT the request of HTTP/1 that means the same: GET with `Upgrade`, so that configurations for
-/// the one serve the other. Returns the place of its method; `None` for other requests.
-pub(super) fn as_upgrade(head: &mut Head) -> Option<Span> {
-    if head.protocol.is_empty() {
-        return None;
-    }
-    let protocol = head.text(head.protocol).to_vec();
-    let headers = &mut head.headers;
-    // A length would announce a body to the origin, and the bytes of the tunnel are none (RFC 9110 section 9.3.6).
-    headers.remove(Known::ContentLength);
-    headers.push_as(Known::Upgrade, b"upgrade", &protocol);
-    headers.push_as(Known::Connection, b"connection", b"upgrade");
-    if protocol.eq_ignore_ascii_case(b"websocket") {
-        // HTTP/2 needs none (RFC 8441 section 5); the origin does.
-        push_key(headers);
-    }
-    Some(headers.push_text(b"GET"))
-}
-
-fn push_key(headers: &mut Headers) {
-    let mut bytes = [0; KEY_BYTES];
-    tidegate_rt::random::unpredictable(&mut bytes);
-    let key = padded_base64(&bytes);
-    headers.push(b"sec-websocket-key", &key);
-}
 
 /// Responds to an extended CONNECT, and gives the stream to the tunnel until that ends.
 ///

@@ -17,17 +17,18 @@ use tidegate_core::plan::{Plan, ServerId};
 use tidegate_core::{Exchange, LocalFuture};
 
 use crate::front::Front;
-use crate::link::Link;
+use crate::listener::Binding;
 
 /// Attaches the exchange to the connection's own server until a name is known. `None` when the plan no longer has the
 /// listener.
 pub(crate) fn at_base_server<'p>(
-    link: &Link,
+    binding: &Binding,
+    connection: &Connection,
     plan: &'p Plan,
     routing: &mut Routing,
 ) -> Option<&'p VirtualServers> {
-    let servers = link.servers(plan)?;
-    routing.server = base_server(&link.info, servers);
+    let servers = binding.servers(plan, &connection.local)?;
+    routing.server = base_server(connection, servers);
     routing.location = plan.server(routing.server).location;
     Some(servers)
 }
@@ -108,7 +109,7 @@ impl std::error::Error for Refusal {}
 /// # Errors
 /// Why the request is refused.
 pub(crate) fn request(
-    link: &Link,
+    binding: &Binding,
     servers: &VirtualServers,
     x: &mut Exchange,
 ) -> Result<BodyFraming, Refusal> {
@@ -128,10 +129,10 @@ pub(crate) fn request(
     if decode_target(x).is_err() {
         x.progress.action = "reading client request line";
         x.log(Level::Info, format_args!("client sent invalid request"));
-        forget_fields(link, x);
+        forget_fields(binding, x);
         return Err(Refusal::Target);
     }
-    choose_server(&link.info, servers, x);
+    choose_server(servers, x);
     x.debug(|| {
         let line = String::from_utf8_lossy(x.request.head.line());
         format!("request \"{line}\" to the server \"{}\"", x.server().name)
@@ -145,8 +146,8 @@ pub(crate) fn request(
 }
 
 /// Returns the status for [`refuse`] if the connection may not send this request; else the phases are run.
-pub(crate) fn refusal(link: &Link, x: &mut Exchange) -> Option<u16> {
-    if link.lacks_tls(&x.plan) {
+pub(crate) fn refusal(binding: &Binding, x: &mut Exchange) -> Option<u16> {
+    if x.connection.tls.is_none() && binding.expects_tls(&x.plan) {
         x.log(Level::Info, format_args!("client sent plain HTTP request to HTTPS port"));
         return Some(497);
     }
@@ -164,7 +165,7 @@ pub(crate) fn refuse(x: &mut Exchange, status: u16) -> LocalFuture<'_, PhaseResu
 /// Finds out what is known of a request whose head is malformed (where the request line is, the server that responds),
 /// and logs the target.
 #[cold]
-pub(crate) fn identify(link: &Link, x: &mut Exchange) {
+pub(crate) fn identify(binding: &Binding, x: &mut Exchange) {
     if x.request.head.target().is_empty() {
         return;
     }
@@ -173,26 +174,27 @@ pub(crate) fn identify(link: &Link, x: &mut Exchange) {
     let _ = decode_target(x);
     if let Some(host) = x.request.head.host() {
         x.request.host = host.as_bytes().to_vec();
-        let Exchange { plan, routing, request, modules, .. } = x;
-        if let Some(servers) = link.servers(plan).filter(|servers| !servers.is_single()) {
-            choose_by_name(&link.info, servers, plan, routing, &request.host, modules);
+        let Exchange { plan, routing, request, modules, connection, .. } = x;
+        let servers = binding.servers(plan, &connection.local);
+        if let Some(servers) = servers.filter(|servers| !servers.is_single()) {
+            choose_by_name(connection, servers, plan, routing, &request.host, modules);
         }
     }
 }
 
 /// Forgets the fields: the request line is wrong, so the address's own server responds, and knows that line alone.
 #[cold]
-pub(crate) fn forget_fields(link: &Link, x: &mut Exchange) {
+pub(crate) fn forget_fields(binding: &Binding, x: &mut Exchange) {
     x.request.head.forget_fields();
     x.request.host.clear();
-    at_base_server(link, &x.plan, &mut x.routing);
+    at_base_server(binding, &x.connection, &x.plan, &mut x.routing);
 }
 
 /// Finds the server that the request's host names.
 #[inline]
-fn choose_server(connection: &Connection, servers: &VirtualServers, x: &mut Exchange) {
+fn choose_server(servers: &VirtualServers, x: &mut Exchange) {
     if !servers.is_single() {
-        let Exchange { plan, routing, request, modules, .. } = x;
+        let Exchange { plan, routing, request, modules, connection, .. } = x;
         choose_by_name(connection, servers, plan, routing, &request.host, modules);
     }
 }

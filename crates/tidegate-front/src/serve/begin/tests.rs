@@ -1,5 +1,7 @@
 //! The server that is meant, targets, and the statuses of refusals.
 
+use std::rc::Rc;
+
 use tidegate_codec::Span;
 use tidegate_codec::request::{RequestError, RequestFault};
 use tidegate_core::client::{Connection, TlsInfo};
@@ -100,7 +102,8 @@ fn the_host_chooses_the_server_else_the_handshake_else_the_address() {
         let number = |id| bench.plan.server(id).settings.client_header_timeout.as_secs();
         assert_eq!(number(base_server(&connection, servers)), base, "{tls_name:?}");
         x.request.host = host.as_bytes().to_vec();
-        choose_server(&connection, servers, &mut x);
+        x.connection = Rc::new(connection);
+        choose_server(servers, &mut x);
         assert_eq!(number(x.routing.server), expected, "{tls_name:?}, {host}");
     }
 }
@@ -113,7 +116,7 @@ fn one_server_is_meant_whatever_the_host() {
     assert!(servers.is_single());
     x.request.host = b"b.test".to_vec();
     x.routing.server = base_server(&connection, servers);
-    choose_server(&connection, servers, &mut x);
+    choose_server(servers, &mut x);
     let settings = &bench.plan.server(x.routing.server).settings;
     assert_eq!(settings.client_header_timeout.as_secs(), 9);
 }

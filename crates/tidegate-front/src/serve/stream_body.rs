@@ -1,5 +1,6 @@
-//! The request body of a stream. It is pulled by the module that needs it, which opens the window for more.
+//! The request body of a stream. It is pulled by the module that needs it, which gives the client room for more.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -9,11 +10,25 @@ use tidegate_codec::Headers;
 use tidegate_core::request_body::{BodySource, RequestBodyError};
 use tidegate_rt::timer::Deadline;
 
-use super::stream::{Stream, StreamState, remember};
+use super::streams::{Inbox, StreamState, remember};
+
+/// The receiving side of a stream.
+pub(crate) trait Incoming {
+    /// Returns what has been received and not yet taken.
+    fn inbox(&self) -> &RefCell<Inbox>;
+    /// Returns the stream's state.
+    fn state(&self) -> StreamState;
+    /// Moves more of what has arrived to the inbox.
+    fn fill(&self);
+    /// This number of bytes was taken out of the inbox.
+    fn taken(&self, bytes: usize);
+    /// Sends an interim 100.
+    fn send_continue(&self);
+}
 
 /// Takes a request body from its stream.
-pub(super) struct H2Body {
-    stream: Rc<Stream>,
+pub(crate) struct StreamBody<S> {
+    stream: Rc<S>,
     /// An interim 100 has still to be sent.
     expect_continue: bool,
     /// `client_body_timeout`.
@@ -21,27 +36,22 @@ pub(super) struct H2Body {
     deadline: Deadline,
 }
 
-impl H2Body {
-    pub(super) fn new(stream: Rc<Stream>, expect_continue: bool, timeout: Duration) -> H2Body {
-        H2Body { stream, expect_continue, timeout, deadline: Deadline::new() }
-    }
-
-    fn send_continue(&mut self) {
-        self.expect_continue = false;
-        let nothing_received = self.stream.inbox.borrow().bytes.is_empty();
-        if let (true, Some(place)) = (nothing_received, self.stream.place()) {
-            let _ = place.multiplexer.command(|core| core.respond_interim(place.id, 100, |_| {}));
-        }
+impl<S: Incoming> StreamBody<S> {
+    pub(crate) fn new(stream: Rc<S>, expect_continue: bool, timeout: Duration) -> StreamBody<S> {
+        StreamBody { stream, expect_continue, timeout, deadline: Deadline::new() }
     }
 }
 
-impl BodySource for H2Body {
+impl<S: Incoming> BodySource for StreamBody<S> {
     fn poll_bytes(
         &mut self,
         context: &mut Context<'_>,
     ) -> Poll<Result<Option<Bytes>, RequestBodyError>> {
-        if self.expect_continue {
-            self.send_continue();
+        if std::mem::take(&mut self.expect_continue) {
+            let nothing_received = self.stream.inbox().borrow().bytes.is_empty();
+            if nothing_received {
+                self.stream.send_continue();
+            }
         }
         match self.take_received() {
             Ok(None) => {}
@@ -51,7 +61,7 @@ impl BodySource for H2Body {
             }
             Err(error) => return Poll::Ready(Err(error)),
         }
-        remember(&mut self.stream.inbox.borrow_mut().reader, context);
+        remember(&mut self.stream.inbox().borrow_mut().reader, context);
         if self.deadline.at().is_none() {
             self.deadline.set_after(self.timeout);
         }
@@ -60,7 +70,8 @@ impl BodySource for H2Body {
     }
 
     fn take_received(&mut self) -> Result<Option<Option<Bytes>>, RequestBodyError> {
-        let mut inbox = self.stream.inbox.borrow_mut();
+        self.stream.fill();
+        let mut inbox = self.stream.inbox().borrow_mut();
         if inbox.fault.is_some() {
             return Err(RequestBodyError::Malformed(
                 "client sent a body that differs from its announced length",
@@ -69,9 +80,7 @@ impl BodySource for H2Body {
         if !inbox.bytes.is_empty() {
             let bytes = std::mem::take(&mut inbox.bytes);
             drop(inbox);
-            if let Some(place) = self.stream.place() {
-                place.multiplexer.command(|core| core.consumed(place.id, bytes.len() as u32));
-            }
+            self.stream.taken(bytes.len());
             return Ok(Some(Some(Bytes::from(bytes))));
         }
         if inbox.ended {
@@ -84,11 +93,11 @@ impl BodySource for H2Body {
     }
 
     fn is_at_end(&self) -> bool {
-        let inbox = self.stream.inbox.borrow();
+        let inbox = self.stream.inbox().borrow();
         inbox.ended && inbox.bytes.is_empty() && inbox.fault.is_none()
     }
 
     fn trailers(&mut self) -> Option<Headers> {
-        self.stream.inbox.borrow_mut().trailers.take()
+        self.stream.inbox().borrow_mut().trailers.take()
     }
 }
