@@ -1,6 +1,7 @@
 //! A scripted client: one connection at a time, its own HTTP/1 reader.
 
 pub(crate) mod http2;
+pub(crate) mod http3;
 
 use crate::bell::{Deadline, Failure};
 use crate::flood::Flood;
@@ -25,6 +26,8 @@ pub(crate) struct Surroundings {
     pub directory: PathBuf,
     /// Its connections of HTTP/2.
     pub shared: SharedConnections,
+    /// Its connections of HTTP/3.
+    pub quic: http3::Connections,
     /// End of all waiting.
     pub deadline: Deadline,
 }
@@ -38,12 +41,23 @@ pub(crate) struct Client {
     /// The current response.
     response: Option<Message>,
     flood: Option<Flood>,
+    /// Its connection of HTTP/3.
+    quic: Option<http3::Client>,
 }
 
 impl Client {
     /// Runs the operations of one line.
     pub(crate) fn run(&mut self, ops: &[ClientOp], around: &Surroundings) -> Result<(), Failure> {
-        ops.iter().try_for_each(|op| self.one(op, around))
+        ops.iter().try_for_each(|op| {
+            self.one(op, around).map_err(|failure| {
+                match self.quic.as_ref().and_then(http3::Client::ending) {
+                    Some(ending) if !failure.0.contains(&ending) => {
+                        Failure::new(format!("{failure} ({ending})"))
+                    }
+                    _ => failure,
+                }
+            })
+        })
     }
 
     /// The response at hand.
@@ -53,6 +67,9 @@ impl Client {
 
     /// After a row: nothing may follow the response.
     pub(crate) fn finish(self) -> Result<(), Failure> {
+        if let Some(quic) = &self.quic {
+            quic.close();
+        }
         match self.wire {
             Some(wire) if !wire.buffer.is_empty() => {
                 Err(Failure::new(format!("bytes after the response: {}", shown(&wire.buffer))))
@@ -64,6 +81,16 @@ impl Client {
     /// Opens a new connection; an older one is closed.
     pub(crate) fn connect(&mut self, place: &Place, around: &Surroundings) -> Result<(), Failure> {
         let left = around.deadline.remaining()?;
+        if let Place::Http3 { front, options } = place {
+            let address = around.datagrams.get(front);
+            let address = *address.ok_or_else(|| Failure::new(format!("no UDP port {front}")))?;
+            let (options, deadline) = (options.as_ref(), around.deadline);
+            let (socket, quic) =
+                around.quic.client(front, address, options, &around.directory, deadline)?;
+            let wire = Some(Wire::new(Stream::Unix(socket), deadline));
+            *self = Self { wire, quic: Some(quic), ..Self::default() };
+            return Ok(());
+        }
         let stream = match place {
             Place::Front(name) if around.datagrams.contains_key(name) => {
                 datagram_socket(around.datagrams[name]).map(Stream::Udp)
@@ -80,6 +107,7 @@ impl Client {
                 let socket = around.shared.client(front, *is_new, connect, around.deadline);
                 socket.map(Stream::Unix)
             }
+            Place::Http3 { .. } => return Ok(()),
             Place::Unix(name) => UnixStream::connect(around.directory.join(name)).map(Stream::Unix),
         };
         let stream = stream.map_err(|error| Failure::new(format!("cannot connect: {error}")))?;
@@ -139,6 +167,10 @@ impl Client {
             ClientOp::WaitClose => ended(wire, Some(Ending::Closed)),
             ClientOp::WaitReset => ended(wire, Some(Ending::Reset)),
             ClientOp::WaitGone => ended(wire, None),
+            ClientOp::Quic(op) => match &self.quic {
+                Some(quic) => quic.run(op),
+                None => Err(Failure::new("the client has no connection of HTTP/3")),
+            },
             ClientOp::Check(condition) => check(condition, at_hand(&mut self.response)?),
             ClientOp::HalfClose => wire.half_close(),
             ClientOp::Close => {

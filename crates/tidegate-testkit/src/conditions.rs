@@ -84,6 +84,18 @@ pub enum Comparison {
     AtLeast,
 }
 
+impl Comparison {
+    /// Whether it holds between what was found and a number.
+    pub(crate) fn holds(self, found: i64, number: i64) -> bool {
+        match self {
+            Self::Equal => found == number,
+            Self::Unequal => found != number,
+            Self::AtMost => found <= number,
+            Self::AtLeast => found >= number,
+        }
+    }
+}
+
 /// Reads a condition.
 pub(crate) fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Failure> {
     let subject = cursor.bare("a condition")?;
@@ -154,12 +166,17 @@ pub(crate) fn is_sink(name: &str) -> bool {
 }
 
 fn compare(cursor: &mut Cursor<'_>, quantity: Quantity) -> Result<Condition, Failure> {
-    let comparison = match cursor.bare("a comparison")? {
+    let comparison = comparison(cursor)?;
+    Ok(Condition::Compare(quantity, comparison, cursor.number("a number")?))
+}
+
+/// Reads `==`, `!=`, `<=` or `>=`.
+pub(crate) fn comparison(cursor: &mut Cursor<'_>) -> Result<Comparison, Failure> {
+    Ok(match cursor.bare("a comparison")? {
         "==" => Comparison::Equal,
         "!=" => Comparison::Unequal,
         "<=" => Comparison::AtMost,
         ">=" => Comparison::AtLeast,
         other => return Err(Failure::new(format!("`{other}` is no comparison"))),
-    };
-    Ok(Condition::Compare(quantity, comparison, cursor.number("a number")?))
+    })
 }

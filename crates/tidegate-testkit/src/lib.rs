@@ -6,8 +6,10 @@
 #![warn(missing_docs)]
 
 mod acme;
+mod any_server;
 pub mod bell;
 pub mod case;
+mod certificates;
 mod client;
 mod coherence;
 mod conditions;

@@ -2,6 +2,7 @@
 //! `client` or `origin` line, and rows (`GET /x -> 200 "body"`).
 
 use crate::bell::Failure;
+use crate::client::http3::words::{QuicOp, quic_op, wait_quic};
 pub(crate) use crate::place::Place;
 use crate::words::{Cursor, Matcher, Word, contains};
 
@@ -57,6 +58,8 @@ pub enum ClientOp {
     WaitReset,
     /// `wait gone`: closed or reset
     WaitGone,
+    /// `quic …`, `wait quic …`: on the connection of HTTP/3
+    Quic(QuicOp),
     /// a condition on the response at hand
     Check(HeadCheck),
     /// `half-close`
@@ -159,7 +162,9 @@ pub(crate) fn client_op(cursor: &mut Cursor<'_>) -> Result<ClientOp, Failure> {
             let method = text.split(' ').next().filter(|word| is_method(word)).map(str::to_owned);
             Ok(ClientOp::Send { method, bytes })
         }
+        "wait" if cursor.accept("quic") => Ok(ClientOp::Quic(wait_quic(cursor)?)),
         "wait" => client_wait(cursor),
+        "quic" => Ok(ClientOp::Quic(quic_op(cursor)?)),
         "sip" => Ok(ClientOp::Sip(cursor.number("a number of seconds")?)),
         "drip" => Ok(ClientOp::Drip(sent(cursor)?)),
         "flood" => Ok(ClientOp::Flood(sent(cursor)?)),
@@ -423,7 +428,7 @@ pub(crate) fn origin_line(words: &[Word]) -> Result<OriginLine, Failure> {
     Ok(line)
 }
 
-/// `[h2] [@front2] GET /x [Name: value]… -> 200 ["body"] [Name: value]… [-Name]…`; `raw "…"` in place
+/// `[h2 | h3] [@front2] GET /x [Name: value]… -> 200 ["body"] [Name: value]… [-Name]…`; `raw "…"` in place
 /// of a request; `-> close` for no response at all; `-> raw "…"` for bytes without a head.
 pub(crate) fn row(words: &[Word]) -> Result<Row, Failure> {
     let arrow = words.iter().position(|word| matches!(word, Word::Arrow));

@@ -3,9 +3,10 @@
 //! `{dir}` the case's directory, `{front}` `{front2}` … addresses for the server to listen on,
 //! `{u1}` UDP addresses for it, `{port:front}` only the port, `{o1}` an origin's address, `{s1}` a syslog sink's,
 //! `{n1}` a name server's, `{dead}` an address where connections are refused, `{pid}` the pid file, `{here}` the directory that the harness was
-//! started in, `{implicit}` the address of servers without `listen`. Anything else in braces stays.
+//! started in, `{implicit}` the address of servers without `listen`, `{certificate}` and `{key}` files. Anything else in braces stays.
 
 use crate::bell::{Failure, locked};
+use crate::certificates;
 use crate::conditions::is_sink;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
@@ -31,6 +32,8 @@ pub(crate) struct Places {
     /// Syslog sinks by name.
     pub sinks: BTreeMap<String, UdpSocket>,
     pub name_servers: Vec<(String, UdpSocket)>,
+    /// Whether a certificate of the harness is used.
+    pub has_certificates: bool,
     _implicit: Option<Implicit>,
     /// Keeps the refusing address bound but not listening.
     _dead: Option<socket2::Socket>,
@@ -47,6 +50,7 @@ impl Places {
             origins: BTreeMap::new(),
             sinks: BTreeMap::new(),
             name_servers: Vec::new(),
+            has_certificates: false,
             _implicit: None,
             _dead: None,
         };
@@ -56,6 +60,11 @@ impl Places {
         places.set("here", here.display().to_string());
         for name in texts.iter().flat_map(|text| placeholders(text)) {
             if places.values.contains_key(name) {
+                continue;
+            }
+            if let Some((_, file)) = certificates::FILES.iter().find(|(known, _)| *known == name) {
+                places.has_certificates = true;
+                places.set(name, format!("{directory}/{file}"));
                 continue;
             }
             let address = if numbered(name, "front") {

@@ -152,11 +152,15 @@ impl<'a> Runner<'a> {
             write_new(&path.join(name), places.fill(content).as_bytes())
                 .map_err(|error| Failure::new(format!("{name}: {error}")))?;
         }
+        if places.has_certificates {
+            crate::certificates::write(path)?;
+        }
         let directory = Directory::new(path.to_owned(), Arc::clone(&shared))?;
         let around = Surroundings {
             fronts: places.fronts.clone(),
             datagrams: places.datagrams.clone(),
             shared: Default::default(),
+            quic: Default::default(),
             directory: path.to_owned(),
             deadline: shared.deadline,
         };

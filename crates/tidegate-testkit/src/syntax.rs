@@ -305,7 +305,7 @@ fn failing(cursor: &mut Cursor<'_>) -> Result<Vec<Failing>, Failure> {
 }
 
 fn begins_row(verb: &str) -> bool {
-    verb.starts_with('@') || matches!(verb, "raw" | "h2") || ops::is_method(verb)
+    verb.starts_with('@') || matches!(verb, "raw" | "h2" | "h3") || ops::is_method(verb)
 }
 
 fn client(words: &[Word]) -> Result<Step, Failure> {

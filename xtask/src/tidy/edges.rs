@@ -51,7 +51,15 @@ pub(super) const TABLE: &[Row] = &[
     },
     Row {
         name: "tidegate-testkit",
-        may_depend_on: &["tidegate-rt", "tidegate-conf", "tidegate-h2", "tidegate-acme"],
+        may_depend_on: &[
+            "tidegate-rt",
+            "tidegate-conf",
+            "tidegate-h2",
+            "tidegate-h3",
+            "tidegate-fields",
+            "tidegate-codec",
+            "tidegate-acme",
+        ],
         never: &[],
     },
     // Its load of HTTP/2 is the client's role of that crate; the count of allocations needs unsafe code.

@@ -2,7 +2,7 @@
 
 use super::Runner;
 use crate::bell::locked;
-use crate::conditions::{Comparison, Condition, Quantity, Source};
+use crate::conditions::{Condition, Quantity, Source};
 use crate::origin::Origin;
 use crate::words::{Matcher, contains, shown};
 use std::sync::atomic::Ordering;
@@ -15,12 +15,7 @@ impl Runner<'_> {
             Condition::Exists(name) => self.directory.exists(name),
             Condition::Absent(name) => !self.directory.exists(name),
             Condition::Compare(quantity, comparison, number) => {
-                self.quantity(quantity).is_some_and(|found| match comparison {
-                    Comparison::Equal => found == *number,
-                    Comparison::Unequal => found != *number,
-                    Comparison::AtMost => found <= *number,
-                    Comparison::AtLeast => found >= *number,
-                })
+                self.quantity(quantity).is_some_and(|found| comparison.holds(found, *number))
             }
         }
     }
