@@ -19,6 +19,7 @@ use suites::{Case, Context, tuning};
 mod chart;
 mod config;
 mod h2;
+mod h3;
 mod histogram;
 mod instructions;
 mod json;

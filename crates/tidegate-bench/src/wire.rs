@@ -61,6 +61,11 @@ impl Tls {
         }
         Ok(Tls { config: Arc::new(config), name: ServerName::IpAddress(address.into()) })
     }
+
+    /// The library's settings, for a connection that is not over TCP.
+    pub(crate) fn config(&self) -> Arc<ClientConfig> {
+        self.config.clone()
+    }
 }
 
 /// One connection.

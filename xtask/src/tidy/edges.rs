@@ -62,8 +62,21 @@ pub(super) const TABLE: &[Row] = &[
         ],
         never: &[],
     },
-    // Its load of HTTP/2 is the client's role of that crate; the count of allocations needs unsafe code.
-    Row { name: "tidegate-bench", may_depend_on: &["tidegate-h2", "tidegate-os"], never: &[] },
+    // Its load of HTTP/2 is the client's role of that crate, that of HTTP/3 is over QUIC's client; the count of allocations
+    // needs unsafe code.
+    Row {
+        name: "tidegate-bench",
+        may_depend_on: &[
+            "tidegate-fields",
+            "tidegate-h2",
+            "tidegate-h3",
+            "tidegate-os",
+            "tidegate-quic",
+            "tidegate-rt",
+            "tidegate-tls",
+        ],
+        never: &[],
+    },
     // The fuzz smoke calls the plain fuzz functions of these.
     Row {
         name: "xtask",

@@ -1,4 +1,4 @@
-//! The configuration of the suite protocols: one worker; HTTP/2 plain and by TLS, and HTTP/2 to the origin.
+//! The configuration of the suite protocols: one worker; HTTP/2 plain and by TLS, HTTP/3, and HTTP/2 to the origin.
 
 use std::fs;
 use std::io;
@@ -24,6 +24,18 @@ pub(crate) struct Places {
     pub origin: Port,
     pub part: Part,
     pub form: Form,
+    /// HTTP/3, where a case needs it.
+    pub quic: Option<Quic>,
+}
+
+/// A listener of HTTP/3, with the certificate of ECDSA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quic {
+    pub port: Port,
+    /// `quic_gso on`; without it the server's default.
+    pub gso: bool,
+    /// Two workers at first, then four, then two, by the number of the configuration; else one.
+    pub several: bool,
 }
 
 /// The function that a case needs.
@@ -65,7 +77,7 @@ pub(crate) struct Pair {
 
 /// The text of nginx.conf.
 pub(crate) fn generate(setup: &Setup<'_>, places: Places) -> String {
-    let Places { plain, ecdsa, rsa, origin, part, form } = places;
+    let Places { plain, ecdsa, rsa, origin, part, form, quic } = places;
     let directory = setup.directory.display();
     let (listen, user, number) = (setup.listen, user(setup), setup.generation);
     let (connections, temporary) = (setup.worker_connections, temporary(setup));
@@ -108,8 +120,10 @@ pub(crate) fn generate(setup: &Setup<'_>, places: Places) -> String {
         )
     };
     let (ecdsa, rsa) = (tls(ecdsa, ECDSA), tls(rsa, RSA));
+    let http3 = quic.map_or(String::new(), |quic| http3(setup, quic, &locations));
+    let workers = quic.filter(|quic| quic.several).map_or(1, |_| workers(number));
     format!(
-        "daemon off;\n{user}worker_processes 1;\n{descriptors}{watchdog}pid {directory}/server.pid;\n\
+        "daemon off;\n{user}worker_processes {workers};\n{descriptors}{watchdog}pid {directory}/server.pid;\n\
          error_log {directory}/error.log warn;\n\
          events {{\n    worker_connections {connections};\n}}\n\
          http {{\n    access_log off;\n{temporary}    sendfile on;\n    tcp_nopush on;\n\
@@ -117,8 +131,31 @@ pub(crate) fn generate(setup: &Setup<'_>, places: Places) -> String {
          \x20   ssl_protocols TLSv1.2 TLSv1.3;\n{patience}{upstream}\
          \x20   server {{\n        listen {listen};\n{locations}    }}\n\
          \x20   server {{\n        listen {plain}{parameter};\n{directive}{locations}    }}\n\
-         {ecdsa}{rsa}}}\n"
+         {ecdsa}{rsa}{http3}}}\n"
     )
+}
+
+/// The server of HTTP/3. All servers do the same cryptography: the group is X25519, as over TCP.
+fn http3(setup: &Setup<'_>, quic: Quic, locations: &str) -> String {
+    let Quic { port, gso, several } = quic;
+    let directory = setup.directory.display();
+    // Several workers have a socket each.
+    let reuseport = if several { " reuseport" } else { "" };
+    let gso = if gso { "        quic_gso on;\n" } else { "" };
+    format!(
+        "    server {{\n        listen {port} quic{reuseport};\n{gso}\
+         \x20       ssl_certificate {directory}/{ECDSA}.pem;\n\
+         \x20       ssl_certificate_key {directory}/{ECDSA}.key;\n\
+         \x20       ssl_ecdh_curve X25519;\n{locations}    }}\n"
+    )
+}
+
+/// The workers of a configuration of [`Quic::several`]: 2, then 4, then 2 again.
+fn workers(generation: u32) -> u32 {
+    match generation {
+        0..MORE_WORKERS_FROM | FEWER_WORKERS_FROM.. => 2,
+        _ => 4,
+    }
 }
 
 /// The locations of the origin.
@@ -186,5 +223,8 @@ fn made(
     made.as_ref().map_err(|error| io::Error::other(error.as_str()))
 }
 
+/// Numbers of the configurations with four workers: from the first to before the second.
+const MORE_WORKERS_FROM: u32 = 9;
+const FEWER_WORKERS_FROM: u32 = 17;
 const ECDSA: &str = "ecdsa";
 const RSA: &str = "rsa";

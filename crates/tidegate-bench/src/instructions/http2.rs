@@ -37,6 +37,7 @@ pub(super) fn count(
         origin: origin_port,
         part: Part::Front,
         form: Form::Directive,
+        quic: None,
     };
     let server = start(tidegate, Scenario::Protocols(places), origin);
     let server = server.map_err(|why| match why.contains("http2") {

@@ -139,7 +139,7 @@ pub(super) fn connect_as(server: SocketAddr, number: usize) -> io::Result<TcpStr
 }
 
 /// Returns the size once it no longer changes; a server may release memory after its last response.
-fn settled_memory(server: &Server) -> Result<u64, String> {
+pub(super) fn settled_memory(server: &Server) -> Result<u64, String> {
     let read = || server.memory().map_err(|error| format!("memory: {error}"));
     let mut last = read()?;
     for _ in 0..SETTLE_TRIES {

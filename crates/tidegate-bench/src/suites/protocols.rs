@@ -1,17 +1,20 @@
-//! The protocols suite: HTTP/2 and TLS beside nginx: the cost of requests and handshakes, idle connections, HTTP/2 to
-//! origins, hostile clients, reloads; and the cost of `tidegate-h2` alone.
+//! The protocols suite: HTTP/2, HTTP/3 and TLS beside nginx: the cost of requests and handshakes, idle connections, HTTP/2
+//! to origins, lossy paths, hostile clients, reloads; and the cost of `tidegate-h2` alone.
 //!
 //! A server that does not have a function is shown as "not served" in its rows.
 
 use super::quick::{LOAD_MEASURES, disturbance};
 use super::{Alternation, CaseReport, Context, Measure};
 use crate::h2::hostile::Attack;
+use crate::h3::hostile::Attack as H3Attack;
 use crate::statistics::Limit;
+use floods::Flood;
 use loads::{Call, Handshake, Load, Request};
 use serving::Via;
 
 mod core;
 mod floods;
+mod http3;
 mod idle;
 mod loads;
 mod origins;
@@ -40,8 +43,12 @@ enum Kind {
     Streams,
     /// Other clients beside one that does not read.
     SlowReader,
-    Flood(Attack),
+    Flood(Flood),
     Reload,
+    /// The same of HTTP/3, with the number of workers.
+    ReloadWorkers,
+    /// HTTP/3 over a path that loses datagrams.
+    Lossy,
     Core,
 }
 
@@ -50,7 +57,11 @@ const fn load(name: &'static str, about: &'static str, target: Option<f64>, load
 }
 
 const fn flood(name: &'static str, about: &'static str, attack: Attack) -> Case {
-    Case { name, about, target: None, kind: Kind::Flood(attack) }
+    Case { name, about, target: None, kind: Kind::Flood(Flood::H2(attack)) }
+}
+
+const fn flood3(name: &'static str, about: &'static str, attack: H3Attack) -> Case {
+    Case { name, about, target: None, kind: Kind::Flood(Flood::H3(attack)) }
 }
 
 const fn handshake(
@@ -68,7 +79,7 @@ const fn idle(name: &'static str, about: &'static str, via: Via, bytes: f64) -> 
 
 /// The suite's table.
 #[rustfmt::skip]
-pub(crate) const CASES: [Case; 27] = [
+pub(crate) const CASES: [Case; 40] = [
     load("h2-tiny", "return 200, HTTP/2 by TLS, 16 connections of 10 streams", Some(0.35),
         Load::h2(Via::H2, Request::Tiny, 16, 10)),
     load("h2-16k", "file of 16 KiB, HTTP/2 by TLS, 8 connections of 16 streams", Some(0.55),
@@ -109,6 +120,26 @@ pub(crate) const CASES: [Case; 27] = [
     flood("flood-window", "beside three that request files and open no window", Attack::SlowReader),
     Case { name: "reload-h2", about: "HTTP/2 by TLS under load while the server is reloaded every second",
         target: None, kind: Kind::Reload },
+    load("h3-tiny", "return 200, HTTP/3, 16 connections of 10 streams", Some(0.70),
+        Load::h3(Via::H3, Request::Tiny, 16, 10)),
+    load("h3-16k", "file of 16 KiB, HTTP/3, 8 connections of 16 streams", None,
+        Load::h3(Via::H3, Request::Medium, 8, 16)),
+    load("h3-100k", "file of 100 KiB, likewise", Some(0.45),
+        Load::h3(Via::H3, Request::Large, 8, 16)),
+    load("h3-100k-gso", "the same, both servers with quic_gso on", Some(0.90),
+        Load::h3(Via::H3Gso, Request::Large, 8, 16)),
+    handshake("handshake-h3", "connection of QUIC, full handshake (P-256), one request", None, Handshake::Quic),
+    idle("idle-h3", "memory of at most 1,000 idle HTTP/3 connections, after one request each", Via::H3, 60_000.0),
+    Case { name: "h3-lossy", about: "file of 100 KiB over a relay: 1 % loss and 5 ms each way, 4 connections of 2 streams",
+        target: Some(1.0), kind: Kind::Lossy },
+    flood3("flood3-reset", "HTTP/3: other clients beside three that reset their requests at once", H3Attack::RapidReset),
+    flood3("flood3-ping", "beside three that send packets with PING", H3Attack::Ping),
+    flood3("flood3-control", "beside three that send PRIORITY_UPDATE and frames without meaning", H3Attack::Control),
+    flood3("flood3-window", "beside three that request files and open no window", H3Attack::SlowReader),
+    flood3("flood3-spoofed", "beside three that send first packets from many addresses, and no others",
+        H3Attack::Handshakes),
+    Case { name: "reload-h3", about: "HTTP/3 under load while the server is reloaded 25 times, with 2, 4 and 2 workers",
+        target: None, kind: Kind::ReloadWorkers },
     Case { name: "core", about: "tidegate-h2 alone, in memory: a tiny request and its response",
         target: None, kind: Kind::Core },
 ];
@@ -134,9 +165,15 @@ impl Case {
             Kind::SlowReader => self
                 .both(context, &origins::SLOW_READER)
                 .all(|binary, _| origins::slow_reader(context, binary)),
-            Kind::Flood(attack) => self
-                .once(context, &floods::measures(attack))
-                .all(|binary, _| floods::run(context, binary, attack)),
+            Kind::Flood(flood) => self
+                .once(context, &floods::measures(flood))
+                .all(|binary, _| floods::run(context, binary, flood)),
+            Kind::Lossy => {
+                self.both(context, &http3::LOSSY).all(|binary, _| http3::lossy(context, binary))
+            }
+            Kind::ReloadWorkers => self
+                .once(context, &reload::MEASURES)
+                .all(|binary, _| reload::run_h3(context, binary)),
             Kind::Reload => {
                 self.once(context, &reload::MEASURES).all(|binary, _| reload::run(context, binary))
             }

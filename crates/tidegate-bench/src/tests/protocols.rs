@@ -44,7 +44,15 @@ fn every_form_and_part_is_a_configuration() {
     ] {
         let [plain, ecdsa, rsa, origin] = [1, 2, 3, 4].map(Port);
         let text = generate(&Setup {
-            scenario: Scenario::Protocols(Places { plain, ecdsa, rsa, origin, part, form }),
+            scenario: Scenario::Protocols(Places {
+                plain,
+                ecdsa,
+                rsa,
+                origin,
+                part,
+                form,
+                quic: None,
+            }),
             directory: Path::new("/d"),
             listen: address,
             origin: address,

@@ -7,6 +7,7 @@
 //! What the hostile clients cost is shown as processor time too: that of the server beyond the others' requests, as these
 //! cost while they are alone. It does not depend on what else the machine does.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -14,21 +15,51 @@ use std::time::Duration;
 use super::super::fairness::step_back;
 use super::super::{Better, Context, Measure, Sample};
 use super::loads::{WORKER_CONNECTIONS, warm};
-use super::serving::{Via, start};
+use super::serving::{Serving, Via, start};
 use crate::config::FIXED_BODY;
 use crate::config::protocols::{Part, TINY};
 use crate::h2::client::Ask;
 use crate::h2::hostile::{self, Attack, Seen};
 use crate::h2::load::{Load, Plan};
+use crate::h3;
 use crate::load::{Bound, Outcome};
 use crate::server::Binary;
 use crate::statistics::{Limit, Spread};
 
+/// A flood by its protocol.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Flood {
+    H2(Attack),
+    H3(h3::hostile::Attack),
+}
+
+impl Flood {
+    fn via(self) -> Via {
+        match self {
+            Flood::H2(_) => Via::H2c,
+            Flood::H3(_) => Via::H3,
+        }
+    }
+
+    /// Whether the server can call it a flood of frames. Else streams fail, or their time runs out; and packets of QUIC
+    /// that change nothing may be ignored.
+    fn is_of_frames(self) -> bool {
+        match self {
+            Flood::H2(attack) => !matches!(attack, Attack::HpackBomb | Attack::SlowReader),
+            Flood::H3(attack) => {
+                matches!(attack, h3::hostile::Attack::RapidReset | h3::hostile::Attack::Control)
+            }
+        }
+    }
+}
+
 /// The measures of a flood.
-pub(super) fn measures(attack: Attack) -> [Measure; 8] {
+pub(super) fn measures(flood: Flood) -> [Measure; 8] {
     let mut measures = MEASURES;
-    // The others are no floods of frames: their streams fail, or their time runs out.
-    if !matches!(attack, Attack::HpackBomb | Attack::SlowReader) {
+    if let Flood::H3(_) = flood {
+        measures[6].name = "of them H3_EXCESSIVE_LOAD";
+    }
+    if flood.is_of_frames() {
         measures[6] = measures[6].required(Limit::MedianAtLeast(CALM_PERCENT));
     }
     measures
@@ -46,36 +77,58 @@ const MEASURES: [Measure; 8] = [
 ];
 
 /// One run: fresh server, others alone and others beside the hostile clients in turns.
-pub(super) fn run(context: &Context, binary: &Binary, attack: Attack) -> Result<Sample, String> {
+pub(super) fn run(context: &Context, binary: &Binary, flood: Flood) -> Result<Sample, String> {
     let job = |scenario| context.job(scenario, WORKER_CONNECTIONS);
-    let serving = match start(context, binary, Part::Impatient, Via::H2c, job)? {
+    let serving = match start(context, binary, Part::Impatient, flood.via(), job)? {
         Ok(serving) => serving,
         Err(reason) => return Ok(Sample::not_served(MEASURES.len(), &reason)),
     };
-    let plan = Plan {
-        address: serving.address(Via::H2c),
-        tls: None,
-        asks: vec![Ask::get(TINY, FIXED_BODY.len() as u64)],
-        connections: OTHERS,
-        streams: 1,
-    };
-    let mut load = Load::new(plan).map_err(|error| format!("load: {error}"))?;
-    warm(|bound| load.run(bound))?;
+    let address = serving.address(flood.via());
+    let ask = Ask::get(TINY, FIXED_BODY.len() as u64);
+    match flood {
+        Flood::H2(attack) => {
+            let plan =
+                Plan { address, tls: None, asks: vec![ask], connections: OTHERS, streams: 1 };
+            let mut load = Load::new(plan).map_err(|error| format!("load: {error}"))?;
+            let attack = |stop: &AtomicBool, seen: &Seen| hostile::run(attack, address, stop, seen);
+            compare(context, &serving, &mut |bound| load.run(bound), attack)
+        }
+        Flood::H3(attack) => {
+            let mode = h3::load::Mode::Kept;
+            let mut load = serving.h3_load(address, vec![ask], (OTHERS, 1), mode)?;
+            let hostile = h3::hostile::Hostile::new(attack, address)?;
+            let attack = |stop: &AtomicBool, seen: &Seen| hostile.run(stop, seen);
+            compare(context, &serving, &mut |bound| load.run(bound), attack)
+        }
+    }
+}
+
+/// The load of the others.
+type Others<'a> = &'a mut dyn FnMut(Bound) -> io::Result<Outcome>;
+
+/// The others alone and beside the hostile clients, in turns.
+fn compare(
+    context: &Context,
+    serving: &Serving,
+    load: Others<'_>,
+    attack: impl Fn(&AtomicBool, &Seen) + Sync,
+) -> Result<Sample, String> {
+    warm(&mut *load)?;
     let before = serving.server.memory().map_err(|error| format!("memory: {error}"))?;
-    let (address, time) = (serving.address(Via::H2c), context.options.run_time.max(TURN_MIN));
+    let time = context.options.run_time.max(TURN_MIN);
     let (seen, most) = (Seen::default(), AtomicU64::new(0));
     let mut turns = Turns::default();
     for _ in 0..TURNS {
         let begin = serving.server.cpu_time();
-        let alone = beside(&mut load, time, idle_loop, || {})?;
+        let alone = beside(&mut *load, time, idle_loop, || {})?;
         let each = serving.server.cpu_time().since(begin).total() / alone.requests.max(1) as f64;
         turns.alone(alone);
-        let attack = |stop: &AtomicBool| hostile::run(attack, address, stop, &seen);
+        let attack = |stop: &AtomicBool| attack(stop, &seen);
         let look = || {
             most.fetch_max(serving.server.memory().unwrap_or(0), Ordering::Relaxed);
         };
         let begin = serving.server.cpu_time();
-        let beside = beside(&mut load, time, attack, look)?;
+        let beside = beside(&mut *load, time, attack, look)?;
         let spent = serving.server.cpu_time().since(begin).total();
         let for_them = (spent - each * beside.requests as f64).max(0.0);
         turns.for_them.push(for_them / beside.elapsed.as_secs_f64().max(1e-9) / 1e4);
@@ -139,7 +192,7 @@ fn median(values: &[f64]) -> f64 {
 
 /// Runs the others' load beside threads that work until they are stopped, and looks from time to time.
 fn beside(
-    load: &mut Load,
+    load: Others<'_>,
     time: Duration,
     work: impl Fn(&AtomicBool) + Sync,
     look: impl Fn() + Sync,
@@ -158,7 +211,7 @@ fn beside(
                 thread::sleep(LOOK_EVERY);
             }
         });
-        let outcome = load.run(Bound { duration: time, requests_max: u64::MAX });
+        let outcome = load(Bound { duration: time, requests_max: u64::MAX });
         stop.store(true, Ordering::Relaxed);
         outcome
     });

@@ -8,6 +8,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::super::idle::{self, connect_as, grow};
 use super::super::{Context, Sample};
+use super::http3;
 use super::serving::{PATIENCE, Via, start};
 use crate::config::FIXED_BODY;
 use crate::config::protocols::{Part, TINY};
@@ -25,6 +26,9 @@ pub(super) fn run(context: &Context, binary: &Binary, via: Via) -> Result<Sample
         Ok(serving) => serving,
         Err(reason) => return Ok(Sample::not_served(idle::MEASURES.len(), &reason)),
     };
+    if via == Via::H3 {
+        return http3::idle(context, &serving);
+    }
     let (server, address, tls) = (&serving.server, serving.address(via), via.tls()?);
     let tls = tls.as_ref();
     if via == Via::Https {

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use super::super::quick::{LOAD_MEASURES, REQUESTS_MAX, measured};
 use super::super::{Better, Context, Measure, Sample};
+use super::http3;
 use super::serving::{HTTP1, Serving, Via, start};
 use crate::config::protocols::{self, MEDIUM_FILE, Part, TINY};
 use crate::config::{FIXED_BODY, LARGE_FILE};
 use crate::h2;
 use crate::h2::client::Ask;
+use crate::h3;
 use crate::load::{self, Bound, LossPolicy, Mode, Outcome, TestRequest};
 use crate::server::Binary;
 use crate::wire::{Sessions, Tls};
@@ -65,6 +67,10 @@ impl Load {
         Load { via: Via::Https, what: What::Own(request), connections: None, streams: 1 }
     }
 
+    pub(super) const fn h3(via: Via, request: Request, connections: usize, streams: u32) -> Load {
+        Load::h2(via, request, connections, streams)
+    }
+
     pub(super) const fn passed(call: Call, connections: usize, streams: u32) -> Load {
         let what = What::Passed(call);
         Load { via: Via::H2c, what, connections: Some(connections), streams }
@@ -86,6 +92,11 @@ impl Load {
         let (values, outcome) = match self.via {
             Via::H2 | Via::H2c => {
                 let mut load = self.h2_load(&serving)?;
+                warm(|bound| load.run(bound))?;
+                measured(context, &serving.server, || load.run(bound))?
+            }
+            Via::H3 | Via::H3Gso | Via::H3Workers => {
+                let mut load = self.h3_load(&serving)?;
                 warm(|bound| load.run(bound))?;
                 measured(context, &serving.server, || load.run(bound))?
             }
@@ -117,6 +128,14 @@ impl Load {
         h2::load::Load::new(plan).map_err(|error| format!("load: {error}"))
     }
 
+    fn h3_load(&self, serving: &Serving) -> Result<h3::load::Load, String> {
+        let What::Own(request) = self.what else { return Err("no such case".to_owned()) };
+        let (target, bytes) = request.target();
+        let size = (self.connections.unwrap_or(1), self.streams as usize);
+        let asks = vec![Ask::get(target, bytes)];
+        serving.h3_load(serving.address(self.via), asks, size, h3::load::Mode::Kept)
+    }
+
     fn https_load(&self, context: &Context, serving: &Serving) -> Result<load::Load, String> {
         let (target, bytes) = match self.what {
             What::Own(request) => request.target(),
@@ -140,23 +159,27 @@ pub(super) enum Handshake {
     Ecdsa,
     /// With P-256, of a session before it.
     Resumed,
+    /// With P-256, over QUIC.
+    Quic,
 }
 
 impl Handshake {
     /// One run: fresh server, warm-up, one connection after the other with one request each.
     pub(super) fn run(self, context: &Context, binary: &Binary) -> Result<Sample, String> {
         let job = |scenario| context.job(scenario, WORKER_CONNECTIONS);
-        let serving = match start(context, binary, Part::Front, Via::Https, job)? {
+        let via = if self == Handshake::Quic { Via::H3 } else { Via::Https };
+        let serving = match start(context, binary, Part::Front, via, job)? {
             Ok(serving) => serving,
             Err(reason) => return Ok(Sample::not_served(HANDSHAKES.len(), &reason)),
         };
         let (pair, port) = match self {
             Handshake::Rsa => (protocols::rsa(), serving.places.rsa),
             Handshake::Ecdsa | Handshake::Resumed => (protocols::ecdsa(), serving.places.ecdsa),
+            Handshake::Quic => return http3::handshakes(context, &serving),
         };
         let sessions = match self {
             Handshake::Resumed => Sessions::Resumed,
-            Handshake::Rsa | Handshake::Ecdsa => Sessions::Full,
+            Handshake::Rsa | Handshake::Ecdsa | Handshake::Quic => Sessions::Full,
         };
         let pem = pair.map_err(|error| error.to_string())?.certificate.as_bytes();
         let tls = Tls::new(pem, protocols::NAME, &[HTTP1], sessions)?;
@@ -203,7 +226,7 @@ pub(super) fn warm(mut run: impl FnMut(Bound) -> std::io::Result<Outcome>) -> Re
     Ok(())
 }
 
-fn sample(values: Vec<f64>, outcome: &Outcome) -> Sample {
+pub(super) fn sample(values: Vec<f64>, outcome: &Outcome) -> Sample {
     let note = outcome.first_error.as_ref().map(|error| format!("first error: {error}"));
     Sample { values, errors: outcome.errors, note }
 }
@@ -219,7 +242,7 @@ pub(super) const HANDSHAKES: [Measure; LOAD_MEASURES.len()] = [
 ];
 const MESSAGE_BYTES: usize = 100;
 /// Connections with a request; their handshakes are done one after the other.
-const HANDSHAKES_AT_ONCE: usize = 4;
+pub(super) const HANDSHAKES_AT_ONCE: usize = 4;
 /// Resumed handshakes of all.
 const RESUMED_MIN: f64 = 0.9;
 pub(super) const WORKER_CONNECTIONS: u64 = 4_096;

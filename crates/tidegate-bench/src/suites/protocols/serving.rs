@@ -1,14 +1,16 @@
 //! Starts a server of the suite, and finds out whether it has the function that a case needs.
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
 
 use super::super::Context;
 use crate::config::fairness::Port;
-use crate::config::protocols::{self, Form, Part, Places, TINY};
+use crate::config::protocols::{self, Form, Part, Places, Quic, TINY};
 use crate::config::{FIXED_BODY, Scenario};
 use crate::h2::client::{ALPN, Ask, Buffers, Client, wide};
 use crate::h2::origin::Origin;
+use crate::h3;
+use crate::load::{Bound, Outcome};
 use crate::server::{Binary, Job, Server};
 use crate::wire::{Sessions, Tls};
 
@@ -21,6 +23,12 @@ pub(super) enum Via {
     H2c,
     /// HTTP/1.1 by TLS.
     Https,
+    /// HTTP/3.
+    H3,
+    /// The same with `quic_gso on`.
+    H3Gso,
+    /// The same with several workers.
+    H3Workers,
 }
 
 impl Via {
@@ -33,10 +41,17 @@ impl Via {
             Via::H2c => return Ok(None),
             Via::H2 => ALPN,
             Via::Https => HTTP1,
+            Via::H3 | Via::H3Gso | Via::H3Workers => h3::message::ALPN,
         };
         let pair = protocols::ecdsa().map_err(|error| format!("certificate: {error}"))?;
         let pem = pair.certificate.as_bytes();
         Tls::new(pem, protocols::NAME, &[protocol], Sessions::Full).map(Some)
+    }
+}
+
+impl Via {
+    fn is_h3(self) -> bool {
+        matches!(self, Via::H3 | Via::H3Gso | Via::H3Workers)
     }
 }
 
@@ -53,6 +68,36 @@ impl Serving {
         match via {
             Via::H2 | Via::Https => self.places.ecdsa.address(),
             Via::H2c => self.places.plain.address(),
+            Via::H3 | Via::H3Gso | Via::H3Workers => {
+                self.places.quic.map_or(self.places.ecdsa, |quic| quic.port).address()
+            }
+        }
+    }
+
+    /// A load of HTTP/3 on this server.
+    ///
+    /// # Errors
+    /// In words.
+    pub(super) fn h3_load(
+        &self,
+        address: SocketAddr,
+        asks: Vec<Ask>,
+        (connections, streams): (usize, usize),
+        mode: h3::load::Mode,
+    ) -> Result<h3::load::Load, String> {
+        let pair = protocols::ecdsa().map_err(|error| format!("certificate: {error}"))?;
+        let certificate = pair.certificate.clone();
+        let plan = h3::load::Plan { address, certificate, asks, connections, streams, mode };
+        h3::load::Load::new(plan).map_err(|error| format!("load: {error}"))
+    }
+
+    fn serves_h3(&self, via: Via) -> Result<(), String> {
+        let ask = Ask::get(TINY, FIXED_BODY.len() as u64);
+        let mut load = self.h3_load(self.address(via), vec![ask], (1, 1), h3::load::Mode::Kept)?;
+        let outcome = load.run(Bound { duration: PATIENCE, requests_max: 1 });
+        match outcome.map_err(|error| format!("load: {error}"))? {
+            Outcome { requests: 1, .. } => Ok(()),
+            Outcome { first_error, .. } => Err(first_error.unwrap_or_default()),
         }
     }
 
@@ -60,6 +105,9 @@ impl Serving {
     fn serves(&self, via: Via) -> Result<(), String> {
         if via == Via::Https {
             return Ok(());
+        }
+        if via.is_h3() {
+            return self.serves_h3(via);
         }
         if self.places.form == Form::Absent {
             return Err("HTTP/2 cannot be switched on".to_owned());
@@ -95,8 +143,11 @@ pub(super) fn start(
     };
     let origin_address = origin.as_ref().map_or(context.origin_address(), Origin::address);
     let mut refusal = String::new();
-    for form in [Form::Directive, Form::Listen, Form::Absent] {
-        let places = places(origin_address, part, form).map_err(|error| error.to_string())?;
+    // A server with HTTP/3 has the directive.
+    let forms = if via.is_h3() { 1 } else { 3 };
+    for form in [Form::Directive, Form::Listen, Form::Absent].into_iter().take(forms) {
+        let mut places = places(origin_address, part, form).map_err(|error| error.to_string())?;
+        places.quic = quic(via).map_err(|error| error.to_string())?;
         match Server::start(binary, job(Scenario::Protocols(places))) {
             Ok(server) => {
                 let serving = Serving { server, places, origin };
@@ -110,7 +161,7 @@ pub(super) fn start(
         }
     }
     // The last one: without HTTP/2 for clients nothing but the part is left to be refused.
-    if passes { Ok(Err(refusal)) } else { Err(refusal) }
+    if passes || via.is_h3() { Ok(Err(refusal)) } else { Err(refusal) }
 }
 
 /// The first message of a server that does not start, without its place in a file.
@@ -126,7 +177,16 @@ fn places(origin: SocketAddr, part: Part, form: Form) -> std::io::Result<Places>
     let listeners = [TcpListener::bind(any)?, TcpListener::bind(any)?, TcpListener::bind(any)?];
     let port = |index: usize| listeners[index].local_addr().map(|address| Port(address.port()));
     let (plain, ecdsa, rsa) = (port(0)?, port(1)?, port(2)?);
-    Ok(Places { plain, ecdsa, rsa, origin: Port(origin.port()), part, form })
+    Ok(Places { plain, ecdsa, rsa, origin: Port(origin.port()), part, form, quic: None })
+}
+
+/// The listener of HTTP/3 that a case needs, at a free port.
+fn quic(via: Via) -> std::io::Result<Option<Quic>> {
+    if !via.is_h3() {
+        return Ok(None);
+    }
+    let port = Port(UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port());
+    Ok(Some(Quic { port, gso: via == Via::H3Gso, several: via == Via::H3Workers }))
 }
 
 /// The name of HTTP/1.1 in ALPN (RFC 7301 section 6).
