@@ -131,6 +131,8 @@ mod csr;
 mod encoding;
 mod failure;
 pub mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 mod identifier;
 mod issuer;
 mod json;

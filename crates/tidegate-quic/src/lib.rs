@@ -29,6 +29,9 @@ mod address;
 mod connection;
 mod endpoint;
 mod event;
+#[cfg(any(test, feature = "fuzz"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod numbers;
 mod settings;
 mod timers;

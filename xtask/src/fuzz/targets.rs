@@ -22,6 +22,8 @@ pub(super) const TARGETS: &[Target] = &[
     Target { name: "h3_qpack", run: tidegate_h3::fuzzing::fuzz_qpack },
     Target { name: "h3_frames", run: tidegate_h3::fuzzing::fuzz_frames },
     Target { name: "h3_connection", run: tidegate_h3::fuzzing::fuzz_connection },
+    Target { name: "quic_packets", run: tidegate_quic::fuzzing::fuzz_packets },
+    Target { name: "acme_responses", run: tidegate_acme::fuzzing::fuzz_responses },
     Target { name: "geoip", run: tidegate_modules::fuzz_geoip },
     Target { name: "cache_header", run: tidegate_cache::fuzz_header },
     Target { name: "cache_journal", run: tidegate_cache::fuzz_journal },

@@ -88,6 +88,8 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-cache",
             "tidegate-modules",
             "tidegate-os",
+            "tidegate-quic",
+            "tidegate-acme",
         ],
         never: &["tokio"],
     },
