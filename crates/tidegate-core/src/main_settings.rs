@@ -156,6 +156,8 @@ settings! {
     /// Lock file of other servers; worker threads need none.
     lock_file: NoEffect =
         no_effect("lock_file", MAIN, "logs/nginx.lock", |args| NoEffect::of(args.text(0))),
+    /// No effect: packets of QUIC reach the thread of their connection by a classic BPF program in any case.
+    quic_bpf: NoEffect = no_effect("quic_bpf", MAIN, "off", |args| NoEffect::of(args.flag(0))),
     /// Compiled regular expressions; always on.
     pcre_jit: NoEffect = no_effect("pcre_jit", MAIN, "off", |args| NoEffect::of(args.flag(0))),
     /// Interval of clock reads; not needed.

@@ -13,8 +13,10 @@ use tidegate_core::counters::{self, Counters};
 use tidegate_core::exchange::PlanRef;
 use tidegate_core::plan::Plan;
 use tidegate_h2::Buffers;
+use tidegate_h3::ErrorCode;
 use tidegate_rt::sync::Notify;
 
+use crate::h3::connection::QuicLink;
 use crate::link::{Link, Order};
 use crate::parking::{Parking, reused_of};
 use crate::serve::scratch::{Scratch, Spares};
@@ -53,11 +55,15 @@ pub struct Front {
     /// The plan if it has a `stream` block.
     session_plan: RefCell<Option<PlanRef>>,
     connections: RefCell<slab::Slab<Weak<Link>>>,
+    /// Connections of QUIC, which have no tasks.
+    quic: RefCell<slab::Slab<Weak<QuicLink>>>,
     pub(crate) sessions: Sessions,
     pub(crate) parking: Parking,
     pub(crate) counters: Arc<Counters>,
     spares: Spares,
     draining: Cell<bool>,
+    /// Notified when the plan has changed, and when the front side begins to drain.
+    pub(crate) changed: Notify,
     /// Notified when the last connection has ended while draining.
     empty: Notify,
     /// Notified when a connection has ended: an acceptor may be waiting for room.
@@ -72,11 +78,13 @@ impl Front {
             plan: RefCell::new(PlanRef::new(plan)),
             shared,
             connections: RefCell::default(),
+            quic: RefCell::default(),
             sessions: Sessions::default(),
             parking: Parking::open(),
             counters: Counters::register(),
             spares: Spares::new(),
             draining: Cell::new(false),
+            changed: Notify::new(),
             empty: Notify::new(),
             room: Notify::new(),
         })
@@ -97,6 +105,7 @@ impl Front {
         self.session_plan.replace(session_plan(&plan));
         self.plan.replace(PlanRef::new(plan));
         self.spares.clear();
+        self.changed.notify_waiters();
     }
 
     pub(crate) fn next_number(&self) -> u64 {
@@ -109,7 +118,8 @@ impl Front {
 
     /// Returns the number of connections and sessions of this thread.
     pub fn live(&self) -> usize {
-        self.connections.borrow().len() + self.parking.count() + self.sessions.count()
+        let quic = self.quic.borrow().len();
+        self.connections.borrow().len() + quic + self.parking.count() + self.sessions.count()
     }
 
     /// Returns the number of connections that count against `worker_connections`. UDP sessions do not: any sender can
@@ -144,6 +154,26 @@ impl Front {
         self.left();
     }
 
+    /// Registers a connection of QUIC; the returned key is for [`Front::leave_quic`].
+    pub(crate) fn enter_quic(&self, link: &Rc<QuicLink>) -> usize {
+        self.quic.borrow_mut().insert(Rc::downgrade(link))
+    }
+
+    pub(crate) fn leave_quic(&self, key: usize) {
+        let mut quic = self.quic.borrow_mut();
+        quic.try_remove(key);
+        if quic.is_empty() {
+            quic.shrink_to_fit();
+        }
+        drop(quic);
+        self.left();
+    }
+
+    /// Returns the connections of QUIC.
+    pub(crate) fn all_quic(&self) -> Vec<Rc<QuicLink>> {
+        self.quic.borrow().iter().filter_map(|(_, link)| link.upgrade()).collect()
+    }
+
     /// Notifies waiters that a connection has ended.
     pub(crate) fn left(&self) {
         if self.live() == 0 {
@@ -155,6 +185,8 @@ impl Front {
     /// Stops keeping connections: idle ones close `now`, others after their request.
     pub fn drain(&self, now: Instant) {
         self.draining.set(true);
+        self.changed.notify_waiters();
+        self.all_quic().iter().for_each(|link| link.drain());
         self.sessions.end_datagrams();
         self.parking.close_idle(now);
         self.left();
@@ -186,6 +218,7 @@ impl Front {
         self.parking.close_all();
         self.left();
         self.all().iter().for_each(|link| link.give(Order::Abort));
+        self.all_quic().iter().for_each(|link| link.abort(ErrorCode::NO_ERROR, ""));
         self.sessions.abort_older(u64::MAX);
     }
 
@@ -194,6 +227,11 @@ impl Front {
         self.sessions.abort_older(generation);
         self.parking.close_silent(generation);
         self.left();
+        for link in self.all_quic() {
+            if link.generation() < generation && link.idle_since().is_none() {
+                link.abort(ErrorCode::NO_ERROR, "");
+            }
+        }
         for link in self.all() {
             // A client that never sent a request is not kept either, as in nginx.
             let waiting = link.state().idle_since().is_some() && link.info.requests.get() > 0;
@@ -215,6 +253,14 @@ impl Front {
         idle.sort_by_key(|link| (link.state().idle_since(), link.info.number));
         let closed = idle.iter().take(reused_of(idle.len()));
         closed.for_each(|link| link.give(Order::CloseWhenIdle));
+        if !idle.is_empty() {
+            return true;
+        }
+        let mut idle = self.all_quic();
+        idle.retain(|link| link.is_free());
+        idle.sort_by_key(|link| link.idle_since());
+        let closed = idle.iter().take(reused_of(idle.len()));
+        closed.for_each(|link| link.abort(ErrorCode::NO_ERROR, ""));
         !idle.is_empty()
     }
 

@@ -94,7 +94,7 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction 
 ///
 /// Dropped at an await, the request ends unlogged; its connection closes ([`serve`]).
 async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> ConnectionAction {
-    let Scratch { exchange: x, output, client, stream: _ } = scratch;
+    let Scratch { exchange: x, output, client, .. } = scratch;
     output.clear();
     let received = head::receive(front, link, x, client).await;
     let _writing = front.counters.writing();

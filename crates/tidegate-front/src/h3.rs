@@ -1,68 +1,63 @@
 //! The HTTP/3 driver (RFC 9114): the requests of a QUIC connection are streams of it.
+//!
+//! QUIC is `tidegate-quic`'s, the protocol is `tidegate-h3`'s: bytes in, events out. Here are requests and time limits.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `port` | a UDP socket: which connections begin on it, until when it is served |
+//! | `threads` | the threads that have sockets of the same address |
+//! | `connection` | one connection: its properties, its protocol, its requests in progress |
+//! | `events` | what has been received: heads, bodies, resets, the end |
+//! | `stream` | one stream: the request's [`Client`](tidegate_core::client::Client), and what waits in each direction |
+//! | `head` | from a received head to an exchange |
+//! | `exchange` | the future of a request: phases, response, logs |
+//! | `respond`, `send` | the response's head; its body |
+//! | `tunnel` | extended CONNECT: WebSocket (RFC 9220) |
+//! | `closing` | time limits, the graceful end, errors |
+//! | `directives` | `http3*` and `quic_*` |
+//!
+//! # Who runs what
+//!
+//! ```text
+//! the endpoint's task: datagrams → QuicLink::event → head → exchange, polled once
+//!                                        │                    │ waits
+//!                                        │ wakes              ▼
+//!                                        └──────────▶ a task of its own: poll_bytes, send
+//! ```
+//!
+//! A connection has no task. A request is polled once where its head was received; one that waits gets a task, which
+//! events wake. Time limits of connections are checked by the thread's sweep, those of requests by their own timers.
+//!
+//! # Back-pressure
+//!
+//! A body is read from QUIC only as far as its reader has taken what was read before; QUIC then holds the client back. A
+//! response is pulled only once QUIC has taken what was pulled before (`http3_stream_buffer_size`, the client's windows).
+//!
+//! # Cancelling
+//!
+//! A stream ends alone: a reset by its client makes its [`Client::poll_closed`](tidegate_core::client::Client) ready and
+//! its writes fail; a request that is given up resets its stream; a panic does so too. Where the connection ends, all of
+//! its streams see their client leave, and their tasks go on until each is logged.
+//!
+//! # Invariants
+//!
+//! - The protocol's state is borrowed for single calls only: never while a request is polled.
+//! - One stream of a connection is read at a time; one that is to be read meanwhile comes behind it.
+//! - A request holds the properties of its connection as they were when it began: a migration makes new ones.
 
+mod closing;
+pub(crate) mod connection;
+pub(crate) mod directives;
+mod events;
+mod exchange;
+mod head;
+mod port;
+mod respond;
+mod send;
+pub(crate) mod stream;
+#[cfg(test)]
+mod tests;
 pub(crate) mod threads;
+mod tunnel;
 
-use std::rc::Rc;
-use std::sync::atomic::Ordering;
-
-use tidegate_core::client::Address;
-use tidegate_core::error_log::Level;
-use tidegate_quic::{Admission, Application, Connection, Endpoint, Event, Keys, Packet, Served};
-use tidegate_rt::net::Packets;
-use tidegate_rt::sync::select;
-
-use crate::front::Front;
-use threads::Threads;
-
-/// Serves HTTP/3 over a UDP socket. `address` finds the listener again in each new plan.
-///
-/// It ends by itself: once the plan no longer has the listener or the front side drains, it accepts no new connection, and
-/// returns behind the last one. Dropped before that, it drops its connections without a word to their clients.
-pub async fn serve_packets(
-    front: Rc<Front>,
-    socket: Packets,
-    _address: Address,
-    mut threads: Threads,
-) {
-    let application = Port { pass_on: threads.pass_on.clone() };
-    let keys = Keys::derive(b"");
-    let count = threads.count.load(Ordering::Relaxed);
-    let endpoint = Endpoint::new(socket, application, &keys, None, (threads.thread, count));
-    let mail = async {
-        while let Some(packet) = threads.mail.recv().await {
-            endpoint.receive(&packet);
-        }
-        std::future::pending::<()>().await;
-    };
-    select! {
-        error = endpoint.run() => {
-            let log = front.plan().main.error_log.clone();
-            log.say(Level::Alert, format_args!("recvmsg() failed ({error})"));
-        }
-        () = mail => {}
-    }
-}
-
-struct Port {
-    pass_on: Rc<dyn Fn(u16, Packet)>,
-}
-
-struct Nothing;
-
-impl Served for Nothing {
-    fn event(&self, _: &Rc<Connection>, _: Event) {}
-}
-
-impl Application for Port {
-    fn admit(&self, _: std::net::SocketAddr, _: bool) -> Admission {
-        Admission::Refuse
-    }
-
-    fn begin(&self, _: &Rc<Connection>) -> Rc<dyn Served> {
-        Rc::new(Nothing)
-    }
-
-    fn pass_on(&self, thread: u16, packet: Packet) {
-        (self.pass_on)(thread, packet);
-    }
-}
+pub use port::serve_packets;

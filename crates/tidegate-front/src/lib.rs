@@ -51,6 +51,7 @@ mod tls;
 pub use accept::accept_connections;
 pub use front::{Front, Shared};
 pub use h2::directives::Http2;
+pub use h3::directives::Http3;
 pub use h3::serve_packets;
 pub use h3::threads::Threads;
 pub use parked_loop::open;

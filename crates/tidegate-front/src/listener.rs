@@ -84,13 +84,24 @@ pub(crate) struct Binding {
     address: Rc<Address>,
     generation: Cell<u64>,
     listener_ref: Cell<ListenerRef>,
+    /// Whether it is UDP.
+    datagram: bool,
 }
 
 impl Binding {
     /// Binds a connection accepted at `address`, which is `listener_ref` in `plan`.
     pub(crate) fn new(address: Rc<Address>, plan: &Plan, listener_ref: ListenerRef) -> Binding {
         let (generation, listener_ref) = (Cell::new(plan.generation), Cell::new(listener_ref));
-        Binding { address, generation, listener_ref }
+        Binding { address, generation, listener_ref, datagram: false }
+    }
+
+    /// As [`Binding::new`], for UDP.
+    pub(crate) fn of_datagrams(
+        address: Rc<Address>,
+        plan: &Plan,
+        listener_ref: ListenerRef,
+    ) -> Binding {
+        Binding { datagram: true, ..Binding::new(address, plan, listener_ref) }
     }
 
     /// Returns the generation of its last request; before the first one, the generation in which it was accepted.
@@ -107,7 +118,8 @@ impl Binding {
         local: &Address,
     ) -> Option<&'p VirtualServers> {
         if self.generation.get() != plan.generation {
-            self.listener_ref.set(ListenerRef::find(plan, &self.address, local)?);
+            let found = ListenerRef::find_for(plan, &self.address, local, self.datagram);
+            self.listener_ref.set(found?);
             self.generation.set(plan.generation);
         }
         self.listener_ref.get().servers(plan)

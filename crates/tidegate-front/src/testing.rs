@@ -9,7 +9,7 @@ use tidegate_plan::{Entry, ErasedModule};
 /// A plan without handlers, see [`tidegate_plan::testing`].
 pub(crate) type Bench = tidegate_plan::testing::Bench<Core>;
 
-/// The modules of the engine, and [`crate::Ssl`].
+/// The modules of the engine, [`crate::Ssl`] and [`crate::Http3`].
 pub(crate) struct Core;
 
 impl ModuleList for Core {
@@ -19,6 +19,7 @@ impl ModuleList for Core {
             &Entry::<HttpCore>::NEW,
             &Entry::<StreamCore>::NEW,
             &Entry::<crate::Ssl>::NEW,
+            &Entry::<crate::Http3>::NEW,
         ]
     }
 }

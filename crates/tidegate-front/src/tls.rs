@@ -12,6 +12,7 @@
 //! | stapling | OCSP responses for our certificates |
 //! | ocsp | whether clients' certificates were revoked, by OCSP |
 //! | handshake | from a socket to a stream and what is known of it |
+//! | quic | the same over QUIC |
 //! | variables | `$ssl_*` |
 
 mod chosen;
@@ -21,6 +22,7 @@ mod handshake;
 mod key_log;
 mod keys;
 mod ocsp;
+pub(crate) mod quic;
 mod server;
 mod shared_zone;
 mod stapling;

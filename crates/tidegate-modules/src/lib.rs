@@ -73,7 +73,7 @@ use stream::pass::Pass;
 use stream::reply::SessionReply;
 use stream::set::SessionSet;
 use stream::ssl_preread::SslPreread;
-use tidegate_front::{Http2, Ssl};
+use tidegate_front::{Http2, Http3, Ssl};
 use tidegate_gateway::{
     Api, FastCgi, FastCgiCache, Grpc, HealthCheck, Memcached, Proxy, ProxyCache, Scgi, ScgiCache,
     SessionHealthCheck, SessionProxy, Slice, Upstream, Uwsgi, UwsgiCache,
@@ -174,4 +174,5 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // Settings of connections: it has no handler in a phase, and no filter.
     &Entry::<Ssl>::NEW,
     &Entry::<Http2>::NEW,
+    &Entry::<Http3>::NEW,
 ];

@@ -196,6 +196,12 @@ impl Connection {
         self.due.add(self);
     }
 
+    /// Sends a PING, which keeps the connection from its idle timeout while a request waits.
+    pub fn ping(&self) {
+        self.inner.borrow_mut().ping();
+        self.due.add(self);
+    }
+
     /// Sets a stream's priority: what is written to one of a higher number is sent first. Zero at first.
     pub fn set_priority(&self, stream: StreamId, priority: i32) {
         let _ = self.inner.borrow_mut().send_stream(stream.library()).set_priority(priority);

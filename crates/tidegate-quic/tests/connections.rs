@@ -30,7 +30,7 @@ fn a_stream_is_echoed_beyond_all_windows() {
         assert!(recorder.received.borrow()[&id] == bytes, "other bytes came back");
         let served = server.application().connections.borrow()[0].clone();
         let handshake = served.handshake().expect("a handshake");
-        assert_eq!(handshake.server_name.as_deref(), Some("two.test"));
+        assert_eq!(handshake.hello.server_name.as_deref(), Some("two.test"));
         assert_eq!(handshake.negotiated.alpn.as_deref(), Some("echo"));
         assert_eq!(handshake.negotiated.protocol, "TLSv1.3");
         assert!(!served.is_handshaking());

@@ -32,6 +32,13 @@ use session::Held;
 const EARLY_DATA: u32 = u32::MAX;
 /// The versions of QUIC: RFC 9000.
 const V1: u32 = 1;
+/// The least and the most connection IDs of a peer that are kept: the protocol's least number (RFC 9000 section 18.2), and
+/// the transport's room.
+const CONNECTION_IDS_MIN: u32 = 2;
+/// See [`QuicHandshakes::new`].
+pub const CONNECTION_IDS_MAX: u32 = 5;
+/// The transport parameter with that number.
+const ACTIVE_CONNECTION_ID_LIMIT: u64 = 0x0e;
 
 /// The choice of a server for a client's hello.
 pub trait QuicServers: Send + Sync {
@@ -54,8 +61,8 @@ pub struct QuicHello {
 /// The result of a handshake, which a connection returns as its handshake data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuicNegotiated {
-    /// The name that the client requested.
-    pub server_name: Option<String>,
+    /// What the client offered.
+    pub hello: QuicHello,
     /// As over TCP.
     pub negotiated: Negotiated,
 }
@@ -67,14 +74,20 @@ pub struct QuicHandshakes {
     initial: Suite,
     /// Makes the tags of Retry packets.
     library: Arc<QuicServerConfig>,
+    /// The number of a client's connection IDs that is announced.
+    connection_ids: u8,
 }
 
 impl QuicHandshakes {
-    /// Makes the cryptography of a listener whose servers are `servers`.
+    /// Makes the cryptography of a listener whose servers are `servers`. Of a client's connection IDs
+    /// `connection_ids` are kept, at least 2 and at most [`CONNECTION_IDS_MAX`].
     ///
     /// # Errors
     /// The library lacks what QUIC requires.
-    pub fn new(servers: Arc<dyn QuicServers>) -> Result<QuicHandshakes, SettingsError> {
+    pub fn new(
+        servers: Arc<dyn QuicServers>,
+        connection_ids: u32,
+    ) -> Result<QuicHandshakes, SettingsError> {
         let initial = initial_suite()?;
         let provider = rustls::crypto::aws_lc_rs::default_provider();
         let config = ServerConfig::builder_with_provider(Arc::new(provider))
@@ -84,7 +97,8 @@ impl QuicHandshakes {
             .with_cert_resolver(crate::server::no_certificates());
         let library = QuicServerConfig::with_initial(Arc::new(config), initial)
             .map_err(|error| SettingsError::Protocols(error.to_string()))?;
-        Ok(QuicHandshakes { servers, initial, library: Arc::new(library) })
+        let connection_ids = connection_ids.clamp(CONNECTION_IDS_MIN, CONNECTION_IDS_MAX) as u8;
+        Ok(QuicHandshakes { servers, initial, library: Arc::new(library), connection_ids })
     }
 }
 
@@ -117,6 +131,7 @@ impl crypto::ServerConfig for QuicHandshakes {
     ) -> Box<dyn crypto::Session> {
         let mut parameters = Vec::new();
         params.write(&mut parameters);
+        limit_connection_ids(&mut parameters, self.connection_ids);
         Box::new(Held::new(self.servers.clone(), self.initial, parameters))
     }
 }
@@ -190,6 +205,27 @@ impl fmt::Debug for QuicHostKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("QuicHostKeys").finish_non_exhaustive()
     }
+}
+
+/// Overwrites the number of connection IDs in encoded transport parameters (RFC 9000 section 18), if it takes one byte.
+fn limit_connection_ids(parameters: &mut [u8], number: u8) {
+    let mut at = 0;
+    while let Some((id, length)) = varint(parameters, &mut at).zip(varint(parameters, &mut at)) {
+        if let (ACTIVE_CONNECTION_ID_LIMIT, 1, Some(value)) = (id, length, parameters.get_mut(at)) {
+            *value = number;
+        }
+        at = at.saturating_add(usize::try_from(length).unwrap_or(usize::MAX));
+    }
+}
+
+/// Reads an integer of variable length (RFC 9000 section 16), and moves `at` behind it.
+fn varint(bytes: &[u8], at: &mut usize) -> Option<u64> {
+    let first = *bytes.get(*at)?;
+    let length = 1usize << (first >> 6);
+    let rest = bytes.get(*at + 1..*at + length)?;
+    *at += length;
+    let push = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
+    Some(rest.iter().fold(u64::from(first & 0x3f), push))
 }
 
 /// Returns the suite of Initial packets.

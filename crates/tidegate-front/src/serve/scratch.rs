@@ -11,6 +11,8 @@ use tidegate_h2::{Buffers, StreamId};
 use crate::client::ClientStream;
 use crate::h2::connection::Multiplexer;
 use crate::h2::stream::Stream;
+use crate::h3;
+use crate::h3::connection::QuicLink;
 use crate::link::Link;
 
 /// Spare requests that a thread keeps: enough for bursts, little when idle.
@@ -31,6 +33,8 @@ pub(crate) struct Scratch {
     pub client: Rc<ClientStream>,
     /// Its client where requests are streams, from the first such request on: see [`Scratch::attach_stream`].
     pub stream: Option<Rc<Stream>>,
+    /// The same over QUIC.
+    pub quic_stream: Option<Rc<h3::stream::Stream>>,
 }
 
 impl Scratch {
@@ -55,13 +59,37 @@ impl Scratch {
         stream.clone()
     }
 
+    /// Attaches its next request to a stream of QUIC, with the connection's present properties.
+    pub(crate) fn attach_quic_stream(
+        &mut self,
+        link: &Rc<QuicLink>,
+        info: Rc<Connection>,
+        id: u64,
+    ) -> Rc<h3::stream::Stream> {
+        let stream = self.quic_stream.get_or_insert_default();
+        stream.attach(link.clone(), id);
+        self.exchange.client = stream.clone();
+        self.exchange.connection = info;
+        stream.clone()
+    }
+
     /// Makes the client spare that its last request had; one that is still referenced elsewhere stays there.
     fn detach_stream(&mut self) {
-        let Some(stream) = &self.stream else { return };
+        if self.stream.is_none() && self.quic_stream.is_none() {
+            return;
+        }
         self.exchange.client = self.client.clone();
-        match Rc::strong_count(stream) {
-            1 => stream.detach(),
-            _ => self.stream = None,
+        if let Some(stream) = &self.stream {
+            match Rc::strong_count(stream) {
+                1 => stream.detach(),
+                _ => self.stream = None,
+            }
+        }
+        if let Some(stream) = &self.quic_stream {
+            match Rc::strong_count(stream) {
+                1 => stream.detach(),
+                _ => self.quic_stream = None,
+            }
         }
     }
 }
@@ -100,6 +128,7 @@ impl Spares {
                 output: Vec::with_capacity(READ_BYTES),
                 client,
                 stream: None,
+                quic_stream: None,
             })
         })
     }

@@ -183,7 +183,7 @@ fn offered(plan: &Plan, hello: &Hello) -> TlsInfo {
 }
 
 /// Stores what the handshake negotiated.
-fn keep(negotiated: Negotiated, settings: &ServerSettings, known: &mut TlsInfo) {
+pub(super) fn keep(negotiated: Negotiated, settings: &ServerSettings, known: &mut TlsInfo) {
     known.protocol = negotiated.protocol;
     known.cipher = negotiated.cipher;
     known.curve = negotiated.group;

@@ -40,6 +40,8 @@ pub(super) struct TlsServer {
     /// What requests to this server require, whichever server lent the certificate.
     pub verify_client: VerifyClient,
     pub reject: bool,
+    /// Requests in the first flight of a resumed session are accepted (`ssl_early_data`).
+    pub early_data: bool,
     /// Queries about clients' certificates; `None` where there are none.
     pub ocsp: Option<ClientOcsp>,
 }
@@ -78,6 +80,7 @@ pub(super) fn compile(
         chosen: None,
         verify_client,
         reject,
+        early_data: false,
         handshake_timeout,
         ocsp: None,
     };
@@ -99,6 +102,7 @@ pub(super) fn compile(
     let session_timeout = conf.session_timeout.unwrap_or(TIMEOUT_DEFAULT);
     let (sessions, tickets) = resumption(conf, plan, session_timeout)?;
     let early_data = tickets.is_none() && sessions.is_some() && conf.early_data == Some(true);
+    server.early_data = early_data;
     let options = ServerOptions {
         protocols,
         certificates,

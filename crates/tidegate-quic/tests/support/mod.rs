@@ -84,7 +84,7 @@ pub(crate) fn keys() -> Keys {
 /// Settings of a server with the names `one.test` and `two.test`.
 pub(crate) fn server_settings(limits: &Limits) -> ServerSettings {
     let names = ["one.test", "two.test"].map(|name| (name, server_tls(name)));
-    let handshakes = QuicHandshakes::new(Arc::new(Names(names.into()))).expect("handshakes");
+    let handshakes = QuicHandshakes::new(Arc::new(Names(names.into())), 2).expect("handshakes");
     ServerSettings::new(Arc::new(handshakes), &keys(), limits)
 }
 

@@ -55,7 +55,7 @@ enum State {
 struct Running {
     connection: ServerConnection,
     settings: Arc<ServerSettings>,
-    server_name: Option<String>,
+    hello: QuicHello,
     /// Secrets of the next keys, once there are the first ones.
     next: Option<Secrets>,
 }
@@ -92,8 +92,7 @@ impl Held {
             self.parameters.clone(),
         );
         let connection = connection.map_err(|error| failure(INTERNAL_ERROR, &error.to_string()))?;
-        let mut running =
-            Running { connection, settings, server_name: hello.server_name, next: None };
+        let mut running = Running { connection, settings, hello, next: None };
         running.read(bytes)?;
         Ok(running)
     }
@@ -120,7 +119,7 @@ impl crypto::Session for Held {
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
         let running = self.running()?;
         Some(Box::new(QuicNegotiated {
-            server_name: running.server_name.clone(),
+            hello: running.hello.clone(),
             negotiated: negotiated(&running.connection, &running.settings),
         }))
     }

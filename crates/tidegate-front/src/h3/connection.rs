@@ -1,0 +1,351 @@
+//! One QUIC connection: what is known of it, its protocol, and its requests in progress.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::net::SocketAddr;
+use std::rc::{Rc, Weak};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tidegate_core::client::{Address, Connection};
+use tidegate_core::counters::OpenConnection;
+use tidegate_core::exchange::{LocationRef, PlanRef};
+use tidegate_h3::{Closing, ErrorCode, OwnStream};
+use tidegate_quic::{Direction, StreamId};
+use tidegate_rt::clock;
+
+use super::directives::Http3Server;
+use super::port::Port;
+use super::stream::Stream;
+use crate::front::Front;
+use crate::listener::{Binding, ListenerRef};
+use crate::serve::begin;
+use crate::tls::quic::QuicNames;
+
+/// The priority of the connection's own streams, above that of all responses.
+const OWN_PRIORITY: i32 = i32::MAX;
+
+/// ```text
+///                        a drain: GOAWAY              a round trip later: final GOAWAY
+///   Open ────────────────────────────────▶ Announced ───────────────────────────────▶ Final
+///    │ keepalive_requests, keepalive_time: final GOAWAY                                 │
+///    ├─────────────────────────────────────────────────────────────────────────────────▶┤
+///    │                                                         nothing is left, and that was received
+///    └── an error, an abort, the client closes, the idle timeout ──▶ Gone ◀─────────────┘
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    Open,
+    Announced,
+    /// No more requests begin.
+    Final,
+    /// Nothing can be received or sent.
+    Gone,
+}
+
+/// A connection. The endpoint's table owns it, and the requests in progress.
+pub(crate) struct QuicLink {
+    pub(super) front: Rc<Front>,
+    pub(super) port: Rc<Port>,
+    pub(super) quic: Rc<tidegate_quic::Connection>,
+    /// Itself.
+    pub(super) me: Weak<QuicLink>,
+    /// The properties that its next request has.
+    info: RefCell<Rc<Connection>>,
+    pub(super) binding: Binding,
+    /// The protocol, once the handshake has chosen it.
+    pub(super) core: OnceCell<RefCell<tidegate_h3::Connection>>,
+    /// The own streams that have begun, by [`OwnStream::ALL`].
+    own: Cell<[Option<StreamId>; 3]>,
+    /// Requests in progress that wait, by the number of their stream.
+    streams: RefCell<Vec<(u64, Rc<Stream>)>>,
+    /// Streams whose head is incomplete, and since when.
+    pub(super) incomplete: RefCell<Vec<(u64, Instant)>>,
+    /// What was read of streams whose field section waits for insertions, with whether it is the end.
+    pub(super) held: RefCell<Vec<(u64, Bytes, bool)>>,
+    /// Streams to be read once the one in progress is.
+    pub(super) to_read: RefCell<Vec<u64>>,
+    /// A stream is being read.
+    pub(super) is_reading: Cell<bool>,
+    /// Streams that were ended and whose bytes the client has not acknowledged.
+    pub(super) unacknowledged: RefCell<Vec<u64>>,
+    pub(super) ending: Cell<Ending>,
+    /// QUIC has forgotten it.
+    pub(super) is_closed: Cell<bool>,
+    /// Since when no request is in progress; `None` while one is.
+    idle_since: Cell<Option<Instant>>,
+    /// It has served requests since memory was last given back.
+    pub(super) is_warm: Cell<bool>,
+    pub(super) accepted: Instant,
+    /// When a PING was sent last.
+    pub(super) pinged: Cell<Instant>,
+    /// Its key in the thread's list.
+    pub(super) key: Cell<usize>,
+    /// Counts the connection as open, until it is gone.
+    pub(super) open: Cell<Option<OpenConnection>>,
+}
+
+impl QuicLink {
+    /// Makes a connection that has begun with its client's first packet.
+    pub(super) fn begin(port: &Rc<Port>, quic: &Rc<tidegate_quic::Connection>) -> Rc<QuicLink> {
+        let front = port.front.clone();
+        let plan = front.plan();
+        let (peer, local) = (Address::Inet(quic.peer_address()), local_address(port, quic));
+        let info = Connection {
+            number: front.next_number(),
+            debug: plan.main.debugs(&peer),
+            peer_text: Default::default(),
+            peer,
+            local,
+            protocol: Cell::new(""),
+            proxy_protocol: None,
+            tls: None,
+            requests: Cell::new(0),
+            accepted_unix_millis: clock::unix_millis(),
+        };
+        // Admitted a moment ago, so the plan has the listener; otherwise nothing is found in it later.
+        let listener_ref = ListenerRef::find_for(&plan, &port.address, &info.local, true);
+        let listener_ref = listener_ref.unwrap_or(ListenerRef { listener: u32::MAX, local: None });
+        let now = clock::now();
+        let link = Rc::new_cyclic(|me| QuicLink {
+            binding: Binding::of_datagrams(port.address.clone(), &plan, listener_ref),
+            port: port.clone(),
+            quic: quic.clone(),
+            me: me.clone(),
+            info: RefCell::new(Rc::new(info)),
+            core: OnceCell::new(),
+            own: Cell::default(),
+            streams: RefCell::default(),
+            incomplete: RefCell::default(),
+            held: RefCell::default(),
+            to_read: RefCell::default(),
+            is_reading: Cell::new(false),
+            unacknowledged: RefCell::default(),
+            ending: Cell::new(Ending::Open),
+            is_closed: Cell::new(false),
+            idle_since: Cell::new(Some(now)),
+            is_warm: Cell::new(true),
+            accepted: now,
+            pinged: Cell::new(now),
+            key: Cell::new(usize::MAX),
+            open: Cell::new(Some(front.counters.open())),
+            front,
+        });
+        link.key.set(link.front.enter_quic(&link));
+        link
+    }
+
+    /// Stores what the handshake has negotiated so far, and begins the protocol.
+    pub(super) fn handshake(&self) {
+        let Some(negotiated) = self.quic.handshake() else { return };
+        let plan = self.front.plan();
+        let local = self.info().local.clone();
+        let listener_ref = ListenerRef::find_for(&plan, &self.port.address, &local, true);
+        let Some(listener_ref) = listener_ref else { return };
+        let names = QuicNames::new(plan.shared().clone(), listener_ref);
+        let mut tls = names.known(negotiated);
+        let old = self.info();
+        // A clock of its own would begin anew for requests that have begun.
+        if let Some(known) = &old.tls {
+            tls.early = known.early.clone();
+            tls.session_id = known.session_id.clone();
+        }
+        if !self.quic.is_handshaking()
+            && let Some(early) = &tls.early
+        {
+            early.set(false);
+        }
+        self.info.replace(Rc::new(Connection {
+            tls: Some(Box::new(tls)),
+            protocol: Cell::new("h3"),
+            ..(*old).clone()
+        }));
+        if self.core.get().is_none()
+            && let Some(http3) =
+                self.server(&plan).and_then(|server| Http3Server::of(&plan, server))
+        {
+            let core = tidegate_h3::Connection::new(http3.config.clone());
+            let _ = self.core.set(RefCell::new(core));
+        }
+        self.send_own();
+    }
+
+    fn server(&self, plan: &PlanRef) -> Option<tidegate_core::plan::ServerId> {
+        let info = self.info();
+        let servers = self.binding.servers(plan, &info.local)?;
+        Some(begin::base_server(&info, servers))
+    }
+
+    /// Returns the settings of the server of its handshake, before that of the default server. `None` if the plan no
+    /// longer has the listener.
+    pub(super) fn settings(&self) -> Option<(LocationRef, Duration)> {
+        let plan = self.front.plan();
+        let server = self.server(&plan)?;
+        let header_timeout = plan.server(server).settings.client_header_timeout;
+        let location = plan.server(server).location;
+        Some((LocationRef::new(plan, location), header_timeout))
+    }
+
+    /// Returns the properties that its next request has. After a migration they are others than those of the requests
+    /// before (RFC 9000 section 9).
+    pub(super) fn info(&self) -> Rc<Connection> {
+        let info = self.info.borrow().clone();
+        let peer = self.quic.peer_address();
+        if matches!(&info.peer, Address::Inet(known) if *known == peer) {
+            return info;
+        }
+        let moved = Connection {
+            peer: Address::Inet(peer),
+            local: local_address(&self.port, &self.quic),
+            peer_text: Default::default(),
+            ..(*info).clone()
+        };
+        let moved = Rc::new(moved);
+        self.info.replace(moved.clone());
+        moved
+    }
+
+    /// Changes the protocol's state; `None` before there is one. It is borrowed within `work` only.
+    pub(super) fn with_core<T>(
+        &self,
+        work: impl FnOnce(&mut tidegate_h3::Connection) -> T,
+    ) -> Option<T> {
+        Some(work(&mut self.core.get()?.borrow_mut()))
+    }
+
+    /// Sends what the protocol has for its own streams. They come before anything on request streams.
+    pub(super) fn send_own(&self) {
+        let Some(core) = self.core.get() else { return };
+        for (index, own) in OwnStream::ALL.into_iter().enumerate() {
+            let mut core = core.borrow_mut();
+            if core.output(own).is_empty() {
+                continue;
+            }
+            let mut ids = self.own.get();
+            let Some(slot) = ids.get_mut(index) else { continue };
+            if slot.is_none() {
+                // Where the client allows none yet, `Event::Available` follows.
+                *slot = self.quic.open(Direction::One);
+                if let Some(id) = slot {
+                    self.quic.set_priority(*id, OWN_PRIORITY);
+                }
+                self.own.set(ids);
+            }
+            let Some(id) = ids.get(index).copied().flatten() else { continue };
+            let mut bytes = Bytes::copy_from_slice(core.output(own));
+            // What has no room leaves with `Event::Writable`.
+            if let Ok(count) = self.quic.write(id, &mut bytes) {
+                core.output_sent(own, count);
+            }
+        }
+    }
+
+    /// Gives QUIC the priority of a response.
+    pub(super) fn prioritise(&self, id: u64) {
+        if let Some(priority) = self.with_core(|core| core.priority(id)).flatten() {
+            // Those that are not incremental first, within one urgency (RFC 9218 section 10).
+            let of_urgency = 2 * (7 - i32::from(priority.urgency.min(7)));
+            let number = of_urgency + i32::from(!priority.incremental);
+            self.quic.set_priority(StreamId(id), number);
+        }
+    }
+
+    /// Does with a stream of QUIC what the protocol says of an exchange that is over.
+    pub(super) fn apply(&self, id: u64, closing: Closing) {
+        if let Some(code) = closing.stop {
+            self.quic.stop(StreamId(id), code.0);
+        }
+        if let Some(code) = closing.reset {
+            self.quic.reset(StreamId(id), code.0);
+        }
+    }
+
+    /// Forgets a request that has ended; its stream is given up with `code` unless both messages are complete.
+    pub(super) fn close_stream(&self, id: u64, code: ErrorCode) {
+        let closing = self.with_core(|core| core.close(id, code)).unwrap_or_default();
+        self.held.borrow_mut().retain(|(held, ..)| *held != id);
+        self.apply(id, closing);
+        self.send_own();
+        self.remove_stream(id);
+        self.rest();
+    }
+
+    /// The end of a stream was written.
+    pub(super) fn finished(&self, id: u64) {
+        self.unacknowledged.borrow_mut().push(id);
+    }
+}
+
+/// Requests in progress.
+impl QuicLink {
+    /// Adds a request that waits.
+    pub(super) fn add_stream(&self, id: u64, stream: Rc<Stream>) {
+        let mut streams = self.streams.borrow_mut();
+        if let Err(at) = streams.binary_search_by_key(&id, |(id, _)| *id) {
+            streams.insert(at, (id, stream));
+        }
+    }
+
+    fn remove_stream(&self, id: u64) {
+        let mut streams = self.streams.borrow_mut();
+        if let Ok(at) = streams.binary_search_by_key(&id, |(id, _)| *id) {
+            streams.remove(at);
+        }
+    }
+
+    /// Returns a request in progress by the number of its stream.
+    pub(super) fn stream(&self, id: u64) -> Option<Rc<Stream>> {
+        let streams = self.streams.borrow();
+        let at = streams.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        streams.get(at).map(|(_, stream)| stream.clone())
+    }
+
+    /// Returns all requests in progress.
+    pub(super) fn all_streams(&self) -> Vec<Rc<Stream>> {
+        self.streams.borrow().iter().map(|(_, stream)| stream.clone()).collect()
+    }
+
+    /// Whether a request is in progress.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.streams.borrow().is_empty()
+    }
+
+    /// A request begins.
+    pub(super) fn set_busy(&self) {
+        self.idle_since.set(None);
+        self.is_warm.set(true);
+    }
+
+    pub(super) fn set_idle(&self) {
+        self.idle_since.set(Some(clock::now()));
+    }
+
+    /// Returns since when no request is in progress.
+    pub(crate) fn idle_since(&self) -> Option<Instant> {
+        self.idle_since.get().filter(|_| self.ending.get() != Ending::Gone)
+    }
+
+    /// Returns the generation of its last request.
+    pub(crate) fn generation(&self) -> u64 {
+        self.binding.generation()
+    }
+
+    /// Gives memory back that an idle connection needs not.
+    pub(super) fn release_memory(&self) {
+        self.with_core(tidegate_h3::Connection::release_memory);
+        self.streams.borrow_mut().shrink_to_fit();
+        self.incomplete.borrow_mut().shrink_to_fit();
+        self.held.borrow_mut().shrink_to_fit();
+        self.to_read.borrow_mut().shrink_to_fit();
+        self.unacknowledged.borrow_mut().shrink_to_fit();
+    }
+}
+
+/// Returns the local address, with the address that the client sends to where the socket is bound to all.
+fn local_address(port: &Port, quic: &tidegate_quic::Connection) -> Address {
+    match (&*port.address, quic.local_ip()) {
+        (Address::Inet(bound), Some(ip)) if bound.ip().is_unspecified() => {
+            Address::Inet(SocketAddr::new(ip, bound.port()))
+        }
+        (bound, _) => bound.clone(),
+    }
+}

@@ -1,0 +1,92 @@
+//! From a received head to an exchange and the future of its request.
+
+use std::rc::Rc;
+
+use tidegate_codec::request::{ComposedHead, RequestError, Version};
+use tidegate_core::Exchange;
+use tidegate_core::request_body::RequestBody;
+use tidegate_h3::HeadFault;
+use tidegate_rt::clock;
+
+use super::connection::QuicLink;
+use super::directives::Http3Server;
+use super::exchange::{self, Request};
+use super::stream::Stream;
+use crate::front::Front;
+use crate::serve::begin::{self, BodyFraming, Refusal};
+use crate::serve::stream_body::StreamBody;
+use crate::serve::streams::{self, Begun};
+
+/// Makes a request of the head that the protocol has just reported; `end` where no body follows. `None` if the plan no
+/// longer has the listener: nothing is served on this connection any more.
+pub(super) fn begin(
+    front: &Rc<Front>,
+    link: &Rc<QuicLink>,
+    id: u64,
+    end: bool,
+    fault: Option<HeadFault>,
+) -> Option<(Rc<Stream>, Request)> {
+    let mut scratch = front.scratch();
+    let stream = scratch.attach_quic_stream(link, link.info(), id);
+    let x = &mut scratch.exchange;
+    let plan = x.plan.clone();
+    let binding = &link.binding;
+    let Some(servers) = begin::at_base_server(binding, &x.connection, &plan, &mut x.routing) else {
+        front.give_back(scratch);
+        return None;
+    };
+    begin::first_byte(front, x, clock::batch_now());
+    x.progress.action = "processing HTTP/3 connection";
+    let composed = compose(link, x, &stream);
+    let begun = match (fault, composed) {
+        (Some(fault), _) => streams::malformed(binding, x, fault),
+        (None, Err(error)) => streams::refuse(binding, x, &error),
+        (None, Ok(())) => match begin::request(binding, servers, x) {
+            Ok(framing) => {
+                attach_body(x, &stream, framing, end);
+                x.progress.action = "";
+                match Http3Server::of(&plan, x.routing.server).is_some_and(|http3| http3.enabled) {
+                    true => Begun::Request,
+                    false => streams::misdirected(x, "HTTP/3"),
+                }
+            }
+            Err(Refusal::Head(error)) => streams::refuse(binding, x, &error),
+            Err(refusal) => Begun::Refused(refusal.status()),
+        },
+    };
+    x.disposition.keep_connection();
+    let request = exchange::run(front.clone(), link.clone(), stream.clone(), scratch, begun);
+    Some((stream, Box::pin(request)))
+}
+
+/// Takes the head from the protocol.
+fn compose(link: &QuicLink, x: &mut Exchange, stream: &Stream) -> Result<(), RequestError> {
+    let composed = link.with_core(|core| {
+        let head = core.head();
+        let upgrade = streams::as_upgrade(head);
+        stream.set_extended(upgrade.is_some());
+        x.outcome.request_length = head.block_bytes.into();
+        x.request.head.compose(ComposedHead {
+            line: head.line,
+            method: upgrade.unwrap_or(head.method),
+            target: head.target,
+            headers: &mut head.headers,
+            ignored_lines: &mut head.ignored,
+            version: Version::H2,
+        })
+    });
+    composed.unwrap_or(Ok(()))
+}
+
+fn attach_body(x: &mut Exchange, stream: &Rc<Stream>, framing: BodyFraming, end: bool) {
+    // What an extended CONNECT sends is not the body of a request.
+    if end || stream.is_extended() {
+        x.request.body.length = framing.length;
+        return;
+    }
+    let timeout = x.settings().client_body_timeout;
+    let source = StreamBody::new(stream.clone(), x.request.expects_continue, timeout);
+    let is_open_ended = framing.length.is_none();
+    let body = RequestBody::new(framing.length, is_open_ended, Box::new(source));
+    x.request.body = body.until_end();
+}

@@ -1,0 +1,170 @@
+//! A UDP socket of HTTP/3: which connections begin on it, with which settings, and when it ends.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tidegate_core::client::Address;
+use tidegate_core::error_log::Level;
+use tidegate_core::plan::Plan;
+use tidegate_quic::{
+    Admission, Application, Connection, Endpoint, Keys, Packet, Served, ServerSettings,
+};
+use tidegate_rt::clock;
+use tidegate_rt::net::Packets;
+use tidegate_rt::sync::{Notify, select};
+use tidegate_tls::quic::QuicHandshakes;
+
+use super::connection::QuicLink;
+use super::directives::Http3Server;
+use super::threads::Threads;
+use crate::front::Front;
+use crate::listener::ListenerRef;
+use crate::tls::quic::QuicNames;
+
+/// The idle timeout of connections where `keepalive_timeout` is 0, which ends them behind their requests.
+const IDLE_MIN: Duration = Duration::from_secs(60);
+
+/// Serves HTTP/3 over a UDP socket. `address` finds the listener again in each new plan.
+///
+/// It ends by itself: once the plan no longer has the listener or the front side drains, it accepts no new connection, and
+/// returns behind the last one. Dropped before that, it drops its connections without a word to their clients.
+pub async fn serve_packets(
+    front: Rc<Front>,
+    socket: Packets,
+    address: Address,
+    mut threads: Threads,
+) {
+    let port = Rc::new(Port {
+        front: front.clone(),
+        address: Rc::new(address),
+        pass_on: threads.pass_on.clone(),
+        ended: Notify::new(),
+    });
+    let Some((keys, server)) = port.settings(front.plan().shared()) else { return };
+    let count = threads.count.load(Ordering::Relaxed);
+    let place = (threads.thread, count);
+    let endpoint = Endpoint::new(socket, Application3(port.clone()), &keys, Some(&server), place);
+    let mail = async {
+        while let Some(packet) = threads.mail.recv().await {
+            endpoint.receive(&packet);
+        }
+        std::future::pending::<()>().await;
+    };
+    let plans = async {
+        let mut generation = front.plan().generation;
+        loop {
+            let (changed, ended) = (front.changed.notified(), port.ended.notified());
+            let plan = front.plan();
+            if plan.generation != generation {
+                generation = plan.generation;
+                let settings = port.settings(plan.shared());
+                endpoint.set_server(settings.as_ref().map(|(_, server)| server));
+                endpoint.set_threads(threads.count.load(Ordering::Relaxed));
+            }
+            let is_closing = front.is_draining() || port.listener(&plan).is_none();
+            drop(plan);
+            if is_closing && endpoint.open_connections() == 0 {
+                return;
+            }
+            select! {
+                () = changed => {}
+                () = ended => {}
+            }
+        }
+    };
+    select! {
+        error = endpoint.run() => {
+            let log = front.plan().main.error_log.clone();
+            log.say(Level::Alert, format_args!("recvmsg() failed ({error})"));
+        }
+        () = mail => {}
+        () = plans => {}
+    }
+}
+
+/// A socket's address, and the thread that serves it.
+pub(super) struct Port {
+    pub(super) front: Rc<Front>,
+    pub(super) address: Rc<Address>,
+    pass_on: Rc<dyn Fn(u16, Packet)>,
+    /// Notified when a connection has ended.
+    pub(super) ended: Notify,
+}
+
+impl Port {
+    /// Returns the listener in a plan. It may be one of an earlier plan only for connections.
+    pub(super) fn listener(&self, plan: &Plan) -> Option<ListenerRef> {
+        ListenerRef::find_for(plan, &self.address, &self.address, true)
+    }
+
+    /// Returns the keys of the endpoint and the settings of its connections under a plan: those of the address's default
+    /// server, but for TLS, where the client's hello chooses the server.
+    fn settings(&self, plan: &Arc<Plan>) -> Option<(Keys, ServerSettings)> {
+        let listener_ref = self.listener(plan)?;
+        let default = listener_ref.servers(plan)?.default;
+        let http3 = Http3Server::of(plan, default)?;
+        let names = QuicNames::new(plan.clone(), listener_ref);
+        let handshakes = match QuicHandshakes::new(Arc::new(names), http3.connection_ids) {
+            Ok(handshakes) => handshakes,
+            Err(error) => {
+                let log = &plan.main.error_log;
+                log.say(Level::Alert, format_args!("QUIC cannot be served ({error})"));
+                return None;
+            }
+        };
+        let location = plan.location(plan.server(default).location);
+        let idle = location.settings.keepalive_timeout.idle;
+        let limits = http3.limits(if idle.is_zero() { IDLE_MIN } else { idle });
+        let keys = http3.keys.clone();
+        let server = ServerSettings::new(Arc::new(handshakes), &keys, &limits);
+        Some((keys, server))
+    }
+
+    /// Whether `worker_connections` are in use. Idle connections are closed to make room.
+    fn is_full(&self, plan: &Plan) -> bool {
+        let count = plan.main.worker_connections;
+        let is_full = || self.front.connected() as u64 >= count;
+        if is_full() {
+            self.front.reuse_idle(clock::now());
+        }
+        if is_full() {
+            let log = &plan.main.error_log;
+            log.say(Level::Alert, format_args!("{count} worker_connections are not enough"));
+        }
+        is_full()
+    }
+}
+
+/// The part that the endpoint owns.
+struct Application3(Rc<Port>);
+
+impl Application for Application3 {
+    fn admit(&self, _: SocketAddr, validated: bool) -> Admission {
+        let port = &self.0;
+        let plan = port.front.plan();
+        if port.front.is_draining() {
+            return Admission::Refuse;
+        }
+        let Some(listener_ref) = port.listener(&plan) else { return Admission::Refuse };
+        let default = listener_ref.servers(&plan).map(|servers| servers.default);
+        let http3 = default.and_then(|server| Http3Server::of(&plan, server));
+        if !validated && http3.is_some_and(|http3| http3.retry) {
+            return Admission::Retry;
+        }
+        match port.is_full(&plan) {
+            true => Admission::Refuse,
+            false => Admission::Accept,
+        }
+    }
+
+    fn begin(&self, connection: &Rc<Connection>) -> Rc<dyn Served> {
+        QuicLink::begin(&self.0, connection)
+    }
+
+    fn pass_on(&self, thread: u16, packet: Packet) {
+        (self.0.pass_on)(thread, packet);
+    }
+}

@@ -1,0 +1,272 @@
+//! One stream: the client of its request, and what waits in each direction.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::io;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::Bytes;
+use tidegate_codec::Headers;
+use tidegate_core::LocalFuture;
+use tidegate_core::client::{CancelCode, Client};
+use tidegate_h3::ErrorCode;
+use tidegate_quic::StreamId;
+use tidegate_rt::clock;
+
+use super::connection::QuicLink;
+use crate::serve::stream_body::Incoming;
+use crate::serve::streams::{Inbox, StreamState, remember};
+
+/// Bytes of a body that are kept before a module takes them; QUIC holds back what is beyond.
+const INBOX_BYTES: usize = 16 * 1024;
+
+/// A request's access to its stream. Its memory is reused by other requests ([`crate::serve::scratch`]) unless a
+/// reference to it outlives the request.
+#[derive(Default)]
+pub(crate) struct Stream {
+    /// `None` while the memory is spare.
+    place: RefCell<Option<Place>>,
+    state: Cell<StreamState>,
+    pub(super) inbox: RefCell<Inbox>,
+    pub(super) outbox: RefCell<Outbox>,
+    /// Wakes the task that waits for the client's leaving.
+    watcher: RefCell<Option<Waker>>,
+    /// See [`Client::body_bytes`].
+    body_bytes: Cell<u64>,
+    /// The request is an extended CONNECT.
+    extended: Cell<bool>,
+}
+
+/// Where a stream is.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) link: Rc<QuicLink>,
+    pub(super) id: u64,
+}
+
+/// What is to be sent and QUIC had no room for.
+#[derive(Default)]
+pub(super) struct Outbox {
+    waiting: VecDeque<Bytes>,
+    /// The stream ends behind them.
+    ends: bool,
+    has_ended: bool,
+    /// Bytes that QUIC has taken, in all.
+    pub(super) taken: u64,
+    /// Bytes of heads and of frames' headers, in all.
+    pub(super) overhead: u64,
+    /// When QUIC took bytes last (`send_timeout`).
+    pub(super) progress: Option<Instant>,
+    pub(super) sender: Option<Waker>,
+}
+
+impl Outbox {
+    /// Whether QUIC has taken all, the end included.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && (self.has_ended || !self.ends)
+    }
+}
+
+impl Stream {
+    /// Attaches it to a new stream.
+    pub(crate) fn attach(&self, link: Rc<QuicLink>, id: u64) {
+        self.place.replace(Some(Place { link, id }));
+    }
+
+    /// Makes it spare: its request has ended.
+    pub(crate) fn detach(&self) {
+        let Stream { place, state, inbox, outbox, watcher, body_bytes, extended } = self;
+        place.replace(None);
+        state.set(StreamState::Open);
+        body_bytes.set(0);
+        extended.set(false);
+        watcher.take();
+        *inbox.borrow_mut() = Inbox::default();
+        outbox.replace(Outbox::default());
+    }
+
+    pub(super) fn place(&self) -> Option<Place> {
+        self.place.borrow().clone()
+    }
+
+    /// Whether the request is an extended CONNECT (RFC 9220).
+    pub(super) fn is_extended(&self) -> bool {
+        self.extended.get()
+    }
+
+    pub(super) fn set_extended(&self, extended: bool) {
+        self.extended.set(extended);
+    }
+
+    pub(super) fn state(&self) -> StreamState {
+        self.state.get()
+    }
+
+    /// The client has left, by a reset or with its connection.
+    pub(super) fn leave(&self) {
+        if self.state.get() == StreamState::Open {
+            self.state.set(StreamState::Left);
+        }
+        let wakers = [
+            self.watcher.take(),
+            self.inbox.borrow_mut().reader.take(),
+            self.outbox.borrow_mut().sender.take(),
+        ];
+        wakers.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// Returns the code by which the stream is given up, should it not be complete at the end of its request.
+    pub(super) fn end_code(&self) -> ErrorCode {
+        match self.state.get() {
+            StreamState::Cancelled(CancelCode::Reset) | StreamState::Left => {
+                ErrorCode::REQUEST_CANCELLED
+            }
+            StreamState::Open | StreamState::Cancelled(CancelCode::Close) => {
+                ErrorCode::INTERNAL_ERROR
+            }
+        }
+    }
+
+    /// Keeps a piece of the body that was received.
+    pub(super) fn received(&self, bytes: &[u8], end: bool) {
+        self.body_bytes.update(|count| count + bytes.len() as u64);
+        self.inbox.borrow_mut().received(bytes, end);
+    }
+
+    /// Whether more of the body may be read from QUIC.
+    pub(super) fn has_room(&self) -> bool {
+        self.inbox.borrow().bytes.len() < INBOX_BYTES
+    }
+
+    /// Sends bytes, as far as QUIC has room; the rest waits for it. `overhead` of them are no bytes of a body.
+    pub(super) fn send(&self, place: &Place, bytes: Bytes, overhead: usize) {
+        let mut outbox = self.outbox.borrow_mut();
+        outbox.overhead += overhead as u64;
+        if !bytes.is_empty() {
+            outbox.waiting.push_back(bytes);
+        }
+        drop(outbox);
+        self.pump(place);
+    }
+
+    /// Ends the stream behind what waits.
+    pub(super) fn end(&self, place: &Place) {
+        self.outbox.borrow_mut().ends = true;
+        self.pump(place);
+    }
+
+    /// Gives QUIC what waits, as far as it has room.
+    pub(super) fn pump(&self, place: &Place) {
+        let (quic, id) = (&place.link.quic, StreamId(place.id));
+        let mut outbox = self.outbox.borrow_mut();
+        let mut is_over = false;
+        while let Some(first) = outbox.waiting.front_mut() {
+            match quic.write(id, first) {
+                Ok(0) => break,
+                Ok(count) => {
+                    let all = first.is_empty();
+                    outbox.taken += count as u64;
+                    outbox.progress = Some(clock::now());
+                    if all {
+                        outbox.waiting.pop_front();
+                    }
+                }
+                Err(_) => {
+                    is_over = true;
+                    break;
+                }
+            }
+        }
+        if outbox.waiting.is_empty() && outbox.ends && !outbox.has_ended {
+            match quic.finish(id) {
+                Ok(()) => {
+                    outbox.has_ended = true;
+                    place.link.finished(place.id);
+                }
+                Err(_) => is_over = true,
+            }
+        }
+        if outbox.is_empty()
+            && let Some(sender) = outbox.sender.take()
+        {
+            sender.wake();
+        }
+        drop(outbox);
+        if is_over {
+            self.leave();
+        }
+    }
+
+    /// Writes an interim head.
+    pub(super) fn interim(&self, status: u16, headers: &Headers) -> io::Result<()> {
+        let gone = || io::Error::from(io::ErrorKind::NotConnected);
+        let place = self.place().ok_or_else(gone)?;
+        let mut out = Vec::new();
+        let written = place.link.with_core(|core| {
+            core.respond_interim(place.id, status, &mut out, |fields| fields.push_all(headers))
+        });
+        if !matches!(written, Some(Ok(_))) {
+            return Err(gone());
+        }
+        place.link.send_own();
+        let length = out.len();
+        self.send(&place, Bytes::from(out), length);
+        Ok(())
+    }
+}
+
+impl Client for Stream {
+    fn poll_closed(&self, context: &mut Context<'_>) -> Poll<()> {
+        if self.place.borrow().is_none() || self.state.get() == StreamState::Left {
+            return Poll::Ready(());
+        }
+        remember(&mut self.watcher.borrow_mut(), context);
+        Poll::Pending
+    }
+
+    fn cancel(&self, code: CancelCode) {
+        if !matches!(self.state.get(), StreamState::Cancelled(_)) {
+            self.state.set(StreamState::Cancelled(code));
+        }
+    }
+
+    fn body_bytes(&self) -> u64 {
+        self.body_bytes.get()
+    }
+
+    fn send_interim<'a>(
+        &'a self,
+        status: u16,
+        headers: &'a Headers,
+    ) -> LocalFuture<'a, io::Result<()>> {
+        Box::pin(std::future::ready(self.interim(status, headers)))
+    }
+}
+
+impl Incoming for Stream {
+    fn inbox(&self) -> &RefCell<Inbox> {
+        &self.inbox
+    }
+
+    fn state(&self) -> StreamState {
+        self.state.get()
+    }
+
+    fn fill(&self) {
+        let wants = {
+            let inbox = self.inbox.borrow();
+            inbox.bytes.is_empty() && !inbox.ended && inbox.fault.is_none()
+        };
+        if wants && let Some(place) = self.place() {
+            place.link.read(place.id);
+        }
+    }
+
+    fn taken(&self, _: usize) {}
+
+    fn send_continue(&self) {
+        let _ = self.interim(100, &Headers::default());
+    }
+}
