@@ -9,6 +9,7 @@ use std::time::Duration;
 use tidegate_core::client::Address;
 use tidegate_core::error_log::Level;
 use tidegate_core::plan::Plan;
+use tidegate_h3::ErrorCode;
 use tidegate_quic::{
     Admission, Application, Connection, Endpoint, Keys, Packet, Served, ServerSettings,
 };
@@ -30,7 +31,7 @@ const IDLE_MIN: Duration = Duration::from_secs(60);
 /// Serves HTTP/3 over a UDP socket. `address` finds the listener again in each new plan.
 ///
 /// It ends by itself: once the plan no longer has the listener or the front side drains, it accepts no new connection, and
-/// returns behind the last one. Dropped before that, it drops its connections without a word to their clients.
+/// returns behind the last one. Dropped before that, it closes its connections with H3_NO_ERROR.
 pub async fn serve_packets(
     front: Rc<Front>,
     socket: Packets,
@@ -166,5 +167,9 @@ impl Application for Application3 {
 
     fn pass_on(&self, thread: u16, packet: Packet) {
         (self.0.pass_on)(thread, packet);
+    }
+
+    fn code_of_end(&self) -> Option<u64> {
+        Some(ErrorCode::NO_ERROR.0)
     }
 }
