@@ -1,6 +1,7 @@
 //! Conditions of a script, after `check` and `wait`: their sources and comparisons.
 
 use crate::bell::Failure;
+use crate::relay::{Direction, RelayCount};
 use crate::syntax::{Receiver, receiver};
 use crate::words::{Cursor, Matcher};
 
@@ -32,6 +33,8 @@ pub enum Quantity {
     Connections(String),
     /// `n1.questions`
     Questions(String),
+    /// `r1.up.packets`, `r1.down.bytes`, `r1.up.lost`
+    Relayed(String, Direction, RelayCount),
     /// `exit` of the last command
     Exit,
     /// `server.exit`
@@ -141,6 +144,9 @@ pub(crate) fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, Failure> {
             Some((server, "questions")) => {
                 return compare(cursor, Quantity::Questions(server.to_owned()));
             }
+            Some((relay, of)) if let Some((direction, count)) = relayed(of) => {
+                return compare(cursor, Quantity::Relayed(relay.to_owned(), direction, count));
+            }
             _ if is_sink(other) => Source::Sink(other.to_owned()),
             _ => return Err(Failure::new(format!("unknown condition `{other}`"))),
         },
@@ -168,6 +174,23 @@ pub(crate) fn is_sink(name: &str) -> bool {
 fn compare(cursor: &mut Cursor<'_>, quantity: Quantity) -> Result<Condition, Failure> {
     let comparison = comparison(cursor)?;
     Ok(Condition::Compare(quantity, comparison, cursor.number("a number")?))
+}
+
+/// `up.packets` and the like.
+fn relayed(words: &str) -> Option<(Direction, RelayCount)> {
+    let (direction, count) = words.split_once('.')?;
+    let direction = match direction {
+        "up" => Direction::Up,
+        "down" => Direction::Down,
+        _ => return None,
+    };
+    let count = match count {
+        "packets" => RelayCount::Packets,
+        "bytes" => RelayCount::Bytes,
+        "lost" => RelayCount::Lost,
+        _ => return None,
+    };
+    Some((direction, count))
 }
 
 /// Reads `==`, `!=`, `<=` or `>=`.

@@ -29,6 +29,7 @@ mod origin;
 mod place;
 mod places;
 pub mod program;
+mod relay;
 mod report;
 mod restarts;
 mod run;

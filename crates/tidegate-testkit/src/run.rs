@@ -12,6 +12,7 @@ use crate::frame::framed;
 use crate::ops::{ClientOp, Row};
 use crate::origin::{Origin, Shared};
 use crate::places::{Implicit, Places};
+use crate::relay::{Relay, RelayLine};
 use crate::server::{Program, Server};
 use crate::syntax::{self, Receiver, Signal, Step};
 use crate::update::Received;
@@ -112,6 +113,7 @@ struct Runner<'a> {
     origins: BTreeMap<String, Origin>,
     sinks: BTreeMap<String, Arc<Mutex<Vec<u8>>>>,
     questions: BTreeMap<String, Arc<AtomicI64>>,
+    relays: BTreeMap<String, Relay>,
     clients: BTreeMap<String, Client>,
     server: Option<Server>,
     last_exit: i64,
@@ -175,6 +177,7 @@ impl<'a> Runner<'a> {
             origins,
             sinks,
             questions,
+            relays: BTreeMap::new(),
             clients: BTreeMap::new(),
             server: None,
             last_exit: 0,
@@ -281,6 +284,7 @@ impl<'a> Runner<'a> {
                     false => Err(with_tries(Failure::new("given up"))),
                 }
             }
+            Step::Relay(name, line) => self.relay(name, line),
             Step::Open(gate) => {
                 locked(&self.shared.gates).insert(gate.clone());
                 self.shared.bell.ring();
@@ -307,6 +311,22 @@ impl<'a> Runner<'a> {
                 server.wait_exit().map(drop)
             }
         }
+    }
+
+    /// Starts a relay, which clients connect to by its name as to a UDP port, or changes it.
+    fn relay(&mut self, name: &str, line: &RelayLine) -> Result<(), Failure> {
+        let RelayLine::To(port) = line else {
+            let relay = self.relays.get(name);
+            return relay
+                .ok_or_else(|| Failure::new("`relay NAME to PORT` starts it"))?
+                .apply(line);
+        };
+        let server = self.around.datagrams.get(port);
+        let server = *server.ok_or_else(|| Failure::new(format!("no UDP port {port}")))?;
+        let relay = Relay::start(server, Arc::clone(&self.shared))?;
+        self.around.datagrams.insert(name.to_owned(), relay.address);
+        self.relays.insert(name.to_owned(), relay);
+        Ok(())
     }
 
     fn server(&self) -> Result<&Server, Failure> {

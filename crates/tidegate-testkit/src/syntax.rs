@@ -6,6 +6,7 @@ use crate::bell::Failure;
 use crate::conditions::{Condition, condition};
 use crate::failing::Failing;
 use crate::ops::{self, ClientOp, OriginLine, Row};
+use crate::relay::{RelayLine, relay_line};
 use crate::texts::Texts;
 use crate::words::{Cursor, Word, split};
 
@@ -84,6 +85,8 @@ pub enum Step {
     Row(Row),
     /// `until ROW`: the row again and again until it holds
     Until(Row),
+    /// `relay NAME …`
+    Relay(String, RelayLine),
     /// `open GATE`
     Open(String),
     /// `signal NAME [worker|old]`
@@ -258,6 +261,10 @@ fn step(verb: &str, words: &[Word]) -> Result<Step, Failure> {
             return Ok(Step::Origin(name, ops::origin_line(&words[2..])?));
         }
         "client" => return client(&words[1..]),
+        "relay" => {
+            let name = cursor.bare("a relay's name")?.to_owned();
+            Step::Relay(name, relay_line(&mut cursor)?)
+        }
         "open" => Step::Open(cursor.bare("a gate's name")?.to_owned()),
         "signal" => Step::Signal(signal(cursor.bare("a signal")?)?, receiver(&mut cursor)?),
         "reload" => {

@@ -45,6 +45,8 @@ struct Shared {
 
 /// What a client keeps between its connections.
 struct Memory {
+    /// Settings that connections without options of their own share: a ticket is only good for the same ones.
+    settings: std::sync::OnceLock<rustls::ClientConfig>,
     tickets: Arc<Tickets>,
     tokens: Arc<dyn TokenStore>,
 }
@@ -115,7 +117,11 @@ impl Client {
 
 impl Default for Memory {
     fn default() -> Self {
-        Self { tickets: Arc::default(), tokens: Arc::new(TokenMemoryCache::default()) }
+        Self {
+            settings: Default::default(),
+            tickets: Arc::default(),
+            tokens: Arc::new(TokenMemoryCache::default()),
+        }
     }
 }
 

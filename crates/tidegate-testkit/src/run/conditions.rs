@@ -64,6 +64,9 @@ impl Runner<'_> {
             Quantity::Questions(name) => {
                 self.questions.get(name).map(|count| count.load(Ordering::SeqCst))
             }
+            Quantity::Relayed(name, direction, count) => {
+                self.relays.get(name).map(|relay| relay.count(*direction, *count))
+            }
             Quantity::Exit => Some(self.last_exit),
             Quantity::ServerExit => self.server.as_ref()?.exit(),
             Quantity::Files(name) => i64::try_from(self.directory.files(name).len()).ok(),

@@ -95,7 +95,7 @@ impl Session {
         let socket = socket(loopback(address)).map_err(|error| failed(&error))?;
         let waker = self::socket(loopback(address)).map_err(|error| failed(&error))?;
         let tickets = Resumed::new(memory.tickets.clone(), options.resumes);
-        let tls = settings(options, target.directory, &tickets)?;
+        let tls = settings(options, target.directory, &tickets, &memory.settings)?;
         let mut config = ClientConfig::new(tls);
         config.token_store(memory.tokens.clone());
         config.transport_config(transport(options.window));

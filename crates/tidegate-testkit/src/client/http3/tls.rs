@@ -1,7 +1,7 @@
 //! TLS settings of a connection, and the tickets of a case.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use rustls::client::{
@@ -81,7 +81,28 @@ pub(super) fn settings(
     options: &Options,
     directory: &Path,
     tickets: &Arc<Resumed>,
+    shared: &OnceLock<ClientConfig>,
 ) -> Result<Arc<QuicClientConfig>, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::new(format!("TLS: {error}"));
+    let is_plain = !options.is_chacha20 && options.certificate.is_none();
+    let mut config = match shared.get().filter(|_| is_plain) {
+        Some(config) => config.clone(),
+        None => made(options, directory)?,
+    };
+    if is_plain {
+        config = shared.get_or_init(|| config).clone();
+    }
+    config.alpn_protocols = vec![options.alpn.clone().into_bytes()];
+    config.resumption = Resumption::store(tickets.clone());
+    config.enable_early_data = options.is_early;
+    let initial =
+        cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
+    let initial = initial.ok_or_else(|| Failure::new("TLS: no suite for first packets"))?;
+    let config = QuicClientConfig::with_initial(Arc::new(config), initial);
+    Ok(Arc::new(config.map_err(|error| failed(&error))?))
+}
+
+fn made(options: &Options, directory: &Path) -> Result<ClientConfig, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("TLS: {error}"));
     let mut provider = aws_lc_rs::default_provider();
     provider.cipher_suites = match options.is_chacha20 {
@@ -93,23 +114,15 @@ pub(super) fn settings(
         .map_err(|error| failed(&error))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(AnyServer));
-    let mut config = match &options.certificate {
-        None => config.with_no_client_auth(),
+    match &options.certificate {
+        None => Ok(config.with_no_client_auth()),
         Some(name) => {
             let file = directory.join(name);
             let chain = CertificateDer::pem_file_iter(&file)
                 .and_then(Iterator::collect)
                 .map_err(|error| failed(&error))?;
             let key = PrivateKeyDer::from_pem_file(&file).map_err(|error| failed(&error))?;
-            config.with_client_auth_cert(chain, key).map_err(|error| failed(&error))?
+            config.with_client_auth_cert(chain, key).map_err(|error| failed(&error))
         }
-    };
-    config.alpn_protocols = vec![options.alpn.clone().into_bytes()];
-    config.resumption = Resumption::store(tickets.clone());
-    config.enable_early_data = options.is_early;
-    let initial =
-        cipher_suite::TLS13_AES_128_GCM_SHA256.tls13().and_then(|suite| suite.quic_suite());
-    let initial = initial.ok_or_else(|| Failure::new("TLS: no suite for first packets"))?;
-    let config = QuicClientConfig::with_initial(Arc::new(config), initial);
-    Ok(Arc::new(config.map_err(|error| failed(&error))?))
+    }
 }
