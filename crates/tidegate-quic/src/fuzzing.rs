@@ -52,7 +52,7 @@ pub fn fuzz_packets(data: &[u8]) {
 fn world() -> Option<World> {
     let keys = Keys::derive(b"the secret of fuzzers");
     let limits = Limits { stream_bytes: 8 << 10, ..Limits::default() };
-    let handshakes = QuicHandshakes::new(Arc::new(OneServer(server_tls()?))).ok()?;
+    let handshakes = QuicHandshakes::new(Arc::new(OneServer(server_tls()?)), 2).ok()?;
     let server = ServerSettings::new(Arc::new(handshakes), &keys, &limits);
     let suites = tidegate_tls::cipher_suites::tls12("DEFAULT");
     let options =
