@@ -10,6 +10,7 @@
 //! | `events` | what has been received: heads, bodies, resets, the end |
 //! | `stream` | one stream: the request's [`Client`](tidegate_core::client::Client), and what waits in each direction |
 //! | `head` | from a received head to an exchange |
+//! | `hq` | HTTP/0.9 over QUIC: from a line to an exchange |
 //! | `exchange` | the future of a request: phases, response, logs |
 //! | `respond`, `send` | the response's head; its body |
 //! | `tunnel` | extended CONNECT: WebSocket (RFC 9220) |
@@ -51,6 +52,7 @@ pub(crate) mod directives;
 mod events;
 mod exchange;
 mod head;
+mod hq;
 mod port;
 mod respond;
 mod send;

@@ -20,8 +20,7 @@
 //! | address | the client's address: the last one that was validated |
 //! | timers | the deadlines of all connections |
 //! | settings | limits and keys |
-//!
-//! The server does not use it yet: HTTP/3 will.
+//! | tokens | address validation tokens, each for one use |
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -35,6 +34,7 @@ pub mod fuzzing;
 mod numbers;
 mod settings;
 mod timers;
+mod tokens;
 
 pub use connection::{Connection, Read, StreamEnded};
 pub use endpoint::{Admission, Application, Endpoint, Packet};

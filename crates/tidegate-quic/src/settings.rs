@@ -4,8 +4,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn_proto::{IdleTimeout, TransportConfig, VarInt};
+use quinn_proto::{IdleTimeout, TransportConfig, ValidationTokenConfig, VarInt};
 use tidegate_tls::quic::{QuicHandshakes, QuicHostKeys};
+
+use crate::tokens::{LIFETIME, UsedTokens};
 
 /// The least size of a datagram that every path carries (RFC 9000 section 14).
 const DATAGRAM_BYTES_MIN: u16 = 1200;
@@ -32,11 +34,13 @@ pub struct Limits {
     pub idle_timeout: Duration,
     /// Whether the kernel divides datagrams (`quic_gso`).
     pub segmentation: bool,
+    /// Tokens that a client gets for its next connections, so that these need no Retry (NEW_TOKEN).
+    pub address_tokens: u32,
 }
 
 /// Secrets of an endpoint (`quic_host_key`): those of stateless resets, of address validation and of connection numbers.
 #[derive(Clone)]
-pub struct Keys(pub(crate) Arc<QuicHostKeys>);
+pub struct Keys(pub(crate) Arc<QuicHostKeys>, Arc<UsedTokens>);
 
 /// Settings of the connections that a listener accepts. A connection keeps those that it began with.
 #[derive(Clone)]
@@ -56,6 +60,7 @@ impl Default for Limits {
             send_bytes: 1 << 20,
             idle_timeout: Duration::from_secs(60),
             segmentation: true,
+            address_tokens: 0,
         }
     }
 }
@@ -81,7 +86,7 @@ impl Limits {
 impl Keys {
     /// Derives the keys from a secret. The same secret on another day, or another machine, has the same keys.
     pub fn derive(secret: &[u8]) -> Keys {
-        Keys(Arc::new(QuicHostKeys::derive(secret)))
+        Keys(Arc::new(QuicHostKeys::derive(secret)), Arc::default())
     }
 }
 
@@ -97,6 +102,9 @@ impl ServerSettings {
         let mut config = quinn_proto::ServerConfig::new(handshakes, keys.0.tokens.clone());
         config.transport_config(limits.transport());
         config.max_incoming(INCOMING_MAX);
+        let mut tokens = ValidationTokenConfig::default();
+        tokens.sent(limits.address_tokens).lifetime(LIFETIME).log(keys.1.clone());
+        config.validation_token_config(tokens);
         config.incoming_buffer_size(INCOMING_BYTES);
         config.incoming_buffer_size_total(INCOMING_BYTES_TOTAL);
         ServerSettings(Arc::new(config))

@@ -26,7 +26,10 @@ impl QuicLink {
             return;
         }
         if self.core.get().is_none() {
-            return self.abort(ErrorCode::NO_ERROR, "");
+            return match self.is_hq.get() {
+                true => self.go_away(),
+                false => self.abort(ErrorCode::NO_ERROR, ""),
+            };
         }
         self.ending.set(Ending::Announced);
         self.with_core(tidegate_h3::Connection::announce_end);

@@ -6,20 +6,22 @@ use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tidegate_core::client::{Address, Connection};
+use tidegate_core::client::{Address, CertificateError, Connection};
 use tidegate_core::counters::OpenConnection;
 use tidegate_core::exchange::{LocationRef, PlanRef};
 use tidegate_h3::{Closing, ErrorCode, OwnStream};
 use tidegate_quic::{Direction, StreamId};
 use tidegate_rt::clock;
+use tidegate_rt::sync::Notify;
+use tidegate_tls::StatusQuery;
 
-use super::directives::Http3Server;
+use super::directives::{HQ, Http3Server};
 use super::port::Port;
 use super::stream::Stream;
 use crate::front::Front;
 use crate::listener::{Binding, ListenerRef};
 use crate::serve::begin;
-use crate::tls::quic::QuicNames;
+use crate::tls::quic::{HQ_INTEROP, QuicNames};
 
 /// The priority of the connection's own streams, above that of all responses.
 const OWN_PRIORITY: i32 = i32::MAX;
@@ -42,6 +44,16 @@ pub(super) enum Ending {
     Gone,
 }
 
+/// The verification of the client's certificate by its status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verification {
+    /// None is necessary as far as is known.
+    None,
+    Running,
+    /// It has ended, with the reason why the client is not trusted.
+    Ended(Option<CertificateError>),
+}
+
 /// A connection. The endpoint's table owns it, and the requests in progress.
 pub(crate) struct QuicLink {
     pub(super) front: Rc<Front>,
@@ -54,6 +66,8 @@ pub(crate) struct QuicLink {
     pub(super) binding: Binding,
     /// The protocol, once the handshake has chosen it.
     pub(super) core: OnceCell<RefCell<tidegate_h3::Connection>>,
+    /// HTTP/0.9 is spoken: there is no protocol.
+    pub(super) is_hq: Cell<bool>,
     /// The own streams that have begun, by [`OwnStream::ALL`].
     own: Cell<[Option<StreamId>; 3]>,
     /// Requests in progress that wait, by the number of their stream.
@@ -69,6 +83,9 @@ pub(crate) struct QuicLink {
     /// Streams that were ended and whose bytes the client has not acknowledged.
     pub(super) unacknowledged: RefCell<Vec<u64>>,
     pub(super) ending: Cell<Ending>,
+    verification: Cell<Verification>,
+    /// Notified when the verification has ended.
+    verified: Notify,
     /// QUIC has forgotten it.
     pub(super) is_closed: Cell<bool>,
     /// Since when no request is in progress; `None` while one is.
@@ -113,6 +130,7 @@ impl QuicLink {
             me: me.clone(),
             info: RefCell::new(Rc::new(info)),
             core: OnceCell::new(),
+            is_hq: Cell::new(false),
             own: Cell::default(),
             streams: RefCell::default(),
             incomplete: RefCell::default(),
@@ -121,6 +139,8 @@ impl QuicLink {
             is_reading: Cell::new(false),
             unacknowledged: RefCell::default(),
             ending: Cell::new(Ending::Open),
+            verification: Cell::new(Verification::None),
+            verified: Notify::new(),
             is_closed: Cell::new(false),
             idle_since: Cell::new(Some(now)),
             is_warm: Cell::new(true),
@@ -142,9 +162,9 @@ impl QuicLink {
         let listener_ref = ListenerRef::find_for(&plan, &self.port.address, &local, true);
         let Some(listener_ref) = listener_ref else { return };
         let names = QuicNames::new(plan.shared().clone(), listener_ref);
-        let mut tls = names.known(negotiated);
+        let (mut tls, statuses) = names.known(negotiated);
         let old = self.info();
-        // A clock of its own would begin anew for requests that have begun.
+        // Those that requests which have begun share.
         if let Some(known) = &old.tls {
             tls.early = known.early.clone();
             tls.session_id = known.session_id.clone();
@@ -154,12 +174,20 @@ impl QuicLink {
         {
             early.set(false);
         }
+        let is_hq = tls.alpn.as_ref().is_some_and(|alpn| alpn.as_bytes() == HQ_INTEROP);
+        self.is_hq.set(is_hq);
         self.info.replace(Rc::new(Connection {
             tls: Some(Box::new(tls)),
-            protocol: Cell::new("h3"),
+            protocol: Cell::new(if is_hq { HQ } else { "h3" }),
             ..(*old).clone()
         }));
-        if self.core.get().is_none()
+        match self.verification.get() {
+            Verification::None if !statuses.is_empty() => self.verify(names, statuses),
+            Verification::Ended(fault) => self.set_fault(fault),
+            Verification::None | Verification::Running => {}
+        }
+        if !is_hq
+            && self.core.get().is_none()
             && let Some(http3) =
                 self.server(&plan).and_then(|server| Http3Server::of(&plan, server))
         {
@@ -167,6 +195,37 @@ impl QuicLink {
             let _ = self.core.set(RefCell::new(core));
         }
         self.send_own();
+    }
+
+    /// Queries the statuses of the client's certificates (`ssl_ocsp`). Its requests wait for that.
+    fn verify(&self, names: QuicNames, statuses: Vec<StatusQuery>) {
+        self.verification.set(Verification::Running);
+        let Some(me) = self.me.upgrade() else { return };
+        tidegate_rt::spawn_local(async move {
+            let fault = names.fault(&me.info(), &statuses).await;
+            me.verification.set(Verification::Ended(fault));
+            me.set_fault(fault);
+            me.verified.notify_waiters();
+        });
+    }
+
+    fn set_fault(&self, fault: Option<CertificateError>) {
+        let mut info = (*self.info()).clone();
+        if let Some(client) = info.tls.as_mut().and_then(|tls| tls.client.as_mut()) {
+            client.fault = client.fault.or(fault);
+            self.info.replace(Rc::new(info));
+        }
+    }
+
+    /// Waits until the client's certificate is verified. Returns the connection's properties then; `None` where nothing
+    /// was waited for.
+    pub(super) async fn verified(&self) -> Option<Rc<Connection>> {
+        let verified = self.verified.notified();
+        if self.verification.get() != Verification::Running {
+            return None;
+        }
+        verified.await;
+        Some(self.info())
     }
 
     fn server(&self, plan: &PlanRef) -> Option<tidegate_core::plan::ServerId> {
@@ -261,7 +320,10 @@ impl QuicLink {
 
     /// Forgets a request that has ended; its stream is given up with `code` unless both messages are complete.
     pub(super) fn close_stream(&self, id: u64, code: ErrorCode) {
-        let closing = self.with_core(|core| core.close(id, code)).unwrap_or_default();
+        let closing = match self.with_core(|core| core.close(id, code)) {
+            Some(closing) => closing,
+            None => self.closing_of_hq(id, code),
+        };
         self.held.borrow_mut().retain(|(held, ..)| *held != id);
         self.apply(id, closing);
         self.send_own();

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use tidegate_codec::request::ParseOptions;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word, once};
+use tidegate_core::Exchange;
 use tidegate_core::plan::{Plan, ServerId};
 use tidegate_h3::Config;
+use tidegate_plan::http_core::HttpCore;
 use tidegate_plan::module::BlockInfo;
-use tidegate_plan::{Module, PlanBuilder, ServerBuilder};
+use tidegate_plan::{LocationBuilder, Module, PlanBuilder, ServerBuilder};
 use tidegate_quic::{Keys, Limits};
 
 /// nginx's defaults.
@@ -19,6 +21,13 @@ const CONNECTION_IDS: u32 = 2;
 const CONNECTION_IDS_MIN: u64 = 2;
 /// The largest window of a stream that is allowed: more than any path needs.
 const BUFFER_BYTES_MAX: u64 = (1 << 31) - 1;
+/// Tokens for the next connections of a client, with `quic_retry`.
+const ADDRESS_TOKENS: u32 = 2;
+/// The protocol of `http3_hq`, as `$http3` shows it.
+pub(crate) const HQ: &str = "hq";
+/// The field that announces HTTP/3, and the time for which a client may remember it.
+const ALT_SVC: &[u8] = b"Alt-Svc";
+const ALT_SVC_SECONDS: u32 = 86_400;
 /// Bytes of a random secret, where no file has one.
 const SECRET_BYTES: usize = 32;
 
@@ -27,6 +36,8 @@ const SECRET_BYTES: usize = 32;
 pub(crate) struct Http3Server {
     /// `http3`: the protocol `h3` is offered.
     pub(crate) enabled: bool,
+    /// `http3_hq`: the protocol `hq-interop` is offered.
+    pub(crate) hq: bool,
     /// The limits of the protocol.
     pub(crate) config: Arc<Config>,
     /// `quic_retry`.
@@ -37,12 +48,19 @@ pub(crate) struct Http3Server {
     pub(crate) keys: Keys,
     /// The limits of QUIC, apart from the idle timeout.
     limits: Limits,
+    /// The port of the server's first `listen … quic`.
+    port: Option<u16>,
 }
 
 impl Http3Server {
     /// Returns the settings of a server; `None` in a plan without this module.
     pub(crate) fn of(plan: &Plan, server: ServerId) -> Option<&Http3Server> {
         plan.server(server).extensions.of()
+    }
+
+    /// Whether requests of connections with this protocol (`$http3`) are served.
+    pub(crate) fn serves(&self, protocol: &str) -> bool {
+        if protocol == HQ { self.hq } else { self.enabled }
     }
 
     /// Returns the limits of QUIC's connections, which end when nothing has arrived for `idle`.
@@ -58,6 +76,7 @@ pub struct Http3;
 #[derive(Clone, Default)]
 pub struct Conf {
     enabled: Option<bool>,
+    hq: Option<bool>,
     streams_max: Option<u32>,
     buffer_bytes: Option<u32>,
     extended_connect: Option<bool>,
@@ -65,6 +84,7 @@ pub struct Conf {
     gso: Option<bool>,
     retry: Option<bool>,
     host_key: Option<Word>,
+    alt_svc: Option<bool>,
 }
 
 /// A secret for the keys of QUIC, made at random and kept over reloads.
@@ -77,12 +97,14 @@ impl Module for Http3 {
 
     fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
         child.enabled = child.enabled.or(parent.enabled);
+        child.hq = child.hq.or(parent.hq);
         child.streams_max = child.streams_max.or(parent.streams_max);
         child.buffer_bytes = child.buffer_bytes.or(parent.buffer_bytes);
         child.extended_connect = child.extended_connect.or(parent.extended_connect);
         child.connection_ids = child.connection_ids.or(parent.connection_ids);
         child.gso = child.gso.or(parent.gso);
         child.retry = child.retry.or(parent.retry);
+        child.alt_svc = child.alt_svc.or(parent.alt_svc);
         child.host_key = child.host_key.take().or_else(|| parent.host_key.clone());
     }
 
@@ -95,22 +117,54 @@ impl Module for Http3 {
             stream_bytes: buffer_bytes,
             connection_bytes: defaults.connection_bytes.max(buffer_bytes),
             segmentation: conf.gso.unwrap_or(true),
+            address_tokens: if conf.retry == Some(true) { ADDRESS_TOKENS } else { 0 },
             ..defaults
         };
         let connection_ids = conf.connection_ids.unwrap_or(CONNECTION_IDS);
         let config = config(conf, streams_max, &server.server.settings.parse);
         let settings = Http3Server {
             enabled: conf.enabled.unwrap_or(true),
+            hq: conf.hq.unwrap_or(false),
             config: config.shared(),
             retry: conf.retry.unwrap_or(false),
             connection_ids,
             keys: keys(conf, server.plan)?,
             limits,
+            port: server.outline.conf::<HttpCore>().and_then(quic_port),
         };
-        let Http3Server { enabled, config, retry, limits, .. } = &settings;
-        server.plan.show(&(enabled, config, retry, connection_ids, limits));
+        let Http3Server { enabled, hq, config, retry, limits, port, .. } = &settings;
+        server.plan.show(&(enabled, hq, config, retry, connection_ids, limits, port));
         server.server.extensions.insert(settings);
         Ok(())
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        if conf.alt_svc == Some(true) {
+            location.plan.show(&"http3_alt_svc");
+            location.filter(Box::new(|x, body| {
+                announce(x);
+                body
+            }));
+        }
+        Ok(())
+    }
+}
+
+fn quic_port(core: &tidegate_plan::http_core::Conf) -> Option<u16> {
+    core.listens.iter().find(|listen| listen.quic)?.address.port()
+}
+
+/// Adds `Alt-Svc` to a response of a server that has HTTP/3 as well, to a client that uses TLS over TCP (RFC 7838, RFC
+/// 9114 section 3.1.1).
+fn announce(x: &mut Exchange) {
+    if x.connection.tls.is_none() || matches!(x.connection.protocol.get(), "h3" | HQ) {
+        return;
+    }
+    let http3 = Http3Server::of(&x.plan, x.routing.server).filter(|http3| http3.enabled);
+    let Some(port) = http3.and_then(|http3| http3.port) else { return };
+    if x.response.headers.first_named(ALT_SVC).is_none() {
+        let value = format!("h3=\":{port}\"; ma={ALT_SVC_SECONDS}");
+        x.response.headers.push(ALT_SVC, value.as_bytes());
     }
 }
 
@@ -170,6 +224,14 @@ const ROWS: &[Directive<Conf>] = &[
         |conf, args| once(&mut conf.enabled, args.flag(0)?, args),
     ),
     row(
+        "http3_hq",
+        SERVERS,
+        Arity::FLAG,
+        "off",
+        "Whether HTTP/0.9 is served over QUIC (`hq-interop`), which tests of transports use.",
+        |conf, args| once(&mut conf.hq, args.flag(0)?, args),
+    ),
+    row(
         "http3_max_concurrent_streams",
         SERVERS,
         Arity::ONE,
@@ -203,6 +265,16 @@ const ROWS: &[Directive<Conf>] = &[
         "Whether WebSocket and other tunnels are served by HTTP/3 (extended CONNECT, RFC 9220), as \
          `http2_extended_connect` does for HTTP/2. Not in nginx.",
         |conf, args| once(&mut conf.extended_connect, args.flag(0)?, args),
+    ),
+    row(
+        "http3_alt_svc",
+        SERVERS,
+        Arity::FLAG,
+        "off",
+        "Whether responses over TLS say that the server has HTTP/3 too, where it has `listen … quic`: `Alt-Svc: \
+         h3=\":PORT\"; ma=86400`, with the port of the first such address. A field of that name that the response has \
+         already stays alone. Not in nginx, where `add_header` does it.",
+        |conf, args| once(&mut conf.alt_svc, args.flag(0)?, args),
     ),
     row(
         "quic_active_connection_id_limit",

@@ -14,6 +14,7 @@ use tidegate_rt::{clock, share};
 use super::connection::{Ending, QuicLink};
 use super::exchange;
 use super::head;
+use super::stream::Stream;
 
 /// Bytes that are read from a stream at once.
 const READ_BYTES: usize = 16 * 1024;
@@ -91,8 +92,15 @@ impl QuicLink {
         self.send_own();
     }
 
-    /// The end of a stream is known with the read behind its last bytes: so the last bytes are held until then.
     fn read_stream(&self, id: u64) {
+        match self.is_hq.get() {
+            true => self.read_line(id),
+            false => self.read_frames(id),
+        }
+    }
+
+    /// The end of a stream is known with the read behind its last bytes: so the last bytes are held until then.
+    fn read_frames(&self, id: u64) {
         let mut last: Option<Bytes> = None;
         while self.core.get().is_some() && self.ending.get() != Ending::Gone && self.may_read(id) {
             match self.quic.read(StreamId(id), READ_BYTES) {
@@ -203,11 +211,22 @@ impl QuicLink {
         self.incomplete.borrow_mut().retain(|(stream, _)| *stream != id);
     }
 
-    /// Begins a request, and polls it for the first time. Only one that waits gets a task.
+    /// Begins a request. Only one that waits gets a task.
     fn begin_request(&self, id: u64, end: bool, fault: Option<HeadFault>) {
         self.complete_head(id);
         let Some(me) = self.me.upgrade() else { return };
-        let Some((stream, mut request)) = head::begin(&self.front, &me, id, end, fault) else {
+        let begun = head::begin(&self.front, &me, id, end, fault);
+        self.start(&me, id, begun);
+    }
+
+    /// Polls a request for the first time.
+    pub(super) fn start(
+        &self,
+        me: &Rc<QuicLink>,
+        id: u64,
+        begun: Option<(Rc<Stream>, exchange::Request)>,
+    ) {
+        let Some((stream, mut request)) = begun else {
             // The plan no longer has the listener: nothing is served on this connection any more.
             self.close_stream(id, ErrorCode::REQUEST_REJECTED);
             return self.go_away();
@@ -222,7 +241,7 @@ impl QuicLink {
             Ok(std::task::Poll::Ready(())) => {}
             Ok(std::task::Poll::Pending) => {
                 self.add_stream(id, stream);
-                tidegate_rt::spawn_local(exchange::in_task(me, id, request));
+                tidegate_rt::spawn_local(exchange::in_task(me.clone(), id, request));
             }
             Err(panic) => self.panicked(id, &*panic),
         }
@@ -233,7 +252,8 @@ impl QuicLink {
     fn fail(&self, error: ConnectionError) {
         let text = format!("client sent invalid HTTP/3: {error}");
         self.log(Level::Info, &text);
-        self.abort(error.code(), "");
+        // nginx's phrase.
+        self.abort(error.code(), "stream error");
     }
 
     /// The connection has ended.

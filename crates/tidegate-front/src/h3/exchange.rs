@@ -54,6 +54,9 @@ pub(super) async fn run(
 ) {
     let writing = front.counters.writing();
     let x = &mut scratch.exchange;
+    if let Some(info) = link.verified().await {
+        x.connection = info;
+    }
     let outcome = match begun {
         Begun::Refused(status) => begin::refuse(x, status).await,
         Begun::Request => match begin::refusal(&link.binding, x) {

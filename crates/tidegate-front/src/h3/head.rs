@@ -45,7 +45,7 @@ pub(super) fn begin(
             Ok(framing) => {
                 attach_body(x, &stream, framing, end);
                 x.progress.action = "";
-                match Http3Server::of(&plan, x.routing.server).is_some_and(|http3| http3.enabled) {
+                match serves_http3(x) {
                     true => Begun::Request,
                     false => streams::misdirected(x, "HTTP/3"),
                 }
@@ -76,6 +76,12 @@ fn compose(link: &QuicLink, x: &mut Exchange, stream: &Stream) -> Result<(), Req
         })
     });
     composed.unwrap_or(Ok(()))
+}
+
+/// Whether the server that is meant takes requests of this connection's protocol.
+fn serves_http3(x: &Exchange) -> bool {
+    let http3 = Http3Server::of(&x.plan, x.routing.server);
+    http3.is_some_and(|http3| http3.serves(x.connection.protocol.get()))
 }
 
 fn attach_body(x: &mut Exchange, stream: &Rc<Stream>, framing: BodyFraming, end: bool) {

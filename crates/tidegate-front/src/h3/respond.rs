@@ -84,6 +84,14 @@ pub(super) fn head(
     body: Bytes,
     ends: bool,
 ) -> Result<(), SendError> {
+    if place.link.is_hq.get() {
+        // HTTP/0.9 has no head.
+        stream.send(place, body, 0);
+        if ends {
+            stream.end(place);
+        }
+        return Ok(());
+    }
     let server = streams::server_field(x);
     let status = x.disposition.status();
     let mut out = Vec::with_capacity(HEAD_BYTES);

@@ -140,6 +140,13 @@ impl Sending<'_> {
     fn frame(&self, bytes: Bytes, ends: bool) -> Result<(), SendError> {
         let mut out = Vec::new();
         let (place, length) = (self.place, bytes.len() as u64);
+        if place.link.is_hq.get() {
+            self.stream.send(place, bytes, 0);
+            if ends {
+                self.stream.end(place);
+            }
+            return Ok(());
+        }
         let written =
             place.link.with_core(|core| core.send_data_header(place.id, length, ends, &mut out));
         if !matches!(written, Some(Ok(()))) {
@@ -191,6 +198,10 @@ impl Sending<'_> {
     /// Ends the message, with a trailer section where there is one.
     fn finish(&self, x: &mut Exchange, body: &mut Body) -> Result<(), SendError> {
         let (place, id) = (self.place, self.place.id);
+        if place.link.is_hq.get() {
+            self.stream.end(place);
+            return Ok(());
+        }
         let trailers = x.delivery.expects_trailers.then(|| phases::trailers(x, body));
         let trailers = trailers.filter(|trailers| !trailers.is_empty());
         let mut out = Vec::new();

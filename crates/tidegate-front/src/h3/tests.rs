@@ -216,3 +216,22 @@ fn a_plan_without_the_listener_ends_its_connections() {
         assert_eq!(client.closed().map(|closed| closed.by), Some(ClosedBy::Peer(0x100)));
     });
 }
+
+#[test]
+fn http09_is_a_line_and_a_body() {
+    let config = "server { {quic} server_name one.test; http3_hq on; }";
+    run(config, |address, front| async move {
+        let client = Client::open(address, "one.test", "hq-interop").await;
+        let id = client.connection().open(tidegate_quic::Direction::Both).expect("a stream");
+        for part in ["GET /no", "ne\r\n"] {
+            let mut bytes = bytes::Bytes::from(part);
+            client.connection().write(id, &mut bytes).expect("written");
+        }
+        client.connection().finish(id).expect("finished");
+        assert!(client.response(id.0).await.ended);
+        let body = String::from_utf8_lossy(&client.bytes(id.0)).into_owned();
+        assert!(body.starts_with("<html>") && body.contains("404 Not Found"), "{body}");
+        front.drain(tidegate_rt::clock::now());
+        client.until(|client| client.closed().is_some()).await;
+    });
+}

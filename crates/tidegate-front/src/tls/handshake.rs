@@ -231,7 +231,7 @@ fn line(log: &ErrorLog, info: &Connection, level: Level, text: &str) {
 }
 
 /// Logs why a responder did not say whether a client's certificate was revoked.
-fn report_query(log: &ErrorLog, info: &Connection, error: &QueryError) {
+pub(super) fn report_query(log: &ErrorLog, info: &Connection, error: &QueryError) {
     let (client, server) = (info.peer_text(), info.local.text());
     let text = format!(
         "{error} while requesting certificate status, responder: {}, client: {client}, server: {server}",

@@ -7,19 +7,26 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_codec::request::parse_host;
-use tidegate_core::client::TlsInfo;
-use tidegate_core::exchange::Captures;
+use tidegate_core::client::{CertificateError, Connection, TlsInfo};
+use tidegate_core::error_log::Level;
+use tidegate_core::exchange::{Captures, PlanRef};
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::{Plan, ServerId};
-use tidegate_tls::ServerSettings;
 use tidegate_tls::quic::{QuicHello, QuicNegotiated, QuicServers};
+use tidegate_tls::{ServerSettings, StatusQuery};
 
+use super::chosen::ChosenPairs;
 use super::handshake;
+use super::ocsp::QueryError;
 use super::server::TlsServer;
 use super::variables;
 use crate::h3::directives::Http3Server;
 use crate::listener::ListenerRef;
+use crate::serve::scratch::no_connection;
 
+/// The protocols for ALPN.
+const HTTP3: &[u8] = b"h3";
+pub(crate) const HQ_INTEROP: &[u8] = b"hq-interop";
 /// The only protocol of a server that offers none: no client has it, so that the handshake ends with
 /// `no_application_protocol` (RFC 9001 section 8.1).
 const NO_PROTOCOL: &[u8] = b"\0";
@@ -31,8 +38,8 @@ pub(crate) struct QuicNames {
     plan: Arc<Plan>,
     listener_ref: ListenerRef,
     /// The settings of servers for QUIC, made at their first handshakes: by the server that lends them and whether the
-    /// server that is meant has HTTP/3.
-    made: Mutex<HashMap<(ServerId, bool), Arc<ServerSettings>>>,
+    /// server that is meant has HTTP/3 and HTTP/0.9.
+    made: Mutex<HashMap<(ServerId, bool, bool), Arc<ServerSettings>>>,
 }
 
 impl QuicNames {
@@ -42,7 +49,7 @@ impl QuicNames {
     }
 
     /// Returns the settings for a name, and the server that lends them.
-    fn lent(&self, name: Option<&str>) -> Option<(Arc<ServerSettings>, &TlsServer)> {
+    fn lent(&self, name: Option<&str>) -> Option<(Arc<ServerSettings>, &TlsServer, ServerId)> {
         let plan = &*self.plan;
         let servers = self.listener_ref.servers(plan)?;
         let of = |server: ServerId| plan.server(server).extensions.of::<TlsServer>();
@@ -50,30 +57,38 @@ impl QuicNames {
         if of(meant).is_some_and(|meant| meant.reject) {
             return None;
         }
-        let has_http3 = Http3Server::of(plan, meant).is_some_and(|server| server.enabled);
+        let http3 = Http3Server::of(plan, meant);
+        let has_http3 = http3.is_some_and(|server| server.enabled);
+        let has_hq = http3.is_some_and(|server| server.hq);
         let lends = |server: ServerId| {
             let tls = of(server)?;
             Some((tls, tls.settings.as_ref()?, server))
         };
         let (tls, settings, server) = lends(meant).or_else(|| lends(servers.default))?;
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let settings = made.entry((server, has_http3)).or_insert_with(|| {
-            let alpn = if has_http3 { b"h3" } else { NO_PROTOCOL };
-            Arc::new(settings.for_quic(vec![alpn.to_vec()], tls.early_data))
+        let settings = made.entry((server, has_http3, has_hq)).or_insert_with(|| {
+            let offered = [(HTTP3, has_http3), (HQ_INTEROP, has_hq)];
+            let offered = offered.iter().filter(|(_, has)| *has);
+            let mut alpn: Vec<_> = offered.map(|(name, _)| name.to_vec()).collect();
+            if alpn.is_empty() {
+                alpn.push(NO_PROTOCOL.to_vec());
+            }
+            Arc::new(settings.for_quic(alpn, tls.early_data))
         });
-        Some((settings.clone(), tls))
+        Some((settings.clone(), tls, server))
     }
 
-    /// Returns what variables show of a handshake, as far as it is. `early` is shared with the connection, where there may
-    /// be early data.
-    pub(crate) fn known(&self, negotiated: QuicNegotiated) -> TlsInfo {
-        let QuicNegotiated { hello, negotiated } = negotiated;
+    /// Returns what variables show of a handshake, as far as it is, and the queries by which the client's certificate is to
+    /// be verified further (`ssl_ocsp`). `early` is shared with the connection, where there may be early data.
+    pub(crate) fn known(&self, negotiated: QuicNegotiated) -> (TlsInfo, Vec<StatusQuery>) {
+        let QuicNegotiated { hello, mut negotiated } = negotiated;
+        let statuses = negotiated.client.as_mut().map(|shown| std::mem::take(&mut shown.statuses));
         let plan = &*self.plan;
         let name = hello.server_name.as_deref();
         let servers = self.listener_ref.servers(plan);
         let server_named = servers.is_some_and(|servers| named(servers, name).is_some());
         let mut known = TlsInfo { server_named, ..TlsInfo::default() };
-        if let Some((settings, tls)) = self.lent(name) {
+        if let Some((settings, tls, _)) = self.lent(name) {
             handshake::keep(negotiated, &settings, &mut known);
             known.early = tls.early_data.then(|| Rc::new(Cell::new(true)));
         }
@@ -87,7 +102,46 @@ impl QuicNames {
         let mut id = vec![0; SESSION_ID_BYTES];
         tidegate_rt::random::unpredictable(&mut id);
         known.session_id = id;
-        known
+        (known, statuses.unwrap_or_default())
+    }
+
+    /// Returns the reason why the client of a handshake is not trusted after all, by the statuses of its certificates.
+    pub(crate) async fn fault(
+        &self,
+        info: &Connection,
+        statuses: &[StatusQuery],
+    ) -> Option<CertificateError> {
+        let name = info.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
+        let (_, tls, _) = self.lent(name)?;
+        let servers = self.listener_ref.servers(&self.plan)?;
+        let default = self.plan.server(servers.default);
+        let log = &self.plan.location(default.location).settings.error_log;
+        let report = |error: &QueryError| handshake::report_query(log, info, error);
+        let limit = default.settings.client_header_timeout;
+        tls.ocsp.as_ref()?.fault(statuses, limit, report).await
+    }
+
+    /// Loads the certificates that variables name. It blocks the event loop, for as long as a small file takes to read: the
+    /// library does not wait for settings.
+    fn with_chosen(
+        &self,
+        settings: &ServerSettings,
+        chosen: &ChosenPairs,
+        server: ServerId,
+        hello: &QuicHello,
+    ) -> Option<ServerSettings> {
+        let plan = PlanRef::new(self.plan.clone());
+        let known = TlsInfo { server_name: hello.server_name.clone(), ..TlsInfo::default() };
+        let loaded = chosen.load_at_once(plan, server, &no_connection(), &known);
+        match loaded {
+            Ok(pairs) => Some(settings.with_pairs(&pairs)),
+            Err(reason) => {
+                let location = self.plan.location(self.plan.server(server).location);
+                let text = format!("{reason} while SSL handshaking");
+                location.settings.error_log.write(Level::Error, 0, &text);
+                None
+            }
+        }
     }
 }
 
@@ -98,7 +152,11 @@ fn named(servers: &VirtualServers, name: Option<&str>) -> Option<ServerId> {
 
 impl QuicServers for QuicNames {
     fn choose(&self, hello: &QuicHello) -> Option<Arc<ServerSettings>> {
-        self.lent(hello.server_name.as_deref()).map(|(settings, _)| settings)
+        let (settings, tls, server) = self.lent(hello.server_name.as_deref())?;
+        match &tls.chosen {
+            None => Some(settings),
+            Some(chosen) => self.with_chosen(&settings, chosen, server, hello).map(Arc::new),
+        }
     }
 }
 
