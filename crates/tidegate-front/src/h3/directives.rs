@@ -17,8 +17,6 @@ use tidegate_quic::{Keys, Limits};
 const STREAMS_MAX: u32 = 128;
 const BUFFER_BYTES: u32 = 64 * 1024;
 const CONNECTION_IDS: u32 = 2;
-/// The least number of connection IDs that an endpoint keeps (RFC 9000 section 18.2).
-const CONNECTION_IDS_MIN: u64 = 2;
 /// The largest window of a stream that is allowed: more than any path needs.
 const BUFFER_BYTES_MAX: u64 = (1 << 31) - 1;
 /// Tokens for the next connections of a client, with `quic_retry`.
@@ -281,13 +279,9 @@ const ROWS: &[Directive<Conf>] = &[
         SERVERS,
         Arity::ONE,
         "2",
-        "Connection IDs of a client that are kept for changes of its address; more than 5 count as 5.",
+        "Connection IDs of a client that are kept for changes of its address: 2 to 5; other numbers count as the nearest one.",
         |conf, args| {
             let number = args.number(0, 0..=u64::from(u32::MAX))?;
-            if number < CONNECTION_IDS_MIN {
-                let message = format!("the value must be {CONNECTION_IDS_MIN} or more");
-                return Err(args.error(0, message));
-            }
             once(&mut conf.connection_ids, number as u32, args)
         },
     ),
