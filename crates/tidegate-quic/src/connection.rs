@@ -12,7 +12,7 @@ use tidegate_rt::clock;
 use tidegate_tls::quic::QuicNegotiated;
 
 use crate::address::PeerAddress;
-use crate::endpoint::Due;
+use crate::due::Due;
 use crate::event::{Direction, Served, StreamId};
 
 /// A connection. Its methods never wait: events say when to try again. What they change is sent at the end of the

@@ -14,23 +14,24 @@
 //! the endpoint keeps its state and can be run again.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, Incoming, Transmit};
 use tidegate_rt::clock;
 use tidegate_rt::net::{Outgoing, PacketMemory, Packets, Received};
+use tidegate_rt::sync::Notify;
 use tidegate_rt::timer::Deadline;
 
 use crate::connection::Connection;
+use crate::due::Due;
 use crate::event::{Closed, ClosedBy, Event, Served, translate};
 use crate::numbers::{self, Numbers};
 use crate::settings::{ClientSettings, Keys, ServerSettings};
@@ -84,35 +85,14 @@ pub trait Application {
     }
 }
 
-/// The connections that are to be served, and the waker of the task that serves them.
-#[derive(Default)]
-pub(crate) struct Due {
-    queue: RefCell<VecDeque<usize>>,
-    waker: RefCell<Option<Waker>>,
-}
-
-impl Due {
-    pub(crate) fn add(&self, connection: &Connection) {
-        if connection.queued.replace(true) {
-            return;
-        }
-        self.queue.borrow_mut().push_back(connection.handle);
-        self.wake();
-    }
-
-    fn wake(&self) {
-        if let Some(waker) = &*self.waker.borrow() {
-            waker.wake_by_ref();
-        }
-    }
-}
-
 /// A socket with its connections.
 pub struct Endpoint<A: Application> {
     application: A,
     socket: Packets,
     numbers: Numbers,
     due: Rc<Due>,
+    /// Notified when the last connection has gone.
+    empty: Notify,
     deadline: Deadline,
     state: RefCell<State>,
 }
@@ -153,6 +133,7 @@ impl<A: Application> Endpoint<A> {
             socket,
             numbers,
             due: Rc::default(),
+            empty: Notify::new(),
             deadline: Deadline::new(),
             state: RefCell::new(state),
         }
@@ -181,6 +162,17 @@ impl<A: Application> Endpoint<A> {
     /// Returns the number of connections, those that are being closed included.
     pub fn open_connections(&self) -> usize {
         self.state.borrow().library.open_connections()
+    }
+
+    /// Waits until there is no connection, and none that is being closed.
+    pub async fn emptied(&self) {
+        loop {
+            let empty = self.empty.notified();
+            if self.open_connections() == 0 {
+                return;
+            }
+            empty.await;
+        }
     }
 
     /// Opens a connection.
@@ -383,6 +375,9 @@ impl<A: Application> Endpoint<A> {
         if drained {
             if let Some(slot) = state.connections.get_mut(connection.handle) {
                 *slot = None;
+            }
+            if state.library.open_connections() == 0 {
+                self.empty.notify_waiters();
             }
             drop(state);
             self.report(connection);

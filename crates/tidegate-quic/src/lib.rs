@@ -15,6 +15,7 @@
 //! |---|---|
 //! | endpoint | the task of a socket: receives, serves, sends |
 //! | connection | streams and state of one connection, for what serves it |
+//! | due | the order in which connections are served |
 //! | event | what is reported |
 //! | numbers | connection numbers that carry their thread |
 //! | address | the client's address: the last one that was validated |
@@ -26,6 +27,7 @@
 
 mod address;
 mod connection;
+mod due;
 mod endpoint;
 mod event;
 #[cfg(any(test, feature = "fuzz"))]

@@ -269,6 +269,21 @@ fn garbage_does_not_disturb_connections() {
 }
 
 #[test]
+fn an_endpoint_is_empty_behind_its_last_connection() {
+    run(async {
+        let (server, address) = serve(&Limits::default());
+        server.emptied().await;
+        let (_client, recorder, connection) = connected(address, "one.test").await;
+        let id = recorder.send(&connection, content(10, 1));
+        recorder.until_ended(id).await;
+        assert_eq!(server.open_connections(), 1);
+        connection.close(1, "");
+        server.emptied().await;
+        assert_eq!(server.open_connections(), 0);
+    });
+}
+
+#[test]
 fn a_dropped_server_closes_its_connections() {
     run(async {
         let (socket, address) = socket(0);

@@ -116,7 +116,6 @@ impl QuicLink {
     pub(super) fn gone(&self) {
         self.end_streams();
         self.is_closed.set(true);
-        self.port.ended.notify_waiters();
         self.leave();
     }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use tidegate_core::client::Address;
@@ -15,7 +15,7 @@ use tidegate_quic::{
 };
 use tidegate_rt::clock;
 use tidegate_rt::net::Packets;
-use tidegate_rt::sync::{Notify, select};
+use tidegate_rt::sync::select;
 use tidegate_tls::quic::QuicHandshakes;
 
 use super::connection::QuicLink;
@@ -42,7 +42,8 @@ pub async fn serve_packets(
         front: front.clone(),
         address: Rc::new(address),
         pass_on: threads.pass_on.clone(),
-        ended: Notify::new(),
+        thread: threads.thread,
+        count: threads.count.clone(),
     });
     let Some((keys, server)) = port.settings(front.plan().shared()) else { return };
     let count = threads.count.load(Ordering::Relaxed);
@@ -57,7 +58,7 @@ pub async fn serve_packets(
     let plans = async {
         let mut generation = front.plan().generation;
         loop {
-            let (changed, ended) = (front.changed.notified(), port.ended.notified());
+            let changed = front.changed.notified();
             let plan = front.plan();
             if plan.generation != generation {
                 generation = plan.generation;
@@ -67,12 +68,10 @@ pub async fn serve_packets(
             }
             let is_closing = front.is_draining() || port.listener(&plan).is_none();
             drop(plan);
-            if is_closing && endpoint.open_connections() == 0 {
-                return;
-            }
             select! {
                 () = changed => {}
-                () = ended => {}
+                // With those whose last packets may have to be repeated.
+                () = endpoint.emptied(), if is_closing => return,
             }
         }
     };
@@ -91,8 +90,8 @@ pub(super) struct Port {
     pub(super) front: Rc<Front>,
     pub(super) address: Rc<Address>,
     pass_on: Rc<dyn Fn(u16, Packet)>,
-    /// Notified when a connection has ended.
-    pub(super) ended: Notify,
+    thread: u16,
+    count: Arc<AtomicU16>,
 }
 
 impl Port {
@@ -147,7 +146,9 @@ impl Application for Application3 {
         let port = &self.0;
         let plan = port.front.plan();
         if port.front.is_draining() {
-            return Admission::Refuse;
+            // Of fewer threads than before another one gets the packet, when the client repeats it.
+            let is_surplus = port.thread >= port.count.load(Ordering::Relaxed);
+            return if is_surplus { Admission::Ignore } else { Admission::Refuse };
         }
         let Some(listener_ref) = port.listener(&plan) else { return Admission::Refuse };
         let default = listener_ref.servers(&plan).map(|servers| servers.default);
