@@ -13,7 +13,7 @@ use tidegate_tls::quic::QuicNegotiated;
 
 use crate::address::PeerAddress;
 use crate::due::Due;
-use crate::event::{Direction, Served, StreamId};
+use crate::event::{Closed, ClosedBy, Direction, Event, Served, StreamId};
 
 /// A connection. Its methods never wait: events say when to try again. What they change is sent at the end of the
 /// endpoint's turn.
@@ -77,6 +77,15 @@ impl Connection {
     /// Drops what serves it, behind its last event: the two hold each other.
     pub(crate) fn forget_served(&self) {
         self.served.replace(None);
+    }
+
+    /// Reports the end, unless that was done.
+    pub(crate) fn end(self: &Rc<Self>) {
+        if let Some(served) = self.served() {
+            let closed = Closed { by: ClosedBy::Us, reason: "closed".to_owned() };
+            served.event(self, Event::Closed(closed));
+            self.forget_served();
+        }
     }
 
     pub(crate) fn observe_address(&self, now: Instant) {

@@ -32,7 +32,7 @@ use tidegate_rt::timer::Deadline;
 
 use crate::connection::Connection;
 use crate::due::Due;
-use crate::event::{Closed, ClosedBy, Event, Served, translate};
+use crate::event::{Event, Served, translate};
 use crate::numbers::{self, Numbers};
 use crate::settings::{ClientSettings, Keys, ServerSettings};
 use crate::timers::Timers;
@@ -381,12 +381,8 @@ impl<A: Application> Endpoint<A> {
             }
             drop(state);
             self.report(connection);
-            if let Some(served) = connection.served() {
-                // The library reports the end of those alone that it has ended itself.
-                let closed = Closed { by: ClosedBy::Us, reason: "closed".to_owned() };
-                served.event(connection, Event::Closed(closed));
-                connection.forget_served();
-            }
+            // The library reports the end of those alone that it has ended itself.
+            connection.end();
         }
         sent
     }
@@ -466,13 +462,13 @@ impl<A: Application> Drop for Endpoint<A> {
         let (now, code) = (clock::exact_now(), self.application.code_of_end());
         let State { connections, buffer, .. } = self.state.get_mut();
         for connection in connections.iter().flatten() {
-            // Connections and what serves them hold each other.
-            connection.forget_served();
             let last = code.and_then(|code| connection.close_at_once(code, now, buffer));
             if let Some(transmit) = last {
                 // One that is lost is not repeated.
                 let _ = self.socket.try_send(&outgoing(&transmit, buffer));
             }
+            // Connections and what serves them hold each other.
+            connection.end();
         }
     }
 }
