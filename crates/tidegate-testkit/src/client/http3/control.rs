@@ -103,6 +103,8 @@ impl Control {
                     self.unblocked.insert(stream);
                 }
             }
+            // Instructions by hand have confirmations that the encoder knows nothing of.
+            Some(StreamKind::Decoder) if !self.uses_table => rest = &[],
             Some(StreamKind::Decoder) => {
                 let taken = self.encoder.receive(rest);
                 taken.map_err(|error| format!("the decoder stream: {error:?}"))?;
