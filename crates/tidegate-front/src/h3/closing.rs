@@ -140,6 +140,7 @@ impl QuicLink {
         let Some((location, header_timeout)) = self.settings() else { return self.drain() };
         let keepalive = location.settings.keepalive_timeout.idle;
         let has_served = self.info().requests.get() > 0;
+        self.end_late_heads(now, header_timeout);
         if let Some(since) = self.idle_since() {
             let idle = now.saturating_duration_since(since);
             let limit = if has_served { keepalive } else { header_timeout };
@@ -152,6 +153,10 @@ impl QuicLink {
         } else if !keepalive.is_zero() && self.is_ping_due(now, keepalive / PINGS) {
             self.quic.ping();
         }
+    }
+
+    /// Ends the streams whose head has not arrived in time, alone.
+    fn end_late_heads(&self, now: Instant, header_timeout: Duration) {
         let is_late = |since: Instant| now.saturating_duration_since(since) >= header_timeout;
         let late: Vec<u64> = {
             let incomplete = self.incomplete.borrow();
