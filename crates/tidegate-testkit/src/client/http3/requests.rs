@@ -231,11 +231,15 @@ impl Session {
             }
             QuicOp::WaitClose(expected) => self.wait_closed(*expected),
             QuicOp::WaitGoAway(expected) => {
-                let found = self.wait_for("GOAWAY", |state| state.control.goaway)?;
-                match expected.is_none_or(|expected| expected == found) {
-                    true => Ok(()),
-                    false => Err(Failure::new(format!("GOAWAY has {found}"))),
-                }
+                let mut newest = None;
+                let found = self.wait_for("GOAWAY", |state| {
+                    newest = state.control.goaway;
+                    newest.filter(|found| expected.is_none_or(|expected| expected == *found))
+                });
+                found.map(drop).map_err(|failure| match newest {
+                    Some(newest) => Failure::new(format!("{failure}; the newest has {newest}")),
+                    None => failure,
+                })
             }
             QuicOp::WaitSetting(id, comparison, number) => {
                 let settings = self.wait_for("SETTINGS", |state| state.control.settings.clone())?;
