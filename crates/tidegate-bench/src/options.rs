@@ -96,7 +96,7 @@ pub(crate) enum Suite {
     Tuning,
     /// The waiting time of a quiet client beside busy ones.
     Fairness,
-    /// HTTP/2 and TLS.
+    /// HTTP/2, HTTP/3 and TLS.
     Protocols,
 }
 
@@ -139,9 +139,9 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning|fairness|pro
   fairness   the waiting time of a quiet client, which requests a small file from time to time,
              on a thread beside busy ones: pipelines, uploads, tunnels, sessions of TCP and UDP, downloads, clients of
              one fill, pages of many parts, compression, TLS
-  protocols  HTTP/2 and HTTP/1.1 by TLS, HTTP/2 without TLS: the cost of requests and of handshakes,
-             idle connections, HTTP/2 and gRPC to an origin, other clients beside hostile ones, reloads
-             under load; and the cost of the crate tidegate-h2 alone
+  protocols  HTTP/3, HTTP/2 and HTTP/1.1 by TLS, HTTP/2 without TLS: the cost of requests and of
+             handshakes, idle connections, HTTP/2 and gRPC to an origin, a lossy path, other clients
+             beside hostile ones, reloads under load; and the cost of the crate tidegate-h2 alone
 
 Usage: tidegate-bench instructions [--tidegate PATH] [--table FILE [--update]] [--only PATH]
 
@@ -166,7 +166,7 @@ Options of the suites:
   --reload-seconds S    protocols: length of the case reload-h2 (1 to 600, default 6)
   --connections N       connections of the load (1 to 5000, default 64; depth 15, tuning 100)
   --idle-connections N  connections of the memory cases (1 to 200000, default 10000,
-                        protocols 3000)
+                        protocols 3000, of HTTP/3 at most 1000)
   --clients N           streaming: clients (1 to 2000, default 100)
   --files N             streaming: files per client (1 to 1000; default 4 to 20)
   --object-mib M        streaming: size of a file (0.001 to 64, default 3; published: 30)

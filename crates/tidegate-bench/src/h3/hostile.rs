@@ -40,7 +40,7 @@ pub(crate) enum Attack {
     Control,
     /// Large responses that no window lets out.
     SlowReader,
-    /// First packets, each from another address, whose sender never responds.
+    /// First packets, each from another address, whose sender sends no other.
     Handshakes,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{options, with_nginx_in_both_places};
 use crate::config::fairness::Port;
-use crate::config::protocols::{Form, Part, Places};
+use crate::config::protocols::{Form, Part, Places, Quic};
 use crate::config::{Scenario, Setup, generate};
 use crate::options::Suite;
 use crate::report::table;
@@ -68,6 +68,38 @@ fn every_form_and_part_is_a_configuration() {
         assert!(!text.contains(has_not), "{has_not}: {text}");
         assert_eq!(text.matches('{').count(), text.matches('}').count(), "{text}");
         assert_eq!(text.matches("return 200 \"7\";").count(), 4, "{text}");
+    }
+}
+
+#[test]
+fn http3_is_a_server_of_its_own() {
+    for (gso, several, generation, has) in [
+        (false, false, 9, vec!["worker_processes 1;", "listen 127.0.0.1:5 quic;"]),
+        (true, false, 0, vec!["quic_gso on;", "ssl_ecdh_curve X25519;"]),
+        (false, true, 8, vec!["worker_processes 2;", "listen 127.0.0.1:5 quic reuseport;"]),
+        (false, true, 9, vec!["worker_processes 4;"]),
+        (false, true, 16, vec!["worker_processes 4;"]),
+        (false, true, 17, vec!["worker_processes 2;"]),
+    ] {
+        let [plain, ecdsa, rsa, origin, port] = [1, 2, 3, 4, 5].map(Port);
+        let quic = Some(Quic { port, gso, several });
+        let (part, form) = (Part::Front, Form::Directive);
+        let text = generate(&Setup {
+            scenario: Scenario::Protocols(Places { plain, ecdsa, rsa, origin, part, form, quic }),
+            directory: Path::new("/d"),
+            listen: "127.0.0.1:8000".parse().expect("an address"),
+            origin: "127.0.0.1:8000".parse().expect("an address"),
+            worker_connections: 100,
+            privileged: false,
+            tempfile_directive: false,
+            watchdog: false,
+            generation,
+        });
+        for part in has {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(text.contains("quic_gso"), gso, "{text}");
+        assert_eq!(text.matches('{').count(), text.matches('}').count(), "{text}");
     }
 }
 

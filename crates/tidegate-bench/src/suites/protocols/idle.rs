@@ -20,7 +20,11 @@ use crate::wire::{Received, Tls, Wire};
 
 /// One run: a fresh server, all connections, both sizes.
 pub(super) fn run(context: &Context, binary: &Binary, via: Via) -> Result<Sample, String> {
-    let connections = idle::worker_connections(context)?;
+    let mut connections = idle::worker_connections(context)?;
+    if via == Via::H3 {
+        // nginx counts each stream as one: three of each side, and the request.
+        connections *= STREAMS;
+    }
     let job = |scenario| context.job(scenario, connections);
     let serving = match start(context, binary, Part::Front, via, job)? {
         Ok(serving) => serving,
@@ -75,5 +79,7 @@ fn fetch(socket: TcpStream, tls: Option<&Tls>) -> io::Result<Wire> {
     Err(io::ErrorKind::TimedOut.into())
 }
 
+/// Streams of a connection of HTTP/3, and itself.
+const STREAMS: u64 = 8;
 /// Tidegate gives memory back a second after the last request.
 const SETTLE: Duration = Duration::from_millis(2_500);
