@@ -171,12 +171,12 @@ def judge(report, server, streams, ended):
     return rows
 
 
-def chromium(browser, url, profile):
+def chromium(browser, url, profile, more=()):
     arguments = ["--headless", "--disable-gpu", "--ignore-certificate-errors", "--no-first-run",
                  "--disable-background-networking", "--disable-component-update", "--remote-debugging-port=0",
                  f"--user-data-dir={profile}"]
     # The sandbox refuses to run as root.
-    return subprocess.Popen([browser, *arguments, "--no-sandbox", url],
+    return subprocess.Popen([browser, *arguments, *more, "--no-sandbox", url],
                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 

@@ -70,7 +70,7 @@ def certificate(directory, name, algorithm=("-newkey", "rsa:2048"), extra=()):
 class Server:
     """A server in a directory of its own: the master has our rights, the worker those of nobody when we are root."""
 
-    def __init__(self, binary, http, ports, files=(), main=""):
+    def __init__(self, binary, http, ports, files=(), main="", workers=2):
         self.binary = str(pathlib.Path(binary).resolve())
         self.ports = ports
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="interop-"))
@@ -80,7 +80,7 @@ class Server:
         for make in files:
             make(self.directory)
         user = "user nobody nogroup;" if os.getuid() == 0 else ""
-        self.configure(f"""{user} daemon off; worker_processes 2; pid nginx.pid; error_log logs/error.log info; {main}
+        self.configure(f"""{user} daemon off; worker_processes {workers}; pid nginx.pid; error_log logs/error.log info; {main}
 events {{ worker_connections 1024; }}
 http {{
     access_log logs/access.log; root html; default_type text/plain;
