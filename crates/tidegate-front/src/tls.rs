@@ -11,10 +11,12 @@
 //! | chosen | those that variables name, loaded for each handshake |
 //! | stapling | OCSP responses for our certificates |
 //! | ocsp | whether clients' certificates were revoked, by OCSP |
+//! | challenges | validations of ACME by tls-alpn-01 |
 //! | handshake | from a socket to a stream and what is known of it |
 //! | quic | the same over QUIC |
 //! | variables | `$ssl_*` |
 
+mod challenges;
 mod chosen;
 mod client;
 mod conf;
@@ -34,6 +36,7 @@ use tidegate_plan::Module;
 use tidegate_plan::module::{BlockInfo, Contexts, Diagnostic, Directive};
 use tidegate_plan::{PlanBuilder, ServerBuilder};
 
+pub use challenges::HandshakeChallenges;
 pub(crate) use chosen::HandshakeOwner;
 pub(crate) use client::{refusal, session_refusal};
 pub(crate) use handshake::accept;

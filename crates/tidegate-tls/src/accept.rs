@@ -129,6 +129,13 @@ impl Hello {
         self.accepted.client_hello().server_name().map(str::to_owned)
     }
 
+    /// Returns whether the client offers this protocol by ALPN (RFC 7301), and no other one.
+    pub fn offers_only(&self, protocol: &[u8]) -> bool {
+        let hello = self.accepted.client_hello();
+        let Some(mut offered) = hello.alpn() else { return false };
+        offered.next() == Some(protocol) && offered.next().is_none()
+    }
+
     /// Returns the numbers of the cipher suites that the client offers (IANA registry "TLS Cipher Suites").
     pub fn cipher_suites(&self) -> Box<[u16]> {
         self.accepted.client_hello().cipher_suites().iter().map(|suite| u16::from(*suite)).collect()

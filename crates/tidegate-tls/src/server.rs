@@ -188,6 +188,11 @@ impl ServerSettings {
         }
     }
 
+    /// Returns whether the options had certificates.
+    pub fn has_certificates(&self) -> bool {
+        !self.fixed.is_empty()
+    }
+
     /// Returns the trust in client certificates of handshakes with these settings.
     pub fn clients(&self) -> Option<&ClientTrust> {
         self.clients.as_deref()

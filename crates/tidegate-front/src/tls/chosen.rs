@@ -73,7 +73,8 @@ impl ChosenPairs {
         Ok(ChosenPairs { pairs, directory, passwords: passwords.into(), cache })
     }
 
-    /// Loads the pairs for a client that has sent its hello. `server` is the one that lends them.
+    /// Loads the pairs for a client that has sent its hello. `server` is the one that lends them. A pair whose certificate
+    /// has an empty name is left out.
     ///
     /// # Errors
     /// A pair cannot be loaded: the reason in nginx's words.
@@ -150,7 +151,16 @@ impl ChosenPairs {
     }
 
     fn values(&self, x: &mut Exchange) -> Vec<(PemSource, PemSource)> {
-        let mut source = |name: &Template| PemSource::new(&name.value(x), &self.directory);
-        self.pairs.iter().map(|(certificate, key)| (source(certificate), source(key))).collect()
+        let mut sources = Vec::new();
+        for (certificate, key) in &self.pairs {
+            let certificate = certificate.value(x);
+            // No certificate yet (`$acme_certificate`): the handshake has the others, or none.
+            if certificate.is_empty() {
+                continue;
+            }
+            let source = |value: &[u8]| PemSource::new(value, &self.directory);
+            sources.push((source(&certificate), source(&key.value(x))));
+        }
+        sources
     }
 }

@@ -20,7 +20,7 @@ use tidegate_tls::{
 use super::chosen::HandshakeOwner;
 use super::ocsp::{ClientOcsp, QueryError};
 use super::server::TlsServer;
-use super::{client, variables};
+use super::{challenges, client, variables};
 use crate::io::Io;
 use crate::listener::ListenerRef;
 
@@ -51,6 +51,7 @@ pub(crate) async fn accept(
             info.tls = Some(known);
             Some((Io::Tls(tls), info, Vec::new()))
         }
+        Ok(Begun::Validation) => None,
         Ok(Begun::Plain(input)) => Some((Io::Plain(stream), info, input)),
         Err(failure) => {
             report(log, &info, &failure);
@@ -62,6 +63,8 @@ pub(crate) async fn accept(
 enum Begun<'p> {
     /// A stream, and the queries that decide whether the client's certificate is trusted.
     Tls(Rc<TlsStream<Server>>, Box<TlsInfo>, Option<(&'p ClientOcsp, Vec<StatusQuery>)>),
+    /// A validation of ACME: the connection has no further purpose.
+    Validation,
     /// Plain bytes; no handshake began.
     Plain(Vec<u8>),
 }
@@ -110,6 +113,10 @@ async fn begin<'p>(
     }
     let hello = Hello::receive(stream, input).await?;
     let mut known = offered(plan, &hello);
+    if let Some(settings) = challenges::settings(plan, servers.default, &hello, &known) {
+        hello.accept(stream, &settings).await?;
+        return Ok(Begun::Validation);
+    }
     let (lender, settings, server) = match choose(plan, entrance, servers, &known) {
         Ok(chosen) => chosen,
         Err(failure) => {
@@ -121,6 +128,10 @@ async fn begin<'p>(
     let settings = match &lender.chosen {
         None => settings,
         Some(chosen) => match chosen.load(owner, server, info, &known).await {
+            Ok(pairs) if pairs.is_empty() && !settings.has_certificates() => {
+                hello.refuse_name(stream).await;
+                return Err(Failure::NoCertificate);
+            }
             Ok(pairs) => {
                 with_pairs = settings.with_pairs(&pairs);
                 &with_pairs
