@@ -152,6 +152,11 @@ impl Certificate {
         self.work.url()
     }
 
+    /// Returns whether an order is in flight, or is being made.
+    pub(crate) fn is_ordering(&self) -> bool {
+        !matches!(self.work, Work::Rest | Work::Clear | Work::Fail(_))
+    }
+
     pub(crate) fn want(&self, now: Time) -> Want {
         if self.must_withdraw() {
             return Want::Withdraw(self.presented.clone());

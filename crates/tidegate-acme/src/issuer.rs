@@ -14,7 +14,7 @@ use crate::failure::{Consequence, Failure};
 use crate::files::{ACCOUNT, ACCOUNT_KEY, Registered};
 use crate::jws::AccountKey;
 use crate::key::{Key, KeyError};
-use crate::limits::{BAD_NONCES_MAX, CONTACTS_MAX, RETRY_AFTER_MAX};
+use crate::limits::{BAD_NONCES_MAX, CONTACTS_MAX, ORDERS_IN_FLIGHT_MAX, RETRY_AFTER_MAX};
 use crate::message::Directory;
 use crate::problem::{Problem, ProblemKind};
 use crate::renewal::Held;
@@ -266,6 +266,13 @@ impl Issuer {
             if let Some(rest) = self.rest.filter(|rest| *rest > now) {
                 return Ok(Next::Wait(rest));
             }
+            // The end of another order is the result of a step, after which this is decided again.
+            if matches!(want, Want::MakeKey(_)) && !self.has_room() {
+                return Ok(Next::Wait(Time(u64::MAX)));
+            }
+            let Some(certificate) = self.certificates.get_mut(index) else {
+                return Ok(Next::Wait(Time(u64::MAX)));
+            };
             if let Some((task, step)) = self.session.next(need, &self.config, now)? {
                 return Ok(Next::Step(Owner::Session(task), step));
             }
@@ -292,6 +299,12 @@ impl Issuer {
                 Want::Wait(_) | Want::Store(_) | Want::Present(_) | Want::Withdraw(_) => {}
             }
         }
+    }
+
+    /// Returns whether another order may begin.
+    fn has_room(&self) -> bool {
+        let ordering = self.certificates.iter().filter(|certificate| certificate.is_ordering());
+        ordering.count() < ORDERS_IN_FLIGHT_MAX
     }
 
     fn request(&mut self, call: &Call) -> Result<Request, Failure> {

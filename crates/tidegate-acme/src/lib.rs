@@ -1,6 +1,5 @@
 //! A client of ACME without I/O and without a clock (RFC 8555; 8737 tls-alpn-01; 8738 IP addresses; 9773 renewal
-//! information; profiles, draft-ietf-acme-profiles). **No crate uses it yet**: the directives of nginx's ACME module are to
-//! be built on it.
+//! information; profiles, draft-ietf-acme-profiles). The directives of nginx's ACME module (`tidegate-modules`) use it.
 //!
 //! The machine of an issuer returns one [`Step`] at a time, and takes its [`Outcome`]. Requests, files, keys (they take
 //! seconds), challenges, waits and the log are the caller's; time and random numbers are arguments. Errors are values, and

@@ -44,6 +44,10 @@ pub(crate) const FAILED_RESPONSES_MAX: u32 = 12;
 /// Times that an order is looked at before the client rests: with the pauses between them more than an hour.
 pub(crate) const POLLS_MAX: u32 = 120;
 
+/// Orders of an issuer that are in flight at the same time: authorities limit pending orders and requests in a second. A
+/// thousand names take a few minutes.
+pub(crate) const ORDERS_IN_FLIGHT_MAX: usize = 16;
+
 /// How long a directory is used before it is read again.
 pub(crate) const DIRECTORY_AGE_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The first pause between two looks at an order; it doubles.

@@ -182,3 +182,21 @@ fn damaged_files_are_reported() {
     let issuer = crate::Issuer::new(world.config, world.wanted, &mut read, world.now, 0);
     assert!(issuer.is_err());
 }
+
+#[test]
+fn orders_in_flight_are_bounded() {
+    let mut world = World::new();
+    world.authority.slow = 3;
+    let names: Vec<String> = (0..40).map(|number| format!("n{number}.test")).collect();
+    world.wanted = names.iter().map(|name| wanted(&[name], KeyKind::Ecdsa256)).collect();
+    let mut issuer = world.start();
+    world.run_well(&mut issuer, 3600);
+    world.check_issued();
+    let (mut now, mut most) = (0_usize, 0);
+    for line in &world.log {
+        now += usize::from(line == "POST /new-order");
+        now -= usize::from(line == "remove order");
+        most = most.max(now);
+    }
+    assert_eq!((now, most), (0, crate::limits::ORDERS_IN_FLIGHT_MAX));
+}
