@@ -122,6 +122,7 @@ fn configuration(module: &str, name: &str, context: &str) -> String {
         "if in server" => server(format!("if ($uri) {{ {statement} }}")),
         "if in location" => server(format!("location / {{ if ($uri) {{ {statement} }} }}")),
         "limit_except" => server(format!("location / {{ limit_except GET {{ {statement} }} }}")),
+        "acme_issuer" => format!("http {{ acme_issuer asked {{ {statement} }} }}"),
         "upstream" => format!("{outer} {{ upstream asked {{ {statement} }} }}"),
         other => format!("{other} {{ {statement} }}"),
     };

@@ -34,6 +34,8 @@ bitflags! {
         const MAIL = 1 << 12;
         /// `server { }` in `mail`
         const MAIL_SERVER = 1 << 13;
+        /// `acme_issuer { }`
+        const ACME_ISSUER = 1 << 14;
 
         /// `http`, `server`
         const HTTP_SERVER = Self::HTTP.bits() | Self::SERVER.bits();
@@ -52,12 +54,12 @@ bitflags! {
         /// `mail`, `server` in it
         const MAIL_AND_SERVER = Self::MAIL.bits() | Self::MAIL_SERVER.bits();
         /// Everywhere
-        const ANY = (1 << 14) - 1;
+        const ANY = (1 << 15) - 1;
     }
 }
 
 /// The name of each single context, as in nginx's documentation.
-const NAMES: [(Contexts, &str); 14] = [
+const NAMES: [(Contexts, &str); 15] = [
     (Contexts::MAIN, "main"),
     (Contexts::EVENTS, "events"),
     (Contexts::HTTP, "http"),
@@ -72,6 +74,7 @@ const NAMES: [(Contexts, &str); 14] = [
     (Contexts::STREAM_UPSTREAM, "upstream in stream"),
     (Contexts::MAIL, "mail"),
     (Contexts::MAIL_SERVER, "server in mail"),
+    (Contexts::ACME_ISSUER, "acme_issuer"),
 ];
 
 impl Contexts {

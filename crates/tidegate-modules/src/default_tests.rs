@@ -49,6 +49,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
 
 /// Directives whose values no plan shows, each with its reason.
 const NOT_SHOWN: &[(&str, &str)] = &[
+    ("acme_shared_zone", NO_EFFECT),
     ("aio_write", NO_EFFECT),
     ("brotli_buffers", NO_EFFECT),
     ("client_body_in_single_buffer", NO_EFFECT),

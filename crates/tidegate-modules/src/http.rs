@@ -1,6 +1,7 @@
 //! Modules of the `http` block.
 
 pub(crate) mod access;
+pub(crate) mod acme;
 pub(crate) mod addition;
 pub(crate) mod auth_basic;
 pub(crate) mod auth_request;

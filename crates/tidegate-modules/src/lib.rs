@@ -29,6 +29,7 @@ use tidegate_plan::stream_core::StreamCore;
 use tidegate_plan::{Entry, ErasedModule};
 
 use http::access::Access;
+use http::acme::Acme;
 use http::addition::Addition;
 use http::auth_basic::AuthBasic;
 use http::auth_request::AuthRequest;
@@ -93,6 +94,8 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<MainCore>::NEW,
     &Entry::<HttpCore>::NEW,
     &Entry::<StreamCore>::NEW,
+    // Before all rules: validations of names, and the certificates that other servers name.
+    &Entry::<Acme>::NEW,
     // Variables made of variables: before the modules that use them, so that `set` finds them defined. GeoIp is the
     // first, as it reserves names from the others.
     &Entry::<GeoIp>::NEW,

@@ -103,6 +103,8 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-core",
             "tidegate-upstream",
             "tidegate-tls",
+            // For `acme_issuer`.
+            "tidegate-acme",
             "tidegate-cache",
             "tidegate-codec",
             "tidegate-conf",

@@ -1,0 +1,199 @@
+//! From an `acme_issuer` block to the settings of its run.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidegate_acme::{
+    AccountKeySource, ChallengeKind, Config, ExternalAccount, Key, KeyKind, Wanted,
+};
+use tidegate_conf::{Diagnostic, Span, Word};
+use tidegate_core::error_log::ErrorLog;
+use tidegate_plan::http_core::HttpCore;
+use tidegate_plan::{Outline, PlanBuilder};
+use tidegate_tls::{TlsOptions, TlsSettings, cipher_suites, key_files, pem};
+use tidegate_upstream::resolve::Resolver;
+
+use super::challenges::Challenges;
+use super::https::Url;
+use super::rows::{AccountKeyConf, IssuerConf};
+
+/// An issuer of one configuration, with its certificates.
+pub(super) struct IssuerPlan {
+    pub(super) name: String,
+    pub(super) config: Config,
+    pub(super) wanted: Vec<Wanted>,
+    /// `state_path`; none with `off`.
+    pub(super) directory: Option<PathBuf>,
+    pub(super) tls: Arc<TlsSettings>,
+    /// The system's resolver is used without one.
+    pub(super) resolver: Option<Resolver>,
+    pub(super) log: ErrorLog,
+    pub(super) challenges: Arc<Challenges>,
+}
+
+/// Suites of TLS 1.2 towards the server, as OpenSSL's list.
+const CIPHERS: &str = "DEFAULT";
+/// The most certificates between the server's and a trusted one.
+const VERIFY_DEPTH: u64 = 10;
+/// Where systems have the certificates that they trust: Debian, Fedora, Alpine, SUSE.
+const SYSTEM_BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/ca-bundle.pem",
+];
+/// In front of a key that is written in the configuration.
+const TEXT: &str = "data:";
+
+/// Compiles a block. `span` is where the issuer is named.
+///
+/// # Errors
+/// A missing or wrong URL; a file that cannot be read; a directory that another issuer has.
+pub(super) fn compile(
+    name: &str,
+    conf: &IssuerConf,
+    span: Span,
+    challenges: &Arc<Challenges>,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<IssuerPlan, Diagnostic> {
+    let Some(uri) = &conf.uri else {
+        let message = format!("\"uri\" is missing in acme_issuer \"{name}\"");
+        return Err(Diagnostic::emerg(message)
+            .at(span)
+            .help("write `uri https://…;`, the URL of the directory of the ACME server"));
+    };
+    let directory_url = uri.display().into_owned();
+    Url::parse(&directory_url).map_err(|reason| {
+        let message = format!("invalid \"uri\" \"{directory_url}\" in acme_issuer \"{name}\"");
+        Diagnostic::emerg(message).at(uri.span).label(reason)
+    })?;
+    let config = Config {
+        directory: directory_url,
+        account_key: account_key(conf, plan)?,
+        contacts: conf.contacts.clone(),
+        external_account: external_account(conf, plan)?,
+        terms_agreed: conf.accepts_terms.is_some(),
+        challenge: conf.challenge.unwrap_or(ChallengeKind::Http01),
+        preferred_chain: conf.preferred_chain.clone(),
+        profile: conf.profile.clone(),
+        common_name: conf.common_name.unwrap_or(false),
+    };
+    let directory = directory(name, conf, plan);
+    let http = plan.http_block();
+    Ok(IssuerPlan {
+        name: name.to_owned(),
+        config,
+        wanted: Vec::new(),
+        directory,
+        tls: Arc::new(tls(name, conf, span, plan)?),
+        resolver: http.map(|http| resolver(http, plan)).transpose()?.flatten(),
+        log: plan.main.error_log.clone(),
+        challenges: challenges.clone(),
+    })
+}
+
+fn account_key(conf: &IssuerConf, plan: &PlanBuilder<'_>) -> Result<AccountKeySource, Diagnostic> {
+    let word = match &conf.account_key {
+        None => return Ok(AccountKeySource::Generate(KeyKind::Ecdsa256)),
+        Some(AccountKeyConf::Generated(kind)) => return Ok(AccountKeySource::Generate(*kind)),
+        Some(AccountKeyConf::File(word)) => word,
+    };
+    let path = plan.conf_path(&word.display());
+    let failed = |reason: &str| {
+        let message = format!("cannot load account key \"{}\": {reason}", path.display());
+        Diagnostic::emerg(message).at(word.span)
+    };
+    let contents = plan.environment.resources.read(&path);
+    let contents = contents.map_err(|error| failed(&tidegate_os::os_error(&error)))?;
+    let key = Key::from_pem(&String::from_utf8_lossy(&contents));
+    key.map(AccountKeySource::Given).map_err(|error| failed(&error.to_string()))
+}
+
+fn external_account(
+    conf: &IssuerConf,
+    plan: &PlanBuilder<'_>,
+) -> Result<Option<ExternalAccount>, Diagnostic> {
+    let Some((identifier, key)) = &conf.external else { return Ok(None) };
+    let text = key.display();
+    let text = match text.strip_prefix(TEXT) {
+        Some(text) => text.to_owned(),
+        None => String::from_utf8_lossy(&plan.read_file(key)?).into_owned(),
+    };
+    let account = ExternalAccount::new(&identifier.display(), text.trim());
+    account.map(Some).map_err(|error| {
+        let message = format!("invalid key in \"external_account_key\": {error}");
+        Diagnostic::emerg(message).at(key.span).label("expected a MAC key in base64url")
+    })
+}
+
+/// Returns the directory of the state. A privileged master makes it, for the worker's user alone, and locks it for this
+/// server; the worker locks it for the process that orders.
+fn directory(name: &str, conf: &IssuerConf, plan: &PlanBuilder<'_>) -> Option<PathBuf> {
+    let written = conf.state_path.as_ref().map(Word::display);
+    let path = match written.as_deref() {
+        Some("off") => return None,
+        Some(path) => plan.path(path),
+        None => default_directory(name, plan),
+    };
+    plan.environment.resources.directory(&path);
+    plan.environment.resources.claim(&path);
+    Some(path)
+}
+
+/// Returns `acme_NAME` beside the directories of temporary files, which the layout has in the system's place for files
+/// that the server writes.
+fn default_directory(name: &str, plan: &PlanBuilder<'_>) -> PathBuf {
+    let beside = Path::new(plan.environment.layout.proxy_temp).parent();
+    let path = beside.unwrap_or(Path::new("")).join(format!("acme_{name}"));
+    plan.path(&path.to_string_lossy())
+}
+
+fn tls(
+    name: &str,
+    conf: &IssuerConf,
+    span: Span,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<TlsSettings, Diagnostic> {
+    let verify = conf.verify.unwrap_or(true);
+    let trusted = match &conf.trusted {
+        _ if !verify => Vec::new(),
+        Some(word) => key_files::certificates(plan, word)?,
+        None => system_bundle(name, span, plan),
+    };
+    let options = TlsOptions {
+        tls12: true,
+        tls13: true,
+        suites: cipher_suites::tls12(CIPHERS),
+        session_reuse: true,
+        server_name: true,
+        verify,
+        trusted,
+        verify_depth: VERIFY_DEPTH,
+        ..TlsOptions::default()
+    };
+    let settings = TlsSettings::new(&options);
+    settings.map_err(|error| Diagnostic::emerg(error.to_string()).at(span))
+}
+
+fn system_bundle(name: &str, span: Span, plan: &mut PlanBuilder<'_>) -> Vec<Vec<u8>> {
+    let resources = plan.environment.resources;
+    let found = SYSTEM_BUNDLES.iter().find_map(|file| resources.read(Path::new(file)).ok());
+    let trusted = found.and_then(|bytes| pem::certificates(&bytes).ok()).unwrap_or_default();
+    if trusted.is_empty() {
+        let message = format!("the system has no trusted certificates for acme_issuer \"{name}\"");
+        let found = Diagnostic::warn(message).at(span);
+        plan.diagnostics.push(
+            found.help("install the package `ca-certificates`, or set `ssl_trusted_certificate`"),
+        );
+    }
+    trusted
+}
+
+fn resolver(http: &Outline, plan: &PlanBuilder<'_>) -> Result<Option<Resolver>, Diagnostic> {
+    let Some(core) = http.conf::<HttpCore>() else { return Ok(None) };
+    let Some(words) = &core.resolver else { return Ok(None) };
+    let words: Vec<String> = words.iter().map(|word| word.display().into_owned()).collect();
+    let look_up = |host: &str| plan.environment.resources.addresses(host);
+    let resolver = Resolver::parse(&words, core.plain.settings().resolver_timeout, look_up);
+    resolver.map(Some).map_err(|error| Diagnostic::emerg(error.to_string()))
+}

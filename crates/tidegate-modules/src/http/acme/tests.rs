@@ -1,0 +1,170 @@
+//! Names, URLs, files, and responses to validations.
+
+use tidegate_acme::{Challenge, ChallengeKind, Change, Identifier};
+use tidegate_conf::{SourceMap, Span, Word};
+
+use super::certificates::{Certificates, Part, ServerCertificate};
+use super::challenges::Challenges;
+use super::https::Url;
+use super::names;
+use super::store::{self, Store};
+use crate::testing::Bench;
+
+fn parsed(names: &[&str]) -> Result<Vec<String>, String> {
+    let file = SourceMap::new().add_fragment("test", Vec::new()).expect("a file");
+    let span = Span { file, start: 0, end: 0 };
+    let word = |name: &&str| Word { bytes: name.as_bytes().to_vec(), span, quoted: false };
+    let words: Vec<Word> = names.iter().map(word).collect();
+    let parsed = names::parse(&words, "host.test").map_err(|found| found.message)?;
+    Ok(parsed.iter().map(ToString::to_string).collect())
+}
+
+#[test]
+fn names_of_servers_become_names_of_certificates() {
+    for (names, expected) in [
+        (&["A.test", "b.test", "a.TEST"][..], &["a.test", "b.test"][..]),
+        (&[".a.test"], &["a.test", "www.a.test"]),
+        (&["", "$hostname"], &["host.test"]),
+        (
+            &["192.0.2.1", "2001:db8::1", "[2001:db8::2]"],
+            &["192.0.2.1", "2001:db8::1", "2001:db8::2"],
+        ),
+        (&[], &[]),
+    ] {
+        assert_eq!(
+            parsed(names).as_deref(),
+            Ok(&*expected.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        );
+    }
+    for name in ["*.a.test", "www.a.*", "~a", "_", "a..test", ".*", "ä.test", "-a.test"] {
+        let refused = parsed(&[name]).expect_err(name);
+        assert_eq!(refused, format!("invalid server name \"{name}\" for a certificate"));
+    }
+    let many: Vec<String> = (0..101).map(|number| format!("a{number}.test")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    assert_eq!(parsed(&many).expect_err("many"), "a certificate has at most 100 names");
+}
+
+#[test]
+fn urls_of_servers_have_https_a_host_and_no_user() {
+    for url in ["https://a", "https://a:1/b?c#d", "https://[::1]:2/", "https://[::1]"] {
+        assert!(Url::parse(url).is_ok(), "{url}");
+    }
+    for url in
+        ["", "http://a/", "https://", "https:///a", "https://u@a/", "https://a:x/", "https://a b/"]
+    {
+        assert!(Url::parse(url).is_err(), "{url}");
+    }
+}
+
+#[test]
+fn directives_are_compiled_and_mistakes_named() {
+    let issuer = "uri https://a/dir; ssl_verify off; state_path off;";
+    let server = "server { server_name a.test; acme_certificate x; ssl_certificate $acme_certificate; \
+                  ssl_certificate_key $acme_certificate_key; }";
+    Bench::new(&format!("acme_issuer x {{ {issuer} }} {server}"));
+    Bench::new(&format!("acme_issuer unused {{ {issuer} }}"));
+    for (config, expected) in [
+        (format!("acme_issuer y {{ {issuer} }} {server}"), "issuer \"x\" is missing"),
+        (
+            format!("acme_issuer x {{ ssl_verify off; }} {server}"),
+            "\"uri\" is missing in acme_issuer \"x\"",
+        ),
+        (
+            format!("acme_issuer x {{ {issuer} challenge dns-01; }}"),
+            "unsupported challenge \"dns-01\"",
+        ),
+        (format!("acme_issuer x {{ {issuer} account_key ecdsa:1; }}"), "unsupported curve \"1\""),
+        (format!("acme_issuer x {{ {issuer} account_key rsa:1; }}"), "unsupported key size \"1\""),
+        (format!("acme_issuer x {{ {issuer} account_key absent; }}"), "cannot load account key"),
+        (format!("acme_issuer x {{ {issuer} server; }}"), "not allowed here"),
+        ("uri https://a/;".to_owned(), "not allowed here"),
+        ("acme_shared_zone zone=a;".to_owned(), "invalid zone size \"\""),
+        ("acme_shared_zone zone=a:4k;".to_owned(), "zone \"a\" is too small"),
+    ] {
+        let errors = Bench::errors(&config);
+        assert!(errors.iter().any(|error| error.contains(expected)), "{config}: {errors:?}");
+    }
+}
+
+#[test]
+fn a_validation_is_responded_to_before_the_rules_of_a_server() {
+    let challenges = Challenges::default();
+    let challenge = Challenge {
+        kind: ChallengeKind::Http01,
+        identifier: Identifier::parse("a.test").expect("name"),
+        token: "token".to_owned(),
+        key_authorization: "token.proof".to_owned(),
+    };
+    let bench = Bench::new("server { return 301 /elsewhere; }");
+    let status = |target: &str, method: &str| {
+        let mut x = bench.received(&format!("{method} {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+        match challenges.respond(&mut x) {
+            tidegate_core::Step::Respond(tidegate_core::Body::Bytes(body)) => body.to_vec(),
+            _ => Vec::new(),
+        }
+    };
+    let path = challenge.path();
+    assert_eq!(status(&path, "GET"), b"");
+    challenges.present(&challenge).expect("presented");
+    assert_eq!(status(&path, "GET"), b"token.proof");
+    assert_eq!(status("/.well-known/acme-challenge/%74oken", "GET"), b"token.proof");
+    assert_eq!(status(&path, "POST"), b"");
+    assert_eq!(status("/.well-known/acme-challenge/other", "GET"), b"");
+    assert_eq!(status("/token", "GET"), b"");
+    challenges.withdraw(&challenge);
+    assert_eq!(status(&path, "GET"), b"");
+    let handshake = Challenge { kind: ChallengeKind::TlsAlpn01, ..challenge };
+    challenges.present(&handshake).expect("a certificate");
+    assert_eq!(format!("{:?}", challenges.handshakes), "HandshakeChallenges(1)");
+    challenges.withdraw(&handshake);
+    assert_eq!(format!("{:?}", challenges.handshakes), "HandshakeChallenges(0)");
+}
+
+#[test]
+fn files_are_replaced_as_a_whole_and_the_directory_has_one_owner() {
+    let top = tempfile::tempdir().expect("a directory");
+    let directory = top.path().join("state");
+    let lock = store::lock(&directory).expect("a lock");
+    assert!(lock.is_some());
+    assert!(store::lock(&directory).expect("no error").is_none());
+    let store = Store::Directory(directory.clone());
+    let pair = b"KEY\n-----BEGIN CERTIFICATE-----\nx";
+    let change = |contents: Option<&[u8]>| Change {
+        file: "a.pem".to_owned(),
+        contents: contents.map(<[u8]>::to_vec),
+    };
+    store.store(change(Some(pair))).expect("stored");
+    assert_eq!(store.read_pair("a").as_deref(), Some(&pair[..]));
+    assert_eq!(store.read("a.crt").as_deref(), Some(&b"-----BEGIN CERTIFICATE-----\nx"[..]));
+    store.store(change(None)).expect("removed");
+    store.store(change(None)).expect("absent already");
+    assert_eq!(store.read_pair("a"), None);
+    std::fs::create_dir(directory.join("a.pem")).expect("a directory in its place");
+    assert!(store.store(change(Some(pair))).is_err());
+    assert!(!directory.join("a.pem.new").exists());
+    drop(lock);
+    assert!(store::lock(&directory).expect("a lock").is_some());
+}
+
+#[test]
+fn a_certificate_is_in_use_from_its_file_and_a_damaged_one_is_not() {
+    let made = rcgen::generate_simple_self_signed(vec!["a.test".to_owned()]).expect("made");
+    let (key, chain) = (made.signing_key.serialize_pem(), made.cert.pem());
+    let certificates = std::sync::Arc::new(Certificates::default());
+    let own = ServerCertificate::new(certificates.clone(), "stem");
+    let value = |part| {
+        let mut out = Vec::new();
+        own.append(part, &mut out).then_some(out)
+    };
+    for damaged in ["", "x", &*key, &*chain] {
+        certificates.install_file("stem", damaged.as_bytes());
+        assert!(!certificates.has("stem"));
+    }
+    assert_eq!(value(Part::Chain), None);
+    certificates.install_file("stem", format!("{key}{chain}").as_bytes());
+    assert_eq!(value(Part::Chain), Some(format!("data:{chain}").into_bytes()));
+    assert_eq!(value(Part::Key), Some(format!("data:{key}").into_bytes()));
+    certificates.install_file("stem", b"damaged");
+    assert_eq!(value(Part::Chain), Some(format!("data:{chain}").into_bytes()));
+}
