@@ -114,7 +114,7 @@ impl Key {
     /// # Errors
     /// The text has no such key, or the key has another kind than those of [`KeyKind`].
     pub fn from_pem(text: &str) -> Result<Key, KeyError> {
-        let pair = KeyPair::from_pem(text).map_err(|_| KeyError::Unreadable)?;
+        let pair = KeyPair::from_pem(private(text)).map_err(|_| KeyError::Unreadable)?;
         let algorithm = pair.algorithm();
         let kind = match KINDS.iter().find(|(_, _, known)| *known == algorithm) {
             Some((KeyKind::Rsa2048, _, _)) => rsa_kind(&pair)?,
@@ -170,6 +170,17 @@ impl fmt::Display for KeyError {
 }
 
 impl std::error::Error for KeyError {}
+
+/// Returns the text from its first private key on: `openssl ecparam -genkey` writes the parameters of the curve before it.
+fn private(text: &str) -> &str {
+    const BEGIN: &str = "-----BEGIN ";
+    let mut begins = text.match_indices(BEGIN).map(|(at, _)| text.get(at..).unwrap_or_default());
+    let is_key = |rest: &&str| {
+        let label = rest.get(BEGIN.len()..).and_then(|label| label.split("-----").next());
+        label.is_some_and(|label| label.ends_with("PRIVATE KEY"))
+    };
+    begins.find(is_key).unwrap_or(text)
+}
 
 fn rsa_kind(pair: &KeyPair) -> Result<KeyKind, KeyError> {
     let der = pair.serialized_der();

@@ -45,7 +45,7 @@ pub(crate) struct ClaimError {
 impl fmt::Display for ClaimError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (directory, instance) = (self.directory.display(), &self.instance);
-        write!(f, "cache directory \"{directory}\" is in use by another server ({instance})")
+        write!(f, "directory \"{directory}\" is in use by another server ({instance})")
     }
 }
 

@@ -42,6 +42,15 @@ fn other_forms_of_keys() -> Result<(), KeyError> {
                 MHcCAQEEIFpuZ6snlu/l+Xg7KXNmTS3Ekr7cbvWbXNEWE6rk4MeFoAoGCCqGSM49\n\
                 AwEHoUQDQgAE\n-----END EC PRIVATE KEY-----\n";
     assert_eq!(Key::from_pem(sec1).err(), Some(KeyError::Unreadable), "cut off");
+    let whole = "-----BEGIN EC PARAMETERS-----\n\
+                 BggqhkjOPQMBBw==\n\
+                 -----END EC PARAMETERS-----\n\
+                 -----BEGIN EC PRIVATE KEY-----\n\
+                 MHcCAQEEICw7FKiLBhjoVHj5UwQlUka79DavWVYBLxmRTjHx0gf5oAoGCCqGSM49\n\
+                 AwEHoUQDQgAEJQ7vndfCkr/tUuglCPw8HdARma6XPa14VNj2uQvItWs0HkbZLUik\n\
+                 oGFZf5nVxWxeoFca9EoAIvjXLWOAxktT2w==\n\
+                 -----END EC PRIVATE KEY-----\n";
+    assert_eq!(Key::from_pem(whole)?.kind(), KeyKind::Ecdsa256);
     let ed25519 = "-----BEGIN PRIVATE KEY-----\n\
                    MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\
                    -----END PRIVATE KEY-----\n";

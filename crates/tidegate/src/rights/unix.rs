@@ -113,12 +113,12 @@ pub(crate) fn make_directories(
     Ok(())
 }
 
-/// Gives a cache's lock and index to the worker's user, which may have been another one when they were written: without
-/// the lock it could not use the cache. Other files keep their owner, as in nginx; those that cannot be read are
-/// misses.
+/// Gives a cache's lock and index, and the state of an ACME issuer, to the worker's user, which may have been another one
+/// when they were written: without the lock it could not use the directory. Other files keep their owner, as in nginx; those
+/// that cannot be read are misses.
 fn give_cache_files(directory: &Path, uid: u32) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
-    for entry in entries.flatten().filter(|entry| entry.file_name().as_bytes().starts_with(b".")) {
+    for entry in entries.flatten().filter(|entry| is_given(entry.file_name().as_bytes())) {
         if entry.file_name() == CLAIM || entry.metadata().is_ok_and(|found| found.uid() == uid) {
             continue;
         }
@@ -127,6 +127,12 @@ fn give_cache_files(directory: &Path, uid: u32) {
             let _ = fchown(&file, Some(uid), None);
         }
     }
+}
+
+/// Returns whether a file of a claimed directory is given: names of a cache's objects are hexadecimal digits.
+fn is_given(name: &[u8]) -> bool {
+    let ends = [&b".pem"[..], b".crt", b".order", b"account.key", b"account.json"];
+    name.starts_with(b".") || ends.iter().any(|end| name.ends_with(end))
 }
 
 #[cfg(test)]

@@ -126,18 +126,14 @@ fn external_account(
     })
 }
 
-/// Returns the directory of the state. A privileged master makes it, for the worker's user alone, and locks it for this
-/// server; the worker locks it for the process that orders.
+/// Returns the directory of the state, as written.
 fn directory(name: &str, conf: &IssuerConf, plan: &PlanBuilder<'_>) -> Option<PathBuf> {
     let written = conf.state_path.as_ref().map(Word::display);
-    let path = match written.as_deref() {
-        Some("off") => return None,
-        Some(path) => plan.path(path),
-        None => default_directory(name, plan),
-    };
-    plan.environment.resources.directory(&path);
-    plan.environment.resources.claim(&path);
-    Some(path)
+    match written.as_deref() {
+        Some("off") => None,
+        Some(path) => Some(plan.path(path)),
+        None => Some(default_directory(name, plan)),
+    }
 }
 
 /// Returns `acme_NAME` beside the directories of temporary files, which the layout has in the system's place for files

@@ -1,6 +1,6 @@
 //! The issuers of a configuration, each with the certificates that its servers want.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -77,21 +77,17 @@ fn issuers(
     plan: &mut PlanBuilder<'_>,
 ) -> Result<BTreeMap<String, Collected>, Diagnostic> {
     let mut issuers = BTreeMap::new();
-    let mut directories: HashMap<PathBuf, Span> = HashMap::new();
+    let mut directories = HashSet::new();
     for block in http.blocks("acme_issuer") {
         let Some(word) = block.args.first() else { continue };
         let name = word.display().into_owned();
         let Some(conf) = block.conf::<Acme>() else { continue };
         let challenges = challenges(plan)?;
-        let own = issuer::compile(&name, &conf.issuer, word.span, &challenges, plan)?;
-        if let Some(directory) = &own.directory
-            && directories.insert(directory.clone(), word.span).is_some()
-        {
-            let message = format!("the same path name \"{}\" used", directory.display());
+        let mut own = issuer::compile(&name, &conf.issuer, word.span, &challenges, plan)?;
+        if let Some(directory) = own.directory.take() {
             let span = conf.issuer.state_path.as_ref().map_or(word.span, |word| word.span);
-            return Err(Diagnostic::emerg(message)
-                .at(span)
-                .label("another issuer has this directory"));
+            own.directory =
+                Some(directory_of_its_own(directory, &name, span, &mut directories, plan));
         }
         let make = || Ok::<_, Diagnostic>(Issuance::default());
         let issuance = plan.environment.reload_state.get_or_make(&name, make)?;
@@ -101,6 +97,30 @@ fn issuers(
         }
     }
     Ok(issuers)
+}
+
+/// Declares the directory of an issuer: a privileged master makes it, for the worker's user alone, and locks it for this
+/// server; the worker locks it for the process that orders. Another issuer's directory gets one of this issuer below it:
+/// nginx's module allows it, and each has an account.
+fn directory_of_its_own(
+    directory: PathBuf,
+    name: &str,
+    span: Span,
+    used: &mut HashSet<PathBuf>,
+    plan: &mut PlanBuilder<'_>,
+) -> PathBuf {
+    let mut own = directory;
+    if !used.insert(own.clone()) {
+        let shown = own.display().to_string();
+        let message = format!("the same path name \"{shown}\" used");
+        let found = Diagnostic::warn(message).at(span).label("another issuer has this directory");
+        plan.diagnostics.push(found.help(format!("the files are in \"{shown}/{name}\"")));
+        own.push(name);
+        used.insert(own.clone());
+    }
+    plan.environment.resources.directory(&own);
+    plan.environment.resources.claim(&own);
+    own
 }
 
 fn certificate(

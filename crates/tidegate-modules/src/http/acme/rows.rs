@@ -176,8 +176,9 @@ pub(super) const ISSUER_ROWS: &[Directive<Conf>] = &[
         "ssl_trusted_certificate",
         ISSUER,
         Arity::ONE,
-        "the system's",
-        "File with the certificates (PEM) by which the ACME server's own certificate is verified.",
+        "",
+        "File with the certificates (PEM) by which the ACME server's own certificate is verified; without it, those that \
+         the system trusts.",
         |conf, args| once(&mut conf.issuer.trusted, args.word(0).clone(), args),
     ),
     row(

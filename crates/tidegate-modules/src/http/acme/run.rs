@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_acme::{Challenge, Event, Issuer, Key, Outcome, Report, Step, Time};
+use tidegate_acme::{Challenge, Event, Failure, Issuer, Key, Outcome, Report, Step, Time};
 use tidegate_core::blocking;
 use tidegate_core::error_log::Level;
 use tidegate_rt::{clock, random};
@@ -178,7 +178,12 @@ impl Run<'_> {
         let done = match step {
             Step::Store(change) => {
                 let store = self.store.clone();
-                blocking::run(move || store.store(change)).await.map_err(|error| error.to_string())
+                let stored = blocking::run(move || store.store(change)).await;
+                stored.map_err(|error| {
+                    let text = format!("cannot store {error}");
+                    say(&self.plan, Level::Error, &text);
+                    text
+                })
             }
             Step::MakeKey(kind) => {
                 let made = blocking::run(move || Key::generate(kind).map_err(io::Error::other));
@@ -203,6 +208,8 @@ impl Run<'_> {
 
     fn report(&self, report: &Report) {
         let level = match &report.event {
+            // The network: the certificate in use is not in danger yet. Disks are logged where they fail.
+            Event::Failed(Failure::Caller(_), _) => Level::Warn,
             event if event.is_error() => Level::Error,
             Event::DefaultProfile(_) => Level::Warn,
             Event::Issued(_) => Level::Notice,
