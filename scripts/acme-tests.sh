@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Kills the ACME client at each point of an order at Pebble (github.com/letsencrypt/pebble, a test server for ACME),
-# and counts orders and certificates: one of each for a name.
+# and counts orders and certificates: one of each for a name. Then the same with the server itself, which is killed after
+# each request of an order, and renewals of its certificate while it is reloaded.
 #
 #   scripts/acme-tests.sh            Pebble is installed to target/pebble by Go
 #   scripts/acme-tests.sh pebble     pebble and pebble-challtestsrv are in this directory
 #
-# Pebble stays outside of the repository. Takes two minutes once it is built. `target/debug/tidegate-acme` has the
+# Pebble stays outside of the repository. Takes ten minutes once it is built. `target/debug/tidegate-acme` has the
 # options.
 set -euo pipefail
 
@@ -17,5 +18,6 @@ for program in pebble pebble-challtestsrv; do
         GOBIN=$pebble go install "github.com/letsencrypt/pebble/v2/cmd/$program@$version"
     fi
 done
-cargo build --quiet --package tidegate-testkit --bin tidegate-acme
-exec target/debug/tidegate-acme --pebble "$pebble" --kills 100
+cargo build --quiet --package tidegate --package tidegate-testkit
+target/debug/tidegate-acme --pebble "$pebble" --kills 100
+exec target/debug/tidegate-acme --pebble "$pebble" --server target/debug/tidegate --kills 50

@@ -59,6 +59,7 @@ import time
 # ---------------------------------------------------------------- areas ----
 
 AREAS = [  # first match wins
+    ('acme', r'^acme_'),
     ('h3/quic', r'h3_|quic_'),
     ('h2', r'h2[_.]'),
     ('grpc', r'grpc'),
@@ -609,7 +610,8 @@ def run_files(a, base, binary, tests, files, isolate, uid, gid, user, work):
     env = {k: v for k, v in os.environ.items()
            if not k.startswith(('TEST_NGINX_', 'HARNESS_'))
            or k in ('TEST_NGINX_GLOBALS', 'TEST_NGINX_GLOBALS_HTTP',
-                    'TEST_NGINX_GLOBALS_STREAM', 'TEST_NGINX_SOFTHSM')}
+                    'TEST_NGINX_GLOBALS_STREAM', 'TEST_NGINX_SOFTHSM',
+                    'TEST_NGINX_PEBBLE_BINARY')}
     env.update(TEST_NGINX_BINARY=binary, LC_ALL='C', LANG='C')
     env['PATH'] = env.get('PATH', '') + ':/usr/sbin:/sbin'
     if not a.safe:

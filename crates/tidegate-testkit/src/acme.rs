@@ -9,6 +9,7 @@ mod challenges;
 mod client;
 mod https;
 mod pebble;
+mod server;
 
 use std::fmt;
 use std::os::unix::process::ExitStatusExt;
@@ -19,6 +20,7 @@ use crate::bell::Failure;
 use pebble::Pebble;
 
 pub use client::{ClientOptions, acme_client};
+pub use server::{AcmeServerOptions, AcmeServerReport, acme_server};
 
 /// The options of a run.
 #[derive(Debug, Clone)]
@@ -61,7 +63,7 @@ const POINTS_MAX: u32 = 500;
 /// # Errors
 /// Pebble or a client could not be started.
 pub fn acme(options: &AcmeOptions) -> Result<AcmeReport, Failure> {
-    let pebble = Pebble::start(&options.pebble)?;
+    let pebble = Pebble::start(&options.pebble, None)?;
     let mut report = AcmeReport::default();
     for point in 1..=POINTS_MAX {
         if !name(&pebble, &mut report, &mut |life| (life == 0).then_some(point))? {

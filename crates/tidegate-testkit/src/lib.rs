@@ -43,7 +43,10 @@ mod update;
 mod wire;
 mod words;
 
-pub use acme::{AcmeOptions, AcmeReport, ClientOptions, acme, acme_client};
+pub use acme::{
+    AcmeOptions, AcmeReport, AcmeServerOptions, AcmeServerReport, ClientOptions, acme, acme_client,
+    acme_server,
+};
 pub use coherence::{CoherenceOptions, CoherenceReport, coherence};
 pub use configurations::{
     ConfigurationsOptions, ConfigurationsReport, configurations, workers_user,

@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) struct Pebble {
     files: TempDir,
     listen: SocketAddr,
+    /// The address of its management.
+    pub management: SocketAddr,
     /// The port of http-01.
     pub http: u16,
     /// The port of tls-alpn-01.
@@ -38,8 +40,8 @@ pub(super) struct Counts {
 }
 
 impl Pebble {
-    /// Starts both servers.
-    pub(super) fn start(binaries: &Path) -> Result<Pebble, Failure> {
+    /// Starts both servers. Certificates are valid for this number of seconds, or for the default of five years.
+    pub(super) fn start(binaries: &Path, validity: Option<u32>) -> Result<Pebble, Failure> {
         let failed = |error: std::io::Error| Failure::new(format!("Pebble: {error}"));
         let place = || free(TcpListener::bind).map(|(address, _)| address).map_err(failed);
         let (listen, management, http, tls, dns) =
@@ -50,10 +52,16 @@ impl Pebble {
             .map_err(|error| Failure::new(error.to_string()))?;
         std::fs::write(path("certificate.pem"), made.cert.pem()).map_err(failed)?;
         std::fs::write(path("key.pem"), made.signing_key.serialize_pem()).map_err(failed)?;
+        let validity = validity.map_or(String::new(), |seconds| {
+            format!(
+                r#""certificateValidityPeriod": {seconds},
+                "profiles": {{"default": {{"description": "", "validityPeriod": {seconds}}}}},"#
+            )
+        });
         let config = format!(
             r#"{{"pebble": {{"listenAddress": "{listen}", "managementListenAddress": "{management}",
             "certificate": "{}", "privateKey": "{}", "httpPort": {}, "tlsPort": {}, "ocspResponderURL": "",
-            "externalAccountBindingRequired": false, "keyAlgorithm": "ecdsa",
+            "externalAccountBindingRequired": false, "keyAlgorithm": "ecdsa", {validity}
             "retryAfter": {{"authz": 1, "order": 1}}}}}}"#,
             path("certificate.pem").display(),
             path("key.pem").display(),
@@ -61,8 +69,14 @@ impl Pebble {
             tls.port(),
         );
         std::fs::write(path("config.json"), config).map_err(failed)?;
-        let mut pebble =
-            Pebble { listen, http: http.port(), tls: tls.port(), children: Vec::new(), files };
+        let mut pebble = Pebble {
+            listen,
+            management,
+            http: http.port(),
+            tls: tls.port(),
+            children: Vec::new(),
+            files,
+        };
         let mut names = Command::new(binaries.join("pebble-challtestsrv"));
         names.args([
             "-defaultIPv4",
@@ -121,6 +135,12 @@ impl Pebble {
     fn log(&self) -> Result<String, Failure> {
         std::fs::read_to_string(self.files.path().join("pebble.log"))
             .map_err(|error| Failure::new(error.to_string()))
+    }
+
+    /// Returns the number of requests that it has got.
+    pub(super) fn requests(&self) -> Result<u32, Failure> {
+        let count = self.log()?.matches(" -> calling handler()").count();
+        Ok(u32::try_from(count).unwrap_or(u32::MAX))
     }
 
     /// Returns the numbers of orders and certificates, as its log has them.

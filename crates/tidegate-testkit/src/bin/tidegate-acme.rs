@@ -4,18 +4,24 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use tidegate_testkit::{AcmeOptions, ClientOptions, acme, acme_client, program};
+use tidegate_testkit::{
+    AcmeOptions, AcmeServerOptions, ClientOptions, acme, acme_client, acme_server, program,
+};
 
-const USAGE: &str = "usage: tidegate-acme --pebble DIRECTORY [--kills N]
+const USAGE: &str = "usage: tidegate-acme --pebble DIRECTORY [--kills N] [--server BINARY [--renewals N]]
 Gets certificates from Pebble, whose binaries pebble and pebble-challtestsrv are in the directory. The process of the
 client is killed (SIGKILL) at each point of an order in turn, and again and again, N times (100) at least. Each name must
-get one certificate by one order; otherwise the exit code is 1. scripts/acme-tests.sh installs Pebble and runs this.";
+get one certificate by one order; otherwise the exit code is 1. scripts/acme-tests.sh installs Pebble and runs this.
+--server: the same with the server itself, killed after each request of an order in turn, N times; then N renewals (2)
+while it is reloaded.";
 
 /// What the program does: the run, or one client of it.
 struct Arguments {
     run: AcmeOptions,
     client: ClientOptions,
     is_client: bool,
+    server: Option<PathBuf>,
+    renewals: u32,
 }
 
 fn main() -> ExitCode {
@@ -27,6 +33,16 @@ fn main() -> ExitCode {
                 ExitCode::FAILURE
             }
         },
+        Ok(Arguments { run, server: Some(server), renewals, .. }) => {
+            let AcmeOptions { pebble, kills } = run;
+            let options = AcmeServerOptions { pebble, server, kills, renewals };
+            program::run(USAGE, Ok(options), |options| {
+                let report = acme_server(options)?;
+                report.mistakes.iter().for_each(|mistake| println!("{mistake}"));
+                let right = report.mistakes.is_empty();
+                Ok((report, right))
+            })
+        }
         arguments => program::run(USAGE, arguments, |arguments| {
             let report = acme(&arguments.run)?;
             report.mistakes.iter().for_each(|mistake| println!("{mistake}"));
@@ -49,12 +65,14 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
         tls: 0,
         kill: None,
     };
-    let mut is_client = false;
+    let (mut is_client, mut server, mut renewals) = (false, None, 2);
     let mut parser = lexopt::Parser::from_env();
     while let Some(argument) = parser.next()? {
         match argument {
             Long("pebble") => run.pebble = PathBuf::from(parser.value()?),
             Long("kills") => run.kills = parser.value()?.parse()?,
+            Long("server") => server = Some(PathBuf::from(parser.value()?)),
+            Long("renewals") => renewals = parser.value()?.parse()?,
             Long("client") => {
                 is_client = true;
                 client.files = PathBuf::from(parser.value()?);
@@ -72,5 +90,5 @@ fn arguments() -> Result<Arguments, lexopt::Error> {
     if !is_client && run.pebble.as_os_str().is_empty() {
         return Err("--pebble is missing".into());
     }
-    Ok(Arguments { run, client, is_client })
+    Ok(Arguments { run, client, is_client, server, renewals })
 }

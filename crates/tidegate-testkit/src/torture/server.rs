@@ -67,6 +67,11 @@ impl Server {
         }
     }
 
+    /// Reloads its configuration.
+    pub(crate) fn reload(&self) {
+        let _ = process::kill_process(Pid::from_child(&self.child), Signal::HUP);
+    }
+
     /// Ends it gracefully.
     ///
     /// # Errors
