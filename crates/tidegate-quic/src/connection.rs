@@ -14,6 +14,7 @@ use tidegate_tls::quic::QuicNegotiated;
 use crate::address::PeerAddress;
 use crate::due::Due;
 use crate::event::{Closed, ClosedBy, Direction, Event, Served, StreamId};
+use crate::waiting::Waiting;
 
 /// A connection. Its methods never wait: events say when to try again. What they change is sent at the end of the
 /// endpoint's turn.
@@ -26,6 +27,8 @@ pub struct Connection {
     pub(crate) queued: Cell<bool>,
     served: RefCell<Option<Rc<dyn Served>>>,
     address: Cell<PeerAddress>,
+    /// Streams on which less was written than wanted.
+    pub(crate) waiting: RefCell<Waiting>,
     due: Rc<Due>,
 }
 
@@ -62,6 +65,7 @@ impl Connection {
             queued: Cell::new(false),
             served: RefCell::default(),
             address,
+            waiting: RefCell::default(),
             due,
         })
     }
@@ -162,20 +166,23 @@ impl Connection {
     /// The peer has stopped the stream, or it is closed.
     pub fn write(&self, stream: StreamId, bytes: &mut Bytes) -> Result<usize, StreamEnded> {
         let mut inner = self.inner.borrow_mut();
-        let mut stream = inner.send_stream(stream.library());
-        match stream.write_chunks(std::slice::from_mut(bytes)) {
-            Ok(written) => {
-                self.due.add(self);
-                Ok(written.bytes)
-            }
-            Err(WriteError::Blocked) => {
-                // A frame tells the peer that more is wanted.
-                self.due.add(self);
-                Ok(0)
-            }
+        let mut sending = inner.send_stream(stream.library());
+        let written = match sending.write_chunks(std::slice::from_mut(bytes)) {
+            Ok(written) => Ok(written.bytes),
+            // A frame tells the peer that more is wanted.
+            Err(WriteError::Blocked) => Ok(0),
             Err(WriteError::Stopped(code)) => Err(StreamEnded::ByPeer(code.into_inner())),
             Err(WriteError::ClosedStream) => Err(StreamEnded::Closed),
+        };
+        if written.is_ok() {
+            self.due.add(self);
         }
+        let mut waiting = self.waiting.borrow_mut();
+        match written.is_ok() && !bytes.is_empty() {
+            true => waiting.add(stream, sending.priority().unwrap_or_default()),
+            false => waiting.remove(stream),
+        }
+        written
     }
 
     /// Ends a stream behind what was written.
@@ -194,6 +201,7 @@ impl Connection {
 
     /// Gives up a stream that is written, with an error code. What was not sent is lost.
     pub fn reset(&self, stream: StreamId, code: u64) {
+        self.waiting.borrow_mut().remove(stream);
         // It may have ended already.
         let _ = self.inner.borrow_mut().send_stream(stream.library()).reset(library_code(code));
         self.due.add(self);
@@ -211,8 +219,10 @@ impl Connection {
         self.due.add(self);
     }
 
-    /// Sets a stream's priority: what is written to one of a higher number is sent first. Zero at first.
+    /// Sets a stream's priority: one of a higher number gets room first, and what is written to it is sent first. Zero at
+    /// first.
     pub fn set_priority(&self, stream: StreamId, priority: i32) {
+        self.waiting.borrow_mut().move_to(stream, priority);
         let _ = self.inner.borrow_mut().send_stream(stream.library()).set_priority(priority);
     }
 

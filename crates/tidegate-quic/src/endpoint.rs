@@ -390,11 +390,19 @@ impl<A: Application> Endpoint<A> {
     /// Reports the events that have happened.
     fn report(&self, connection: &Rc<Connection>) {
         let Some(served) = connection.served() else { return };
+        // Before the requests that have arrived meanwhile.
+        give_room(connection, &*served);
         loop {
             self.exchange(connection);
             let event = connection.inner.borrow_mut().poll();
             let Some(event) = event else { return };
             let Some(event) = translate(event) else { continue };
+            if let Event::Writable(_) = event
+                && !connection.waiting.borrow().is_empty()
+            {
+                give_room(connection, &*served);
+                continue;
+            }
             let is_last = matches!(event, Event::Closed(_));
             served.event(connection, event);
             if is_last {
@@ -476,6 +484,17 @@ impl<A: Application> Drop for Endpoint<A> {
 impl<A: Application> fmt::Debug for Endpoint<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+/// Has the streams that wait for room write, in their order. What has no room now keeps its place.
+fn give_room(connection: &Rc<Connection>, served: &dyn Served) {
+    if connection.waiting.borrow().is_empty() {
+        return;
+    }
+    let streams = connection.waiting.borrow().streams();
+    for stream in streams {
+        served.event(connection, Event::Writable(stream));
     }
 }
 

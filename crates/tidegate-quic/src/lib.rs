@@ -20,6 +20,7 @@
 //! | numbers | connection numbers that carry their thread |
 //! | address | the client's address: the last one that was validated |
 //! | timers | the deadlines of all connections |
+//! | waiting | the streams that wait for room, in their order |
 //! | settings | limits and keys |
 //! | tokens | address validation tokens, each for one use |
 #![forbid(unsafe_code)]
@@ -37,6 +38,7 @@ mod numbers;
 mod settings;
 mod timers;
 mod tokens;
+mod waiting;
 
 pub use connection::{Connection, Read, StreamEnded};
 pub use endpoint::{Admission, Application, Endpoint, Packet};

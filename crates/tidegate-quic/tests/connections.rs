@@ -56,6 +56,33 @@ fn streams_run_beside_each_other() {
     });
 }
 
+/// All of them want more than the connection has room for.
+#[test]
+fn streams_get_room_in_the_order_in_which_they_wait() {
+    run(async {
+        let (_server, address) = serve(&Limits {
+            stream_bytes: 1 << 20,
+            connection_bytes: 1 << 24,
+            ..Limits::default()
+        });
+        let (_client, recorder, connection) = connected(address, "one.test").await;
+        let sent: Vec<_> =
+            (0..60).map(|seed| recorder.send(&connection, content(100_000, seed))).collect();
+        // An urgent one is before all that wait.
+        let urgent = connection.open(Direction::Both).expect("a stream");
+        connection.set_priority(urgent, 1);
+        recorder.send_on(&connection, urgent, content(100_000, 99));
+        for id in sent.iter().chain([&urgent]) {
+            recorder.until_ended(*id).await;
+        }
+        let taken = recorder.taken.borrow();
+        let others: Vec<_> = taken.iter().copied().filter(|id| *id != urgent).collect();
+        assert_eq!(others, sent);
+        let place = taken.iter().position(|id| *id == urgent);
+        assert!(place.is_some_and(|place| place < 30), "{place:?}");
+    });
+}
+
 #[test]
 fn a_server_that_does_not_exist_refuses_the_handshake() {
     run(async {

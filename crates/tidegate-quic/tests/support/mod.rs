@@ -211,6 +211,8 @@ pub(crate) struct Client {
     pub(crate) connected: Cell<bool>,
     pub(crate) closed: RefCell<Option<Closed>>,
     unsent: RefCell<BTreeMap<StreamId, Bytes>>,
+    /// Streams in the order in which all of their bytes were taken.
+    pub(crate) taken: RefCell<Vec<StreamId>>,
     pub(crate) bell: Notify,
 }
 
@@ -223,6 +225,7 @@ impl Client {
             connected: Cell::default(),
             closed: RefCell::default(),
             unsent: RefCell::default(),
+            taken: RefCell::default(),
             bell: Notify::new(),
         })
     }
@@ -230,9 +233,14 @@ impl Client {
     /// Opens a stream and sends all bytes and the end.
     pub(crate) fn send(&self, connection: &Connection, bytes: Bytes) -> StreamId {
         let id = connection.open(Direction::Both).expect("a stream");
+        self.send_on(connection, id, bytes);
+        id
+    }
+
+    /// Sends all bytes and the end on a stream.
+    pub(crate) fn send_on(&self, connection: &Connection, id: StreamId, bytes: Bytes) {
         self.unsent.borrow_mut().insert(id, bytes);
         self.pump(connection, id);
-        id
     }
 
     fn pump(&self, connection: &Connection, id: StreamId) {
@@ -245,6 +253,7 @@ impl Client {
         }
         connection.finish(id).expect("finished");
         unsent.remove(&id);
+        self.taken.borrow_mut().push(id);
     }
 
     fn read(&self, connection: &Connection, id: StreamId) {
