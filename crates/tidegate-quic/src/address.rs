@@ -2,8 +2,12 @@
 //!
 //! The transport sends to a new address as soon as a packet has arrived from it, while it validates the path; it does
 //! not report the end of the validation. Rules of access and limits must see an address only when the peer can receive
-//! there: a packet with a forged sender would else pass as the victim's. An address that is not validated within three
-//! PTOs is given up by the transport (section 8.2.4). So an address that has lasted for longer is valid.
+//! there: a packet with a forged sender would else pass as the victim's. Two things show the end:
+//!
+//! - The transport repeats its challenge in each packet until the path is validated. So a packet of frames without a
+//!   challenge shows that it is ([`Sent`]). A PING makes sure that there is one.
+//! - An address that is not validated within three PTOs is given up by the transport (section 8.2.4). So an address that
+//!   has lasted for longer is valid.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -23,6 +27,17 @@ pub(crate) struct PeerAddress {
     next: Option<(SocketAddr, Instant)>,
 }
 
+/// What a connection has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// Frames that are written into packets with a challenge, if there is one: ACK, PING, STREAM.
+    pub(crate) frames: u64,
+    /// PATH_CHALLENGE.
+    pub(crate) challenges: u64,
+    /// Packets that probe for the path's size, which have a PING and never a challenge.
+    pub(crate) probes: u64,
+}
+
 impl PeerAddress {
     /// Makes the address of a connection that begins; the handshake validates it (section 8.1).
     pub(crate) fn new(address: SocketAddr) -> PeerAddress {
@@ -32,6 +47,21 @@ impl PeerAddress {
     /// Returns the last validated address.
     pub(crate) fn valid(&self) -> SocketAddr {
         self.valid
+    }
+
+    /// Whether the peer may have moved to an address that is not validated.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.next.is_some()
+    }
+
+    /// Packets were sent to the address that is not validated; the figures are those before and behind them.
+    pub(crate) fn sent(&mut self, before: Sent, behind: Sent) {
+        let is_shown = behind.frames > before.frames
+            && behind.challenges == before.challenges
+            && behind.probes == before.probes;
+        if let (true, Some((address, _))) = (is_shown, self.next) {
+            *self = PeerAddress::new(address);
+        }
     }
 
     /// Notes the address that packets are sent to at `now`, over a path whose smoothed round trip takes `round_trip`.
@@ -76,6 +106,28 @@ mod tests {
                 address.observe(*used, at(*millis), trip);
             }
             assert_eq!(address.valid(), expected, "{steps:?}");
+        }
+    }
+
+    #[test]
+    fn packets_without_a_challenge_show_a_valid_address() {
+        let [a, b] = [1, 2].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let start = tidegate_rt::clock::exact_now();
+        let sent = |frames, challenges, probes| Sent { frames, challenges, probes };
+        for (behind, expected) in [
+            (sent(5, 2, 1), a),
+            (sent(6, 3, 1), a),
+            (sent(6, 2, 2), a),
+            (sent(7, 3, 2), a),
+            (sent(6, 2, 1), b),
+        ] {
+            let mut address = PeerAddress::new(a);
+            address.sent(sent(4, 2, 1), behind);
+            assert_eq!(address.valid(), a, "it has not moved");
+            address.observe(b, start, Duration::from_millis(10));
+            assert!(address.is_moving());
+            address.sent(sent(5, 2, 1), behind);
+            assert_eq!(address.valid(), expected, "{behind:?}");
         }
     }
 }

@@ -11,7 +11,7 @@ use quinn_proto::{ReadError, Transmit, VarInt, WriteError};
 use tidegate_rt::clock;
 use tidegate_tls::quic::QuicNegotiated;
 
-use crate::address::PeerAddress;
+use crate::address::{PeerAddress, Sent};
 use crate::due::Due;
 use crate::event::{Closed, ClosedBy, Direction, Event, Served, StreamId};
 use crate::waiting::Waiting;
@@ -96,6 +96,32 @@ impl Connection {
         let inner = self.inner.borrow();
         let mut address = self.address.get();
         address.observe(inner.remote_address(), now, inner.rtt());
+        self.address.set(address);
+    }
+
+    /// Whether the peer may have moved to an address that is not validated.
+    pub(crate) fn is_moving(&self) -> bool {
+        self.address.get().is_moving()
+    }
+
+    /// Returns what has been sent so far, for [`Connection::note_sent`].
+    pub(crate) fn sent(&self) -> Sent {
+        let stats = self.inner.borrow().stats();
+        let frames = &stats.frame_tx;
+        Sent {
+            frames: frames.acks + frames.ping + frames.stream,
+            challenges: frames.path_challenge,
+            probes: stats.path.sent_plpmtud_probes,
+        }
+    }
+
+    /// Notes what was sent to an address that was not validated.
+    pub(crate) fn note_sent(&self, before: Sent) {
+        if self.inner.borrow().is_closed() {
+            return;
+        }
+        let mut address = self.address.get();
+        address.sent(before, self.sent());
         self.address.set(address);
     }
 

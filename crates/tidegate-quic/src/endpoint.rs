@@ -17,7 +17,7 @@ use std::cell::RefCell;
 use std::fmt;
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -30,6 +30,7 @@ use tidegate_rt::net::{Outgoing, PacketMemory, Packets, Received};
 use tidegate_rt::sync::Notify;
 use tidegate_rt::timer::Deadline;
 
+use crate::application::{Admission, Application, Packet};
 use crate::connection::Connection;
 use crate::due::Due;
 use crate::event::{Event, Served, translate};
@@ -43,47 +44,6 @@ const BATCHES: usize = 4;
 const TRANSMITS: usize = 8;
 /// Datagrams of a group: the kernel divides at most 64 KiB.
 const SEGMENTS_MAX: usize = 32;
-
-/// The decision about a client that opens a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
-    /// It begins.
-    Accept,
-    /// The client has to show that it receives at its address (RFC 9000 section 8.1.2); where it has done that, it begins.
-    Retry,
-    /// It is refused with CONNECTION_REFUSED.
-    Refuse,
-    /// No response.
-    Ignore,
-}
-
-/// A packet that belongs to a connection of another thread.
-#[derive(Clone, Debug)]
-pub struct Packet {
-    /// The datagram.
-    pub bytes: Bytes,
-    /// The sender.
-    pub from: SocketAddr,
-    /// The local address that it was sent to.
-    pub to: Option<IpAddr>,
-    /// The ECN field.
-    pub ecn: u8,
-}
-
-/// What is served over an endpoint.
-pub trait Application {
-    /// Decides about a client's first packet; `validated` when a token shows that it receives at its address.
-    fn admit(&self, from: SocketAddr, validated: bool) -> Admission;
-    /// Returns what serves a connection that has begun.
-    fn begin(&self, connection: &Rc<Connection>) -> Rc<dyn Served>;
-    /// Passes a packet on to the thread of its connection, if there is room for it there.
-    fn pass_on(&self, thread: u16, packet: Packet);
-    /// Returns the error code with which connections are closed that are open when the endpoint is dropped; `None` sends
-    /// nothing, and their clients wait for the timeout.
-    fn code_of_end(&self) -> Option<u64> {
-        None
-    }
-}
 
 /// A socket with its connections.
 pub struct Endpoint<A: Application> {
@@ -363,8 +323,14 @@ impl<A: Application> Endpoint<A> {
     ) -> Poll<()> {
         connection.queued.set(false);
         connection.observe_address(now);
+        // Before requests see the address.
+        let is_full =
+            connection.is_moving() && self.probe_path(connection, now, context).is_pending();
         self.report(connection);
-        let sent = self.send(connection, now, context);
+        let sent = match is_full {
+            true => Poll::Pending,
+            false => self.send(connection, now, context),
+        };
         self.exchange(connection);
         let (timeout, drained) = {
             let mut inner = connection.inner.borrow_mut();
@@ -384,6 +350,20 @@ impl<A: Application> Endpoint<A> {
             // The library reports the end of those alone that it has ended itself.
             connection.end();
         }
+        sent
+    }
+
+    /// Finds out whether the path to the peer's new address is validated, by what is sent to it.
+    fn probe_path(
+        &self,
+        connection: &Rc<Connection>,
+        now: Instant,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
+        let before = connection.sent();
+        connection.inner.borrow_mut().ping();
+        let sent = self.send(connection, now, context);
+        connection.note_sent(before);
         sent
     }
 

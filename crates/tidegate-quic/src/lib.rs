@@ -16,6 +16,7 @@
 //! | endpoint | the task of a socket: receives, serves, sends |
 //! | connection | streams and state of one connection, for what serves it |
 //! | due | the order in which connections are served |
+//! | application | what an endpoint serves |
 //! | event | what is reported |
 //! | numbers | connection numbers that carry their thread |
 //! | address | the client's address: the last one that was validated |
@@ -27,6 +28,7 @@
 #![warn(missing_docs)]
 
 mod address;
+mod application;
 mod connection;
 mod due;
 mod endpoint;
@@ -40,7 +42,8 @@ mod timers;
 mod tokens;
 mod waiting;
 
+pub use application::{Admission, Application, Packet};
 pub use connection::{Connection, Read, StreamEnded};
-pub use endpoint::{Admission, Application, Endpoint, Packet};
+pub use endpoint::Endpoint;
 pub use event::{Closed, ClosedBy, Direction, Event, Served, StreamId};
 pub use settings::{ClientSettings, Keys, Limits, ServerSettings};

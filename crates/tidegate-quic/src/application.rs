@@ -1,0 +1,50 @@
+//! What an endpoint serves: it decides about clients, and takes their connections.
+
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+use crate::connection::Connection;
+use crate::event::Served;
+
+/// The decision about a client that opens a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It begins.
+    Accept,
+    /// The client has to show that it receives at its address (RFC 9000 section 8.1.2); where it has done that, it begins.
+    Retry,
+    /// It is refused with CONNECTION_REFUSED.
+    Refuse,
+    /// No response.
+    Ignore,
+}
+
+/// A packet that belongs to a connection of another thread.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    /// The datagram.
+    pub bytes: Bytes,
+    /// The sender.
+    pub from: SocketAddr,
+    /// The local address that it was sent to.
+    pub to: Option<IpAddr>,
+    /// The ECN field.
+    pub ecn: u8,
+}
+
+/// What is served over an endpoint.
+pub trait Application {
+    /// Decides about a client's first packet; `validated` when a token shows that it receives at its address.
+    fn admit(&self, from: SocketAddr, validated: bool) -> Admission;
+    /// Returns what serves a connection that has begun.
+    fn begin(&self, connection: &Rc<Connection>) -> Rc<dyn Served>;
+    /// Passes a packet on to the thread of its connection, if there is room for it there.
+    fn pass_on(&self, thread: u16, packet: Packet);
+    /// Returns the error code with which connections are closed that are open when the endpoint is dropped; `None` sends
+    /// nothing, and their clients wait for the timeout.
+    fn code_of_end(&self) -> Option<u64> {
+        None
+    }
+}
