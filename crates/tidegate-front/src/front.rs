@@ -13,14 +13,13 @@ use tidegate_core::counters::{self, Counters};
 use tidegate_core::exchange::PlanRef;
 use tidegate_core::plan::Plan;
 use tidegate_h2::Buffers;
-use tidegate_h3::ErrorCode;
 use tidegate_rt::sync::Notify;
 
-use crate::h3::connection::QuicLink;
 use crate::link::{Link, Order};
 use crate::parking::{Parking, reused_of};
 use crate::serve::scratch::{Scratch, Spares};
 use crate::session::running::Sessions;
+use crate::taskless::TasklessConnections;
 
 /// A thread is ahead of the others when it exceeds the mean by more than `AHEAD` connections and one `AHEAD_SHARE`th
 /// of the mean.
@@ -56,7 +55,7 @@ pub struct Front {
     session_plan: RefCell<Option<PlanRef>>,
     connections: RefCell<slab::Slab<Weak<Link>>>,
     /// Connections of QUIC, which have no tasks.
-    quic: RefCell<slab::Slab<Weak<QuicLink>>>,
+    pub(crate) taskless: TasklessConnections,
     pub(crate) sessions: Sessions,
     pub(crate) parking: Parking,
     pub(crate) counters: Arc<Counters>,
@@ -78,7 +77,7 @@ impl Front {
             plan: RefCell::new(PlanRef::new(plan)),
             shared,
             connections: RefCell::default(),
-            quic: RefCell::default(),
+            taskless: TasklessConnections::default(),
             sessions: Sessions::default(),
             parking: Parking::open(),
             counters: Counters::register(),
@@ -118,8 +117,8 @@ impl Front {
 
     /// Returns the number of connections and sessions of this thread.
     pub fn live(&self) -> usize {
-        let quic = self.quic.borrow().len();
-        self.connections.borrow().len() + quic + self.parking.count() + self.sessions.count()
+        let with_tasks = self.connections.borrow().len() + self.sessions.count();
+        with_tasks + self.taskless.count() + self.parking.count()
     }
 
     /// Returns the number of connections that count against `worker_connections`. UDP sessions do not: any sender can
@@ -154,26 +153,6 @@ impl Front {
         self.left();
     }
 
-    /// Registers a connection of QUIC; the returned key is for [`Front::leave_quic`].
-    pub(crate) fn enter_quic(&self, link: &Rc<QuicLink>) -> usize {
-        self.quic.borrow_mut().insert(Rc::downgrade(link))
-    }
-
-    pub(crate) fn leave_quic(&self, key: usize) {
-        let mut quic = self.quic.borrow_mut();
-        quic.try_remove(key);
-        if quic.is_empty() {
-            quic.shrink_to_fit();
-        }
-        drop(quic);
-        self.left();
-    }
-
-    /// Returns the connections of QUIC.
-    pub(crate) fn all_quic(&self) -> Vec<Rc<QuicLink>> {
-        self.quic.borrow().iter().filter_map(|(_, link)| link.upgrade()).collect()
-    }
-
     /// Notifies waiters that a connection has ended.
     pub(crate) fn left(&self) {
         if self.live() == 0 {
@@ -186,7 +165,7 @@ impl Front {
     pub fn drain(&self, now: Instant) {
         self.draining.set(true);
         self.changed.notify_waiters();
-        self.all_quic().iter().for_each(|link| link.drain());
+        self.taskless.all().iter().for_each(|connection| connection.drain());
         self.sessions.end_datagrams();
         self.parking.close_idle(now);
         self.left();
@@ -218,7 +197,7 @@ impl Front {
         self.parking.close_all();
         self.left();
         self.all().iter().for_each(|link| link.give(Order::Abort));
-        self.all_quic().iter().for_each(|link| link.abort(ErrorCode::NO_ERROR, ""));
+        self.taskless.all().iter().for_each(|connection| connection.abort());
         self.sessions.abort_older(u64::MAX);
     }
 
@@ -227,9 +206,9 @@ impl Front {
         self.sessions.abort_older(generation);
         self.parking.close_silent(generation);
         self.left();
-        for link in self.all_quic() {
-            if link.generation() < generation && link.idle_since().is_none() {
-                link.abort(ErrorCode::NO_ERROR, "");
+        for connection in self.taskless.all() {
+            if connection.generation() < generation && connection.idle_since().is_none() {
+                connection.abort();
             }
         }
         for link in self.all() {
@@ -256,11 +235,11 @@ impl Front {
         if !idle.is_empty() {
             return true;
         }
-        let mut idle = self.all_quic();
-        idle.retain(|link| link.is_free());
-        idle.sort_by_key(|link| link.idle_since());
+        let mut idle = self.taskless.all();
+        idle.retain(|connection| connection.is_free());
+        idle.sort_by_key(|connection| connection.idle_since());
         let closed = idle.iter().take(reused_of(idle.len()));
-        closed.for_each(|link| link.abort(ErrorCode::NO_ERROR, ""));
+        closed.for_each(|connection| connection.abort());
         !idle.is_empty()
     }
 

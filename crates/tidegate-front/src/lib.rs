@@ -44,6 +44,7 @@ mod serve;
 mod session;
 mod start;
 mod task;
+mod taskless;
 #[cfg(test)]
 mod testing;
 mod tls;

@@ -75,7 +75,7 @@ fn sweep(front: &Rc<Front>, now: Instant) {
             link.give(Order::Park);
         }
     }
-    front.all_quic().iter().for_each(|link| link.sweep(now));
+    front.taskless.all().iter().for_each(|connection| connection.sweep(now));
     if front.live() < before {
         front.left();
     }

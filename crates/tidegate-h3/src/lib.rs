@@ -1,7 +1,7 @@
 //! HTTP/3 and QPACK without I/O and without a clock (RFC 9114, 9204, 9218, 9220).
 //!
-//! **Nothing uses this crate yet**: the driver between it and a QUIC library (quinn-proto is the intended one) is still to
-//! be written. The connection is the server's end; QPACK and frames are there for both ends.
+//! The connection is the server's end; QPACK and frames are there for both ends. `tidegate-front` has the driver between it
+//! and `tidegate-quic`.
 //!
 //! The input is bytes of streams by their QUIC numbers, and commands; the output is events and bytes to be sent. QUIC,
 //! sockets, tasks, timers and the memory of bodies are the caller's. Errors are values, and no input can cause a panic.

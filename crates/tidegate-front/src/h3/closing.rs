@@ -28,7 +28,7 @@ impl QuicLink {
         if self.core.get().is_none() {
             return match self.is_hq.get() {
                 true => self.go_away(),
-                false => self.abort(ErrorCode::NO_ERROR, ""),
+                false => self.close(ErrorCode::NO_ERROR, ""),
             };
         }
         self.ending.set(Ending::Announced);
@@ -89,14 +89,14 @@ impl QuicLink {
             // GOAWAY may still be on its way.
             self.later(|link| {
                 if link.ending.get() == Ending::Final && !link.is_busy() {
-                    link.abort(ErrorCode::NO_ERROR, "");
+                    link.close(ErrorCode::NO_ERROR, "");
                 }
             });
         }
     }
 
     /// Ends the connection and all of its streams at once.
-    pub(crate) fn abort(&self, code: ErrorCode, reason: &'static str) {
+    pub(super) fn close(&self, code: ErrorCode, reason: &'static str) {
         if self.ending.get() != Ending::Gone {
             self.quic.close(code.0, reason);
             self.end_streams();
@@ -122,7 +122,8 @@ impl QuicLink {
     /// Leaves the thread's list, once the connection has ended and its requests have, so that each is logged.
     fn leave(&self) {
         if self.is_closed.get() && !self.is_busy() && self.open.take().is_some() {
-            self.front.leave_quic(self.key.get());
+            self.front.taskless.remove(self.key.get());
+            self.front.left();
         }
     }
 
@@ -178,11 +179,6 @@ impl QuicLink {
             self.pinged.set(now);
         }
         is_due
-    }
-
-    /// Whether it may be closed to make room.
-    pub(crate) fn is_free(&self) -> bool {
-        self.idle_since().is_some() && self.unacknowledged.borrow().is_empty()
     }
 
     /// A request has panicked: its stream ends alone.

@@ -21,6 +21,7 @@ use super::stream::Stream;
 use crate::front::Front;
 use crate::listener::{Binding, ListenerRef};
 use crate::serve::begin;
+use crate::taskless::Taskless;
 use crate::tls::quic::{HQ_INTEROP, QuicNames};
 
 /// The priority of the connection's own streams, above that of all responses.
@@ -150,7 +151,8 @@ impl QuicLink {
             open: Cell::new(Some(front.counters.open())),
             front,
         });
-        link.key.set(link.front.enter_quic(&link));
+        let weak: Weak<QuicLink> = link.me.clone();
+        link.key.set(link.front.taskless.add(weak));
         link
     }
 
@@ -386,11 +388,6 @@ impl QuicLink {
         self.idle_since.get().filter(|_| self.ending.get() != Ending::Gone)
     }
 
-    /// Returns the generation of its last request.
-    pub(crate) fn generation(&self) -> u64 {
-        self.binding.generation()
-    }
-
     /// Gives memory back that an idle connection needs not.
     pub(super) fn release_memory(&self) {
         self.with_core(tidegate_h3::Connection::release_memory);
@@ -399,6 +396,32 @@ impl QuicLink {
         self.held.borrow_mut().shrink_to_fit();
         self.to_read.borrow_mut().shrink_to_fit();
         self.unacknowledged.borrow_mut().shrink_to_fit();
+    }
+}
+
+impl Taskless for QuicLink {
+    fn idle_since(&self) -> Option<Instant> {
+        QuicLink::idle_since(self)
+    }
+
+    fn is_free(&self) -> bool {
+        self.idle_since().is_some() && self.unacknowledged.borrow().is_empty()
+    }
+
+    fn generation(&self) -> u64 {
+        self.binding.generation()
+    }
+
+    fn drain(&self) {
+        QuicLink::drain(self);
+    }
+
+    fn abort(&self) {
+        self.close(ErrorCode::NO_ERROR, "");
+    }
+
+    fn sweep(&self, now: Instant) {
+        QuicLink::sweep(self, now);
     }
 }
 

@@ -253,7 +253,7 @@ impl QuicLink {
         let text = format!("client sent invalid HTTP/3: {error}");
         self.log(Level::Info, &text);
         // nginx's phrase.
-        self.abort(error.code(), "stream error");
+        self.close(error.code(), "stream error");
     }
 
     /// The connection has ended.

@@ -80,6 +80,7 @@ pub(super) async fn run(
     };
     if let Some(place) = stream.place() {
         link.close_stream(place.id, code);
+        stream.detach();
     }
     drop(stream);
     front.give_back(scratch);

@@ -27,7 +27,8 @@ pub(super) fn begin(
     fault: Option<HeadFault>,
 ) -> Option<(Rc<Stream>, Request)> {
     let mut scratch = front.scratch();
-    let stream = scratch.attach_quic_stream(link, link.info(), id);
+    let stream = Stream::new(link.clone(), id);
+    scratch.attach_client(stream.clone(), link.info());
     let x = &mut scratch.exchange;
     let plan = x.plan.clone();
     let binding = &link.binding;

@@ -62,7 +62,8 @@ impl QuicLink {
         line: &[u8],
     ) -> Option<(Rc<Stream>, Request)> {
         let mut scratch = self.front.scratch();
-        let stream = scratch.attach_quic_stream(me, self.info(), id);
+        let stream = Stream::new(me.clone(), id);
+        scratch.attach_client(stream.clone(), self.info());
         let x = &mut scratch.exchange;
         let plan = x.plan.clone();
         let binding = &self.binding;
@@ -84,8 +85,7 @@ impl QuicLink {
                 Begun::Refused(400)
             }
         };
-        let (front, stream) = (self.front.clone(), stream);
-        let request = exchange::run(front, me.clone(), stream.clone(), scratch, begun);
+        let request = exchange::run(self.front.clone(), me.clone(), stream.clone(), scratch, begun);
         Some((stream, Box::pin(request)))
     }
 

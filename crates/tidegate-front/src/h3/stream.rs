@@ -22,11 +22,9 @@ use crate::serve::streams::{Inbox, StreamState, remember};
 /// Bytes of a body that are kept before a module takes them; QUIC holds back what is beyond.
 const INBOX_BYTES: usize = 16 * 1024;
 
-/// A request's access to its stream. Its memory is reused by other requests ([`crate::serve::scratch`]) unless a
-/// reference to it outlives the request.
-#[derive(Default)]
+/// A request's access to its stream.
 pub(crate) struct Stream {
-    /// `None` while the memory is spare.
+    /// `None` behind the request.
     place: RefCell<Option<Place>>,
     state: Cell<StreamState>,
     pub(super) inbox: RefCell<Inbox>,
@@ -70,21 +68,22 @@ impl Outbox {
 }
 
 impl Stream {
-    /// Attaches it to a new stream.
-    pub(crate) fn attach(&self, link: Rc<QuicLink>, id: u64) {
-        self.place.replace(Some(Place { link, id }));
+    /// Makes the client of a request.
+    pub(super) fn new(link: Rc<QuicLink>, id: u64) -> Rc<Stream> {
+        Rc::new(Stream {
+            place: RefCell::new(Some(Place { link, id })),
+            state: Cell::default(),
+            inbox: RefCell::default(),
+            outbox: RefCell::default(),
+            watcher: RefCell::default(),
+            body_bytes: Cell::default(),
+            extended: Cell::default(),
+        })
     }
 
-    /// Makes it spare: its request has ended.
-    pub(crate) fn detach(&self) {
-        let Stream { place, state, inbox, outbox, watcher, body_bytes, extended } = self;
-        place.replace(None);
-        state.set(StreamState::Open);
-        body_bytes.set(0);
-        extended.set(false);
-        watcher.take();
-        *inbox.borrow_mut() = Inbox::default();
-        outbox.replace(Outbox::default());
+    /// Releases the connection: the request has ended.
+    pub(super) fn detach(&self) {
+        self.place.replace(None);
     }
 
     pub(super) fn place(&self) -> Option<Place> {

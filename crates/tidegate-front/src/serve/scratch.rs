@@ -4,15 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use tidegate_core::Exchange;
-use tidegate_core::client::{Address, Connection};
+use tidegate_core::client::{Address, Client, Connection};
 use tidegate_core::exchange::PlanRef;
 use tidegate_h2::{Buffers, StreamId};
 
 use crate::client::ClientStream;
 use crate::h2::connection::Multiplexer;
 use crate::h2::stream::Stream;
-use crate::h3;
-use crate::h3::connection::QuicLink;
 use crate::link::Link;
 
 /// Spare requests that a thread keeps: enough for bursts, little when idle.
@@ -33,8 +31,8 @@ pub(crate) struct Scratch {
     pub client: Rc<ClientStream>,
     /// Its client where requests are streams, from the first such request on: see [`Scratch::attach_stream`].
     pub stream: Option<Rc<Stream>>,
-    /// The same over QUIC.
-    pub quic_stream: Option<Rc<h3::stream::Stream>>,
+    /// Its last request had a client of its own: see [`Scratch::attach_client`].
+    has_own_client: bool,
 }
 
 impl Scratch {
@@ -59,23 +57,16 @@ impl Scratch {
         stream.clone()
     }
 
-    /// Attaches its next request to a stream of QUIC, with the connection's present properties.
-    pub(crate) fn attach_quic_stream(
-        &mut self,
-        link: &Rc<QuicLink>,
-        info: Rc<Connection>,
-        id: u64,
-    ) -> Rc<h3::stream::Stream> {
-        let stream = self.quic_stream.get_or_insert_default();
-        stream.attach(link.clone(), id);
-        self.exchange.client = stream.clone();
-        self.exchange.connection = info;
-        stream.clone()
+    /// Gives its next request a client of its own.
+    pub(crate) fn attach_client(&mut self, client: Rc<dyn Client>, connection: Rc<Connection>) {
+        self.has_own_client = true;
+        self.exchange.client = client;
+        self.exchange.connection = connection;
     }
 
     /// Makes the client spare that its last request had; one that is still referenced elsewhere stays there.
     fn detach_stream(&mut self) {
-        if self.stream.is_none() && self.quic_stream.is_none() {
+        if self.stream.is_none() && !std::mem::take(&mut self.has_own_client) {
             return;
         }
         self.exchange.client = self.client.clone();
@@ -83,12 +74,6 @@ impl Scratch {
             match Rc::strong_count(stream) {
                 1 => stream.detach(),
                 _ => self.stream = None,
-            }
-        }
-        if let Some(stream) = &self.quic_stream {
-            match Rc::strong_count(stream) {
-                1 => stream.detach(),
-                _ => self.quic_stream = None,
             }
         }
     }
@@ -128,7 +113,7 @@ impl Spares {
                 output: Vec::with_capacity(READ_BYTES),
                 client,
                 stream: None,
-                quic_stream: None,
+                has_own_client: false,
             })
         })
     }
