@@ -249,3 +249,6 @@ fn listen_options(listener: &ListenerPlan) -> ListenOptions {
         ..ListenOptions::default()
     }
 }
+
+#[cfg(test)]
+mod tests;
