@@ -11,7 +11,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         Contexts::SERVER.union(Contexts::STREAM_SERVER),
         Arity::AT_LEAST_ONE,
         "*:80 | *:8000",
-        "Address and port, or `unix:` path, on which the server accepts requests, with socket options.",
+        "Address and port, or `unix:` path, on which the server accepts requests, with socket options; `quic` for HTTP/3 over UDP.",
         |conf, args| {
             conf.listens.extend(listen::parse(args)?);
             Ok(())
