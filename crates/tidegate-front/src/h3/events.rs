@@ -50,6 +50,10 @@ impl Served for QuicLink {
                 let now = self.age();
                 let event = self.with_core(|core| core.stop_received(id, ErrorCode(code), now));
                 self.core_event(event);
+                if self.stream(id).is_none() {
+                    // Nothing of it is sent any more: it ends with a reset (RFC 9000 section 3.5), and makes room for another.
+                    self.quic.reset(StreamId(id), code);
+                }
             }
             Event::Finished(StreamId(id)) => {
                 self.acknowledged(id);

@@ -111,6 +111,9 @@ impl Connection {
             // All of it may be here, or nothing: then nothing of it follows, and a section of it may be lost.
             if self.requests.begin(id)? {
                 self.decoder.cancel(id);
+                // The response's half is open until it is reset as well, and counts for QUIC.
+                let code = ErrorCode::REQUEST_CANCELLED;
+                return Ok(Some(Event::Refused { stream: id, code }));
             }
             return Ok(None);
         };

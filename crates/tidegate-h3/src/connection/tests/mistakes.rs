@@ -7,7 +7,7 @@ use super::support::{
 };
 use crate::connection::OwnStream;
 use crate::frame::kind;
-use crate::{Config, ErrorCode};
+use crate::{Config, ErrorCode, Event};
 
 const NOW: Duration = Duration::ZERO;
 
@@ -173,8 +173,10 @@ fn incomplete_requests_and_resets() {
     assert_eq!(server.reset_received(8, cancelled, NOW), Ok(None));
     assert_eq!(server.close(8, cancelled).reset, Some(cancelled));
     assert_eq!(server.streams(), 0);
-    // A stream of which nothing has arrived: a section of it may use the table.
+    // A stream of which nothing has arrived: its other half is to be reset, and a section of it may use the table.
     let sent = server.output(OwnStream::Decoder).len();
+    let refused = Some(Event::Refused { stream: 12, code: cancelled });
+    assert_eq!(server.reset_received(12, cancelled, NOW), Ok(refused));
     assert_eq!(server.reset_received(12, cancelled, NOW), Ok(None));
     assert_eq!(server.output(OwnStream::Decoder).get(sent..), Some(&b"\x4c"[..]));
     assert_eq!(feed(&mut server, 12, &headers(&GET), true), Ok(vec![]));
