@@ -22,6 +22,7 @@ mod fixtures;
 mod flood;
 mod frame;
 mod guard;
+mod http2;
 mod markdown;
 mod names;
 mod ops;

@@ -19,6 +19,7 @@ use tidegate_h2::{
 };
 
 use crate::bell::{Deadline, Failure, locked};
+use crate::http2::{Line, send};
 use crate::wire::{Framing, Message, Stream, Wire};
 
 /// The connections that the clients of a case share, by the name of their port.
@@ -36,14 +37,12 @@ struct Session {
 
 #[derive(Debug)]
 struct State {
-    core: Connection<Client>,
-    out: Stream,
+    line: Line<Client>,
     responses: HashMap<StreamId, Response>,
     /// The sockets of the clients.
     clients: Vec<UnixStream>,
     /// The threads that write responses.
     writers: Vec<JoinHandle<()>>,
-    is_over: bool,
 }
 
 /// Where a response goes.
@@ -89,14 +88,12 @@ impl Session {
     fn begin(stream: TcpStream, deadline: Deadline) -> std::io::Result<Arc<Session>> {
         let mut wire = Wire::new(Stream::Tcp(stream), deadline);
         let mut state = State {
-            core: Connection::<Client>::new(Config::default().shared()),
-            out: wire.twin()?,
+            line: Line::new(Connection::<Client>::new(Config::default().shared()), wire.twin()?),
             responses: HashMap::new(),
             clients: Vec::new(),
             writers: Vec::new(),
-            is_over: false,
         };
-        state.flush();
+        state.line.flush();
         let session = Session { state: Mutex::new(state), changed: Condvar::new(), deadline };
         let session = Arc::new(session);
         let reader = session.clone();
@@ -114,7 +111,7 @@ impl Session {
         let mut guard = locked(&self.state);
         let state = &mut *guard;
         let goes_on = loop {
-            match state.core.receive(&mut input, Duration::ZERO) {
+            match state.line.core.receive(&mut input, Duration::ZERO) {
                 Ok(None) => break true,
                 Err(_) => break false,
                 Ok(Some(Event::Interim { stream })) => state.head(stream, false),
@@ -136,18 +133,18 @@ impl Session {
                 Ok(Some(Event::Reset { stream, .. } | Event::Malformed { stream, .. })) => {
                     state.send(stream, Piece::Cut);
                     state.responses.remove(&stream);
-                    state.core.close(stream, ErrorCode::CANCEL);
+                    state.line.core.close(stream, ErrorCode::CANCEL);
                 }
                 Ok(Some(_)) => {}
             }
         };
         self.changed.notify_all();
-        state.flush() && goes_on
+        state.line.flush() && goes_on
     }
 
     fn end(&self) {
         let mut state = locked(&self.state);
-        state.is_over = true;
+        state.line.is_over = true;
         let responses = std::mem::take(&mut state.responses);
         for response in responses.values() {
             let _ = response.to.send(Piece::Cut);
@@ -175,8 +172,8 @@ impl Session {
         let mut state = locked(&self.state);
         if let Some(stream) = newest {
             state.responses.remove(&stream);
-            state.core.close(stream, ErrorCode::CANCEL);
-            state.flush();
+            state.line.core.close(stream, ErrorCode::CANCEL);
+            state.line.flush();
         }
         let _ = into.shutdown(Shutdown::Both);
     }
@@ -190,7 +187,9 @@ impl Session {
         message.frame(false)?;
         let (to, pieces) = mpsc::channel();
         let mut state = locked(&self.state);
-        while message.values("Protocol").next().is_some() && !state.core.peer().connect_protocol {
+        while message.values("Protocol").next().is_some()
+            && !state.line.core.peer().connect_protocol
+        {
             let waited = self.changed.wait_timeout(state, self.deadline.remaining()?);
             state = waited.map_err(|_| Failure::new("a thread of the client panicked"))?.0;
         }
@@ -198,7 +197,7 @@ impl Session {
         let stream = state.request(&message, ends)?;
         let is_head_request = message.start.starts_with("HEAD ");
         state.responses.insert(stream, Response { to, is_head_request, is_chunked: false });
-        state.flush();
+        state.line.flush();
         let (session, mut into) = (self.clone(), into.try_clone().map_err(|_| closed())?);
         let writer = std::thread::spawn(move || session.write(stream, &pieces, &mut into));
         state.writers.push(writer);
@@ -216,8 +215,8 @@ impl Session {
             if has_trailers {
                 let mut state = locked(&self.state);
                 let list = |out: &mut Fields<'_>| push_all(out, &message.trailers);
-                let _ = state.core.send_trailers(stream, list);
-                state.flush();
+                let _ = state.line.core.send_trailers(stream, list);
+                state.line.flush();
             }
         }
         Ok(stream)
@@ -236,39 +235,20 @@ impl Session {
             }
             if let Piece::Body(bytes, _) = &piece {
                 let mut state = locked(&self.state);
-                state.core.consumed(stream, bytes.len() as u32);
-                state.flush();
+                state.line.core.consumed(stream, bytes.len() as u32);
+                state.line.flush();
             }
         }
     }
 
-    /// Sends a part of a body as windows allow.
-    fn send(&self, stream: StreamId, mut bytes: &[u8], end: bool) -> Result<(), Failure> {
-        let mut state = locked(&self.state);
-        loop {
-            // What is refused has a response already.
-            let Ok(sent) = state.core.send_data(stream, bytes, end) else { return Ok(()) };
-            state.flush();
-            bytes = &bytes[sent..];
-            if bytes.is_empty() {
-                return Ok(());
-            }
-            if state.is_over {
-                return Err(closed());
-            }
-            let waited = self.changed.wait_timeout(state, self.deadline.remaining()?);
-            state = waited.map_err(|_| Failure::new("a thread of the client panicked"))?.0;
-        }
+    /// Sends a part of a body as windows allow. What is refused has a response already.
+    fn send(&self, stream: StreamId, bytes: &[u8], end: bool) -> Result<(), Failure> {
+        let part = (stream, bytes, end);
+        send(&self.state, |state| &mut state.line, &self.changed, self.deadline, part).map(drop)
     }
 }
 
 impl State {
-    fn flush(&mut self) -> bool {
-        let mut bytes = Vec::new();
-        self.core.take_output(&mut bytes);
-        bytes.is_empty() || self.out.write_all(&bytes).is_ok()
-    }
-
     fn send(&mut self, stream: StreamId, piece: Piece) {
         if let Some(response) = self.responses.get(&stream) {
             let _ = response.to.send(piece);
@@ -292,13 +272,13 @@ impl State {
             });
             others.for_each(|(name, value)| out.push(name.to_ascii_lowercase().as_bytes(), value));
         };
-        let stream = self.core.request(&line, ends, list);
+        let stream = self.line.core.request(&line, ends, list);
         stream.map_err(|error| Failure::new(error.to_string()))
     }
 
     /// Passes a head on as HTTP/1.
     fn head(&mut self, stream: StreamId, end: bool) {
-        let head = self.core.head();
+        let head = self.line.core.head();
         let (status, has_length) = (head.status, head.content_length.is_some());
         let mut text = format!("HTTP/1.1 {status} \r\n").into_bytes();
         write_fields(&mut text, head);
@@ -329,7 +309,7 @@ impl State {
             return;
         }
         let mut text = b"0\r\n".to_vec();
-        let head = self.core.head();
+        let head = self.line.core.head();
         if head.status == 0 {
             write_fields(&mut text, head);
         }
@@ -340,7 +320,7 @@ impl State {
     fn finish(&mut self, stream: StreamId, end: bool) {
         if end {
             self.responses.remove(&stream);
-            self.core.close(stream, ErrorCode::CANCEL);
+            self.line.core.close(stream, ErrorCode::CANCEL);
         }
     }
 }

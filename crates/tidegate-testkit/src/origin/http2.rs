@@ -16,6 +16,7 @@ use std::time::Duration;
 use tidegate_h2::{Config, Connection, ErrorCode, Event, Server, StreamId};
 
 use crate::bell::{Deadline, Failure, locked};
+use crate::http2::{Line, Sent, send};
 use crate::wire::{Framing, Message, Stream, Wire};
 
 /// The start of a connection, as a request line.
@@ -30,10 +31,8 @@ struct Session {
 }
 
 struct State {
-    core: Connection<Server>,
-    out: Stream,
+    line: Line<Server>,
     requests: HashMap<StreamId, RequestBody>,
-    is_over: bool,
 }
 
 /// Where the body of a request goes.
@@ -51,7 +50,7 @@ pub(super) fn serve(
 ) {
     let Ok(out) = wire.twin() else { return };
     let core = Connection::<Server>::new(Config::default().shared());
-    let state = State { core, out, requests: HashMap::new(), is_over: false };
+    let state = State { line: Line::new(core, out), requests: HashMap::new() };
     let session = Session { state: Mutex::new(state), changed: Condvar::new(), deadline };
     let mut input = [&preface.head[..], &std::mem::take(&mut wire.buffer)].concat();
     std::thread::scope(|scope| {
@@ -59,7 +58,7 @@ pub(super) fn serve(
             input = std::mem::take(&mut wire.buffer);
         }
         let mut state = locked(&session.state);
-        state.is_over = true;
+        state.line.is_over = true;
         for request in state.requests.values() {
             let _ = request.into.shutdown(Shutdown::Both);
         }
@@ -79,11 +78,11 @@ impl Session {
         let mut guard = locked(&self.state);
         let state = &mut *guard;
         let goes_on = loop {
-            match state.core.receive(&mut input, Duration::ZERO) {
+            match state.line.core.receive(&mut input, Duration::ZERO) {
                 Ok(None) => break true,
                 Err(_) => break false,
                 Ok(Some(Event::Head { stream, end })) => {
-                    let (text, is_head, is_chunked) = request_text(&mut state.core, end);
+                    let (text, is_head, is_chunked) = request_text(&mut state.line.core, end);
                     let Ok((ours, theirs)) = UnixStream::pair() else { break false };
                     let (Ok(mut into), deadline) = (ours.try_clone(), self.deadline) else {
                         break false;
@@ -98,7 +97,7 @@ impl Session {
                     });
                 }
                 Ok(Some(Event::Data { stream, bytes, end })) => {
-                    state.core.consumed(stream, bytes.len() as u32);
+                    state.line.core.consumed(stream, bytes.len() as u32);
                     if let Some(request) = state.requests.get_mut(&stream) {
                         request.write(bytes, end);
                     }
@@ -112,12 +111,12 @@ impl Session {
                     if let Some(request) = state.requests.get(&stream) {
                         let _ = request.into.shutdown(Shutdown::Both);
                     }
-                    state.core.close(stream, ErrorCode::CANCEL);
+                    state.line.core.close(stream, ErrorCode::CANCEL);
                 }
                 Ok(Some(_)) => self.changed.notify_all(),
             }
         };
-        state.flush() && goes_on
+        state.line.flush() && goes_on
     }
 
     /// Passes a response from its script to its stream.
@@ -137,8 +136,8 @@ impl Session {
             };
             if (100..200).contains(&status) {
                 let mut state = locked(&self.state);
-                let _ = state.core.respond_interim(stream, status, list);
-                state.flush();
+                let _ = state.line.core.respond_interim(stream, status, list);
+                state.line.flush();
                 continue;
             }
             message.fields.clone_from(&fields);
@@ -148,8 +147,8 @@ impl Session {
             }
             let mut ended = message.framing == Framing::Complete;
             let mut state = locked(&self.state);
-            state.core.respond(stream, status, ended, list).map_err(|_| closed())?;
-            state.flush();
+            state.line.core.respond(stream, status, ended, list).map_err(|_| closed())?;
+            state.line.flush();
             drop(state);
             while !ended {
                 let before = message.body.len();
@@ -162,11 +161,11 @@ impl Session {
                 self.send(stream, &message.body[before..], ended && !has_trailers)?;
                 if has_trailers {
                     let mut state = locked(&self.state);
-                    let _ = state.core.send_trailers(stream, |out| {
+                    let _ = state.line.core.send_trailers(stream, |out| {
                         let trailers = message.trailers.iter();
                         trailers.for_each(|(name, value)| out.push(name.as_bytes(), value));
                     });
-                    state.flush();
+                    state.line.flush();
                 }
             }
             return Ok(());
@@ -174,22 +173,11 @@ impl Session {
     }
 
     /// Sends a part of a body as windows allow.
-    fn send(&self, stream: StreamId, mut bytes: &[u8], end: bool) -> Result<(), Failure> {
-        let mut state = locked(&self.state);
-        loop {
-            let sent = state.core.send_data(stream, bytes, end);
-            let sent = sent.map_err(|error| Failure::new(error.to_string()))?;
-            state.flush();
-            bytes = &bytes[sent..];
-            if bytes.is_empty() {
-                return Ok(());
-            }
-            if state.is_over {
-                return Err(Failure::new("the connection has ended"));
-            }
-            let left = self.deadline.remaining()?;
-            let waited = self.changed.wait_timeout(state, left);
-            state = waited.map_err(|_| Failure::new("a thread of the origin panicked"))?.0;
+    fn send(&self, stream: StreamId, bytes: &[u8], end: bool) -> Result<(), Failure> {
+        let part = (stream, bytes, end);
+        match send(&self.state, |state| &mut state.line, &self.changed, self.deadline, part)? {
+            Sent::All => Ok(()),
+            Sent::Refused => Err(Failure::new("the stream takes no more")),
         }
     }
 
@@ -198,19 +186,11 @@ impl Session {
         let mut state = locked(&self.state);
         let code = if is_whole { ErrorCode::NO_ERROR } else { ErrorCode::INTERNAL_ERROR };
         if !is_whole {
-            state.core.reset(stream, code);
+            state.line.core.reset(stream, code);
         }
-        state.core.close(stream, code);
+        state.line.core.close(stream, code);
         state.requests.remove(&stream);
-        state.flush();
-    }
-}
-
-impl State {
-    fn flush(&mut self) -> bool {
-        let mut bytes = Vec::new();
-        self.core.take_output(&mut bytes);
-        bytes.is_empty() || self.out.write_all(&bytes).is_ok()
+        state.line.flush();
     }
 }
 
