@@ -16,6 +16,7 @@ use tidegate_rt::sync::Notify;
 use tidegate_tls::StatusQuery;
 
 use super::directives::{HQ, Http3Server};
+use super::events::Held;
 use super::port::Port;
 use super::stream::Stream;
 use crate::front::Front;
@@ -76,7 +77,7 @@ pub(crate) struct QuicLink {
     /// Streams whose head is incomplete, and since when.
     pub(super) incomplete: RefCell<Vec<(u64, Instant)>>,
     /// What was read of streams whose field section waits for insertions, with whether it is the end.
-    pub(super) held: RefCell<Vec<(u64, Bytes, bool)>>,
+    pub(super) held: RefCell<Held>,
     /// Streams to be read once the one in progress is.
     pub(super) to_read: RefCell<Vec<u64>>,
     /// A stream is being read.

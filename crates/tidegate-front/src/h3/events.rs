@@ -139,6 +139,9 @@ impl QuicLink {
 
     /// Handles bytes of a stream; `end` where nothing follows them.
     fn receive(&self, id: u64, bytes: Bytes, end: bool) {
+        if is_behind(&mut self.held.borrow_mut(), id, &bytes, end) {
+            return;
+        }
         let mut rest = &bytes[..];
         loop {
             let now = self.age();
@@ -271,4 +274,18 @@ impl QuicLink {
         }
         self.gone();
     }
+}
+
+/// Bytes of streams that wait for insertions of QPACK, with their numbers and whether they are the last ones.
+pub(super) type Held = Vec<(u64, Bytes, bool)>;
+
+/// Adds bytes to those that are held of their stream. `false` where none are held.
+pub(super) fn is_behind(held: &mut Held, id: u64, bytes: &Bytes, end: bool) -> bool {
+    let Some((_, before, last)) = held.iter_mut().find(|(stream, ..)| *stream == id) else {
+        return false;
+    };
+    // One more piece at most: a stream is not read while bytes of it are held.
+    *before = [&before[..], bytes].concat().into();
+    *last |= end;
+    true
 }

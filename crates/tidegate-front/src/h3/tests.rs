@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tidegate_core::client::Address;
 use tidegate_core::plan::Plan;
 use tidegate_quic::{ClosedBy, StreamEnded};
 use tidegate_rt::sync::channel;
 
+use super::events::is_behind;
 use super::{serve_packets, threads::Threads};
 use crate::front::{Front, Shared};
 use crate::testing::Bench;
@@ -234,4 +236,15 @@ fn http09_is_a_line_and_a_body() {
         front.drain(tidegate_rt::clock::now());
         client.until(|client| client.closed().is_some()).await;
     });
+}
+
+#[test]
+fn bytes_behind_a_section_that_waits_keep_their_place() {
+    let mut held = vec![(4, Bytes::from_static(b"b"), false)];
+    for (id, bytes, end, expected) in
+        [(0, "a", false, false), (4, "cd", false, true), (4, "", true, true), (8, "e", true, false)]
+    {
+        assert_eq!(is_behind(&mut held, id, &bytes.into(), end), expected, "{id} {bytes}");
+    }
+    assert_eq!(held, [(4, Bytes::from_static(b"bcd"), true)]);
 }
