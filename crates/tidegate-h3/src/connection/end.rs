@@ -108,14 +108,13 @@ impl Connection {
     fn request_reset(&mut self, id: u64, code: ErrorCode) -> Result<Option<Event<'static>>, Fault> {
         let Some(stream) = self.streams.get_mut(id).filter(|stream| !stream.is_received) else {
             self.budgets.control_frame()?;
-            // All of it may be here, or nothing: then nothing of it follows, and a section of it may be lost.
-            if self.requests.begin(id)? {
-                self.decoder.cancel(id);
-                // The response's half is open until it is reset as well, and counts for QUIC.
-                let code = ErrorCode::REQUEST_CANCELLED;
-                return Ok(Some(Event::Refused { stream: id, code }));
+            // All of it may be here, or nothing: then nothing of it follows, and a section of it may be lost. Our side of such a
+            // stream has to end as well: else it counts for ever.
+            if !self.requests.begin(id)? {
+                return Ok(None);
             }
-            return Ok(None);
+            self.decoder.cancel(id);
+            return Ok(Some(Event::Refused { stream: id, code: ErrorCode::REQUEST_CANCELLED }));
         };
         self.decoder.cancel(id);
         let counted = std::mem::replace(&mut stream.is_reset, true);
