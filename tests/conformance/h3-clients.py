@@ -8,6 +8,7 @@ its list is h3-clients-nginx.tsv. A case is client/name. Each client does these,
 
     get get-large head range missing upload (5 MB) upload-unsized echo (5 MB both ways) fields (6 KB of cookies, twice)
     streams (300) mixed (three downloads and three uploads at once) cancel (20 downloads after their first bytes)
+    abandon (300 at once, before the server has their heads)
     key-update migration (another socket and connection number) rebinding (another socket alone, as by a NAT)
     resumption early-data retry (`quic_retry on`) version (an unknown one first) chacha20 loss (2 % each way)
 
@@ -61,6 +62,7 @@ EXPECTED = {
     "streams": [GET] * 300,
     "mixed": [GET_LARGE] * 3 + [DIGEST] * 3,
     "cancel": [GET],
+    "abandon": [GET],
     "key-update": [GET_LARGE] * 3,
     "migration": [GET_LARGE, GET],
     "rebinding": [GET_LARGE, GET],
@@ -73,6 +75,8 @@ EXPECTED = {
 }
 # Requests in the access log that are in no transcript.
 CANCELLED = {"cancel": ["/large"] * 20}
+# Those that may be in it.
+ABANDONED = {"abandon": "/large"}
 # ngtcp2's client: options, requests, further facts of the transcript with the pattern in its output.
 NGTCP2 = {
     "get": ([], ["/small"], {}),
@@ -238,7 +242,8 @@ def judge(server, case, mark, before, transcript, error):
 
     def logged():
         visits = [each.split(" ") for each in server.log("visits.log")[before:].splitlines()]
-        visits = [(path, protocol, status) for path, protocol, status in visits if mark in path]
+        visits = [(path, protocol, status) for path, protocol, status in visits
+                  if mark in path and path.split("?")[0] != ABANDONED.get(case)]
         if any(protocol != "HTTP/3.0" for _, protocol, _ in visits):
             return visits
         paths = [(path.split("?")[0], status) for path, _, status in visits]

@@ -161,6 +161,22 @@ async def cancel(port, mark):
         await client.request("GET", f"/small{mark}")
 
 
+async def abandon(port, mark):
+    """Gives up requests in the packet that begins them: the server's limit of streams moves on all the same."""
+    async with connection(port) as client:
+        for count in range(300):
+            number = client._quic.get_next_available_stream_id()
+            client.http.send_headers(number, [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"localhost"),
+                                              (b":path", f"/large{mark}".encode())])
+            client._quic.reset_stream(number, ErrorCode.H3_REQUEST_CANCELLED)
+            client._quic.stop_stream(number, ErrorCode.H3_REQUEST_CANCELLED)
+            if count % 50 == 49:
+                # A round trip.
+                client.transmit()
+                await client.ping()
+        await client.request("GET", f"/small{mark}")
+
+
 async def key_update(port, mark):
     async with connection(port) as client:
         for _ in range(3):
