@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::marker::PhantomData;
 
+use tidegate_conf::Statement;
 use tidegate_core::variables::Variable;
 
 use crate::location_builder::LocationBuilder;
@@ -44,6 +45,13 @@ pub trait Module: 'static {
     const VARIABLES: &'static [Variable] = &[];
     /// Variables of the `stream` block.
     const SESSION_VARIABLES: &'static [Variable] = &[];
+
+    /// Returns the statements of the `http` block with those that a short form stands for (`acme auto`), before any of
+    /// them is applied; `None` without such a form. The places of added statements are those of the form. Warnings are
+    /// added to `diagnostics`.
+    fn expand(_http: &[Statement], _diagnostics: &mut Vec<Diagnostic>) -> Option<Vec<Statement>> {
+        None
+    }
 
     /// Completes a block that has been read, before anything is inherited.
     ///
@@ -126,6 +134,12 @@ pub trait ErasedModule: Sync {
     fn new_conf(&self) -> AnyConf;
     /// Runs the setter of a directive; `row` is its index in [`ErasedModule::rows`].
     fn set(&self, conf: &mut AnyConf, row: usize, args: &Args<'_>) -> Result<(), Diagnostic>;
+    /// Calls [`Module::expand`].
+    fn expand(
+        &self,
+        http: &[Statement],
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<Vec<Statement>>;
     /// Calls [`Module::close_block`].
     fn close_block(&self, conf: &mut AnyConf, block: BlockInfo<'_>) -> Result<(), Diagnostic>;
     /// Calls [`Module::inherit`].
@@ -208,6 +222,14 @@ impl<M: Module> ErasedModule for Entry<M> {
             (Some(directive), Some(conf)) => (directive.set)(conf, args),
             _ => Err(args.error_here("directive without a setter")),
         }
+    }
+
+    fn expand(
+        &self,
+        http: &[Statement],
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<Vec<Statement>> {
+        M::expand(http, diagnostics)
     }
 
     fn close_block(&self, conf: &mut AnyConf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {

@@ -102,10 +102,28 @@ impl<'a> Outliner<'a> {
         if let Some(row) = opened {
             let words = statement.args.clone();
             let mut child = self.empty(row.name, row.opens, words, statement.name.span);
-            self.fill(&mut child, statement.children());
+            match self.expanded(row.opens, statement) {
+                Some(statements) => self.fill(&mut child, &statements),
+                None => self.fill(&mut child, statement.children()),
+            }
             block.children.push(child);
         }
         set
+    }
+
+    /// Returns the statements of an `http` block in which modules have replaced short forms; `None` without such forms.
+    fn expanded(&mut self, context: Contexts, statement: &Statement) -> Option<Vec<Statement>> {
+        if context != Contexts::HTTP {
+            return None;
+        }
+        let mut expanded: Option<Vec<Statement>> = None;
+        for module in self.modules {
+            let statements = expanded.as_deref().unwrap_or(statement.children());
+            if let Some(next) = module.expand(statements, &mut self.diagnostics) {
+                expanded = Some(next);
+            }
+        }
+        expanded
     }
 
     fn block_row(&self, statement: &Statement, context: Contexts) -> Option<&'static BlockRow> {

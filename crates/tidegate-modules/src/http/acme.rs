@@ -19,6 +19,7 @@
 //! | file | contents |
 //! |---|---|
 //! | rows | directives |
+//! | auto | `acme auto`: what it stands for |
 //! | names | the names of a certificate |
 //! | issuer | from an `acme_issuer` block to the settings of its run |
 //! | plan | issuers with their certificates, for all servers |
@@ -29,6 +30,7 @@
 //! | certificates | the certificates in use |
 //! | challenges | validations in progress, and responses to them |
 
+mod auto;
 mod certificates;
 mod challenges;
 mod https;
@@ -42,7 +44,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 
-use tidegate_conf::{Contexts, Diagnostic, Directive};
+use tidegate_conf::{Contexts, Diagnostic, Directive, Statement};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Phase};
 use tidegate_plan::module::{BlockRow, Module};
@@ -58,10 +60,14 @@ impl Module for Acme {
     type Conf = rows::Conf;
     const NAME: &'static str = "acme";
     const DIRECTIVES: &'static [&'static [Directive<rows::Conf>]] =
-        &[rows::HTTP_ROWS, rows::ISSUER_ROWS, rows::SERVER_ROWS];
+        &[rows::HTTP_ROWS, rows::ISSUER_ROWS, rows::SERVER_ROWS, auto::ROWS];
     const BLOCKS: &'static [BlockRow] =
         &[BlockRow { name: "acme_issuer", within: Contexts::HTTP, opens: Contexts::ACME_ISSUER }];
     const VARIABLES: &'static [Variable] = VARIABLES;
+
+    fn expand(http: &[Statement], diagnostics: &mut Vec<Diagnostic>) -> Option<Vec<Statement>> {
+        auto::expand(http, diagnostics)
+    }
 
     fn prepare_http(_conf: &rows::Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         plan::prepare(plan)

@@ -33,7 +33,11 @@ pub(super) struct Entry {
 
 impl Entry {
     fn new(module: &'static str, row: Row) -> Entry {
-        let origin = origin(row.name, row.contexts);
+        let origin = match (module, row.name) {
+            // A module of nginx outside of its source tree; `acme` alone is not of it.
+            ("acme", name) if name != "acme" => DirectiveOrigin::Nginx("ngx_http_acme_module"),
+            (_, name) => origin(name, row.contexts),
+        };
         let stream = !row.contexts.intersects(!STREAM);
         Entry { module, row, origin, notes: notes(row.name, stream) }
     }

@@ -94,6 +94,13 @@ impl<'a> Url<'a> {
         Ok(Url { authority, host, port, target })
     }
 
+    /// Returns a name for the server: its host, and its port if that is unusual, without the letters of an address that
+    /// names of files should not have.
+    pub(super) fn name(&self) -> String {
+        let host = self.host.replace(':', "_");
+        if self.port == PORT_DEFAULT { host } else { format!("{host}_{}", self.port) }
+    }
+
     /// Returns the URL that a `Location` means here; `None` for one that is not followed.
     fn redirected(&self, location: &str) -> Option<String> {
         match location {

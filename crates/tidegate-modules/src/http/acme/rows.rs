@@ -12,6 +12,8 @@ pub(crate) struct Conf {
     zone: Option<u64>,
     /// In `acme_issuer`.
     pub(super) issuer: IssuerConf,
+    /// `acme`, which was expanded before.
+    pub(super) auto: Option<()>,
     /// `acme_certificate`.
     pub(super) certificate: Option<CertificateConf>,
 }

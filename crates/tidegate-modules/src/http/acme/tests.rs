@@ -168,3 +168,97 @@ fn a_certificate_is_in_use_from_its_file_and_a_damaged_one_is_not() {
     certificates.install_file("stem", b"damaged");
     assert_eq!(value(Part::Chain), Some(format!("data:{chain}").into_bytes()));
 }
+
+/// Returns the listeners of a configuration, each with `+` for HTTPS.
+fn listeners(config: &str) -> Vec<String> {
+    let bench = Bench::new(config);
+    let exchange = bench.exchange();
+    let listeners = exchange.plan.listeners.iter();
+    let shown = |listener: &tidegate_core::listen::ListenerPlan| {
+        let own = format!("{}{}", listener.address.text(), if listener.tls { "+" } else { "" });
+        let local = listener.by_local.iter();
+        let local =
+            local.map(|local| format!("{}{}", local.address, if local.tls { "+" } else { "" }));
+        std::iter::once(own).chain(local).collect::<Vec<_>>().join(" ")
+    };
+    listeners.map(shown).collect()
+}
+
+#[test]
+fn one_line_stands_for_listeners_certificate_and_redirect() {
+    let auto = "acme auto uri=https://a/ state_path=off;";
+    for (listens, expected) in [
+        ("", &["0.0.0.0:443+", "0.0.0.0:80"][..]),
+        ("listen 80;", &["0.0.0.0:80", "0.0.0.0:443+"]),
+        (
+            "listen 80 default_server; listen [::]:80;",
+            &["0.0.0.0:80", "[::]:80", "0.0.0.0:443+", "[::]:443+"],
+        ),
+        ("listen 127.0.0.1;", &["127.0.0.1:80", "127.0.0.1:443+"]),
+        ("listen 8080;", &["0.0.0.0:8080", "0.0.0.0:443+"]),
+        ("listen 8443 ssl;", &["0.0.0.0:8443+", "0.0.0.0:80"]),
+        ("listen 8080; listen 8443 ssl;", &["0.0.0.0:8080", "0.0.0.0:8443+"]),
+    ] {
+        for config in [
+            format!("server {{ server_name a.test; {listens} {auto} }}"),
+            format!("{auto} server {{ server_name a.test; {listens} }}"),
+        ] {
+            let (mut found, mut expected) = (listeners(&config), expected.to_vec());
+            found.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(found, expected, "{config}");
+        }
+    }
+    let plain = Bench::new(&format!("server {{ server_name a.test; {auto} return 200 body; }}"));
+    let redirected = plain.get("/path?args");
+    let place = redirected.field("Location");
+    assert_eq!(redirected.status, 301);
+    assert!(place.starts_with("https://") && place.ends_with("/path?args"), "{place}");
+    let own =
+        Bench::new(&format!("server {{ listen 80; server_name a.test; {auto} return 200 body; }}"));
+    assert_eq!(own.text("/path"), "body");
+}
+
+#[test]
+fn one_line_is_for_the_servers_that_it_can_be_for() {
+    let auto = "acme auto uri=https://a/ state_path=off;";
+    let cases = [
+        // Others are left as they are.
+        "server { listen 80; } server { listen 80; server_name *.a.test ~b _ localhost 192.0.2.1; }",
+        "server { listen 80; server_name a.test; acme off; }",
+        "server { listen 1 ssl; server_name a.test; ssl_reject_handshake on; }",
+    ];
+    for servers in cases {
+        let found = listeners(&format!("{auto} {servers}"));
+        assert!(found.iter().all(|listener| !listener.contains(":443")), "{servers}: {found:?}");
+    }
+    for (config, expected) in [
+        (
+            format!("server {{ server_name *.a.test; {auto} }}"),
+            "invalid server name \"*.a.test\" for a certificate",
+        ),
+        (format!("server {{ {auto} }}"), "no identifiers in \"acme_certificate\""),
+        ("server { acme on; }".to_owned(), "invalid parameter \"on\""),
+        ("server { acme auto uri=http://a/; }".to_owned(), "invalid parameter \"uri=http://a/\""),
+        ("server { acme auto urj=a; }".to_owned(), "invalid parameter \"urj=a\""),
+        ("server { acme auto issuer=a contact=b; }".to_owned(), "invalid parameter \"issuer=a\""),
+        (
+            "server { server_name a.test; acme auto issuer=x; }".to_owned(),
+            "issuer \"x\" is missing",
+        ),
+        (
+            format!("server {{ server_name a.test; {auto} {auto} }}"),
+            "\"acme\" directive is duplicate",
+        ),
+        (
+            format!(
+                "server {{ server_name a.test; {auto} }} server {{ server_name b.test; acme auto uri=https://a/ contact=b; }}"
+            ),
+            "\"acme auto\" with other parameters for the same server of ACME",
+        ),
+        ("server { location / { acme auto; } }".to_owned(), "not allowed here"),
+    ] {
+        let errors = Bench::errors(&config);
+        assert!(errors.iter().any(|error| error.contains(expected)), "{config}: {errors:?}");
+    }
+}
