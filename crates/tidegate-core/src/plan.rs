@@ -123,6 +123,9 @@ pub trait Service: Send + Sync {
     /// Does a bounded piece of work and returns the time until the next call. May block.
     fn step(&self) -> std::time::Duration;
 
+    /// Ends work that the next process does, when the graceful end of this one begins. Must not block.
+    fn drain(&self) {}
+
     /// Does last work before the process ends, when no request runs. May block for a moment.
     fn finish(&self) {}
 }

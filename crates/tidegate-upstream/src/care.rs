@@ -17,6 +17,12 @@ use tidegate_rt::{Task, Worker, spawn_local};
 pub trait BackgroundTask: Send + Sync {
     /// Does the work; dropped at any await when the plan goes out of use.
     fn run(self: Arc<Self>) -> Pin<Box<dyn Future<Output = ()>>>;
+
+    /// Whether the work ends when a graceful end begins: another process does it from then on. Work for the requests that
+    /// are still in progress goes on.
+    fn ends_with_listeners(&self) -> bool {
+        false
+    }
 }
 
 /// The background thread; one for the process, over all plans.
@@ -81,6 +87,15 @@ impl PlanCare {
 impl Service for PlanCare {
     fn name(&self) -> String {
         "upstreams".to_owned()
+    }
+
+    fn drain(&self) {
+        let tasks = self.tasks.all();
+        let count = tasks.len();
+        let left: Vec<_> = tasks.into_iter().filter(|task| !task.ends_with_listeners()).collect();
+        if left.len() < count {
+            self.background.take_over(left);
+        }
     }
 
     fn step(&self) -> Duration {

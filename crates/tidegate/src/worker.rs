@@ -81,6 +81,7 @@ impl WorkerServer {
             Some(limit) => JobsUntil::Limit(exact_now() + limit),
             None => JobsUntil::Done,
         };
+        self.plan.services.iter().for_each(|service| service.drain());
         self.threads.finish(limit);
     }
 

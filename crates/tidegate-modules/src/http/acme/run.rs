@@ -56,6 +56,11 @@ impl BackgroundTask for IssuerTask {
             std::future::pending::<()>().await;
         })
     }
+
+    /// Validations arrive at the process that listens, so that one gets the lock.
+    fn ends_with_listeners(&self) -> bool {
+        true
+    }
 }
 
 /// Runs an issuer until no plan wishes it.
