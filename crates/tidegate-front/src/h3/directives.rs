@@ -194,7 +194,8 @@ fn config(conf: &Conf, streams_max: u32, parse: &ParseOptions) -> Config {
         ignore_odd_names: parse.ignore_invalid_headers,
         underscores: parse.underscores_in_headers,
         extended_connect: conf.extended_connect.unwrap_or(false),
-        huffman: true,
+        // Without a table each string would be encoded for each response, which costs more than the bytes it spares.
+        huffman: false,
         ..Config::default()
     }
 }

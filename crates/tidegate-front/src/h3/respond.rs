@@ -18,6 +18,8 @@ use crate::serve::streams::{self, announced_length, has_no_body};
 
 /// Bytes of a head that is written without growing.
 const HEAD_BYTES: usize = 256;
+/// Bodies below this are copied behind their head: QUIC takes one piece for less than two.
+const COPIED_BELOW: usize = 1024;
 
 /// Sends the response to a request.
 ///
@@ -112,12 +114,13 @@ pub(super) fn head(
     }
     place.link.send_own();
     let overhead = out.len();
-    stream.send(place, Bytes::from(out), overhead);
-    if !body.is_empty() {
-        stream.send(place, body, 0);
-    }
-    if ends {
-        stream.end(place);
-    }
+    let apart = match body.len() < COPIED_BELOW {
+        true => {
+            out.extend_from_slice(&body);
+            Bytes::new()
+        }
+        false => body,
+    };
+    stream.send_all(place, [Bytes::from(out), apart], overhead, ends);
     Ok(())
 }

@@ -141,10 +141,7 @@ impl Sending<'_> {
         let mut out = Vec::new();
         let (place, length) = (self.place, bytes.len() as u64);
         if place.link.is_hq.get() {
-            self.stream.send(place, bytes, 0);
-            if ends {
-                self.stream.end(place);
-            }
+            self.stream.send_all(place, [bytes, Bytes::new()], 0, ends);
             return Ok(());
         }
         let written =
@@ -153,11 +150,7 @@ impl Sending<'_> {
             return Err(SendError::Left);
         }
         let overhead = out.len();
-        self.stream.send(place, Bytes::from(out), overhead);
-        self.stream.send(place, bytes, 0);
-        if ends {
-            self.stream.end(place);
-        }
+        self.stream.send_all(place, [Bytes::from(out), bytes], overhead, ends);
         Ok(())
     }
 

@@ -141,19 +141,22 @@ impl Stream {
 
     /// Sends bytes, as far as QUIC has room; the rest waits for it. `overhead` of them are no bytes of a body.
     pub(super) fn send(&self, place: &Place, bytes: Bytes, overhead: usize) {
+        self.send_all(place, [bytes, Bytes::new()], overhead, false);
+    }
+
+    /// The same with two pieces, and the end of the stream behind them if `ends` is set.
+    pub(super) fn send_all(&self, place: &Place, pieces: [Bytes; 2], overhead: usize, ends: bool) {
         let mut outbox = self.outbox.borrow_mut();
         outbox.overhead += overhead as u64;
-        if !bytes.is_empty() {
-            outbox.waiting.push_back(bytes);
-        }
+        outbox.waiting.extend(pieces.into_iter().filter(|bytes| !bytes.is_empty()));
+        outbox.ends |= ends;
         drop(outbox);
         self.pump(place);
     }
 
     /// Ends the stream behind what waits.
     pub(super) fn end(&self, place: &Place) {
-        self.outbox.borrow_mut().ends = true;
-        self.pump(place);
+        self.send_all(place, Default::default(), 0, true);
     }
 
     /// Gives QUIC what waits, as far as it has room.
