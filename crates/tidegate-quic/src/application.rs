@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::connection::Connection;
 use crate::event::Served;
+use crate::settings::ServerSettings;
 
 /// The decision about a client that opens a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,12 @@ pub trait Application {
     fn admit(&self, from: SocketAddr, validated: bool) -> Admission;
     /// Returns what serves a connection that has begun.
     fn begin(&self, connection: &Rc<Connection>) -> Rc<dyn Served>;
+    /// Returns what a connection to a local address begins with; `None` for the settings of the endpoint. What concerns
+    /// packets before the handshake is the endpoint's in any case.
+    fn server_at(&self, local: IpAddr) -> Option<ServerSettings> {
+        let _ = local;
+        None
+    }
     /// Passes a packet on to the thread of its connection, if there is room for it there.
     fn pass_on(&self, thread: u16, packet: Packet);
     /// Returns the error code with which connections are closed that are open when the endpoint is dropped; `None` sends

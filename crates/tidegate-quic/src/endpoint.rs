@@ -27,6 +27,7 @@ use bytes::{Bytes, BytesMut};
 use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, Incoming, Transmit};
 use tidegate_rt::clock;
 use tidegate_rt::net::{Outgoing, PacketMemory, Packets, Received};
+use tidegate_rt::share;
 use tidegate_rt::sync::Notify;
 use tidegate_rt::timer::Deadline;
 
@@ -193,6 +194,10 @@ impl<A: Application> Endpoint<A> {
                 {
                     break;
                 }
+                // The others are served in the next iteration of the event loop.
+                if share::poll(context).is_pending() {
+                    break;
+                }
             }
         }
         self.arm(context);
@@ -274,7 +279,9 @@ impl<A: Application> Endpoint<A> {
         let response = match admission {
             Admission::Retry if incoming.may_retry() => library.retry(incoming, buffer).ok(),
             Admission::Accept | Admission::Retry => {
-                match library.accept(incoming, now, buffer, None) {
+                let local = incoming.local_ip();
+                let server = local.and_then(|local| self.application.server_at(local));
+                match library.accept(incoming, now, buffer, server.map(|server| server.0)) {
                     Ok((handle, inner)) => {
                         let connection = self.insert(&mut state, handle, inner, None);
                         drop(state);

@@ -138,8 +138,7 @@ impl QuicLink {
         if self.ending.get() == Ending::Gone {
             return;
         }
-        let Some((location, header_timeout)) = self.settings() else { return self.drain() };
-        let keepalive = location.settings.keepalive_timeout.idle;
+        let Some((keepalive, header_timeout)) = self.timeouts() else { return self.drain() };
         let has_served = self.info().requests.get() > 0;
         self.end_late_heads(now, header_timeout);
         if let Some(since) = self.idle_since() {
@@ -151,7 +150,7 @@ impl QuicLink {
             if idle >= SWEEP_EVERY && self.is_warm.replace(false) {
                 self.release_memory();
             }
-        } else if !keepalive.is_zero() && self.is_ping_due(now, keepalive / PINGS) {
+        } else if self.is_ping_due(now, self.idle_timeout / PINGS) {
             self.quic.ping();
         }
     }

@@ -95,6 +95,10 @@ pub(crate) struct QuicLink {
     /// It has served requests since memory was last given back.
     pub(super) is_warm: Cell<bool>,
     pub(super) accepted: Instant,
+    /// QUIC's idle timeout.
+    pub(super) idle_timeout: Duration,
+    /// The time limits of [`QuicLink::timeouts`] and the generation of their plan.
+    timeouts: Cell<Option<(u64, Duration, Duration)>>,
     /// When a PING was sent last.
     pub(super) pinged: Cell<Instant>,
     /// Its key in the thread's list.
@@ -147,6 +151,8 @@ impl QuicLink {
             idle_since: Cell::new(Some(now)),
             is_warm: Cell::new(true),
             accepted: now,
+            idle_timeout: port.idle_timeout.get(),
+            timeouts: Cell::new(None),
             pinged: Cell::new(now),
             key: Cell::new(usize::MAX),
             open: Cell::new(Some(front.counters.open())),
@@ -179,6 +185,7 @@ impl QuicLink {
         }
         let is_hq = tls.alpn.as_ref().is_some_and(|alpn| alpn.as_bytes() == HQ_INTEROP);
         self.is_hq.set(is_hq);
+        self.timeouts.set(None);
         self.info.replace(Rc::new(Connection {
             tls: Some(Box::new(tls)),
             protocol: Cell::new(if is_hq { HQ } else { "h3" }),
@@ -245,6 +252,21 @@ impl QuicLink {
         let header_timeout = plan.server(server).settings.client_header_timeout;
         let location = plan.server(server).location;
         Some((LocationRef::new(plan, location), header_timeout))
+    }
+
+    /// Returns `keepalive_timeout` and `client_header_timeout`; `None` if the plan no longer has the listener. They are looked
+    /// up once for each plan.
+    pub(super) fn timeouts(&self) -> Option<(Duration, Duration)> {
+        let generation = self.front.plan().generation;
+        if let Some((known, keepalive, header)) = self.timeouts.get()
+            && known == generation
+        {
+            return Some((keepalive, header));
+        }
+        let (location, header) = self.settings()?;
+        let keepalive = location.settings.keepalive_timeout.idle;
+        self.timeouts.set(Some((generation, keepalive, header)));
+        Some((keepalive, header))
     }
 
     /// Returns the properties that its next request has. After a migration they are others than those of the requests

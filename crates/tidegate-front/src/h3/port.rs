@@ -1,6 +1,8 @@
 //! A UDP socket of HTTP/3: which connections begin on it, with which settings, and when it ends.
 
-use std::net::SocketAddr;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -26,7 +28,10 @@ use crate::listener::ListenerRef;
 use crate::tls::quic::QuicNames;
 
 /// The idle timeout of connections where `keepalive_timeout` is 0, which ends them behind their requests.
-const IDLE_MIN: Duration = Duration::from_secs(60);
+const IDLE_DEFAULT: Duration = Duration::from_secs(60);
+/// The least one: while requests wait, a client is reached by a PING in the sweeps before. Idle connections are closed by
+/// `keepalive_timeout` in any case.
+const IDLE_MIN: Duration = Duration::from_secs(5);
 
 /// Serves HTTP/3 over a UDP socket. `address` finds the listener again in each new plan.
 ///
@@ -44,6 +49,8 @@ pub async fn serve_packets(
         pass_on: threads.pass_on.clone(),
         thread: threads.thread,
         count: threads.count.clone(),
+        idle_timeout: Cell::default(),
+        by_local: RefCell::default(),
     });
     let Some((keys, server)) = port.settings(front.plan().shared()) else { return };
     let count = threads.count.load(Ordering::Relaxed);
@@ -92,6 +99,10 @@ pub(super) struct Port {
     pass_on: Rc<dyn Fn(u16, Packet)>,
     thread: u16,
     count: Arc<AtomicU16>,
+    /// QUIC's idle timeout for new connections.
+    pub(super) idle_timeout: Cell<Duration>,
+    /// The settings of connections to the local addresses that have servers of their own, under the present plan.
+    by_local: RefCell<HashMap<IpAddr, ServerSettings>>,
 }
 
 impl Port {
@@ -104,6 +115,21 @@ impl Port {
     /// server, but for TLS, where the client's hello chooses the server.
     fn settings(&self, plan: &Arc<Plan>) -> Option<(Keys, ServerSettings)> {
         let listener_ref = self.listener(plan)?;
+        let listener = plan.listeners.get(listener_ref.listener as usize)?;
+        let by_local = (0u32..).zip(&listener.by_local).filter_map(|(index, local)| {
+            let listener_ref = ListenerRef { local: Some(index), ..listener_ref };
+            let (_, server) = self.settings_of(plan, listener_ref)?;
+            Some((local.address, server))
+        });
+        self.by_local.replace(by_local.collect());
+        self.settings_of(plan, listener_ref)
+    }
+
+    fn settings_of(
+        &self,
+        plan: &Arc<Plan>,
+        listener_ref: ListenerRef,
+    ) -> Option<(Keys, ServerSettings)> {
         let default = listener_ref.servers(plan)?.default;
         let http3 = Http3Server::of(plan, default)?;
         let names = QuicNames::new(plan.clone(), listener_ref);
@@ -117,7 +143,9 @@ impl Port {
         };
         let location = plan.location(plan.server(default).location);
         let idle = location.settings.keepalive_timeout.idle;
-        let limits = http3.limits(if idle.is_zero() { IDLE_MIN } else { idle });
+        let idle = if idle.is_zero() { IDLE_DEFAULT } else { idle.max(IDLE_MIN) };
+        self.idle_timeout.set(idle);
+        let limits = http3.limits(idle);
         let keys = http3.keys.clone();
         let server = ServerSettings::new(Arc::new(handshakes), &keys, &limits);
         Some((keys, server))
@@ -164,6 +192,10 @@ impl Application for Application3 {
 
     fn begin(&self, connection: &Rc<Connection>) -> Rc<dyn Served> {
         QuicLink::begin(&self.0, connection)
+    }
+
+    fn server_at(&self, local: IpAddr) -> Option<ServerSettings> {
+        self.0.by_local.borrow().get(&local).cloned()
     }
 
     fn pass_on(&self, thread: u16, packet: Packet) {

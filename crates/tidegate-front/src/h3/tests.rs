@@ -2,7 +2,7 @@
 
 mod client;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
@@ -25,8 +25,17 @@ const TEST_MAX: Duration = Duration::from_secs(60);
 
 /// Runs a test on an event loop with a server that listens on loopback; `{quic}` in the configuration is its address.
 fn run<T: Future<Output = ()>>(config: &str, test: impl FnOnce(SocketAddr, Rc<Front>) -> T) {
+    run_at(Ipv4Addr::LOCALHOST, config, test);
+}
+
+/// As [`run`], with a socket at an address; `{local}` is loopback at its port.
+fn run_at<T: Future<Output = ()>>(
+    ip: Ipv4Addr,
+    config: &str,
+    test: impl FnOnce(SocketAddr, Rc<Front>) -> T,
+) {
     let served = async {
-        let (packets, address) = socket();
+        let (packets, address) = socket(ip);
         let bench = bench(config, address);
         // The bench stays while its plan is in use.
         let front = crate::open(bench.plan.shared().clone(), Arc::<Shared>::default());
@@ -51,6 +60,8 @@ fn bench(config: &str, address: SocketAddr) -> Bench {
     let params = rcgen::CertificateParams::new(vec!["one.test".to_owned()]).expect("a name");
     let certificate = params.self_signed(&key).expect("signed").pem();
     let config = config.replace("{quic}", &format!("listen {address} quic;"));
+    let local = format!("listen {}:{} quic;", Ipv4Addr::LOCALHOST, address.port());
+    let config = config.replace("{local}", &local);
     let config =
         format!("ssl_certificate {{dir}}/c.pem; ssl_certificate_key {{dir}}/k.pem; {config}");
     Bench::with_files(&config, &[("c.pem", &certificate), ("k.pem", &key.serialize_pem())])
@@ -247,4 +258,23 @@ fn bytes_behind_a_section_that_waits_keep_their_place() {
         assert_eq!(is_behind(&mut held, id, &bytes.into(), end), expected, "{id} {bytes}");
     }
     assert_eq!(held, [(4, Bytes::from_static(b"bcd"), true)]);
+}
+
+#[test]
+fn a_local_address_has_servers_of_its_own() {
+    // Both share the socket of all addresses.
+    let rejects = "server { {quic} ssl_reject_handshake on; }";
+    let serves = "server { {local} server_name one.test; }";
+    for (config, code) in [(rejects.to_owned(), Some(0x170)), (format!("{rejects} {serves}"), None)]
+    {
+        run_at(Ipv4Addr::UNSPECIFIED, &config, |address, _| async move {
+            let to = SocketAddr::from((Ipv4Addr::LOCALHOST, address.port()));
+            let client = Client::open(to, "one.test", "h3").await;
+            let by = client.closed().map(|closed| closed.by);
+            assert_eq!(by, code.map(ClosedBy::Transport));
+            if code.is_none() {
+                assert_eq!(client.get("/none").await.status, 404);
+            }
+        });
+    }
 }

@@ -18,9 +18,9 @@ use tidegate_rt::net::Packets;
 use tidegate_rt::sync::Notify;
 use tidegate_tls::{TlsOptions, TlsSettings};
 
-/// A socket on loopback, at a port of the system's choice.
-pub(super) fn socket() -> (Packets, SocketAddr) {
-    let address = ListenAddr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+/// A socket at a port of the system's choice.
+pub(super) fn socket(ip: Ipv4Addr) -> (Packets, SocketAddr) {
+    let address = ListenAddr::Inet(SocketAddr::from((ip, 0)));
     let options = ListenOptions { transport: Transport::Datagram, ..ListenOptions::default() };
     let socket = listen::listen_socket(&address, &options).expect("a socket");
     let packets = Packets::from_socket(socket).expect("watched");
@@ -191,7 +191,8 @@ impl Client {
         let alpn = vec![alpn.as_bytes().to_vec()];
         let settings = ClientSettings::new(&tls, alpn, &Limits::default()).expect("settings");
         let keys = Keys::derive(b"client");
-        let endpoint = Rc::new(Endpoint::new(socket().0, NoServer, &keys, None, (0, 1)));
+        let endpoint =
+            Rc::new(Endpoint::new(socket(Ipv4Addr::LOCALHOST).0, NoServer, &keys, None, (0, 1)));
         let running = endpoint.clone();
         tidegate_rt::spawn_local(async move { drop(running.run().await) });
         let record = Rc::new(Record { bell: Some(Notify::new()), ..Record::default() });
