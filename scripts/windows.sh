@@ -68,10 +68,15 @@ bench() {
 }
 
 # Under Wine everything takes longer, and the order of events depends more on the machine's load: once more, alone.
+# Without HTTP/3: Wine 8 cannot read an option (IPV6_V6ONLY of sockets of IPv4) that the library for UDP asks for.
 cases() {
+    local one directories=()
+    for one in tests/cases/*/; do
+        [ "$one" = tests/cases/http3/ ] || directories+=("$one")
+    done
     cargo build --quiet --package tidegate-testkit
     WINE=$wine "${CARGO_TARGET_DIR:-target}/debug/tidegate-cases" --world windows --tidegate "$program" \
-        --quiet --again --jobs 4 --filter "${1:-}" tests/cases
+        --quiet --again --jobs 4 --filter "${1:-}" "${directories[@]}"
 }
 
 step=${1:-all}

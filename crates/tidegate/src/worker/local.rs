@@ -23,6 +23,8 @@ use tidegate_rt::{Task, spawn_local};
 use super::quic::PacketMail;
 use super::threads::Sockets;
 
+/// Pause behind a failure to listen, which is logged each time.
+const FAILURE_PAUSE: Duration = Duration::from_secs(5);
 /// Time that connections get to end after they were aborted.
 const ABORT_GRACE: Duration = Duration::from_millis(200);
 
@@ -350,7 +352,7 @@ async fn accepting<F: Future<Output = ()>>(
             let log = front.plan().main.error_log.clone();
             log.say(Level::Alert, format_args!("accepting at {} panicked", address.text()));
         }
-        sleep(ABORT_GRACE).await;
+        sleep(if has_panicked { ABORT_GRACE } else { FAILURE_PAUSE }).await;
     }
 }
 
