@@ -109,9 +109,9 @@ impl Client {
         self.session.close(NO_ERROR, b"");
     }
 
-    /// Returns how the connection ended, if it has.
+    /// Returns how the connection ended, if it has, or how the server ended the client's newest request.
     pub(crate) fn ending(&self) -> Option<String> {
-        self.session.ending()
+        self.session.ending(self.number)
     }
 }
 

@@ -260,9 +260,14 @@ impl Session {
         self.flush(&mut state);
     }
 
-    /// Returns how the connection ended, if it has.
-    pub(super) fn ending(&self) -> Option<String> {
-        locked(&self.state).ending()
+    /// Returns how the connection ended, if it has, or the newest request of a client.
+    pub(super) fn ending(&self, client: u64) -> Option<String> {
+        let state = locked(&self.state);
+        let reset = state.newest.get(&client).and_then(|stream| state.resets.get(stream));
+        let reset = reset.map(|code| {
+            format!("the request was reset with {} (0x{code:x})", tidegate_h3::ErrorCode(*code))
+        });
+        state.ending().or(reset)
     }
 }
 
