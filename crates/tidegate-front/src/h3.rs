@@ -9,6 +9,7 @@
 //! | `connection` | one connection: its properties, its protocol, its requests in progress |
 //! | `events` | what has been received: heads, bodies, resets, the end |
 //! | `stream` | one stream: the request's [`Client`](tidegate_core::client::Client), and what waits in each direction |
+//! | `held` | bytes of streams that wait for insertions of QPACK |
 //! | `head` | from a received head to an exchange |
 //! | `hq` | HTTP/0.9 over QUIC: from a line to an exchange |
 //! | `exchange` | the future of a request: phases, response, logs |
@@ -52,6 +53,7 @@ pub(crate) mod directives;
 mod events;
 mod exchange;
 mod head;
+mod held;
 mod hq;
 mod port;
 mod respond;

@@ -16,7 +16,7 @@ use tidegate_rt::sync::Notify;
 use tidegate_tls::StatusQuery;
 
 use super::directives::{HQ, Http3Server};
-use super::events::Held;
+use super::held::Held;
 use super::port::Port;
 use super::stream::Stream;
 use crate::front::Front;

@@ -14,6 +14,7 @@ use tidegate_rt::{clock, share};
 use super::connection::{Ending, QuicLink};
 use super::exchange;
 use super::head;
+use super::held::is_behind;
 use super::stream::Stream;
 
 /// Bytes that are read from a stream at once.
@@ -274,18 +275,4 @@ impl QuicLink {
         }
         self.gone();
     }
-}
-
-/// Bytes of streams that wait for insertions of QPACK, with their numbers and whether they are the last ones.
-pub(super) type Held = Vec<(u64, Bytes, bool)>;
-
-/// Adds bytes to those that are held of their stream. `false` where none are held.
-pub(super) fn is_behind(held: &mut Held, id: u64, bytes: &Bytes, end: bool) -> bool {
-    let Some((_, before, last)) = held.iter_mut().find(|(stream, ..)| *stream == id) else {
-        return false;
-    };
-    // One more piece at most: a stream is not read while bytes of it are held.
-    *before = [&before[..], bytes].concat().into();
-    *last |= end;
-    true
 }

@@ -14,7 +14,7 @@ use tidegate_core::plan::Plan;
 use tidegate_quic::{ClosedBy, StreamEnded};
 use tidegate_rt::sync::channel;
 
-use super::events::is_behind;
+use super::held::is_behind;
 use super::{serve_packets, threads::Threads};
 use crate::front::{Front, Shared};
 use crate::testing::Bench;
