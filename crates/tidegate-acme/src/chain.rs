@@ -157,7 +157,7 @@ fn facts(first: &Certificate, last: &Certificate) -> Result<Facts, ChainError> {
 
 fn identifier(name: &GeneralName) -> Option<Identifier> {
     match name {
-        GeneralName::DnsName(name) => Identifier::parse(name.as_str()).ok(),
+        GeneralName::DnsName(name) => Identifier::parse_wildcard(name.as_str()).ok(),
         GeneralName::IpAddress(bytes) => {
             let bytes = bytes.as_bytes();
             let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);

@@ -1,4 +1,4 @@
-//! Challenges as the caller presents them: http-01 (RFC 8555 section 8.3) and tls-alpn-01 (RFC 8737).
+//! Challenges as the caller presents them: http-01 and dns-01 (RFC 8555 sections 8.3 and 8.4), and tls-alpn-01 (RFC 8737).
 //!
 //! ```
 //! use tidegate_acme::{Challenge, ChallengeKind, Identifier, Key, KeyKind};
@@ -27,6 +27,7 @@ use aws_lc_rs::digest;
 use rcgen::{CertificateParams, CustomExtension, DistinguishedName};
 
 use crate::csr::{alternative_names, failed};
+use crate::encoding::base64url;
 use crate::identifier::Identifier;
 use crate::jws::AccountKey;
 use crate::key::{Key, KeyError};
@@ -65,6 +66,13 @@ impl Challenge {
     /// Returns the path of http-01. The response's body is [`Challenge::key_authorization`].
     pub fn path(&self) -> String {
         format!("{HTTP_PREFIX}{}", self.token)
+    }
+
+    /// Returns name and value of the TXT record of dns-01 (RFC 8555 section 8.4). A name and its wildcard have records of
+    /// the same name, with two values.
+    pub fn record(&self) -> (String, String) {
+        let hash = digest::digest(&digest::SHA256, self.key_authorization.as_bytes());
+        (format!("_acme-challenge.{}", self.identifier), base64url(hash.as_ref()))
     }
 
     /// Returns the certificate of tls-alpn-01 in PEM, for a key of the caller (RFC 8737 section 3): self-signed, for the

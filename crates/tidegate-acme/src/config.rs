@@ -101,7 +101,7 @@ fn stem(names: &[Identifier], key: KeyKind) -> Option<String> {
     let shown: String = sorted.first()?.chars().take(SHOWN_MAX).collect();
     sorted.sort_unstable();
     let hash = digest::digest(&digest::SHA256, sorted.join(" ").as_bytes());
-    let mut stem = format!("{shown}-{key}-").replace(':', "_");
+    let mut stem = format!("{shown}-{key}-").replace([':', '*'], "_");
     for byte in hash.as_ref().iter().take(8) {
         write!(stem, "{byte:02x}").ok()?;
     }

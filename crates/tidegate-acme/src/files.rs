@@ -192,7 +192,7 @@ impl Intent {
     fn parse(object: &Object, failures: u32) -> Option<Intent> {
         let names = object.list("names", IDENTIFIERS_MAX).ok()?.iter();
         let names: Option<Vec<Identifier>> =
-            names.map(|name| Identifier::parse(name.as_str()?).ok()).collect();
+            names.map(|name| Identifier::parse_wildcard(name.as_str()?).ok()).collect();
         let text = |name| object.text(name).ok().flatten().map(str::to_owned);
         Some(Intent {
             names: names.filter(|names| !names.is_empty())?,

@@ -49,6 +49,18 @@ impl Identifier {
         }
     }
 
+    /// As [`Identifier::parse`], with names such as `*.example.com` (RFC 8555 section 7.1.3), which dns-01 alone validates.
+    ///
+    /// # Errors
+    /// The text is none of them.
+    pub fn parse_wildcard(text: &str) -> Result<Identifier, IdentifierError> {
+        let Some(name) = text.strip_prefix("*.") else { return Identifier::parse(text) };
+        match Identifier::parse(name)? {
+            Identifier::Dns(name) => Ok(Identifier::Dns(format!("*.{name}"))),
+            Identifier::Ip(_) => Err(IdentifierError::Invalid(text.to_owned())),
+        }
+    }
+
     /// Returns the type of the identifier in messages: `dns` or `ip`.
     pub(crate) fn kind(&self) -> &'static str {
         match self {

@@ -85,7 +85,7 @@
 //!   directory with mode 0700.
 //! - It makes each [`Change`] durable before it returns [`Outcome::Done`]. What is on the disk is what a restart knows.
 //! - It presents challenges on all listeners, of all workers: http-01 at [`Challenge::path`] before any rule of a server;
-//!   tls-alpn-01 for handshakes whose only protocol is [`ALPN_PROTOCOL`], by [`Challenge::certificate`].
+//!   tls-alpn-01 for handshakes whose only protocol is [`ALPN_PROTOCOL`], by [`Challenge::certificate`]; dns-01 as a record of [`Challenge::record`].
 //! - After [`Event::Issued`], and at the start, it takes the certificates from [`Issuer::certificates`].
 //! - A reload makes another machine of the same files, with the new configuration, and drops the old one between two steps.
 //!   Certificates that are no longer wanted stay on the disk.
@@ -116,8 +116,7 @@
 //!
 //! # What is not there
 //!
-//! Revocation, change of an account's key, pre-authorization, dns-01 and so names with a wildcard, and the certificates of
-//! other issuers' files.
+//! Revocation, change of an account's key, pre-authorization, and the certificates of other issuers' files.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -49,3 +49,15 @@ fn a_log_does_not_show_the_proof() {
     assert_eq!(format!("{challenge:?}"), "http-01 a.test t-1");
     assert_eq!(challenge.path(), "/.well-known/acme-challenge/t-1");
 }
+
+#[test]
+fn the_record_of_dns_is_the_hash_of_the_proof() {
+    let challenge = Challenge {
+        kind: ChallengeKind::Dns01,
+        identifier: Identifier::Dns("a.test".to_owned()),
+        token: "token".to_owned(),
+        key_authorization: "token.proof".to_owned(),
+    };
+    let (name, value) = challenge.record();
+    assert_eq!((name.as_str(), value.len()), ("_acme-challenge.a.test", 43));
+}

@@ -44,3 +44,13 @@ fn server_names() {
         assert_eq!(found.as_deref(), Ok(expected));
     }
 }
+
+#[test]
+fn wildcards_are_names_where_they_are_asked_for() {
+    let parsed = |text| Identifier::parse_wildcard(text).map(|parsed| parsed.to_string()).ok();
+    assert_eq!(parsed("*.A.test").as_deref(), Some("*.a.test"));
+    assert_eq!(parsed("a.test").as_deref(), Some("a.test"));
+    for text in ["*", "*.", "*.*.a.test", "a.*.test", "*.192.0.2.1", "*a.test"] {
+        assert_eq!(parsed(text), None, "{text}");
+    }
+}

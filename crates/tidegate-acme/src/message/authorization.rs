@@ -18,6 +18,8 @@ pub enum ChallengeKind {
     Http01,
     /// tls-alpn-01: a certificate for the protocol `acme-tls/1` (RFC 8737).
     TlsAlpn01,
+    /// dns-01: a TXT record (RFC 8555 section 8.4). For names alone, also with a wildcard.
+    Dns01,
 }
 
 /// The status of an authorization or a challenge, as far as it matters.
@@ -50,11 +52,12 @@ pub(crate) struct Offer {
 }
 
 impl ChallengeKind {
-    /// Parses nginx's names: `http-01`, `http`, `tls-alpn-01`, `tls-alpn`.
+    /// Parses nginx's names: `http-01`, `http`, `tls-alpn-01`, `tls-alpn`; and `dns-01`, `dns`.
     pub fn parse(text: &str) -> Option<ChallengeKind> {
         match text {
             "http-01" | "http" => Some(ChallengeKind::Http01),
             "tls-alpn-01" | "tls-alpn" => Some(ChallengeKind::TlsAlpn01),
+            "dns-01" | "dns" => Some(ChallengeKind::Dns01),
             _ => None,
         }
     }
@@ -65,6 +68,7 @@ impl fmt::Display for ChallengeKind {
         f.write_str(match self {
             ChallengeKind::Http01 => "http-01",
             ChallengeKind::TlsAlpn01 => "tls-alpn-01",
+            ChallengeKind::Dns01 => "dns-01",
         })
     }
 }

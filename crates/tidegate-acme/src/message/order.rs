@@ -98,8 +98,8 @@ impl Orders {
 /// Parses an identifier object of a message.
 pub(super) fn identifier(object: &Object, value: &Value) -> Result<Identifier, Malformed> {
     let text = value.get("value").and_then(Value::as_str).unwrap_or_default();
-    let identifier =
-        Identifier::parse(text).map_err(|error| object.fault("identifiers", &error.to_string()))?;
+    let identifier = Identifier::parse_wildcard(text)
+        .map_err(|error| object.fault("identifiers", &error.to_string()))?;
     match value.get("type").and_then(Value::as_str) {
         Some(kind) if kind == identifier.kind() => Ok(identifier),
         _ => Err(object.fault("identifiers", "the type does not fit the value")),

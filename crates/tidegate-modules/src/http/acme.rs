@@ -28,11 +28,13 @@
 //! | https | requests to the ACME server |
 //! | store | files and their lock |
 //! | certificates | the certificates in use |
+//! | dns | the program of dns-01 |
 //! | challenges | validations in progress, and responses to them |
 
 mod auto;
 mod certificates;
 mod challenges;
+mod dns;
 mod https;
 mod issuance;
 mod issuer;

@@ -38,6 +38,8 @@ impl Challenges {
                 let name = challenge.identifier.server_name();
                 self.handshakes.present(&name, pair(challenge)?);
             }
+            // A record, which a program sets.
+            ChallengeKind::Dns01 => {}
         }
         Ok(())
     }
@@ -49,6 +51,7 @@ impl Challenges {
             ChallengeKind::TlsAlpn01 => {
                 self.handshakes.withdraw(&challenge.identifier.server_name());
             }
+            ChallengeKind::Dns01 => {}
         }
     }
 

@@ -14,6 +14,7 @@ use tidegate_tls::{TlsOptions, TlsSettings, cipher_suites, key_files, pem};
 use tidegate_upstream::resolve::Resolver;
 
 use super::challenges::Challenges;
+use super::dns::{self, DnsProgram};
 use super::https::Url;
 use super::rows::{AccountKeyConf, IssuerConf};
 
@@ -24,6 +25,8 @@ pub(super) struct IssuerPlan {
     pub(super) wanted: Vec<Wanted>,
     /// `state_path`; none with `off`.
     pub(super) directory: Option<PathBuf>,
+    /// The program of dns-01.
+    pub(super) dns: Option<DnsProgram>,
     pub(super) tls: Arc<TlsSettings>,
     /// The system's resolver is used without one.
     pub(super) resolver: Option<Resolver>,
@@ -85,11 +88,22 @@ pub(super) fn compile(
         config,
         wanted: Vec::new(),
         directory,
+        dns: dns(conf)?,
         tls: Arc::new(tls(name, conf, span, plan)?),
         resolver: http.map(|http| resolver(http, plan)).transpose()?.flatten(),
         log: plan.main.error_log.clone(),
         challenges: challenges.clone(),
     })
+}
+
+fn dns(conf: &IssuerConf) -> Result<Option<DnsProgram>, Diagnostic> {
+    let Some((word, time_max)) = &conf.dns else { return Ok(None) };
+    let path = PathBuf::from(&*word.display());
+    if !dns::is_program(&path) {
+        let message = format!("\"{}\" is no program that can be run", path.display());
+        return Err(Diagnostic::emerg(message).at(word.span));
+    }
+    Ok(Some(DnsProgram { path, time_max: *time_max }))
 }
 
 fn account_key(conf: &IssuerConf, plan: &PlanBuilder<'_>) -> Result<AccountKeySource, Diagnostic> {

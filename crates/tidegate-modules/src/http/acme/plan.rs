@@ -142,7 +142,7 @@ fn certificate(
         false => &conf.names[..],
         true => server.conf::<HttpCore>().map_or(&[][..], |core| &core.server_names),
     };
-    let names = names::parse(words, &plan.main.machine.host_name)?;
+    let names = names::parse(words, &plan.main.machine.host_name, issuer.plan.config.challenge)?;
     let wanted = Wanted::new(&names, conf.key.unwrap_or(KeyKind::Ecdsa256)).ok_or_else(|| {
         Diagnostic::emerg("no identifiers in \"acme_certificate\"")
             .at(conf.span)

@@ -1,8 +1,11 @@
 //! The directives.
 
+use std::time::Duration;
+
 use tidegate_acme::{ChallengeKind, KeyKind, Profile};
 use tidegate_conf::{
-    Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Word, once, parse_size, row,
+    Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Word, once, parse_seconds,
+    parse_size, row,
 };
 
 /// The directives of one block.
@@ -24,6 +27,8 @@ pub(super) struct IssuerConf {
     pub(super) uri: Option<Word>,
     pub(super) account_key: Option<AccountKeyConf>,
     pub(super) challenge: Option<ChallengeKind>,
+    /// `exec=` and `timeout=` of `challenge dns-01`.
+    pub(super) dns: Option<(Word, Duration)>,
     pub(super) common_name: Option<bool>,
     pub(super) contacts: Vec<String>,
     pub(super) external: Option<(Word, Word)>,
@@ -52,6 +57,8 @@ pub(super) struct CertificateConf {
 
 const ISSUER: Contexts = Contexts::ACME_ISSUER;
 
+/// The longest time of a program of `challenge dns-01`.
+const DNS_TIME_DEFAULT: Duration = Duration::from_secs(60);
 /// The least size of a zone: nginx's is 8 pages.
 const ZONE_BYTES_MIN: u64 = 8 * 4096;
 
@@ -109,16 +116,17 @@ pub(super) const ISSUER_ROWS: &[Directive<Conf>] = &[
     row(
         "challenge",
         ISSUER,
-        Arity::ONE,
+        Arity::ONE_TO_THREE,
         "http-01",
-        "How names are validated: `http-01` (`http`), by requests to port 80, or `tls-alpn-01` (`tls-alpn`), by \
-         handshakes on port 443.",
+        "How names are validated: `http-01` (`http`), by requests to port 80; `tls-alpn-01` (`tls-alpn`), by handshakes on \
+         port 443; or `dns-01 exec=PROGRAM [timeout=60s]` (own), by records that a program sets: `PROGRAM set|clear NAME VALUE`.",
         |conf, args| {
             let text = args.text(0)?;
             let kind = ChallengeKind::parse(text).ok_or_else(|| {
                 args.error(0, format!("unsupported challenge \"{text}\""))
-                    .label("expected `http-01` or `tls-alpn-01`")
+                    .label("expected `http-01`, `tls-alpn-01` or `dns-01`")
             })?;
+            conf.issuer.dns = dns_program(kind, args)?;
             once(&mut conf.issuer.challenge, kind, args)
         },
     ),
@@ -208,6 +216,36 @@ pub(super) const ISSUER_ROWS: &[Directive<Conf>] = &[
         |conf, args| once(&mut conf.issuer.accepts_terms, (), args),
     ),
 ];
+
+fn dns_program(
+    kind: ChallengeKind,
+    args: &Args<'_>,
+) -> Result<Option<(Word, Duration)>, Diagnostic> {
+    let (mut program, mut time) = (None, DNS_TIME_DEFAULT);
+    for index in 1..args.len() {
+        match args.parameter(index)? {
+            ("exec", Some(path)) if kind == ChallengeKind::Dns01 && path.starts_with('/') => {
+                program =
+                    Some(Word { bytes: path.as_bytes().to_vec(), ..args.word(index).clone() });
+            }
+            ("timeout", Some(text)) if kind == ChallengeKind::Dns01 => {
+                let parsed = parse_seconds(text.as_bytes()).filter(|time| !time.is_zero());
+                time = parsed.ok_or_else(|| args.invalid_parameter(index))?;
+            }
+            ("exec", Some(_)) if kind == ChallengeKind::Dns01 => {
+                return Err(args.invalid_parameter(index).label("expected an absolute path"));
+            }
+            _ => return Err(args.invalid_parameter(index)),
+        }
+    }
+    if kind == ChallengeKind::Dns01 && program.is_none() {
+        let message = "\"challenge dns-01\" needs \"exec=PROGRAM\"";
+        return Err(args
+            .error(0, message)
+            .label("the program that changes the records is missing"));
+    }
+    Ok(program.map(|program| (program, time)))
+}
 
 fn zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let ("zone", Some(value)) = args.parameter(0)? else {

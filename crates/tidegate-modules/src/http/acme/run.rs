@@ -11,12 +11,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_acme::{Challenge, Event, Failure, Issuer, Key, Outcome, Report, Step, Time};
+use tidegate_acme::{
+    Challenge, ChallengeKind, Event, Failure, Issuer, Key, Outcome, Report, Step, Time,
+};
 use tidegate_core::blocking;
 use tidegate_core::error_log::Level;
 use tidegate_rt::{clock, random};
 use tidegate_upstream::care::BackgroundTask;
 
+use super::dns::Action;
 use super::https;
 use super::issuance::Issuance;
 use super::issuer::IssuerPlan;
@@ -201,14 +204,30 @@ impl Run<'_> {
                 Ok(response) => return Outcome::Response(response),
                 Err(reason) => Err(reason),
             },
-            Step::Present(list) => self.presented.present(list, &self.plan),
+            Step::Present(list) => match self.records(Action::Set, &list).await {
+                Ok(()) => self.presented.present(list, &self.plan),
+                Err(reason) => Err(reason),
+            },
             Step::Withdraw(list) => {
+                // A record that stays does no harm.
+                if let Err(reason) = self.records(Action::Clear, &list).await {
+                    say(&self.plan, Level::Warn, &reason);
+                }
                 self.presented.withdraw(&list);
                 Ok(())
             }
             Step::Report(_) | Step::Wait(_) => Ok(()),
         };
         done.map_or_else(Outcome::Failed, |()| Outcome::Done)
+    }
+
+    /// Changes the records of challenges by dns-01.
+    async fn records(&self, action: Action, list: &[Challenge]) -> Result<(), String> {
+        let is_dns = |challenge: &Challenge| challenge.kind == ChallengeKind::Dns01;
+        match &self.plan.dns {
+            Some(program) if list.iter().all(is_dns) => program.run(action, list).await,
+            _ => Ok(()),
+        }
     }
 
     fn report(&self, report: &Report) {

@@ -11,11 +11,15 @@ use super::store::{self, Store};
 use crate::testing::Bench;
 
 fn parsed(names: &[&str]) -> Result<Vec<String>, String> {
+    parsed_for(names, ChallengeKind::Http01)
+}
+
+fn parsed_for(names: &[&str], by: ChallengeKind) -> Result<Vec<String>, String> {
     let file = SourceMap::new().add_fragment("test", Vec::new()).expect("a file");
     let span = Span { file, start: 0, end: 0 };
     let word = |name: &&str| Word { bytes: name.as_bytes().to_vec(), span, quoted: false };
     let words: Vec<Word> = names.iter().map(word).collect();
-    let parsed = names::parse(&words, "host.test").map_err(|found| found.message)?;
+    let parsed = names::parse(&words, "host.test", by).map_err(|found| found.message)?;
     Ok(parsed.iter().map(ToString::to_string).collect())
 }
 
@@ -72,7 +76,7 @@ fn directives_are_compiled_and_mistakes_named() {
         ),
         (
             format!("acme_issuer x {{ {issuer} challenge dns-01; }}"),
-            "unsupported challenge \"dns-01\"",
+            "\"challenge dns-01\" needs \"exec=PROGRAM\"",
         ),
         (format!("acme_issuer x {{ {issuer} account_key ecdsa:1; }}"), "unsupported curve \"1\""),
         (format!("acme_issuer x {{ {issuer} account_key rsa:1; }}"), "unsupported key size \"1\""),
@@ -261,4 +265,48 @@ fn one_line_is_for_the_servers_that_it_can_be_for() {
         let errors = Bench::errors(&config);
         assert!(errors.iter().any(|error| error.contains(expected)), "{config}: {errors:?}");
     }
+}
+
+#[test]
+fn records_are_set_by_a_program_within_its_time() {
+    let by = ChallengeKind::Dns01;
+    assert_eq!(parsed_for(&["*.a.test"], by), Ok(vec!["*.a.test".to_owned()]));
+    for name in ["192.0.2.1", "a.*", "*.*.a.test"] {
+        assert!(parsed_for(&[name], by).is_err(), "{name}");
+    }
+    let issuer = "uri https://a/dir; ssl_verify off; state_path off;";
+    let conf = |challenge: &str| format!("acme_issuer x {{ {issuer} challenge {challenge}; }}");
+    Bench::new(&conf("dns-01 exec=/bin/true timeout=5s"));
+    for (challenge, expected) in [
+        ("dns-01 exec=true", "invalid parameter \"exec=true\""),
+        ("dns-01 exec=/absent", "\"/absent\" is no program that can be run"),
+        ("dns-01 exec=/bin/true timeout=0", "invalid parameter \"timeout=0\""),
+        ("http-01 exec=/bin/true", "invalid parameter \"exec=/bin/true\""),
+    ] {
+        let errors = Bench::errors(&conf(challenge));
+        assert!(errors.iter().any(|error| error.contains(expected)), "{challenge}: {errors:?}");
+    }
+    let challenge = Challenge {
+        kind: by,
+        identifier: Identifier::parse("a.test").expect("name"),
+        token: "token".to_owned(),
+        key_authorization: "token.proof".to_owned(),
+    };
+    let run = |script: &str, seconds| {
+        use std::os::unix::fs::PermissionsExt;
+        let top = tempfile::tempdir().expect("a directory");
+        let path = top.path().join("program");
+        std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("mode");
+        let time_max = std::time::Duration::from_secs(seconds);
+        let program = super::dns::DnsProgram { path, time_max };
+        let list = [challenge.clone()];
+        tidegate_rt::block_on(program.run(super::dns::Action::Set, &list)).expect("a loop")
+    };
+    let check = "[ \"$1 $2\" = 'set _acme-challenge.a.test' ] && [ ${#3} = 43 ]";
+    assert_eq!(run(check, 20), Ok(()));
+    let failed = run("exit 3", 20).expect_err("it fails");
+    assert!(failed.ends_with("has failed (exit status: 3)"), "{failed}");
+    let late = run("exec sleep 20", 1).expect_err("it is late");
+    assert!(late.ends_with("has not ended within 1 s"), "{late}");
 }
