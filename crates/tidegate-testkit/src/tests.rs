@@ -107,6 +107,14 @@ fn mistakes_have_lines() {
     check("\nfly", "a.md:8: unknown statement `fly`");
     check("client x GET /", "a.md:7: a client's name is missing: c1, c2, …");
     check("client c1 jump", "a.md:7: a client cannot `jump`");
+    check("client c1 quic jump", "a.md:7: QUIC cannot `jump`");
+    check("client c1 wait quic rain", "a.md:7: QUIC has no event `rain`");
+    check("client c1 connect h3 u1 fast", "a.md:7: a connection has no option `fast`");
+    check("client c1 quic reset s H3_NONE", "a.md:7: `H3_NONE` is no number");
+    check("relay r1 sing", "a.md:7: a relay has no rule `sing`");
+    check("relay r1 drop every 0", "a.md:7: a number above 0 is missing");
+    check("relay r1 up drop 1 2 delay 5ms", "");
+    check("client c1 connect h3 r1 early | quic open s uni integer 0x21 \"x\" fin", "");
     check("origin o1 send \"x\"", "a.md:7: an origin's line begins with `expect`");
     check("origin o1 expect GET / | sing", "a.md:7: an origin cannot `sing`");
     check("check o1.requests = 1", "a.md:7: `=` is no comparison");

@@ -108,3 +108,41 @@ fn prefixed(out: &mut Vec<u8>, first: u8, prefix_bits: u32, value: u64) {
     }
     out.push(rest as u8);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::words::split;
+
+    #[test]
+    fn payloads_are_bytes() {
+        for (line, expected) in [
+            (r#""a" "b""#, &b"ab"[..]),
+            (r#"frame DATA "xy" frame 0x21 """#, b"\0\x02xy\x21\0"),
+            (r#"frame PRIORITY_UPDATE "\0""#, b"\x80\x0f\x07\0\x01\0"),
+            ("integer 0x21 integer 16384", b"\x21\x80\0\x40\0"),
+            ("head :path: / A: bc", b"\x01\x0f\0\0\x25:path\x01/\x21A\x02bc"),
+            ("insert name: v capacity 220", b"\x44name\x01v\x3f\xbd\x01"),
+            (r#"insert x: "0123456789""#, b"\x41x\x0a0123456789"),
+        ] {
+            let words = split(line).expect("words");
+            let bytes = payload(&mut Cursor::new(&words)).expect("a payload");
+            assert_eq!(bytes, expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn codes_have_names() {
+        for (word, expected) in [
+            ("H3_NO_ERROR", Some(0x100)),
+            ("QPACK_DECODER_STREAM_ERROR", Some(0x202)),
+            ("0x10c", Some(0x10c)),
+            ("7", Some(7)),
+            ("H3_NONE", None),
+            ("0xffffffffffffffff", None),
+        ] {
+            let words = split(word).expect("words");
+            assert_eq!(code(&mut Cursor::new(&words)).ok(), expected, "{word}");
+        }
+    }
+}
