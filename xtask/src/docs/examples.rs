@@ -10,7 +10,7 @@ use super::{Scope, Subject};
 /// Longest example.
 const BYTES_MAX: usize = 90;
 /// Replacements of a case's placeholders.
-const NAMES: [(&str, &str); 8] = [
+const NAMES: [(&str, &str); 11] = [
     ("{front}", "127.0.0.1:8080"),
     ("{front2}", "127.0.0.1:8081"),
     ("{o1}", "backend.example"),
@@ -18,7 +18,10 @@ const NAMES: [(&str, &str); 8] = [
     ("{dir}", "/srv"),
     ("{s1}", "127.0.0.1:514"),
     ("{n1}", "127.0.0.53"),
+    ("{u1} quic", "127.0.0.1:8443 quic"),
     ("{u1}", "127.0.0.1:5353"),
+    ("{certificate}", "/srv/certificate.pem"),
+    ("{key}", "/srv/certificate-key.pem"),
 ];
 
 /// Returns for each directive the statement of most cases; of two the shorter one, then the first in alphabetical order.

@@ -114,6 +114,7 @@ impl QuicLink {
 
     /// The connection has ended: what QUIC knew of it is forgotten.
     pub(super) fn gone(&self) {
+        self.handshaking.take();
         self.end_streams();
         self.is_closed.set(true);
         self.leave();

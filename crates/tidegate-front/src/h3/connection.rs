@@ -17,7 +17,7 @@ use tidegate_tls::StatusQuery;
 
 use super::directives::{HQ, Http3Server};
 use super::held::Held;
-use super::port::Port;
+use super::port::{Handshaking, Port};
 use super::stream::Stream;
 use crate::front::Front;
 use crate::listener::{Binding, ListenerRef};
@@ -103,6 +103,8 @@ pub(crate) struct QuicLink {
     pub(super) pinged: Cell<Instant>,
     /// Its key in the thread's list.
     pub(super) key: Cell<usize>,
+    /// Counts the handshake as in progress, until it is complete or the connection is gone.
+    pub(super) handshaking: Cell<Option<Handshaking>>,
     /// Counts the connection as open, until it is gone.
     pub(super) open: Cell<Option<OpenConnection>>,
 }
@@ -155,6 +157,7 @@ impl QuicLink {
             timeouts: Cell::new(None),
             pinged: Cell::new(now),
             key: Cell::new(usize::MAX),
+            handshaking: Cell::new(Some(port.handshaking())),
             open: Cell::new(Some(front.counters.open())),
             front,
         });

@@ -310,7 +310,8 @@ const ROWS: &[Directive<Conf>] = &[
         SERVERS,
         Arity::FLAG,
         "off",
-        "Whether a client has to show that it receives at its address before a connection begins (RFC 9000 section 8.1.2).",
+        "Whether a client has to show that it receives at its address before a connection begins (RFC 9000 section 8.1.2). \
+         Without it, clients have to do so while 256 handshakes of a thread are in progress.",
         |conf, args| once(&mut conf.retry, args.flag(0)?, args),
     ),
 ];

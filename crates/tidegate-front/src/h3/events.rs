@@ -25,6 +25,7 @@ impl Served for QuicLink {
         match event {
             Event::Handshake => self.handshake(),
             Event::Connected => {
+                self.handshaking.take();
                 self.handshake();
                 self.send_own();
             }

@@ -33,6 +33,11 @@ const IDLE_DEFAULT: Duration = Duration::from_secs(60);
 /// `keepalive_timeout` in any case.
 const IDLE_MIN: Duration = Duration::from_secs(5);
 
+/// Handshakes that a socket has in progress before further clients have to show that they receive at their address, as by
+/// `quic_retry`. First packets can have the addresses of others: each costs a signature, and some memory until it is
+/// given up.
+pub(super) const HANDSHAKES_MAX: usize = 256;
+
 /// Serves HTTP/3 over a UDP socket. `address` finds the listener again in each new plan.
 ///
 /// It ends by itself: once the plan no longer has the listener or the front side drains, it accepts no new connection, and
@@ -51,6 +56,7 @@ pub async fn serve_packets(
         count: threads.count.clone(),
         idle_timeout: Cell::default(),
         by_local: RefCell::default(),
+        handshakes: Rc::default(),
     });
     let Some((keys, server)) = port.settings(front.plan().shared()) else { return };
     let count = threads.count.load(Ordering::Relaxed);
@@ -103,9 +109,26 @@ pub(super) struct Port {
     pub(super) idle_timeout: Cell<Duration>,
     /// The settings of connections to the local addresses that have servers of their own, under the present plan.
     by_local: RefCell<HashMap<IpAddr, ServerSettings>>,
+    /// Handshakes in progress.
+    handshakes: Rc<Cell<usize>>,
+}
+
+/// Counts a handshake in progress until it is dropped.
+pub(super) struct Handshaking(Rc<Cell<usize>>);
+
+impl Drop for Handshaking {
+    fn drop(&mut self) {
+        self.0.update(|count| count.saturating_sub(1));
+    }
 }
 
 impl Port {
+    /// Counts a handshake that begins.
+    pub(super) fn handshaking(&self) -> Handshaking {
+        self.handshakes.update(|count| count + 1);
+        Handshaking(self.handshakes.clone())
+    }
+
     /// Returns the listener in a plan. It may be one of an earlier plan only for connections.
     pub(super) fn listener(&self, plan: &Plan) -> Option<ListenerRef> {
         ListenerRef::find_for(plan, &self.address, &self.address, true)
@@ -181,7 +204,8 @@ impl Application for Application3 {
         let Some(listener_ref) = port.listener(&plan) else { return Admission::Refuse };
         let default = listener_ref.servers(&plan).map(|servers| servers.default);
         let http3 = default.and_then(|server| Http3Server::of(&plan, server));
-        if !validated && http3.is_some_and(|http3| http3.retry) {
+        let is_flooded = port.handshakes.get() >= HANDSHAKES_MAX;
+        if !validated && (is_flooded || http3.is_some_and(|http3| http3.retry)) {
             return Admission::Retry;
         }
         match port.is_full(&plan) {

@@ -2,6 +2,7 @@
 
 mod client;
 
+use std::collections::HashSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,10 +12,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_core::client::Address;
 use tidegate_core::plan::Plan;
+use tidegate_os::{ListenAddr, ListenOptions};
 use tidegate_quic::{ClosedBy, StreamEnded};
+use tidegate_rt::net::Datagram;
 use tidegate_rt::sync::channel;
 
 use super::held::is_behind;
+use super::port::HANDSHAKES_MAX;
 use super::{serve_packets, threads::Threads};
 use crate::front::{Front, Shared};
 use crate::testing::Bench;
@@ -91,6 +95,38 @@ fn a_request_gets_its_response() {
         assert_eq!(length, Some(response.body.len()));
         // SETTINGS are the first frame of the control stream (RFC 9114 section 6.2.1).
         assert_eq!(client.bytes(3).get(..2), Some(&[0, 4][..]));
+    });
+}
+
+/// The type of a Retry packet, in the first byte of its header (RFC 9000 section 17.2).
+const RETRY: u8 = 3;
+
+#[test]
+fn while_many_handshakes_are_in_progress_addresses_have_to_be_shown() {
+    run(ONE, |address, _| async move {
+        // The first packet of each client is passed on, and nothing else.
+        let loopback = ListenAddr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let bind = || Datagram::bind(&loopback, &ListenOptions::default()).expect("a socket");
+        let (front, back) = (bind(), bind());
+        let Ok(ListenAddr::Inet(relay)) = front.local_addr() else { panic!("no address") };
+        let (mut clients, mut numbers, mut buffer) = (Vec::new(), HashSet::new(), [0; 2048]);
+        for begun in 0..=HANDSHAKES_MAX {
+            clients.push(Client::opening(relay, "one.test", "h3"));
+            loop {
+                let (count, _) = front.receive_from(&mut buffer).await.expect("a first packet");
+                // The client's choice of a number, of eight bytes or more (section 7.2).
+                if numbers.insert(buffer[6..14].to_vec()) {
+                    back.send(&buffer[..count], Some(&address)).await.expect("sent");
+                    break;
+                }
+            }
+            back.receive_from(&mut buffer).await.expect("a reply");
+            let is_retry = buffer[0] >> 4 & 3 == RETRY;
+            assert_eq!(is_retry, begun == HANDSHAKES_MAX, "{begun} handshakes in progress");
+        }
+        // A client that receives there is served.
+        let client = Client::open(address, "one.test", "h3").await;
+        assert_eq!(client.get("/none").await.status, 404);
     });
 }
 

@@ -179,6 +179,14 @@ impl Served for Record {
 impl Client {
     /// Opens a connection to the server `name`, or waits for its refusal.
     pub(super) async fn open(to: SocketAddr, name: &str, alpn: &str) -> Client {
+        let client = Client::opening(to, name, alpn);
+        client.until(|client| client.record.connected.get() || client.closed().is_some()).await;
+        client.begin();
+        client
+    }
+
+    /// Begins to open a connection.
+    pub(super) fn opening(to: SocketAddr, name: &str, alpn: &str) -> Client {
         let suites = tidegate_tls::cipher_suites::tls12("DEFAULT");
         let options = TlsOptions {
             tls12: true,
@@ -197,10 +205,7 @@ impl Client {
         tidegate_rt::spawn_local(async move { drop(running.run().await) });
         let record = Rc::new(Record { bell: Some(Notify::new()), ..Record::default() });
         let connection = endpoint.connect(&settings, to, name, record.clone()).expect("begun");
-        let client = Client { endpoint, record, connection };
-        client.until(|client| client.record.connected.get() || client.closed().is_some()).await;
-        client.begin();
-        client
+        Client { endpoint, record, connection }
     }
 
     /// Sends the control stream with empty SETTINGS.
