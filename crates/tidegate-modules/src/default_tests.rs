@@ -49,6 +49,7 @@ const LEFT_OUT: &[(&str, &str)] = &[
 
 /// Directives whose values no plan shows, each with its reason.
 const NOT_SHOWN: &[(&str, &str)] = &[
+    ("acme", "it adds statements to the configuration before a plan is made"),
     ("acme_shared_zone", NO_EFFECT),
     ("aio_write", NO_EFFECT),
     ("brotli_buffers", NO_EFFECT),
@@ -76,6 +77,7 @@ const NOT_SHOWN: &[(&str, &str)] = &[
     ("proxy_headers_hash_max_size", NO_EFFECT),
     ("proxy_send_lowat", NO_EFFECT),
     ("proxy_temp_file_write_size", NO_EFFECT),
+    ("quic_bpf", NO_EFFECT),
     ("referer_hash_bucket_size", NO_EFFECT),
     ("referer_hash_max_size", NO_EFFECT),
     ("request_pool_size", NO_EFFECT),
