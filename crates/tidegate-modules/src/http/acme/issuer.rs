@@ -18,6 +18,9 @@ use super::dns::{self, DnsProgram};
 use super::https::Url;
 use super::rows::{AccountKeyConf, IssuerConf};
 
+/// Identifier and key of an external account, as written.
+type AccountTexts = (String, String);
+
 /// An issuer of one configuration, with its certificates.
 pub(super) struct IssuerPlan {
     pub(super) name: String,
@@ -25,6 +28,8 @@ pub(super) struct IssuerPlan {
     pub(super) wanted: Vec<Wanted>,
     /// `state_path`; none with `off`.
     pub(super) directory: Option<PathBuf>,
+    /// `external_account_key` as read: its identifier and its key.
+    external: Option<AccountTexts>,
     /// The program of dns-01.
     pub(super) dns: Option<DnsProgram>,
     pub(super) tls: Arc<TlsSettings>,
@@ -32,6 +37,24 @@ pub(super) struct IssuerPlan {
     pub(super) resolver: Option<Resolver>,
     pub(super) log: ErrorLog,
     pub(super) challenges: Arc<Challenges>,
+}
+
+impl IssuerPlan {
+    /// Returns whether the machine of the other plan can go on with this one: what it depends on is the same.
+    pub(super) fn continues(&self, other: &IssuerPlan) -> bool {
+        let key = |config: &Config| match &config.account_key {
+            AccountKeySource::Generate(kind) => (Some(*kind), None),
+            AccountKeySource::Given(key) => (None, Some(key.clone())),
+        };
+        let (own, others) = (&self.config, &other.config);
+        self.wanted == other.wanted
+            && (&self.directory, &self.external) == (&other.directory, &other.external)
+            && key(own) == key(others)
+            && (&own.directory, &own.contacts) == (&others.directory, &others.contacts)
+            && (own.terms_agreed, own.common_name) == (others.terms_agreed, others.common_name)
+            && (own.challenge, &own.profile) == (others.challenge, &others.profile)
+            && own.preferred_chain == others.preferred_chain
+    }
 }
 
 /// Suites of TLS 1.2 towards the server, as OpenSSL's list.
@@ -70,11 +93,12 @@ pub(super) fn compile(
         let message = format!("invalid \"uri\" \"{directory_url}\" in acme_issuer \"{name}\"");
         Diagnostic::emerg(message).at(uri.span).label(reason)
     })?;
+    let (external_account, external) = external_account(conf, plan)?.unzip();
     let config = Config {
         directory: directory_url,
         account_key: account_key(conf, plan)?,
         contacts: conf.contacts.clone(),
-        external_account: external_account(conf, plan)?,
+        external_account,
         terms_agreed: conf.accepts_terms.is_some(),
         challenge: conf.challenge.unwrap_or(ChallengeKind::Http01),
         preferred_chain: conf.preferred_chain.clone(),
@@ -88,6 +112,7 @@ pub(super) fn compile(
         config,
         wanted: Vec::new(),
         directory,
+        external,
         dns: dns(conf)?,
         tls: Arc::new(tls(name, conf, span, plan)?),
         resolver: http.map(|http| resolver(http, plan)).transpose()?.flatten(),
@@ -123,10 +148,11 @@ fn account_key(conf: &IssuerConf, plan: &PlanBuilder<'_>) -> Result<AccountKeySo
     key.map(AccountKeySource::Given).map_err(|error| failed(&error.to_string()))
 }
 
+/// Returns the binding to an external account, and its texts.
 fn external_account(
     conf: &IssuerConf,
     plan: &PlanBuilder<'_>,
-) -> Result<Option<ExternalAccount>, Diagnostic> {
+) -> Result<Option<(ExternalAccount, AccountTexts)>, Diagnostic> {
     let Some((identifier, key)) = &conf.external else { return Ok(None) };
     let text = key.display();
     let text = match text.strip_prefix(TEXT) {
@@ -134,10 +160,11 @@ fn external_account(
         None => String::from_utf8_lossy(&plan.read_file(key)?).into_owned(),
     };
     let account = ExternalAccount::new(&identifier.display(), text.trim());
-    account.map(Some).map_err(|error| {
+    let account = account.map_err(|error| {
         let message = format!("invalid key in \"external_account_key\": {error}");
         Diagnostic::emerg(message).at(key.span).label("expected a MAC key in base64url")
-    })
+    })?;
+    Ok(Some((account, (identifier.display().into_owned(), text))))
 }
 
 /// Returns the directory of the state, as written.

@@ -1,7 +1,7 @@
 //! The run of an issuer: the steps of `tidegate-acme`, one after the other, on the background thread.
 //!
-//! It outlives reloads: it ends its step, then makes another machine of the same files with the new settings, so that no
-//! order is lost. Disks, keys and the parsing of many certificates are work of the thread pool; the waits for the server
+//! It outlives reloads: it ends its step, then goes on; with settings that have changed, by another machine of the same files,
+//! so that no order is lost. Disks, keys and the parsing of many certificates are work of the thread pool; the waits for the server
 //! have limits. Nothing here takes a certificate out of use.
 
 use std::fs::File;
@@ -128,7 +128,7 @@ async fn read_again(issuance: &Issuance, plan: &Arc<IssuerPlan>) {
 }
 
 impl Run<'_> {
-    /// Does steps until there is another wish.
+    /// Does steps until there is a wish that needs another machine, or none.
     async fn run(mut self) {
         let mut issuer = match self.begin().await {
             Ok(issuer) => issuer,
@@ -138,7 +138,14 @@ impl Run<'_> {
             }
         };
         self.install(&issuer);
-        while self.issuance.is_current(self.number) {
+        while let Some((number, plan)) = self.issuance.wished() {
+            if number != self.number {
+                // A reload that changes nothing for the machine asks the server nothing.
+                if !plan.continues(&self.plan) {
+                    return;
+                }
+                (self.number, self.plan) = (number, plan);
+            }
             match issuer.poll(now()) {
                 Step::Wait(until) => {
                     let wait = until.since(now()).clamp(Duration::from_millis(1), WAIT_MAX);
