@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
-use std::os::windows::fs::{symlink_dir, symlink_file};
+use std::os::windows::fs::{OpenOptionsExt, symlink_dir, symlink_file};
 use std::os::windows::io::AsRawHandle;
 use std::path::Path;
 use std::time::SystemTime;
@@ -10,9 +10,9 @@ use std::time::SystemTime;
 use windows_sys::Win32::Foundation::{ERROR_HANDLE_EOF, HANDLE};
 use windows_sys::Win32::Storage::FileSystem::{
     BY_HANDLE_FILE_INFORMATION, FILE_ATTRIBUTE_DIRECTORY, FILE_ATTRIBUTE_READONLY,
-    FILE_ATTRIBUTE_REPARSE_POINT, FILE_BASIC_INFO, FILE_TYPE_DISK, FILE_WRITE_ATTRIBUTES,
-    FileBasicInfo, GetDiskFreeSpaceExW, GetFileInformationByHandle, GetFileInformationByHandleEx,
-    GetFileType, ReadFile, WriteFile,
+    FILE_ATTRIBUTE_REPARSE_POINT, FILE_BASIC_INFO, FILE_FLAG_OPEN_REPARSE_POINT, FILE_TYPE_DISK,
+    FILE_WRITE_ATTRIBUTES, FileBasicInfo, GetDiskFreeSpaceExW, GetFileInformationByHandle,
+    GetFileInformationByHandleEx, GetFileType, ReadFile, WriteFile,
 };
 use windows_sys::Win32::System::IO::OVERLAPPED;
 
@@ -251,6 +251,20 @@ pub fn create_directory(path: &Path, _mode: u32, all: bool) -> io::Result<()> {
 /// Absent, no permission.
 pub fn set_modified(path: &Path, time: SystemTime) -> io::Result<()> {
     open::handle(path, FILE_WRITE_ATTRIBUTES, true)?.set_modified(time)
+}
+
+/// Opens a regular file for reading and writing; with `create` a new one if there is none. No link is followed.
+///
+/// # Errors
+/// `InvalidInput` for anything but a regular file; those of CreateFile.
+pub fn open_plain(path: &Path, create: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(create).custom_flags(FILE_FLAG_OPEN_REPARSE_POINT);
+    let file = options.open(path)?;
+    match fstat(&file)?.kind {
+        FileKind::File => Ok(file),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
 }
 
 /// Returns the options unchanged: permission bits have no counterpart on this system.

@@ -162,14 +162,6 @@ impl Watched {
         self.watch.poll_write_ready(context)
     }
 
-    /// See [`Watch::readable`].
-    ///
-    /// # Errors
-    /// The event loop is ending.
-    pub(crate) async fn readable(&self) -> io::Result<WatchGuard<'_>> {
-        self.watch.readable().await
-    }
-
     /// See [`Watch::ready`].
     ///
     /// # Errors
