@@ -195,18 +195,21 @@ impl Connection {
         let mut sending = inner.send_stream(stream.library());
         let written = match sending.write_chunks(std::slice::from_mut(bytes)) {
             Ok(written) => Ok(written.bytes),
-            // A frame tells the peer that more is wanted.
             Err(WriteError::Blocked) => Ok(0),
             Err(WriteError::Stopped(code)) => Err(StreamEnded::ByPeer(code.into_inner())),
             Err(WriteError::ClosedStream) => Err(StreamEnded::Closed),
         };
-        if written.is_ok() {
-            self.due.add(self);
-        }
         let mut waiting = self.waiting.borrow_mut();
-        match written.is_ok() && !bytes.is_empty() {
+        let is_new = match written.is_ok() && !bytes.is_empty() {
             true => waiting.add(stream, sending.priority().unwrap_or_default()),
-            false => waiting.remove(stream),
+            false => {
+                waiting.remove(stream);
+                false
+            }
+        };
+        // A frame tells the peer that more is wanted, once: a stream that waits is tried again in each turn.
+        if is_new || matches!(written, Ok(1..)) {
+            self.due.add(self);
         }
         written
     }

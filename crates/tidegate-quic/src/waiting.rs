@@ -21,13 +21,14 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    /// Adds a stream, unless it waits already: then it keeps its place.
-    pub(crate) fn add(&mut self, stream: StreamId, priority: i32) {
+    /// Adds a stream, unless it waits already: then it keeps its place. Returns whether it is new.
+    pub(crate) fn add(&mut self, stream: StreamId, priority: i32) -> bool {
         if self.order.iter().any(|waiter| waiter.stream == stream) {
-            return;
+            return false;
         }
         let at = self.order.partition_point(|waiter| waiter.priority >= priority);
         self.order.insert(at, Waiter { priority, stream });
+        true
     }
 
     /// Removes a stream, which has got all that it wanted or has ended.
@@ -63,7 +64,7 @@ mod tests {
     fn streams_wait_by_priority_and_then_by_time() {
         let mut waiting = Waiting::default();
         for (stream, priority) in [(0, 1), (4, 3), (8, 1), (0, 9), (12, 3), (16, 2)] {
-            waiting.add(StreamId(stream), priority);
+            assert_eq!(waiting.add(StreamId(stream), priority), priority != 9, "stream {stream}");
         }
         let order = |waiting: &Waiting| waiting.streams().iter().map(|id| id.0).collect::<Vec<_>>();
         assert_eq!(order(&waiting), [4, 12, 16, 0, 8]);

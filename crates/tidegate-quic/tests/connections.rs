@@ -83,6 +83,26 @@ fn streams_get_room_in_the_order_in_which_they_wait() {
     });
 }
 
+/// The server reads nothing of a stream in one direction.
+#[test]
+fn a_stream_whose_window_stays_shut_costs_nothing() {
+    run(async {
+        let (_server, address) = serve(&Limits::default());
+        let (_client, recorder, connection) = connected(address, "one.test").await;
+        let shut = connection.open(Direction::One).expect("a stream");
+        recorder.send_on(&connection, shut, content(1 << 20, 1));
+        // All that the window takes has been received behind this one.
+        let id = recorder.send(&connection, content(1000, 2));
+        recorder.until_ended(id).await;
+        let before = recorder.tried.get();
+        for _ in 0..2000 {
+            tidegate_rt::yield_now().await;
+        }
+        let tried = recorder.tried.get() - before;
+        assert!(tried < 50, "tried {tried} times");
+    });
+}
+
 #[test]
 fn a_server_that_does_not_exist_refuses_the_handshake() {
     run(async {

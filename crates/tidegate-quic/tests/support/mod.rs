@@ -191,8 +191,11 @@ impl Served for EchoStreams {
         match event {
             Event::Opened(direction) => {
                 while let Some(id) = connection.accept(direction) {
-                    self.streams.borrow_mut().insert(id, Pending::default());
-                    self.pump(connection, id);
+                    // One without a way back is not read.
+                    if direction == Direction::Both {
+                        self.streams.borrow_mut().insert(id, Pending::default());
+                        self.pump(connection, id);
+                    }
                 }
             }
             Event::Readable(id) | Event::Writable(id) => self.pump(connection, id),
@@ -213,6 +216,8 @@ pub(crate) struct Client {
     unsent: RefCell<BTreeMap<StreamId, Bytes>>,
     /// Streams in the order in which all of their bytes were taken.
     pub(crate) taken: RefCell<Vec<StreamId>>,
+    /// How often a stream was to be written again.
+    pub(crate) tried: Cell<usize>,
     pub(crate) bell: Notify,
 }
 
@@ -226,6 +231,7 @@ impl Client {
             closed: RefCell::default(),
             unsent: RefCell::default(),
             taken: RefCell::default(),
+            tried: Cell::default(),
             bell: Notify::new(),
         })
     }
@@ -297,7 +303,10 @@ impl Served for Client {
                 }
             }
             Event::Readable(id) => self.read(connection, id),
-            Event::Writable(id) => self.pump(connection, id),
+            Event::Writable(id) => {
+                self.tried.update(|count| count + 1);
+                self.pump(connection, id);
+            }
             Event::Closed(closed) => drop(self.closed.replace(Some(closed))),
             _ => {}
         }
