@@ -2,9 +2,8 @@
 
 use std::rc::Rc;
 
-use tidegate_codec::request::{ComposedHead, RequestError, Version};
+use tidegate_codec::request::RequestError;
 use tidegate_core::Exchange;
-use tidegate_core::request_body::RequestBody;
 use tidegate_h3::HeadFault;
 use tidegate_rt::clock;
 
@@ -13,8 +12,8 @@ use super::directives::Http3Server;
 use super::exchange::{self, Request};
 use super::stream::Stream;
 use crate::front::Front;
-use crate::serve::begin::{self, BodyFraming, Refusal};
-use crate::serve::stream_body::StreamBody;
+use crate::serve::begin::{self, Refusal};
+use crate::serve::stream_body;
 use crate::serve::streams::{self, Begun};
 
 /// Makes a request of the head that the protocol has just reported; `end` where no body follows. `None` if the plan no
@@ -44,7 +43,8 @@ pub(super) fn begin(
         (None, Err(error)) => streams::refuse(binding, x, &error),
         (None, Ok(())) => match begin::request(binding, servers, x) {
             Ok(framing) => {
-                attach_body(x, &stream, framing, end);
+                // What an extended CONNECT sends is not the body of a request.
+                stream_body::attach(x, &stream, framing, end || stream.is_extended());
                 x.progress.action = "";
                 match serves_http3(x) {
                     true => Begun::Request,
@@ -62,38 +62,16 @@ pub(super) fn begin(
 
 /// Takes the head from the protocol.
 fn compose(link: &QuicLink, x: &mut Exchange, stream: &Stream) -> Result<(), RequestError> {
-    let composed = link.with_core(|core| {
-        let head = core.head();
-        let upgrade = streams::as_upgrade(head);
-        stream.set_extended(upgrade.is_some());
-        x.outcome.request_length = head.block_bytes.into();
-        x.request.head.compose(ComposedHead {
-            line: head.line,
-            method: upgrade.unwrap_or(head.method),
-            target: head.target,
-            headers: &mut head.headers,
-            ignored_lines: &mut head.ignored,
-            version: Version::H2,
-        })
-    });
-    composed.unwrap_or(Ok(()))
+    let Some((composed, is_extended)) = link.with_core(|core| streams::compose(core.head(), x))
+    else {
+        return Ok(());
+    };
+    stream.set_extended(is_extended);
+    composed
 }
 
 /// Whether the server that is meant takes requests of this connection's protocol.
 fn serves_http3(x: &Exchange) -> bool {
     let http3 = Http3Server::of(&x.plan, x.routing.server);
     http3.is_some_and(|http3| http3.serves(x.connection.protocol.get()))
-}
-
-fn attach_body(x: &mut Exchange, stream: &Rc<Stream>, framing: BodyFraming, end: bool) {
-    // What an extended CONNECT sends is not the body of a request.
-    if end || stream.is_extended() {
-        x.request.body.length = framing.length;
-        return;
-    }
-    let timeout = x.settings().client_body_timeout;
-    let source = StreamBody::new(stream.clone(), x.request.expects_continue, timeout);
-    let is_open_ended = framing.length.is_none();
-    let body = RequestBody::new(framing.length, is_open_ended, Box::new(source));
-    x.request.body = body.until_end();
 }

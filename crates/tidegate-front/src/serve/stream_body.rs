@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_codec::Headers;
-use tidegate_core::request_body::{BodySource, RequestBodyError};
+use tidegate_core::Exchange;
+use tidegate_core::request_body::{BodySource, RequestBody, RequestBodyError};
 use tidegate_rt::timer::Deadline;
 
+use super::begin::BodyFraming;
 use super::streams::{Inbox, StreamState, remember};
 
 /// The receiving side of a stream.
@@ -27,7 +29,7 @@ pub(crate) trait Incoming {
 }
 
 /// Takes a request body from its stream.
-pub(crate) struct StreamBody<S> {
+struct StreamBody<S> {
     stream: Rc<S>,
     /// An interim 100 has still to be sent.
     expect_continue: bool,
@@ -37,9 +39,27 @@ pub(crate) struct StreamBody<S> {
 }
 
 impl<S: Incoming> StreamBody<S> {
-    pub(crate) fn new(stream: Rc<S>, expect_continue: bool, timeout: Duration) -> StreamBody<S> {
+    fn new(stream: Rc<S>, expect_continue: bool, timeout: Duration) -> StreamBody<S> {
         StreamBody { stream, expect_continue, timeout, deadline: Deadline::new() }
     }
+}
+
+/// Gives a request the body that its stream brings; none of it follows if `ends` is set.
+pub(crate) fn attach<S: Incoming + 'static>(
+    x: &mut Exchange,
+    stream: &Rc<S>,
+    framing: BodyFraming,
+    ends: bool,
+) {
+    if ends {
+        x.request.body.length = framing.length;
+        return;
+    }
+    let timeout = x.settings().client_body_timeout;
+    let source = StreamBody::new(stream.clone(), x.request.expects_continue, timeout);
+    let is_open_ended = framing.length.is_none();
+    let body = RequestBody::new(framing.length, is_open_ended, Box::new(source));
+    x.request.body = body.until_end();
 }
 
 impl<S: Incoming> BodySource for StreamBody<S> {

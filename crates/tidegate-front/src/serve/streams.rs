@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use tidegate_codec::request::{Method, RequestError, RequestFault};
+use tidegate_codec::request::{ComposedHead, Method, RequestError, RequestFault, Version};
 use tidegate_codec::{Headers, Known, Span};
 use tidegate_core::Exchange;
 use tidegate_core::body::Body;
@@ -191,9 +191,25 @@ pub(crate) fn refuse(binding: &Binding, x: &mut Exchange, error: &RequestError) 
     Begun::Refused(error.status())
 }
 
+/// Makes the request line and the fields of a head that the protocol has received. Returns as well whether it is an
+/// extended CONNECT.
+pub(crate) fn compose(head: &mut Head, x: &mut Exchange) -> (Result<(), RequestError>, bool) {
+    let upgrade = as_upgrade(head);
+    x.outcome.request_length = head.block_bytes.into();
+    let composed = x.request.head.compose(ComposedHead {
+        line: head.line,
+        method: upgrade.unwrap_or(head.method),
+        target: head.target,
+        headers: &mut head.headers,
+        ignored_lines: &mut head.ignored,
+        version: Version::H2,
+    });
+    (composed, upgrade.is_some())
+}
+
 /// Makes an extended CONNECT (RFC 8441, RFC 9220) the request of HTTP/1 that means the same: GET with `Upgrade`, so that
 /// configurations for the one serve the other. Returns the place of its method; `None` for other requests.
-pub(crate) fn as_upgrade(head: &mut Head) -> Option<Span> {
+fn as_upgrade(head: &mut Head) -> Option<Span> {
     if head.protocol.is_empty() {
         return None;
     }
