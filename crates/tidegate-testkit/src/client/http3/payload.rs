@@ -1,5 +1,6 @@
 //! Bytes for streams as scripts write them: raw, frames, heads and instructions of QPACK.
 
+use tidegate_fields::integer;
 use tidegate_h3::frame::{kind, write};
 use tidegate_h3::{ErrorCode, varint};
 
@@ -31,7 +32,8 @@ pub(super) fn payload(cursor: &mut Cursor<'_>) -> Result<Vec<u8>, Failure> {
             literal(&mut bytes, 0x40, 5, name.as_bytes());
             literal(&mut bytes, 0, 7, &value);
         } else if cursor.accept("capacity") {
-            prefixed(&mut bytes, 0x20, 5, cursor.number("a number of bytes")?);
+            let capacity: u64 = cursor.number("a number of bytes")?;
+            integer::encode(&mut bytes, 0x20, 5, capacity);
         } else if cursor.accept("integer") {
             varint::encode(&mut bytes, number(cursor)?);
         } else {
@@ -90,23 +92,8 @@ pub(super) fn code(cursor: &mut Cursor<'_>) -> Result<u64, Failure> {
 
 /// A string without Huffman code.
 fn literal(out: &mut Vec<u8>, first: u8, prefix_bits: u32, text: &[u8]) {
-    prefixed(out, first, prefix_bits, text.len() as u64);
+    integer::encode(out, first, prefix_bits, text.len() as u64);
     out.extend_from_slice(text);
-}
-
-/// An integer behind a prefix (RFC 7541 section 5.1).
-fn prefixed(out: &mut Vec<u8>, first: u8, prefix_bits: u32, value: u64) {
-    let most = (1_u64 << prefix_bits) - 1;
-    if value < most {
-        return out.push(first | value as u8);
-    }
-    out.push(first | most as u8);
-    let mut rest = value - most;
-    while rest >= 0x80 {
-        out.push(rest as u8 | 0x80);
-        rest >>= 7;
-    }
-    out.push(rest as u8);
 }
 
 #[cfg(test)]
