@@ -86,6 +86,11 @@ const NANOS_OF_MILLI: i128 = 1_000_000;
 const AHEAD_MILLIS: i128 = 60_000;
 
 impl Stamp {
+    /// Returns whether both are stamps of the same contents, by the length and the time of the last write.
+    pub fn has_contents_of(&self, other: &Stamp) -> bool {
+        self.bytes == other.bytes && self.modified == other.modified
+    }
+
     /// Returns whether a further change may leave this stamp as it is. `now` is the moment when the look at
     /// the file began, in Unix milliseconds.
     pub fn is_young(&self, now: u64) -> bool {

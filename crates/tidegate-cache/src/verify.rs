@@ -103,13 +103,19 @@ impl Verification {
         Ok(Verification::begun(subject, file.stamp()?, 0))
     }
 
-    /// Makes a verification of a file that this process has just written, so all of it is sound. Where that
-    /// is not certain of the file as it is now, it is compared as any other.
-    pub(crate) fn written(subject: VerifiedFile, file: &dyn DiskFile) -> Verification {
-        match file.stamp() {
-            Ok(stamp) => Verification::begun(subject, stamp, u64::MAX),
-            Err(_) => Verification::begun(subject, Stamp::default(), 0),
-        }
+    /// Makes a verification of a file that this process has just written, so all of it is sound. `before` is the
+    /// stamp from before the file had its name, when no other program could find it. The rename changes the time of
+    /// the inode alone: where the length or the time of the contents differ, another program has written since, and
+    /// the file is compared as any other.
+    pub(crate) fn written(
+        subject: VerifiedFile,
+        before: io::Result<Stamp>,
+        file: &dyn DiskFile,
+    ) -> Verification {
+        let after = file.stamp();
+        let is_sound =
+            matches!((&before, &after), (Ok(before), Ok(after)) if before.has_contents_of(after));
+        Verification::begun(subject, after.unwrap_or_default(), if is_sound { u64::MAX } else { 0 })
     }
 
     fn begun(subject: VerifiedFile, seen: Stamp, done: u64) -> Verification {

@@ -100,6 +100,10 @@ impl Summary {
     }
 }
 
+/// Lines of a failure that the summary repeats, and the characters of each.
+const FAILURE_LINES: usize = 3;
+const FAILURE_CHARS: usize = 200;
+
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ran = |world| {
@@ -122,6 +126,13 @@ impl fmt::Display for Summary {
         }
         for report in failed {
             writeln!(f, "  {} {}", report.world, report.name)?;
+            // Enough to know the step where the end of a log is all there is.
+            if let Outcome::Failed(text) = &report.outcome {
+                for line in text.lines().take(FAILURE_LINES) {
+                    let line: String = line.chars().take(FAILURE_CHARS).collect();
+                    writeln!(f, "      {line}")?;
+                }
+            }
         }
         for place in &self.updated {
             writeln!(f, "updated {place}")?;

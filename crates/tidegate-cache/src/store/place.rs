@@ -77,12 +77,14 @@ impl StoreInner {
         }
         let times = placed.times(fill);
         let sync = self.options().sync;
-        let renamed = match times == placed.head.times {
+        let written = match times == placed.head.times {
             true => Ok(()),
             false => placed.write_header(fill.key(), times),
         }
-        .and_then(|()| if sync == Sync::Off { Ok(()) } else { placed.file.sync(true) })
-        .and_then(|()| self.rename_into(hash, &placed.file, &temporary, &path));
+        .and_then(|()| if sync == Sync::Off { Ok(()) } else { placed.file.sync(true) });
+        let unnamed = placed.file.stamp();
+        let renamed =
+            written.and_then(|()| self.rename_into(hash, &placed.file, &temporary, &path));
         if sync == Sync::All
             && let Err(error) = self.disk.sync_directory(&self.directory_of(hash))
         {
@@ -111,7 +113,7 @@ impl StoreInner {
             Some(body) => (BodySource::Memory(body), None),
             None => {
                 let subject = self.subject(hash, known.generation, body_start, placed.body_bytes);
-                let verification = Verification::written(subject, &*placed.file);
+                let verification = Verification::written(subject, unnamed, &*placed.file);
                 (BodySource::File(placed.file), Some(Arc::new(verification)))
             }
         };
