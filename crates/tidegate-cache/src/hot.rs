@@ -97,7 +97,7 @@ impl OpenEntry {
     /// It is `offset` itself if no byte may, as when another program has changed the file. Makes one system
     /// call where the body is in a file; never blocks.
     pub fn verified_to(&self, offset: u64, now: u64) -> u64 {
-        self.is_unchanged();
+        self.look();
         self.verified_to_cached(offset, now)
     }
 
@@ -120,15 +120,16 @@ impl OpenEntry {
     /// the number before, the bytes served in between may have been damaged. Makes one system call where the
     /// body is in a file; never blocks.
     pub fn changes(&self) -> u64 {
-        self.is_unchanged();
+        self.look();
         self.inner.verification.as_ref().map_or(0, |verification| verification.changes())
     }
 
-    /// Returns whether no other program has changed the file since it was written or compared.
-    pub(crate) fn is_unchanged(&self) -> bool {
-        match (&self.inner.verification, &self.inner.source) {
-            (Some(verification), BodySource::File(file)) => verification.is_unchanged(&**file),
-            _ => true,
+    /// Looks whether another program has changed the file since it was written or compared.
+    fn look(&self) {
+        if let (Some(verification), BodySource::File(file)) =
+            (&self.inner.verification, &self.inner.source)
+        {
+            verification.is_unchanged(&**file);
         }
     }
 
@@ -268,7 +269,8 @@ impl HotEntries {
     }
 
     /// Returns the open entry of a key, if it is of this generation. An entry whose file was changed by
-    /// another program is dropped: the file is opened and compared anew.
+    /// another program is dropped: the file is opened and compared anew, before the head of a response is sent.
+    /// That holds as well where a response that is being sent has noticed the change first.
     pub(crate) fn find(&self, key: &Key, generation: u64) -> Option<OpenEntry> {
         let entry = {
             let (mut shard, place) = self.shards.lock(key.hash());
@@ -276,7 +278,7 @@ impl HotEntries {
             let fits = hot.generation == generation && hot.entry.is_of(key);
             fits.then(|| hot.entry.clone())
         }?;
-        if entry.is_unchanged() {
+        if entry.changes() == 0 {
             return Some(entry);
         }
         self.forget(key.hash());

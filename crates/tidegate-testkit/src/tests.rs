@@ -262,7 +262,10 @@ fn counts_by_file() {
         lines,
         ["a/b tidegate 1 passed 1 failed 0 skipped", "c tidegate 0 passed 0 failed 1 skipped"]
     );
-    assert!(summary.to_string().contains("failed:\n  tidegate a/b.md:9: B\n      x\n"), "{summary}");
+    assert!(
+        summary.to_string().contains("failed:\n  tidegate a/b.md:9: B\n      x\n"),
+        "{summary}"
+    );
 }
 
 fn words_only(line: &str) -> String {

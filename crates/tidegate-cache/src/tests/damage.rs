@@ -208,6 +208,22 @@ fn a_file_that_is_changed_while_it_is_open_is_compared_again() {
 }
 
 #[test]
+fn a_new_client_gets_no_damaged_entry_whose_change_another_response_has_noticed() {
+    let disk = MemoryDisk::default();
+    let store = loaded(&disk, options());
+    fill(&store, &key("a"), "m", &body(200_000, 5), 1);
+    let entry = store.open_entry(&key("a"), 0).expect("disk").expect("entry");
+    let path = disk.paths().remove(0);
+    let mut bytes = disk.contents(&path).expect("file");
+    bytes[entry.body_start() as usize + 10] ^= 1;
+    disk.overwrite(&path, bytes);
+    // The end of a response, which has nothing left to send.
+    assert_eq!(entry.changes(), 1);
+    assert_eq!(store.open_entry(&key("a"), 0).expect("disk").map(|_| ()), None);
+    assert!(disk.paths().is_empty());
+}
+
+#[test]
 fn a_file_that_is_written_over_with_its_own_bytes_stays() {
     let disk = MemoryDisk::default();
     let whole = body(200_000, 5);
