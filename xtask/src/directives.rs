@@ -2,18 +2,20 @@
 //!
 //! For every directive and context of nginx's list a configuration with that one statement is given to
 //! `tidegate -t`. With the output "is not supported" the directive does not work there; any other output
-//! means that it is known. Directives without effect cannot be detected from outside: they are marked
-//! `accepted` in the page itself, and these rows are kept.
+//! means that it is known. Directives without effect are those of which the manual says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::docs;
+
 const LIST: &str = "crates/tidegate-conf/data/nginx-directives.tsv";
 const PAGE: &str = "docs/directives.md";
 const REFUSAL: &str = "directive is not supported";
-const ACCEPTED: &str = "accepted";
+/// The sentence of the manual about a directive without effect.
+const NO_EFFECT: &str = "A valid value is accepted and has no effect.";
 
 /// Groups of modules in the counts of the page, by the prefix of their names; the last one has the rest.
 const GROUPS: [(&str, &str); 4] = [
@@ -52,7 +54,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Result<bool, String> {
     let program = root.join(program);
     let page = root.join(PAGE);
     let before = read(&page)?;
-    let accepted = accepted(&before);
+    let accepted = accepted(docs::pages(&program)?.values());
     let directory = root.join("target/directives");
     std::fs::create_dir_all(&directory)
         .map_err(|error| format!("{}: {error}", directory.display()))?;
@@ -129,32 +131,30 @@ fn configuration(module: &str, name: &str, context: &str) -> String {
     format!("events {{ }}\n{body}\n")
 }
 
-/// Returns module and name of all directives that the page marks as accepted without effect.
-pub(crate) fn accepted(page: &str) -> BTreeSet<(String, String)> {
-    let mut module = "";
+/// Returns the names of all directives without effect, from the pages of the manual.
+fn accepted<'p>(pages: impl IntoIterator<Item = &'p String>) -> BTreeSet<String> {
+    let mut name = "";
     let mut found = BTreeSet::new();
-    for line in page.lines() {
-        if let Some(title) = line.strip_prefix("### ") {
-            module = title;
-        }
-        let cells: Vec<_> = line.split('|').map(str::trim).collect();
-        if let [_, name, _, ACCEPTED, _] = cells[..] {
-            found.insert((module.to_owned(), name.trim_matches('`').to_owned()));
+    for line in pages.into_iter().flat_map(|page| page.lines()) {
+        if let Some(title) = line.strip_prefix("## ") {
+            name = title.trim_matches('`');
+        } else if line == NO_EFFECT {
+            found.insert(name.to_owned());
         }
     }
     found
 }
 
-fn works(row: &Row, accepted: &BTreeSet<(String, String)>) -> Works {
+fn works(row: &Row, accepted: &BTreeSet<String>) -> Works {
     match row.known.is_empty() {
         true => Works::No,
-        false if accepted.contains(&(row.module.clone(), row.name.clone())) => Works::Accepted,
+        false if accepted.contains(&row.name) => Works::Accepted,
         false => Works::Yes,
     }
 }
 
 /// Returns the page: the text above the counts unchanged except for its figures, then counts and tables.
-fn written(before: &str, rows: &[Row], accepted: &BTreeSet<(String, String)>) -> String {
+fn written(before: &str, rows: &[Row], accepted: &BTreeSet<String>) -> String {
     let count = |which: Works, group: &str| {
         rows.iter()
             .filter(|row| group_of(row) == group || group == "all")
@@ -167,9 +167,9 @@ fn written(before: &str, rows: &[Row], accepted: &BTreeSet<(String, String)>) ->
     let head = before.split("\n## Counts").next().unwrap_or_default();
     let introduction = head.split_once("\n\n- **yes**").map_or(head, |(_, rest)| rest);
     let mut page = format!(
-        "# Directives\n\nWhich directives of nginx's open-source modules Tidegate takes. Of {}, **{yes} work**, \
-         {taken} more are read and\nchecked but change nothing, and {no} are refused as \"not supported yet\", \
-         by name and with their place.\n\n- **yes**{introduction}\n## Counts\n\n\
+        "# Directives\n\nThe directives of nginx's open-source modules, and whether Tidegate has them. Of {}, \
+         **{yes} work**, {taken} more are read and\nchecked but change nothing, and {no} are refused as \
+         \"not supported yet\", by name and with their place.\n\n- **yes**{introduction}\n## Counts\n\n\
          | | directives | yes | accepted | no |\n|---|---:|---:|---:|---:|\n",
         rows.len(),
     );
@@ -205,7 +205,7 @@ fn group_of(row: &Row) -> &'static str {
     found.map_or("", |(group, _)| group)
 }
 
-fn table(module: &str, rows: &[&Row], accepted: &BTreeSet<(String, String)>, page: &mut String) {
+fn table(module: &str, rows: &[&Row], accepted: &BTreeSet<String>, page: &mut String) {
     let known = rows.iter().filter(|row| !row.known.is_empty()).count();
     let _ = writeln!(page, "\n### {module}\n\n{known} of {}\n", rows.len());
     page.push_str("| directive | contexts | works |\n|---|---|---|\n");
@@ -215,7 +215,7 @@ fn table(module: &str, rows: &[&Row], accepted: &BTreeSet<(String, String)>, pag
                 format!("yes: {}", row.known.join(", "))
             }
             Works::Yes => "yes".to_owned(),
-            Works::Accepted => ACCEPTED.to_owned(),
+            Works::Accepted => "accepted".to_owned(),
             Works::No => "no".to_owned(),
         };
         let _ = writeln!(page, "| `{}` | {} | {says} |", row.name, row.contexts.join(", "));
@@ -224,24 +224,27 @@ fn table(module: &str, rows: &[&Row], accepted: &BTreeSet<(String, String)>, pag
 
 #[cfg(test)]
 mod tests {
-    use super::{accepted, configuration, rows, written};
+    use super::{NO_EFFECT, accepted, configuration, rows, written};
 
     #[test]
-    fn the_page_keeps_what_cannot_be_asked() {
+    fn the_page_has_counts_and_tables() {
         let list = "module\tdirective\tcontexts\targs\nngx_http_a_module\tone\thttp,server\t1\n\
                     ngx_http_a_module\ttwo\tlocation\t1\nngx_mail_b_module\tthree\tmail\t1\n";
         let before = "# Directives\n\nOld figures.\n\n- **yes**: taken\n\n## Counts\n\n\
-                      ### ngx_http_a_module\n\n| `two` | location | accepted |\n";
+                      ### ngx_http_a_module\n\n| `one` | location | accepted |\n";
+        let manual =
+            format!("# Module `a`\n\n## `one`\n\nOne.\n\n## `two`\n\nTwo.\n\n{NO_EFFECT}\n");
+        let accepted = accepted([&manual]);
         let mut rows = rows(list);
         rows[0].known = vec!["http".to_owned()];
         rows[1].known = vec!["location".to_owned()];
-        let page = written(before, &rows, &accepted(before));
+        let page = written(before, &rows, &accepted);
         assert!(page.contains("Of 3, **1 work**, 1 more"), "{page}");
         assert!(page.contains("| `one` | http, server | yes: http |"), "{page}");
         assert!(page.contains("| `two` | location | accepted |"), "{page}");
         assert!(page.contains("| ngx_mail_b_module | `three` |"), "{page}");
         assert!(page.contains("\n\n- **yes**: taken\n\n## Counts\n"), "{page}");
-        assert_eq!(written(&page, &rows, &accepted(&page)), page);
+        assert_eq!(written(&page, &rows, &accepted), page);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `docs/reference`: the manual's pages, written by the server itself from its rows.
 //!
-//! First `crates/tidegate/data/manual.tsv` is collected from other documents: examples from the
-//! end-to-end cases, differences from `docs/differences.md`, and directives without effect from
-//! `docs/directives.md`. The program has that file built in, so it must be built again when the file has changed.
+//! First `crates/tidegate/data/manual.tsv` is collected from other documents: examples from the end-to-end cases, and
+//! differences from `docs/differences.md`. The program has that file built in, so it must be built again when the file
+//! has changed.
 
 mod differences;
 mod examples;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-use crate::directives::{self, read};
+use crate::directives::read;
 
 const NOTES: &str = "crates/tidegate/data/manual.tsv";
 const PAGES: &str = "docs/reference";
@@ -109,15 +109,11 @@ fn notes(root: &Path, pages: &BTreeMap<String, String>) -> Result<String, String
     for ((name, scope), text) in differences {
         add(&name, scope, "differs", &text);
     }
-    for (module, name) in directives::accepted(&read(&root.join("docs/directives.md"))?) {
-        let stream = module.starts_with("ngx_stream_");
-        add(&name, if stream { Scope::Stream } else { Scope::Http }, "no-effect", "");
-    }
     Ok(lines.into_iter().collect())
 }
 
-/// Returns name and text of each page.
-fn pages(program: &Path) -> Result<BTreeMap<String, String>, String> {
+/// Returns name and text of each page of the manual.
+pub(crate) fn pages(program: &Path) -> Result<BTreeMap<String, String>, String> {
     let output = Command::new(program).args(["help", "--pages"]).output();
     let output = output.map_err(|error| format!("{}: {error}", program.display()))?;
     if !output.status.success() {

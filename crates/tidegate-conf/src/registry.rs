@@ -101,6 +101,8 @@ pub struct Row {
     pub default: &'static str,
     /// Its documentation, one paragraph.
     pub doc: &'static str,
+    /// Whether a value changes anything. Otherwise a valid one is accepted, and the manual says that it has no effect.
+    pub has_effect: bool,
 }
 
 /// A row of a module's directive table. `C` is the module's settings.
@@ -117,6 +119,8 @@ pub struct Directive<C: 'static> {
     pub default: &'static str,
     /// Its documentation, one paragraph.
     pub doc: &'static str,
+    /// Whether a value changes anything; see [`Row::has_effect`].
+    pub has_effect: bool,
     /// Sets the arguments in the settings. Called after context, number of arguments and end were checked.
     pub set: fn(&mut C, &Args<'_>) -> Result<(), Diagnostic>,
 }
@@ -131,7 +135,13 @@ impl<C> Directive<C> {
             kind: self.kind,
             default: self.default,
             doc: self.doc,
+            has_effect: self.has_effect,
         }
+    }
+
+    /// Declares that a value is checked and has no effect. The description says why.
+    pub const fn without_effect(self) -> Directive<C> {
+        Directive { has_effect: false, ..self }
     }
 }
 
@@ -144,7 +154,7 @@ pub const fn row<C>(
     doc: &'static str,
     set: fn(&mut C, &Args<'_>) -> Result<(), Diagnostic>,
 ) -> Directive<C> {
-    Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
+    Directive { name, contexts, args, kind: Kind::Simple, default, doc, has_effect: true, set }
 }
 
 /// Returns the name that begins with `prefix`, for rows that several modules share. Tables call it at compile time: a
@@ -377,7 +387,7 @@ fn check_arity(statement: &Statement, row: &Row) -> Result<(), Diagnostic> {
             .label(format!("`{name}` takes {}, found {count}", row.arity.describe()));
     if statement.args.iter().any(|word| word.display().starts_with(['“', '”', '„', '‘', '’']))
     {
-        found = found.help("typographic quotes quote nothing: write `\"` or `'`");
+        found = found.help("typographic quotes have no meaning: write `\"` or `'`");
     }
     // A missing `;` makes the next lines arguments.
     if let Some((from, _)) = extra

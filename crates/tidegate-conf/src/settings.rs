@@ -92,6 +92,7 @@ pub struct Setting<T> {
     default: &'static str,
     /// The value of a directive that is not written, where `default` is empty.
     unset: Option<fn() -> T>,
+    has_effect: bool,
     set: Setter<T>,
     /// How a second directive in a block is added to the first; `None` where it is an error.
     add: Option<fn(T, T) -> T>,
@@ -105,7 +106,7 @@ pub const fn setting<T>(
     set: Setter<T>,
 ) -> Setting<T> {
     let (unset, add) = (None, None);
-    Setting { name, contexts, arguments: Arity::ONE, default, unset, set, add }
+    Setting { name, contexts, arguments: Arity::ONE, default, unset, has_effect: true, set, add }
 }
 
 /// Declares a directive of one argument and without a default: its value is `None` when it is not written.
@@ -124,7 +125,11 @@ pub const fn no_effect(
     default: &'static str,
     check: Setter<NoEffect>,
 ) -> Setting<NoEffect> {
-    Setting { unset: Some(|| NoEffect), ..setting(name, contexts, default, check) }
+    Setting {
+        unset: Some(|| NoEffect),
+        has_effect: false,
+        ..setting(name, contexts, default, check)
+    }
 }
 
 impl<T> Setting<T> {
@@ -156,7 +161,9 @@ impl<T> Setting<T> {
         doc: &'static str,
         set: fn(&mut C, &Args<'_>) -> Result<(), Diagnostic>,
     ) -> Directive<C> {
-        row(self.name, self.contexts, self.arguments, self.default, doc.trim_ascii_start(), set)
+        let doc = doc.trim_ascii_start();
+        let row = row(self.name, self.contexts, self.arguments, self.default, doc, set);
+        if self.has_effect { row } else { row.without_effect() }
     }
 
     /// Sets a field by the directive's arguments.

@@ -136,6 +136,7 @@ const TABLE: &[Directive<Conf>] = &[
         kind: Kind::Simple,
         default: "503",
         doc: "Status sent to a refused request.",
+        has_effect: true,
         set: |conf, args| once(&mut conf.status, args.number(0, 400..=599)?, args),
     },
     Directive {
@@ -145,6 +146,7 @@ const TABLE: &[Directive<Conf>] = &[
         kind: Kind::Block,
         default: "",
         doc: "A virtual server.",
+        has_effect: true,
         set: |_, _| Ok(()),
     },
 ];
@@ -156,6 +158,7 @@ const UPSTREAM_TABLE: &[Directive<()>] = &[Directive {
     kind: Kind::Simple,
     default: "",
     doc: "A server of a group.",
+    has_effect: true,
     set: |(), _| Ok(()),
 }];
 

@@ -75,6 +75,7 @@ fn registry() -> Registry {
             kind: known.kind,
             default: "",
             doc: "",
+            has_effect: true,
         }),
     );
     registry

@@ -51,7 +51,16 @@ const fn row(
     set: fn(&mut Conf, &tidegate_conf::Args<'_>) -> Result<(), Diagnostic>,
 ) -> Directive<Conf> {
     let contexts = Contexts::LOCATION;
-    Directive { name, contexts, args, kind: Kind::Simple, default: "", doc: "test", set }
+    Directive {
+        name,
+        contexts,
+        args,
+        kind: Kind::Simple,
+        default: "",
+        doc: "test",
+        has_effect: true,
+        set,
+    }
 }
 
 impl Module for Say {

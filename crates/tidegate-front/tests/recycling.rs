@@ -48,6 +48,7 @@ impl Module for Probe {
         kind: Kind::Simple,
         default: "",
         doc: "test",
+        has_effect: true,
         set: |conf: &mut Conf, _| {
             conf.probe = Some(());
             Ok(())

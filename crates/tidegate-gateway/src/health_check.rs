@@ -109,6 +109,7 @@ const ROWS: &[Directive<Conf>] = &[
         kind: Kind::Block,
         default: "",
         doc: "Conditions that a response to a health check must meet.",
+        has_effect: true,
         set: |conf, args| conf.rules.add(args),
     },
 ];

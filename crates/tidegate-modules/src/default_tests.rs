@@ -3,7 +3,8 @@
 //! Compared are the plans: the settings of the core modules, the number of handlers, filters, trailers, loggers and
 //! services, and the settings that handlers hold, which modules show to tests
 //! ([`show`](tidegate_plan::PlanBuilder::show)). Some other value of the directive must differ from the default there:
-//! a directive whose value no plan shows is a failure, unless it is listed with the reason.
+//! a directive whose value no plan shows is a failure, unless its row says that it has no effect, or it is listed with
+//! the reason. So no directive is without effect in silence. One that is declared without effect must not be shown.
 
 mod surroundings;
 mod wrong;
@@ -47,63 +48,12 @@ const LEFT_OUT: &[(&str, &str)] = &[
     ),
 ];
 
-/// Directives whose values no plan shows, each with its reason.
+/// Directives whose values no plan shows although they have an effect, each with its reason.
 const NOT_SHOWN: &[(&str, &str)] = &[
     ("acme", "it adds statements to the configuration before a plan is made"),
-    ("acme_shared_zone", NO_EFFECT),
-    ("aio_write", NO_EFFECT),
-    ("brotli_buffers", NO_EFFECT),
-    ("client_body_in_single_buffer", NO_EFFECT),
-    ("connection_pool_size", NO_EFFECT),
-    ("fastcgi_busy_buffers_size", NO_EFFECT),
-    ("fastcgi_cache_tempfile_loop", NO_EFFECT),
-    ("fastcgi_send_lowat", NO_EFFECT),
-    ("fastcgi_temp_file_write_size", NO_EFFECT),
-    ("gzip_buffers", NO_EFFECT),
-    ("gzip_hash", NO_EFFECT),
-    ("gzip_no_buffer", NO_EFFECT),
-    ("http2_pool_size", NO_EFFECT),
-    ("http2_recv_buffer_size", NO_EFFECT),
-    ("http2_streams_index_size", NO_EFFECT),
-    ("lock_file", NO_EFFECT),
-    ("map_hash_max_size", NO_EFFECT),
-    ("mp4_buffer_size", NO_EFFECT),
-    ("open_file_cache_events", NO_EFFECT),
-    ("pcre_jit", NO_EFFECT),
-    ("postpone_gzipping", NO_EFFECT),
-    ("proxy_busy_buffers_size", NO_EFFECT),
-    ("proxy_cache_tempfile_loop", NO_EFFECT),
-    ("proxy_headers_hash_bucket_size", NO_EFFECT),
-    ("proxy_headers_hash_max_size", NO_EFFECT),
-    ("proxy_send_lowat", NO_EFFECT),
-    ("proxy_temp_file_write_size", NO_EFFECT),
-    ("quic_bpf", NO_EFFECT),
-    ("referer_hash_bucket_size", NO_EFFECT),
-    ("referer_hash_max_size", NO_EFFECT),
-    ("request_pool_size", NO_EFFECT),
-    ("scgi_busy_buffers_size", NO_EFFECT),
-    ("scgi_cache_tempfile_loop", NO_EFFECT),
-    ("scgi_send_lowat", NO_EFFECT),
-    ("scgi_temp_file_write_size", NO_EFFECT),
-    ("send_lowat", NO_EFFECT),
-    ("server_names_hash_bucket_size", NO_EFFECT),
-    ("server_names_hash_max_size", NO_EFFECT),
-    ("ssi_min_file_chunk", NO_EFFECT),
+    ("mp4_buffer_size", "it only counts where `mp4_max_buffer_size` is smaller"),
     ("ssl_stapling_verify", "a certificate needs an issuer with an OCSP responder"),
-    ("tcp_nopush", NO_EFFECT),
-    ("types_hash_bucket_size", NO_EFFECT),
-    ("types_hash_max_size", NO_EFFECT),
-    ("uwsgi_busy_buffers_size", NO_EFFECT),
-    ("uwsgi_cache_tempfile_loop", NO_EFFECT),
-    ("uwsgi_send_lowat", NO_EFFECT),
-    ("uwsgi_temp_file_write_size", NO_EFFECT),
-    ("variables_hash_bucket_size", NO_EFFECT),
-    ("variables_hash_max_size", NO_EFFECT),
-    ("worker_aio_requests", NO_EFFECT),
-    ("zstd_buffers", NO_EFFECT),
 ];
-
-const NO_EFFECT: &str = "it has no effect";
 
 /// Other values that directives are tried with, in place of each word of the default; between bars.
 const OTHERS: &str = "off|on|7|7s|70k|16k|500|none|any|always|error|warn|merge|xml|retry|PUT|POST|user:r|1.0|\
@@ -152,9 +102,14 @@ impl<L: ModuleList> Comparison<L> {
         let differs = |value: String| with(&value).is_ok_and(|it| Ok(&it) != without.as_ref());
         match (&*without, with(row.default)) {
             (Ok(without), Ok(with)) if *without == with => {
-                let not_shown = NOT_SHOWN.iter().any(|(name, _)| *name == row.name);
-                let is_right = not_shown || others(row).any(differs);
-                (!is_right).then(|| "no plan shows its value".to_owned())
+                let excused = NOT_SHOWN.iter().any(|(name, _)| *name == row.name);
+                match (row.has_effect, others(row).any(differs)) {
+                    (true, false) if !excused => Some("no plan shows its value".to_owned()),
+                    (false, true) => {
+                        Some("its value has an effect, which its row denies".to_owned())
+                    }
+                    _ => None,
+                }
             }
             (Ok(without), Ok(with)) => Some(first_difference(without, &with)),
             (Err(errors), _) => Some(format!("the surroundings are refused: {errors}")),

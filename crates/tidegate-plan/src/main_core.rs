@@ -92,7 +92,7 @@ const MAIN_ROWS: &[Directive<Conf>] = &[
             Ok(())
         },
     ),
-    row(
+    row::<Conf>(
         "load_module",
         MAIN,
         Arity::ONE,
@@ -102,7 +102,7 @@ const MAIN_ROWS: &[Directive<Conf>] = &[
             conf.load_modules.push(args.word(0).clone());
             args.text(0).map(drop)
         },
-    ),
+    ).without_effect(),
     row(
         "thread_pool",
         MAIN,
@@ -120,6 +120,7 @@ const EVENTS_ROWS: &[Directive<Conf>] = &[Directive {
     kind: Kind::Block,
     default: "",
     doc: "Settings of connection processing.",
+    has_effect: true,
     set: |conf, args| once(&mut conf.events_seen, (), args),
 }];
 

@@ -67,5 +67,6 @@ const BLOCK_ROWS: &[Directive<Conf>] = &[Directive {
     kind: Kind::Block,
     default: "",
     doc: "All of the configuration for sessions of TCP and UDP.",
+    has_effect: true,
     set: |conf, args| once(&mut conf.seen, (), args),
 }];

@@ -154,7 +154,7 @@ impl fmt::Display for DemoError {
             DemoError::Origin(error) => write!(f, "cannot start the origin: {error}"),
             DemoError::File(path, error) => write!(f, "{}: {error}", path.display()),
             DemoError::Configuration => {
-                f.write_str("the built-in configuration is not understood: a mistake of ours")
+                f.write_str("the built-in configuration is invalid: this is a defect of Tidegate")
             }
             DemoError::Bind => f.write_str("cannot listen"),
             DemoError::Start(error) => error.fmt(f),

@@ -90,7 +90,9 @@ fn seen(
     success(response, context.now)?;
     let order = Order::parse(&response.body)?;
     if !order.is_for(&placed.intent.names) {
-        return Err(Malformed::new("order", "identifiers", "they are not those ordered").into());
+        return Err(
+            Malformed::new("order", "identifiers", "they differ from those of the order").into()
+        );
     }
     let open = !matches!(order.status, OrderStatus::Valid | OrderStatus::Invalid);
     if open && order.expires.is_some_and(|end| end <= context.now) {

@@ -130,7 +130,7 @@ const fn row(
     doc: &'static str,
     set: fn(&mut Conf, &Args<'_>) -> Result<(), Diagnostic>,
 ) -> Directive<Conf> {
-    Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
+    Directive { name, contexts, args, kind: Kind::Simple, default, doc, has_effect: true, set }
 }
 
 const SERVERS: Contexts = Contexts::HTTP.union(Contexts::SERVER);
@@ -212,7 +212,7 @@ const ROWS: &[Directive<Conf>] = &[
             }
             once(&mut conf.recv_buffer, bytes, args)
         },
-    ),
+    ).without_effect(),
     row(
         "http2_pool_size",
         SERVERS,
@@ -231,7 +231,7 @@ const ROWS: &[Directive<Conf>] = &[
             }
             once(&mut conf.pool_bytes, bytes, args)
         },
-    ),
+    ).without_effect(),
     row(
         "http2_streams_index_size",
         SERVERS,
@@ -246,7 +246,7 @@ const ROWS: &[Directive<Conf>] = &[
             }
             once(&mut conf.index_size, size, args)
         },
-    ),
+    ).without_effect(),
 ];
 
 /// Makes a row of a directive that nginx ignores with a warning.

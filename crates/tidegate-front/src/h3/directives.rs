@@ -208,7 +208,7 @@ const fn row(
     doc: &'static str,
     set: fn(&mut Conf, &Args<'_>) -> Result<(), Diagnostic>,
 ) -> Directive<Conf> {
-    Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
+    Directive { name, contexts, args, kind: Kind::Simple, default, doc, has_effect: true, set }
 }
 
 const SERVERS: Contexts = Contexts::HTTP.union(Contexts::SERVER);

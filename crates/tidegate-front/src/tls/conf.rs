@@ -189,7 +189,7 @@ pub(super) const fn row(
     set: fn(&mut Conf, &Args<'_>) -> Result<(), Diagnostic>,
 ) -> Directive<Conf> {
     let contexts = Contexts::HTTP_SERVER.union(Contexts::STREAM_AND_SERVER);
-    Directive { name, contexts, args, kind: Kind::Simple, default, doc, set }
+    Directive { name, contexts, args, kind: Kind::Simple, default, doc, has_effect: true, set }
 }
 
 /// The directives that only `http` has.
@@ -359,7 +359,8 @@ pub(super) const PROTOCOL_ROWS: &[Directive<Conf>] = &[
             conf.warnings.push(warning(args, 0, message));
             once(&mut conf.dhparam, (), args)
         },
-    ),
+    )
+    .without_effect(),
 ];
 
 pub(super) const SESSION_ROWS: &[Directive<Conf>] = &[

@@ -43,7 +43,16 @@ const fn row(
     set: fn(&mut Conf, &tidegate_conf::Args<'_>) -> Result<(), Diagnostic>,
 ) -> Directive<Conf> {
     let contexts = Contexts::LOCATION;
-    Directive { name, contexts, args: Arity::ONE, kind: Kind::Simple, default: "", doc: "", set }
+    Directive {
+        name,
+        contexts,
+        args: Arity::ONE,
+        kind: Kind::Simple,
+        default: "",
+        doc: "",
+        has_effect: true,
+        set,
+    }
 }
 
 impl Module for Show {

@@ -135,7 +135,7 @@ pub(super) const OWN: &[Directive<Conf>] = &[
             Ok(())
         },
     ),
-    row(
+    row::<Conf>(
         "proxy_headers_hash_max_size",
         ALL,
         Arity::ONE,
@@ -145,8 +145,9 @@ pub(super) const OWN: &[Directive<Conf>] = &[
             let size = args.number(0, 0..=u64::MAX)?;
             once(&mut conf.gateway().headers_hash_max_size, size, args)
         },
-    ),
-    row(
+    )
+    .without_effect(),
+    row::<Conf>(
         "proxy_headers_hash_bucket_size",
         ALL,
         Arity::ONE,
@@ -156,7 +157,8 @@ pub(super) const OWN: &[Directive<Conf>] = &[
             let size = args.number(0, 0..=u64::MAX)?;
             once(&mut conf.gateway().headers_hash_bucket_size, size, args)
         },
-    ),
+    )
+    .without_effect(),
 ];
 
 fn set_redirect(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {

@@ -100,6 +100,7 @@ const ROWS: &[Directive<Conf>] = &[
         kind: Kind::Block,
         default: "",
         doc: "Data that a health check sends (`send`), and data that it must receive (`expect`).",
+        has_effect: true,
         set: |conf, args| conf.rules.add(args),
     },
 ];

@@ -20,6 +20,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         kind: Kind::Block,
         default: "",
         doc: "A group of servers.",
+        has_effect: true,
         set: |_, _| Ok(()),
     },
     row("server", BOTH, Arity::AT_LEAST_ONE, "", "One server of the group.", set_server),

@@ -122,6 +122,7 @@ const ROWS: &[Directive<Conf>] = &[
         kind: Kind::Block,
         default: "",
         doc: "Table between two charsets: codes of one and the other in hexadecimal.",
+        has_effect: true,
         set: conf::map,
     },
 ];

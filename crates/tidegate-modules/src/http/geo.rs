@@ -69,6 +69,7 @@ const ROWS: &[Directive<Conf>] = &[Directive {
     kind: Kind::Block,
     default: "",
     doc: "Define a variable by a table of addresses; the address is the client's or another variable's.",
+    has_effect: true,
     set: set_geo,
 }];
 

@@ -66,24 +66,27 @@ const ROWS: &[Directive<Conf>] = &[
         kind: Kind::Block,
         default: "",
         doc: "Define a variable by a table of values of others.",
+        has_effect: true,
         set: set_map,
     },
-    row(
+    row::<Conf>(
         "map_hash_max_size",
         Contexts::HTTP_STREAM,
         Arity::ONE,
         "2048",
         "Largest hash table of a map; tables grow as needed, so it has no effect.",
         |conf, args| once(&mut conf.hash_max_size, args.number(0, 0..=u64::MAX)?, args),
-    ),
-    row(
+    )
+    .without_effect(),
+    row::<Conf>(
         "map_hash_bucket_size",
         Contexts::HTTP_STREAM,
         Arity::ONE,
         "32|64|128",
         "Bucket size of a map's hash table; without effect.",
         |conf, args| once(&mut conf.hash_bucket_size, args.number(0, 0..=u64::MAX)?, args),
-    ),
+    )
+    .without_effect(),
 ];
 
 fn set_map(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {

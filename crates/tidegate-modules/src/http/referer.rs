@@ -106,22 +106,24 @@ const ROWS: &[Directive<Conf>] = &[
             Ok(())
         },
     ),
-    row(
+    row::<Conf>(
         "referer_hash_max_size",
         CONTEXTS,
         Arity::ONE,
         "2048",
         "Largest hash table of referers; tables grow as needed, so it has no effect.",
         |conf, args| once(&mut conf.hash_max_size, number(args)?, args),
-    ),
-    row(
+    )
+    .without_effect(),
+    row::<Conf>(
         "referer_hash_bucket_size",
         CONTEXTS,
         Arity::ONE,
         "64",
         "Bucket size of the hash table of referers; without effect.",
         |conf, args| once(&mut conf.hash_bucket_size, number(args)?, args),
-    ),
+    )
+    .without_effect(),
 ];
 
 fn number(args: &Args<'_>) -> Result<u64, Diagnostic> {

@@ -98,6 +98,7 @@ const ROWS: &[Directive<Conf>] = &[
         kind: Kind::Block,
         default: "",
         doc: "Directives for requests that fulfil a condition.",
+        has_effect: true,
         set: |conf, args| push(conf, Statement::If(condition::read(args)?)),
     },
     row(

@@ -59,6 +59,7 @@ const ROWS: &[Directive<Conf>] = &[Directive {
     kind: Kind::Block,
     default: "",
     doc: "Define a variable by the shares of a text's hash: percentages with values, `*` for the rest.",
+    has_effect: true,
     set: |conf: &mut Conf, args: &Args<'_>| {
         conf.blocks.push(Block {
             text: args.word(0).clone(),

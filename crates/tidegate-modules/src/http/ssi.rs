@@ -129,14 +129,14 @@ const ROWS: &[Directive<Conf>] = &[
         "Whether the error text of a failed command is left out.",
         |conf, args| once(&mut conf.silent_errors, args.flag(0)?, args),
     ),
-    row(
+    row::<Conf>(
         "ssi_min_file_chunk",
         CONTEXTS,
         Arity::ONE,
         "1k",
         "Smallest part of a file worth sending from it; without effect, as parts are sent as they were read.",
         |conf, args| once(&mut conf.min_file_chunk, args.size(0)?, args),
-    ),
+    ).without_effect(),
     row(
         "ssi_value_length",
         CONTEXTS,

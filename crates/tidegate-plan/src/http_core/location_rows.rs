@@ -40,6 +40,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         kind: Kind::Block,
         default: "text/html html; image/gif gif; image/jpeg jpg;",
         doc: "Media types by file name extension.",
+        has_effect: true,
         set: set_types,
     },
     row(

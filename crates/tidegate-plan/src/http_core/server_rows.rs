@@ -63,5 +63,5 @@ const fn block(
     doc: &'static str,
     set: fn(&mut Conf, &Args<'_>) -> Result<(), Diagnostic>,
 ) -> Directive<Conf> {
-    Directive { name, contexts, args, kind: Kind::Block, default: "", doc, set }
+    Directive { name, contexts, args, kind: Kind::Block, default: "", doc, has_effect: true, set }
 }

@@ -67,6 +67,7 @@ impl Module for Probe {
             kind: Kind::Block,
             default: "",
             doc: "A block for `do rewrite enter`.",
+            has_effect: true,
             set: |_, _| Ok(()),
         },
     ]];
@@ -165,7 +166,16 @@ const fn row(
         .union(Contexts::LIMIT_EXCEPT)
         .union(Contexts::STREAM_AND_SERVER);
     let args = Arity::AT_LEAST_ONE;
-    Directive { name, contexts, args, kind: Kind::Simple, default: "", doc: "", set }
+    Directive {
+        name,
+        contexts,
+        args,
+        kind: Kind::Simple,
+        default: "",
+        doc: "",
+        has_effect: true,
+        set,
+    }
 }
 
 fn take(conf: &mut Conf, name: &'static str, args: &Args<'_>) -> Result<(), Diagnostic> {

@@ -59,6 +59,11 @@ impl Entry {
         if self.row.default.is_empty() { "none" } else { self.row.default }
     }
 
+    /// Returns the sentence about a directive without effect, or nothing.
+    pub(super) fn effect(&self) -> &'static str {
+        if self.row.has_effect { "" } else { "A valid value is accepted and has no effect." }
+    }
+
     /// Returns the nginx module of the directive, or its other origin.
     pub(super) fn provenance(&self) -> &'static str {
         match self.origin {

@@ -40,8 +40,8 @@ fn command() -> String {
         }
     }
     text.push_str(
-        ".SH SIGNALS\n.TP\n.B TERM, INT\nfast end\n.TP\n.B QUIT\nend when the requests in progress are done\n\
-         .TP\n.B HUP\nread the configuration again\n.TP\n.B USR1\nopen the logs again\n.TP\n.B USR2\nstart another \
+        ".SH SIGNALS\n.TP\n.B TERM, INT\nfast shutdown\n.TP\n.B QUIT\ngraceful shutdown: ends when the requests in progress are done\n\
+         .TP\n.B HUP\nreload the configuration\n.TP\n.B USR1\nreopen the logs\n.TP\n.B USR2\nstart another \
          program of this name, which takes the sockets over\n.TP\n.B WINCH\nend the worker when its requests are \
          done\n.SH SEE ALSO\n.BR tidegate.conf (5)\n",
     );
@@ -60,8 +60,9 @@ fn configuration(entries: &[Entry], variables: &[VariableEntry]) -> String {
         };
         let default = entry.default();
         let contexts = row.contexts.describe();
-        let facts = format!("Contexts: {contexts}. Default: {default}. {of}");
-        let _ = writeln!(text, ".br\n{}", plain(facts.trim_end()));
+        let effect = entry.effect();
+        let facts = format!("{effect} Contexts: {contexts}. Default: {default}. {of}");
+        let _ = writeln!(text, ".br\n{}", plain(facts.trim()));
     }
     text.push_str(".SH VARIABLES\n");
     for entry in variables {

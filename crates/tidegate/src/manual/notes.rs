@@ -1,4 +1,4 @@
-//! Information about directives beyond the rows: an example, whether it has an effect, how it differs from nginx.
+//! Information about directives beyond the rows: an example, and the differences from nginx.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -11,8 +11,6 @@ const TABLE: &str = include_str!("../../data/manual.tsv");
 pub(super) struct Notes {
     /// A statement as in a configuration.
     pub(super) example: Option<&'static str>,
-    /// A valid value is accepted and changes nothing.
-    pub(super) without_effect: bool,
     /// Rows of `docs/differences.md`, in words.
     pub(super) differences: Vec<&'static str>,
 }
@@ -20,7 +18,7 @@ pub(super) struct Notes {
 /// Returns the notes on a directive of the `stream` block, or of any other.
 pub(super) fn notes(name: &'static str, stream: bool) -> &'static Notes {
     static PARSED: LazyLock<HashMap<(&str, &str), Notes>> = LazyLock::new(parse);
-    static NONE: Notes = Notes { example: None, without_effect: false, differences: Vec::new() };
+    static NONE: Notes = Notes { example: None, differences: Vec::new() };
     PARSED.get(&(name, if stream { "stream" } else { "http" })).unwrap_or(&NONE)
 }
 
@@ -36,7 +34,6 @@ fn parse() -> HashMap<(&'static str, &'static str), Notes> {
         let notes = table.entry((name, scope)).or_default();
         match kind {
             "example" => notes.example = Some(text),
-            "no-effect" => notes.without_effect = true,
             "differs" => notes.differences.push(text),
             _ => {}
         }

@@ -61,8 +61,8 @@ fn page(text: &mut String, module: &str, entries: &[&Entry]) {
     for entry in entries {
         let row = &entry.row;
         let _ = writeln!(text, "\n## `{}`\n\n{}\n", row.name, row.doc);
-        if entry.notes.without_effect {
-            text.push_str("A valid value is accepted and has no effect.\n\n");
+        if !row.has_effect {
+            let _ = writeln!(text, "{}\n", entry.effect());
         }
         let _ = writeln!(text, "- contexts: {}", row.contexts.describe());
         let _ = writeln!(text, "- takes: {}{}", row.arity.describe(), entry.ending());

@@ -29,6 +29,8 @@ fn an_entry_has_the_contexts_and_the_origin_of_a_directive() {
     // In `http` and in `stream`.
     assert_eq!(found("proxy_pass").matches("contexts").count(), 2);
     assert!(found("wasm").contains("Tidegate's own"));
+    let without = "A valid value is accepted and has no effect.";
+    assert!(found("aio_write").contains(without) && !found("debug_connection").contains(without));
 }
 
 #[test]

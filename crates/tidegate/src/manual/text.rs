@@ -83,8 +83,8 @@ fn entry(entry: &Entry) -> String {
     let row = &entry.row;
     let mut text = format!("{}\n\n", row.name);
     text.push_str(&wrapped(row.doc, "  "));
-    if entry.notes.without_effect {
-        text.push_str("\n  A valid value is accepted and has no effect.\n");
+    if !row.has_effect {
+        let _ = write!(text, "\n  {}\n", entry.effect());
     }
     text.push('\n');
     let mut line = |label: &str, value: &str| {

@@ -310,7 +310,7 @@ macro_rules! cache_rows {
                 "How long such a request waits for the head of the response before it is passed to the origin.",
                 |conf, args| once(&mut conf.tempfile_timeout, args.milliseconds(0)?, args),
             ),
-            row(
+            row::<CacheConf>(
                 with_prefix($prefix, [
                     "proxy_cache_tempfile_loop",
                     "fastcgi_cache_tempfile_loop",
@@ -322,7 +322,7 @@ macro_rules! cache_rows {
                 "50ms",
                 "Accepted and without effect: nothing polls.",
                 |conf, args| once(&mut conf.tempfile_loop, args.milliseconds(0)?, args),
-            ),
+            ).without_effect(),
             row(
                 with_prefix($prefix, [
                     "proxy_cache_rfc9111",

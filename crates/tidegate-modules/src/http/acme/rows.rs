@@ -70,16 +70,17 @@ pub(super) const HTTP_ROWS: &[Directive<Conf>] = &[
         kind: Kind::Block,
         default: "",
         doc: "An issuer of certificates, by ACME (RFC 8555): its server, and an account there.",
+        has_effect: true,
         set: |_, _| Ok(()),
     },
-    row(
+    row::<Conf>(
         "acme_shared_zone",
         Contexts::HTTP,
         Arity::ONE,
         "zone=ngx_acme_shared:256k",
         "A zone for certificates and keys. Accepted and checked: their memory has no limit of its own.",
         zone,
-    ),
+    ).without_effect(),
 ];
 
 pub(super) const SERVER_ROWS: &[Directive<Conf>] = &[row(

@@ -43,14 +43,15 @@ macro_rules! coding_rows {
                 "Responses with a shorter `Content-Length` are not compressed.",
                 |conf, args| once(&mut conf.$field.length_min, args.size(0)?, args),
             ),
-            row(
+            row::<Conf>(
                 with_prefix($prefix, ["gzip_buffers", "brotli_buffers", "zstd_buffers"]),
                 CONTEXTS,
                 Arity::TWO,
                 "32 4k",
                 "Accepted for nginx's sake: output is made piece by piece as the client takes it.",
                 |conf, args| conf::buffers(&mut conf.$field, args),
-            ),
+            )
+            .without_effect(),
         ]
     };
 }
@@ -88,7 +89,7 @@ pub(super) const GZIP_ONLY: &[Directive<Conf>] = &[
             once(&mut conf.gzip.window_bits, bits, args)
         },
     ),
-    row(
+    row::<Conf>(
         "gzip_hash",
         CONTEXTS,
         Arity::ONE,
@@ -99,23 +100,26 @@ pub(super) const GZIP_ONLY: &[Directive<Conf>] = &[
                 conf::power(args, 9..=17, "must be 512, 1k, 2k, 4k, 8k, 16k, 32k, 64k, or 128k")?;
             once(&mut conf.hash_bits, bits, args)
         },
-    ),
-    row(
+    )
+    .without_effect(),
+    row::<Conf>(
         "postpone_gzipping",
         CONTEXTS,
         Arity::ONE,
         "0",
         "Accepted for nginx's sake: nothing is held back for it.",
         |conf, args| once(&mut conf.postponed, args.size(0)?, args),
-    ),
-    row(
+    )
+    .without_effect(),
+    row::<Conf>(
         "gzip_no_buffer",
         CONTEXTS,
         Arity::FLAG,
         "off",
         "Accepted for nginx's sake: output is never held back.",
         |conf, args| once(&mut conf.unbuffered, args.flag(0)?, args),
-    ),
+    )
+    .without_effect(),
 ];
 
 /// Directives of nginx's core that `gzip_static` and `gunzip` use as well.

@@ -88,14 +88,15 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         "With open_file_cache: whether errors, such as an absent file, are cached for the time of open_file_cache_valid. Without it they are cached, and the file is found at once when it is created.",
         |conf, args| once(&mut conf.open_file_cache_errors, args.flag(0)?, args),
     ),
-    row(
+    row::<Conf>(
         "open_file_cache_events",
         ALL,
         Arity::FLAG,
         "off",
         "Accepted: the system's events are always used.",
         |conf, args| once(&mut conf.open_file_cache_events, args.flag(0)?, args),
-    ),
+    )
+    .without_effect(),
     row(
         "open_file_cache_memory",
         Contexts::HTTP,
@@ -141,14 +142,15 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
          which is the default one.",
         set_aio,
     ),
-    row(
+    row::<Conf>(
         "aio_write",
         ALL,
         Arity::FLAG,
         "off",
         "off, on. Temporary files are always written on a thread pool.",
         |conf, args| once(&mut conf.aio_write, args.flag(0)?, args),
-    ),
+    )
+    .without_effect(),
 ];
 
 fn set_disable_symlinks(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
