@@ -45,6 +45,7 @@ pub(crate) struct Conf {
     start_key_frame: Option<bool>,
 }
 
+const BUFFER_SIZE: u64 = 512 << 10;
 const MAX_BUFFER_SIZE: u64 = 10 << 20;
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 
@@ -61,7 +62,9 @@ impl Module for Mp4 {
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         if conf.on.is_some() {
+            // An index that fits the first buffer is read, however small the largest one is to be.
             let index_max = conf.max_buffer_size.unwrap_or(MAX_BUFFER_SIZE);
+            let index_max = index_max.max(conf.buffer_size.unwrap_or(BUFFER_SIZE));
             let key_frame = conf.start_key_frame.unwrap_or(false);
             location.plan.show(&(index_max, key_frame));
             location.content(Box::new(move |x| handle(x, index_max, key_frame)));
@@ -88,7 +91,8 @@ const ROWS: &[Directive<Conf>] = &[
         ALL,
         Arity::ONE,
         "512k",
-        "Accepted: the memory for a file's index is as large as the index.",
+        "An index (moov) of this size is read even if `mp4_max_buffer_size` is smaller. The memory for an index is as \
+         large as the index.",
         |conf, args| size(&mut conf.buffer_size, args),
     ),
     row(

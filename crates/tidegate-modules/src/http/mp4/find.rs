@@ -43,7 +43,7 @@ impl MovieBoxes {
     }
 }
 
-/// Finds the first `moov` of at most `index_max` bytes and the first `mdat` of a file.
+/// Finds the first `moov` of at most `index_max` bytes, without its header, and the first `mdat` of a file.
 ///
 /// # Errors
 /// The file cannot be read, does not have these boxes, or does not consist of boxes.
@@ -73,10 +73,11 @@ pub(super) fn find(content: &Content, size: u64, index_max: u64) -> Result<Movie
                 found.ftyp = read(content, at, header.size)?;
             }
             b"moov" if !moov => {
-                if header.size > index_max {
-                    return Err(PartError::Movie(Mp4Error::Index(header.size)));
+                let size = header.size - header.length;
+                if size > index_max {
+                    return Err(PartError::Movie(Mp4Error::Index(size)));
                 }
-                found.moov = read(content, at + header.length, header.size - header.length)?;
+                found.moov = read(content, at + header.length, size)?;
                 moov = true;
                 // Without an earlier `mdat` the index comes first.
                 found.is_streamable = !mdat;
