@@ -7,6 +7,8 @@ pub struct Machine {
     pub privileged: bool,
     /// The machine's name, `$hostname`.
     pub host_name: String,
+    /// Whether it has IPv6.
+    pub ipv6: bool,
 }
 
 impl Machine {
@@ -15,6 +17,7 @@ impl Machine {
         Machine {
             privileged: tidegate_os::identity::is_root(),
             host_name: tidegate_os::identity::host_name(),
+            ipv6: tidegate_os::socket::has_ipv6(),
         }
     }
 }

@@ -9,6 +9,11 @@ use socket2::{SockRef, Socket, TcpKeepalive, Type};
 use crate::AsSocket;
 use crate::types::{ConnectOptions, Keepalive, ListenOptions, PeerAddr, Transport};
 
+/// Whether the machine has IPv6: a socket can be bound to its unspecified address.
+pub fn has_ipv6() -> bool {
+    std::net::UdpSocket::bind((std::net::Ipv6Addr::UNSPECIFIED, 0)).is_ok()
+}
+
 /// Sets or clears TCP_NODELAY (`tcp_nodelay`).
 ///
 /// # Errors

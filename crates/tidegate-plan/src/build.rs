@@ -29,7 +29,7 @@ pub fn build(
     span: Span,
 ) -> Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>> {
     let names = ResourceNames(environment.resources);
-    let mut outliner = Outliner::new(environment.modules, &names);
+    let mut outliner = Outliner::new(environment.modules, &names, environment.resources.machine());
     let root = outliner.outline(statements, span);
     let mut diagnostics = std::mem::take(&mut outliner.diagnostics);
     let values = std::mem::take(&mut outliner.values);

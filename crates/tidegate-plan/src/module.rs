@@ -8,6 +8,7 @@ use tidegate_core::variables::Variable;
 
 use crate::location_builder::LocationBuilder;
 use crate::plan_builder::PlanBuilder;
+use crate::resources::Machine;
 use crate::server_builder::ServerBuilder;
 
 pub use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Row, Word, once};
@@ -49,7 +50,11 @@ pub trait Module: 'static {
     /// Returns the statements of the `http` block with those that a short form stands for (`acme auto`), before any of
     /// them is applied; `None` without such a form. The places of added statements are those of the form. Warnings are
     /// added to `diagnostics`.
-    fn expand(_http: &[Statement], _diagnostics: &mut Vec<Diagnostic>) -> Option<Vec<Statement>> {
+    fn expand(
+        _http: &[Statement],
+        _machine: &Machine,
+        _diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<Vec<Statement>> {
         None
     }
 
@@ -138,6 +143,7 @@ pub trait ErasedModule: Sync {
     fn expand(
         &self,
         http: &[Statement],
+        machine: &Machine,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Option<Vec<Statement>>;
     /// Calls [`Module::close_block`].
@@ -227,9 +233,10 @@ impl<M: Module> ErasedModule for Entry<M> {
     fn expand(
         &self,
         http: &[Statement],
+        machine: &Machine,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Option<Vec<Statement>> {
-        M::expand(http, diagnostics)
+        M::expand(http, machine, diagnostics)
     }
 
     fn close_block(&self, conf: &mut AnyConf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {

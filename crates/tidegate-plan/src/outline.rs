@@ -4,6 +4,7 @@
 use tidegate_conf::{Args, Contexts, Diagnostic, HostNames, Registry, Span, Statement, Word};
 
 use crate::module::{AnyConf, BlockInfo, BlockRow, ErasedModule, Module, typed};
+use crate::resources::Machine;
 use crate::values::{self, DirectiveValue};
 
 /// A block of the configuration with the settings of all modules.
@@ -39,6 +40,7 @@ pub(crate) struct Outliner<'a> {
     pub modules: &'a [&'static dyn ErasedModule],
     pub registry: Registry,
     names: &'a dyn HostNames,
+    machine: Machine,
     /// Values with variables, which are compiled even where they are not used.
     pub values: Vec<DirectiveValue>,
     pub diagnostics: Vec<Diagnostic>,
@@ -48,12 +50,14 @@ impl<'a> Outliner<'a> {
     pub(crate) fn new(
         modules: &'a [&'static dyn ErasedModule],
         names: &'a dyn HostNames,
+        machine: Machine,
     ) -> Outliner<'a> {
         let mut registry = Registry::new();
         for (owner, module) in modules.iter().enumerate() {
             registry.add(owner, module.rows());
         }
-        Outliner { modules, registry, names, values: Vec::new(), diagnostics: Vec::new() }
+        let (values, diagnostics) = Default::default();
+        Outliner { modules, registry, names, machine, values, diagnostics }
     }
 
     /// Returns the outline of the whole configuration after inheritance.
@@ -119,7 +123,7 @@ impl<'a> Outliner<'a> {
         let mut expanded: Option<Vec<Statement>> = None;
         for module in self.modules {
             let statements = expanded.as_deref().unwrap_or(statement.children());
-            if let Some(next) = module.expand(statements, &mut self.diagnostics) {
+            if let Some(next) = module.expand(statements, &self.machine, &mut self.diagnostics) {
                 expanded = Some(next);
             }
         }

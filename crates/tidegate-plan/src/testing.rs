@@ -83,7 +83,7 @@ impl Resources for Files {
     }
 
     fn machine(&self) -> Machine {
-        Machine { privileged: true, host_name: HOST_NAME.to_owned() }
+        Machine { privileged: true, host_name: HOST_NAME.to_owned(), ipv6: true }
     }
 }
 

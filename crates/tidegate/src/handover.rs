@@ -245,6 +245,7 @@ impl<'a> Writer<'a> {
     fn findings(&mut self, findings: &Findings) {
         self.number(findings.machine.privileged.into());
         self.piece(findings.machine.host_name.as_bytes());
+        self.number(findings.machine.ipv6.into());
         self.number(findings.names.len() as u64);
         for (host, addresses) in &findings.names {
             self.piece(host.as_bytes());
@@ -369,7 +370,11 @@ impl Reader {
     }
 
     fn findings(&mut self) -> io::Result<Findings> {
-        let machine = Machine { privileged: self.number()? != 0, host_name: self.text()? };
+        let machine = Machine {
+            privileged: self.number()? != 0,
+            host_name: self.text()?,
+            ipv6: self.number()? != 0,
+        };
         let mut names = Names::new();
         for _ in 0..self.number()? {
             let host = self.text()?;

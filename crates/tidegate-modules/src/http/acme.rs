@@ -50,7 +50,7 @@ use tidegate_conf::{Contexts, Diagnostic, Directive, Statement};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Phase};
 use tidegate_plan::module::{BlockRow, Module};
-use tidegate_plan::{LocationBuilder, PlanBuilder, ServerBuilder};
+use tidegate_plan::{LocationBuilder, Machine, PlanBuilder, ServerBuilder};
 
 use certificates::{Part, ServerCertificate};
 use plan::Prepared;
@@ -67,8 +67,12 @@ impl Module for Acme {
         &[BlockRow { name: "acme_issuer", within: Contexts::HTTP, opens: Contexts::ACME_ISSUER }];
     const VARIABLES: &'static [Variable] = VARIABLES;
 
-    fn expand(http: &[Statement], diagnostics: &mut Vec<Diagnostic>) -> Option<Vec<Statement>> {
-        auto::expand(http, diagnostics)
+    fn expand(
+        http: &[Statement],
+        machine: &Machine,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Option<Vec<Statement>> {
+        auto::expand(http, machine.ipv6, diagnostics)
     }
 
     fn prepare_http(_conf: &rows::Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {

@@ -7,8 +7,8 @@ use socket2::{SockAddr, SockRef};
 
 use super::{AsSocket, BorrowedSocket, OwnedSocket, unsupported};
 pub use crate::sockets::{
-    is_datagram, peer_addr, set_keepalive, set_linger_reset, set_nodelay, set_nonblocking,
-    set_receive_buffer, set_send_buffer, shutdown_write, take_error,
+    has_ipv6, is_datagram, peer_addr, set_keepalive, set_linger_reset, set_nodelay,
+    set_nonblocking, set_receive_buffer, set_send_buffer, shutdown_write, take_error,
 };
 use crate::types::{ListenAddr, Peek, TcpInfo};
 

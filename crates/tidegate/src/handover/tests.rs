@@ -37,7 +37,7 @@ fn a_handover_arrives_complete() {
     };
     let bundle = Bundle { files: vec![("/p/nginx.conf".into(), b"x;".to_vec())], globs: vec![] };
     let findings = Findings {
-        machine: Machine { privileged: true, host_name: "here".into() },
+        machine: Machine { privileged: true, host_name: "here".into(), ipv6: true },
         names: vec![("a".into(), vec!["::1".parse().unwrap()]), ("b".into(), vec![])],
         contents: vec![(PathBuf::from("/p/key"), vec![0, 255])],
     };

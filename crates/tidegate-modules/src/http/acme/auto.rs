@@ -1,5 +1,5 @@
-//! `acme auto`: one line for a certificate, HTTPS with HTTP/2, and a redirect to it. It is replaced by the statements that it
-//! stands for before the configuration is compiled:
+//! `acme auto`: one line for a certificate, HTTPS with HTTP/2 and HTTP/3, and a redirect to it. It is replaced by the
+//! statements that it stands for before the configuration is compiled:
 //!
 //! ```nginx
 //! server { server_name example.com; acme auto contact=admin@example.com; root /srv/www; }
@@ -15,8 +15,13 @@
 //!     ssl_certificate_key $acme_certificate_key;
 //!     ssl_certificate_cache max=4 inactive=1d valid=1d;
 //!     http2 on;
+//!     http3_alt_svc on;
 //!     listen 443 ssl;
+//!     listen [::]:443 ssl;
 //!     listen 80;
+//!     listen [::]:80;
+//!     listen 443 quic;
+//!     listen [::]:443 quic;
 //!     if ($scheme = http) { return 301 https://$host$request_uri; }
 //!     server_name example.com;
 //!     root /srv/www;
@@ -40,8 +45,8 @@ pub(super) const ROWS: &[Directive<Conf>] = &[row(
     Arity::AT_LEAST_ONE,
     "off",
     "`auto`: certificates from Let's Encrypt, or from another authority, for the names of the server or, in `http`, of all \
-     servers without a certificate; with HTTPS on port 443, HTTP/2, and a redirect from port 80, unless the server has \
-     such listeners. It agrees to the authority's terms of service. Parameters: `issuer=` (of `acme_issuer`), or `uri=`, \
+     servers without a certificate; with HTTPS on port 443, HTTP/2, HTTP/3, and a redirect from port 80, unless the \
+     server has such listeners. It agrees to the authority's terms of service. Parameters: `issuer=` (of `acme_issuer`), or `uri=`, \
      `contact=`, `challenge=`, `ssl_trusted_certificate=`, `state_path=`; `key=`.",
     |conf, args| {
         if let Err((index, reason)) = Auto::parse(args.words()) {
@@ -132,9 +137,11 @@ impl Auto {
     }
 }
 
-/// Replaces `acme auto` by what it stands for, in the statements of `http`; `None` where there is none.
+/// Replaces `acme auto` by what it stands for, in the statements of `http`; `None` where there is none. `ipv6` says whether
+/// the machine has that.
 pub(super) fn expand(
     http: &[Statement],
+    ipv6: bool,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Option<Vec<Statement>> {
     let outer = find(http, "acme");
@@ -172,7 +179,8 @@ pub(super) fn expand(
                 false => exact_names(&child, diagnostics),
             };
             if let (Some(names), Some(block)) = (names, &mut child.block) {
-                let added = added(&auto, &names, &block.statements, http, span);
+                let around = Around { own: &block.statements, http, ipv6 };
+                let added = added(&auto, &names, &around, span);
                 // In front: a redirect comes before the other rules of the server.
                 block.statements.splice(0..0, added);
             }
@@ -224,14 +232,16 @@ fn exact_names(server: &Statement, diagnostics: &mut Vec<Diagnostic>) -> Option<
     (!names.is_empty()).then_some(names)
 }
 
+/// What decides about the statements that a server gets.
+struct Around<'a> {
+    /// The statements of the server.
+    own: &'a [Statement],
+    http: &'a [Statement],
+    ipv6: bool,
+}
+
 /// Returns the statements that a server gets.
-fn added(
-    auto: &Auto,
-    names: &[String],
-    own: &[Statement],
-    http: &[Statement],
-    span: Span,
-) -> Vec<Statement> {
+fn added(auto: &Auto, names: &[String], around: &Around<'_>, span: Span) -> Vec<Statement> {
     let mut certificate = vec!["acme_certificate", &auto.issuer];
     certificate.extend(names.iter().map(String::as_str));
     let key = auto.key.as_ref().map(|key| format!("key={key}"));
@@ -242,46 +252,108 @@ fn added(
         simple(&["ssl_certificate_key", "$acme_certificate_key"], span),
     ];
     let mut unless_written = |words: &[&str]| {
-        if find(own, words[0]).is_none() && find(http, words[0]).is_none() {
+        if around.find(words[0]).is_none() {
             added.push(simple(words, span));
         }
     };
     unless_written(&["ssl_certificate_cache", "max=4", "inactive=1d", "valid=1d"]);
     unless_written(&["http2", "on"]);
-    added.extend(listeners(own, span));
+    let listeners = listeners(around, span);
+    let datagrams = datagram_listeners(around, &listeners, span);
+    if !datagrams.is_empty() {
+        unless_written(&["http3_alt_svc", "on"]);
+    }
+    added.extend(listeners);
+    added.extend(datagrams);
     added
 }
 
-/// Returns the listeners that are missing: HTTPS beside those of port 80, or on port 443; and port 80, whose requests are
-/// redirected, where the server has no plain listener.
-fn listeners(own: &[Statement], span: Span) -> Vec<Statement> {
-    let listens = || own.iter().filter(|statement| is(statement, "listen"));
-    let has =
-        |listen: &Statement, word: &str| listen.args.iter().any(|arg| arg.bytes == word.as_bytes());
+impl<'a> Around<'a> {
+    /// Finds a statement of the server or, without one, of `http`.
+    fn find(&self, name: &str) -> Option<&'a Statement> {
+        find(self.own, name).or_else(|| find(self.http, name))
+    }
+
+    fn listens(&self) -> impl Iterator<Item = &'a Statement> {
+        self.own.iter().filter(|statement| is(statement, "listen"))
+    }
+
+    /// Whether the server has TLS 1.3, without which there is no QUIC. The versions of several directives add up; where all
+    /// are too old, those of the default are used.
+    fn has_tls13(&self) -> bool {
+        let own = |statements: &'a [Statement]| {
+            statements.iter().filter(|statement| is(statement, "ssl_protocols"))
+        };
+        let nearest = if own(self.own).next().is_some() { self.own } else { self.http };
+        let written = |version| own(nearest).any(|protocols| has(protocols, version));
+        written("TLSv1.3") || !written("TLSv1.2")
+    }
+
+    /// Returns the address of a port for each version of IP that the machine has.
+    fn addresses(&self, port: u16) -> impl Iterator<Item = String> + use<> {
+        let ipv6 = self.ipv6.then(|| format!("[::]:{port}"));
+        std::iter::once(port.to_string()).chain(ipv6)
+    }
+}
+
+/// Returns the listeners of TCP that are missing: HTTPS beside those of port 80, or on port 443; and port 80, whose requests
+/// are redirected, where the server has no plain listener.
+fn listeners(around: &Around<'_>, span: Span) -> Vec<Statement> {
     let is_plain = |listen: &&Statement| !has(listen, "ssl") && !has(listen, "quic");
     let mut added = Vec::new();
-    if !listens().any(|listen| has(listen, "ssl")) {
-        for listen in listens().filter(is_plain) {
+    if !around.listens().any(|listen| has(listen, "ssl")) {
+        for listen in around.listens().filter(is_plain) {
             let address = listen.args.first().map(Word::display).unwrap_or_default();
             let Some(secure) = secure(&address) else { continue };
             let mut words = vec!["listen", &secure, "ssl"];
-            if has(listen, "default_server") || has(listen, "default") {
-                words.push("default_server");
-            }
+            words.extend(default_server(listen));
             added.push(simple(&words, span));
         }
         if added.is_empty() {
-            added.push(simple(&["listen", "443", "ssl"], span));
+            let secure = around.addresses(443);
+            added.extend(secure.map(|address| simple(&["listen", &address, "ssl"], span)));
         }
     }
-    if !listens().any(|listen| is_plain(&listen)) {
-        added.push(simple(&["listen", "80"], span));
+    if !around.listens().any(|listen| is_plain(&listen)) {
+        let plain = around.addresses(80);
+        added.extend(plain.map(|address| simple(&["listen", &address], span)));
         let mut redirect = simple(&["if", "($scheme", "=", "http)"], span);
         let to = simple(&["return", "301", "https://$host$request_uri"], span);
         redirect.block = Some(Block { statements: vec![to], open: span, close: span });
         added.push(redirect);
     }
     added
+}
+
+/// Returns the listeners of HTTP/3 beside those of HTTPS on port 443, which `listeners` are as well, unless the server has
+/// others. Of another port the number may be different for clients (a firewall passes it on), who would be told this one.
+fn datagram_listeners(around: &Around<'_>, listeners: &[Statement], span: Span) -> Vec<Statement> {
+    let is_off = |http3: &Statement| has(http3, "off");
+    if around.listens().any(|listen| has(listen, "quic"))
+        || around.find("http3").is_some_and(is_off)
+        || !around.has_tls13()
+    {
+        return Vec::new();
+    }
+    let secure = around.listens().chain(listeners.iter().filter(|added| is(added, "listen")));
+    // With the PROXY protocol another server is in front, to which datagrams do not come.
+    let secure = secure.filter(|listen| has(listen, "ssl") && !has(listen, "proxy_protocol"));
+    let beside = |listen: &Statement| {
+        let address = listen.args.first()?.display();
+        let is_https = &*address == "443" || address.ends_with(":443");
+        let mut words = vec!["listen", &address, "quic"];
+        words.extend(default_server(listen));
+        is_https.then(|| simple(&words, span))
+    };
+    secure.filter_map(beside).collect()
+}
+
+fn has(statement: &Statement, word: &str) -> bool {
+    statement.args.iter().any(|arg| arg.bytes == word.as_bytes())
+}
+
+fn default_server(listen: &Statement) -> Option<&'static str> {
+    (has(listen, "default_server") || has(listen, "default")).then_some("default_server")
 }
 
 /// Returns the address of HTTPS beside a plain one on port 80.

@@ -1,7 +1,7 @@
 //! Names, URLs, files, and responses to validations.
 
 use tidegate_acme::{Challenge, ChallengeKind, Change, Identifier};
-use tidegate_conf::{SourceMap, Span, Word};
+use tidegate_conf::{FsLoader, Parser, SourceMap, Span, Word};
 
 use super::certificates::{Certificates, Part, ServerCertificate};
 use super::challenges::Challenges;
@@ -173,16 +173,20 @@ fn a_certificate_is_in_use_from_its_file_and_a_damaged_one_is_not() {
     assert_eq!(value(Part::Chain), Some(format!("data:{chain}").into_bytes()));
 }
 
-/// Returns the listeners of a configuration, each with `+` for HTTPS.
+/// Returns the listeners of a configuration, each with `+` for HTTPS and `~` for HTTP/3.
 fn listeners(config: &str) -> Vec<String> {
     let bench = Bench::new(config);
     let exchange = bench.exchange();
     let listeners = exchange.plan.listeners.iter();
     let shown = |listener: &tidegate_core::listen::ListenerPlan| {
-        let own = format!("{}{}", listener.address.text(), if listener.tls { "+" } else { "" });
+        let mark = |tls| match (listener.quic, tls) {
+            (true, _) => "~",
+            (false, true) => "+",
+            (false, false) => "",
+        };
+        let own = format!("{}{}", listener.address.text(), mark(listener.tls));
         let local = listener.by_local.iter();
-        let local =
-            local.map(|local| format!("{}{}", local.address, if local.tls { "+" } else { "" }));
+        let local = local.map(|local| format!("{}{}", local.address, mark(local.tls)));
         std::iter::once(own).chain(local).collect::<Vec<_>>().join(" ")
     };
     listeners.map(shown).collect()
@@ -191,26 +195,31 @@ fn listeners(config: &str) -> Vec<String> {
 #[test]
 fn one_line_stands_for_listeners_certificate_and_redirect() {
     let auto = "acme auto uri=https://a/ state_path=off;";
-    for (listens, expected) in [
-        ("", &["0.0.0.0:443+", "0.0.0.0:80"][..]),
-        ("listen 80;", &["0.0.0.0:80", "0.0.0.0:443+"]),
+    for (rules, expected) in [
+        ("", "0.0.0.0:443+ 0.0.0.0:443~ 0.0.0.0:80 [::]:443+ [::]:443~ [::]:80"),
+        ("listen 80;", "0.0.0.0:443+ 0.0.0.0:443~ 0.0.0.0:80"),
         (
             "listen 80 default_server; listen [::]:80;",
-            &["0.0.0.0:80", "[::]:80", "0.0.0.0:443+", "[::]:443+"],
+            "0.0.0.0:443+ 0.0.0.0:443~ 0.0.0.0:80 [::]:443+ [::]:443~ [::]:80",
         ),
-        ("listen 127.0.0.1;", &["127.0.0.1:80", "127.0.0.1:443+"]),
-        ("listen 8080;", &["0.0.0.0:8080", "0.0.0.0:443+"]),
-        ("listen 8443 ssl;", &["0.0.0.0:8443+", "0.0.0.0:80"]),
-        ("listen 8080; listen 8443 ssl;", &["0.0.0.0:8080", "0.0.0.0:8443+"]),
+        ("listen 127.0.0.1;", "127.0.0.1:443+ 127.0.0.1:443~ 127.0.0.1:80"),
+        ("listen 8080;", "0.0.0.0:443+ 0.0.0.0:443~ 0.0.0.0:8080 [::]:443+ [::]:443~"),
+        ("listen 443 ssl;", "0.0.0.0:443+ 0.0.0.0:443~ 0.0.0.0:80 [::]:80"),
+        ("listen 8443 ssl;", "0.0.0.0:80 0.0.0.0:8443+ [::]:80"),
+        ("listen 8080; listen 8443 ssl;", "0.0.0.0:8080 0.0.0.0:8443+"),
+        ("listen 80; listen 443 ssl proxy_protocol;", "0.0.0.0:443+ 0.0.0.0:80"),
+        ("listen 80; listen 443 ssl; listen 8443 quic;", "0.0.0.0:443+ 0.0.0.0:80 0.0.0.0:8443~"),
+        ("listen 80; http3 off;", "0.0.0.0:443+ 0.0.0.0:80"),
+        ("listen 80; ssl_protocols TLSv1.2;", "0.0.0.0:443+ 0.0.0.0:80"),
+        ("listen 80; ssl_protocols TLSv1.1;", "0.0.0.0:443+ 0.0.0.0:443~ 0.0.0.0:80"),
     ] {
         for config in [
-            format!("server {{ server_name a.test; {listens} {auto} }}"),
-            format!("{auto} server {{ server_name a.test; {listens} }}"),
+            format!("server {{ server_name a.test; {rules} {auto} }}"),
+            format!("{auto} server {{ server_name a.test; {rules} }}"),
         ] {
-            let (mut found, mut expected) = (listeners(&config), expected.to_vec());
+            let mut found = listeners(&config);
             found.sort_unstable();
-            expected.sort_unstable();
-            assert_eq!(found, expected, "{config}");
+            assert_eq!(found.join(" "), expected, "{config}");
         }
     }
     let plain = Bench::new(&format!("server {{ server_name a.test; {auto} return 200 body; }}"));
@@ -221,6 +230,21 @@ fn one_line_stands_for_listeners_certificate_and_redirect() {
     let own =
         Bench::new(&format!("server {{ listen 80; server_name a.test; {auto} return 200 body; }}"));
     assert_eq!(own.text("/path"), "body");
+}
+
+#[test]
+fn one_line_listens_to_ipv6_where_the_machine_has_it() {
+    for (ipv6, expected) in [(true, "443 [::]:443 80 [::]:80 443 [::]:443"), (false, "443 80 443")]
+    {
+        let text = b"server { server_name a.test; acme auto; }";
+        let statements = Parser::new(&FsLoader, "").parse_fragment("test", text);
+        let expanded = super::auto::expand(&statements, ipv6, &mut Vec::new()).expect("a form");
+        let server = expanded.last().expect("a server").children();
+        let listens = server.iter().filter(|statement| statement.name.bytes == b"listen");
+        let found = listens.map(|listen| listen.args[0].display()).collect::<Vec<_>>();
+        assert_eq!(found.join(" "), expected);
+        assert!(server.iter().any(|statement| statement.name.bytes == b"http3_alt_svc"));
+    }
 }
 
 #[test]
