@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use quinn_proto::{ReadError, Transmit, VarInt, WriteError};
-use tidegate_rt::clock;
+use tidegate_rt::{clock, share};
 use tidegate_tls::quic::QuicNegotiated;
 
 use crate::address::{PeerAddress, Sent};
@@ -29,8 +29,16 @@ pub struct Connection {
     address: Cell<PeerAddress>,
     /// Streams on which less was written than wanted.
     pub(crate) waiting: RefCell<Waiting>,
+    /// [`Connection::note_vain`] since its service began.
+    vain: Cell<u32>,
+    /// Streams that the peer has opened wait for the next service.
+    accepts_later: Cell<bool>,
+    ignored_until: Cell<Option<Instant>>,
     due: Rc<Due>,
 }
+
+/// Work in vain that a connection may cause in one service: as much as HTTP/2's in one run.
+const VAIN_MAX: u32 = 16;
 
 /// The result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +74,9 @@ impl Connection {
             served: RefCell::default(),
             address,
             waiting: RefCell::default(),
+            vain: Cell::new(0),
+            accepts_later: Cell::new(false),
+            ignored_until: Cell::new(None),
             due,
         })
     }
@@ -90,6 +101,21 @@ impl Connection {
             served.event(self, Event::Closed(closed));
             self.forget_served();
         }
+    }
+
+    /// A service begins. Returns whether streams that the peer has opened wait for it.
+    pub(crate) fn begin_service(&self) -> bool {
+        self.vain.set(0);
+        self.accepts_later.take()
+    }
+
+    /// Whether what the peer sends is dropped unread.
+    pub(crate) fn is_ignored(&self, now: Instant) -> bool {
+        let is_ignored = self.ignored_until.get().is_some_and(|until| now < until);
+        if !is_ignored {
+            self.ignored_until.set(None);
+        }
+        is_ignored
     }
 
     pub(crate) fn observe_address(&self, now: Instant) {
@@ -158,6 +184,27 @@ impl Connection {
         // The peer's limit of streams follows.
         self.due.add(self);
         Some(id.into())
+    }
+
+    /// Leaves streams that the peer has opened to the next event-loop iteration: [`Event::Opened`](crate::Event::Opened)
+    /// is repeated then.
+    pub fn accept_later(&self) {
+        self.accepts_later.set(true);
+        self.due.add(self);
+    }
+
+    /// Notes work that leads nowhere, such as a request that is reset at once. It costs the peer next to nothing, and others
+    /// wait for it: after some of it they are served first.
+    pub fn note_vain(&self) {
+        self.vain.update(|count| count + 1);
+        if self.vain.get() >= VAIN_MAX {
+            share::end();
+        }
+    }
+
+    /// Drops the packets of the peer that arrive before `until`, as if they were lost on the way: they cost next to nothing.
+    pub fn ignore_until(&self, until: Instant) {
+        self.ignored_until.set(Some(until));
     }
 
     /// Opens a stream; `None` as long as the peer allows no more.

@@ -1,6 +1,6 @@
 //! The order in which the connections of an endpoint are served.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::task::Waker;
 
@@ -11,6 +11,8 @@ use crate::connection::Connection;
 pub(crate) struct Due {
     pub(crate) queue: RefCell<VecDeque<usize>>,
     pub(crate) waker: RefCell<Option<Waker>>,
+    /// The task runs, and looks at the queue before it waits.
+    pub(crate) in_turn: Cell<bool>,
 }
 
 impl Due {
@@ -23,7 +25,9 @@ impl Due {
     }
 
     pub(crate) fn wake(&self) {
-        if let Some(waker) = &*self.waker.borrow() {
+        if !self.in_turn.get()
+            && let Some(waker) = &*self.waker.borrow()
+        {
             waker.wake_by_ref();
         }
     }

@@ -3,10 +3,12 @@
 //! A turn of [`Endpoint::run`]:
 //!
 //! 1. What the socket had no room for is sent first; while it waits, nothing else is sent, and so nothing is lost.
-//! 2. Datagrams that have arrived go to their connections, at most [`BATCHES`] calls of the kernel.
+//! 2. Datagrams that have arrived go to their connections, at most [`BATCHES`] calls of the kernel, and no more calls once a
+//!    time share is used up.
 //! 3. Connections whose deadline has passed are notified.
 //! 4. Each connection that is due is served once: its events, then what it has to send, at most [`TRANSMITS`] datagrams
-//!    or groups of them. One with more is due again, behind the others.
+//!    or groups of them. One with more is due again, behind the others; so is one whose events have used up the time
+//!    share.
 //!
 //! Invariants: a connection is in `due` at most once ([`Connection::queued`]); its deadline is that of the library after
 //! each service; a connection is in the table until the library has drained it. No method borrows a cell while
@@ -34,7 +36,7 @@ use tidegate_rt::timer::Deadline;
 use crate::application::{Admission, Application, Packet};
 use crate::connection::Connection;
 use crate::due::Due;
-use crate::event::{Event, Served, translate};
+use crate::event::{Direction, Event, Served, translate};
 use crate::numbers::{self, Numbers};
 use crate::settings::{ClientSettings, Keys, ServerSettings};
 use crate::timers::Timers;
@@ -168,43 +170,64 @@ impl<A: Application> Endpoint<A> {
 
     fn turn(&self, context: &mut Context<'_>, memory: &mut PacketMemory) -> Poll<io::Error> {
         self.due.waker.replace(Some(context.waker().clone()));
+        self.due.in_turn.set(true);
         let now = clock::exact_now();
         let may_send = self.send_unsent(context).is_ready();
-        let mut more = true;
+        // With a share of its own, so that however much arrives, connections are served as well.
+        let more = match share::apart(|| self.receive_all(context, memory, now)) {
+            Ok(more) => more,
+            Err(error) => return Poll::Ready(error),
+        };
+        self.notify_expired(now);
+        let is_due = may_send && self.serve_due(now, context);
+        self.arm(context);
+        self.due.in_turn.set(false);
+        if more || is_due {
+            // Once the event loop has polled for events, those of other sockets among them.
+            let _: Poll<()> = share::later(context);
+        }
+        Poll::Pending
+    }
+
+    /// Serves the connections that are due, each once. Returns whether some are due afterwards, and the socket has room.
+    fn serve_due(&self, now: Instant, context: &mut Context<'_>) -> bool {
+        // Those that become due meanwhile are served in the next turn.
+        let count = self.due.queue.borrow().len();
+        for _ in 0..count {
+            let Some(handle) = self.due.queue.borrow_mut().pop_front() else { break };
+            let connection = self.connection(handle);
+            if let Some(connection) = connection
+                && self.serve(&connection, now, context).is_pending()
+            {
+                return false;
+            }
+            // The others are served in the next iteration of the event loop.
+            if share::is_used_up() {
+                break;
+            }
+        }
+        !self.due.queue.borrow().is_empty()
+    }
+
+    /// Receives what has arrived, within limits. Returns whether there may be more.
+    fn receive_all(
+        &self,
+        context: &mut Context<'_>,
+        memory: &mut PacketMemory,
+        now: Instant,
+    ) -> io::Result<bool> {
         for _ in 0..BATCHES {
             let mut each = |received: Received<'_>| self.handle_or_pass_on(&received, now);
             match self.socket.poll_receive(context, memory, &mut each) {
-                Poll::Ready(Ok(())) => {}
-                Poll::Ready(Err(error)) => return Poll::Ready(error),
-                Poll::Pending => {
-                    more = false;
-                    break;
-                }
+                Poll::Ready(received) => received?,
+                Poll::Pending => return Ok(false),
+            }
+            // Packets without use are not counted by anything else.
+            if share::is_over() {
+                break;
             }
         }
-        self.notify_expired(now);
-        if may_send {
-            // Those that become due meanwhile are served in the next turn.
-            let count = self.due.queue.borrow().len();
-            for _ in 0..count {
-                let Some(handle) = self.due.queue.borrow_mut().pop_front() else { break };
-                let connection = self.connection(handle);
-                if let Some(connection) = connection
-                    && self.serve(&connection, now, context).is_pending()
-                {
-                    break;
-                }
-                // The others are served in the next iteration of the event loop.
-                if share::poll(context).is_pending() {
-                    break;
-                }
-            }
-        }
-        self.arm(context);
-        if more {
-            context.waker().wake_by_ref();
-        }
-        Poll::Pending
+        Ok(true)
     }
 
     fn connection(&self, handle: usize) -> Option<Rc<Connection>> {
@@ -253,7 +276,9 @@ impl<A: Application> Endpoint<A> {
         match library.handle(now, received.from, received.to, ecn, bytes, buffer) {
             None => {}
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                if let Some(Some(connection)) = state.connections.get(handle.0) {
+                if let Some(Some(connection)) = state.connections.get(handle.0)
+                    && !connection.is_ignored(now)
+                {
                     connection.inner.borrow_mut().handle_event(event);
                     self.due.add(connection);
                 }
@@ -379,6 +404,9 @@ impl<A: Application> Endpoint<A> {
         let Some(served) = connection.served() else { return };
         // Before the requests that have arrived meanwhile.
         give_room(connection, &*served);
+        if connection.begin_service() {
+            served.event(connection, Event::Opened(Direction::Both));
+        }
         loop {
             self.exchange(connection);
             let event = connection.inner.borrow_mut().poll();
@@ -394,6 +422,10 @@ impl<A: Application> Endpoint<A> {
             served.event(connection, event);
             if is_last {
                 return connection.forget_served();
+            }
+            // One that has ended is not served again.
+            if share::is_used_up() && !connection.inner.borrow().is_drained() {
+                return self.due.add(connection);
             }
         }
     }

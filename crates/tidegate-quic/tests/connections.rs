@@ -11,6 +11,7 @@ use support::{
     socket, spawned,
 };
 use tidegate_quic::{Admission, ClosedBy, Direction, Endpoint, Limits, StreamEnded};
+use tidegate_rt::clock;
 use tidegate_rt::spawn_local;
 use tidegate_rt::sync::{Notify, select};
 
@@ -100,6 +101,37 @@ fn a_stream_whose_window_stays_shut_costs_nothing() {
         }
         let tried = recorder.tried.get() - before;
         assert!(tried < 50, "tried {tried} times");
+    });
+}
+
+#[test]
+fn work_in_vain_gives_way_to_others() {
+    run(async {
+        let (server, address) = serve(&Limits::default());
+        server.application().in_vain.set(true);
+        let (_client, recorder, connection) = connected(address, "one.test").await;
+        let ids: Vec<_> = (0..100).map(|_| recorder.send(&connection, content(10, 1))).collect();
+        for id in ids {
+            recorder.until_ended(id).await;
+        }
+        let accepted = server.application().accepted.borrow();
+        assert_eq!(accepted.iter().sum::<usize>(), 100);
+        assert!(accepted.iter().all(|count| *count <= 16), "{accepted:?}");
+    });
+}
+
+#[test]
+fn what_is_ignored_is_repeated() {
+    run(async {
+        let (server, address) = serve(&Limits::default());
+        let (_client, recorder, connection) = connected(address, "one.test").await;
+        let served = server.application().connections.borrow()[0].clone();
+        let until = clock::exact_now() + Duration::from_millis(100);
+        served.ignore_until(until);
+        let id = recorder.send(&connection, content(1000, 1));
+        recorder.until_ended(id).await;
+        assert!(clock::exact_now() >= until, "something was received");
+        assert!(recorder.received.borrow()[&id] == content(1000, 1), "other bytes came back");
     });
 }
 

@@ -18,6 +18,12 @@ const ACK_DELAY_MAX: Duration = Duration::from_millis(25);
 /// A client is reached by a PING this number of times within its idle timeout while a request waits.
 const PINGS: u32 = 3;
 
+/// The time for which a client that has flooded is not listened to. It learns of the end behind it: else the next
+/// connection begins at once, and a handshake costs as much as many requests.
+const HOLD: Duration = Duration::from_secs(1);
+/// nginx's phrase for the end of a connection by an error.
+pub(super) const REASON: &str = "stream error";
+
 impl QuicLink {
     /// Ends the connection gracefully (RFC 9114 section 5.2): requests that are on their way are served until the client
     /// has had time to receive the announcement.
@@ -100,7 +106,28 @@ impl QuicLink {
         if self.ending.get() != Ending::Gone {
             self.quic.close(code.0, reason);
             self.end_streams();
+        } else if let Some(code) = self.held_code.take() {
+            self.quic.close(code.0, REASON);
         }
+    }
+
+    /// Ends all streams of a client that has flooded. The connection is closed with `code` once its time is over; until
+    /// then nothing is received on it.
+    pub(super) fn hold(&self, code: ErrorCode) {
+        if self.ending.get() == Ending::Gone {
+            return;
+        }
+        let now = clock::now();
+        self.quic.ignore_until(now + HOLD);
+        self.held_code.set(Some(code));
+        self.end_streams();
+        let me = self.me.clone();
+        tidegate_rt::spawn_local(async move {
+            timer::sleep(HOLD).await;
+            if let Some(link) = me.upgrade() {
+                link.close(code, REASON);
+            }
+        });
     }
 
     fn end_streams(&self) {

@@ -85,6 +85,8 @@ pub(crate) struct QuicLink {
     /// Streams that were ended and whose bytes the client has not acknowledged.
     pub(super) unacknowledged: RefCell<Vec<u64>>,
     pub(super) ending: Cell<Ending>,
+    /// The code of the end of a client that has flooded, until it is sent.
+    pub(super) held_code: Cell<Option<ErrorCode>>,
     verification: Cell<Verification>,
     /// Notified when the verification has ended.
     verified: Notify,
@@ -147,6 +149,7 @@ impl QuicLink {
             is_reading: Cell::new(false),
             unacknowledged: RefCell::default(),
             ending: Cell::new(Ending::Open),
+            held_code: Cell::new(None),
             verification: Cell::new(Verification::None),
             verified: Notify::new(),
             is_closed: Cell::new(false),

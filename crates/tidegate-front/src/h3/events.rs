@@ -7,10 +7,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::error_log::Level;
-use tidegate_h3::{ConnectionError, ErrorCode, Event as CoreEvent, HeadFault};
-use tidegate_quic::{Closed, ClosedBy, Connection, Event, Read, Served, StreamEnded, StreamId};
+use tidegate_h3::{ConnectionError, ErrorCode, Event as CoreEvent, Fault, HeadFault};
+use tidegate_quic::{
+    Closed, ClosedBy, Connection, Direction, Event, Read, Served, StreamEnded, StreamId,
+};
 use tidegate_rt::{clock, share};
 
+use super::closing::REASON;
 use super::connection::{Ending, QuicLink};
 use super::exchange;
 use super::head;
@@ -35,6 +38,11 @@ impl Served for QuicLink {
                         self.incomplete.borrow_mut().push((id, clock::now()));
                     }
                     self.read(id);
+                    // Of one-way streams a client may have few.
+                    if share::is_used_up() && direction == Direction::Both {
+                        quic.accept_later();
+                        break;
+                    }
                 }
             }
             Event::Available(_) => self.send_own(),
@@ -172,6 +180,11 @@ impl QuicLink {
     }
 
     fn handle(&self, event: CoreEvent<'_>) {
+        if let CoreEvent::Malformed { .. } | CoreEvent::Reset { .. } | CoreEvent::Refused { .. } =
+            event
+        {
+            self.quic.note_vain();
+        }
         match event {
             CoreEvent::Head { stream, end } => self.begin_request(stream, end, None),
             CoreEvent::Malformed { stream, fault } => match self.stream(stream) {
@@ -261,8 +274,10 @@ impl QuicLink {
     fn fail(&self, error: ConnectionError) {
         let text = format!("client sent invalid HTTP/3: {error}");
         self.log(Level::Info, &text);
-        // nginx's phrase.
-        self.close(error.code(), "stream error");
+        match error.0 {
+            Fault::Flood(_) => self.hold(error.code()),
+            _ => self.close(error.code(), REASON),
+        }
     }
 
     /// The connection has ended.

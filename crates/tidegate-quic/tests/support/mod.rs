@@ -14,6 +14,7 @@ use tidegate_quic::{
     Limits, Packet, Read, Served, ServerSettings, StreamEnded, StreamId,
 };
 use tidegate_rt::net::{Datagram, Outgoing, Packets};
+use tidegate_rt::share;
 use tidegate_rt::sync::Notify;
 use tidegate_tls::quic::{QuicHandshakes, QuicHello, QuicServers};
 use tidegate_tls::{
@@ -106,6 +107,10 @@ pub(crate) struct Echo {
     pub(crate) closed: Rc<RefCell<Vec<Closed>>>,
     pub(crate) bell: Rc<Notify>,
     pub(crate) code_of_end: Option<u64>,
+    /// All streams are work in vain.
+    pub(crate) in_vain: Cell<bool>,
+    /// Streams that were accepted, by event.
+    pub(crate) accepted: Rc<RefCell<Vec<usize>>>,
 }
 
 impl Default for Echo {
@@ -113,6 +118,8 @@ impl Default for Echo {
         Echo {
             admission: Cell::new(Admission::Accept),
             code_of_end: None,
+            in_vain: Cell::default(),
+            accepted: Rc::default(),
             asked: RefCell::default(),
             connections: RefCell::default(),
             passed_on: RefCell::default(),
@@ -134,6 +141,8 @@ impl Application for Echo {
             streams: RefCell::default(),
             closed: self.closed.clone(),
             bell: self.bell.clone(),
+            in_vain: self.in_vain.get(),
+            accepted: self.accepted.clone(),
         })
     }
 
@@ -154,9 +163,23 @@ struct EchoStreams {
     streams: RefCell<BTreeMap<StreamId, Pending>>,
     closed: Rc<RefCell<Vec<Closed>>>,
     bell: Rc<Notify>,
+    in_vain: bool,
+    accepted: Rc<RefCell<Vec<usize>>>,
 }
 
 impl EchoStreams {
+    /// Whether another stream is to be accepted.
+    fn goes_on(&self, connection: &Connection) -> bool {
+        if self.in_vain {
+            connection.note_vain();
+        }
+        let goes_on = !share::is_used_up();
+        if !goes_on {
+            connection.accept_later();
+        }
+        goes_on
+    }
+
     fn pump(&self, connection: &Connection, id: StreamId) {
         let mut streams = self.streams.borrow_mut();
         let Some((bytes, ended)) = streams.get_mut(&id) else { return };
@@ -190,13 +213,19 @@ impl Served for EchoStreams {
     fn event(&self, connection: &Rc<Connection>, event: Event) {
         match event {
             Event::Opened(direction) => {
+                let mut count = 0;
                 while let Some(id) = connection.accept(direction) {
+                    count += 1;
                     // One without a way back is not read.
                     if direction == Direction::Both {
                         self.streams.borrow_mut().insert(id, Pending::default());
                         self.pump(connection, id);
                     }
+                    if !self.goes_on(connection) {
+                        break;
+                    }
                 }
+                self.accepted.borrow_mut().push(count);
             }
             Event::Readable(id) | Event::Writable(id) => self.pump(connection, id),
             Event::Closed(closed) => self.closed.borrow_mut().push(closed),
