@@ -22,7 +22,7 @@ use crate::session::Session;
 use crate::side::Server;
 use crate::stream::{self, TlsStream};
 use crate::x509::VerifyError;
-use crate::{cipher_suites, groups, signature_schemes};
+use crate::{cipher_suites, groups};
 
 /// Bytes read at once for a client's first message: nearly all fit, and a longer one is read further.
 pub const HELLO_BYTES: usize = 2048;
@@ -184,10 +184,8 @@ impl Hello {
         let (done, observed) = observe(stream::handshake(stream, &mut session)).await;
         done?;
         let mut negotiated = negotiated(session.common(), settings);
-        let scheme = |number| signature_schemes::name(number).unwrap_or_default();
         negotiated.early = session.early();
-        negotiated.signature = scheme(observed.own_scheme);
-        negotiated.client_signature = scheme(observed.peer_scheme);
+        observed.show_signatures(&mut negotiated);
         negotiated.session_id = match (negotiated.protocol, negotiated.session_reused) {
             ("TLSv1.3", _) => random_id(),
             (_, true) => offered,

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! observe(handshake) ── each poll: this thread's record belongs to it ──> (result, Observed)
+//! observe_part(record, work) ── the same of one step, over QUIC
 //!                                   └─ callbacks: stored, ticket_sent, signed, verified
 //! ```
 
@@ -18,6 +19,9 @@ use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{Signer, SigningKey};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
 
+use crate::accept::Negotiated;
+use crate::signature_schemes;
+
 /// The facts of one handshake.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Observed {
@@ -31,6 +35,15 @@ pub(crate) struct Observed {
     pub(crate) peer_scheme: u16,
 }
 
+impl Observed {
+    /// Adds the algorithms of signatures to the result of a handshake.
+    pub(crate) fn show_signatures(&self, negotiated: &mut Negotiated) {
+        let name = |number| signature_schemes::name(number).unwrap_or_default();
+        negotiated.signature = name(self.own_scheme);
+        negotiated.client_signature = name(self.peer_scheme);
+    }
+}
+
 thread_local! {
     /// The record of the handshake that is being polled.
     static CURRENT: RefCell<Option<Observed>> = const { RefCell::new(None) };
@@ -41,14 +54,17 @@ thread_local! {
 pub(crate) async fn observe<T>(handshake: impl Future<Output = T>) -> (T, Observed) {
     let mut handshake = pin!(handshake);
     let mut observed = Observed::default();
-    let result = poll_fn(|context| {
-        CURRENT.replace(Some(std::mem::take(&mut observed)));
-        let polled = handshake.as_mut().poll(context);
-        observed = CURRENT.take().unwrap_or_default();
-        polled
-    })
-    .await;
+    let result =
+        poll_fn(|context| observe_part(&mut observed, || handshake.as_mut().poll(context))).await;
     (result, observed)
+}
+
+/// Runs a part of a handshake, whose callbacks add to `observed`.
+pub(crate) fn observe_part<T>(observed: &mut Observed, part: impl FnOnce() -> T) -> T {
+    CURRENT.replace(Some(std::mem::take(observed)));
+    let result = part();
+    *observed = CURRENT.take().unwrap_or_default();
+    result
 }
 
 /// Notes a fact, where a handshake is observed.

@@ -56,6 +56,8 @@ pub struct QuicHello {
     pub cipher_suites: Box<[u16]>,
     /// The numbers of the groups that it offers.
     pub groups: Box<[u16]>,
+    /// The numbers of the signature algorithms that it accepts.
+    pub signature_schemes: Box<[u16]>,
 }
 
 /// The result of a handshake, which a connection returns as its handshake data.

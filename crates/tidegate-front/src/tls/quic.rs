@@ -99,6 +99,9 @@ impl QuicNames {
         if plan.variables.find(variables::CURVES).is_some() {
             known.offered_groups = hello.groups;
         }
+        if plan.variables.find(variables::SIGNATURES).is_some() {
+            known.offered_signatures = hello.signature_schemes;
+        }
         let mut id = vec![0; SESSION_ID_BYTES];
         tidegate_rt::random::unpredictable(&mut id);
         known.session_id = id;

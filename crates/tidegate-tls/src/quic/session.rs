@@ -21,6 +21,7 @@ use rustls::server::{Accepted, Acceptor};
 
 use super::{LIBRARY_VERSION, QuicHello, QuicNegotiated, QuicServers};
 use crate::accept::negotiated;
+use crate::observed::{Observed, observe_part};
 use crate::server::ServerSettings;
 
 /// Most bytes of a hello; those of browsers have 2,000.
@@ -56,6 +57,7 @@ struct Running {
     connection: ServerConnection,
     settings: Arc<ServerSettings>,
     hello: QuicHello,
+    observed: Observed,
     /// Secrets of the next keys, once there are the first ones.
     next: Option<Secrets>,
 }
@@ -92,7 +94,8 @@ impl Held {
             self.parameters.clone(),
         );
         let connection = connection.map_err(|error| failure(INTERNAL_ERROR, &error.to_string()))?;
-        let mut running = Running { connection, settings, hello, next: None };
+        let observed = Observed::default();
+        let mut running = Running { connection, settings, hello, observed, next: None };
         running.read(bytes)?;
         Ok(running)
     }
@@ -100,7 +103,8 @@ impl Held {
 
 impl Running {
     fn read(&mut self, bytes: &[u8]) -> Result<(), TransportError> {
-        self.connection.read_hs(bytes).map_err(|error| match self.connection.alert() {
+        let read = observe_part(&mut self.observed, || self.connection.read_hs(bytes));
+        read.map_err(|error| match self.connection.alert() {
             Some(alert) => failure(alert.into(), &error.to_string()),
             None => failure(INTERNAL_ERROR, &error.to_string()),
         })
@@ -118,10 +122,10 @@ impl crypto::Session for Held {
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
         let running = self.running()?;
-        Some(Box::new(QuicNegotiated {
-            hello: running.hello.clone(),
-            negotiated: negotiated(&running.connection, &running.settings),
-        }))
+        let Running { connection, settings, hello, observed, .. } = running;
+        let mut negotiated = negotiated(connection, settings);
+        observed.show_signatures(&mut negotiated);
+        Some(Box::new(QuicNegotiated { hello: hello.clone(), negotiated }))
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
@@ -246,6 +250,7 @@ fn of_hello(accepted: &Accepted) -> QuicHello {
         server_name: hello.server_name().map(str::to_owned),
         cipher_suites: hello.cipher_suites().iter().map(|suite| u16::from(*suite)).collect(),
         groups: groups.iter().map(|group| u16::from(*group)).collect(),
+        signature_schemes: hello.signature_schemes().iter().map(|s| u16::from(*s)).collect(),
     }
 }
 
