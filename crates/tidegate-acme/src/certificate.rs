@@ -23,6 +23,7 @@ mod work;
 
 use std::mem;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) use work::{Call, Target, success};
 
@@ -119,7 +120,11 @@ impl Certificate {
         let (mut failed, mut work) = (None, Work::Rest);
         match order {
             None => {}
-            Some(OrderFile::Failed(failure)) => failed = Some(failure),
+            Some(OrderFile::Failed(failure)) => {
+                // The clock may have been ahead when it was written.
+                let until = failure.until.min(now.after(RETRY_AFTER_MAX));
+                failed = Some(Failed { until, ..failure });
+            }
             Some(OrderFile::Intended(intent)) => work = Work::search(intent),
             Some(OrderFile::Placed(placed)) => {
                 let is_kept = held.as_ref().is_some_and(|held| held.key == placed.intent.key);
@@ -137,6 +142,18 @@ impl Certificate {
             faults: 0,
         };
         (certificate, damaged)
+    }
+
+    /// The clock was set back by this time.
+    pub(crate) fn set_back(&mut self, back: Duration) {
+        self.paused = self.paused.map(|until| until.before(back));
+        if let Some(failed) = &mut self.failed {
+            failed.until = failed.until.before(back);
+        }
+        if let Some(held) = &mut self.held {
+            held.set_back(back);
+        }
+        self.work.set_back(back);
     }
 
     pub(crate) fn wanted(&self) -> &Wanted {
@@ -315,7 +332,8 @@ impl Certificate {
     fn keep(&mut self, keep: Keep, context: &Context<'_>) -> (Work, Option<Event>) {
         let Keep { placed, chain } = keep;
         let event = Event::Issued(chain.not_after());
-        self.held = Some(Held::new(placed.intent.key, chain, context.now, context.random));
+        let held = Held::new(placed.intent.key, chain, context.now, context.random);
+        self.held = Some(held.issued(context.now));
         (self.failed, self.faults) = (None, 0);
         (Work::Clear, Some(event))
     }

@@ -39,6 +39,8 @@ pub struct Issuer {
     failures: u32,
     /// Nonces refused in a row.
     bad_nonces: u32,
+    /// The moment of the last call.
+    last: Time,
 }
 
 /// A certificate that can be used.
@@ -133,12 +135,14 @@ impl Issuer {
             rest: None,
             failures: 0,
             bad_nonces: 0,
+            last: now,
         })
     }
 
     /// Returns the next step. Until its result is passed to [`Issuer::done`], the same step is returned; reports and
     /// waits have no result.
     pub fn poll(&mut self, now: Time) -> Step {
+        self.observe(now);
         if let Some(report) = self.reports.pop_front() {
             return Step::Report(report);
         }
@@ -170,6 +174,7 @@ impl Issuer {
 
     /// Takes the result of the last step. `random` spreads pauses and renewals; it is used once.
     pub fn done(&mut self, outcome: Outcome, now: Time, random: u64) {
+        self.observe(now);
         let Some(Pending { owner, step }) = self.pending.take() else { return };
         if let Outcome::Response(response) = &outcome
             && self.is_bad_nonce(&step, response)
@@ -196,6 +201,21 @@ impl Issuer {
         self.certificates
             .iter()
             .map(|certificate| (certificate.wanted(), certificate.held().map(Installed::of)))
+    }
+
+    /// Notes the time. Where the clock was set back, all that is waited for comes earlier by as much: a clock that was years
+    /// ahead for a moment must not end renewals.
+    fn observe(&mut self, now: Time) {
+        let back = self.last.since(now);
+        self.last = now;
+        if back.is_zero() {
+            return;
+        }
+        self.rest = self.rest.map(|until| until.before(back));
+        self.session.set_back(back);
+        for certificate in &mut self.certificates {
+            certificate.set_back(back);
+        }
     }
 
     /// Keeps the nonce of a response. Says whether the response is a refusal of the request's nonce, after which the same
@@ -238,10 +258,8 @@ impl Issuer {
         };
         let Some(certificate) = self.certificates.get_mut(index) else { return };
         let Some(event) = certificate.done(step, outcome, &context) else { return };
-        if let Event::Failed(failure, _) = &event
-            && failure.consequence() == Consequence::Reregister
-        {
-            self.session.unregister();
+        if let Event::Failed(failure, _) = &event {
+            self.session.after_failure(failure);
         }
         self.reports.push_back(Report { certificate: Some(index), event });
     }
@@ -319,11 +337,11 @@ impl Issuer {
     /// Rests after a failure of the session, and returns the end of the rest.
     fn fail(&mut self, failure: Failure, now: Time, random: u64) -> Time {
         self.failures = self.failures.saturating_add(1);
-        let consequence = failure.consequence();
-        if consequence == Consequence::Reregister {
-            self.session.unregister();
-        }
-        let backoff = if consequence == Consequence::Retry { REQUESTS } else { ORDERS };
+        self.session.after_failure(&failure);
+        let backoff = match failure.consequence() {
+            Consequence::Retry => REQUESTS,
+            Consequence::Reorder | Consequence::Reregister => ORDERS,
+        };
         let asked = failure.retry_after().unwrap_or_default().min(now.after(RETRY_AFTER_MAX));
         let until = now.after(backoff.pause(self.failures, random)).max(asked);
         self.rest = Some(until);

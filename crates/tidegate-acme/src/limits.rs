@@ -57,7 +57,8 @@ pub(crate) const POLL_PAUSE_MAX: Duration = Duration::from_secs(30);
 /// The longest pause that a server can ask for by `Retry-After` with an error, such as a rate limit.
 pub(crate) const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The age at which a certificate is renewed at the earliest, or a quarter of its life if that is shorter. A server whose
-/// windows have always passed gets four orders a day, and not an order at once after each other.
+/// windows have always passed gets four orders a day, and not an order at once after each other. So does one whose
+/// certificates seem to be old when they are issued, because this machine's clock is ahead.
 pub(crate) const RENEWAL_AGE_MIN: Duration = Duration::from_secs(6 * 3600);
 /// The pause between two looks at the renewal information (RFC 9773 section 4.3.2): limits, and the default.
 pub(crate) const RENEWAL_PAUSE_MIN: Duration = Duration::from_secs(60);

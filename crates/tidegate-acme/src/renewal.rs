@@ -23,6 +23,8 @@ pub(crate) struct Held {
     position: u64,
     /// When the server is asked for its window.
     ask: Time,
+    /// The earliest renewal, of one that was issued while the process ran.
+    earliest: Time,
 }
 
 /// Certificates with a shorter life are renewed in the middle of it: a failure then leaves more time.
@@ -30,7 +32,19 @@ const SHORT_LIFE: Duration = Duration::from_secs(10 * 24 * 3600);
 
 impl Held {
     pub(crate) fn new(key: Arc<Key>, chain: Chain, now: Time, random: u64) -> Held {
-        Held { key, chain, window: None, position: random, ask: now }
+        Held { key, chain, window: None, position: random, ask: now, earliest: Time(0) }
+    }
+
+    /// The certificate was just issued: however far the clock is ahead of the server's, the next order has time.
+    pub(crate) fn issued(self, now: Time) -> Held {
+        let life = self.chain.facts().not_after.since(self.chain.facts().not_before);
+        Held { earliest: now.after(RENEWAL_AGE_MIN.min(life / 4)), ..self }
+    }
+
+    /// The clock was set back by this time.
+    pub(crate) fn set_back(&mut self, back: Duration) {
+        self.ask = self.ask.before(back);
+        self.earliest = self.earliest.before(back);
     }
 
     /// Returns the name of the certificate in renewal information.
@@ -46,7 +60,7 @@ impl Held {
     pub(crate) fn renew_at(&self) -> Time {
         let facts = self.chain.facts();
         let life = facts.not_after.since(facts.not_before);
-        match &self.window {
+        let due = match &self.window {
             Some(window) => {
                 let length = window.end.since(window.start);
                 let chosen = Time(window.start.0 + share(length, self.position).as_secs());
@@ -57,7 +71,8 @@ impl Held {
                 let nominal = if life < SHORT_LIFE { life / 2 } else { life * 2 / 3 };
                 facts.not_before.after(nominal.saturating_sub(share(life / 20, self.position)))
             }
-        }
+        };
+        due.max(self.earliest)
     }
 
     /// Returns when the server is to be asked for its window; never, if the certificate has no name for that.

@@ -1,6 +1,7 @@
 //! What all orders of an issuer share: the directory, nonces, and the account.
 
 use std::mem;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -204,8 +205,25 @@ impl Session {
         self.nonces.clear();
     }
 
+    /// A step has failed, of an order or of the session. The server may have changed its directory: that is read again.
+    pub(crate) fn after_failure(&mut self, failure: &Failure) {
+        if !failure.is_of_the_caller() {
+            self.directory = None;
+        }
+        if failure.consequence() == Consequence::Reregister {
+            self.unregister();
+        }
+    }
+
+    /// The clock was set back by this time.
+    pub(crate) fn set_back(&mut self, back: Duration) {
+        if let Some((_, read)) = &mut self.directory {
+            *read = read.before(back);
+        }
+    }
+
     /// The server does not have the account.
-    pub(crate) fn unregister(&mut self) {
+    fn unregister(&mut self) {
         self.account = match mem::replace(&mut self.account, Account::NoKey(KeyKind::Ecdsa256)) {
             Account::Ready(key, _) | Account::Unrecorded(key, _) => Account::Unregistered(key),
             account => account,

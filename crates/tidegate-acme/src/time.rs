@@ -20,6 +20,12 @@ impl Time {
         Time(self.0.saturating_add(seconds))
     }
 
+    /// Returns the moment `duration` earlier; at least the first one.
+    #[must_use]
+    pub(crate) fn before(self, duration: Duration) -> Time {
+        Time(self.0.saturating_sub(duration.as_secs()))
+    }
+
     /// Returns the time from `earlier` to this moment; zero where `earlier` is later.
     pub fn since(self, earlier: Time) -> Duration {
         Duration::from_secs(self.0.saturating_sub(earlier.0))

@@ -1,5 +1,7 @@
 //! An order as the server sees it, which says what follows; and its end on the client's side, finalize.
 
+use std::time::Duration;
+
 use serde_json::json;
 
 use super::download::Download;
@@ -34,6 +36,11 @@ pub(super) struct Finalize {
 }
 
 impl Look {
+    /// The clock was set back by this time.
+    pub(super) fn set_back(&mut self, back: Duration) {
+        self.at = self.at.before(back);
+    }
+
     pub(super) fn new(placed: Placed) -> Look {
         Look { placed, at: Time(0), polls: 0 }
     }

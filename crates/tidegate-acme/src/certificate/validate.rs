@@ -1,6 +1,8 @@
 //! Validation: authorizations are read, their challenges presented, the server asked to validate them, and the
 //! authorizations looked at until all are valid.
 
+use std::time::Duration;
+
 use super::look::Look;
 use super::work::{Call, Work, empty, next_look, success};
 use super::{Context, Want};
@@ -152,6 +154,11 @@ impl Validation {
 }
 
 impl Check {
+    /// The clock was set back by this time.
+    pub(super) fn set_back(&mut self, back: Duration) {
+        self.at = self.at.before(back);
+    }
+
     pub(super) fn placed(&self) -> &Placed {
         self.look.placed()
     }

@@ -1,5 +1,7 @@
 //! The states of an order, and what each of them needs.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::Want;
@@ -125,6 +127,16 @@ impl Work {
             }
             Work::Clear => Want::Store(Change::remove(order_file(wanted))),
             Work::Fail(failed) => Want::Store(OrderFile::Failed(failed.clone()).change(wanted)),
+        }
+    }
+
+    /// The clock was set back by this time.
+    pub(super) fn set_back(&mut self, back: Duration) {
+        match self {
+            Work::Look(look) => look.set_back(back),
+            Work::Check(check) => check.set_back(back),
+            Work::Fail(failed) => failed.until = failed.until.before(back),
+            _ => {}
         }
     }
 

@@ -186,6 +186,24 @@ fn orders_and_accounts_that_the_server_has_lost() {
 }
 
 #[test]
+fn a_directory_that_changes() {
+    let mut world = World::new();
+    let mut issuer = world.start();
+    let read = Cell::new(0);
+    // What the first one names is gone.
+    world.run(&mut issuer, 3600, &mut |step| {
+        read.set(read.get() + u32::from(is_request(step, "/dir")));
+        match read.get() == 1 && is_request(step, "/new-order") {
+            true => Fault::Instead(response(404, &[], "")),
+            false => Fault::Done,
+        }
+    });
+    world.check_issued();
+    assert_eq!((read.get(), world.authority.orders()), (2, 1), "{:#?}", world.log);
+    assert_eq!(world.failures().len(), 1, "{:?}", world.failures());
+}
+
+#[test]
 fn a_replaced_certificate_and_an_unknown_profile_at_new_order() {
     let mut world = World::new();
     world.authority.window = Some((Time(START.0 + 50 * 86_400), Time(START.0 + 51 * 86_400)));

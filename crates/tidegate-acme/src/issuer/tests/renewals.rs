@@ -1,8 +1,12 @@
 //! Renewals: by life, by the server's window, after a restart.
 
-use super::world::{START, World};
+use std::time::Duration;
+
+use super::world::{End, Fault, START, World};
 use crate::key::Key;
+use crate::step::Step;
 use crate::time::Time;
+use crate::wire::Response;
 
 const DAY: u64 = 86_400;
 
@@ -104,4 +108,71 @@ fn windows_that_have_always_passed() {
     let mut issuer = world.start();
     world.run_well(&mut issuer, 3 * DAY);
     assert!((10..=13).contains(&world.authority.orders()), "{}", world.authority.orders());
+}
+
+/// With a clock that is 70 days ahead each certificate is due when it is issued.
+#[test]
+fn a_clock_that_is_ahead() {
+    let mut world = World::new();
+    world.set_clock(Duration::from_secs(70 * DAY));
+    let mut issuer = world.start();
+    world.run_well(&mut issuer, 3 * DAY);
+    assert!((10..=13).contains(&world.authority.orders()), "{}", world.authority.orders());
+    world.check_issued();
+    // Set right, the last one is renewed in its time.
+    let orders = world.authority.orders();
+    world.set_clock(Duration::ZERO);
+    world.run_well(&mut issuer, 50 * DAY);
+    assert_eq!(world.authority.orders(), orders);
+    world.run_well(&mut issuer, 15 * DAY);
+    assert_eq!(world.authority.orders(), orders + 1);
+    world.check_issued();
+}
+
+/// The certificate seems to have expired, and so do those that are issued then.
+#[test]
+fn a_clock_that_is_years_ahead_for_a_moment() {
+    let years = Duration::from_secs(3650 * DAY);
+    let mut world = World::new();
+    let mut issuer = world.start();
+    world.run_well(&mut issuer, 3600);
+    world.set_clock(years);
+    world.run_well(&mut issuer, 2 * DAY);
+    let orders = world.authority.orders();
+    assert!((2..=12).contains(&orders), "{orders}");
+    assert!(world.failures().iter().all(|failure| failure.contains("expired")));
+    // The first certificate is still the one in use; one order may be tried again.
+    world.set_clock(Duration::ZERO);
+    let end = world.run_well(&mut issuer, 2 * DAY);
+    assert!(
+        matches!(end, End::Waits(until) if until < world.now.after(Duration::from_secs(60 * DAY)))
+    );
+    assert!(world.authority.orders() <= orders + 1);
+    // A process that begins then, and one that begins when it is right.
+    world.set_clock(years);
+    let mut issuer = world.start();
+    world.run_well(&mut issuer, 2 * DAY);
+    world.set_clock(Duration::ZERO);
+    let mut issuer = world.start();
+    assert!(issuer.certificates().all(|(_, found)| found.is_some()));
+    world.run_well(&mut issuer, 65 * DAY);
+    world.check_issued();
+    assert!(world.chain().not_after() > Time(START.0 + 140 * DAY));
+}
+
+#[test]
+fn a_pause_is_not_longer_where_the_clock_is_set_back() {
+    let mut world = World::new();
+    world.set_clock(Duration::from_secs(3650 * DAY));
+    let mut issuer = world.start();
+    let limit = Response::new(429, [("retry-after", "4000")], b"{}".to_vec());
+    let end = world.run(&mut issuer, 0, &mut |step| match step {
+        Step::Send(request) if request.url.ends_with("/new-order") => Fault::Instead(limit.clone()),
+        _ => Fault::Done,
+    });
+    assert_eq!(end, End::Waits(Time(world.now.0 + 4000)));
+    world.set_clock(Duration::ZERO);
+    assert_eq!(world.run_well(&mut issuer, 0), End::Waits(Time(world.now.0 + 4000)));
+    world.run_well(&mut issuer, 4000);
+    world.check_issued();
 }

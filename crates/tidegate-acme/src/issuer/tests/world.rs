@@ -1,6 +1,7 @@
 //! A caller of the machine in memory: a disk, challenges that are presented, time that passes when the machine waits.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::authority::{Authority, BASE};
 use crate::chain::Chain;
@@ -26,6 +27,8 @@ pub(super) struct World {
     pub disk: BTreeMap<String, Vec<u8>>,
     pub presented: BTreeMap<String, String>,
     pub now: Time,
+    /// By how much that is ahead of the authority's clock.
+    pub ahead: Duration,
     pub reports: Vec<Report>,
     /// The steps, as short texts.
     pub log: Vec<String>,
@@ -77,10 +80,17 @@ impl World {
             disk: BTreeMap::new(),
             presented: BTreeMap::new(),
             now: START,
+            ahead: Duration::ZERO,
             reports: Vec::new(),
             log: Vec::new(),
             random: 0x1234_5678_9abc_def0,
         }
+    }
+
+    /// Sets the clock to be ahead of the authority's by this time.
+    pub(super) fn set_clock(&mut self, ahead: Duration) {
+        self.now = self.now.before(self.ahead).after(ahead);
+        self.ahead = ahead;
     }
 
     /// Begins with what is on the disk. What was in memory is lost.
@@ -145,7 +155,8 @@ impl World {
                 Outcome::Done
             }
             Step::Send(request) => {
-                let response = self.authority.respond(request, &self.presented, self.now);
+                let now = self.now.before(self.ahead);
+                let response = self.authority.respond(request, &self.presented, now);
                 Outcome::Response(response)
             }
             Step::MakeKey(kind) => Outcome::Key(Key::generate(*kind).expect("a key")),
