@@ -187,10 +187,12 @@ impl Paths {
         let now = Instant::now();
         while let Some((client, bytes)) = state.up.due(now) {
             if let Some(socket) = state.flows.get(&client) {
+                let _ = mark(socket, state.up.mark);
                 let _ = socket.send_to(&bytes, self.server);
             }
         }
         while let Some((client, bytes)) = state.down.due(now) {
+            let _ = mark(&self.front, state.down.mark);
             let _ = self.front.send_to(&bytes, client);
         }
         drop(state);
@@ -222,5 +224,13 @@ impl Paths {
             state.flows.insert(client, socket);
         }
         Ok(())
+    }
+}
+
+/// Sets the ECN field of what a socket sends from here on.
+fn mark(socket: &UdpSocket, mark: u32) -> std::io::Result<()> {
+    match socket.local_addr()? {
+        SocketAddr::V4(_) => socket2::SockRef::from(socket).set_tos_v4(mark),
+        SocketAddr::V6(_) => socket2::SockRef::from(socket).set_tclass_v6(mark),
     }
 }

@@ -36,6 +36,8 @@ pub enum Rule {
     Rate(u64, u64),
     /// Loses all for this time.
     Blackhole(Duration),
+    /// Sends all of them with this ECN field (RFC 3168 section 5).
+    Mark(u32),
     /// No rules.
     Clear,
 }
@@ -81,6 +83,8 @@ pub(super) struct Link {
     blackhole: Option<Instant>,
     waiting: Vec<Waiting>,
     order: u64,
+    /// The ECN field of what is sent.
+    pub(super) mark: u32,
     pub(super) counts: Counts,
 }
 
@@ -99,6 +103,7 @@ impl Link {
             blackhole: None,
             waiting: Vec::new(),
             order: 0,
+            mark: 0,
             counts: Counts::default(),
         }
     }
@@ -119,12 +124,13 @@ impl Link {
             Rule::Delay(delay) => self.delay = *delay,
             Rule::Rate(bytes, most) => self.rate = Some((*bytes, *most)),
             Rule::Blackhole(span) => self.blackhole = Some(now + *span),
+            Rule::Mark(mark) => self.mark = *mark,
             Rule::Clear => {
                 self.drop = Chosen::default();
                 self.duplicate = Chosen::default();
                 self.reorder = Chosen::default();
                 self.corrupt = Chosen::default();
-                self.delay = Duration::ZERO;
+                (self.delay, self.mark) = (Duration::ZERO, 0);
                 (self.rate, self.free, self.blackhole) = (None, None, None);
             }
         }

@@ -68,6 +68,7 @@ fn rule(cursor: &mut Cursor<'_>) -> Result<Rule, Failure> {
         "delay" => Rule::Delay(span(cursor)?),
         "rate" => Rule::Rate(positive(cursor)?, positive(cursor)?),
         "blackhole" => Rule::Blackhole(span(cursor)?),
+        "mark" => Rule::Mark(mark(cursor)?),
         "clear" => Rule::Clear,
         other => return Err(Failure::new(format!("a relay has no rule `{other}`"))),
     })
@@ -91,6 +92,15 @@ fn choice(cursor: &mut Cursor<'_>) -> Result<Choice, Failure> {
         numbers.push(number);
     }
     Ok(Choice::Numbers(numbers))
+}
+
+/// `ect0` or `ce`.
+fn mark(cursor: &mut Cursor<'_>) -> Result<u32, Failure> {
+    match cursor.bare("a mark")? {
+        "ect0" => Ok(2),
+        "ce" => Ok(3),
+        other => Err(Failure::new(format!("ECN has no mark `{other}`"))),
+    }
 }
 
 fn positive(cursor: &mut Cursor<'_>) -> Result<u64, Failure> {

@@ -351,6 +351,7 @@ impl State {
             Count::Tokens => stats.frame_rx.new_token as i64,
             Count::Challenges => stats.frame_rx.path_challenge as i64,
             Count::Ids => stats.frame_rx.new_connection_id as i64,
+            Count::Congestions => stats.path.congestion_events as i64,
         }
     }
 }

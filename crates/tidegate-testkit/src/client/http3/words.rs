@@ -109,6 +109,8 @@ pub enum Count {
     Challenges,
     /// Connection ids received in frames.
     Ids,
+    /// Times at which the client found that the path is congested: packets were lost, or the server reports marks.
+    Congestions,
 }
 
 impl Default for Options {
@@ -243,6 +245,7 @@ fn count_name(word: &str) -> Option<Count> {
         "tokens" => Count::Tokens,
         "challenges" => Count::Challenges,
         "ids" => Count::Ids,
+        "congestions" => Count::Congestions,
         _ => return None,
     })
 }
