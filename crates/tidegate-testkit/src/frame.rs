@@ -64,6 +64,37 @@ const LOADED: &[(&str, &str)] = &[
     ("geoip_country", "load_module modules/ngx_http_geoip_module.so;"),
 ];
 
+/// Modules of others that nginx has to load, by a block that the configuration must have (or `http`) and the beginnings
+/// of their directives, which may be anywhere.
+const LOADED_FOR: &[(&str, &[&str], &[&str])] = &[
+    ("http", &["geoip2"], &["ngx_http_geoip2_module"]),
+    ("stream", &["geoip2"], &["ngx_stream_geoip2_module"]),
+    ("http", &["more_set_", "more_clear_"], &["ngx_http_headers_more_filter_module"]),
+    (
+        "http",
+        &[
+            "set_base32_",
+            "set_decode_",
+            "set_encode_",
+            "set_escape_uri",
+            "set_formatted_",
+            "set_hashed_upstream",
+            "set_hmac_",
+            "set_if_empty",
+            "set_local_today",
+            "set_md5",
+            "set_misc_",
+            "set_quote_",
+            "set_random",
+            "set_rotate",
+            "set_secure_random_",
+            "set_sha1",
+            "set_unescape_uri",
+        ],
+        &["ndk_http_module", "ngx_http_set_misc_module"],
+    ),
+];
+
 /// Returns the complete configuration, placeholders not yet filled. `modules` is the directory with nginx's
 /// loadable modules.
 pub(crate) fn framed(text: &str, world: World, modules: &str) -> String {
@@ -74,6 +105,14 @@ pub(crate) fn framed(text: &str, world: World, modules: &str) -> String {
         if has(block) && world == World::Nginx && !has("load_module") {
             main.push_str(&line.replace("modules", modules));
             main.push('\n');
+        }
+    }
+    if world == World::Nginx && !has("load_module") {
+        for (block, beginnings, names) in LOADED_FOR {
+            if (*block == "http" || has(block)) && mentions(text, beginnings) {
+                let lines = names.iter().map(|name| format!("load_module {modules}/{name}.so;\n"));
+                main.extend(lines);
+            }
         }
     }
     for (name, line) in MAIN_FRAME {
@@ -140,6 +179,12 @@ fn statements(text: &str) -> Vec<(&str, &str)> {
         found.push((name(rest), rest));
     }
     found
+}
+
+/// Returns whether a word of the text begins so.
+fn mentions(text: &str, beginnings: &[&str]) -> bool {
+    let mut words = text.split(|letter: char| letter.is_whitespace() || "{};".contains(letter));
+    words.any(|word| beginnings.iter().any(|beginning| word.starts_with(beginning)))
 }
 
 fn starts_word(bytes: &[u8], at: usize) -> bool {

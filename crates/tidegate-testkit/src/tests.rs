@@ -291,6 +291,22 @@ fn the_frame_sorts_statements() {
 }
 
 #[test]
+fn the_frame_loads_modules_of_others() {
+    let config = "server { location / { set_md5 $a b; } }\nstream { geoip2 {dir}/x { $a b; } }\n";
+    let text = framed(config, World::Nginx, "/m");
+    let loaded: Vec<&str> = text.lines().filter(|line| line.starts_with("load_module")).collect();
+    let names = [
+        "ngx_stream_module",
+        "ngx_http_geoip2_module",
+        "ngx_stream_geoip2_module",
+        "ndk_http_module",
+        "ngx_http_set_misc_module",
+    ];
+    assert_eq!(loaded, names.map(|name| format!("load_module /m/{name}.so;")));
+    assert!(!framed(config, World::Tidegate, "/m").contains("load_module"));
+}
+
+#[test]
 fn values_become_placeholders_again() {
     let places = Places::new("/tmp/case", &["{front} {port:o1}"]).expect("free ports");
     let text = "a {front}, {port:front}. {dir}/x {pid} {port:o1}";
