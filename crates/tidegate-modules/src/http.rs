@@ -20,6 +20,7 @@ pub(crate) mod gzip;
 pub(crate) mod gzip_static;
 pub(crate) mod handler;
 pub(crate) mod headers;
+pub(crate) mod headers_more;
 pub(crate) mod index;
 pub(crate) mod limit_conn;
 pub(crate) mod limit_req;

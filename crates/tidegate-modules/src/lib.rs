@@ -47,6 +47,7 @@ use http::gzip::Gzip;
 use http::gzip_static::GzipStatic;
 use http::handler::Handlers;
 use http::headers::AddedHeaders;
+use http::headers_more::HeadersMore;
 use http::index::Index;
 use http::limit_conn::LimitConn;
 use http::limit_req::LimitReq;
@@ -163,6 +164,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // which fields are added then. Then filters of heads and bodies. Ranges last: they count bytes as they are
     // sent.
     &Entry::<NotModified>::NEW,
+    &Entry::<HeadersMore>::NEW,
     &Entry::<UserId>::NEW,
     &Entry::<AddedHeaders>::NEW,
     &Entry::<Gunzip>::NEW,

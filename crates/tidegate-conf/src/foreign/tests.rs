@@ -8,7 +8,6 @@ fn owners() {
     let module = |name: &str| find(name.as_bytes()).map(|foreign| foreign.module);
     assert_eq!(module("content_by_lua_block"), Some("Lua module (OpenResty)"));
     assert_eq!(module("lua_shared_dict"), Some("Lua module (OpenResty)"));
-    assert_eq!(module("more_set_headers"), Some("headers-more module"));
     assert_eq!(module("echo"), Some("echo module"));
     assert_eq!(module("echo_sleep"), Some("echo module"));
     assert_eq!(module("echoes"), None);

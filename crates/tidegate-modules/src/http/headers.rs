@@ -266,7 +266,7 @@ fn carries_trailers(x: &Exchange) -> bool {
 }
 
 /// Replaces line breaks: a decoded line feed of the client's (`$uri`) must not begin another field.
-fn one_line(mut value: Vec<u8>) -> Vec<u8> {
+pub(crate) fn one_line(mut value: Vec<u8>) -> Vec<u8> {
     let controls = value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | 0));
     controls.for_each(|byte| *byte = b' ');
     value
