@@ -40,6 +40,7 @@ pub(crate) mod redirect;
 pub(crate) mod referer;
 pub(crate) mod rewrite;
 pub(crate) mod secure_link;
+pub(crate) mod set_misc;
 pub(crate) mod split_clients;
 pub(crate) mod ssi;
 pub(crate) mod static_files;

@@ -171,7 +171,10 @@ const SURROUNDINGS: &[Surroundings] = &[
             ("LOCATION", "add_header B b;\nadd_trailer B b;"),
         ],
     },
-    Surroundings { of: "rewrite", texts: &[("LOCATION", "rewrite a b;")] },
+    Surroundings {
+        of: "rewrite",
+        texts: &[("LOCATION", "rewrite a b; set_encode_base32 $encoded $uri;")],
+    },
     Surroundings {
         of: "proxy_ssl_certificate_cache",
         texts: &[

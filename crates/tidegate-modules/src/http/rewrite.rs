@@ -13,7 +13,7 @@
 pub(crate) mod assignment;
 mod compile;
 mod condition;
-mod conf;
+pub(crate) mod conf;
 mod run;
 #[cfg(test)]
 mod tests;
@@ -23,7 +23,7 @@ use tidegate_core::Phase;
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, BlockRow, Module};
 
-use super::files;
+use super::{files, set_misc};
 use assignment::SetConf;
 use conf::{Conf, Statement};
 
@@ -35,7 +35,7 @@ const EVERYWHERE: Contexts = Contexts::HTTP_SERVER_LOCATION_IF.union(Contexts::S
 impl Module for Rewrite {
     type Conf = Conf;
     const NAME: &'static str = "rewrite";
-    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS, set_misc::ROWS];
     const BLOCKS: &'static [BlockRow] = &[
         BlockRow { name: "if", within: Contexts::SERVER, opens: Contexts::SERVER_IF },
         BlockRow { name: "if", within: Contexts::LOCATION, opens: Contexts::LOCATION_IF },
@@ -44,6 +44,7 @@ impl Module for Rewrite {
     fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
         child.log = child.log.or(parent.log);
         child.warn_uninitialized = child.warn_uninitialized.or(parent.warn_uninitialized);
+        child.misc.inherit(&parent.misc);
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {

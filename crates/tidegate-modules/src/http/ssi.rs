@@ -12,7 +12,7 @@
 //! Unlike nginx's, conditions may be nested.
 
 mod commands;
-mod date;
+pub(crate) mod date;
 mod error;
 mod expression;
 mod render;

@@ -23,9 +23,16 @@ pub(crate) struct TooLong;
 
 /// A compiled `set`.
 #[derive(Debug)]
-pub(crate) enum Assignment {
-    Slot { slot: usize, value: Template },
-    BuiltIn { setter: Setter, value: Template },
+pub(crate) struct Assignment {
+    target: Target,
+    value: Template,
+}
+
+/// The variable that a statement gives a value.
+#[derive(Debug)]
+pub(crate) enum Target {
+    Slot(usize),
+    BuiltIn(Setter),
 }
 
 impl SetConf {
@@ -36,14 +43,57 @@ impl SetConf {
 
     pub(crate) fn compile(&self, plan: &mut PlanBuilder<'_>) -> Result<Assignment, Diagnostic> {
         let value = plan.template(&self.value)?;
-        match plan.variables.changeable(&self.name) {
-            Changeable::By(setter) => Ok(Assignment::BuiltIn { setter, value }),
-            Changeable::Free => {
-                Ok(Assignment::Slot { slot: plan.variables.define_slot(&self.name), value })
-            }
+        Ok(Assignment { target: Target::compile(&self.name, self.span, plan)?, value })
+    }
+}
+
+impl Target {
+    /// Finds or defines the variable.
+    ///
+    /// # Errors
+    /// It is a built-in one that cannot be changed.
+    pub(crate) fn compile(
+        name: &str,
+        span: Span,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Target, Diagnostic> {
+        match plan.variables.changeable(name) {
+            Changeable::By(setter) => Ok(Target::BuiltIn(setter)),
+            Changeable::Free => Ok(Target::Slot(plan.variables.define_slot(name))),
             Changeable::Never => {
-                let message = format!("the duplicate \"{}\" variable", self.name);
-                Err(Diagnostic::emerg(message).at(self.span).label("cannot be changed"))
+                let message = format!("the duplicate \"{name}\" variable");
+                Err(Diagnostic::emerg(message).at(span).label("cannot be changed"))
+            }
+        }
+    }
+
+    /// Returns the value so far, empty without one; that of a built-in variable is given by its template.
+    pub(crate) fn value(&self, own: Option<&Template>, x: &mut Exchange) -> Vec<u8> {
+        match self {
+            Target::Slot(slot) => x.slot(*slot).unwrap_or_default().to_vec(),
+            Target::BuiltIn(_) => own.map(|own| own.value(x)).unwrap_or_default(),
+        }
+    }
+
+    /// Assigns the variable.
+    ///
+    /// # Errors
+    /// The value is too long; the variable keeps its old one.
+    pub(crate) fn put(&self, x: &mut Exchange, value: &[u8]) -> Result<(), TooLong> {
+        match self {
+            Target::Slot(_) if value.len() > VALUE_BYTES_MAX => {
+                let message =
+                    format_args!("a value for \"set\" is longer than {VALUE_BYTES_MAX} bytes");
+                x.log(Level::Error, message);
+                Err(TooLong)
+            }
+            Target::Slot(slot) => {
+                x.set_slot(*slot, Some(value));
+                Ok(())
+            }
+            Target::BuiltIn(setter) => {
+                setter(x, value);
+                Ok(())
             }
         }
     }
@@ -53,30 +103,14 @@ impl Assignment {
     /// Assigns the variable.
     ///
     /// # Errors
-    /// The value is too long; the variable keeps its old one.
+    /// See [`Target::put`].
     pub(crate) fn apply(&self, x: &mut Exchange) -> Result<(), TooLong> {
-        match self {
-            Assignment::Slot { slot, value } => match value.literal() {
-                Some(text) => x.set_slot(*slot, Some(text)),
-                None => {
-                    let value = value.value(x);
-                    if value.len() > VALUE_BYTES_MAX {
-                        x.log(
-                            Level::Error,
-                            format_args!(
-                                "a value for \"set\" is longer than {VALUE_BYTES_MAX} bytes"
-                            ),
-                        );
-                        return Err(TooLong);
-                    }
-                    x.set_slot(*slot, Some(&value));
-                }
-            },
-            Assignment::BuiltIn { setter, value } => {
-                let value = value.value(x);
-                setter(x, &value);
+        match self.value.literal() {
+            Some(text) => self.target.put(x, text),
+            None => {
+                let value = self.value.value(x);
+                self.target.put(x, &value)
             }
         }
-        Ok(())
     }
 }

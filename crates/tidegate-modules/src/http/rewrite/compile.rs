@@ -12,6 +12,7 @@ use super::Rewrite;
 use super::assignment::Assignment;
 use super::condition::{ConditionConf, FileTest};
 use super::conf::{Conf, Flag, ReturnConf, RewriteConf, Statement};
+use crate::http::set_misc::MiscOp;
 
 /// An operation of a program.
 #[derive(Debug)]
@@ -19,6 +20,7 @@ pub(super) enum Op {
     Rewrite(Box<RewriteOp>),
     Return { status: u16, text: Option<Template> },
     Set(Assignment),
+    Misc(Box<MiscOp>),
     Break,
     If { condition: Condition, location: LocationId, log: bool, body: Box<[Op]> },
 }
@@ -98,6 +100,7 @@ fn op(statement: &Statement, conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<
             Ok(Op::Return { status: *status, text })
         }
         Statement::Set(set) => set.compile(plan).map(Op::Set),
+        Statement::Misc(misc) => Ok(Op::Misc(Box::new(misc.compile(&conf.misc, plan)?))),
         // `if` is allowed in servers and locations only, which the registry checks.
         Statement::If(_) => Err(Diagnostic::emerg("\"if\" directive is not allowed here")),
     }

@@ -4,6 +4,7 @@ use tidegate_conf::{Args, Diagnostic, Word};
 
 use super::assignment::SetConf;
 use super::condition::ConditionConf;
+use crate::http::set_misc::{MiscConf, MiscSettings};
 
 /// The statements of one block in order.
 #[derive(Default)]
@@ -11,6 +12,8 @@ pub(crate) struct Conf {
     pub statements: Vec<Statement>,
     pub log: Option<bool>,
     pub warn_uninitialized: Option<bool>,
+    /// Settings of the functions of set-misc.
+    pub misc: MiscSettings,
 }
 
 /// One statement.
@@ -19,6 +22,8 @@ pub(crate) enum Statement {
     Rewrite(RewriteConf),
     Return(ReturnConf),
     Set(SetConf),
+    /// An assignment by a function of set-misc.
+    Misc(MiscConf),
     Break,
     /// The n-th `if` statement belongs to the n-th `if` block.
     If(ConditionConf),

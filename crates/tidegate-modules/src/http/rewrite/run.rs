@@ -12,6 +12,7 @@ use super::condition::FileTest;
 use super::conf::Flag;
 use crate::http::files::{PathKind, PathProbe, ProbeResult, WouldBlock};
 use crate::http::redirect::set_location;
+use crate::http::set_misc::Failed;
 
 /// How a program continues.
 enum Flow {
@@ -50,6 +51,10 @@ fn run_op(op: &Op, x: &mut Exchange, probe: &mut PathProbe) -> Flow {
         Op::Set(assignment) => match assignment.apply(x) {
             Ok(()) => Flow::Go,
             Err(TooLong) => Flow::End(Step::Status(500)),
+        },
+        Op::Misc(misc) => match misc.run(x) {
+            Ok(()) => Flow::Go,
+            Err(Failed) => Flow::End(Step::Status(500)),
         },
         Op::Return { status, text } => Flow::End(run_return(*status, text.as_ref(), x)),
         Op::Rewrite(rewrite) => run_rewrite(rewrite, x),

@@ -25,7 +25,7 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// A time and the time zone that it is shown in.
-pub(super) struct ZonedTime<'a> {
+pub(crate) struct ZonedTime<'a> {
     pub unix_seconds: i64,
     /// Seconds east of Greenwich.
     pub offset: i32,
@@ -33,7 +33,7 @@ pub(super) struct ZonedTime<'a> {
 }
 
 /// Appends the time in `format`; unknown conversions are copied.
-pub(super) fn format(moment: &ZonedTime<'_>, format: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn format(moment: &ZonedTime<'_>, format: &[u8], out: &mut Vec<u8>) {
     let civil = Civil::from_unix(moment.unix_seconds.saturating_add(i64::from(moment.offset)));
     let mut rest = format;
     while let Some(percent) = rest.iter().position(|byte| *byte == b'%') {
