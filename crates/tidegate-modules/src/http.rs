@@ -15,6 +15,7 @@ pub(crate) mod files;
 pub(crate) mod flv;
 pub(crate) mod geo;
 pub(crate) mod geoip;
+pub(crate) mod geoip2;
 pub(crate) mod gunzip;
 pub(crate) mod gzip;
 pub(crate) mod gzip_static;

@@ -42,6 +42,7 @@ use http::empty_gif::EmptyGif;
 use http::flv::Flv;
 use http::geo::Geo;
 use http::geoip::GeoIp;
+use http::geoip2::GeoIp2;
 use http::gunzip::Gunzip;
 use http::gzip::Gzip;
 use http::gzip_static::GzipStatic;
@@ -87,6 +88,8 @@ pub use http::log::flush_logs;
 
 #[doc(hidden)]
 pub use http::geoip::database::fuzz_geoip;
+#[doc(hidden)]
+pub use http::geoip2::database::fuzz_geoip2;
 
 /// All modules: those of this crate, of the gateways, of the front side and of the engine. Within a phase handlers
 /// run in this order, and so do response filters; the groups follow the order of the phases.
@@ -100,6 +103,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // Variables made of variables: before the modules that use them, so that `set` finds them defined. GeoIp is the
     // first, as it reserves names from the others.
     &Entry::<GeoIp>::NEW,
+    &Entry::<GeoIp2>::NEW,
     &Entry::<Map>::NEW,
     &Entry::<Geo>::NEW,
     &Entry::<SplitClients>::NEW,

@@ -54,10 +54,11 @@ struct DatabaseSource {
     clients: Arc<Clients>,
 }
 
+/// How the address of a client is found.
 #[derive(Debug)]
-struct Clients {
-    proxies: Vec<Trusted>,
-    proxy_recursive: bool,
+pub(crate) struct Clients {
+    pub proxies: Vec<Trusted>,
+    pub proxy_recursive: bool,
 }
 
 /// Files that this build has already read.
@@ -229,7 +230,7 @@ fn load(
             })?;
             let database = Database::parse(bytes).map(Arc::new).ok_or_else(|| {
                 let message = format!("invalid GeoIP {what}database \"{}\"", path.display());
-                let help = "databases in the newer format (*.mmdb) are another module's";
+                let help = "for a database in the newer format (*.mmdb): `geoip2`";
                 Diagnostic::emerg(message).at(name.span).help(help)
             })?;
             plan.shared::<LoadedFiles>().0.push((name.bytes.clone(), database.clone()));
@@ -289,7 +290,8 @@ impl DatabaseSource {
 }
 
 impl Clients {
-    fn address(&self, x: &Exchange) -> IpAddr {
+    /// Returns the client's address, that which trusted proxies report.
+    pub(crate) fn address(&self, x: &Exchange) -> IpAddr {
         let Address::Inet(own) = x.client_address() else { return NO_ADDRESS };
         let own = SocketAddr::new(own.ip(), 0);
         if !realip::is_trusted(&self.proxies, &Address::Inet(own)) {
