@@ -8,6 +8,8 @@ fn owners() {
     let module = |name: &str| find(name.as_bytes()).map(|foreign| foreign.module);
     assert_eq!(module("content_by_lua_block"), Some("Lua module (OpenResty)"));
     assert_eq!(module("lua_shared_dict"), Some("Lua module (OpenResty)"));
+    assert_eq!(module("upload_progress"), Some("upload progress module"));
+    assert_eq!(module("upload_pass"), Some("upload module"));
     assert_eq!(module("echo"), Some("echo module"));
     assert_eq!(module("echo_sleep"), Some("echo module"));
     assert_eq!(module("echoes"), None);

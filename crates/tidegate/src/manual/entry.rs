@@ -18,6 +18,8 @@ pub(super) enum DirectiveOrigin {
     Nginx(&'static str),
     /// nginx Plus has it.
     Plus,
+    /// This module has it, which is not nginx's.
+    Other(&'static str),
     /// Tidegate alone has it.
     Own,
 }
@@ -36,7 +38,7 @@ impl Entry {
         let origin = match (module, row.name) {
             // A module of nginx outside of its source tree; `acme` alone is not of it.
             ("acme", name) if name != "acme" => DirectiveOrigin::Nginx("ngx_http_acme_module"),
-            (_, name) => origin(name, row.contexts),
+            (module, name) => origin(module, name, row.contexts),
         };
         let stream = !row.contexts.intersects(!STREAM);
         Entry { module, row, origin, notes: notes(row.name, stream) }
@@ -69,6 +71,7 @@ impl Entry {
         match self.origin {
             DirectiveOrigin::Nginx(module) => module,
             DirectiveOrigin::Plus => "nginx Plus",
+            DirectiveOrigin::Other(module) => module,
             DirectiveOrigin::Own => "Tidegate's own",
         }
     }
@@ -85,11 +88,24 @@ pub(super) fn all() -> Vec<Entry> {
     entries
 }
 
-fn origin(name: &str, contexts: Contexts) -> DirectiveOrigin {
+fn origin(module: &str, name: &str, contexts: Contexts) -> DirectiveOrigin {
     let same = |known: &&KnownDirective| known.name == name && known.contexts.intersects(contexts);
     match known_directives().find(same) {
         Some(known) => DirectiveOrigin::Nginx(known.module),
         None if PLUS.lines().any(|plus| plus == name) => DirectiveOrigin::Plus,
-        None => DirectiveOrigin::Own,
+        None => other(module, name).map_or(DirectiveOrigin::Own, DirectiveOrigin::Other),
+    }
+}
+
+/// Returns the module of others whose syntax a directive has, by Tidegate's name of the module and its own.
+fn other(module: &str, name: &str) -> Option<&'static str> {
+    match module {
+        "headers_more" => Some("the module headers-more"),
+        "geoip2" => Some("the module ngx_http_geoip2_module"),
+        // All other directives of the module are nginx's.
+        "rewrite" => Some("the module set-misc"),
+        "gzip" | "gzip_static" if name.starts_with("brotli") => Some("the module ngx_brotli"),
+        "gzip" | "gzip_static" if name.starts_with("zstd") => Some("the module zstd-nginx-module"),
+        _ => None,
     }
 }

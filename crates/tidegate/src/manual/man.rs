@@ -56,7 +56,7 @@ fn configuration(entries: &[Entry], variables: &[VariableEntry]) -> String {
         let _ = writeln!(text, ".TP\n.B {}\n{}", plain(row.name), plain(row.doc));
         let of = match entry.origin {
             DirectiveOrigin::Nginx(_) => "",
-            DirectiveOrigin::Plus | DirectiveOrigin::Own => entry.provenance(),
+            _ => entry.provenance(),
         };
         let default = entry.default();
         let contexts = row.contexts.describe();

@@ -35,11 +35,13 @@ fn index(entries: &[Entry]) -> String {
         "{FILE}README.md\n# Reference of directives\n\n\
          Written by `cargo xtask docs` from the rows that a configuration is checked against; `tidegate help NAME` \
          prints the same. Variables have a [page](variables.md) of their own.\n\n\
-         {} directives are nginx's (version {}), {} are nginx Plus', {} are Tidegate's own.\n\n\
+         {} directives are nginx's (version {}), {} are nginx Plus', {} are other modules', {} are \
+         Tidegate's own.\n\n\
          | directive | contexts | default | from |\n|---|---|---|---|\n",
         count(|entry| matches!(entry.origin, DirectiveOrigin::Nginx(_))),
         version::NGINX,
         count(|entry| entry.origin == DirectiveOrigin::Plus),
+        count(|entry| matches!(entry.origin, DirectiveOrigin::Other(_))),
         count(|entry| entry.origin == DirectiveOrigin::Own),
     );
     for entry in entries {
@@ -83,7 +85,7 @@ fn page(text: &mut String, module: &str, entries: &[&Entry]) {
 fn variables_page(text: &mut String, variables: &[VariableEntry]) {
     let _ = writeln!(
         text,
-        "{FILE}variables.md\n# Variables\n\n`set`, `map` and the like may change the value of those marked *. Captures (`$1`, `$name`) and the variables that `map`, `geo`, `split_clients`, `geoip_country` and `geoip_city` define are not listed.\n\n| variable | meaning | contexts | from |\n|---|---|---|---|"
+        "{FILE}variables.md\n# Variables\n\n`set`, `map` and the like may change the value of those marked *. Captures (`$1`, `$name`) and the variables that `map`, `geo`, `split_clients`, `geoip_country`, `geoip_city` and `geoip2` define are not listed.\n\n| variable | meaning | contexts | from |\n|---|---|---|---|"
     );
     for entry in variables {
         let mark = if entry.can_be_set { " *" } else { "" };

@@ -79,6 +79,20 @@ fn each_name_of_the_index_has_its_page() {
     assert!(entries.iter().any(|entry| entry.origin == DirectiveOrigin::Plus));
 }
 
+#[test]
+fn directives_of_other_modules_name_them() {
+    let entries = all();
+    let module =
+        |name: &str| entries.iter().find(|entry| entry.name() == name).unwrap().provenance();
+    assert_eq!(module("more_set_headers"), "the module headers-more");
+    assert_eq!(module("geoip2_proxy"), "the module ngx_http_geoip2_module");
+    assert_eq!(module("set_md5"), "the module set-misc");
+    assert_eq!(module("upstream_list"), "the module set-misc");
+    assert_eq!(module("brotli_static"), "the module ngx_brotli");
+    assert_eq!(module("set"), "ngx_http_rewrite_module");
+    assert_eq!(module("metrics"), "Tidegate's own");
+}
+
 /// Written defaults that are no values: they describe what happens without the directive.
 const IN_WORDS: [&str; 7] = [
     "listen",

@@ -95,7 +95,7 @@ fn entry(entry: &Entry) -> String {
     line("default", entry.default());
     let of = match entry.origin {
         DirectiveOrigin::Nginx(_) => format!("nginx ({})", entry.provenance()),
-        DirectiveOrigin::Plus | DirectiveOrigin::Own => entry.provenance().to_owned(),
+        _ => entry.provenance().to_owned(),
     };
     line("from", &of);
     if let Some(example) = entry.notes.example {
