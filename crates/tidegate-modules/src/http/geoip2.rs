@@ -121,6 +121,7 @@ const ROWS: &[Directive<Conf>] = &[
         kind: Kind::Block,
         default: "",
         doc: "Defines variables by a MaxMind DB file. Lines: `$variable [default=TEXT] [source=$address] KEY …`, `$variable metadata build_epoch|last_check|last_change`, `auto_reload TIME`.",
+        has_effect: true,
         set: set_file,
     },
     row(
