@@ -13,7 +13,7 @@ use crate::tree::{Statement, Word};
 use crate::units;
 
 /// A lookup of host names that a configuration contains. This crate makes no lookup itself.
-pub trait HostNames {
+pub trait NameLookup {
     /// Returns the addresses of a host. May block.
     ///
     /// # Errors
@@ -21,16 +21,16 @@ pub trait HostNames {
     fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>>;
 }
 
-impl fmt::Debug for dyn HostNames + '_ {
+impl fmt::Debug for dyn NameLookup + '_ {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("HostNames")
+        formatter.write_str("NameLookup")
     }
 }
 
 /// A lookup without any name.
 struct NoNames;
 
-impl HostNames for NoNames {
+impl NameLookup for NoNames {
     fn addresses(&self, _host: &str) -> io::Result<Vec<IpAddr>> {
         Err(io::ErrorKind::NotFound.into())
     }
@@ -44,7 +44,7 @@ pub struct Args<'a> {
     /// The context of the statement: a single one.
     pub context: Contexts,
     /// The lookup of host names.
-    pub names: &'a dyn HostNames,
+    pub names: &'a dyn NameLookup,
 }
 
 /// The word of an index beyond the last argument.
@@ -60,7 +60,7 @@ impl<'a> Args<'a> {
     pub fn with_names(
         statement: &'a Statement,
         context: Contexts,
-        names: &'a dyn HostNames,
+        names: &'a dyn NameLookup,
     ) -> Self {
         Args { statement, context, names }
     }

@@ -34,7 +34,7 @@ mod source;
 mod tree;
 mod units;
 
-pub use args::{Args, HostNames, once};
+pub use args::{Args, NameLookup, once};
 pub use bundle::{Bundle, BundleError, BundleLoader, RecordingLoader};
 pub use contexts::Contexts;
 pub use diagnostic::{Diagnostic, Severity};

@@ -12,7 +12,7 @@ use crate::syslog::Syslog;
 
 /// A destination of log lines.
 #[derive(Clone)]
-pub enum Sink {
+pub enum LogSink {
     /// A file in append mode.
     File(Arc<LogFile>),
     /// Standard error.
@@ -24,7 +24,7 @@ pub enum Sink {
 /// Any number of destinations, each with its level.
 #[derive(Clone, Default)]
 pub struct ErrorLog {
-    sinks: Arc<[(Sink, Level)]>,
+    sinks: Arc<[(LogSink, Level)]>,
     most: Option<Level>,
 }
 
@@ -36,10 +36,10 @@ const MESSAGE_BYTES_MAX: usize = LINE_BYTES_MAX - 300;
 
 impl fmt::Debug for ErrorLog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sink = |sink: &Sink| match sink {
-            Sink::File(file) => file.path().display().to_string(),
-            Sink::Stderr => "stderr".to_owned(),
-            Sink::Syslog(_) => "syslog".to_owned(),
+        let sink = |sink: &LogSink| match sink {
+            LogSink::File(file) => file.path().display().to_string(),
+            LogSink::Stderr => "stderr".to_owned(),
+            LogSink::Syslog(_) => "syslog".to_owned(),
         };
         let sinks = self.sinks.iter().map(|(to, level)| (sink(to), *level));
         f.debug_list().entries(sinks).finish()
@@ -48,7 +48,7 @@ impl fmt::Debug for ErrorLog {
 
 impl ErrorLog {
     /// Creates a log with these destinations; none writes nothing.
-    pub fn new(sinks: Vec<(Sink, Level)>) -> ErrorLog {
+    pub fn new(sinks: Vec<(LogSink, Level)>) -> ErrorLog {
         let most = sinks.iter().map(|(_, level)| *level).max();
         if most == Some(Level::Debug) {
             crate::debug_log::begin();
@@ -58,7 +58,7 @@ impl ErrorLog {
 
     /// Creates a log that writes to standard error only.
     pub fn stderr(level: Level) -> ErrorLog {
-        ErrorLog::new(vec![(Sink::Stderr, level)])
+        ErrorLog::new(vec![(LogSink::Stderr, level)])
     }
 
     /// Returns whether a line of this level would be written.
@@ -88,13 +88,13 @@ impl ErrorLog {
         let line = line(level, connection, message);
         for (sink, _) in self.sinks.iter().filter(|(_, most)| wanted(*most)) {
             match sink {
-                Sink::File(file) => file.write(&line),
-                Sink::Stderr => {
+                LogSink::File(file) => file.write(&line),
+                LogSink::Stderr => {
                     use std::io::Write;
                     let _ = std::io::stderr().write_all(&line);
                 }
                 // A syslog message needs no line end.
-                Sink::Syslog(syslog) => syslog.send(level, &line[..line.len() - 1]),
+                LogSink::Syslog(syslog) => syslog.send(level, &line[..line.len() - 1]),
             }
         }
     }

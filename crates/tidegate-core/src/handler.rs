@@ -34,7 +34,7 @@ pub enum Phase {
 pub const PHASE_COUNT: usize = Phase::Content as usize + 1;
 
 /// A phase handler. It runs on the connection's thread and must not block.
-pub type Handler = Box<dyn for<'a> Fn(&'a mut Exchange) -> Step<'a> + Send + Sync>;
+pub type PhaseHandler = Box<dyn for<'a> Fn(&'a mut Exchange) -> Step<'a> + Send + Sync>;
 
 /// A response filter: changes `x.response` and wraps or replaces the body.
 pub type Filter = Box<dyn Fn(&mut Exchange, Body) -> Body + Send + Sync>;

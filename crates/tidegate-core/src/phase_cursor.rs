@@ -5,7 +5,7 @@ use tidegate_codec::Known;
 
 use crate::error_log::Level;
 use crate::exchange::{Exchange, PathState};
-use crate::handler::{Handler, Phase};
+use crate::handler::{Phase, PhaseHandler};
 use crate::plan::{Location, Plan};
 use crate::refused::Refused;
 use crate::settings::Satisfy;
@@ -28,7 +28,7 @@ pub(crate) struct PhaseCursor<'p> {
 /// The next action of the caller.
 pub(crate) enum NextAction<'p> {
     /// Run this handler and pass its step to [`PhaseCursor::after`].
-    Run(&'p Handler),
+    Run(&'p PhaseHandler),
     /// Read the end of a body without bytes: no handler will, yet the client waits for `100 Continue`
     /// (RFC 9110 section 10.1.1).
     EndBody,

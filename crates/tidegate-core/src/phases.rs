@@ -24,7 +24,7 @@ use crate::client::NoClient;
 use crate::error_log::Level;
 use crate::error_page::{self, StatusResult};
 use crate::exchange::Exchange;
-pub use crate::handler::{Filter, Handler, Logger, PHASE_COUNT, Phase, Trailer};
+pub use crate::handler::{Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer};
 use crate::phase_cursor::{NextAction, PhaseCursor, count_redirect};
 use crate::plan::Plan;
 use crate::refused::Refused;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::handler::{Filter, Handler, Logger, PHASE_COUNT, Phase, Trailer};
+use crate::handler::{Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer};
 pub use crate::ids::{LocationId, ServerId};
 use crate::listen::{ListenerKey, ListenerPlan};
 use crate::location_set::LocationSet;
@@ -71,9 +71,9 @@ pub struct Location {
     /// `limit_except`: the methods that stay here, as bits; other methods use the other location.
     pub limit_except: Option<(u32, LocationId)>,
     /// Handlers by phase, in order.
-    pub phases: [Vec<Handler>; PHASE_COUNT],
+    pub phases: [Vec<PhaseHandler>; PHASE_COUNT],
     /// The location's own content handler (`proxy_pass`, `stub_status`, …; `return` is none).
-    pub content: Option<Handler>,
+    pub content: Option<PhaseHandler>,
     /// Response filters in the order that they run.
     pub filters: Vec<Filter>,
     /// Functions that add trailer fields where the response `expects_trailers`.
@@ -88,7 +88,7 @@ pub struct Location {
 
 impl Location {
     /// Returns the handlers of a phase in order.
-    pub fn handlers(&self, phase: Phase) -> &[Handler] {
+    pub fn handlers(&self, phase: Phase) -> &[PhaseHandler] {
         &self.phases[phase as usize]
     }
 }

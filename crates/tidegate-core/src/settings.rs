@@ -17,7 +17,7 @@ use crate::request_body::StoreOptions;
 use crate::template::Template;
 
 pub use location::{
-    BodyInFile, Buffers, IfModifiedSince, KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI,
+    BodyInFile, Buffers, IfModifiedSinceSetting, KEEPALIVE_DISABLE_MSIE6, KEEPALIVE_DISABLE_SAFARI,
     KeepaliveTimeout, Lingering, PlainConf, PlainSettings, Satisfy,
 };
 pub use server::{PlainServerConf, PlainServerSettings};

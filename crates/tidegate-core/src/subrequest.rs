@@ -2,7 +2,7 @@
 //! (`auth_request`, `mirror`, SSI includes, …).
 //!
 //! ```ignore
-//! let subrequest = x.subrequest(b"/part".to_vec(), Vec::new(), Options::default())?;
+//! let subrequest = x.subrequest(b"/part".to_vec(), Vec::new(), SubrequestOptions::default())?;
 //! let reply = subrequest.run().await;
 //! if reply.status() == 200 { body_parts.push(reply.into_body()) }
 //! ```
@@ -36,7 +36,7 @@ pub const COUNT_MAX: u32 = 64_535;
 
 /// Method and body of a subrequest; by default `GET` without a body.
 #[derive(Clone, Default)]
-pub struct Options {
+pub struct SubrequestOptions {
     /// The method.
     pub method: Method,
     /// The request body.
@@ -93,7 +93,7 @@ impl Exchange {
         &mut self,
         path: Vec<u8>,
         args: Vec<u8>,
-        options: Options,
+        options: SubrequestOptions,
     ) -> Result<Subrequest, TooMany> {
         let made = self.lineage.made.get_or_insert_default();
         if self.lineage.depth >= DEPTH_MAX || made.get() >= COUNT_MAX {

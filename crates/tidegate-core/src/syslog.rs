@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Mutex;
 use std::{error, fmt};
 
-use tidegate_conf::HostNames;
+use tidegate_conf::NameLookup;
 use tidegate_os::{ConnectOptions, ListenAddr, OwnedSocket, Transport, connect, socket};
 
 use crate::level::Level;
@@ -76,7 +76,7 @@ impl Syslog {
     pub fn parse(
         text: &str,
         host_name: String,
-        names: &dyn HostNames,
+        names: &dyn NameLookup,
     ) -> Result<Syslog, SyslogError> {
         let mut seen: Vec<&str> = Vec::new();
         let mut place = None;
@@ -179,7 +179,7 @@ fn checked_tag(tag: &str) -> Result<String, SyslogError> {
     Ok(tag.to_owned())
 }
 
-fn parse_destination(server: &str, names: &dyn HostNames) -> Result<Destination, SyslogError> {
+fn parse_destination(server: &str, names: &dyn NameLookup) -> Result<Destination, SyslogError> {
     if let Some(path) = server.strip_prefix("unix:") {
         if path.is_empty() {
             return Err(

@@ -15,7 +15,7 @@ pub type Prefixed = fn(&mut Exchange, &[u8], &mut Vec<u8>) -> bool;
 /// Appends the value of a variable of the configuration (`map`, `geo`, …).
 pub type Computed = Arc<dyn Fn(&mut Exchange, &mut Vec<u8>) -> bool + Send + Sync>;
 /// Changes a built-in variable by `set`.
-pub type Setter = fn(&mut Exchange, &[u8]);
+pub type VariableSetter = fn(&mut Exchange, &[u8]);
 
 /// The declaration of a variable by a module.
 pub struct Variable {
@@ -61,7 +61,7 @@ pub enum Changeable {
     /// It may: no module declares the name, or the module's value is only the default.
     Free,
     /// It may, by this function: a built-in variable with a setter.
-    By(Setter),
+    By(VariableSetter),
     /// It may not: a built-in variable without a setter.
     Never,
 }

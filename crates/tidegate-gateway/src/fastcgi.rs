@@ -30,7 +30,7 @@ use tidegate_os::layout::Layout;
 use tidegate_plan::http_core::conf::TempPath;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, Outline};
-use tidegate_upstream::{ConnectionReuse, FastCgi as Rules, OriginRequest};
+use tidegate_upstream::{ConnectionReuse, FastCgiRules, OriginRequest};
 
 use super::cache::config::conf::CacheConf;
 use super::cache::{Cache, CacheCaller, cache_rows};
@@ -120,7 +120,7 @@ impl Module for FastCgi {
                 Some(true) => ConnectionReuse::AsGroup,
                 Some(false) => ConnectionReuse::Never,
             },
-            rules: Rules { catch: words.map(|word| word.bytes[..].into()).collect() },
+            rules: FastCgiRules { catch: words.map(|word| word.bytes[..].into()).collect() },
         };
         content::install::<_, FastCgiCaller>(Arc::new(settings), location)
     }
@@ -131,7 +131,7 @@ impl Module for FastCgi {
 struct Settings {
     cgi: CgiSettings,
     reuse: ConnectionReuse,
-    rules: Rules,
+    rules: FastCgiRules,
 }
 
 impl Protocol for Settings {

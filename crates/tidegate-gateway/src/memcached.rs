@@ -19,7 +19,7 @@ use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_upstream::{
-    ConnectionReuse, Memcached as GetCommand, NextUpstream, OriginRequest, RequestPayload, Wire,
+    ConnectionReuse, MemcachedGet, NextUpstream, OriginRequest, RequestPayload, Wire,
 };
 
 use super::common::content::{self, Protocol, RequestMode};
@@ -161,7 +161,7 @@ impl Protocol for Settings {
             return Err(Refused::INTERNAL);
         }
         let head = [b"get ", &key[..], b"\r\n"].concat();
-        let ask = GetCommand { key, gzip_flag: self.gzip_flag };
+        let ask = MemcachedGet { key, gzip_flag: self.gzip_flag };
         Ok(OriginRequest {
             choice: content::choice(x, target),
             group: target.target().group.clone(),

@@ -35,7 +35,7 @@ use tidegate_upstream::care::names::NamesTask;
 use tidegate_upstream::care::{BackgroundTasks, BackgroundWorker, PlanCare};
 use tidegate_upstream::peers::{Mutability, Stickiness};
 use tidegate_upstream::resolve::{Resolver, ResolverError};
-use tidegate_upstream::{Group, GroupOptions, Keepalive, Method};
+use tidegate_upstream::{BalancingMethod, Group, GroupOptions, Keepalive};
 
 use super::common::variables;
 pub(crate) use key::{GroupKey, HashKey};
@@ -57,7 +57,7 @@ pub struct Conf {
     pub keepalive_requests: Option<u64>,
     pub keepalive_time: Option<Duration>,
     pub keepalive_timeout: Option<Duration>,
-    pub method: Option<Method>,
+    pub method: Option<BalancingMethod>,
     /// The key of `hash`.
     pub key: Option<Word>,
     pub zone: Option<String>,
@@ -288,7 +288,7 @@ fn entry(
         _ => {}
     }
     let hash = match (method, &conf.key) {
-        (Method::IpHash, _) => Some(HashKey::Client),
+        (BalancingMethod::IpHash, _) => Some(HashKey::Client),
         (_, Some(word)) => Some(HashKey::Text(plan.template(word)?)),
         _ => None,
     };

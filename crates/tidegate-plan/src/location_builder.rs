@@ -1,7 +1,7 @@
 //! The builder of a location.
 
 use tidegate_conf::Contexts;
-use tidegate_core::phases::{Filter, Handler, Logger, Phase, Trailer};
+use tidegate_core::phases::{Filter, Logger, Phase, PhaseHandler, Trailer};
 use tidegate_core::plan::Location;
 use tidegate_core::plan::LocationId;
 
@@ -32,18 +32,18 @@ impl LocationBuilder<'_, '_> {
     }
 
     /// Adds a handler to a phase.
-    pub fn handler(&mut self, phase: Phase, handler: Handler) {
+    pub fn handler(&mut self, phase: Phase, handler: PhaseHandler) {
         self.location.phases[phase as usize].push(handler);
     }
 
     /// Sets the location's own content handler.
-    pub fn content(&mut self, handler: Handler) {
+    pub fn content(&mut self, handler: PhaseHandler) {
         self.location.content = Some(handler);
     }
 
     /// Sets the content handler of a gateway (`proxy_pass` and others). A location `/name/` then also redirects `/name`
     /// to itself, as nginx documents for gateways alone.
-    pub fn gateway(&mut self, handler: Handler) {
+    pub fn gateway(&mut self, handler: PhaseHandler) {
         self.location.auto_redirect = true;
         self.content(handler);
     }

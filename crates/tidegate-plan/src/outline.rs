@@ -1,7 +1,7 @@
 //! The first half of building: statements set typed settings block by block, then inner blocks inherit from outer
 //! ones. All errors are collected.
 
-use tidegate_conf::{Args, Contexts, Diagnostic, HostNames, Registry, Span, Statement, Word};
+use tidegate_conf::{Args, Contexts, Diagnostic, NameLookup, Registry, Span, Statement, Word};
 
 use crate::module::{AnyConf, BlockInfo, BlockRow, ErasedModule, Module, typed};
 use crate::resources::Machine;
@@ -39,7 +39,7 @@ impl Outline {
 pub(crate) struct Outliner<'a> {
     pub modules: &'a [&'static dyn ErasedModule],
     pub registry: Registry,
-    names: &'a dyn HostNames,
+    names: &'a dyn NameLookup,
     machine: Machine,
     /// Values with variables, which are compiled even where they are not used.
     pub values: Vec<DirectiveValue>,
@@ -49,7 +49,7 @@ pub(crate) struct Outliner<'a> {
 impl<'a> Outliner<'a> {
     pub(crate) fn new(
         modules: &'a [&'static dyn ErasedModule],
-        names: &'a dyn HostNames,
+        names: &'a dyn NameLookup,
         machine: Machine,
     ) -> Outliner<'a> {
         let mut registry = Registry::new();

@@ -10,7 +10,7 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_conf::HostNames;
+use tidegate_conf::NameLookup;
 use tidegate_core::log_file::LogFile;
 
 pub use tidegate_core::machine::Machine;
@@ -83,7 +83,7 @@ pub trait Resources {
 /// Host names as the system resolves them.
 pub struct SystemNames;
 
-impl HostNames for SystemNames {
+impl NameLookup for SystemNames {
     fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         let mut addresses = Vec::new();
         for address in (host, 0).to_socket_addrs()? {
@@ -98,7 +98,7 @@ impl HostNames for SystemNames {
 /// Host names as the build's [`Resources`] resolve them.
 pub(crate) struct ResourceNames<'a>(pub &'a dyn Resources);
 
-impl HostNames for ResourceNames<'_> {
+impl NameLookup for ResourceNames<'_> {
     fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         self.0.addresses(host)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, NamedFiles, Span, Word};
 use tidegate_core::blocking;
-use tidegate_core::error_log::{ErrorLog, Level, Sink};
+use tidegate_core::error_log::{ErrorLog, Level, LogSink};
 use tidegate_core::log_file::LogFile;
 use tidegate_core::pool_choice::PoolChoice;
 use tidegate_core::regex::Regex;
@@ -214,10 +214,10 @@ fn sink(
     environment: &Environment<'_>,
     target: &str,
     span: Option<Span>,
-) -> Result<Sink, Diagnostic> {
+) -> Result<LogSink, Diagnostic> {
     // An empty name is standard error, as in nginx.
     if matches!(target, "stderr" | "") {
-        return Ok(Sink::Stderr);
+        return Ok(LogSink::Stderr);
     }
     if let Some(parameters) = target.strip_prefix("syslog:") {
         let syslog = syslog(environment, parameters).map_err(|error| {
@@ -227,7 +227,7 @@ fn sink(
                 None => diagnostic,
             }
         })?;
-        return Ok(Sink::Syslog(Arc::new(syslog)));
+        return Ok(LogSink::Syslog(Arc::new(syslog)));
     }
     if target.starts_with("memory:") {
         let diagnostic = Diagnostic::emerg("\"memory:\" of \"error_log\" is not supported yet");
@@ -238,5 +238,5 @@ fn sink(
         });
     }
     let path = full_path(environment.prefix, target);
-    open_log(environment, &path, span).map(Sink::File)
+    open_log(environment, &path, span).map(LogSink::File)
 }

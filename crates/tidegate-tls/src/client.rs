@@ -15,7 +15,7 @@ use rustls::sign::SingleCertAndKey;
 use rustls::{ClientConfig, ProtocolVersion, SupportedCipherSuite};
 use tidegate_rt::net::Addr;
 
-use crate::error::{KeyError, SettingsError};
+use crate::error::{KeyPairError, SettingsError};
 use crate::key_log::KeyLog;
 use crate::key_pair::KeyPair;
 use crate::pem::PrivateKey;
@@ -176,9 +176,9 @@ fn offered_suites(options: &TlsOptions) -> Vec<SupportedCipherSuite> {
     offered
 }
 
-fn own_certificate(options: &TlsOptions) -> Result<SingleCertAndKey, KeyError> {
+fn own_certificate(options: &TlsOptions) -> Result<SingleCertAndKey, KeyPairError> {
     let key = PrivateKeyDer::try_from(options.key.clone());
-    let key = key.map_err(|reason| KeyError::Unusable(reason.to_owned()))?;
+    let key = key.map_err(|reason| KeyPairError::Unusable(reason.to_owned()))?;
     let pair = KeyPair::new(options.certificate.clone(), &PrivateKey(key))?;
     Ok(SingleCertAndKey::from(pair.0))
 }

@@ -11,7 +11,7 @@ use rustls::pki_types::ServerName;
 use tidegate_rt::net::{Addr, Stream};
 
 use crate::client::TlsTarget;
-use crate::error::{ConnectError, HandshakeError};
+use crate::error::{HandshakeError, TlsConnectError};
 use crate::session::Session;
 use crate::side::Client;
 use crate::stream::{self, TlsStream};
@@ -29,7 +29,7 @@ pub async fn connect(
     stream: Rc<Stream>,
     peer: &Addr,
     target: &TlsTarget,
-) -> Result<Rc<TlsStream<Client>>, ConnectError> {
+) -> Result<Rc<TlsStream<Client>>, TlsConnectError> {
     let config = target.settings.config(peer, &target.alpn);
     let connection = UnbufferedClientConnection::new(config, name(target.name(), peer));
     let connection = connection.map_err(|error| HandshakeError::from(&error))?;
@@ -40,7 +40,7 @@ pub async fn connect(
         let chain = session.common().peer_certificates().unwrap_or_default();
         let fits = chain.first().is_some_and(|leaf| verify::is_for(leaf, target.name()));
         if !fits {
-            return Err(ConnectError::OtherName);
+            return Err(TlsConnectError::OtherName);
         }
     }
     Ok(Rc::new(TlsStream::new(stream, session)))

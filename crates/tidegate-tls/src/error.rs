@@ -25,7 +25,7 @@ pub enum HandshakeError {
 /// The reason why there is no TLS with an origin: the handshake failed, or the certificate is for another
 /// name. In both cases no part of a request has been sent.
 #[derive(Debug)]
-pub enum ConnectError {
+pub enum TlsConnectError {
     /// The handshake failed.
     Handshake(HandshakeError),
     /// The origin's certificate is for other names than the requested one.
@@ -39,12 +39,12 @@ pub enum SettingsError {
     /// Nothing can be negotiated with the protocols, suites and groups that are left.
     Protocols(String),
     /// The certificate or its key cannot be used.
-    Key(KeyError),
+    Key(KeyPairError),
 }
 
 /// The reason why a certificate and a private key are no pair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyError {
+pub enum KeyPairError {
     /// The key cannot be read, or is of an unknown type; the library's words.
     Unusable(String),
     /// There is no certificate, or the first one is no X.509.
@@ -128,26 +128,26 @@ impl error::Error for HandshakeError {
     }
 }
 
-impl From<HandshakeError> for ConnectError {
-    fn from(error: HandshakeError) -> ConnectError {
-        ConnectError::Handshake(error)
+impl From<HandshakeError> for TlsConnectError {
+    fn from(error: HandshakeError) -> TlsConnectError {
+        TlsConnectError::Handshake(error)
     }
 }
 
-impl fmt::Display for ConnectError {
+impl fmt::Display for TlsConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ConnectError::Handshake(error) => write!(f, "{error}"),
-            ConnectError::OtherName => f.write_str("certificate does not match the name"),
+            TlsConnectError::Handshake(error) => write!(f, "{error}"),
+            TlsConnectError::OtherName => f.write_str("certificate does not match the name"),
         }
     }
 }
 
-impl error::Error for ConnectError {
+impl error::Error for TlsConnectError {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         match self {
-            ConnectError::Handshake(error) => Some(error),
-            ConnectError::OtherName => None,
+            TlsConnectError::Handshake(error) => Some(error),
+            TlsConnectError::OtherName => None,
         }
     }
 }
@@ -163,20 +163,20 @@ impl fmt::Display for SettingsError {
 
 impl error::Error for SettingsError {}
 
-impl fmt::Display for KeyError {
+impl fmt::Display for KeyPairError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            KeyError::Unusable(reason) => reason,
-            KeyError::NoCertificate => "no X.509 certificate",
-            KeyError::Mismatch => "key values mismatch",
+            KeyPairError::Unusable(reason) => reason,
+            KeyPairError::NoCertificate => "no X.509 certificate",
+            KeyPairError::Mismatch => "key values mismatch",
         })
     }
 }
 
-impl error::Error for KeyError {}
+impl error::Error for KeyPairError {}
 
-impl From<KeyError> for SettingsError {
-    fn from(error: KeyError) -> SettingsError {
+impl From<KeyPairError> for SettingsError {
+    fn from(error: KeyPairError) -> SettingsError {
         SettingsError::Key(error)
     }
 }

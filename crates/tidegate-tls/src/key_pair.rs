@@ -10,7 +10,7 @@ use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::CertificateDer;
 use rustls::sign::{CertifiedKey, SigningKey};
 
-use crate::error::KeyError;
+use crate::error::KeyPairError;
 use crate::observed::ObservedKey;
 use crate::pem::PrivateKey;
 use crate::x509;
@@ -25,7 +25,7 @@ impl KeyPair {
     ///
     /// # Errors
     /// The key cannot be used, or is not that of the first certificate.
-    pub fn new(chain: Vec<Vec<u8>>, key: &PrivateKey) -> Result<KeyPair, KeyError> {
+    pub fn new(chain: Vec<Vec<u8>>, key: &PrivateKey) -> Result<KeyPair, KeyPairError> {
         KeyPair::of(chain, signing(key)?)
     }
 
@@ -33,13 +33,13 @@ impl KeyPair {
     pub(crate) fn of(
         chain: Vec<Vec<u8>>,
         signing: Arc<dyn SigningKey>,
-    ) -> Result<KeyPair, KeyError> {
+    ) -> Result<KeyPair, KeyPairError> {
         let public = chain.first().and_then(|certificate| x509::public_key(certificate));
-        let public = public.ok_or(KeyError::NoCertificate)?;
+        let public = public.ok_or(KeyPairError::NoCertificate)?;
         // Only the bits are compared: the algorithm beside them can be encoded in several ways.
         let own = signing.public_key();
         if own.is_some_and(|own| x509::key_bits(own.as_ref()) != Some(public)) {
-            return Err(KeyError::Mismatch);
+            return Err(KeyPairError::Mismatch);
         }
         let chain = chain.into_iter().map(CertificateDer::from).collect();
         Ok(KeyPair(Arc::new(CertifiedKey::new(chain, signing))))
@@ -55,9 +55,9 @@ impl KeyPair {
 ///
 /// # Errors
 /// The key cannot be used.
-pub(crate) fn signing(key: &PrivateKey) -> Result<Arc<dyn SigningKey>, KeyError> {
+pub(crate) fn signing(key: &PrivateKey) -> Result<Arc<dyn SigningKey>, KeyPairError> {
     let key = any_supported_type(&key.0);
-    let key = key.map_err(|error| KeyError::Unusable(error.to_string()))?;
+    let key = key.map_err(|error| KeyPairError::Unusable(error.to_string()))?;
     Ok(Arc::new(ObservedKey(key)))
 }
 

@@ -80,7 +80,7 @@ pub use client::{Protocols, TlsOptions, TlsSettings, TlsTarget};
 pub use client_status::{CertificateStatus, StatusCache, StatusQuery, StatusScope};
 pub use client_trust::ClientTrust;
 pub use connect::connect;
-pub use error::{ConnectError, HandshakeError, KeyError, SettingsError};
+pub use error::{HandshakeError, KeyPairError, SettingsError, TlsConnectError};
 pub use groups::Groups;
 pub use io::Io;
 pub use key_log::KeyLog;

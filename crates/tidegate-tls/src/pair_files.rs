@@ -18,7 +18,7 @@ use std::{error, fmt};
 use rustls::sign::SigningKey;
 use tidegate_os::file;
 
-use crate::error::KeyError;
+use crate::error::KeyPairError;
 use crate::key_pair::{self, KeyPair};
 use crate::pair_cache::PairCache;
 use crate::pem::{self, PemError, PrivateKey};
@@ -58,9 +58,9 @@ pub enum LoadError {
     /// The key cannot be read, decrypted or parsed.
     Key(String, PemError),
     /// The key, whose name this is, belongs to another certificate or cannot sign.
-    Pair(String, KeyError),
+    Pair(String, KeyPairError),
     /// The first certificate of this file is no X.509.
-    NoCertificate(String, KeyError),
+    NoCertificate(String, KeyPairError),
 }
 
 /// The state of a file by which a later one is recognised as unchanged: time of modification and inode, as nginx
@@ -123,7 +123,7 @@ fn stamp_of(path: &Path) -> io::Result<FileStamp> {
 }
 
 impl LoadedPair {
-    pub(crate) fn new(chain: &Chain, key: Arc<ReadyKey>) -> Result<LoadedPair, KeyError> {
+    pub(crate) fn new(chain: &Chain, key: Arc<ReadyKey>) -> Result<LoadedPair, KeyPairError> {
         let pair = KeyPair::of(chain.to_vec(), key.signing.clone())?;
         Ok(LoadedPair { pair, key })
     }
@@ -156,7 +156,7 @@ pub fn load(
 ) -> Result<LoadedPair, LoadError> {
     let loader = Loader { cache, certificate, key, passwords, now };
     match loader.load(false) {
-        Err(LoadError::Pair(_, KeyError::Mismatch)) => loader.load(true),
+        Err(LoadError::Pair(_, KeyPairError::Mismatch)) => loader.load(true),
         result => result,
     }
 }
@@ -173,7 +173,7 @@ impl Loader<'_> {
     fn load(&self, afresh: bool) -> Result<LoadedPair, LoadError> {
         let (chain, key) = (self.chain(afresh)?, self.key(afresh)?);
         LoadedPair::new(&chain, key).map_err(|error| match error {
-            KeyError::NoCertificate => LoadError::NoCertificate(self.certificate.name(), error),
+            KeyPairError::NoCertificate => LoadError::NoCertificate(self.certificate.name(), error),
             _ => LoadError::Pair(self.key.name(), error),
         })
     }

@@ -141,10 +141,10 @@ pub async fn secure(
 }
 
 /// Returns the failure in nginx's words.
-fn failure(error: &tidegate_tls::ConnectError, tls: &TlsTarget) -> String {
+fn failure(error: &tidegate_tls::TlsConnectError, tls: &TlsTarget) -> String {
     let error = match error {
-        tidegate_tls::ConnectError::Handshake(error) => error,
-        tidegate_tls::ConnectError::OtherName => {
+        tidegate_tls::TlsConnectError::Handshake(error) => error,
+        tidegate_tls::TlsConnectError::OtherName => {
             let name = String::from_utf8_lossy(tls.name());
             return format!("upstream SSL certificate does not match \"{name}\"");
         }

@@ -17,8 +17,8 @@
 //!   payload, the protocol. A fetch consumes it.
 //! - [`RequestPayload`] is the data behind the head. It decides whether the request can be sent twice: a streamed
 //!   body cannot.
-//! - [`Wire`] is the protocol of an origin: HTTP/1, a CGI response behind any request (SCGI, uwsgi), [`FastCgi`] with
-//!   its rule for the error stream, or [`Memcached`] with its key. All share connections, retries and bodies.
+//! - [`Wire`] is the protocol of an origin: HTTP/1, a CGI response behind any request (SCGI, uwsgi), [`FastCgiRules`] with
+//!   its rule for the error stream, or [`MemcachedGet`] with its key. All share connections, retries and bodies.
 //! - [`ConnectionReuse`] says whether a connection is kept behind a response that leaves it usable.
 //! - [`FetchSettings`] are the limits that depend on the location alone; one value serves all of its requests.
 //! - [`LocalAddress`] is the local side of a connection, where a configuration chooses it (`proxy_bind`).
@@ -37,7 +37,7 @@
 //! - [`Group`] is the servers among which requests are spread, shared by all threads ([`peers`] has its parts). A
 //!   choice gives a lease on a [`Peer`], one address with its counters, which outlasts reloads.
 //! - [`Member`] is a `server` of a group, with [`ServerOptions`]; its addresses may change.
-//! - [`Method`] is how a group chooses, [`GroupOptions`] its other settings, and [`Keepalive`] how many idle
+//! - [`BalancingMethod`] is how a group chooses, [`GroupOptions`] its other settings, and [`Keepalive`] how many idle
 //!   connections it keeps and how long. [`idle_of`] counts those of all threads.
 //! - [`care`] does the background work of groups: it resolves names again and checks servers.
 //! - [`resolve`] finds the addresses of names: hosts with ports as directives write them, and the `resolver`.
@@ -79,7 +79,7 @@ pub use h1::scratch::give_head;
 pub use head::{FieldWriter, HeadList, ListFields, OriginHead, TextFields};
 pub use log::{LogContext, os_error};
 pub use part::PartRequest;
-pub use peers::{Group, GroupOptions, Keepalive, Member, Method, Peer, ServerOptions};
+pub use peers::{BalancingMethod, Group, GroupOptions, Keepalive, Member, Peer, ServerOptions};
 pub use pool::idle_of;
 pub use report::{Attempt, Report, SharedReport, write_millis};
 pub use request::{ConnectionReuse, OriginRequest, RequestPayload};
@@ -87,7 +87,7 @@ pub use response::{FetchError, OriginResponse};
 pub use retry::NextUpstream;
 pub use settings::{FetchSettings, LocalAddress};
 pub use tunnel::tunnel;
-pub use wire::{FastCgi, Memcached, Wire};
+pub use wire::{FastCgiRules, MemcachedGet, Wire};
 
 /// An origin's byte stream, plain or TLS.
 pub type Io = tidegate_tls::Io<tidegate_tls::Client>;

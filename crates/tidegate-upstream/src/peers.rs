@@ -25,7 +25,9 @@ pub use check::{CheckRule, Health};
 pub use choice::Choice;
 pub use group::{Group, GroupOptions, Lease};
 pub use member::{Member, MemberAddress, ServerName};
-pub use options::{Keepalive, Method, Mutability, Outcome, ServerOptions, Stickiness, TimeKind};
+pub use options::{
+    BalancingMethod, Keepalive, Mutability, Outcome, ServerOptions, Stickiness, TimeKind,
+};
 pub(crate) use peer::InFlight;
 pub use peer::{Peer, Statistics};
 pub use state::SlotView;

@@ -30,19 +30,19 @@ pub enum Wire {
     /// text is the scheme for log lines.
     Cgi(&'static str),
     /// FastCGI 1.0, records around a CGI response.
-    FastCgi(FastCgi),
+    FastCgi(FastCgiRules),
     /// One `get` of memcached.
-    Memcached(Arc<Memcached>),
+    Memcached(Arc<MemcachedGet>),
 }
 
 /// A request in FastCGI records: the head contains all records in front of the body's.
 #[derive(Clone, Debug, Default)]
-pub struct FastCgi {
+pub struct FastCgiRules {
     /// `fastcgi_catch_stderr`: a response with any of these on the error stream is invalid.
     pub catch: Arc<[Box<[u8]>]>,
 }
 
-impl FastCgi {
+impl FastCgiRules {
     /// Returns whether a text on the error stream makes the response invalid.
     pub(crate) fn catches(&self, text: &[u8]) -> bool {
         self.catch.iter().any(|wanted| memchr::memmem::find(text, wanted).is_some())
@@ -73,7 +73,7 @@ pub(crate) fn log_stderr(
 
 /// A `get` of memcached's text protocol.
 #[derive(Clone, Debug)]
-pub struct Memcached {
+pub struct MemcachedGet {
     /// The key as sent.
     pub key: Vec<u8>,
     /// `memcached_gzip_flag`: values with any of these bits are compressed.
@@ -140,9 +140,9 @@ impl std::error::Error for HeadError {}
 pub(crate) enum Codec {
     Http,
     Cgi,
-    FastCgi(Box<fastcgi::Decoder>, FastCgi),
+    FastCgi(Box<fastcgi::Decoder>, FastCgiRules),
     /// With the length of the value in bytes, once its line has arrived.
-    Memcached(Arc<Memcached>, u64),
+    Memcached(Arc<MemcachedGet>, u64),
 }
 
 impl Codec {

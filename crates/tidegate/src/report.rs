@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::Path;
 
 use tidegate_conf::{Diagnostic, Severity, SourceMap};
-use tidegate_core::error_log::{ErrorLog, Level, Sink};
+use tidegate_core::error_log::{ErrorLog, Level, LogSink};
 use tidegate_core::log_file::{LogFile, open_append};
 use tidegate_core::settings::full_path;
 use tidegate_os::os_error;
@@ -28,7 +28,7 @@ impl Report {
         let path = full_path(&origin.prefix, &origin.error_log);
         match open_append(&path) {
             Ok(file) => {
-                let sink = Sink::File(LogFile::new(path, file).into());
+                let sink = LogSink::File(LogFile::new(path, file).into());
                 report.log = ErrorLog::new(vec![(sink, Level::Notice)]);
             }
             Err(error) => {

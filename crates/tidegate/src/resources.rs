@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_conf::HostNames;
+use tidegate_conf::NameLookup;
 use tidegate_core::log_file::{LogFile, LogFiles};
 use tidegate_os::{Stat, file};
 use tidegate_plan::{Machine, ReloadState, Resources, SystemNames};

@@ -52,7 +52,7 @@ fn each_sink_has_its_level() {
     let sink = |name: &str| {
         let path = dir.path().join(name);
         let file = open_append(&path).unwrap();
-        Sink::File(Arc::new(LogFile::new(path, file)))
+        LogSink::File(Arc::new(LogFile::new(path, file)))
     };
     let log = ErrorLog::new(vec![(sink("crit"), Level::Crit), (sink("warn"), Level::Warn)]);
     for (name, level) in LEVELS {

@@ -46,11 +46,11 @@ settings! {
     /// Delay of responses with status 401, against attacks that measure time or guess passwords.
     auth_delay: Duration = setting("auth_delay", ALL, "0s", |args| args.milliseconds(0)),
     /// How `If-Modified-Since` is compared: off, exact, before.
-    if_modified_since: IfModifiedSince = setting("if_modified_since", ALL, "exact", |args| {
+    if_modified_since: IfModifiedSinceSetting = setting("if_modified_since", ALL, "exact", |args| {
         let choices = [
-            ("off", IfModifiedSince::Off),
-            ("exact", IfModifiedSince::Exact),
-            ("before", IfModifiedSince::Before),
+            ("off", IfModifiedSinceSetting::Off),
+            ("exact", IfModifiedSinceSetting::Exact),
+            ("before", IfModifiedSinceSetting::Before),
         ];
         args.choice(0, &choices)
     }),
@@ -188,7 +188,7 @@ pub enum Satisfy {
 
 /// The value of `if_modified_since`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IfModifiedSince {
+pub enum IfModifiedSinceSetting {
     /// The field is ignored.
     Off,
     /// The times must be equal for a 304.

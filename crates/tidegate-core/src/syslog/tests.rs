@@ -7,7 +7,7 @@ use super::*;
 /// Names of which `collector` has two addresses and `empty` has none.
 struct Named;
 
-impl HostNames for Named {
+impl NameLookup for Named {
     fn addresses(&self, host: &str) -> io::Result<Vec<IpAddr>> {
         match host {
             "collector" => Ok(vec![IpAddr::from([192, 0, 2, 5]), IpAddr::from([192, 0, 2, 6])]),

@@ -9,7 +9,7 @@ use tidegate_tls::{PairCache, StatusScope};
 
 /// `ssl_protocols`: the versions that are supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Protocols {
+pub struct TlsVersions {
     /// TLS 1.2.
     pub tls12: bool,
     /// TLS 1.3.
@@ -58,7 +58,7 @@ pub struct Conf {
     pub password_file: Option<Word>,
     /// `ssl_certificate_cache`; `Some(None)` is `off`. Blocks that inherit it share the cache.
     pub certificate_cache: Option<Option<Arc<PairCache>>>,
-    pub protocols: Option<Protocols>,
+    pub protocols: Option<TlsVersions>,
     pub ciphers: Option<Word>,
     pub prefer_server_ciphers: Option<bool>,
     pub curves: Option<Word>,
@@ -150,7 +150,7 @@ impl Conf {
                 Command::Protocols(tls12, tls13) => {
                     let old = conf.protocols.unwrap_or_default();
                     let (tls12, tls13) = (old.tls12 && *tls12, old.tls13 && *tls13);
-                    conf.protocols = Some(Protocols { tls12, tls13 });
+                    conf.protocols = Some(TlsVersions { tls12, tls13 });
                 }
                 Command::CipherList => conf.ciphers = Some(word.clone()),
                 Command::Suites(suites) => conf.suites_tls13 = Some(suites.clone()),
@@ -169,9 +169,9 @@ impl Conf {
     }
 }
 
-impl Default for Protocols {
-    fn default() -> Protocols {
-        Protocols { tls12: true, tls13: true }
+impl Default for TlsVersions {
+    fn default() -> TlsVersions {
+        TlsVersions { tls12: true, tls13: true }
     }
 }
 
@@ -403,7 +403,7 @@ pub(super) const SESSION_ROWS: &[Directive<Conf>] = &[
 ];
 
 fn set_protocols(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
-    let mut protocols = Protocols { tls12: false, tls13: false };
+    let mut protocols = TlsVersions { tls12: false, tls13: false };
     for index in 0..args.len() {
         let duplicate = match args.bytes(index) {
             b"TLSv1.2" => std::mem::replace(&mut protocols.tls12, true),
@@ -424,7 +424,7 @@ fn set_protocols(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     }
     if !protocols.tls12 && !protocols.tls13 {
         // A configuration with these old versions wants to let all clients in; all current clients speak 1.2 or 1.3.
-        protocols = Protocols { tls12: true, tls13: true };
+        protocols = TlsVersions { tls12: true, tls13: true };
         let message = "no available protocol in \"ssl_protocols\", TLSv1.2 and TLSv1.3 are used";
         conf.warnings.push(warning(args, usize::MAX, message.to_owned()));
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_plan::PlanBuilder;
 use tidegate_tls::key_files::{self, certificates, private_key};
-use tidegate_tls::{KeyError, KeyPair, KnownPairs};
+use tidegate_tls::{KeyPair, KeyPairError, KnownPairs};
 
 /// Pairs that were already loaded for this plan: certificates at the level of `http` serve many servers.
 #[derive(Default)]
@@ -65,16 +65,16 @@ fn parse(
     pair.map_err(|error| mistake(&error, certificate, key, &name))
 }
 
-fn mistake(error: &KeyError, certificate: &Word, key: &Word, key_name: &str) -> Diagnostic {
+fn mistake(error: &KeyPairError, certificate: &Word, key: &Word, key_name: &str) -> Diagnostic {
     let certificate_name = certificate.display();
-    if *error == KeyError::NoCertificate {
+    if *error == KeyPairError::NoCertificate {
         let message = format!("cannot load certificate \"{certificate_name}\": {error}");
         return Diagnostic::emerg(message).at(certificate.span);
     }
     let message = format!("SSL_CTX_use_PrivateKey(\"{key_name}\") failed (SSL: {error})");
     let found = Diagnostic::emerg(message).at(key.span);
     match error {
-        KeyError::Mismatch => found
+        KeyPairError::Mismatch => found
             .label("this key belongs to another certificate")
             .help(format!("the certificate is \"{certificate_name}\"")),
         _ => found,

@@ -7,7 +7,7 @@ use tidegate_plan::Environment;
 use tidegate_upstream::peers::ServerName;
 use tidegate_upstream::resolve::{self, HostPort, HostPortError};
 use tidegate_upstream::{
-    ConnectionReuse, Group, GroupOptions, Keepalive, Member, Method, ServerOptions,
+    BalancingMethod, ConnectionReuse, Group, GroupOptions, Keepalive, Member, ServerOptions,
 };
 
 use crate::upstream::Groups;
@@ -174,7 +174,7 @@ impl Url {
             .collect();
         let key = format!("implicit {} {servers:?}", self.authority);
         let make = || {
-            let (method, keepalive) = (Method::RoundRobin, Keepalive::DEFAULT);
+            let (method, keepalive) = (BalancingMethod::RoundRobin, Keepalive::DEFAULT);
             Ok::<_, UrlError>(Group::new(&self.authority, method, keepalive, servers, now))
         };
         let group = environment.reload_state.get_or_make(&key, make)?;
@@ -187,7 +187,7 @@ impl Url {
         let host = self.authority.as_str().into();
         let name = ServerName { host, port, service: None };
         let member = Member::named(&self.authority, name, ServerOptions::default());
-        let manner = (Method::RoundRobin, Keepalive::DEFAULT, GroupOptions::default());
+        let manner = (BalancingMethod::RoundRobin, Keepalive::DEFAULT, GroupOptions::default());
         Group::with(&self.authority, manner, vec![member], now)
     }
 

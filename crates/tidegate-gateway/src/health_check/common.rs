@@ -12,8 +12,8 @@ use tidegate_rt::net::Addr;
 use tidegate_rt::timer;
 use tidegate_upstream::care::checks::CheckFailure;
 use tidegate_upstream::{
-    ConnectionReuse, FetchSettings, FieldWriter, Group, Keepalive, LogContext, Member, Method,
-    OriginRequest, OriginResponse, Peer, Report, ServerOptions,
+    BalancingMethod, ConnectionReuse, FetchSettings, FieldWriter, Group, Keepalive, LogContext,
+    Member, OriginRequest, OriginResponse, Peer, Report, ServerOptions,
 };
 
 use crate::common::request_head::{FieldValue, Fields};
@@ -69,7 +69,7 @@ impl CheckedServers {
                 },
             };
             let member = Member::fixed(&peer.text, vec![address], ServerOptions::default());
-            let manner = (Method::RoundRobin, keepalive, Default::default());
+            let manner = (BalancingMethod::RoundRobin, keepalive, Default::default());
             Arc::new(Group::with(&peer.text, manner, vec![member], now))
         };
         groups.entry(peer.id).or_insert_with(make).clone()

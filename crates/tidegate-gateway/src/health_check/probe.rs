@@ -17,7 +17,7 @@ use tidegate_upstream::{
 
 use super::common::{CheckedServers, ProbeError, fetch, limited, write_fields};
 use super::rule::MatchRules;
-use crate::proxy::conf::Version;
+use crate::proxy::conf::OriginVersion;
 use crate::proxy::settings::ProxySettings;
 
 /// A health check by HTTP.
@@ -83,7 +83,7 @@ impl HttpProbe {
         let target = 4..line.len();
         let host = settings.pass.fixed_host();
         let (head, wire) = match settings.version {
-            Version::H2 => {
+            OriginVersion::H2 => {
                 let mut list = HeadList::new(&line, target.clone());
                 write_fields(&settings.fields, &[], host, ListFields::new(&mut list));
                 (OriginHead::List(Box::new(list)), Wire::Http2 { grpc: false })
@@ -91,7 +91,7 @@ impl HttpProbe {
             version => {
                 let mut head = line;
                 head.extend_from_slice(match version {
-                    Version::H10 => b" HTTP/1.0\r\n",
+                    OriginVersion::H10 => b" HTTP/1.0\r\n",
                     _ => b" HTTP/1.1\r\n",
                 });
                 let has_connection =

@@ -11,7 +11,7 @@ use crate::common::pass_conf::PassConf;
 pub struct Conf {
     pub gateway: GatewayConf,
     pub pass: PassConf,
-    pub http_version: Option<Version>,
+    pub http_version: Option<OriginVersion>,
     pub method: Option<Word>,
     pub set_body: Option<Word>,
     pub set_header: Option<Vec<(Word, Word)>>,
@@ -24,7 +24,7 @@ pub struct Conf {
 
 /// `proxy_http_version`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
+pub enum OriginVersion {
     H10,
     H11,
     H2,

@@ -9,7 +9,7 @@ use tidegate_upstream::{
     Wire,
 };
 
-use super::conf::Version;
+use super::conf::OriginVersion;
 use super::settings::ProxySettings;
 use crate::common::content::{self, RequestMode};
 use crate::common::hints;
@@ -53,14 +53,14 @@ pub(crate) fn create(
     let fields = if shape.for_cache { &settings.cached_fields } else { &settings.fields };
     let passes = settings.gateway.pass_request_headers;
     let (head, wire) = match settings.version {
-        Version::H2 => {
+        OriginVersion::H2 => {
             let mut list = HeadList::new(&line, uri.clone());
             write_fields(x, fields, passes, &to.host, body, ListFields::new(&mut list));
             (OriginHead::List(Box::new(list)), Wire::Http2 { grpc: false })
         }
         version => {
             line.extend_from_slice(match version {
-                Version::H10 => b" HTTP/1.0\r\n",
+                OriginVersion::H10 => b" HTTP/1.0\r\n",
                 _ => b" HTTP/1.1\r\n",
             });
             write_fields(x, fields, passes, &to.host, body, TextFields::new(&mut line));
@@ -83,12 +83,12 @@ pub(crate) fn create(
         paced: settings.gateway.limit_rate.is_some(),
         interim: hints::client(x, &settings.early_hints, &settings.gateway),
         reuse: match settings.version {
-            Version::H2 => to.shared_reuse(),
-            Version::H10 | Version::H11 => ConnectionReuse::AsGroup,
+            OriginVersion::H2 => to.shared_reuse(),
+            OriginVersion::H10 | OriginVersion::H11 => ConnectionReuse::AsGroup,
         },
         wire,
         // HTTP/2 has no switch of protocols (RFC 9113 section 8.6).
-        upgrade: settings.version != Version::H2
+        upgrade: settings.version != OriginVersion::H2
             && x.request.header(Known::Upgrade).is_some()
             && !x.is_subrequest(),
         location_tag: settings.location_tag,
@@ -113,7 +113,7 @@ fn payload(x: &mut Exchange, settings: &ProxySettings) -> RequestPayload {
     if let Some(template) = &settings.set_body {
         return RequestPayload::Bytes(Bytes::from(template.value(x)));
     }
-    content::payload(x, &settings.gateway, settings.version != Version::H10)
+    content::payload(x, &settings.gateway, settings.version != OriginVersion::H10)
 }
 
 /// Writes the method of `proxy_method`, else the client's.

@@ -2,7 +2,7 @@
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 
-use super::conf::{Conf, RedirectConf, Version};
+use super::conf::{Conf, OriginVersion, RedirectConf};
 use crate::common::options::{HasGateway, gateway_rows};
 use crate::common::store::gateway_store_rows;
 use crate::common::tls::gateway_tls_rows;
@@ -35,7 +35,11 @@ pub(super) const OWN: &[Directive<Conf>] = &[
         "1.1",
         "Version of HTTP spoken with origins: 1.0, 1.1 or 2.",
         |conf, args| {
-            let choices = [("1.0", Version::H10), ("1.1", Version::H11), ("2", Version::H2)];
+            let choices = [
+                ("1.0", OriginVersion::H10),
+                ("1.1", OriginVersion::H11),
+                ("2", OriginVersion::H2),
+            ];
             once(&mut conf.http_version, args.choice(0, &choices)?, args)
         },
     ),

@@ -7,7 +7,7 @@ use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::{Exchange, Template};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 
-use super::conf::{Conf, Version};
+use super::conf::{Conf, OriginVersion};
 use super::cookie::CookieRules;
 use super::redirect::{self, Redirects};
 use crate::common::pass::{Pass, PassDestination, TargetRef, location_tag};
@@ -22,7 +22,7 @@ use crate::common::tls::{self, GatewayTls};
 #[derive(Debug)]
 pub(crate) struct ProxySettings {
     pub gateway: Arc<GatewaySettings>,
-    pub version: Version,
+    pub version: OriginVersion,
     pub method: Option<Template>,
     pub set_body: Option<Template>,
     pub fields: Fields,
@@ -70,14 +70,14 @@ pub(crate) fn settings(
         gateway_settings(&conf.gateway, &hidden, Some(|layout| layout.proxy_temp), plan)?;
     gateway.store = store;
     let gateway = Arc::new(gateway);
-    let version = conf.http_version.unwrap_or(Version::H11);
+    let version = conf.http_version.unwrap_or(OriginVersion::H11);
     let tls = match &pass.destination {
         PassDestination::Fixed(target, _) if !target.tls => None,
         _ => Some(tls::compile(&conf.gateway.tls, "proxy_", plan, word.span)?),
     };
     let tls = match version {
-        Version::H2 => tls.map(|tls| tls.offering(b"h2")),
-        Version::H10 | Version::H11 => tls,
+        OriginVersion::H2 => tls.map(|tls| tls.offering(b"h2")),
+        OriginVersion::H10 | OriginVersion::H11 => tls,
     };
     let optional = |word: &Option<Word>, plan: &mut PlanBuilder<'_>| {
         word.as_ref().map(|word| plan.template(word)).transpose()
@@ -123,16 +123,16 @@ fn may_have_uri(block: &PassBlock) -> Result<(), &'static str> {
 /// An invalid text with variables.
 fn fields(
     conf: &Conf,
-    version: Version,
+    version: OriginVersion,
     plan: &mut PlanBuilder<'_>,
     for_cache: bool,
 ) -> Result<Fields, Diagnostic> {
     // HTTP/1.1 has no request without a host (RFC 9112 section 3.2).
-    let needs_host = version != Version::H10;
+    let needs_host = version != OriginVersion::H10;
     let mut fields = Fields::written(conf.set_header.as_deref(), needs_host, plan)?;
     let connection = match version {
-        Version::H10 => Some(FieldValue::Template(Template::constant(b"close"))),
-        Version::H11 | Version::H2 => None,
+        OriginVersion::H10 => Some(FieldValue::Template(Template::constant(b"close"))),
+        OriginVersion::H11 | OriginVersion::H2 => None,
     };
     fields.add_defaults([
         (Known::Host, Some(FieldValue::ProxyHost)),

@@ -12,7 +12,7 @@ mod tests;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tidegate_conf::HostNames;
+use tidegate_conf::NameLookup;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::plan::Service;
 use tidegate_plan::SystemNames;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once, row};
-use tidegate_upstream::Method;
+use tidegate_upstream::BalancingMethod;
 use tidegate_upstream::peers::TimeKind;
 
 use super::server::set_server;
@@ -73,7 +73,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         set_zone,
     ),
     row("ip_hash", HERE, Arity::NONE, "", "Chooses by the client's address.", |conf, args| {
-        balance(conf, args, Method::IpHash)
+        balance(conf, args, BalancingMethod::IpHash)
     }),
     row(
         "least_conn",
@@ -81,7 +81,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         Arity::NONE,
         "",
         "Chooses the server with the fewest requests in progress.",
-        |conf, args| balance(conf, args, Method::LeastConnections),
+        |conf, args| balance(conf, args, BalancingMethod::LeastConnections),
     ),
     row(
         "least_time",
@@ -99,13 +99,13 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
             };
             let kind = time_kind(args, args.text(0)?, inflight)
                 .ok_or_else(|| args.invalid_parameter(0))?;
-            balance(conf, args, Method::LeastTime(kind))
+            balance(conf, args, BalancingMethod::LeastTime(kind))
         },
     ),
     row("hash", BOTH, Arity::ONE_OR_TWO, "", "Chooses by a key.", |conf, args| {
         let method = match second(args)? {
-            b"" => Method::Hash,
-            b"consistent" => Method::HashConsistent,
+            b"" => BalancingMethod::Hash,
+            b"consistent" => BalancingMethod::HashConsistent,
             _ => return Err(args.invalid_parameter(1)),
         };
         balance(conf, args, method)?;
@@ -214,7 +214,7 @@ fn second<'a>(args: &Args<'a>) -> Result<&'a [u8], Diagnostic> {
     }
 }
 
-fn balance(conf: &mut Conf, args: &Args<'_>, method: Method) -> Result<(), Diagnostic> {
+fn balance(conf: &mut Conf, args: &Args<'_>, method: BalancingMethod) -> Result<(), Diagnostic> {
     if conf.method.replace(method).is_some() {
         // The last one counts, as in nginx.
         conf.warnings.push(args.error_here("load balancing method redefined").as_warning());
@@ -240,12 +240,12 @@ fn random(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         _ => return Err(args.invalid_parameter(2)),
     };
     let method = match (args.bytes(0), args.text(1).unwrap_or_default()) {
-        (b"", _) if args.len() == 0 => Method::Random,
-        (b"two", "" | "least_conn") => Method::RandomTwo,
+        (b"", _) if args.len() == 0 => BalancingMethod::Random,
+        (b"two", "" | "least_conn") => BalancingMethod::RandomTwo,
         (b"two", text) => {
             let kind =
                 text.strip_prefix("least_time=").and_then(|kind| time_kind(args, kind, inflight));
-            Method::RandomTwoTime(kind.ok_or_else(|| args.invalid_parameter(1))?)
+            BalancingMethod::RandomTwoTime(kind.ok_or_else(|| args.invalid_parameter(1))?)
         }
         _ => return Err(args.invalid_parameter(0)),
     };

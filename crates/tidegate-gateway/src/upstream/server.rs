@@ -6,7 +6,7 @@ use std::{error, fmt, io};
 use tidegate_conf::{Args, Diagnostic, Span};
 use tidegate_upstream::peers::ServerName;
 use tidegate_upstream::resolve::{self, HostPort, HostPortError};
-use tidegate_upstream::{Member, Method, ServerOptions};
+use tidegate_upstream::{BalancingMethod, Member, ServerOptions};
 
 use super::Conf;
 
@@ -132,15 +132,15 @@ pub(crate) fn set_option(
 const ROUTE_BYTES_MAX: usize = 32;
 
 /// Returns whether a method ignores backups: it chooses among all servers alike.
-fn knows_no_rank(method: Method) -> bool {
+fn knows_no_rank(method: BalancingMethod) -> bool {
     matches!(
         method,
-        Method::IpHash
-            | Method::Hash
-            | Method::HashConsistent
-            | Method::Random
-            | Method::RandomTwo
-            | Method::RandomTwoTime(_)
+        BalancingMethod::IpHash
+            | BalancingMethod::Hash
+            | BalancingMethod::HashConsistent
+            | BalancingMethod::Random
+            | BalancingMethod::RandomTwo
+            | BalancingMethod::RandomTwoTime(_)
     )
 }
 

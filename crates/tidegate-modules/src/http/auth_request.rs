@@ -23,8 +23,8 @@ use std::sync::Arc;
 
 use tidegate_codec::Known;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, Word, row};
-use tidegate_core::subrequest::{Options, SubrequestResponse};
-use tidegate_core::variables::{Changeable, Setter};
+use tidegate_core::subrequest::{SubrequestOptions, SubrequestResponse};
+use tidegate_core::variables::{Changeable, VariableSetter};
 use tidegate_core::{Body, Exchange, Level, Phase, Step, Template};
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
@@ -109,7 +109,7 @@ fn set(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
 /// The variable that an `auth_request_set` assigns.
 enum SetTarget {
     Slot(usize),
-    BuiltIn(Setter),
+    BuiltIn(VariableSetter),
 }
 
 struct Set {
@@ -152,7 +152,9 @@ impl AuthSubrequest {
     /// a task of its own, so that its connection to an origin can be kept. Dropped at its await, the subrequest
     /// ends. Sources: `auth_request`, `auth_request_set`.
     async fn run(&self, x: &mut Exchange) -> Step<'static> {
-        let Ok(subrequest) = x.subrequest(self.path.clone(), Vec::new(), Options::default()) else {
+        let Ok(subrequest) =
+            x.subrequest(self.path.clone(), Vec::new(), SubrequestOptions::default())
+        else {
             return Step::Status(500);
         };
         let mut reply = subrequest.run().await;

@@ -17,7 +17,7 @@ mod tests;
 use std::io;
 use std::sync::Arc;
 
-use tidegate_core::phases::Handler;
+use tidegate_core::phases::PhaseHandler;
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_os::FileKind;
 use tidegate_os::os_error;
@@ -122,7 +122,7 @@ impl PathProbe {
 
 /// Makes a handler that tests files. It may run several times for one request, each time from the element that it
 /// has reached.
-pub(crate) fn handler<F>(decide: F) -> Handler
+pub(crate) fn handler<F>(decide: F) -> PhaseHandler
 where
     F: Fn(&mut Exchange, &mut PathProbe) -> Result<Step<'static>, WouldBlock>
         + Send

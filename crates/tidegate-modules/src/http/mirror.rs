@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::client::NoClient;
-use tidegate_core::subrequest::{Options, SubrequestBody};
+use tidegate_core::subrequest::{SubrequestBody, SubrequestOptions};
 use tidegate_core::{Exchange, Level, Phase, Step};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::{BlockInfo, Module};
@@ -124,7 +124,7 @@ impl Mirrors {
 
     fn start(&self, x: &mut Exchange) {
         let body = if self.with_body { SubrequestBody::Shared } else { SubrequestBody::None };
-        let options = Options { method: x.request.method, body };
+        let options = SubrequestOptions { method: x.request.method, body };
         for path in &self.paths {
             let Some(place) = MirrorSlot::take() else {
                 let message = format_args!("{MIRRORS_MAX} mirror subrequests are not complete yet");

@@ -23,7 +23,7 @@ use std::io;
 
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::exchange::Exchange;
-use tidegate_core::phases::Handler;
+use tidegate_core::phases::PhaseHandler;
 use tidegate_core::{Phase, blocking, file_path, pool_choice};
 use tidegate_os::path::HAS_ALIASES;
 use tidegate_plan::LocationBuilder;
@@ -65,7 +65,7 @@ impl Module for StaticFiles {
         let options = conf.prepare(location.plan)?;
         location.plan.show(&(&options, conf.reading()));
         location.location.extensions.insert(options);
-        let handler: Handler = match conf.reading() {
+        let handler: PhaseHandler = match conf.reading() {
             Some(reading) => {
                 location.location.extensions.insert(reading);
                 Box::new(direct::handle)

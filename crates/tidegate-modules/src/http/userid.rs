@@ -27,7 +27,7 @@ use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_rt::clock;
 
 use conf::{Conf, CookieMode, ROWS, Settings};
-use cookie::{Id, Version};
+use cookie::{Id, IdFormat};
 
 /// `ngx_http_userid_filter_module`.
 pub(crate) struct UserId;
@@ -150,10 +150,10 @@ fn was_reset(x: &mut Exchange, settings: &Settings, id: &Id) -> bool {
 }
 
 /// Makes a new identifier; `now` is seconds since 1970.
-fn new_id(x: &Exchange, settings: &Settings, version: Version, now: i64) -> Id {
+fn new_id(x: &Exchange, settings: &Settings, version: IdFormat, now: i64) -> Id {
     let service = settings.service.unwrap_or(match (version, &x.connection.local) {
-        (Version::One, _) | (_, Address::Unix(_)) => 0,
-        (Version::Two, Address::Inet(address)) => match address.ip().to_canonical() {
+        (IdFormat::One, _) | (_, Address::Unix(_)) => 0,
+        (IdFormat::Two, Address::Inet(address)) => match address.ip().to_canonical() {
             IpAddr::V4(address) => address.to_bits(),
             IpAddr::V6(address) => address.to_bits() as u32,
         },

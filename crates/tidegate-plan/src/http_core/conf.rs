@@ -7,7 +7,7 @@ use tidegate_core::settings::{PlainConf, PlainServerConf};
 use super::listen::ListenConf;
 
 /// A text whose variables are compiled when the whole configuration has been read.
-pub type Text = Word;
+pub type UncompiledText = Word;
 
 /// One `error_page` directive.
 #[derive(Clone, Debug)]
@@ -17,14 +17,14 @@ pub struct ErrorPageConf {
     /// `=code`, `=` alone (0), or neither.
     pub overwrite: Option<u16>,
     /// A path, a named location or a URL.
-    pub target: Text,
+    pub target: UncompiledText,
 }
 
 /// A `root` or `alias` directive.
 #[derive(Clone, Debug)]
 pub struct RootConf {
     /// The path.
-    pub text: Text,
+    pub text: UncompiledText,
     /// Whether it is an `alias`.
     pub alias: bool,
     /// For an `alias`: bytes of its location's name.
@@ -43,7 +43,7 @@ pub enum ServerTokens {
     /// With the version and the build name.
     Build,
     /// This text.
-    Text(Text),
+    Text(UncompiledText),
 }
 
 /// A `*_temp_path` directive.
@@ -91,13 +91,13 @@ pub struct Conf {
     /// `error_page` directives.
     pub error_pages: Vec<ErrorPageConf>,
     /// `post_action`.
-    pub post_action: Option<Text>,
+    pub post_action: Option<UncompiledText>,
     /// `client_body_temp_path`.
     pub client_body_temp_path: Option<TempPath>,
     /// `limit_rate`.
-    pub limit_rate: Option<Text>,
+    pub limit_rate: Option<UncompiledText>,
     /// `limit_rate_after`.
-    pub limit_rate_after: Option<Text>,
+    pub limit_rate_after: Option<UncompiledText>,
     /// `server_tokens`.
     pub server_tokens: Option<ServerTokens>,
     /// `error_log` directives.

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
-use tidegate_conf::{Args, Contexts, Diagnostic, HostNames, Span, parse_seconds, parse_size};
+use tidegate_conf::{Args, Contexts, Diagnostic, NameLookup, Span, parse_seconds, parse_size};
 use tidegate_core::client::Address;
 use tidegate_core::listen::{SoKeepalive, SocketOptions};
 
@@ -231,7 +231,7 @@ fn so_keepalive(text: &str) -> Option<SoKeepalive> {
 ///
 /// # Errors
 /// For an invalid host, port or path, in nginx's words.
-pub fn parse_addresses(text: &str, names: &dyn HostNames) -> Result<Vec<Address>, String> {
+pub fn parse_addresses(text: &str, names: &dyn NameLookup) -> Result<Vec<Address>, String> {
     if let Some(path) = text.strip_prefix("unix:") {
         if path.is_empty() {
             return Err(format!(
@@ -286,7 +286,7 @@ fn resolve(
     text: &str,
     host: &str,
     ports: RangeInclusive<u16>,
-    names: &dyn HostNames,
+    names: &dyn NameLookup,
 ) -> Result<Vec<Address>, String> {
     let failed = || format!("host not found in \"{text}\" of the \"listen\" directive");
     let found = names.addresses(host).map_err(|_| failed())?;

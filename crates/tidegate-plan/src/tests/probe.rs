@@ -21,9 +21,9 @@ use tidegate_codec::Known;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word};
 use tidegate_core::error_log::Level;
 use tidegate_core::error_page::split_args;
-use tidegate_core::phases::{Handler, Phase};
+use tidegate_core::phases::{Phase, PhaseHandler};
 use tidegate_core::regex::Regex;
-use tidegate_core::subrequest::Options;
+use tidegate_core::subrequest::SubrequestOptions;
 use tidegate_core::template::Template;
 use tidegate_core::variables::{Changeable, Variable};
 use tidegate_core::{Body, Exchange, Jump, Step};
@@ -205,7 +205,7 @@ fn add(location: &mut LocationBuilder<'_, '_>, phase: &str, action: &[&str], las
         let place = location.if_location(action[1].parse().unwrap()).unwrap();
         action[1] = place.0.to_string();
     }
-    let handler: Handler = Box::new(move |x| {
+    let handler: PhaseHandler = Box::new(move |x| {
         let trace = traced(x);
         if once && trace.contains(&said) {
             return Step::Decline;
@@ -290,7 +290,7 @@ fn change(x: &mut Exchange, name: &str, value: &[u8]) {
 
 /// Makes a response of status and body of a subrequest, in brackets.
 fn include(x: &mut Exchange, path: Vec<u8>) -> Step<'_> {
-    let Ok(part) = x.subrequest(path, Vec::new(), Options::default()) else {
+    let Ok(part) = x.subrequest(path, Vec::new(), SubrequestOptions::default()) else {
         return Step::Respond(Body::from(Bytes::from_static(b"too many")));
     };
     Step::Wait(Box::pin(async move {
@@ -303,7 +303,7 @@ fn include(x: &mut Exchange, path: Vec<u8>) -> Step<'_> {
     }))
 }
 
-fn matcher(regex: Arc<Regex>) -> Handler {
+fn matcher(regex: Arc<Regex>) -> PhaseHandler {
     Box::new(move |x| {
         let path = x.request.path.clone();
         match regex.capture(x, &path) {

@@ -11,7 +11,7 @@ use super::{Hello, Negotiated, begins_hello};
 use crate::client::{Protocols, TlsOptions, TlsSettings, TlsTarget};
 use crate::client_trust::ClientTrust;
 use crate::connect::connect;
-use crate::error::{ConnectError, HandshakeError};
+use crate::error::{HandshakeError, TlsConnectError};
 use crate::groups::{self, Groups};
 use crate::io::Io;
 use crate::key_pair::KeyPair;
@@ -72,7 +72,7 @@ fn target(options: &TlsOptions, alpn: &[&str]) -> TlsTarget {
 }
 
 /// The result of the server, and the bytes that the client received.
-type Outcome = (Result<Negotiated, HandshakeError>, Result<Vec<u8>, ConnectError>);
+type Outcome = (Result<Negotiated, HandshakeError>, Result<Vec<u8>, TlsConnectError>);
 
 /// Runs one handshake; then the client sends `ping`, and the server sends `pong` and the end.
 fn meet(server: &ServerSettings, target: &TlsTarget) -> Outcome {
@@ -334,7 +334,7 @@ fn names_can_be_refused() {
         tidegate_rt::sync::join!(refuse, ask).1
     });
     let error = refused.expect("a loop").expect_err("refused");
-    let ConnectError::Handshake(HandshakeError::Protocol(reason)) = error else {
+    let TlsConnectError::Handshake(HandshakeError::Protocol(reason)) = error else {
         panic!("{error:?}")
     };
     assert!(reason.to_string().contains("tlsv1 unrecognized name"), "{reason}");

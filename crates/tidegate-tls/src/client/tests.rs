@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidegate_rt::net::Addr;
 
 use super::{Protocols, TlsOptions, TlsSettings, TlsTarget};
-use crate::error::{KeyError, SettingsError};
+use crate::error::{KeyPairError, SettingsError};
 use crate::key_log::KeyLog;
 
 fn base() -> TlsOptions {
@@ -26,15 +26,15 @@ fn own_keys_must_fit() {
     for (certificate, key, expected) in [
         (vec![own.0.clone()], own.1.clone(), None),
         (vec![own.0.clone(), other.0], own.1.clone(), None),
-        (vec![own.0.clone()], other.1, Some(KeyError::Mismatch)),
-        (vec![b"none".to_vec()], own.1.clone(), Some(KeyError::NoCertificate)),
+        (vec![own.0.clone()], other.1, Some(KeyPairError::Mismatch)),
+        (vec![b"none".to_vec()], own.1.clone(), Some(KeyPairError::NoCertificate)),
     ] {
         let error = TlsSettings::new(&TlsOptions { certificate, key, ..base() }).err();
         assert_eq!(error, expected.map(SettingsError::Key));
     }
     let broken = TlsOptions { certificate: vec![own.0], key: b"none".to_vec(), ..base() };
     let error = TlsSettings::new(&broken).err();
-    assert!(matches!(error, Some(SettingsError::Key(KeyError::Unusable(_)))), "{error:?}");
+    assert!(matches!(error, Some(SettingsError::Key(KeyPairError::Unusable(_)))), "{error:?}");
 }
 
 #[test]

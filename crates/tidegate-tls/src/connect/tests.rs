@@ -12,12 +12,12 @@ use tidegate_rt::net::{Addr, Stream};
 
 use super::connect;
 use crate::client::{TlsOptions, TlsSettings, TlsTarget};
-use crate::error::{ConnectError, HandshakeError};
+use crate::error::{HandshakeError, TlsConnectError};
 use crate::io::Io;
 
 /// Runs a handshake with an origin whose certificate is for `localhost`; returns the bytes that the origin
 /// received, or the error.
-fn greet(options: TlsOptions, own: &OwnCertificate, name: &str) -> Result<String, ConnectError> {
+fn greet(options: TlsOptions, own: &OwnCertificate, name: &str) -> Result<String, TlsConnectError> {
     let settings = Arc::new(TlsSettings::new(&options).expect("settings"));
     let target = TlsTarget::new(settings, name.as_bytes().into(), Arc::default());
     tidegate_rt::block_on(async move {
@@ -28,7 +28,7 @@ fn greet(options: TlsOptions, own: &OwnCertificate, name: &str) -> Result<String
             let io = Io::Tls(connect(Rc::new(left), &peer, &target).await?);
             poll_fn(|context| io.poll_write(context, b"hello")).await.expect("written");
             poll_fn(|context| io.poll_flush(context)).await.expect("flushed");
-            Ok::<_, ConnectError>(io)
+            Ok::<_, TlsConnectError>(io)
         };
         let (received, result) = tidegate_rt::sync::join!(origin, client);
         result.map(|io| {
@@ -98,16 +98,16 @@ fn handshakes_verify_as_configured() {
         trusted: vec![trusted.der.clone()],
         ..base()
     };
-    let hello = |greeted: Result<String, ConnectError>| {
+    let hello = |greeted: Result<String, TlsConnectError>| {
         assert_eq!(greeted.expect("a handshake"), "hello");
     };
     hello(greet(base(), &own, "any name: at all"));
     hello(greet(TlsOptions { tls13: false, ..base() }, &own, "localhost"));
     hello(greet(trusting(&own), &own, "localhost"));
     let error = greet(trusting(&own), &own, "other").expect_err("another name");
-    assert!(matches!(error, ConnectError::OtherName), "{error}");
+    assert!(matches!(error, TlsConnectError::OtherName), "{error}");
     let error = greet(trusting(&unknown), &own, "localhost").expect_err("another certificate");
-    let ConnectError::Handshake(HandshakeError::Certificate(fault)) = error else {
+    let TlsConnectError::Handshake(HandshakeError::Certificate(fault)) = error else {
         panic!("{error}")
     };
     assert_eq!(fault, "18:self-signed certificate");

@@ -1,7 +1,7 @@
 //! Keys and certificates that match, and that do not.
 
 use super::KeyPair;
-use crate::error::KeyError;
+use crate::error::KeyPairError;
 use crate::pem;
 
 /// Returns a certificate (DER) and its key (PEM).
@@ -17,10 +17,10 @@ fn keys_belong_to_the_first_certificate() {
     for (chain, key, expected) in [
         (vec![own.0.clone()], &own.1, None),
         (vec![own.0.clone(), other.0.clone()], &own.1, None),
-        (vec![other.0.clone(), own.0.clone()], &own.1, Some(KeyError::Mismatch)),
-        (vec![own.0.clone()], &other.1, Some(KeyError::Mismatch)),
-        (vec![], &own.1, Some(KeyError::NoCertificate)),
-        (vec![b"none".to_vec()], &own.1, Some(KeyError::NoCertificate)),
+        (vec![other.0.clone(), own.0.clone()], &own.1, Some(KeyPairError::Mismatch)),
+        (vec![own.0.clone()], &other.1, Some(KeyPairError::Mismatch)),
+        (vec![], &own.1, Some(KeyPairError::NoCertificate)),
+        (vec![b"none".to_vec()], &own.1, Some(KeyPairError::NoCertificate)),
     ] {
         let key = pem::private_key(key.as_bytes(), &[]).expect("a key");
         let sent = chain.clone();
@@ -35,5 +35,5 @@ fn keys_belong_to_the_first_certificate() {
     let broken = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
     let key = pem::private_key(broken.as_bytes(), &[]).expect("a PEM text");
     let error = KeyPair::new(vec![own.0], &key).expect_err("no key");
-    assert!(matches!(error, KeyError::Unusable(_)), "{error}");
+    assert!(matches!(error, KeyPairError::Unusable(_)), "{error}");
 }

@@ -13,7 +13,7 @@ use tidegate_rt::net::{Addr, ListenOptions, Listener, Stream};
 
 use super::*;
 use crate::OriginBody;
-use crate::peers::{Choice, Group, Keepalive, Method, ServerOptions};
+use crate::peers::{BalancingMethod, Choice, Group, Keepalive, ServerOptions};
 use crate::pool::{self, handover};
 use crate::report::Report;
 use crate::retry::NextUpstream;
@@ -40,7 +40,16 @@ fn listening(keepalive: Keepalive) -> (Listener, Arc<Group>) {
     let listener = Listener::bind(&any, &ListenOptions::default()).expect("a port");
     let address = listener.local_addr().expect("an address");
     let server = (String::from("origin"), address, ServerOptions::default());
-    (listener, Arc::new(Group::new("g", Method::RoundRobin, keepalive, vec![server], clock::now())))
+    (
+        listener,
+        Arc::new(Group::new(
+            "g",
+            BalancingMethod::RoundRobin,
+            keepalive,
+            vec![server],
+            clock::now(),
+        )),
+    )
 }
 
 async fn origin(listener: Listener, script: Script) {
@@ -216,7 +225,7 @@ fn a_body_begins_within_the_record_that_ends_its_head() {
         let seen = tidegate_rt::block_on(async {
             let (listener, group) = listening(Keepalive::OFF);
             tidegate_rt::spawn_local(origin(listener, script));
-            let wire = Wire::FastCgi(wire::FastCgi::default());
+            let wire = Wire::FastCgi(wire::FastCgiRules::default());
             sent(OriginRequest { wire, ..request(&group, "GET") }).await
         });
         assert_eq!(seen.expect("a loop"), expected, "{name}");
@@ -360,7 +369,13 @@ fn a_request_takes_the_idle_connection_of_another_thread() {
         tidegate_rt::block_on(serve(&stream, &responses)).expect("a loop");
     });
     let server = (String::from("origin"), Addr::Inet(address), ServerOptions::default());
-    let group = Group::new("g", Method::RoundRobin, Keepalive::DEFAULT, vec![server], clock::now());
+    let group = Group::new(
+        "g",
+        BalancingMethod::RoundRobin,
+        Keepalive::DEFAULT,
+        vec![server],
+        clock::now(),
+    );
     let group = Arc::new(group);
     let (sender, results) = std::sync::mpsc::channel();
     let mut threads = Vec::new();

@@ -12,7 +12,7 @@ use tidegate_rt::sync::Notify;
 use super::check::{CheckRule, Health};
 use super::choice::Choice;
 use super::member::{Member, MemberAddress};
-use super::options::{Keepalive, Method, Mutability, Outcome, ServerOptions, Stickiness};
+use super::options::{BalancingMethod, Keepalive, Mutability, Outcome, ServerOptions, Stickiness};
 use super::peer::Peer;
 use super::state::{SlotView, State};
 use crate::address::address_text;
@@ -23,7 +23,7 @@ pub struct Group {
     pub(crate) id: u64,
     /// The `upstream`'s name, or the address as written.
     pub name: Box<str>,
-    pub(crate) method: Method,
+    pub(crate) method: BalancingMethod,
     pub(crate) keepalive: Keepalive,
     options: GroupOptions,
     /// The only server of a group that never changes.
@@ -90,7 +90,7 @@ impl Group {
     /// Makes a group of servers with their names as written.
     pub fn new(
         name: &str,
-        method: Method,
+        method: BalancingMethod,
         keepalive: Keepalive,
         servers: Vec<(String, Addr, ServerOptions)>,
         now: Instant,
@@ -105,7 +105,7 @@ impl Group {
     /// Makes a group with all settings.
     pub fn with(
         name: &str,
-        (method, keepalive, options): (Method, Keepalive, GroupOptions),
+        (method, keepalive, options): (BalancingMethod, Keepalive, GroupOptions),
         mut members: Vec<Member>,
         now: Instant,
     ) -> Group {
@@ -141,7 +141,7 @@ impl Group {
             .into_iter()
             .map(|address| (address_text(&address), address, ServerOptions::default()))
             .collect();
-        let mut group = Group::new(name, Method::RoundRobin, Keepalive::OFF, servers, now);
+        let mut group = Group::new(name, BalancingMethod::RoundRobin, Keepalive::OFF, servers, now);
         group.id = 0;
         group
     }

@@ -56,7 +56,7 @@ pub(super) struct PeerSpec {
 
 /// How a group chooses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Method {
+pub enum BalancingMethod {
     /// Smooth weighted round robin.
     #[default]
     RoundRobin,
@@ -109,18 +109,19 @@ impl TimeKind {
     }
 }
 
-impl Method {
+impl BalancingMethod {
     /// Returns the time that the choice depends on.
     pub fn time(self) -> Option<TimeKind> {
         match self {
-            Method::LeastTime(kind) | Method::RandomTwoTime(kind) => Some(kind),
+            BalancingMethod::LeastTime(kind) | BalancingMethod::RandomTwoTime(kind) => Some(kind),
             _ => None,
         }
     }
 
     /// Returns whether the requests in progress decide.
     pub fn counts(self) -> bool {
-        let busy_matters = matches!(self, Method::LeastConnections | Method::RandomTwo);
+        let busy_matters =
+            matches!(self, BalancingMethod::LeastConnections | BalancingMethod::RandomTwo);
         busy_matters || self.time().is_some()
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use md5::{Digest, Md5};
 
 use super::check::{CheckRule, Health};
-use super::options::{Method, Outcome, ServerOptions};
+use super::options::{BalancingMethod, Outcome, ServerOptions};
 use super::peer::Peer;
 
 /// Round robin counts in parts of a weight, so that a server of weight 1 can start slowly.
@@ -210,7 +210,7 @@ impl Slot {
     }
 
     /// Returns the value that the method compares, as a fraction: requests or time by weight.
-    pub(super) fn load(&self, method: Method, now: Instant) -> (u64, u64) {
+    pub(super) fn load(&self, method: BalancingMethod, now: Instant) -> (u64, u64) {
         let weight = u64::from(self.options.weight.max(1));
         let active = u64::from(self.peer.active());
         let Some(kind) = method.time() else {
@@ -223,7 +223,7 @@ impl Slot {
         (time.saturating_mul(active + 1), weight)
     }
 
-    pub(super) fn load_scaled(&self, method: Method, now: Instant) -> u64 {
+    pub(super) fn load_scaled(&self, method: BalancingMethod, now: Instant) -> u64 {
         let (load, weight) = self.load(method, now);
         (u128::from(load) * (1 << 16) / u128::from(weight)).min(u128::from(u64::MAX)) as u64
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use super::check::{CheckRule, Health};
 use super::choice::Choice;
 use super::hashes;
-use super::options::{Method, Outcome, PeerSpec, ServerOptions, Stickiness};
+use super::options::{BalancingMethod, Outcome, PeerSpec, ServerOptions, Stickiness};
 use super::peer::Peer;
 use super::slot::Slot;
 use super::tier::Tier;
@@ -16,7 +16,7 @@ use crate::address::address_text;
 /// The data guarded by the group's lock.
 #[derive(Debug)]
 pub(super) struct State {
-    method: Method,
+    method: BalancingMethod,
     sticky: Stickiness,
     /// Primary servers, then backups.
     tiers: [Tier; 2],
@@ -50,7 +50,7 @@ pub struct SlotView {
 }
 
 impl State {
-    pub(super) fn new(method: Method, sticky: Stickiness) -> State {
+    pub(super) fn new(method: BalancingMethod, sticky: Stickiness) -> State {
         State {
             method,
             sticky,
@@ -218,11 +218,13 @@ impl State {
         let mut excluded = [self.excluded(choice, 0), self.excluded(choice, 1)];
         let primary = &mut self.tiers[0];
         let by_method = match method {
-            Method::IpHash => primary.by_hash(choice, lone, now, hashes::ip_hash),
-            Method::Hash => primary.by_hash(choice, lone, now, hashes::key_hash),
-            Method::HashConsistent => primary.by_ring(choice, lone, now),
-            Method::Random => primary.at_random(method, 1, choice, &excluded[0], lone, now),
-            Method::RandomTwo | Method::RandomTwoTime(_) => {
+            BalancingMethod::IpHash => primary.by_hash(choice, lone, now, hashes::ip_hash),
+            BalancingMethod::Hash => primary.by_hash(choice, lone, now, hashes::key_hash),
+            BalancingMethod::HashConsistent => primary.by_ring(choice, lone, now),
+            BalancingMethod::Random => {
+                primary.at_random(method, 1, choice, &excluded[0], lone, now)
+            }
+            BalancingMethod::RandomTwo | BalancingMethod::RandomTwoTime(_) => {
                 primary.at_random(method, 2, choice, &excluded[0], lone, now)
             }
             _ => None,

@@ -9,7 +9,7 @@ use super::*;
 
 mod large;
 
-fn group(method: Method, servers: &[(&str, ServerOptions)]) -> Arc<Group> {
+fn group(method: BalancingMethod, servers: &[(&str, ServerOptions)]) -> Arc<Group> {
     let servers = servers
         .iter()
         .map(|(name, options)| {
@@ -56,16 +56,18 @@ fn order(group: &Arc<Group>, count: usize, now: Instant) -> String {
 #[test]
 fn smooth_weighted_round_robin() {
     let now = tidegate_rt::clock::now();
-    let even = group(Method::RoundRobin, &[(A, weight(1)), (B, weight(1)), (C, weight(1))]);
+    let even =
+        group(BalancingMethod::RoundRobin, &[(A, weight(1)), (B, weight(1)), (C, weight(1))]);
     assert_eq!(order(&even, 6, now), "abcabc");
-    let uneven = group(Method::RoundRobin, &[(A, weight(5)), (B, weight(1)), (C, weight(1))]);
+    let uneven =
+        group(BalancingMethod::RoundRobin, &[(A, weight(5)), (B, weight(1)), (C, weight(1))]);
     assert_eq!(order(&uneven, 7, now), "aabacaa");
 }
 
 #[test]
 fn failures_make_unavailable_for_a_time() {
     let now = tidegate_rt::clock::now();
-    let group = group(Method::RoundRobin, &[(A, weight(1)), (B, weight(1))]);
+    let group = group(BalancingMethod::RoundRobin, &[(A, weight(1)), (B, weight(1))]);
     report(&group, 0, Outcome::Failure, now);
     assert_eq!(order(&group, 3, now), "bbb");
     let later = now + Duration::from_secs(11);
@@ -78,7 +80,7 @@ fn failures_make_unavailable_for_a_time() {
 fn backups_substitute() {
     let now = tidegate_rt::clock::now();
     let backup = ServerOptions { backup: true, ..ServerOptions::default() };
-    let group = group(Method::RoundRobin, &[(A, weight(1)), (B, backup)]);
+    let group = group(BalancingMethod::RoundRobin, &[(A, weight(1)), (B, backup)]);
     assert_eq!(order(&group, 2, now), "aa");
     report(&group, 0, Outcome::Failure, now);
     assert_eq!(order(&group, 2, now), "bb");
@@ -88,7 +90,7 @@ fn backups_substitute() {
 fn a_request_tries_each_server_once() {
     let now = tidegate_rt::clock::now();
     let down = ServerOptions { down: true, ..ServerOptions::default() };
-    let group = group(Method::RoundRobin, &[(A, weight(1)), (B, weight(1)), (C, down)]);
+    let group = group(BalancingMethod::RoundRobin, &[(A, weight(1)), (B, weight(1)), (C, down)]);
     assert_eq!(group.attempts_max(), 2);
     let mut choice = Choice::default();
     let tried: Vec<_> = (0..3).map(|_| pick(&group, &mut choice, now)).collect();
@@ -99,7 +101,7 @@ fn a_request_tries_each_server_once() {
 fn limits_of_connections() {
     let now = tidegate_rt::clock::now();
     let one = ServerOptions { max_conns: 1, ..ServerOptions::default() };
-    let group = group(Method::RoundRobin, &[(A, one), (B, weight(1))]);
+    let group = group(BalancingMethod::RoundRobin, &[(A, one), (B, weight(1))]);
     let lease = group.choose(&mut Choice::default(), now);
     assert_eq!(lease.as_ref().map(|lease| place(lease.peer())), Some(0));
     assert_eq!(order(&group, 2, now), "bb");
@@ -110,7 +112,8 @@ fn limits_of_connections() {
 #[test]
 fn keys_stay_with_their_server() {
     let now = tidegate_rt::clock::now();
-    for method in [Method::IpHash, Method::Hash, Method::HashConsistent] {
+    for method in [BalancingMethod::IpHash, BalancingMethod::Hash, BalancingMethod::HashConsistent]
+    {
         let group = group(method, &[(A, weight(1)), (B, weight(1)), (C, weight(1))]);
         let mut seen = std::collections::BTreeSet::new();
         for key in 0..64u8 {
@@ -138,7 +141,8 @@ fn draining_servers_keep_bound_requests() {
     };
     let options = GroupOptions { sticky: Stickiness::Routes, ..GroupOptions::default() };
     let specs = vec![routed("a", true), routed("b", false)];
-    let group = Group::with("g", (Method::RoundRobin, Keepalive::DEFAULT, options), specs, now);
+    let group =
+        Group::with("g", (BalancingMethod::RoundRobin, Keepalive::DEFAULT, options), specs, now);
     let group = Arc::new(group);
     assert_eq!(order(&group, 3, now), "bbb");
     let bound = |route: &[u8]| Choice::bound_to(route);
@@ -152,7 +156,7 @@ fn draining_servers_keep_bound_requests() {
 fn recovered_servers_start_slowly() {
     let now = tidegate_rt::clock::now();
     let slow = ServerOptions { slow_start: Duration::from_secs(100), ..ServerOptions::default() };
-    let group = group(Method::RoundRobin, &[(A, slow), (B, weight(1))]);
+    let group = group(BalancingMethod::RoundRobin, &[(A, slow), (B, weight(1))]);
     report(&group, 0, Outcome::Failure, now);
     let later = now + Duration::from_secs(11);
     assert!(order(&group, 4, later).contains('a'), "it is probed");
@@ -173,7 +177,7 @@ fn slot_takes(peer: &Arc<Peer>, kind: TimeKind, millis: u64, now: Instant) {
 fn faster_servers_are_preferred() {
     let now = tidegate_rt::clock::now();
     let kind = TimeKind::Header { inflight: false };
-    let group = group(Method::LeastTime(kind), &[(A, weight(1)), (B, weight(1))]);
+    let group = group(BalancingMethod::LeastTime(kind), &[(A, weight(1)), (B, weight(1))]);
     let slow = group.view(now).into_iter().find(|slot| place(&slot.peer) == 0).expect("a server");
     slot_takes(&slow.peer, kind, 90, now);
     assert_eq!(order(&group, 4, now), "bbbb");
@@ -186,7 +190,7 @@ fn faster_servers_are_preferred() {
 #[test]
 fn statistics_contain_elapsed_times() {
     let now = tidegate_rt::clock::now();
-    let group = group(Method::LeastConnections, &[(A, weight(1)), (B, weight(1))]);
+    let group = group(BalancingMethod::LeastConnections, &[(A, weight(1)), (B, weight(1))]);
     let first = group.view(now)[0].peer.clone();
     let times = |at: u64| {
         let (statistics, at) = (&first.statistics, now + Duration::from_secs(at));
@@ -216,7 +220,7 @@ fn servers_that_stay_keep_their_state() {
     };
     let make = |specs| {
         let options = GroupOptions { mutability: Mutability::Changing, ..GroupOptions::default() };
-        Group::with("g", (Method::RoundRobin, Keepalive::DEFAULT, options), specs, now)
+        Group::with("g", (BalancingMethod::RoundRobin, Keepalive::DEFAULT, options), specs, now)
     };
     let group = Arc::new(make(vec![spec(A, 1), spec(B, 1)]));
     report(&group, 0, Outcome::Failure, now);
@@ -234,7 +238,7 @@ fn servers_that_stay_keep_their_state() {
 #[test]
 fn the_worst_check_decides() {
     let now = tidegate_rt::clock::now();
-    let group = group(Method::RoundRobin, &[(A, weight(1)), (B, weight(1))]);
+    let group = group(BalancingMethod::RoundRobin, &[(A, weight(1)), (B, weight(1))]);
     let rule =
         |name: &str, mandatory| CheckRule { name: name.into(), mandatory, persistent: false };
     let first = group.view(now)[0].peer.clone();
@@ -255,8 +259,9 @@ fn check_results_outlast_a_reload() {
     let now = tidegate_rt::clock::now();
     let members = || vec![Member::fixed(A, vec![Addr::Inet(A.parse().expect("one"))], weight(1))];
     let options = GroupOptions { mutability: Mutability::Changing, ..GroupOptions::default() };
-    let make =
-        || Group::with("g", (Method::RoundRobin, Keepalive::DEFAULT, options), members(), now);
+    let make = || {
+        Group::with("g", (BalancingMethod::RoundRobin, Keepalive::DEFAULT, options), members(), now)
+    };
     for (mandatory, persistent, said, after) in [
         (false, false, Health::Unhealthy, "-"),
         (true, true, Health::Fine, "a"),

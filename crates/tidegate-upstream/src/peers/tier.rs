@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::choice::Choice;
 use super::hashes::{self, KeyHash};
-use super::options::Method;
+use super::options::BalancingMethod;
 use super::slot::{SHARE_UNIT, Slot};
 use super::tree::Tree;
 
@@ -44,7 +44,7 @@ struct Large {
 }
 
 impl Tier {
-    pub(super) fn new(slots: Vec<Slot>, method: Method) -> Tier {
+    pub(super) fn new(slots: Vec<Slot>, method: BalancingMethod) -> Tier {
         let mut sum = 0;
         let sums = slots.iter().map(|slot| {
             sum += u64::from(slot.options.weight);
@@ -52,7 +52,7 @@ impl Tier {
         });
         let sums = sums.collect();
         let ring = match method {
-            Method::HashConsistent => hashes::ring(
+            BalancingMethod::HashConsistent => hashes::ring(
                 slots
                     .iter()
                     .enumerate()
@@ -76,14 +76,14 @@ impl Tier {
     }
 
     /// Updates every server in the tree.
-    pub(super) fn refresh_all(&mut self, method: Method, now: Instant) {
+    pub(super) fn refresh_all(&mut self, method: BalancingMethod, now: Instant) {
         if self.is_large() {
             (0..self.slots.len()).for_each(|at| self.refresh(at, method, now));
         }
     }
 
     /// Updates a server in the tree.
-    pub(super) fn refresh(&mut self, at: usize, method: Method, now: Instant) {
+    pub(super) fn refresh(&mut self, at: usize, method: BalancingMethod, now: Instant) {
         let (Some(large), Some(slot)) = (&mut self.large, self.slots.get(at)) else { return };
         let ready = slot.is_ready(false, now);
         let value = ready.then(|| (slot.load_scaled(method, now), slot.options.weight));
@@ -105,7 +105,7 @@ impl Tier {
     }
 
     /// Updates servers that are due.
-    fn awaken(&mut self, method: Method, now: Instant) {
+    fn awaken(&mut self, method: BalancingMethod, now: Instant) {
         while let Some(large) = &mut self.large
             && let Some(Reverse((at, index))) = large.later.peek().copied()
             && at <= now
@@ -118,7 +118,7 @@ impl Tier {
     /// Chooses by round robin, or the least loaded one in rotation.
     pub(super) fn in_rotation(
         &mut self,
-        method: Method,
+        method: BalancingMethod,
         choice: &Choice,
         excluded: &[usize],
         lone: bool,
@@ -140,7 +140,7 @@ impl Tier {
 
     fn lowest(
         &self,
-        method: Method,
+        method: BalancingMethod,
         choice: &Choice,
         lone: bool,
         now: Instant,
@@ -184,7 +184,7 @@ impl Tier {
     /// Draws from the tree without the excluded ones.
     fn of_tree(
         &mut self,
-        method: Method,
+        method: BalancingMethod,
         excluded: &[usize],
         now: Instant,
         draw: impl Fn(&mut Tree) -> Option<usize>,
@@ -268,7 +268,7 @@ impl Tier {
     /// Chooses one at random by weight; of two different ones (`draws`) the less loaded.
     pub(super) fn at_random(
         &mut self,
-        method: Method,
+        method: BalancingMethod,
         draws: u32,
         choice: &Choice,
         excluded: &[usize],
@@ -298,8 +298,9 @@ impl Tier {
     ) -> Option<usize> {
         use tidegate_rt::random::below;
         if self.is_large() {
-            return self
-                .of_tree(Method::Random, excluded, now, |tree| tree.at(below(tree.weight())));
+            return self.of_tree(BalancingMethod::Random, excluded, now, |tree| {
+                tree.at(below(tree.weight()))
+            });
         }
         let open = |(at, slot): &(usize, &Slot)| {
             slot.is_ready(lone, now) && !choice.has_tried(&slot.peer) && !excluded.contains(at)

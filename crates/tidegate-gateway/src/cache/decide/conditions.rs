@@ -2,7 +2,7 @@
 
 use tidegate_codec::conditional::IfModifiedSince;
 use tidegate_core::Exchange;
-use tidegate_core::settings::IfModifiedSince as Setting;
+use tidegate_core::settings::IfModifiedSinceSetting as Setting;
 
 use crate::cache::status::follows_rfc9111;
 

@@ -10,7 +10,7 @@ use tidegate_rt::clock;
 use tidegate_rt::net::Addr;
 use tidegate_upstream::peers::address_text;
 use tidegate_upstream::resolve::{self, HostPort, HostPortError, Resolver};
-use tidegate_upstream::{Group, Keepalive, Method, ServerOptions};
+use tidegate_upstream::{BalancingMethod, Group, Keepalive, ServerOptions};
 
 use crate::upstream::{GroupKey, Groups};
 use tidegate_core::Refused;
@@ -51,7 +51,7 @@ pub(crate) fn compile(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Session
         .collect();
     let identity = format!("implicit stream {text} {servers:?}");
     let make = || {
-        let (method, now) = (Method::RoundRobin, clock::now());
+        let (method, now) = (BalancingMethod::RoundRobin, clock::now());
         Ok::<_, Diagnostic>(Group::new(&text, method, Keepalive::OFF, servers, now))
     };
     let group = plan.environment.reload_state.get_or_make(&identity, make)?;

@@ -2,14 +2,14 @@
 
 use tidegate_rt::clock;
 use tidegate_upstream::peers::ServerName;
-use tidegate_upstream::{GroupOptions, Keepalive, Member, Method, ServerOptions};
+use tidegate_upstream::{BalancingMethod, GroupOptions, Keepalive, Member, ServerOptions};
 
 use super::*;
 
 fn group(name: &str) -> Arc<Group> {
     let server = ServerName { host: name.into(), port: 80, service: None };
     let member = Member::named(name, server, ServerOptions::default());
-    let (method, options) = (Method::RoundRobin, GroupOptions::default());
+    let (method, options) = (BalancingMethod::RoundRobin, GroupOptions::default());
     Arc::new(Group::with("u", (method, Keepalive::DEFAULT, options), vec![member], clock::now()))
 }
 

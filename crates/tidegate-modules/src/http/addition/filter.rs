@@ -5,7 +5,7 @@ use tidegate_codec::request::Method;
 use tidegate_core::body::BodyError;
 use tidegate_core::exchange::RangeSupport;
 use tidegate_core::generated::{Yielder, generate};
-use tidegate_core::subrequest::{Options, Subrequest};
+use tidegate_core::subrequest::{Subrequest, SubrequestOptions};
 use tidegate_core::{Body, Exchange};
 
 use crate::http::gzip::weaken_etag;
@@ -46,7 +46,7 @@ impl AdditionFilter {
 
 /// Makes the subrequest for one addition; `None` if the limit on subrequests is reached, which is logged.
 fn part(x: &mut Exchange, path: &[u8]) -> Option<Subrequest> {
-    x.subrequest(path.to_vec(), Vec::new(), Options::default()).ok()
+    x.subrequest(path.to_vec(), Vec::new(), SubrequestOptions::default()).ok()
 }
 
 /// Sends the parts one after the other; the response's trailers are those of the body. A part that fails fails the

@@ -18,12 +18,12 @@ pub(super) enum BrowserKind {
 }
 
 /// A version as one number: four parts, the last three of two digits each.
-pub(super) type Version = u64;
+pub(super) type BrowserVersion = u64;
 
 /// The directives of a location.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct BrowserRules {
-    pub modern: Vec<(BrowserKind, Version)>,
+    pub modern: Vec<(BrowserKind, BrowserVersion)>,
     pub ancient: Vec<Vec<u8>>,
     pub unlisted_is_modern: bool,
 }
@@ -53,7 +53,7 @@ impl BrowserKind {
     }
 
     /// Returns the version in a `User-Agent`, if the agent is this browser.
-    fn version(self, agent: &[u8]) -> Option<Version> {
+    fn version(self, agent: &[u8]) -> Option<BrowserVersion> {
         let mark = self.mark();
         let behind = find(agent, mark).map(|at| &agent[at + mark.len()..])?;
         match (self, behind) {
@@ -129,18 +129,18 @@ pub(super) fn is_msie(agent: &[u8]) -> bool {
 }
 
 /// Parses a version of digits and dots, of which the first four parts count.
-pub(super) fn parse_version(text: &[u8]) -> Option<Version> {
+pub(super) fn parse_version(text: &[u8]) -> Option<BrowserVersion> {
     let valid = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     text.iter().all(valid).then(|| leading(text))
 }
 
 /// Parses the version at the beginning of a text.
-fn leading(text: &[u8]) -> Version {
+fn leading(text: &[u8]) -> BrowserVersion {
     let end = text.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.');
     let mut parts = text[..end.unwrap_or(text.len())].split(|byte| *byte == b'.');
-    [1_000_000, 10_000, 100, 1].into_iter().fold(0, |sum: Version, scale| {
+    [1_000_000, 10_000, 100, 1].into_iter().fold(0, |sum: BrowserVersion, scale| {
         let digits = parts.next().unwrap_or_default();
-        let number = digits.iter().fold(0, |number: Version, digit| {
+        let number = digits.iter().fold(0, |number: BrowserVersion, digit| {
             number.saturating_mul(10).saturating_add(u64::from(digit - b'0'))
         });
         sum.saturating_add(number.saturating_mul(scale))

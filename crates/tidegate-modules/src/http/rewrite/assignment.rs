@@ -1,7 +1,7 @@
 //! `set`, of requests and of sessions.
 
 use tidegate_conf::{Args, Diagnostic, Span, Word};
-use tidegate_core::variables::{Changeable, Setter};
+use tidegate_core::variables::{Changeable, VariableSetter};
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::PlanBuilder;
 
@@ -32,7 +32,7 @@ pub(crate) struct Assignment {
 #[derive(Debug)]
 pub(crate) enum Target {
     Slot(usize),
-    BuiltIn(Setter),
+    BuiltIn(VariableSetter),
 }
 
 impl SetConf {

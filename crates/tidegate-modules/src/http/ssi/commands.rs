@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use tidegate_codec::uri::{Escape, escape, escape_html, unescape};
 use tidegate_core::error_page::split_args;
 use tidegate_core::regex::Regex;
-use tidegate_core::subrequest::Options;
+use tidegate_core::subrequest::SubrequestOptions;
 
 use super::DateFormat;
 use super::error::CommandError;
@@ -236,7 +236,7 @@ impl Renderer {
             }
             wait = true;
         }
-        match self.x.subrequest(path, args, Options::default()) {
+        match self.x.subrequest(path, args, SubrequestOptions::default()) {
             Ok(subrequest) => {
                 self.push_include(subrequest, stub, set);
                 Ok(wait)

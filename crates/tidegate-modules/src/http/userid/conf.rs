@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_codec::date;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, once, row};
 
-use super::cookie::Version;
+use super::cookie::IdFormat;
 
 /// What is done with the cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) enum CookieMode {
     /// Only read.
     Log,
     /// Set for clients that have none.
-    Set(Version),
+    Set(IdFormat),
 }
 
 /// How long clients keep the cookie.
@@ -137,8 +137,8 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
             let modes = [
                 ("off", CookieMode::Off),
                 ("log", CookieMode::Log),
-                ("v1", CookieMode::Set(Version::One)),
-                ("on", CookieMode::Set(Version::Two)),
+                ("v1", CookieMode::Set(IdFormat::One)),
+                ("on", CookieMode::Set(IdFormat::Two)),
             ];
             once(&mut conf.mode, args.choice(0, &modes)?, args)
         },

@@ -14,7 +14,7 @@ const SEQUENCE_FIRST: u32 = 0x0303_0302;
 
 /// The formats of mod_uid: numbers as little-endian bytes, or as big-endian ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
+pub(crate) enum IdFormat {
     One,
     Two,
 }
@@ -47,19 +47,19 @@ impl std::error::Error for BadCookie {}
 
 impl Id {
     /// Makes a new identifier of the number of this service, the time, a number of this process, and a counter.
-    pub(super) fn new(version: Version, service: u32, seconds: u32) -> Id {
+    pub(super) fn new(version: IdFormat, service: u32, seconds: u32) -> Id {
         static COUNTER: AtomicU32 = AtomicU32::new(0);
         let count = COUNTER.fetch_add(1, Ordering::Relaxed);
         let sequence = match version {
-            Version::One => count.wrapping_add(1),
-            Version::Two => SEQUENCE_FIRST.wrapping_add(count.wrapping_mul(SEQUENCE_STEP)),
+            IdFormat::One => count.wrapping_add(1),
+            IdFormat::Two => SEQUENCE_FIRST.wrapping_add(count.wrapping_mul(SEQUENCE_STEP)),
         };
         let mut bytes = [0; 16];
         let numbers = [service, seconds, process_mark(), sequence];
         for (place, number) in bytes.as_chunks_mut::<4>().0.iter_mut().zip(numbers) {
             *place = match version {
-                Version::One => number.to_le_bytes(),
-                Version::Two => number.to_be_bytes(),
+                IdFormat::One => number.to_le_bytes(),
+                IdFormat::Two => number.to_be_bytes(),
             };
         }
         Id { bytes, mark: b'=' }

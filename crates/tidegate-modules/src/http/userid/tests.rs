@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::cookie::{BadCookie, Id, Version};
+use super::cookie::{BadCookie, Id, IdFormat};
 use crate::testing::{Bench, TestResponse};
 
 fn bench(server: &str) -> Bench {
@@ -124,7 +124,7 @@ fn values_that_are_no_identifiers() {
 proptest! {
     #[test]
     fn what_is_written_is_read(service: u32, seconds: u32, two: bool, mark in "[a-z]?") {
-        let version = if two { Version::Two } else { Version::One };
+        let version = if two { IdFormat::Two } else { IdFormat::One };
         let (id, mark) = (Id::new(version, service, seconds), mark.bytes().next());
         let mut text = Vec::new();
         id.write(mark, &mut text);

@@ -15,7 +15,8 @@ use tidegate_core::client::{CancelCode, Client};
 use tidegate_core::exchange::Exchange;
 use tidegate_core::request_body::StoredBody;
 use tidegate_core::subrequest::{
-    COUNT_MAX, DEPTH_MAX, Options, Subrequest, SubrequestBody, SubrequestResponse, TooMany,
+    COUNT_MAX, DEPTH_MAX, Subrequest, SubrequestBody, SubrequestOptions, SubrequestResponse,
+    TooMany,
 };
 
 use crate::tests::probe::trace;
@@ -85,7 +86,8 @@ fn nested_subrequests_have_a_limit() {
 fn a_request_has_a_limited_number_of_subrequests() {
     let bench = Bench::new("server { location / { do own respond a; } }");
     let mut x = bench.received("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
-    let make = |x: &mut Exchange| x.subrequest(b"/p".to_vec(), vec![], Options::default());
+    let make =
+        |x: &mut Exchange| x.subrequest(b"/p".to_vec(), vec![], SubrequestOptions::default());
     let mut first = make(&mut x).ok().unwrap();
     let mut made = 1;
     // Nested subrequests count as well.
@@ -100,7 +102,7 @@ fn a_request_has_a_limited_number_of_subrequests() {
 
 /// Starts a subrequest and polls it once.
 fn begun(x: &mut Exchange, path: &str) -> LocalFuture<'static, SubrequestResponse> {
-    let part = x.subrequest(path.into(), vec![], Options::default());
+    let part = x.subrequest(path.into(), vec![], SubrequestOptions::default());
     part.ok().unwrap().run()
 }
 
@@ -117,7 +119,7 @@ fn dropping_a_subrequest_ends_it() {
     );
     let mut x = bench.received("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     let ended = Rc::<Cell<bool>>::default();
-    let mut part = x.subrequest(b"/p".to_vec(), vec![], Options::default()).ok().unwrap();
+    let mut part = x.subrequest(b"/p".to_vec(), vec![], SubrequestOptions::default()).ok().unwrap();
     part.exchange().modules.extensions.insert(Guard(ended.clone()));
     let mut run = part.run();
     let pending = wait(poll_fn(|context| Poll::Ready(run.as_mut().poll(context).is_pending())));
@@ -210,7 +212,8 @@ fn options_choose_method_and_body() {
         (Method::Head, SubrequestBody::Shared, "HEAD [body] 4"),
         (Method::Post, SubrequestBody::Stored(stored("other")), "POST [other] 4"),
     ] {
-        let part = x.subrequest(b"/".to_vec(), vec![], Options { method, body }).ok().unwrap();
+        let part =
+            x.subrequest(b"/".to_vec(), vec![], SubrequestOptions { method, body }).ok().unwrap();
         assert_eq!(wait(wait(part.run()).read(100)).unwrap(), expected);
     }
 }
@@ -224,10 +227,13 @@ fn exchanges_of_a_request_share_state() {
     let left = Rc::new(RefCell::new(vec![1]));
     x.lineage.inherited.insert(left.clone());
     x.lineage.inherited.insert(Rc::new("text"));
-    let mut part = x.subrequest(b"/".to_vec(), vec![], Options::default()).ok().unwrap();
+    let mut part = x.subrequest(b"/".to_vec(), vec![], SubrequestOptions::default()).ok().unwrap();
     part.exchange().response.headers.push(b"Content-Type", b"text/html");
-    let mut inner =
-        part.exchange().subrequest(b"/".to_vec(), vec![], Options::default()).ok().unwrap();
+    let mut inner = part
+        .exchange()
+        .subrequest(b"/".to_vec(), vec![], SubrequestOptions::default())
+        .ok()
+        .unwrap();
     inner.exchange().lineage.inherited.of::<RefCell<Vec<i32>>>().unwrap().borrow_mut().push(2);
     assert_eq!(*left.borrow(), [1, 2]);
     assert_eq!(inner.exchange().lineage.inherited.of::<&str>().as_deref(), Some(&"text"));
@@ -275,7 +281,7 @@ fn a_subrequests_client_can_close_and_gets_no_interim_responses() {
     let mut x = bench.received("GET / HTTP/1.1\r\nHost: h\r\n\r\n");
     let client = Rc::new(Counting::default());
     x.client = client.clone();
-    let mut part = x.subrequest(b"/".to_vec(), vec![], Options::default()).ok().unwrap();
+    let mut part = x.subrequest(b"/".to_vec(), vec![], SubrequestOptions::default()).ok().unwrap();
     let of_part = part.exchange().client.clone();
     let gone = || wait(poll_fn(|context| Poll::Ready(of_part.poll_closed(context).is_ready())));
     assert!(!gone());

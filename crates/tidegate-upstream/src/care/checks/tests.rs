@@ -6,7 +6,9 @@ use tidegate_rt::net::Addr;
 use tidegate_rt::spawn_local;
 
 use super::*;
-use crate::peers::{CheckRule, GroupOptions, Keepalive, Member, Method, Mutability, ServerOptions};
+use crate::peers::{
+    BalancingMethod, CheckRule, GroupOptions, Keepalive, Member, Mutability, ServerOptions,
+};
 
 #[test]
 fn so_many_in_a_row() {
@@ -61,8 +63,12 @@ fn servers_added_later_are_checked_too() {
     let options = GroupOptions { mutability: Mutability::Changing, ..GroupOptions::default() };
     let (first, second) = ("127.0.0.1:1", "127.0.0.1:2");
     let members = vec![member(first)];
-    let group =
-        Group::with("g", (Method::RoundRobin, Keepalive::DEFAULT, options), members, clock::now());
+    let group = Group::with(
+        "g",
+        (BalancingMethod::RoundRobin, Keepalive::DEFAULT, options),
+        members,
+        clock::now(),
+    );
     let group = Arc::new(group);
     let rule = CheckRule { name: "c".into(), mandatory: true, persistent: false };
     let number = group.add_check(rule, clock::now());

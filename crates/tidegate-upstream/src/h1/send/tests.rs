@@ -16,7 +16,7 @@ use tidegate_rt::net::Stream;
 use super::begin;
 use crate::Io;
 use crate::request::RequestPayload;
-use crate::wire::{FastCgi, Wire};
+use crate::wire::{FastCgiRules, Wire};
 
 const LENGTH: usize = 300_000;
 
@@ -60,7 +60,7 @@ fn parts_of_a_body_outside_of_the_page_cache_are_read_by_a_pool() {
     drop_pages();
     // A file system in memory drops nothing.
     let cold = file::pread_nowait(&file, &mut [0], 0).expect("read") == Nowait::WouldBlock;
-    for wire in [Wire::Http, Wire::FastCgi(FastCgi::default())] {
+    for wire in [Wire::Http, Wire::FastCgi(FastCgiRules::default())] {
         let before = finished();
         // `pread_nowait` may start a read-ahead that ends before the pool is used: several attempts may be needed.
         for _ in 0..if cold { 100 } else { 1 } {

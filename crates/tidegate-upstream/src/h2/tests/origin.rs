@@ -12,7 +12,7 @@ use tidegate_rt::net::{Addr, ListenOptions, Listener, Stream};
 use tidegate_rt::sync::{Notify, select};
 use tidegate_rt::{clock, spawn_local};
 
-use crate::peers::{Group, Keepalive, Method, ServerOptions};
+use crate::peers::{BalancingMethod, Group, Keepalive, ServerOptions};
 
 /// What the origin has seen.
 #[derive(Default)]
@@ -51,7 +51,7 @@ pub(super) fn start(config: Config, keepalive: Keepalive) -> (Rc<Origin>, Arc<Gr
     let listener = Listener::bind(&any, &ListenOptions::default()).expect("a port");
     let address = listener.local_addr().expect("an address");
     let server = (String::from("origin"), address, ServerOptions::default());
-    let group = Group::new("g", Method::RoundRobin, keepalive, vec![server], clock::now());
+    let group = Group::new("g", BalancingMethod::RoundRobin, keepalive, vec![server], clock::now());
     let origin = Rc::new(Origin {
         seen: RefCell::default(),
         release: Notify::new(),

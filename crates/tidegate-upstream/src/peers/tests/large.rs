@@ -11,7 +11,7 @@ use tidegate_rt::net::Addr;
 use super::super::tree::Tree;
 use super::super::*;
 
-fn large(method: Method, weights: &[u32]) -> Arc<Group> {
+fn large(method: BalancingMethod, weights: &[u32]) -> Arc<Group> {
     let server = |(at, weight): (usize, &u32)| {
         let address = SocketAddr::from((Ipv4Addr::from(0x7f00_0000 + at as u32), 80));
         let options = ServerOptions { weight: *weight, ..ServerOptions::default() };
@@ -34,7 +34,7 @@ fn shares(group: &Arc<Group>, count: u32, now: Instant) -> BTreeMap<u64, u32> {
 fn every_server_gets_its_share() {
     let now = tidegate_rt::clock::now();
     let weights: Vec<u32> = (0..500).map(|at| 1 + at % 7).collect();
-    let group = large(Method::RoundRobin, &weights);
+    let group = large(BalancingMethod::RoundRobin, &weights);
     let total = weights.iter().sum();
     let shares: Vec<u32> = shares(&group, total, now).into_values().collect();
     assert_eq!(shares, weights);
@@ -43,7 +43,7 @@ fn every_server_gets_its_share() {
 #[test]
 fn failing_servers_are_unavailable_for_a_time() {
     let now = tidegate_rt::clock::now();
-    let group = large(Method::RoundRobin, &[1; 100]);
+    let group = large(BalancingMethod::RoundRobin, &[1; 100]);
     let view = group.view(now);
     for slot in &view[..90] {
         group.report(&slot.peer, Outcome::Failure, now);
@@ -56,7 +56,7 @@ fn failing_servers_are_unavailable_for_a_time() {
 #[test]
 fn the_least_busy_of_many() {
     let now = tidegate_rt::clock::now();
-    let group = large(Method::LeastConnections, &[1; 200]);
+    let group = large(BalancingMethod::LeastConnections, &[1; 200]);
     let leases: Vec<_> = (0..200).map(|_| group.choose(&mut Choice::default(), now)).collect();
     let ids: std::collections::BTreeSet<_> =
         leases.iter().flatten().map(|lease| lease.peer().id).collect();
@@ -71,8 +71,12 @@ fn the_least_busy_of_many() {
 #[test]
 fn a_request_tries_others() {
     let now = tidegate_rt::clock::now();
-    for method in [Method::RoundRobin, Method::LeastConnections, Method::Random, Method::RandomTwo]
-    {
+    for method in [
+        BalancingMethod::RoundRobin,
+        BalancingMethod::LeastConnections,
+        BalancingMethod::Random,
+        BalancingMethod::RandomTwo,
+    ] {
         let group = large(method, &[1; 70]);
         let mut choice = Choice::default();
         let tried: std::collections::BTreeSet<_> =

@@ -9,13 +9,13 @@ use tidegate_rt::{Worker, clock};
 
 use super::*;
 use crate::connection::dial;
-use crate::peers::{Keepalive, Method, ServerOptions};
+use crate::peers::{BalancingMethod, Keepalive, ServerOptions};
 use crate::pool;
 
 fn group_of(address: SocketAddr) -> Arc<Group> {
     let server = ("origin".to_owned(), Addr::Inet(address), ServerOptions::default());
     let keepalive = Keepalive { local: false, ..Keepalive::DEFAULT };
-    Arc::new(Group::new("g", Method::RoundRobin, keepalive, vec![server], clock::now()))
+    Arc::new(Group::new("g", BalancingMethod::RoundRobin, keepalive, vec![server], clock::now()))
 }
 
 const FIT: Fit = Fit { peer: 1, tag: 0, wire: 0, brief: false, local: None, tls: None };
