@@ -94,3 +94,15 @@ Options:
         CHOSEN.error_log, CHOSEN.conf
     )
 }
+
+/// Returns the lines of usage, and the options and commands with their meaning, from [`help`].
+pub(crate) fn usage() -> (Vec<String>, Vec<(String, String)>) {
+    let text = help();
+    let (synopsis, options) = text.split_once("\n\nOptions:\n").unwrap_or((&text, ""));
+    let lines = synopsis.lines();
+    let lines =
+        lines.map(|line| line.strip_prefix("Usage: ").unwrap_or(line.trim_start()).to_owned());
+    let options = options.lines().filter_map(|line| line.split_once(" : "));
+    let options = options.map(|(option, meaning)| (option.trim().to_owned(), meaning.to_owned()));
+    (lines.collect(), options.collect())
+}

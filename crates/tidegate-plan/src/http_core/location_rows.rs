@@ -104,7 +104,8 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         Contexts::MAIN.union(ALL).union(Contexts::STREAM_AND_SERVER),
         Arity::AT_LEAST_ONE,
         "logs/error.log error",
-        "File, `stderr` or `syslog:…` for errors, and the least level that is written.",
+        "File, `stderr` or `syslog:…` for errors, and the least level that is written: `debug`, `info`, `notice`, `warn`, \
+         `error`, `crit`, `alert` or `emerg`. `memory:` is refused.",
         set_error_log,
     ),
     row(

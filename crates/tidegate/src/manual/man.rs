@@ -23,21 +23,17 @@ fn head(name: &str, section: u8, purpose: &str) -> String {
 
 fn command() -> String {
     let mut text = head("tidegate", 8, "web server, reverse proxy and streaming cache");
-    let usage = version::help();
+    let (synopsis, options) = version::usage();
     text.push_str(".SH SYNOPSIS\n.nf\n");
-    let (synopsis, options) = usage.split_once("\n\nOptions:\n").unwrap_or((&usage, ""));
-    for line in synopsis.lines() {
-        let line = line.strip_prefix("Usage: ").unwrap_or_else(|| line.trim_start());
-        let _ = writeln!(text, "{}", plain(line));
+    for line in synopsis {
+        let _ = writeln!(text, "{}", plain(&line));
     }
     text.push_str(
         ".fi\n.SH DESCRIPTION\nTidegate runs the configuration of nginx as it is. Signals and options are \
          nginx's.\n.SH OPTIONS\n",
     );
-    for line in options.lines().filter(|line| !line.trim().is_empty()) {
-        if let Some((option, meaning)) = line.split_once(" : ") {
-            let _ = writeln!(text, ".TP\n.B {}\n{}", plain(option.trim()), plain(meaning));
-        }
+    for (option, meaning) in options {
+        let _ = writeln!(text, ".TP\n.B {}\n{}", plain(&option), plain(&meaning));
     }
     text.push_str(
         ".SH SIGNALS\n.TP\n.B TERM, INT\nfast shutdown\n.TP\n.B QUIT\ngraceful shutdown: ends when the requests in progress are done\n\

@@ -1,4 +1,5 @@
-//! The reference: a page in Markdown for each module, one with all names, one with the variables, and those for `man`.
+//! The reference: a page in Markdown for each module, one with all names, one with the variables, one with the command
+//! line, and those for `man`.
 
 use std::fmt::Write as _;
 
@@ -14,6 +15,7 @@ const FILE: &str = "=== ";
 pub(super) fn all(entries: &[Entry], variables: &[VariableEntry]) -> String {
     let mut text = index(entries);
     variables_page(&mut text, variables);
+    command_line(&mut text);
     for module in tidegate_modules::MODULES {
         let own: Vec<_> = entries.iter().filter(|entry| entry.module == module.name()).collect();
         if !own.is_empty() {
@@ -34,7 +36,7 @@ fn index(entries: &[Entry]) -> String {
     let mut text = format!(
         "{FILE}README.md\n# Reference of directives\n\n\
          Written by `cargo xtask docs` from the rows that a configuration is checked against; `tidegate help NAME` \
-         prints the same. Variables have a [page](variables.md) of their own.\n\n\
+         prints the same. [Variables](variables.md) and the [command line](command_line.md) have pages of their own.\n\n\
          {} directives are nginx's (version {}), {} are nginx Plus', {} are other modules', {} are \
          Tidegate's own.\n\n\
          | directive | contexts | default | from |\n|---|---|---|---|\n",
@@ -92,6 +94,18 @@ fn variables_page(text: &mut String, variables: &[VariableEntry]) {
         let doc = entry.doc.replace('|', "\\|");
         let (contexts, from) = (entry.contexts(), entry.provenance());
         let _ = writeln!(text, "| `{}`{mark} | {doc} | {contexts} | {from} |", entry.name);
+    }
+}
+
+fn command_line(text: &mut String) {
+    let (synopsis, options) = version::usage();
+    let synopsis = synopsis.join("\n");
+    let _ = writeln!(
+        text,
+        "{FILE}command_line.md\n# Command line\n\n```text\n{synopsis}\n```\n\n| option or command | meaning |\n|---|---|"
+    );
+    for (option, meaning) in options {
+        let _ = writeln!(text, "| `{option}` | {meaning} |");
     }
 }
 

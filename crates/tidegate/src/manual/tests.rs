@@ -77,6 +77,8 @@ fn each_name_of_the_index_has_its_page() {
         assert!(pages.contains(&format!("\n## `{}`\n", entry.name())), "{}", entry.name());
     }
     assert!(entries.iter().any(|entry| entry.origin == DirectiveOrigin::Plus));
+    assert!(pages.contains("\n| `-s signal` | send signal to a master process: "));
+    assert!(pages.contains(".TP\n.B \\-s signal\nsend signal to a master process: "));
 }
 
 #[test]
