@@ -30,7 +30,11 @@ fn findings_are_not_queried_again() {
     let (_, mut found, _) = opened.into_parts();
     assert_eq!(found.machine, Machine::look());
     // Meanwhile the system would give other results: another user, another name, other addresses.
-    let machine = Machine { privileged: !found.machine.privileged, host_name: "before".to_owned() };
+    let machine = Machine {
+        privileged: !found.machine.privileged,
+        host_name: "before".to_owned(),
+        ipv6: !found.machine.ipv6,
+    };
     let address = IpAddr::from([192, 0, 2, 1]);
     found.machine = machine.clone();
     found.names.sort();
