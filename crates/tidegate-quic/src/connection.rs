@@ -109,6 +109,11 @@ impl Connection {
         self.accepts_later.take()
     }
 
+    /// Whether streams that the peer has opened wait for the next service.
+    pub(crate) fn accepts_later(&self) -> bool {
+        self.accepts_later.get()
+    }
+
     /// Whether what the peer sends is dropped unread.
     pub(crate) fn is_ignored(&self, now: Instant) -> bool {
         let is_ignored = self.ignored_until.get().is_some_and(|until| now < until);

@@ -406,6 +406,10 @@ impl<A: Application> Endpoint<A> {
         give_room(connection, &*served);
         if connection.begin_service() {
             served.event(connection, Event::Opened(Direction::Both));
+            // The library counts streams as they are accepted: none may end before.
+            if connection.accepts_later() {
+                return;
+            }
         }
         loop {
             self.exchange(connection);
@@ -424,7 +428,8 @@ impl<A: Application> Endpoint<A> {
                 return connection.forget_served();
             }
             // One that has ended is not served again.
-            if share::is_used_up() && !connection.inner.borrow().is_drained() {
+            let is_over = share::is_used_up() && !connection.inner.borrow().is_drained();
+            if is_over || connection.accepts_later() {
                 return self.due.add(connection);
             }
         }
