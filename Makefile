@@ -4,7 +4,7 @@ FUZZ_SECONDS ?= 60
 KILLS ?= 200
 ARGUMENTS ?=
 
-.PHONY: help run release test faults bench book fmt lint fuzz
+.PHONY: help run release packages test faults bench book fmt lint fuzz
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -14,6 +14,9 @@ run: ## build and start Tidegate on port 8080 with a built-in configuration
 
 release: ## build Tidegate for delivery (with PGO), and print its directory
 	@scripts/release.sh $(ARGUMENTS)
+
+packages: ## packages for Debian, rpm, Windows, a static archive and images, in target/packages
+	@scripts/packages.sh $(ARGUMENTS)
 
 test: ## all checks that a change has to pass
 	@scripts/test.sh $(ARGUMENTS)

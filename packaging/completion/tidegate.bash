@@ -1,0 +1,18 @@
+# Completion of tidegate's command line for bash.
+
+_tidegate() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+    case $before in
+        -s) mapfile -t COMPREPLY < <(compgen -W 'stop quit reopen reload' -- "$word") ;;
+        -p) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
+        -c | -e) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+        help) mapfile -t COMPREPLY < <(compgen -W "$(tidegate help 2>/dev/null | grep -oE '\b[a-z][a-z0-9_]{2,}\b')" -- "$word") ;;
+        -g) ;;
+        *)
+            local words='-h -v -V -t -T -q -s -p -e -c -g'
+            [ "$COMP_CWORD" -ne 1 ] || words+=' demo tune help'
+            mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+            ;;
+    esac
+}
+complete -F _tidegate tidegate
