@@ -1,0 +1,237 @@
+#!/usr/bin/env bash
+# Tests Debian's packages in a booted Debian: nginx gives its place to Tidegate and takes it back, under load.
+#
+#   scripts/package-tests.sh [STEP…]      default: all steps, in their order
+#   SWITCHES=50                           changes of the program in step `upgrades` (default 5)
+#   ROTATIONS=200                         rotations in step `rotate` (default 20)
+#
+# Needs root, debootstrap, systemd-nspawn and wrk, and the packages of `scripts/packages.sh deb`. The system is in
+# target/package-tests: made once from Debian's packages, and copied for each run. It has a network of its own; the load
+# runs inside that.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+directory=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")/package-tests
+packages=$(realpath --canonicalize-missing "${PACKAGES:-${CARGO_TARGET_DIR:-target}/packages}")
+base=$directory/base
+root=$directory/root
+switches=${SWITCHES:-5}
+rotations=${ROTATIONS:-20}
+failed=0
+
+say() { printf 'package-tests: %s\n' "$*"; }
+die() { say "$*" >&2; exit 2; }
+# A check: its description, then a command that must succeed.
+check() {
+    local what=$1
+    shift
+    if "$@" >"$directory/check" 2>&1; then
+        say "ok: $what"
+    else
+        say "FAILED: $what"
+        tail -n 20 "$directory/check" | sed 's/^/    /'
+        failed=$((failed + 1))
+    fi
+}
+
+[ "$(id -u)" -eq 0 ] || die "needs root"
+for tool in debootstrap systemd-nspawn nsenter wrk; do
+    command -v "$tool" >/dev/null || die "$tool is missing"
+done
+deb() { compgen -G "$packages/$1_*.deb" | head -n 1; }
+[ -n "$(deb tidegate)" ] && [ -n "$(deb nginx-tidegate)" ] || die "no packages in $packages: scripts/packages.sh deb"
+
+make_base() {
+    [ -e "$base/etc/debian_version" ] && return
+    say "making a Debian in $base (once)"
+    rm -rf "$base" "$base.new"
+    mkdir -p "$directory"
+    debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,logrotate,iproute2,curl,procps,nginx \
+        bookworm "$base.new" >"$directory/debootstrap.log"
+    # So that `apt install nginx` needs no network.
+    chroot "$base.new" apt-get install -y --reinstall --download-only nginx >>"$directory/debootstrap.log" 2>&1
+    mv "$base.new" "$base"
+}
+
+boot() {
+    rm -rf "$root"
+    cp -a "$base" "$root"
+    cp "$(deb tidegate)" "$root/root/tidegate.deb"
+    cp "$(deb nginx-tidegate)" "$root/root/nginx-tidegate.deb"
+    systemd-nspawn --directory "$root" --boot --private-network --register=no --keep-unit --link-journal=no \
+        --console=pipe </dev/null >"$directory/console" 2>&1 &
+    nspawn=$!
+    trap stop EXIT
+    local tries=300
+    until init=$(cat "/proc/$nspawn/task/$nspawn/children" 2>/dev/null) && init=${init%% *} && [ -n "$init" ] &&
+        inside systemctl is-system-running --wait >/dev/null 2>&1; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || die "the system does not boot: $directory/console"
+        sleep 0.1
+    done
+    inside ip link set lo up
+    inside sh -c 'echo ok >/var/www/html/index.html'
+}
+
+# Ends the system by the signal that its init understands as "power off".
+stop() {
+    trap - EXIT
+    kill -s RTMIN+4 "$init" 2>/dev/null || true
+    wait "$nspawn" 2>/dev/null || true
+}
+
+inside() { nsenter --target "$init" --all "$@"; }
+install() { inside sh -c "cd /root && DEBIAN_FRONTEND=noninteractive apt-get install -y $*"; }
+
+# Runs a command while requests are sent; says how many. Fails when one of them failed, or the command did.
+under_load() {
+    local status=0 load
+    nsenter --target "$init" --net wrk --threads 1 --connections 8 --duration 600s --header 'Connection: close' \
+        http://127.0.0.1/ >"$directory/load" 2>&1 &
+    load=$!
+    sleep 1
+    "$@" || status=$?
+    sleep 1
+    # wrk ends with its report.
+    kill -s INT "$load"
+    wait "$load" || true
+    grep 'requests in' "$directory/load" | sed 's/^ */    /' >&3
+    ! grep -E 'Socket errors|Non-2xx' "$directory/load" && return $status
+}
+exec 3>&1
+
+server() { inside curl -sI http://127.0.0.1/ | tr -d '\r' | sed -n 's/^Server: //p'; }
+serves() { [[ $(server) == $1* ]]; }
+master() { inside cat /run/nginx.pid; }
+# The unit's main process is the one of the pid file.
+is_active() {
+    inside systemctl is-active --quiet nginx.service &&
+        [ "$(inside systemctl show --property MainPID --value nginx.service)" = "$(master)" ]
+}
+is_clean() { ! [ -e "$root/usr/sbin/policy-rc.d" ] && ! [ -e "$root/run/tidegate-switch" ]; }
+
+# Tidegate beside nginx changes nothing.
+step_beside() {
+    local before
+    before=$(master)
+    check "tidegate is installed beside nginx" under_load install ./tidegate.deb
+    check "nginx goes on" [ "$(master)" = "$before" ]
+    check "nginx serves" serves nginx
+}
+
+# A configuration that the new program cannot use: nothing changes.
+step_refused() {
+    local before
+    before=$(master)
+    echo 'perl_modules /x;' >"$root/etc/nginx/modules-enabled/99-unusable.conf"
+    check "a configuration that Tidegate cannot use stops apt" not install ./nginx-tidegate.deb
+    rm "$root/etc/nginx/modules-enabled/99-unusable.conf"
+    check "nginx goes on" [ "$(master)" = "$before" ]
+    check "nginx is installed" inside dpkg --verify nginx
+    check "nothing is left over" is_clean
+}
+not() { ! "$@"; }
+
+step_there() {
+    check "nginx-tidegate takes nginx's place under load" under_load install ./nginx-tidegate.deb
+    check "Tidegate serves" serves tidegate
+    check "the unit follows" is_active
+    check "nothing is left over" is_clean
+    check "its name is nginx" inside pidof nginx
+    check "reload" under_load inside systemctl reload nginx
+    check "the configuration is unchanged" inside dpkg --verify nginx-common
+}
+
+step_upgrades() {
+    local i
+    upgrade() { for ((i = 0; i < switches; i++)); do install --reinstall ./tidegate.deb || return; done; }
+    check "$switches upgrades of tidegate under load" under_load upgrade
+    check "the unit follows" is_active
+    check "Tidegate serves" serves tidegate
+}
+
+# Lines are those of requests, however often the log is moved away.
+step_rotate() {
+    local i requests lines
+    inside sh -c 'rm -f /var/log/nginx/access.log.*; : >/var/log/nginx/access.log'
+    rotate() { for ((i = 0; i < rotations; i++)); do inside logrotate --force /etc/logrotate.d/nginx || return; done; }
+    sed -i 's/rotate 14/rotate 100000/; s/^\t*\(delay\)*compress$//' "$root/etc/logrotate.d/nginx"
+    check "$rotations rotations under load" under_load rotate
+    inside systemctl reload nginx
+    sleep 1
+    requests=$(sed -n 's/^ *\([0-9]*\) requests in.*/\1/p' "$directory/load")
+    lines=$(cat "$root"/var/log/nginx/access.log* | wc -l)
+    # Requests that wrk was still waiting for at its end: at most one for each connection.
+    check "lines ($lines) are requests ($requests)" [ "$lines" -ge "$requests" ] 
+    check "no line more than requests" [ "$lines" -le $((requests + 8)) ]
+}
+
+step_back() {
+    check "apt install nginx goes back under load" under_load install nginx
+    check "nginx serves" serves nginx
+    check "the unit follows" is_active
+    check "nothing is left over" is_clean
+}
+
+# Both in one command: nginx is stopped first, as apt removes it before anything of ours is there.
+step_at_once() {
+    inside dpkg --purge tidegate >/dev/null
+    check "both packages in one command" install ./tidegate.deb ./nginx-tidegate.deb
+    check "Tidegate serves" serves tidegate
+    check "the unit follows" is_active
+}
+
+step_remove() {
+    check "purging nginx-tidegate stops the server" inside dpkg --purge nginx-tidegate
+    check "nothing runs" not inside pidof nginx
+    check "nginx is installed again" install nginx
+    check "purging tidegate" inside dpkg --purge tidegate
+    check "nginx serves" serves nginx
+    check "nothing is left over" is_clean
+    check "no file is left over" not inside sh -c 'ls -d /etc/apt/apt.conf.d/20tidegate /usr/lib/tidegate 2>/dev/null'
+}
+
+# Tidegate's own unit: readiness, reload, watchdog, sockets of systemd.
+step_unit() {
+    install ./tidegate.deb >/dev/null 2>&1
+    inside systemctl stop nginx
+    check "tidegate.service starts" inside systemctl start tidegate
+    check "it serves when the command returns" serves tidegate
+    check "it has a status" inside sh -c 'systemctl show --property StatusText --value tidegate | grep "serving generation 1"'
+    check "reload under load" under_load inside systemctl reload tidegate
+    check "the status follows" inside sh -c 'systemctl show --property StatusText --value tidegate | grep "serving generation 2"'
+    local before
+    before=$(inside systemctl show --property MainPID --value tidegate)
+    check "an upgrade under load" under_load install --reinstall ./tidegate.deb
+    check "another process is supervised" not [ "$(inside systemctl show --property MainPID --value tidegate)" = "$before" ]
+    check "it is active" inside systemctl is-active tidegate
+    echo 'nonsense;' >"$root/etc/nginx/modules-enabled/99-unusable.conf"
+    check "a mistake is shown by the reload" not inside systemctl reload tidegate
+    check "the server goes on" serves tidegate
+    rm "$root/etc/nginx/modules-enabled/99-unusable.conf"
+    check "it stops" inside systemctl stop tidegate
+    cp packaging/systemd/tidegate.socket "$root/etc/systemd/system/"
+    inside systemctl daemon-reload
+    check "systemd's sockets start it" inside sh -c 'systemctl start tidegate.socket && curl -s http://127.0.0.1/ | grep -q ok'
+    check "a restart under load" under_load inside systemctl restart tidegate
+    printf '[Socket]\nListenStream=0.0.0.0:81\n' >"$root/etc/systemd/system/tidegate.socket.tail"
+    inside systemctl stop tidegate.socket tidegate
+    cat "$root/etc/systemd/system/tidegate.socket.tail" >>"$root/etc/systemd/system/tidegate.socket"
+    inside systemctl daemon-reload
+    inside systemctl start tidegate.socket
+    check "a surplus socket is refused by name" inside sh -c \
+        '! systemctl start tidegate; journalctl -u tidegate | grep -q "is bound to 0.0.0.0:81, which no .listen. of the configuration has"'
+}
+
+all=(beside refused there upgrades rotate back at_once remove unit)
+steps=("$@")
+if [ ${#steps[@]} -eq 0 ]; then steps=("${all[@]}"); fi
+make_base
+boot
+for step in "${steps[@]}"; do
+    declare -F "step_$step" >/dev/null || die "no step $step: ${all[*]}"
+    say "== $step"
+    "step_$step"
+done
+[ "$failed" -eq 0 ] || { say "$failed failed"; exit 1; }
+say "all passed"
