@@ -19,6 +19,8 @@ cd "$(dirname "$0")/.."
 . scripts/packages/files.sh
 
 kinds=("$@")
+# A trial takes what is there.
+[ -n "${TIDEGATE_PROGRAM:-}" ] || scripts/setup.sh packages
 if [ ${#kinds[@]} -eq 0 ]; then kinds=(deb deb-arm64 rpm archive windows image); fi
 mkdir -p "$out"
 for kind in "${kinds[@]}"; do

@@ -9,6 +9,8 @@
 #   scripts/setup.sh deny    the same as run, and cargo-deny
 #   scripts/setup.sh book    the same as run, and mdbook
 #   scripts/setup.sh windows the same as run, and the tools to build for Windows and to run the result
+#   scripts/setup.sh packages the same as run and windows, and the tools of packages: dpkg-dev, rpm, musl, BusyBox, zip, and
+#                            a linker for arm64
 #   scripts/setup.sh wasm    the same as run, and the tools to build WebAssembly components
 #
 # Debian packages are installed by apt, with sudo only when we are not root. When nothing is missing
@@ -88,12 +90,20 @@ missing_packages() {
         have uwsgi || echo uwsgi-core
         compgen -G '/usr/lib/uwsgi/plugins/python3*' >/dev/null || echo uwsgi-plugin-python3
     fi
-    if [ "$task" = test ] || [ "$task" = windows ] || [ "$task" = wasm ]; then
+    if [ "$task" = packages ]; then
+        have dpkg-shlibdeps || echo dpkg-dev
+        have rpmbuild || echo rpm
+        have musl-gcc || echo musl-tools
+        have zip || echo zip
+        have aarch64-linux-gnu-gcc || echo crossbuild-essential-arm64
+        installed busybox-static || echo busybox-static
+    fi
+    if [ "$task" = test ] || [ "$task" = windows ] || [ "$task" = packages ] || [ "$task" = wasm ]; then
         # A compiler with the sources of its library, beside rustup's.
         local package
         for package in rustc-web cargo-web rust-web-src; do installed "$package" || echo "$package"; done
     fi
-    if [ "$task" = test ] || [ "$task" = windows ]; then
+    if [ "$task" = test ] || [ "$task" = windows ] || [ "$task" = packages ]; then
         # Its linker, and Wine to run its programs.
         have x86_64-w64-mingw32-gcc || echo gcc-mingw-w64-x86-64
         [ -x /usr/lib/wine/wine64 ] || echo wine64
@@ -142,8 +152,8 @@ ensure_mdbook() {
 }
 
 case $task in
-    run | release | test | deny | bench | windows | wasm | book) ;;
-    *) fail "unknown task $task: run, release, test, deny, bench, windows, wasm or book" ;;
+    run | release | packages | test | deny | bench | windows | wasm | book) ;;
+    *) fail "unknown task $task: run, release, packages, test, deny, bench, windows, wasm or book" ;;
 esac
 mapfile -t packages < <(missing_packages)
 install_packages "${packages[@]}"
