@@ -1,15 +1,19 @@
 //! The file with the master's process id, which init systems and `-s` read.
 
 use std::fmt;
+use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use tidegate_os::file::with_mode;
 use tidegate_os::os_error;
 
 use crate::report::open_failed;
 
 /// Suffix of the file while a newer binary has its name.
 const OLD: &str = ".oldbin";
+/// Its permissions, as in nginx, whatever the umask is: a daemon has none, and tools refuse a file that others may write.
+const MODE: u32 = 0o644;
 
 /// The file of this process; it stays when this is dropped.
 ///
@@ -86,7 +90,7 @@ impl PidFile {
 /// # Errors
 /// It cannot be written.
 pub(crate) fn check(path: &Path) -> Result<(), PidFileError> {
-    let opened = std::fs::File::options().append(true).create(true).open(path);
+    let opened = with_mode(File::options().append(true).create(true), MODE).open(path);
     opened.map(drop).map_err(|error| PidFileError::Open(path.to_owned(), error))
 }
 
@@ -133,7 +137,8 @@ impl fmt::Display for PidFileError {
 impl std::error::Error for PidFileError {}
 
 fn write(path: &Path) -> io::Result<()> {
-    let mut file = std::fs::File::create(path)?;
+    let options = &mut File::options();
+    let mut file = with_mode(options.write(true).create(true).truncate(true), MODE).open(path)?;
     writeln!(file, "{}", std::process::id())
 }
 

@@ -128,6 +128,21 @@ pub fn ignore_stray_signals() {
     }
 }
 
+/// Lets this process receive all signals again: the process that started it may have blocked some, as nginx does for a new
+/// binary. Call it before other threads start, which have the mask of the thread that starts them.
+///
+/// # Errors
+/// Those of sigprocmask.
+pub fn unblock_signals() -> io::Result<()> {
+    let mut none = std::mem::MaybeUninit::uninit();
+    // SAFETY: the set is made empty by the first call, then read by the second one; no old set is asked for.
+    check(unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
+    })
+    .map(drop)
+}
+
 /// Sets the limit of open files, soft and hard (`worker_rlimit_nofile`).
 ///
 /// # Errors

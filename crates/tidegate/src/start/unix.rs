@@ -37,6 +37,7 @@ pub(crate) fn start(
     report: &Report,
 ) -> Result<ExitCode, StartError> {
     tidegate_os::process::ignore_stray_signals();
+    tidegate_os::process::unblock_signals().map_err(StartError::System)?;
     let mut present = upgrade::inherited()
         .map_err(|error| StartError::Inherited { variable: upgrade::VARIABLE, error })?;
     let inherited = !present.is_empty();
