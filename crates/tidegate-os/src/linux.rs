@@ -12,6 +12,7 @@ pub mod idle_poller;
 pub mod inherit;
 pub mod listen;
 pub mod memory;
+pub mod notify;
 pub mod open;
 pub mod pacing;
 pub mod pass;

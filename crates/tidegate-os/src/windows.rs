@@ -14,6 +14,7 @@ pub mod identity;
 pub mod idle_poller;
 pub mod listen;
 pub mod memory;
+pub mod notify;
 pub mod open;
 pub mod pacing;
 pub mod path;

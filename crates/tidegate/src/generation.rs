@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use tidegate_conf::{Bundle, Diagnostic};
 use tidegate_core::error_log::ErrorLog;
+#[cfg(unix)]
+use tidegate_core::listen::ListenerKey;
 use tidegate_core::listen::ListenerPlan;
 use tidegate_core::log_file::LogFiles;
 use tidegate_core::main_settings::MainSettings;
@@ -116,6 +118,12 @@ impl Built {
         let written = generation.directories.written.iter().filter(|directory| !directory.exists());
         let missing = Directories { written: written.cloned().collect(), claimed: Vec::new() };
         rights::make_directories(&missing, generation.rights.credentials.as_ref())
+    }
+
+    /// Whether a `listen` has this address.
+    #[cfg(unix)]
+    pub(crate) fn listens_at(&self, place: &ListenerKey) -> bool {
+        self.plan.all_listeners().any(|listener| listener.place() == *place)
     }
 
     fn wanted(&self) -> Vec<&ListenerPlan> {

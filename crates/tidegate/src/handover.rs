@@ -47,6 +47,8 @@ pub(crate) enum ToWorker {
     Reopen(Vec<(PathBuf, File)>),
     /// Another process is to receive the packets of QUIC, or (`false`) this one again.
     LeaveQuic(bool),
+    /// To be answered once every event loop has answered.
+    AreYouAlive,
     Quit,
     Terminate,
 }
@@ -60,6 +62,8 @@ pub(crate) enum ToMaster {
     Failed(u64, String),
     /// The last request of this generation has ended.
     Retired(u64),
+    /// Every event loop has answered since [`ToWorker::AreYouAlive`].
+    Alive,
 }
 
 const SERVE: u8 = 1;
@@ -71,6 +75,8 @@ const FAILED: u8 = 6;
 const RETIRED: u8 = 7;
 const LEAVE_QUIC: u8 = 8;
 const RESUME_QUIC: u8 = 9;
+const ARE_YOU_ALIVE: u8 = 10;
+const ALIVE: u8 = 11;
 
 impl Generation {
     /// Makes the message for a worker. A log that cannot be opened is reported and replaced by the null device; the
@@ -128,6 +134,7 @@ impl ToWorker {
             ToWorker::LeaveQuic(leave) => {
                 writer.bytes.push(if *leave { LEAVE_QUIC } else { RESUME_QUIC });
             }
+            ToWorker::AreYouAlive => writer.bytes.push(ARE_YOU_ALIVE),
             ToWorker::Quit => writer.bytes.push(QUIT),
             ToWorker::Terminate => writer.bytes.push(TERMINATE),
         }
@@ -145,6 +152,7 @@ impl ToWorker {
             REOPEN => ToWorker::Reopen(reader.logs()?),
             LEAVE_QUIC => ToWorker::LeaveQuic(true),
             RESUME_QUIC => ToWorker::LeaveQuic(false),
+            ARE_YOU_ALIVE => ToWorker::AreYouAlive,
             QUIT => ToWorker::Quit,
             TERMINATE => ToWorker::Terminate,
             _ => return Err(malformed()),
@@ -164,6 +172,7 @@ impl ToMaster {
             ToMaster::Ready(generation) => (READY, generation, ""),
             ToMaster::Failed(generation, text) => (FAILED, generation, text.as_str()),
             ToMaster::Retired(generation) => (RETIRED, generation, ""),
+            ToMaster::Alive => (ALIVE, &0, ""),
         };
         writer.bytes.push(kind);
         writer.number(*generation);
@@ -184,6 +193,7 @@ impl ToMaster {
             READY => ToMaster::Ready(generation),
             FAILED => ToMaster::Failed(generation, text),
             RETIRED => ToMaster::Retired(generation),
+            ALIVE => ToMaster::Alive,
             _ => return Err(malformed()),
         }))
     }
@@ -364,7 +374,8 @@ impl Reader {
             for _ in 0..self.number()? {
                 sockets.push(self.descriptor()?);
             }
-            listening.push(Listening { place, sockets });
+            // Files of Unix sockets are the master's business.
+            listening.push(Listening { place, sockets, is_supervisors: false });
         }
         Ok(Handover { generation, origin, rights, bundle, findings, logs, listening })
     }

@@ -21,6 +21,8 @@
 #![cfg_attr(windows, allow(dead_code))]
 
 #[cfg(unix)]
+mod activation;
+#[cfg(unix)]
 mod claims;
 mod cli;
 mod configuration;
@@ -43,6 +45,7 @@ mod signal_command;
 mod single;
 mod start;
 mod start_error;
+mod supervisor;
 mod tune;
 mod version;
 mod worker;

@@ -26,6 +26,8 @@ const PAUSE: Duration = Duration::from_millis(500);
 pub(crate) struct Listening {
     pub place: ListenerKey,
     pub sockets: Vec<OwnedSocket>,
+    /// The supervisor opened them (`activation`): files of Unix sockets are its own.
+    pub is_supervisors: bool,
 }
 
 /// Why no socket listens on an address.
@@ -79,8 +81,9 @@ pub(crate) fn open(
     for listener in wanted {
         let options = listen_options(listener);
         let place = listener.place();
-        let sockets = open.remove(&place).unwrap_or_default();
-        let mut known = Listening { place, sockets };
+        let none =
+            || Listening { place: place.clone(), sockets: Vec::new(), is_supervisors: false };
+        let mut known = open.remove(&place).unwrap_or_else(none);
         let count = match options.reuseport && HAS_REUSEPORT {
             false => 1,
             // One that closes gives its index to another one: surplus ones stay open, and get no packets.
@@ -108,7 +111,7 @@ pub(crate) fn open(
         }
         opening.listening.push(known);
     }
-    present.extend(open.into_iter().map(|(place, sockets)| Listening { place, sockets }));
+    present.extend(open.into_values());
     opening
 }
 
@@ -145,7 +148,7 @@ pub(crate) fn duplicate(listening: &[Listening]) -> io::Result<Vec<Listening>> {
     let copy = |listening: &Listening| {
         let sockets = listening.sockets.iter().map(OwnedSocket::try_clone);
         let sockets = sockets.collect::<io::Result<_>>()?;
-        Ok(Listening { place: listening.place.clone(), sockets })
+        Ok(Listening { place: listening.place.clone(), sockets, ..*listening })
     };
     listening.iter().map(copy).collect()
 }
@@ -153,7 +156,7 @@ pub(crate) fn duplicate(listening: &[Listening]) -> io::Result<Vec<Listening>> {
 /// Removes the files of Unix sockets in `of` that are not in `kept`.
 pub(crate) fn remove_socket_files(of: &[Listening], kept: &[Listening]) {
     let kept: HashSet<&ListenerKey> = kept.iter().map(|kept| &kept.place).collect();
-    for listening in of {
+    for listening in of.iter().filter(|listening| !listening.is_supervisors) {
         let is_kept = kept.contains(&listening.place);
         if let Some(path) = socket_file(&listening.place.address).filter(|_| !is_kept) {
             let _ = std::fs::remove_file(path);
@@ -179,10 +182,13 @@ pub(crate) fn place_of(socket: &OwnedSocket) -> io::Result<ListenerKey> {
 }
 
 /// Takes all sockets, grouped by place.
-fn by_place(present: &mut Vec<Listening>) -> HashMap<ListenerKey, Vec<OwnedSocket>> {
-    let mut open: HashMap<ListenerKey, Vec<OwnedSocket>> = HashMap::new();
+fn by_place(present: &mut Vec<Listening>) -> HashMap<ListenerKey, Listening> {
+    let mut open: HashMap<ListenerKey, Listening> = HashMap::new();
     for listening in present.drain(..) {
-        open.entry(listening.place).or_default().extend(listening.sockets);
+        match open.get_mut(&listening.place) {
+            Some(known) => known.sockets.extend(listening.sockets),
+            None => drop(open.insert(listening.place.clone(), listening)),
+        }
     }
     open
 }

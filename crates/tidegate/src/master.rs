@@ -19,10 +19,11 @@ use tidegate_rt::signal::ProcessSignal;
 use crate::configuration::Origin;
 use crate::events;
 use crate::generation::Generation;
-use crate::handover::ToMaster;
+use crate::handover::{ToMaster, ToWorker};
 use crate::listening::remove_socket_files;
 use crate::pidfile::PidFile;
 use crate::start_error::StartError;
+use crate::supervisor::Supervisor;
 use crate::{panics, version};
 use children::Children;
 use upgrade::Upgrade;
@@ -84,6 +85,7 @@ pub(crate) struct Master {
     children: Children,
     pid_file: PidFile,
     upgrade: Upgrade,
+    supervisor: Supervisor,
     ending: Ending,
     /// The worker was ended by WINCH and is not to be replaced.
     worker_stopped: bool,
@@ -115,6 +117,7 @@ pub(crate) fn run(
         children: Children::new(sender),
         pid_file,
         upgrade: Upgrade::new(arguments, inherited),
+        supervisor: Supervisor::from_environment(exact_now()),
         ending: Ending::No,
         worker_stopped: false,
         exit: ExitCode::SUCCESS,
@@ -168,7 +171,8 @@ impl Master {
             Ending::Fast(at) => Some(at),
             _ => None,
         };
-        [kill, self.children.respawn_at()].into_iter().flatten().min()
+        let sign = self.supervisor.next_sign();
+        [kill, self.children.respawn_at(), sign].into_iter().flatten().min()
     }
 
     fn timers(&mut self) {
@@ -180,6 +184,18 @@ impl Master {
         if self.ending == Ending::No && self.children.respawn_at().is_some_and(|at| at <= now) {
             self.start_worker();
         }
+        if self.supervisor.asks(now) {
+            match self.ending == Ending::No && self.children.has_serving_worker() {
+                true => self.children.send(ToWorker::AreYouAlive),
+                // None is expected to answer.
+                false => self.show_life(),
+            }
+        }
+    }
+
+    /// The event loops turn, or none is there to be asked.
+    fn show_life(&mut self) {
+        self.supervisor.alive(exact_now(), self.current.log());
     }
 
     fn start_worker(&mut self) {
@@ -197,8 +213,11 @@ impl Master {
                 if self.pending.as_ref().is_some_and(|next| next.number == generation) {
                     self.children.succeed(pid);
                     self.commit();
+                } else if self.pending.is_none() && self.ending == Ending::No {
+                    self.supervisor.ready(self.current.number, self.current.log());
                 }
             }
+            ToMaster::Alive => self.show_life(),
             ToMaster::Failed(generation, message) => {
                 self.say(Level::Emerg, &message);
                 if self.pending.as_ref().is_some_and(|next| next.number == generation) {
@@ -229,6 +248,7 @@ impl Master {
         if let Err(error) = self.pid_file.move_to(&self.current.main.pid) {
             self.say(Level::Emerg, &error.to_string());
         }
+        self.supervisor.ready(self.current.number, self.current.log());
         self.reload_if_asked();
     }
 
@@ -237,6 +257,7 @@ impl Master {
         self.children.dismiss_successor();
         self.take_back(&next);
         self.say(Level::Error, &format!("reload given up: {why}"));
+        self.supervisor.refused(self.current.number, self.current.log());
         self.reload_if_asked();
     }
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Instant;
 
 use tidegate_core::error_log::Level;
@@ -21,12 +21,15 @@ use crate::pidfile::PidFile;
 use crate::report::log_diagnostic;
 use crate::resources::{KeptFiles, MasterResources, WorkerResources};
 use crate::start_error::StartError;
+use crate::supervisor::Supervisor;
 use crate::worker::{WorkerServer, threads};
 use crate::{events, panics};
 
 enum ProcessEvent {
     Signal(ProcessSignal),
     ThreadEnded(usize),
+    /// Every event loop has answered.
+    Alive,
 }
 
 impl From<ProcessSignal> for ProcessEvent {
@@ -52,6 +55,9 @@ struct Single {
     reload_state: ReloadState,
     server: WorkerServer,
     listening: Vec<Listening>,
+    supervisor: Supervisor,
+    /// For events of this process.
+    sender: Sender<ProcessEvent>,
     ending: bool,
     /// When requests of older generations are ended (`worker_shutdown_timeout`).
     abort_at: Option<Instant>,
@@ -82,7 +88,8 @@ pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, StartEr
     plan.main
         .error_log
         .say(Level::Notice, format_args!("using the \"{EVENT_METHOD}\" event method"));
-    let ended = Arc::new(move |number| drop(sender.send(ProcessEvent::ThreadEnded(number))));
+    let to_end = sender.clone();
+    let ended = Arc::new(move |number| drop(to_end.send(ProcessEvent::ThreadEnded(number))));
     let (listening, kept) = (first.listening, first.kept);
     let server = WorkerServer::start(plan, &listening, ended).map_err(StartError::System)?;
     let mut single = Single {
@@ -92,9 +99,12 @@ pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, StartEr
         reload_state,
         server,
         listening,
+        supervisor: Supervisor::from_environment(exact_now()),
+        sender,
         ending: false,
         abort_at: None,
     };
+    single.announce_ready();
     single.run_events(&events);
     single.server.close();
     remove_socket_files(&single.listening, &[]);
@@ -107,30 +117,40 @@ impl Single {
     /// event.
     fn run_events(&mut self, events: &Receiver<ProcessEvent>) {
         loop {
-            let event = match self.abort_at {
+            self.timers();
+            let next = [self.abort_at, self.supervisor.next_sign()].into_iter().flatten().min();
+            let event = match next {
                 Some(at) => events.recv_timeout(at.saturating_duration_since(exact_now())),
                 None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             let event = match event {
                 Ok(event) => event,
-                Err(RecvTimeoutError::Timeout) => {
-                    self.abort_at = None;
-                    self.server.abort_older();
-                    continue;
-                }
+                Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             match event {
                 ProcessEvent::Signal(ProcessSignal::Quit) => {
                     self.say(Level::Notice, "gracefully shutting down");
-                    self.ending = true;
+                    self.announce_end();
                     self.server.finish();
                 }
                 ProcessEvent::Signal(ProcessSignal::Terminate | ProcessSignal::Interrupt) => {
-                    self.ending = true;
+                    self.announce_end();
                     self.server.stop();
                 }
-                ProcessEvent::Signal(ProcessSignal::Hangup) if !self.ending => self.reload(),
+                ProcessEvent::Signal(ProcessSignal::Hangup) if !self.ending => {
+                    self.supervisor.reloading(&self.server.plan().main.error_log);
+                    match self.reload() {
+                        true => self.announce_ready(),
+                        false => {
+                            let plan = self.server.plan();
+                            self.supervisor.refused(plan.generation, &plan.main.error_log);
+                        }
+                    }
+                }
+                ProcessEvent::Alive => {
+                    self.supervisor.alive(exact_now(), &self.server.plan().main.error_log);
+                }
                 ProcessEvent::Signal(ProcessSignal::User1) => {
                     self.say(Level::Notice, "reopening logs");
                     flush_logs();
@@ -148,10 +168,34 @@ impl Single {
         }
     }
 
-    /// Reloads the configuration. Invariant: a step that fails is logged and leaves the serving generation as it is:
+    /// Does what is due.
+    fn timers(&mut self) {
+        let now = exact_now();
+        if self.abort_at.is_some_and(|at| at <= now) {
+            self.abort_at = None;
+            self.server.abort_older();
+        }
+        if self.supervisor.asks(now) {
+            let sender = self.sender.clone();
+            self.server.when_all_answered(move || drop(sender.send(ProcessEvent::Alive)));
+        }
+    }
+
+    fn announce_ready(&mut self) {
+        let plan = self.server.plan();
+        self.supervisor.ready(plan.generation, &plan.main.error_log);
+    }
+
+    fn announce_end(&mut self) {
+        if !std::mem::replace(&mut self.ending, true) {
+            self.supervisor.stopping(&self.server.plan().main.error_log);
+        }
+    }
+
+    /// Reloads the configuration; returns whether it is served. Invariant: a step that fails is logged and leaves the serving generation as it is:
     /// sockets are copied and only kept where the threads have taken over the plan. Sockets that the configuration no
     /// longer has close with their last thread; files of Unix sockets are removed.
-    fn reload(&mut self) {
+    fn reload(&mut self) -> bool {
         self.say(Level::Notice, "reconfiguring");
         let generation = self.server.plan().generation + 1;
         let log = self.server.plan().main.error_log.clone();
@@ -159,11 +203,11 @@ impl Single {
         let Some(plan) =
             plan(&self.origin, &self.logs, &self.kept, &self.reload_state, generation, log_failure)
         else {
-            return;
+            return false;
         };
         let mut present = match listening::duplicate(&self.listening) {
             Ok(present) => present,
-            Err(error) => return self.say(Level::Emerg, &error.to_string()),
+            Err(error) => return self.refuse(&error.to_string()),
         };
         let count = threads::count(&plan.main);
         let wanted: Vec<_> = plan.all_listeners().collect();
@@ -171,10 +215,10 @@ impl Single {
             open_patiently(&wanted, &mut present, count, |error| log_failure(&error.to_string()));
         // Dropping `opening` closes its copies and new sockets; those that serve stay open.
         if !opening.failed.is_empty() {
-            return self.say(Level::Emerg, "still could not bind()");
+            return self.refuse("still could not bind()");
         }
         if let Err(error) = self.server.reload(plan, &opening.listening) {
-            return self.say(Level::Emerg, &error.to_string());
+            return self.refuse(&error.to_string());
         }
         self.listening = opening.listening;
         // What is left in `present` is no longer wanted.
@@ -183,6 +227,12 @@ impl Single {
         self.abort_at = limit.map(|limit| exact_now() + limit);
         let old = generation - 1;
         self.say(Level::Notice, &format!("gracefully shutting down generation {old}"));
+        true
+    }
+
+    fn refuse(&self, message: &str) -> bool {
+        self.say(Level::Emerg, message);
+        false
     }
 
     fn say(&self, level: Level, message: &str) {

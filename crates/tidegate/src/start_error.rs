@@ -6,6 +6,8 @@ use tidegate_conf::Diagnostic;
 use tidegate_os::os_error;
 
 #[cfg(unix)]
+use crate::activation::ActivationError;
+#[cfg(unix)]
 use crate::claims::ClaimError;
 use crate::pidfile::PidFileError;
 
@@ -18,6 +20,9 @@ pub(crate) enum StartError {
         variable: &'static str,
         error: io::Error,
     },
+    /// A socket of systemd is not usable.
+    #[cfg(unix)]
+    Activation(ActivationError),
     /// Not every address is listened on; the reasons have been reported one by one.
     Bind,
     /// A directory could not be made, or given to the worker's user.
@@ -45,6 +50,8 @@ impl fmt::Display for StartError {
             StartError::Inherited { variable, error } => {
                 write!(f, "invalid sockets in environment variable {variable}: {error}")
             }
+            #[cfg(unix)]
+            StartError::Activation(error) => error.fmt(f),
             StartError::Bind => f.write_str("still could not bind()"),
             StartError::Directory(found) => f.write_str(&found.message),
             #[cfg(unix)]

@@ -105,6 +105,11 @@ impl WorkerServer {
         self.threads.apply(&self.plan, listening)
     }
 
+    /// Calls a function once every event loop has turned.
+    pub(crate) fn when_all_answered(&self, answered: impl FnOnce() + Send + Sync + 'static) {
+        self.threads.when_all_answered(answered);
+    }
+
     /// Ends requests and sessions of generations before the current one.
     pub(crate) fn abort_older(&self) {
         self.threads.abort_older(self.plan.generation);

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
+
+use socket2::{SockRef, Type};
 
 use super::check;
 
@@ -50,6 +52,31 @@ pub fn adopt_socket(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the number is open, it lacked close-on-exec, which everything that this program opens has, so it was
     // inherited, and by the set above it was not adopted before.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// What an inherited socket is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SocketUse {
+    /// It accepts connections of a stream.
+    Listens,
+    /// It receives datagrams.
+    Datagrams,
+    /// A connection, or a socket of another kind.
+    Other,
+}
+
+/// Returns what a socket is for.
+///
+/// # Errors
+/// Those of getsockopt.
+pub fn socket_use(fd: impl AsFd) -> io::Result<SocketUse> {
+    let fd = fd.as_fd();
+    let socket = SockRef::from(&fd);
+    Ok(match socket.r#type()? {
+        Type::STREAM if socket.is_listener()? => SocketUse::Listens,
+        Type::DGRAM => SocketUse::Datagrams,
+        _ => SocketUse::Other,
+    })
 }
 
 /// Formats the list in nginx's form for the environment of the next process.

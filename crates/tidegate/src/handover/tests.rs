@@ -16,8 +16,8 @@ fn a_handover_arrives_complete() {
         let address = Address::Inet("127.0.0.1:80".parse().unwrap());
         let place = ListenerKey { address, datagram: true };
         let unix = ListenerKey { address: Address::Unix("/run/s".into()), datagram: false };
-        let none = Listening { place: unix, sockets: Vec::new() };
-        vec![Listening { place, sockets: vec![one, two] }, none]
+        let none = Listening { place: unix, sockets: Vec::new(), is_supervisors: false };
+        vec![Listening { place, sockets: vec![one, two], is_supervisors: false }, none]
     };
     let credentials = Credentials { user_name: "nobody".into(), uid: 65534, gid: 65534 };
     let rights = Rights {

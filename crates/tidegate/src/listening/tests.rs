@@ -73,7 +73,7 @@ fn an_inherited_socket_gets_others_beside_it() {
     let inherited = listen_socket(&any, &options).unwrap();
     let place = place_of(&inherited).unwrap();
     let listener = listener(place.address.clone(), true);
-    let mut present = vec![Listening { place, sockets: vec![inherited] }];
+    let mut present = vec![Listening { place, sockets: vec![inherited], is_supervisors: false }];
     let opening = open(&[&listener], &mut present, 3);
     assert!(opening.failed.is_empty() && opening.new.is_empty(), "{opening:?}");
     assert_eq!(opening.listening[0].sockets.len(), 3);

@@ -4,6 +4,9 @@ use std::ffi::OsString;
 
 use tidegate_core::instance;
 
+use crate::activation;
+use crate::supervisor::WATCHDOG_PROCESS;
+
 /// nginx keeps the time zone without a directive.
 const KEPT: &str = "TZ";
 
@@ -27,10 +30,16 @@ pub(super) fn of_worker(directives: &[String]) -> Vec<(OsString, OsString)> {
     variables
 }
 
-/// Returns a new binary's environment: everything, and the name of the family.
+/// Returns a new binary's environment: everything, and the name of the family. A watchdog that was meant for this process
+/// is meant for the next one too; sockets that were passed to this one are among those that `NGINX` lists.
 pub(super) fn inherited() -> Vec<(OsString, OsString)> {
     let own = (OsString::from(instance::VARIABLE), instance::name().into());
-    std::env::vars_os().filter(|(name, _)| *name != own.0).chain([own.clone()]).collect()
+    let is_kept = |name: &OsString| {
+        *name != own.0
+            && name != WATCHDOG_PROCESS
+            && !activation::VARIABLES.iter().any(|one| name == one)
+    };
+    std::env::vars_os().filter(|(name, _)| is_kept(name)).chain([own.clone()]).collect()
 }
 
 #[cfg(test)]

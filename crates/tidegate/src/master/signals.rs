@@ -61,10 +61,13 @@ impl Master {
             return;
         }
         self.say(Level::Notice, "reconfiguring");
+        self.supervisor.reloading(self.current.log());
         if self.worker_stopped {
             self.worker_stopped = false;
         }
-        let Some(next) = self.read_next() else { return };
+        let Some(next) = self.read_next() else {
+            return self.supervisor.refused(self.current.number, self.current.log());
+        };
         if !self.children.has_serving_worker() {
             // No worker to wait for: the next one starts with it.
             self.pending = Some(next);
@@ -142,6 +145,7 @@ impl Master {
     pub(super) fn end_gracefully(&mut self) {
         if self.ending == Ending::No {
             self.ending = Ending::Graceful;
+            self.announce_end();
             self.current.close_sockets();
             self.pending = None;
             self.children.quit_all();
@@ -149,9 +153,20 @@ impl Master {
     }
 
     pub(super) fn end_fast(&mut self) {
+        if self.ending == Ending::No {
+            self.announce_end();
+        }
         self.ending = Ending::Fast(exact_now() + KILL_AFTER);
         self.pending = None;
         self.children.terminate_all();
+    }
+
+    /// Tells the supervisor that the server ends, or which process continues it.
+    fn announce_end(&mut self) {
+        match self.upgrade.newer() {
+            Some(process) => self.supervisor.succeeded_by(process, self.current.log()),
+            None => self.supervisor.stopping(self.current.log()),
+        }
     }
 
     /// Ends the worker gracefully without a replacement (WINCH); the sockets stay open for another master, or for HUP.
@@ -196,6 +211,8 @@ impl Master {
                 continue;
             }
             let Some(role) = self.children.ended(pid) else { continue };
+            // One that has ended answers no question.
+            self.show_life();
             let (level, text) = end_report(pid, status, self.ending != Ending::No);
             self.say(level, &text);
             if self.ending != Ending::No || role == Role::Leaving {

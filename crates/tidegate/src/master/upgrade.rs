@@ -41,7 +41,9 @@ pub(crate) fn inherited() -> io::Result<Vec<Listening>> {
         let place = place_of(&socket)?;
         match listening.iter_mut().find(|known| known.place == place) {
             Some(known) => known.sockets.push(socket),
-            None => listening.push(Listening { place, sockets: vec![socket] }),
+            None => {
+                listening.push(Listening { place, sockets: vec![socket], is_supervisors: false });
+            }
         }
     }
     Ok(listening)
@@ -125,6 +127,11 @@ impl Upgrade {
         self.newer = None;
         pid_file.restore();
         true
+    }
+
+    /// Returns the new binary, while it runs.
+    pub(crate) fn newer(&self) -> Option<u32> {
+        self.newer
     }
 
     /// Whether another master uses the same Unix sockets, so that their files must stay.

@@ -12,7 +12,7 @@ use crate::master::{self, upgrade};
 use crate::report::Report;
 use crate::start_error::StartError;
 use crate::worker::process;
-use crate::{claims, pidfile, single};
+use crate::{activation, claims, pidfile, single};
 
 /// The first argument of a worker process, which only a master gives.
 pub(crate) const WORKER_ARGUMENT: &str = "worker-process-of-a-master";
@@ -41,6 +41,8 @@ pub(crate) fn start(
     let mut present = upgrade::inherited()
         .map_err(|error| StartError::Inherited { variable: upgrade::VARIABLE, error })?;
     let inherited = !present.is_empty();
+    let passed = activation::passed(|place| built.listens_at(place));
+    present.extend(passed.map_err(StartError::Activation)?);
     let log_failure = |error: &BindError| report.say(Level::Emerg, &error.to_string());
     let mut first = match built.open_sockets(&mut present, log_failure) {
         Ok(first) => first,

@@ -39,6 +39,8 @@ enum WorkerEvent {
     Message(Box<ToWorker>),
     MasterGone,
     ThreadEnded(usize),
+    /// Every event loop has answered.
+    Alive,
 }
 
 impl From<ProcessSignal> for WorkerEvent {
@@ -96,6 +98,8 @@ struct Worker {
     /// When requests of older generations are ended (`worker_shutdown_timeout`).
     older_until: Option<Instant>,
     finishing: bool,
+    /// For events of this process.
+    sender: Sender<WorkerEvent>,
 }
 
 impl Worker {
@@ -114,7 +118,8 @@ impl Worker {
         let (sender, events) = events::queue();
         events::watch_signals(sender.clone()).map_err(StartError::System)?;
         listen_to_master(socket.clone(), sender.clone()).map_err(StartError::System)?;
-        let ended = Arc::new(move |number| drop(sender.send(WorkerEvent::ThreadEnded(number))));
+        let to_end = sender.clone();
+        let ended = Arc::new(move |number| drop(to_end.send(WorkerEvent::ThreadEnded(number))));
         let server = WorkerServer::start(plan, &listening, ended).map_err(StartError::System)?;
         let _ = ToMaster::Ready(generation).send(&*socket);
         let worker = Worker {
@@ -126,6 +131,7 @@ impl Worker {
             older: Vec::new(),
             older_until: None,
             finishing: false,
+            sender,
         };
         Ok((worker, events))
     }
@@ -165,6 +171,7 @@ impl Worker {
                 flush_logs();
                 self.logs.reopen();
             }
+            WorkerEvent::Alive => drop(ToMaster::Alive.send(&*self.socket)),
             WorkerEvent::Signal(_) | WorkerEvent::ThreadEnded(_) => {}
             WorkerEvent::Message(message) => match *message {
                 ToWorker::Serve(handover) if !self.finishing => self.reload(*handover),
@@ -182,6 +189,10 @@ impl Worker {
                     }
                 }
                 ToWorker::LeaveQuic(_) => {}
+                ToWorker::AreYouAlive => {
+                    let sender = self.sender.clone();
+                    self.server.when_all_answered(move || drop(sender.send(WorkerEvent::Alive)));
+                }
                 ToWorker::Quit => self.finish(),
                 ToWorker::Terminate => self.stop(),
             },

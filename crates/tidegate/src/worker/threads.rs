@@ -189,6 +189,16 @@ impl Threads {
         }
     }
 
+    /// Calls a function once every event loop has run what it is asked to run here. A thread that ends counts as well.
+    pub(crate) fn when_all_answered(&self, answered: impl FnOnce() + Send + Sync + 'static) {
+        let answered = Arc::new(Answer(Some(answered)));
+        for thread in &self.running {
+            let answer = answered.clone();
+            // One that cannot be asked has ended; another event reports that.
+            let _ = thread.run(move |_| drop(answer));
+        }
+    }
+
     /// Records that a thread has ended: returns whether that was requested, and the message of the panic that ended it,
     /// if any.
     pub(crate) fn collect(&mut self, number: usize) -> (bool, Option<String>) {
@@ -231,6 +241,17 @@ impl Thread {
     fn run(&self, closure: impl FnOnce(&std::rc::Rc<Local>) + Send + 'static) -> io::Result<()> {
         let closure = move || local::with(closure);
         self.worker.remote().run(closure).map_err(io::Error::other)
+    }
+}
+
+/// A function that is called when this is dropped.
+struct Answer<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for Answer<F> {
+    fn drop(&mut self) {
+        if let Some(call) = self.0.take() {
+            call();
+        }
     }
 }
 

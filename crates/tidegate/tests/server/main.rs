@@ -9,4 +9,5 @@ mod gateways;
 mod mistakes;
 mod process;
 mod restarts;
+mod supervised;
 mod support;

@@ -60,7 +60,8 @@ impl Site {
         fs::write(self.path("nginx.conf"), text).unwrap();
     }
 
-    fn command(&self) -> Command {
+    /// Returns the command that runs the binary with this site's configuration.
+    pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(BINARY);
         command.arg("-p").arg(self.directory.path()).args(["-c", "nginx.conf", "-e", "stderr"]);
         command
@@ -73,13 +74,7 @@ impl Site {
 
     /// Starts the server and waits until its worker has been started.
     pub(crate) fn start(&self) -> Server {
-        let mut child = self.command().stderr(Stdio::piped()).spawn().unwrap();
-        let (sender, lines) = channel();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        std::thread::spawn(move || {
-            stderr.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok())
-        });
-        Server { child, lines, more: Vec::new() }
+        Server::of(self.command())
     }
 
     pub(crate) fn connect(&self) -> Connection {
@@ -109,6 +104,17 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Starts a command whose log is its standard error.
+    pub(crate) fn of(mut command: Command) -> Server {
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = channel();
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        std::thread::spawn(move || {
+            stderr.lines().map_while(Result::ok).all(|line| sender.send(line).is_ok())
+        });
+        Server { child, lines, more: Vec::new() }
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }

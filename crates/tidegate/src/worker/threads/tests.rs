@@ -25,7 +25,7 @@ fn a_reuseport_address_has_a_socket_for_each_thread() {
     let socket = || tidegate_os::socket::socketpair().unwrap().0;
     let inode = |socket: &OwnedSocket| tidegate_os::socket::identity(socket);
     let place = ListenerKey { address: Address::Unix("/s".into()), datagram: false };
-    let listening = Listening { place, sockets: vec![socket(), socket()] };
+    let listening = Listening { place, sockets: vec![socket(), socket()], is_supervisors: false };
     let own: Vec<u64> = listening.sockets.iter().map(inode).collect();
     let given: Vec<u64> =
         (0..3).map(|position| inode(&sockets(&[&listening], position).unwrap()[0].1)).collect();

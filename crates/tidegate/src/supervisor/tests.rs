@@ -1,0 +1,38 @@
+//! Tests of the variables of a supervisor, and of the turns of its watchdog.
+
+use super::*;
+
+#[test]
+fn a_watchdog_is_for_one_process() {
+    let check = |usec: Option<&str>, process: Option<&str>, expected: Option<u64>| {
+        let found = pause(usec.map(OsStr::new), process.map(OsStr::new), 7);
+        assert_eq!(found, expected.map(Duration::from_millis), "{usec:?} {process:?}");
+    };
+    check(None, None, None);
+    check(Some("30000000"), None, Some(10_000));
+    check(Some("30000000"), Some("7"), Some(10_000));
+    check(Some("30000000"), Some("8"), None);
+    check(Some("30000000"), Some(""), None);
+    check(Some("1"), Some("7"), Some(10));
+    for wrong in ["", "0", "-1", "1s", "99999999999999999999999"] {
+        check(Some(wrong), None, None);
+    }
+    // The longest time overflows nothing.
+    assert!(pause(Some(OsStr::new("18446744073709551615")), None, 7).is_some());
+}
+
+#[test]
+fn a_sign_of_life_follows_an_answer() {
+    let now = tidegate_rt::clock::exact_now();
+    let pause = Duration::from_secs(10);
+    let watchdog = Some(Watchdog { pause, next: now, awaited: false });
+    let mut supervisor = Supervisor { socket: None, watchdog, has_failed: false };
+    assert_eq!(supervisor.next_sign(), Some(now));
+    assert!(supervisor.asks(now));
+    assert!(!supervisor.asks(now + pause), "one question at a time");
+    assert_eq!(supervisor.next_sign(), None);
+    supervisor.alive(now, &ErrorLog::default());
+    assert!(!supervisor.asks(now));
+    assert_eq!(supervisor.next_sign(), Some(now + pause));
+    assert!(supervisor.asks(now + pause));
+}
