@@ -132,6 +132,9 @@ for image in tidegate-image tidegate-image-unprivileged tidegate-image-static; d
         continue
     fi
     mkdir -p "$work/rootfs/etc/nginx/templates/sub"
+    printf 'nameserver 192.0.2.1\nnameserver 2001:db8::1\n' >"$work/rootfs/etc/resolv.conf"
+    # shellcheck disable=SC2016
+    echo '# resolver ${NGINX_LOCAL_RESOLVERS};' >"$work/rootfs/etc/nginx/templates/resolver.inc.template"
     # shellcheck disable=SC2016
     printf 'location = /made { return 200 "$host ${WORD} $WORD ${UNKNOWN_WORD} ${HIDDEN}"; }\r\n' \
         >"$work/rootfs/etc/nginx/templates/made.inc.template"
@@ -144,13 +147,15 @@ for image in tidegate-image tidegate-image-unprivileged tidegate-image-static; d
     chmod 644 "$work/rootfs/docker-entrypoint.d/50-not-executable.sh"
     sed -i 's/\${UNKNOWN_WORD}/-/' "$work/rootfs/etc/nginx/templates/made.inc.template"
     start WORD=tide HIDDEN=no 'NGINX_ENVSUBST_FILTER=^WORD$' NGINX_ENTRYPOINT_WORKER_PROCESSES_AUTOTUNE=1 \
-        NGINX_ENTRYPOINT_LOCAL_RESOLVERS=1
+        NGINX_ENTRYPOINT_QUIET_LOGS=1
     # `${HIDDEN}` is left to nginx, which knows no such variable.
     check "a variable that the filter excludes is left alone" not_started 'unknown "hidden" variable'
     force_end
-    start WORD=tide HIDDEN=no NGINX_ENTRYPOINT_WORKER_PROCESSES_AUTOTUNE=1
+    start WORD=tide HIDDEN=no NGINX_ENTRYPOINT_WORKER_PROCESSES_AUTOTUNE=1 NGINX_ENTRYPOINT_LOCAL_RESOLVERS=1
     check "templates become configuration" answers "$port" 127.0.0.1 made
     check "variables are substituted, and sourced scripts may change them" grep -qx '127.0.0.1 tide! tide! - no' "$work/body"
+    check "name servers are a variable" grep -qF '# resolver 192.0.2.1 [2001:db8::1];' \
+        "$work/rootfs/etc/nginx/conf.d/resolver.inc"
     check "scripts run in order" grep -q 'from my own script: tide!' "$work/log"
     check "a script that is not executable is ignored" grep -q 'ignoring .*50-not-executable.sh' "$work/log"
     check "worker_processes is tuned" grep -qE '^worker_processes +[0-9]+;' "$work/rootfs/etc/nginx/nginx.conf"
