@@ -150,6 +150,18 @@ step_upgrades() {
     check "Tidegate serves" serves tidegate
 }
 
+# Pid files of processes that are no servers: nothing is signalled.
+step_pid_files() {
+    local before
+    before=$(master)
+    takes_over() { inside /usr/lib/tidegate/take-over "$@"; }
+    inside sh -c 'echo 1 >/root/foreign; echo 4194304 >/root/dead; : >/root/empty; echo nonsense >/root/text'
+    for file in foreign dead empty text absent; do
+        check "take-over with a pid file that is $file" [ "$(takes_over "/root/$file" 2>&1; echo $?)" = 1 ]
+    done
+    check "the server goes on" [ "$(master)" = "$before" ]
+}
+
 # Lines are those of requests, however often the log is moved away.
 step_rotate() {
     local i requests lines
@@ -162,8 +174,20 @@ step_rotate() {
     requests=$(sed -n 's/^ *\([0-9]*\) requests in.*/\1/p' "$directory/load")
     lines=$(cat "$root"/var/log/nginx/access.log* | wc -l)
     # Requests that wrk was still waiting for at its end: at most one for each connection.
-    check "lines ($lines) are requests ($requests)" [ "$lines" -ge "$requests" ] 
+    check "lines ($lines) are requests ($requests)" [ "$lines" -ge "$requests" ]
     check "no line more than requests" [ "$lines" -le $((requests + 8)) ]
+}
+
+# A configuration that nginx cannot use: its program is tested out of its package.
+step_back_refused() {
+    local before
+    before=$(master)
+    echo 'http3_alt_svc on;' >"$root/etc/nginx/conf.d/own.conf"
+    inside systemctl reload nginx
+    check "a configuration that nginx cannot use stops apt" not install nginx
+    check "the server goes on" [ "$(master)" = "$before" ]
+    check "nothing is left over" is_clean
+    rm "$root/etc/nginx/conf.d/own.conf"
 }
 
 step_back() {
@@ -191,6 +215,15 @@ step_remove() {
     check "no file is left over" not inside sh -c 'ls -d /etc/apt/apt.conf.d/20tidegate /usr/lib/tidegate 2>/dev/null'
 }
 
+started_again() {
+    local tries=300
+    until [ "$(inside systemctl show --property NRestarts --value tidegate)" != 0 ] && serves tidegate; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || return 1
+        sleep 0.1
+    done
+}
+
 # Tidegate's own unit: readiness, reload, watchdog, sockets of systemd.
 step_unit() {
     install ./tidegate.deb >/dev/null 2>&1
@@ -209,21 +242,28 @@ step_unit() {
     check "a mistake is shown by the reload" not inside systemctl reload tidegate
     check "the server goes on" serves tidegate
     rm "$root/etc/nginx/modules-enabled/99-unusable.conf"
+    mkdir -p "$root/etc/systemd/system/tidegate.service.d"
+    printf '[Service]\nWatchdogSec=1\n' >"$root/etc/systemd/system/tidegate.service.d/watchdog.conf"
+    inside systemctl daemon-reload
+    inside systemctl restart tidegate
+    before=$(inside systemctl show --property MainPID --value tidegate)
+    # A worker whose event loops do not turn.
+    inside sh -c "kill -STOP \$(pgrep -P $before)"
+    check "a server that hangs is started again" started_again
     check "it stops" inside systemctl stop tidegate
     cp packaging/systemd/tidegate.socket "$root/etc/systemd/system/"
     inside systemctl daemon-reload
     check "systemd's sockets start it" inside sh -c 'systemctl start tidegate.socket && curl -s http://127.0.0.1/ | grep -q ok'
     check "a restart under load" under_load inside systemctl restart tidegate
-    printf '[Socket]\nListenStream=0.0.0.0:81\n' >"$root/etc/systemd/system/tidegate.socket.tail"
     inside systemctl stop tidegate.socket tidegate
-    cat "$root/etc/systemd/system/tidegate.socket.tail" >>"$root/etc/systemd/system/tidegate.socket"
+    printf '[Socket]\nListenStream=0.0.0.0:81\n' >>"$root/etc/systemd/system/tidegate.socket"
     inside systemctl daemon-reload
     inside systemctl start tidegate.socket
     check "a surplus socket is refused by name" inside sh -c \
         '! systemctl start tidegate; journalctl -u tidegate | grep -q "is bound to 0.0.0.0:81, which no .listen. of the configuration has"'
 }
 
-all=(beside refused there upgrades rotate back at_once remove unit)
+all=(beside refused there pid_files upgrades rotate back_refused back at_once remove unit)
 steps=("$@")
 if [ ${#steps[@]} -eq 0 ]; then steps=("${all[@]}"); fi
 make_base
