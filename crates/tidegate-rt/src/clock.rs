@@ -70,6 +70,11 @@ pub fn exact_now() -> Instant {
     Instant::now()
 }
 
+/// Returns the reading of the system's monotonic clock, which all processes share: for messages to them.
+pub fn monotonic_reading() -> Duration {
+    time::clock_monotonic()
+}
+
 /// Returns the monotonic time of the current batch of events, exact at its beginning: a batch is served within less
 /// than the precision of `$request_time`. Outside of a batch it is [`exact_now`].
 #[inline]

@@ -3,8 +3,8 @@
 //! ```text
 //! LISTEN_PID=<this process> LISTEN_FDS=2 LISTEN_FDNAMES=http:https     descriptors 3 and 4
 //! ```
-//! Each must be the address of a `listen`: one that is not would take connections that nobody serves, so the server does
-//! not start. A `listen` without a passed socket opens its own.
+//! Each must be the address of a `listen`: one that is not would take connections that no thread accepts, so the server
+//! does not start. A `listen` without a passed socket opens its own.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;

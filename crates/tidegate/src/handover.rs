@@ -47,7 +47,7 @@ pub(crate) enum ToWorker {
     Reopen(Vec<(PathBuf, File)>),
     /// Another process is to receive the packets of QUIC, or (`false`) this one again.
     LeaveQuic(bool),
-    /// To be answered once every event loop has answered.
+    /// [`ToMaster::Alive`] is expected once every event loop has responded.
     AreYouAlive,
     Quit,
     Terminate,
@@ -62,7 +62,7 @@ pub(crate) enum ToMaster {
     Failed(u64, String),
     /// The last request of this generation has ended.
     Retired(u64),
-    /// Every event loop has answered since [`ToWorker::AreYouAlive`].
+    /// Every event loop has responded since [`ToWorker::AreYouAlive`].
     Alive,
 }
 

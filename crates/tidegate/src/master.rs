@@ -187,7 +187,7 @@ impl Master {
         if self.supervisor.asks(now) {
             match self.ending == Ending::No && self.children.has_serving_worker() {
                 true => self.children.send(ToWorker::AreYouAlive),
-                // None is expected to answer.
+                // None is expected to respond.
                 false => self.show_life(),
             }
         }

@@ -28,7 +28,7 @@ use crate::{events, panics};
 enum ProcessEvent {
     Signal(ProcessSignal),
     ThreadEnded(usize),
-    /// Every event loop has answered.
+    /// Every event loop has responded.
     Alive,
 }
 
@@ -177,7 +177,7 @@ impl Single {
         }
         if self.supervisor.asks(now) {
             let sender = self.sender.clone();
-            self.server.when_all_answered(move || drop(sender.send(ProcessEvent::Alive)));
+            self.server.when_all_responded(move || drop(sender.send(ProcessEvent::Alive)));
         }
     }
 
@@ -192,9 +192,9 @@ impl Single {
         }
     }
 
-    /// Reloads the configuration; returns whether it is served. Invariant: a step that fails is logged and leaves the serving generation as it is:
-    /// sockets are copied and only kept where the threads have taken over the plan. Sockets that the configuration no
-    /// longer has close with their last thread; files of Unix sockets are removed.
+    /// Reloads the configuration; returns whether it is served. Invariant: a step that fails is logged and leaves the
+    /// serving generation as it is: sockets are copied and only kept where the threads have taken over the plan. Sockets
+    /// that the configuration no longer has close with their last thread; files of Unix sockets are removed.
     fn reload(&mut self) -> bool {
         self.say(Level::Notice, "reconfiguring");
         let generation = self.server.plan().generation + 1;

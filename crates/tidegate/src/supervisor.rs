@@ -6,7 +6,7 @@
 //!     RELOADING=1 MONOTONIC_USEC=…       a reload begins; READY=1 follows, also where it was refused
 //!     STOPPING=1                         QUIT, TERM
 //!     MAINPID=…                          this process ends, and a newer binary continues
-//!     WATCHDOG=1                         each event loop has answered
+//!     WATCHDOG=1                         each event loop has responded
 //! ```
 //! Without the variable nothing is sent. Nothing waits for a supervisor, and none is needed for the server to go on.
 
@@ -15,7 +15,8 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use tidegate_core::error_log::{ErrorLog, Level};
-use tidegate_os::{notify, os_error, time};
+use tidegate_os::{notify, os_error};
+use tidegate_rt::clock::monotonic_reading;
 
 /// The variable with the supervisor's socket.
 const SOCKET: &str = "NOTIFY_SOCKET";
@@ -41,7 +42,7 @@ pub(crate) struct Supervisor {
 struct Watchdog {
     pause: Duration,
     next: Instant,
-    /// The event loops were asked and have not all answered: no sign until they have.
+    /// The event loops were asked and have not all responded: no sign until they have.
     awaited: bool,
 }
 
@@ -63,7 +64,7 @@ impl Supervisor {
 
     /// A reload begins.
     pub(crate) fn reloading(&mut self, log: &ErrorLog) {
-        let now = time::clock_monotonic().as_micros();
+        let now = monotonic_reading().as_micros();
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=reloading\n"), log);
     }
 
@@ -78,9 +79,10 @@ impl Supervisor {
         self.send("STOPPING=1\nSTATUS=ending\n", log);
     }
 
-    /// This process ends and `process` continues: it is the one to supervise.
+    /// This process ends and `process` continues: it is the one to supervise, and notices of this one would be refused.
     pub(crate) fn succeeded_by(&mut self, process: u32, log: &ErrorLog) {
         self.send(&format!("MAINPID={process}\nSTATUS=continued by another binary\n"), log);
+        (self.socket, self.watchdog) = (None, None);
     }
 
     /// Returns the time of the next sign of life, or of the next question to the event loops.
@@ -88,14 +90,14 @@ impl Supervisor {
         self.watchdog.as_ref().filter(|watchdog| !watchdog.awaited).map(|watchdog| watchdog.next)
     }
 
-    /// Whether the event loops are to be asked now; [`Supervisor::alive`] follows when they have answered.
+    /// Whether the event loops are to be asked now; [`Supervisor::alive`] follows when they have responded.
     pub(crate) fn asks(&mut self, now: Instant) -> bool {
         let due =
             self.watchdog.as_mut().filter(|watchdog| !watchdog.awaited && watchdog.next <= now);
         due.map(|watchdog| watchdog.awaited = true).is_some()
     }
 
-    /// Gives a sign of life: what was asked has answered.
+    /// Gives a sign of life: what was asked has responded.
     pub(crate) fn alive(&mut self, now: Instant, log: &ErrorLog) {
         if let Some(watchdog) = &mut self.watchdog {
             watchdog.awaited = false;

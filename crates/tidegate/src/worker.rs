@@ -106,8 +106,8 @@ impl WorkerServer {
     }
 
     /// Calls a function once every event loop has turned.
-    pub(crate) fn when_all_answered(&self, answered: impl FnOnce() + Send + Sync + 'static) {
-        self.threads.when_all_answered(answered);
+    pub(crate) fn when_all_responded(&self, responded: impl FnOnce() + Send + Sync + 'static) {
+        self.threads.when_all_responded(responded);
     }
 
     /// Ends requests and sessions of generations before the current one.

@@ -211,7 +211,7 @@ impl Master {
                 continue;
             }
             let Some(role) = self.children.ended(pid) else { continue };
-            // One that has ended answers no question.
+            // One that has ended responds no more.
             self.show_life();
             let (level, text) = end_report(pid, status, self.ending != Ending::No);
             self.say(level, &text);

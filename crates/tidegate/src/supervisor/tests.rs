@@ -22,7 +22,7 @@ fn a_watchdog_is_for_one_process() {
 }
 
 #[test]
-fn a_sign_of_life_follows_an_answer() {
+fn a_sign_of_life_follows_a_response() {
     let now = tidegate_rt::clock::exact_now();
     let pause = Duration::from_secs(10);
     let watchdog = Some(Watchdog { pause, next: now, awaited: false });

@@ -39,7 +39,7 @@ enum WorkerEvent {
     Message(Box<ToWorker>),
     MasterGone,
     ThreadEnded(usize),
-    /// Every event loop has answered.
+    /// Every event loop has responded.
     Alive,
 }
 
@@ -191,7 +191,7 @@ impl Worker {
                 ToWorker::LeaveQuic(_) => {}
                 ToWorker::AreYouAlive => {
                     let sender = self.sender.clone();
-                    self.server.when_all_answered(move || drop(sender.send(WorkerEvent::Alive)));
+                    self.server.when_all_responded(move || drop(sender.send(WorkerEvent::Alive)));
                 }
                 ToWorker::Quit => self.finish(),
                 ToWorker::Terminate => self.stop(),

@@ -190,12 +190,12 @@ impl Threads {
     }
 
     /// Calls a function once every event loop has run what it is asked to run here. A thread that ends counts as well.
-    pub(crate) fn when_all_answered(&self, answered: impl FnOnce() + Send + Sync + 'static) {
-        let answered = Arc::new(Answer(Some(answered)));
+    pub(crate) fn when_all_responded(&self, responded: impl FnOnce() + Send + Sync + 'static) {
+        let responded = Arc::new(Response(Some(responded)));
         for thread in &self.running {
-            let answer = answered.clone();
+            let response = responded.clone();
             // One that cannot be asked has ended; another event reports that.
-            let _ = thread.run(move |_| drop(answer));
+            let _ = thread.run(move |_| drop(response));
         }
     }
 
@@ -245,9 +245,9 @@ impl Thread {
 }
 
 /// A function that is called when this is dropped.
-struct Answer<F: FnOnce()>(Option<F>);
+struct Response<F: FnOnce()>(Option<F>);
 
-impl<F: FnOnce()> Drop for Answer<F> {
+impl<F: FnOnce()> Drop for Response<F> {
     fn drop(&mut self) {
         if let Some(call) = self.0.take() {
             call();

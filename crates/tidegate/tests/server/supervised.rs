@@ -89,7 +89,7 @@ fn the_watchdog_hears_of_event_loops() {
             while notices.receive() != "WATCHDOG=1\n" {}
         }
         if mode.starts_with("worker") {
-            // A dead worker cannot answer, and the next one can.
+            // A dead worker cannot respond, and the next one can.
             let worker = server.wait_number("start worker process ");
             kill(worker, Signal::Kill).unwrap();
             server.wait_number("start worker process ");
@@ -190,7 +190,7 @@ fn passed_sockets_are_served() {
 }
 
 #[test]
-fn sockets_that_nobody_serves_are_refused() {
+fn sockets_without_a_listen_are_refused() {
     let site = Site::new();
     site.configure("", SERVER);
     let refused = |number: &str, sockets: Vec<OwnedFd>, message: &str| {
