@@ -19,6 +19,7 @@ use visit::{Request, Visit};
 
 mod core;
 mod http2;
+mod http3;
 mod table;
 mod traced;
 mod visit;
@@ -39,12 +40,14 @@ enum Work {
     Http1(Scenario, Request),
     /// HTTP/2 without TLS, ten streams at once; the target and the length of the response.
     Http2(&'static str, u64),
+    /// HTTP/3, likewise.
+    Http3(&'static str, u64),
     /// `tidegate-h2` alone, in this program.
     Core,
 }
 
 /// The paths, by far the most requests of a server, and the share of HTTP/2 in its own.
-pub(crate) const PATHS: [Path; 13] = [
+pub(crate) const PATHS: [Path; 14] = [
     path("fixed", Scenario::Fixed, Request::to("/")),
     path("file", Scenario::Depth(Lookup::Plain), Request::to("/small.html")),
     path("file-open-cache", Scenario::Files, Request::to("/small.html")),
@@ -58,6 +61,7 @@ pub(crate) const PATHS: [Path; 13] = [
     Path { name: "h2-fixed", work: Work::Http2(TINY, FIXED_BODY.len() as u64) },
     Path { name: "h2-file", work: Work::Http2("/small.html", SMALL_FILE.1) },
     Path { name: "h2-core", work: Work::Core },
+    Path { name: "h3-fixed", work: Work::Http3(TINY, FIXED_BODY.len() as u64) },
 ];
 
 const KILOBYTE: &str = "/bytes?n=1024";
@@ -170,6 +174,7 @@ fn least(
     let count = || match path.work {
         Work::Http1(scenario, request) => traced::count(tidegate, scenario, request, origin),
         Work::Http2(target, bytes) => http2::count(tidegate, target, bytes, origin),
+        Work::Http3(target, bytes) => http3::count(tidegate, target, bytes, origin),
         Work::Core => core::count(),
     };
     let once = || count().map_err(|why| format!("{}: {why}", path.name));

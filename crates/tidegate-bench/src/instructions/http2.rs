@@ -9,7 +9,7 @@ use crate::config::fairness::Port;
 use crate::config::protocols::{Form, Part, Places};
 use crate::h2::client::Ask;
 use crate::h2::load::{Load, Plan};
-use crate::load::Bound;
+use crate::load::{Bound, Outcome};
 use crate::origin::Origin;
 use crate::server::Binary;
 
@@ -52,19 +52,28 @@ pub(super) fn count(
         streams: STREAMS,
     };
     let mut load = Load::new(plan).map_err(|error| error.to_string())?;
-    between(&server, WARM_UP, COUNTED, |count| {
-        for _ in 0..count / u64::from(STREAMS) {
-            let bound = Bound { duration: TIMEOUT, requests_max: u64::from(STREAMS) };
-            let outcome = load.run(bound).map_err(|error| error.to_string())?;
-            if let Some(error) = outcome.first_error {
-                return Err(format!("request: {error}"));
-            }
-        }
-        Ok(())
-    })
+    between(&server, WARM_UP, COUNTED, |count| in_tens(count, |bound| load.run(bound)))
 }
 
-fn free_port() -> std::io::Result<Port> {
+/// Runs a number of requests, ten at once.
+///
+/// # Errors
+/// In words, that of the first request that failed.
+pub(super) fn in_tens(
+    count: u64,
+    mut run: impl FnMut(Bound) -> std::io::Result<Outcome>,
+) -> Result<(), String> {
+    for _ in 0..count / u64::from(STREAMS) {
+        let bound = Bound { duration: TIMEOUT, requests_max: u64::from(STREAMS) };
+        let outcome = run(bound).map_err(|error| error.to_string())?;
+        if let Some(error) = outcome.first_error {
+            return Err(format!("request: {error}"));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn free_port() -> std::io::Result<Port> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(Port(listener.local_addr()?.port()))
 }
