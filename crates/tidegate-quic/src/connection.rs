@@ -45,6 +45,8 @@ const VAIN_MAX: u32 = 16;
 pub enum Read {
     /// The next bytes.
     Bytes(Bytes),
+    /// The last bytes: the stream has ended, and is not read again.
+    Last(Bytes),
     /// Nothing has arrived; [`Event::Readable`](crate::Event::Readable) follows.
     Blocked,
     /// The end of the stream.
@@ -226,7 +228,13 @@ impl Connection {
         let mut stream = inner.recv_stream(stream.library());
         let mut chunks = stream.read(true).map_err(|_| StreamEnded::Closed)?;
         let read = match chunks.next(most) {
-            Ok(Some(chunk)) => Ok(Read::Bytes(chunk.bytes)),
+            // Nothing is taken out by the second call, which finds the end: a call of its own would search for the stream
+            // once more.
+            Ok(Some(chunk)) => match chunks.next(0) {
+                Ok(None) => Ok(Read::Last(chunk.bytes)),
+                Ok(Some(_)) | Err(ReadError::Blocked) => Ok(Read::Bytes(chunk.bytes)),
+                Err(ReadError::Reset(code)) => Err(StreamEnded::ByPeer(code.into_inner())),
+            },
             Ok(None) => Ok(Read::End),
             Err(ReadError::Blocked) => Ok(Read::Blocked),
             Err(ReadError::Reset(code)) => Err(StreamEnded::ByPeer(code.into_inner())),
@@ -243,16 +251,29 @@ impl Connection {
     /// # Errors
     /// The peer has stopped the stream, or it is closed.
     pub fn write(&self, stream: StreamId, bytes: &mut Bytes) -> Result<usize, StreamEnded> {
+        self.write_pieces(stream, std::slice::from_mut(bytes))
+    }
+
+    /// Writes pieces one behind the other, as [`Connection::write`] does: those that were written are empty then, and of one
+    /// that was written in part the rest is left.
+    ///
+    /// # Errors
+    /// As [`Connection::write`].
+    pub fn write_pieces(
+        &self,
+        stream: StreamId,
+        pieces: &mut [Bytes],
+    ) -> Result<usize, StreamEnded> {
         let mut inner = self.inner.borrow_mut();
         let mut sending = inner.send_stream(stream.library());
-        let written = match sending.write_chunks(std::slice::from_mut(bytes)) {
+        let written = match sending.write_chunks(pieces) {
             Ok(written) => Ok(written.bytes),
             Err(WriteError::Blocked) => Ok(0),
             Err(WriteError::Stopped(code)) => Err(StreamEnded::ByPeer(code.into_inner())),
             Err(WriteError::ClosedStream) => Err(StreamEnded::Closed),
         };
         let mut waiting = self.waiting.borrow_mut();
-        let is_new = match written.is_ok() && !bytes.is_empty() {
+        let is_new = match written.is_ok() && pieces.iter().any(|piece| !piece.is_empty()) {
             true => waiting.add(stream, sending.priority().unwrap_or_default()),
             false => {
                 waiting.remove(stream);

@@ -133,18 +133,20 @@ impl Peer {
         let place = flights.iter().position(|flight| flight.stream == stream);
         let Some(place) = place else { return };
         let ended = loop {
-            match connection.read(stream, READ_BYTES) {
-                Ok(Read::Bytes(bytes)) => {
-                    let fed = flights[place].response.feed(stream.0, &bytes, decoder);
-                    if let Err(reason) = fed {
-                        cancel(connection, stream);
-                        break End::Malformed(reason);
-                    }
-                }
+            let (bytes, is_last) = match connection.read(stream, READ_BYTES) {
+                Ok(Read::Bytes(bytes)) => (bytes, false),
+                Ok(Read::Last(bytes)) => (bytes, true),
                 Ok(Read::Blocked) => return,
                 Ok(Read::End) => break End::Complete,
                 Err(StreamEnded::ByPeer(code)) => break End::Reset(code),
                 Err(StreamEnded::Closed) => break End::Malformed("stream closed".to_owned()),
+            };
+            if let Err(reason) = flights[place].response.feed(stream.0, &bytes, decoder) {
+                cancel(connection, stream);
+                break End::Malformed(reason);
+            }
+            if is_last {
+                break End::Complete;
             }
         };
         let flight = flights.swap_remove(place);

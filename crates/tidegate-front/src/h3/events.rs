@@ -113,31 +113,20 @@ impl QuicLink {
         }
     }
 
-    /// The end of a stream is known with the read behind its last bytes: so the last bytes are held until then.
     fn read_frames(&self, id: u64) {
-        let mut last: Option<Bytes> = None;
         while self.core.get().is_some() && self.ending.get() != Ending::Gone && self.may_read(id) {
             match self.quic.read(StreamId(id), READ_BYTES) {
-                Ok(Read::Bytes(bytes)) => {
-                    if let Some(before) = last.replace(bytes) {
-                        self.receive(id, before, false);
-                    }
-                }
-                Ok(Read::End) => return self.receive(id, last.unwrap_or_default(), true),
-                Ok(Read::Blocked) | Err(StreamEnded::Closed) => break,
+                Ok(Read::Bytes(bytes)) => self.receive(id, bytes, false),
+                Ok(Read::Last(bytes)) => return self.receive(id, bytes, true),
+                Ok(Read::End) => return self.receive(id, Bytes::new(), true),
+                Ok(Read::Blocked) | Err(StreamEnded::Closed) => return,
                 Err(StreamEnded::ByPeer(code)) => {
-                    if let Some(before) = last.take() {
-                        self.receive(id, before, false);
-                    }
                     let now = self.age();
                     let event =
                         self.with_core(|core| core.reset_received(id, ErrorCode(code), now));
                     return self.core_event(event);
                 }
             }
-        }
-        if let Some(bytes) = last {
-            self.receive(id, bytes, false);
         }
     }
 

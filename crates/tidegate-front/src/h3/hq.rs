@@ -37,6 +37,10 @@ impl QuicLink {
         loop {
             match self.quic.read(stream, LINE_BYTES_MAX) {
                 Ok(Read::Bytes(bytes)) => line.extend_from_slice(&bytes),
+                Ok(Read::Last(bytes)) => {
+                    line.extend_from_slice(&bytes);
+                    break;
+                }
                 Ok(Read::End) => break,
                 Ok(Read::Blocked) => {
                     if line.contains(&b'\n') || line.len() > LINE_BYTES_MAX {

@@ -199,6 +199,12 @@ impl EchoStreams {
                     drop(streams);
                     return self.pump(connection, id);
                 }
+                Ok(Read::Last(read)) => {
+                    bytes.push_back(read);
+                    *ended = true;
+                    drop(streams);
+                    return self.pump(connection, id);
+                }
                 Ok(Read::Blocked) => return,
                 Ok(Read::End) => *ended = true,
                 Err(_) => return drop(streams.remove(&id)),
@@ -296,6 +302,11 @@ impl Client {
             match connection.read(id, 1 << 16) {
                 Ok(Read::Bytes(bytes)) => {
                     self.received.borrow_mut().entry(id).or_default().extend_from_slice(&bytes);
+                }
+                Ok(Read::Last(bytes)) => {
+                    self.received.borrow_mut().entry(id).or_default().extend_from_slice(&bytes);
+                    self.ended.borrow_mut().insert(id);
+                    return;
                 }
                 Ok(Read::Blocked) => return,
                 Ok(Read::End) => {

@@ -124,6 +124,11 @@ impl Record {
         loop {
             match connection.read(id, 1 << 16) {
                 Ok(Read::Bytes(bytes)) => response.bytes.extend_from_slice(&bytes),
+                Ok(Read::Last(bytes)) => {
+                    response.bytes.extend_from_slice(&bytes);
+                    response.ended = true;
+                    break;
+                }
                 Ok(Read::Blocked) => break,
                 Ok(Read::End) => {
                     response.ended = true;
