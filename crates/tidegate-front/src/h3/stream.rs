@@ -12,7 +12,7 @@ use tidegate_codec::Headers;
 use tidegate_core::LocalFuture;
 use tidegate_core::client::{CancelCode, Client};
 use tidegate_h3::ErrorCode;
-use tidegate_quic::StreamId;
+use tidegate_quic::{StreamEnded, StreamId};
 use tidegate_rt::clock;
 
 use super::connection::QuicLink;
@@ -64,6 +64,27 @@ impl Outbox {
     /// Whether QUIC has taken all, the end included.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && (self.has_ended || !self.ends)
+    }
+
+    /// Gives QUIC pieces before which nothing waits, and the end behind them. What it takes is empty then.
+    ///
+    /// # Errors
+    /// The stream takes no more.
+    fn give(&mut self, place: &Place, pieces: &mut [Bytes]) -> Result<(), StreamEnded> {
+        let (quic, id) = (&place.link.quic, StreamId(place.id));
+        if pieces.iter().any(|piece| !piece.is_empty()) {
+            let count = quic.write_pieces(id, pieces)?;
+            if count > 0 {
+                self.taken += count as u64;
+                self.progress = Some(clock::now());
+            }
+        }
+        if self.ends && !self.has_ended && pieces.iter().all(Bytes::is_empty) {
+            quic.finish(id)?;
+            self.has_ended = true;
+            place.link.finished(place.id);
+        }
+        Ok(())
     }
 }
 
@@ -145,13 +166,29 @@ impl Stream {
     }
 
     /// The same with two pieces, and the end of the stream behind them if `ends` is set.
-    pub(super) fn send_all(&self, place: &Place, pieces: [Bytes; 2], overhead: usize, ends: bool) {
+    pub(super) fn send_all(
+        &self,
+        place: &Place,
+        mut pieces: [Bytes; 2],
+        overhead: usize,
+        ends: bool,
+    ) {
         let mut outbox = self.outbox.borrow_mut();
         outbox.overhead += overhead as u64;
-        outbox.waiting.extend(pieces.into_iter().filter(|bytes| !bytes.is_empty()));
         outbox.ends |= ends;
+        // Mostly nothing waits, and QUIC takes all at once.
+        let is_behind = !outbox.waiting.is_empty();
+        let result = match is_behind {
+            true => Ok(()),
+            false => outbox.give(place, &mut pieces),
+        };
+        outbox.waiting.extend(pieces.into_iter().filter(|bytes| !bytes.is_empty()));
         drop(outbox);
-        self.pump(place);
+        match result {
+            Ok(()) if is_behind => self.pump(place),
+            Ok(()) => {}
+            Err(_) => self.leave(),
+        }
     }
 
     /// Ends the stream behind what waits.
@@ -161,42 +198,17 @@ impl Stream {
 
     /// Gives QUIC what waits, as far as it has room.
     pub(super) fn pump(&self, place: &Place) {
-        let (quic, id) = (&place.link.quic, StreamId(place.id));
         let mut outbox = self.outbox.borrow_mut();
-        let mut is_over = false;
-        while let Some(first) = outbox.waiting.front_mut() {
-            match quic.write(id, first) {
-                Ok(0) => break,
-                Ok(count) => {
-                    let all = first.is_empty();
-                    outbox.taken += count as u64;
-                    outbox.progress = Some(clock::now());
-                    if all {
-                        outbox.waiting.pop_front();
-                    }
-                }
-                Err(_) => {
-                    is_over = true;
-                    break;
-                }
-            }
-        }
-        if outbox.waiting.is_empty() && outbox.ends && !outbox.has_ended {
-            match quic.finish(id) {
-                Ok(()) => {
-                    outbox.has_ended = true;
-                    place.link.finished(place.id);
-                }
-                Err(_) => is_over = true,
-            }
-        }
-        if outbox.is_empty()
-            && let Some(sender) = outbox.sender.take()
-        {
+        let mut waiting = std::mem::take(&mut outbox.waiting);
+        let result = outbox.give(place, waiting.make_contiguous());
+        waiting.retain(|bytes| !bytes.is_empty());
+        outbox.waiting = waiting;
+        let sender = if outbox.is_empty() { outbox.sender.take() } else { None };
+        drop(outbox);
+        if let Some(sender) = sender {
             sender.wake();
         }
-        drop(outbox);
-        if is_over {
+        if result.is_err() {
             self.leave();
         }
     }
