@@ -71,12 +71,10 @@ impl QuicLink {
         if self.ending.get() != Ending::Open {
             return;
         }
-        let Some((location, _)) = self.settings() else { return };
-        let settings = &location.settings;
+        let Some(limits) = self.limits() else { return };
         let life = clock::now().saturating_duration_since(self.accepted);
-        let requests = self.info().requests.get();
-        let is_worn = requests >= settings.keepalive_requests || life >= settings.keepalive_time;
-        if is_worn || settings.keepalive_timeout.idle.is_zero() {
+        let is_worn = self.info().requests.get() >= limits.requests || life >= limits.time;
+        if is_worn || limits.keepalive_timeout.is_zero() {
             self.ending.set(Ending::Final);
             self.with_core(tidegate_h3::Connection::go_away);
         }
@@ -166,12 +164,12 @@ impl QuicLink {
         if self.ending.get() == Ending::Gone {
             return;
         }
-        let Some((keepalive, header_timeout)) = self.timeouts() else { return self.drain() };
+        let Some(limits) = self.limits() else { return self.drain() };
         let has_served = self.info().requests.get() > 0;
-        self.end_late_heads(now, header_timeout);
+        self.end_late_heads(now, limits.header_timeout);
         if let Some(since) = self.idle_since() {
             let idle = now.saturating_duration_since(since);
-            let limit = if has_served { keepalive } else { header_timeout };
+            let limit = if has_served { limits.keepalive_timeout } else { limits.header_timeout };
             if !limit.is_zero() && idle >= limit {
                 return self.go_away();
             }

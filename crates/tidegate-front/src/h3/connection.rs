@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tidegate_core::client::{Address, CertificateError, Connection};
 use tidegate_core::counters::OpenConnection;
-use tidegate_core::exchange::{LocationRef, PlanRef};
+use tidegate_core::exchange::PlanRef;
 use tidegate_h3::{Closing, ErrorCode, OwnStream};
 use tidegate_quic::{Direction, StreamId};
 use tidegate_rt::clock;
@@ -56,6 +56,20 @@ enum Verification {
     Ended(Option<CertificateError>),
 }
 
+/// The limits of a connection under a plan.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    generation: u64,
+    /// `keepalive_timeout`.
+    pub(super) keepalive_timeout: Duration,
+    /// `client_header_timeout`.
+    pub(super) header_timeout: Duration,
+    /// `keepalive_requests`.
+    pub(super) requests: u64,
+    /// `keepalive_time`.
+    pub(super) time: Duration,
+}
+
 /// A connection. The endpoint's table owns it, and the requests in progress.
 pub(crate) struct QuicLink {
     pub(super) front: Rc<Front>,
@@ -99,8 +113,8 @@ pub(crate) struct QuicLink {
     pub(super) accepted: Instant,
     /// QUIC's idle timeout.
     pub(super) idle_timeout: Duration,
-    /// The time limits of [`QuicLink::timeouts`] and the generation of their plan.
-    timeouts: Cell<Option<(u64, Duration, Duration)>>,
+    /// The limits of [`QuicLink::limits`].
+    limits: Cell<Option<Limits>>,
     /// When a PING was sent last.
     pub(super) pinged: Cell<Instant>,
     /// Its key in the thread's list.
@@ -157,7 +171,7 @@ impl QuicLink {
             is_warm: Cell::new(true),
             accepted: now,
             idle_timeout: port.idle_timeout.get(),
-            timeouts: Cell::new(None),
+            limits: Cell::new(None),
             pinged: Cell::new(now),
             key: Cell::new(usize::MAX),
             handshaking: Cell::new(Some(port.handshaking())),
@@ -191,7 +205,7 @@ impl QuicLink {
         }
         let is_hq = tls.alpn.as_ref().is_some_and(|alpn| alpn.as_bytes() == HQ_INTEROP);
         self.is_hq.set(is_hq);
-        self.timeouts.set(None);
+        self.limits.set(None);
         self.info.replace(Rc::new(Connection {
             tls: Some(Box::new(tls)),
             protocol: Cell::new(if is_hq { HQ } else { "h3" }),
@@ -250,29 +264,25 @@ impl QuicLink {
         Some(begin::base_server(&info, servers))
     }
 
-    /// Returns the settings of the server of its handshake, before that of the default server. `None` if the plan no
-    /// longer has the listener.
-    pub(super) fn settings(&self) -> Option<(LocationRef, Duration)> {
+    /// Returns the limits by the server of its handshake, before that of the default server; `None` if the plan no longer
+    /// has the listener. They are looked up once for each plan.
+    pub(super) fn limits(&self) -> Option<Limits> {
+        let known = self.limits.get();
         let plan = self.front.plan();
-        let server = self.server(&plan)?;
-        let header_timeout = plan.server(server).settings.client_header_timeout;
-        let location = plan.server(server).location;
-        Some((LocationRef::new(plan, location), header_timeout))
-    }
-
-    /// Returns `keepalive_timeout` and `client_header_timeout`; `None` if the plan no longer has the listener. They are looked
-    /// up once for each plan.
-    pub(super) fn timeouts(&self) -> Option<(Duration, Duration)> {
-        let generation = self.front.plan().generation;
-        if let Some((known, keepalive, header)) = self.timeouts.get()
-            && known == generation
-        {
-            return Some((keepalive, header));
+        if known.is_some_and(|known| known.generation == plan.generation) {
+            return known;
         }
-        let (location, header) = self.settings()?;
-        let keepalive = location.settings.keepalive_timeout.idle;
-        self.timeouts.set(Some((generation, keepalive, header)));
-        Some((keepalive, header))
+        let server = plan.server(self.server(&plan)?);
+        let settings = &plan.location(server.location).settings;
+        let limits = Limits {
+            generation: plan.generation,
+            keepalive_timeout: settings.keepalive_timeout.idle,
+            header_timeout: server.settings.client_header_timeout,
+            requests: settings.keepalive_requests,
+            time: settings.keepalive_time,
+        };
+        self.limits.set(Some(limits));
+        Some(limits)
     }
 
     /// Returns the properties that its next request has. After a migration they are others than those of the requests
