@@ -5,15 +5,18 @@ use std::collections::HashMap;
 use crate::ids::LocationId;
 use crate::regex::Regex;
 
+/// Locations by name. The names come from the configuration, so the hash need not resist attacks.
+pub(crate) type ByName = HashMap<Vec<u8>, LocationId, foldhash::fast::RandomState>;
+
 /// The locations of one level (a server or an outer location).
 #[derive(Default)]
 pub struct LocationSet {
-    pub(crate) exact: HashMap<Vec<u8>, LocationId>,
+    pub(crate) exact: ByName,
     /// Sorted by name; each entry has the index of the longest other entry that is its prefix.
     prefixes: Vec<Prefix>,
     pub(crate) regexes: Vec<(Regex, LocationId)>,
     /// Prefix locations of gateways by name without the final slash, where no other location has that name.
-    redirects: HashMap<Vec<u8>, LocationId>,
+    redirects: ByName,
     /// Lengths of the names in `redirects` modulo 64, one bit each: most paths are excluded by their length.
     redirect_lengths: u64,
 }
@@ -49,6 +52,8 @@ impl LocationSet {
         }
         let lengths = redirects.keys().map(|name| length_bit(name));
         let redirect_lengths = lengths.fold(0, |all, bit| all | bit);
+        let exact = exact.into_iter().collect();
+        let redirects = redirects.into_iter().collect();
         LocationSet { exact, prefixes: sorted, regexes, redirects, redirect_lengths }
     }
 

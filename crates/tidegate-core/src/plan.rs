@@ -1,5 +1,6 @@
 //! The frozen, compiled configuration of one generation: the only configuration at request time.
 
+use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -27,19 +28,20 @@ pub struct Server {
     pub extensions: PlanExtensions,
 }
 
-/// Values of modules at a server or location for request time, by type.
+/// Values of modules at a server or location for request time, by type. Requests look them up: types need no hash that
+/// resists attacks.
 #[derive(Default)]
-pub struct PlanExtensions(HashMap<std::any::TypeId, Box<dyn std::any::Any + Send + Sync>>);
+pub struct PlanExtensions(HashMap<TypeId, Box<dyn Any + Send + Sync>, foldhash::fast::FixedState>);
 
 impl PlanExtensions {
     /// Adds a value, in place of an earlier one of its type.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
-        self.0.insert(std::any::TypeId::of::<T>(), Box::new(value));
+        self.0.insert(TypeId::of::<T>(), Box::new(value));
     }
 
     /// Returns the value of this type.
     pub fn of<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.0.get(&std::any::TypeId::of::<T>())?.downcast_ref()
+        self.0.get(&TypeId::of::<T>())?.downcast_ref()
     }
 }
 
