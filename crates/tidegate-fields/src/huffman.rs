@@ -120,16 +120,19 @@ pub struct InvalidCode;
 /// # Errors
 /// The input is none; `out` may have a part of it.
 pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), InvalidCode> {
-    out.reserve(input.len() * 8 / LENGTH_MIN);
-    let mut rest = input;
-    // The bits not yet decoded, at the upper end.
+    let start = out.len();
+    out.resize(start + input.len() * 8 / LENGTH_MIN, 0);
+    let room = out.get_mut(start..).unwrap_or_default();
+    let (mut rest, mut missing) = (input, room.len());
+    let mut symbols = room.iter_mut();
+    // The bits not yet decoded, at the upper end. What is below them is zero, or the begin of what comes next.
     let (mut bits, mut count) = (0u64, 0usize);
     loop {
-        while count <= 56 {
-            let Some((byte, behind)) = rest.split_first() else { break };
-            bits |= u64::from(*byte) << (56 - count);
-            count += 8;
-            rest = behind;
+        if count <= LENGTH_MAX && !rest.is_empty() {
+            let bytes = rest.len().min((64 - count) / 8);
+            bits |= word(rest) >> count;
+            count += bytes * 8;
+            rest = rest.get(bytes..).unwrap_or(&[]);
         }
         let (symbol, length) = FAST[(bits >> (64 - FAST_BITS)) as usize];
         let (symbol, length) = match length {
@@ -139,14 +142,34 @@ pub fn decode(input: &[u8], out: &mut Vec<u8>) -> Result<(), InvalidCode> {
         if length > count {
             break;
         }
-        out.push(symbol);
+        let Some(place) = symbols.next() else { break };
+        *place = symbol;
+        missing -= 1;
         bits <<= length;
         count -= length;
     }
+    out.truncate(out.len() - missing);
     // The padding is a prefix of EOS: ones (RFC 7541 section 5.2). The RFC allows 7 bits; nginx accepts a whole byte
     // behind a string that ends with a byte, and some encoders write it.
     let ones = !(u64::MAX >> count);
     if count <= 8 && bits == ones { Ok(()) } else { Err(InvalidCode) }
+}
+
+/// Returns the first 8 bytes as a number, with zeros behind fewer.
+#[inline]
+fn word(bytes: &[u8]) -> u64 {
+    if let Some(first) = bytes.first_chunk() {
+        return u64::from_be_bytes(*first);
+    }
+    match (bytes.first_chunk(), bytes.last_chunk()) {
+        // They overlap where there are fewer than 8.
+        (Some(first), Some(last)) => {
+            let behind = 64 - 8 * bytes.len();
+            u64::from(u32::from_be_bytes(*first)) << 32
+                | u64::from(u32::from_be_bytes(*last)) << behind
+        }
+        _ => bytes.iter().rev().fold(0, |word, byte| word >> 8 | u64::from(*byte) << 56),
+    }
 }
 
 /// Symbol and length of a code of more than [`FAST_BITS`] bits; `None` for EOS.
