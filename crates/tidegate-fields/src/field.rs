@@ -45,4 +45,10 @@ pub trait FieldEncoder {
         indexing: Indexing,
         out: &mut Vec<u8>,
     );
+
+    /// Whether strings have the Huffman code, if lines of the section that was begun depend on nothing but that and the
+    /// fields: they may be kept for other sections. `None` where tables are used.
+    fn code(&self) -> Option<bool> {
+        None
+    }
 }

@@ -47,6 +47,7 @@
 //! - One stream of a connection is read at a time; one that is to be read meanwhile comes behind it.
 //! - A request holds the properties of its connection as they were when it began: a migration makes new ones.
 
+mod beginnings;
 mod closing;
 pub(crate) mod connection;
 pub(crate) mod directives;

@@ -65,6 +65,23 @@ impl<'a, E: FieldEncoder> Fields<'a, E> {
         }
     }
 
+    /// Returns what lines of this section depend on beside the fields; see [`FieldEncoder::code`].
+    #[inline]
+    pub fn code(&self) -> Option<bool> {
+        self.encoder.code()
+    }
+
+    /// Returns the lines so far, behind what was in the buffer before.
+    pub fn lines(&self) -> &[u8] {
+        self.block
+    }
+
+    /// Adds lines that another section has, of the same [`Fields::code`].
+    #[inline]
+    pub fn push_lines(&mut self, lines: &[u8]) {
+        self.block.extend_from_slice(lines);
+    }
+
     /// Returns how many fields were left out as invalid.
     pub fn invalid(&self) -> u32 {
         self.invalid

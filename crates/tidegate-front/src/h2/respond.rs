@@ -74,7 +74,8 @@ pub(super) fn head(
     let server = streams::server_field(x);
     let status = x.disposition.status();
     let list = |fields: &mut Fields<'_>| {
-        streams::list_fields(x, server.as_deref(), length, fields);
+        let begin = |first: streams::FirstFields<'_>, fields: &mut Fields<'_>| first.list(fields);
+        streams::list_fields(x, server.as_deref(), length, fields, begin);
     };
     let send = |core: &mut Connection<Server>| {
         let before = core.output().len();

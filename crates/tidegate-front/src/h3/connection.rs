@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tidegate_core::client::{Address, CertificateError, Connection};
 use tidegate_core::counters::OpenConnection;
 use tidegate_core::exchange::PlanRef;
-use tidegate_h3::{Closing, ErrorCode, OwnStream};
+use tidegate_h3::{Closing, ErrorCode, OwnStream, Priority};
 use tidegate_quic::{Direction, StreamId};
 use tidegate_rt::clock;
 use tidegate_rt::sync::Notify;
@@ -342,10 +342,15 @@ impl QuicLink {
     /// Gives QUIC the priority of a response.
     pub(super) fn prioritise(&self, id: u64) {
         if let Some(priority) = self.with_core(|core| core.priority(id)).flatten() {
-            // Those that are not incremental first, within one urgency (RFC 9218 section 10).
-            let of_urgency = 2 * (7 - i32::from(priority.urgency.min(7)));
-            let number = of_urgency + i32::from(!priority.incremental);
-            self.quic.set_priority(StreamId(id), number);
+            self.quic.set_priority(StreamId(id), order(priority));
+        }
+    }
+
+    /// The same of one that begins: QUIC has the common priority by itself.
+    pub(super) fn prioritise_first(&self, id: u64) {
+        let priority = self.with_core(|core| core.priority(id)).flatten();
+        if priority.is_some_and(|priority| order(priority) != 0) {
+            self.prioritise(id);
         }
     }
 
@@ -462,6 +467,15 @@ impl Taskless for QuicLink {
     fn sweep(&self, now: Instant) {
         QuicLink::sweep(self, now);
     }
+}
+
+/// Returns QUIC's number for a priority: those that are not incremental first, within one urgency (RFC 9218 section 10).
+/// Zero for the one that requests have without a signal, as QUIC has it for streams.
+fn order(priority: Priority) -> i32 {
+    let number = |Priority { urgency, incremental }: Priority| {
+        2 * (7 - i32::from(urgency.min(7))) + i32::from(!incremental)
+    };
+    number(priority) - number(Priority::UNSIGNALLED)
 }
 
 /// Returns the local address, with the address that the client sends to where the socket is bound to all.

@@ -141,9 +141,8 @@ impl QuicLink {
         if is_behind(&mut self.held.borrow_mut(), id, &bytes, end) {
             return;
         }
-        let mut rest = &bytes[..];
+        let (mut rest, now) = (&bytes[..], self.age());
         loop {
-            let now = self.age();
             let received = self.with_core(|core| core.receive(id, &mut rest, end, now));
             match received {
                 Some(Ok(Some(event))) => self.handle(event),
@@ -243,7 +242,7 @@ impl QuicLink {
             return self.go_away();
         };
         self.set_busy();
-        self.prioritise(id);
+        self.prioritise_first(id);
         self.end_if_worn();
         self.send_own();
         let mut context = Context::from_waker(Waker::noop());

@@ -20,6 +20,7 @@ use tidegate_rt::net::Packets;
 use tidegate_rt::sync::select;
 use tidegate_tls::quic::QuicHandshakes;
 
+use super::beginnings::Beginnings;
 use super::connection::QuicLink;
 use super::directives::Http3Server;
 use super::threads::Threads;
@@ -57,6 +58,8 @@ pub async fn serve_packets(
         idle_timeout: Cell::default(),
         by_local: RefCell::default(),
         handshakes: Rc::default(),
+        beginnings: RefCell::default(),
+        head: Cell::default(),
     });
     let Some((keys, server)) = port.settings(front.plan().shared()) else { return };
     let count = threads.count.load(Ordering::Relaxed);
@@ -111,6 +114,10 @@ pub(super) struct Port {
     by_local: RefCell<HashMap<IpAddr, ServerSettings>>,
     /// Handshakes in progress.
     handshakes: Rc<Cell<usize>>,
+    /// What heads begin with. Borrowed while a head is encoded.
+    pub(super) beginnings: RefCell<Beginnings>,
+    /// Memory of heads: taken, cleared, and copied from when it is written.
+    pub(super) head: Cell<Vec<u8>>,
 }
 
 /// Counts a handshake in progress until it is dropped.

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tidegate_core::Exchange;
 use tidegate_core::body::Body;
 use tidegate_core::exchange::HeadSending;
-use tidegate_h3::SendError as Refused;
+use tidegate_h3::{Fields, SendError as Refused};
 
 use super::send::Sending;
 use super::stream::{Place, Stream};
@@ -16,8 +16,8 @@ use crate::serve::finish;
 use crate::serve::pace::Pace;
 use crate::serve::streams::{self, announced_length, has_no_body};
 
-/// Bytes of a head that is written without growing.
-const HEAD_BYTES: usize = 256;
+/// Bytes of the memory in which heads are written, where it is kept for the next one.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// Bodies below this are copied behind their head: QUIC takes one piece for less than two.
 const COPIED_BELOW: usize = 1024;
 
@@ -96,31 +96,41 @@ pub(super) fn head(
     }
     let server = streams::server_field(x);
     let status = x.disposition.status();
-    let mut out = Vec::with_capacity(HEAD_BYTES);
+    let mut out = place.link.port.head.take();
+    out.clear();
     let ends_at_head = ends && body.is_empty();
     let written = place.link.with_core(|core| {
         core.respond(place.id, status, ends_at_head, &mut out, |fields| {
-            streams::list_fields(x, server.as_deref(), length, fields);
+            let mut beginnings = place.link.port.beginnings.borrow_mut();
+            let begin = |first: streams::FirstFields<'_>, fields: &mut Fields<'_>| {
+                beginnings.list(first, fields);
+            };
+            streams::list_fields(x, server.as_deref(), length, fields, begin);
         })?;
         match body.is_empty() {
             true => Ok(()),
             false => core.send_data_header(place.id, body.len() as u64, ends, &mut out),
         }
     });
-    match written {
-        Some(Ok(())) => {}
-        None | Some(Err(Refused::Closed)) => return Err(SendError::Left),
-        Some(Err(error)) => return Err(SendError::Client(std::io::Error::other(error))),
-    }
-    place.link.send_own();
-    let overhead = out.len();
-    let apart = match body.len() < COPIED_BELOW {
-        true => {
-            out.extend_from_slice(&body);
-            Bytes::new()
-        }
-        false => body,
+    let result = match written {
+        Some(Ok(())) => Ok(()),
+        None | Some(Err(Refused::Closed)) => Err(SendError::Left),
+        Some(Err(error)) => Err(SendError::Client(std::io::Error::other(error))),
     };
-    stream.send_all(place, [Bytes::from(out), apart], overhead, ends);
-    Ok(())
+    if result.is_ok() {
+        place.link.send_own();
+        let overhead = out.len();
+        let apart = match body.len() < COPIED_BELOW {
+            true => {
+                out.extend_from_slice(&body);
+                Bytes::new()
+            }
+            false => body,
+        };
+        stream.send_all(place, [Bytes::copy_from_slice(&out), apart], overhead, ends);
+    }
+    if out.capacity() <= HEAD_BYTES_MAX {
+        place.link.port.head.replace(out);
+    }
+    result
 }

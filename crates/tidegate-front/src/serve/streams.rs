@@ -260,23 +260,48 @@ pub(crate) fn server_field(x: &mut Exchange) -> Option<Bytes> {
     value.filter(|value| !value.is_empty())
 }
 
-/// Lists the response's fields in nginx's order: server, date, type, length, then the others.
+/// The fields that most responses begin with, in nginx's order. They change once a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FirstFields<'a> {
+    pub(crate) server: Option<&'a [u8]>,
+    pub(crate) date: Option<&'a [u8]>,
+    pub(crate) content_type: Option<&'a [u8]>,
+}
+
+impl FirstFields<'_> {
+    /// Lists them.
+    #[inline]
+    pub(crate) fn list<E: FieldEncoder>(&self, fields: &mut Fields<'_, E>) {
+        let first = [
+            (Known::Server, self.server),
+            (Known::Date, self.date),
+            (Known::ContentType, self.content_type),
+        ];
+        for (known, value) in first {
+            if let Some(value) = value {
+                fields.push_known(known, value);
+            }
+        }
+    }
+}
+
+/// Lists the response's fields in nginx's order: server, date, type, which are `begin`'s to list, then length and the
+/// others.
 #[inline]
 pub(crate) fn list_fields<E: FieldEncoder>(
     x: &Exchange,
     server: Option<&[u8]>,
     length: Option<u64>,
     fields: &mut Fields<'_, E>,
+    begin: impl FnOnce(FirstFields<'_>, &mut Fields<'_, E>),
 ) {
-    if let Some(server) = server {
-        fields.push_known(Known::Server, server);
-    }
     let headers = &x.response.headers;
-    if x.delivery.date == FieldOwner::Server && !headers.contains(Known::Date) {
-        tidegate_rt::clock::http_date(|date| fields.push_known(Known::Date, date));
-    }
-    if let Some(kind) = headers.first(Known::ContentType) {
-        fields.push_known(Known::ContentType, kind);
+    let content_type = headers.first(Known::ContentType);
+    match x.delivery.date == FieldOwner::Server && !headers.contains(Known::Date) {
+        true => tidegate_rt::clock::http_date(|date| {
+            begin(FirstFields { server, date: Some(date), content_type }, fields);
+        }),
+        false => begin(FirstFields { server, date: None, content_type }, fields),
     }
     if let Some(length) = length {
         fields.push_known(Known::ContentLength, Digits::of(length).text());

@@ -344,4 +344,9 @@ impl FieldEncoder for Encoder {
     ) {
         Encoder::field(self, known, name, value, indexing, out);
     }
+
+    #[inline]
+    fn code(&self) -> Option<bool> {
+        (!self.current.is_tabled).then_some(self.huffman)
+    }
 }
