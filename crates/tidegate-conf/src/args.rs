@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::contexts::Contexts;
@@ -244,6 +245,16 @@ impl<'a> Args<'a> {
                 .label(format!("the entries of `{}` have no blocks", self.name()))),
             None => Ok(entries),
         }
+    }
+
+    /// As [`Args::entries`], for directives that keep the entries.
+    ///
+    /// # Errors
+    /// `unexpected "{"`.
+    pub fn shared_entries(&self) -> Result<Arc<Vec<Statement>>, Diagnostic> {
+        self.entries()?;
+        let block = self.statement.block.as_ref();
+        Ok(block.map_or_else(Arc::default, |block| block.statements.clone()))
     }
 
     /// Makes an error about one argument (about the directive, if there is none of this index).

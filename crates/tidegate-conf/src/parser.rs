@@ -282,7 +282,8 @@ impl<'a> Parser<'a> {
         {
             let close_span = close.unwrap_or(lexer.end());
             let span = name.span.to(close_span);
-            let block = Block { statements: inner, open, close: close_span };
+            inner.shrink_to_fit();
+            let block = Block { statements: Arc::new(inner), open, close: close_span };
             statements.push(Statement { name, args, block: Some(block), span });
         }
         close.map(|_| ())
@@ -313,7 +314,8 @@ impl<'a> Parser<'a> {
         let close = self.parse_statements(lexer, form, Some(opened), &mut inner);
         self.block_depth -= 1;
         let span = name.span.to(close.unwrap_or(lexer.end()));
-        let block = Block { statements: inner, open, close: close.unwrap_or(lexer.end()) };
+        let block =
+            Block { statements: Arc::new(inner), open, close: close.unwrap_or(lexer.end()) };
         statements.push(Statement { name, args, block: Some(block), span });
         close.map(|_| ())
     }

@@ -1,5 +1,7 @@
 //! The tree of a configuration, as written: statements with words and places, without meaning.
 
+use std::sync::Arc;
+
 use crate::source::Span;
 
 /// One word: a directive's name or an argument, without quotes and escapes.
@@ -44,15 +46,15 @@ impl Statement {
 
     /// Returns the statements of the block; none for a statement that ends with `;`.
     pub fn children(&self) -> &[Statement] {
-        self.block.as_ref().map_or(&[], |block| &block.statements)
+        self.block.as_ref().map_or(&[], |block| &block.statements[..])
     }
 }
 
 /// Statements between `{` and `}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// In order, included files in their place.
-    pub statements: Vec<Statement>,
+    /// In order, included files in their place. Shared, as some directives keep them (`map`).
+    pub statements: Arc<Vec<Statement>>,
     /// The `{`.
     pub open: Span,
     /// The `}`; empty at the end of the file where it is missing.

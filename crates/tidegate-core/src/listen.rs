@@ -1,6 +1,7 @@
 //! Listening addresses and the choice of a server by name.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::client::Address;
@@ -144,7 +145,7 @@ impl VirtualServers {
 #[derive(Default)]
 pub struct Names {
     hosts: HostNames<ServerId>,
-    regexes: Vec<(Regex, ServerId)>,
+    regexes: Vec<(Arc<Regex>, ServerId)>,
     only: Option<ServerId>,
     several: bool,
 }
@@ -178,7 +179,7 @@ impl Names {
     }
 
     /// Adds a regular expression.
-    pub fn add_regex(&mut self, regex: Regex, id: ServerId) {
+    pub fn add_regex(&mut self, regex: Arc<Regex>, id: ServerId) {
         self.note(id);
         // A regular expression stores captures, so it is looked up even for the only server.
         self.several = true;
@@ -195,7 +196,7 @@ impl Names {
         }
         self.regexes.iter().find_map(|(regex, id)| {
             let matched = regex.capture_into(captures, host).unwrap_or(false);
-            matched.then_some((*id, Some(regex)))
+            matched.then_some((*id, Some(&**regex)))
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The locations of one level as a search structure.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::ids::LocationId;
 use crate::regex::Regex;
@@ -14,7 +15,7 @@ pub struct LocationSet {
     pub(crate) exact: ByName,
     /// Sorted by name; each entry has the index of the longest other entry that is its prefix.
     prefixes: Vec<Prefix>,
-    pub(crate) regexes: Vec<(Regex, LocationId)>,
+    pub(crate) regexes: Vec<(Arc<Regex>, LocationId)>,
     /// Prefix locations of gateways by name without the final slash, where no other location has that name.
     redirects: ByName,
     /// Lengths of the names in `redirects` modulo 64, one bit each: most paths are excluded by their length.
@@ -33,7 +34,7 @@ impl LocationSet {
     pub fn new(
         exact: HashMap<Vec<u8>, LocationId>,
         mut prefixes: Vec<(Vec<u8>, LocationId)>,
-        regexes: Vec<(Regex, LocationId)>,
+        regexes: Vec<(Arc<Regex>, LocationId)>,
         mut redirects: HashMap<Vec<u8>, LocationId>,
     ) -> LocationSet {
         for (name, _) in &prefixes {

@@ -28,20 +28,24 @@ pub struct Server {
     pub extensions: PlanExtensions,
 }
 
-/// Values of modules at a server or location for request time, by type. Requests look them up: types need no hash that
-/// resists attacks.
+/// Values of modules at a server or location for request time, by type. There are a few, hence a list.
 #[derive(Default)]
-pub struct PlanExtensions(HashMap<TypeId, Box<dyn Any + Send + Sync>, foldhash::fast::FixedState>);
+pub struct PlanExtensions(Vec<(TypeId, Box<dyn Any + Send + Sync>)>);
 
 impl PlanExtensions {
     /// Adds a value, in place of an earlier one of its type.
     pub fn insert<T: Send + Sync + 'static>(&mut self, value: T) {
-        self.0.insert(TypeId::of::<T>(), Box::new(value));
+        let (id, value) = (TypeId::of::<T>(), Box::new(value));
+        match self.0.iter_mut().find(|(known, _)| *known == id) {
+            Some((_, earlier)) => *earlier = value,
+            None => self.0.push((id, value)),
+        }
     }
 
     /// Returns the value of this type.
     pub fn of<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.0.get(&TypeId::of::<T>())?.downcast_ref()
+        let id = TypeId::of::<T>();
+        self.0.iter().find(|(known, _)| *known == id)?.1.downcast_ref()
     }
 }
 
@@ -56,8 +60,8 @@ impl Server {
 pub struct Location {
     /// The name as written, without modifier.
     pub name: Vec<u8>,
-    /// The core module's settings.
-    pub settings: Settings,
+    /// The core module's settings, which locations without directives of their own share.
+    pub settings: Arc<Settings>,
     /// Whether the name without its final slash is redirected: for prefix locations of gateways.
     pub auto_redirect: bool,
     /// Whether the name is matched exactly (`=`).

@@ -172,7 +172,7 @@ fn show(plan: &Plan, shown: &mut String) {
 fn show_location(location: &Location, shown: &mut String) {
     let types: BTreeMap<_, _> = location.settings.types.iter().collect();
     writeln!(shown, "{types:?}").unwrap();
-    let mut settings = location.settings.clone();
+    let mut settings = (*location.settings).clone();
     settings.types = Arc::default();
     writeln!(shown, "{settings:#?}").unwrap();
     writeln!(shown, "phases {:?}", location.phases.each_ref().map(Vec::len)).unwrap();

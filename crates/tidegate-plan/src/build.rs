@@ -19,18 +19,20 @@ use crate::resources::ResourceNames;
 use crate::values::DirectiveValue;
 use crate::{locations, servers};
 
-/// Builds a plan; returns it with its warnings.
+/// Builds a plan; returns it with its warnings. The statements are dropped when they have been read, to make room for
+/// the plan.
 ///
 /// # Errors
 /// All diagnostics, where one of them is an error. Nothing has changed then.
 pub fn build(
     environment: &Environment<'_>,
-    statements: &[Statement],
+    statements: Vec<Statement>,
     span: Span,
 ) -> Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>> {
     let names = ResourceNames(environment.resources);
     let mut outliner = Outliner::new(environment.modules, &names, environment.resources.machine());
-    let root = outliner.outline(statements, span);
+    let root = outliner.outline(&statements, span);
+    drop(statements);
     let mut diagnostics = std::mem::take(&mut outliner.diagnostics);
     let values = std::mem::take(&mut outliner.values);
     let main = match main_core::prepare(environment, &root) {
@@ -130,7 +132,7 @@ impl<'e> PlanBuilder<'e> {
         'b: 'e,
     {
         self.block = Some(block);
-        for (module, conf) in self.environment.modules.iter().zip(&block.confs) {
+        for (module, conf) in self.environment.modules.iter().zip(block.confs.iter()) {
             let prepared = match self.stream {
                 false => module.prepare_http(conf, self),
                 true => module.prepare_stream(conf, self),
@@ -140,6 +142,8 @@ impl<'e> PlanBuilder<'e> {
             }
         }
         let servers: Vec<&Outline> = block.blocks("server").collect();
+        self.servers.reserve_exact(servers.len());
+        self.locations.reserve_exact(servers.iter().map(|server| server.blocks_within()).sum());
         for server in &servers {
             self.server(server);
         }

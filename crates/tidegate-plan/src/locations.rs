@@ -1,6 +1,7 @@
 //! Building locations: arguments of `location`, the search structure, and the additions of modules.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use tidegate_conf::{Contexts, Diagnostic, Span, Word};
 use tidegate_core::location::LocationSet;
@@ -22,7 +23,7 @@ pub(crate) const NO_HANDLER: &str = "no handler for server";
 enum LocationName {
     Prefix(Vec<u8>),
     Exact(Vec<u8>),
-    Regex(Box<Regex>),
+    Regex(Arc<Regex>),
     Named(Vec<u8>),
 }
 
@@ -31,7 +32,7 @@ enum LocationName {
 struct LocationLevel {
     exact: HashMap<Vec<u8>, LocationId>,
     prefixes: BTreeMap<Vec<u8>, LocationId>,
-    regexes: Vec<(Regex, LocationId)>,
+    regexes: Vec<(Arc<Regex>, LocationId)>,
     named: HashMap<Vec<u8>, LocationId>,
 }
 
@@ -117,7 +118,7 @@ impl PlanBuilder<'_> {
     ) -> Option<Location> {
         let modules = self.environment.modules;
         let mut builder = LocationBuilder { plan: self, outline, location: location?, ifs };
-        for (module, conf) in modules.iter().zip(&outline.confs) {
+        for (module, conf) in modules.iter().zip(outline.confs.iter()) {
             let prepared = match builder.plan.in_stream() {
                 false => module.prepare(conf, &mut builder),
                 true => module.prepare_session(conf, &mut builder),
@@ -189,8 +190,8 @@ impl PlanBuilder<'_> {
         match modifier {
             b"=" => Ok(LocationName::Exact(name.to_vec())),
             b"~" | b"~*" => {
-                let regex = self.plain_regex(name, modifier == b"~*", span)?;
-                Ok(LocationName::Regex(Box::new(regex)))
+                let regex = self.regex(name, modifier == b"~*", span)?;
+                Ok(LocationName::Regex(regex))
             }
             b"@" => Ok(LocationName::Named(name.to_vec())),
             b"" | b"^~" => Ok(LocationName::Prefix(name.to_vec())),
@@ -291,7 +292,7 @@ impl LocationLevel {
                 }
                 self.prefixes.insert(name, id);
             }
-            LocationName::Regex(regex) => self.regexes.push((*regex, id)),
+            LocationName::Regex(regex) => self.regexes.push((regex, id)),
             // Of several named locations of one name the first is used, as in nginx.
             LocationName::Named(name) => {
                 self.named.entry(name).or_insert(id);

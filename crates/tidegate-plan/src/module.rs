@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use tidegate_conf::Statement;
 use tidegate_core::variables::Variable;
@@ -58,7 +59,8 @@ pub trait Module: 'static {
         None
     }
 
-    /// Completes a block that has been read, before anything is inherited.
+    /// Completes a block that has been read, before anything is inherited. It is not called where the block has none of
+    /// the module's directives.
     ///
     /// # Errors
     /// For directives that contradict each other.
@@ -66,7 +68,8 @@ pub trait Module: 'static {
         Ok(())
     }
 
-    /// Copies the outer block's settings that the inner block does not set. `block` is the inner block.
+    /// Copies the outer block's settings that the inner block does not set. `block` is the inner block without its
+    /// arguments: blocks of one context that set nothing share what they inherit.
     fn inherit(_child: &mut Self::Conf, _parent: &Self::Conf, _block: BlockInfo<'_>) {}
 
     /// Prepares the `http` block, once and before its servers: zones, formats, maps, upstreams.
@@ -120,8 +123,8 @@ pub trait Module: 'static {
     }
 }
 
-/// The settings of any module.
-pub type AnyConf = Box<dyn Any + Send + Sync>;
+/// The settings of any module. Blocks share them where the module has no directive of its own.
+pub type AnyConf = Arc<dyn Any + Send + Sync>;
 
 /// A module with its types erased, for the one list of modules.
 pub trait ErasedModule: Sync {
@@ -137,7 +140,7 @@ pub trait ErasedModule: Sync {
     fn session_variables(&self) -> &'static [Variable];
     /// Creates settings with nothing set.
     fn new_conf(&self) -> AnyConf;
-    /// Runs the setter of a directive; `row` is its index in [`ErasedModule::rows`].
+    /// Runs the setter of a directive; `row` is its index in [`ErasedModule::rows`]. The settings are not shared yet.
     fn set(&self, conf: &mut AnyConf, row: usize, args: &Args<'_>) -> Result<(), Diagnostic>;
     /// Calls [`Module::expand`].
     fn expand(
@@ -146,9 +149,9 @@ pub trait ErasedModule: Sync {
         machine: &Machine,
         diagnostics: &mut Vec<Diagnostic>,
     ) -> Option<Vec<Statement>>;
-    /// Calls [`Module::close_block`].
+    /// Calls [`Module::close_block`]. The settings are not shared yet.
     fn close_block(&self, conf: &mut AnyConf, block: BlockInfo<'_>) -> Result<(), Diagnostic>;
-    /// Calls [`Module::inherit`].
+    /// Calls [`Module::inherit`]. The settings are not shared yet.
     fn inherit(&self, child: &mut AnyConf, parent: &AnyConf, block: BlockInfo<'_>);
     /// Calls [`Module::prepare_http`].
     fn prepare_http(&self, conf: &AnyConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic>;
@@ -193,8 +196,9 @@ pub(crate) fn typed<M: Module>(conf: &AnyConf) -> Option<&M::Conf> {
     conf.downcast_ref::<ModuleConf<M>>().map(|own| &own.conf)
 }
 
+/// Returns the typed settings for changes; `None` also where other blocks share them.
 fn typed_mut<M: Module>(conf: &mut AnyConf) -> Option<&mut M::Conf> {
-    conf.downcast_mut::<ModuleConf<M>>().map(|own| &mut own.conf)
+    Arc::get_mut(conf)?.downcast_mut::<ModuleConf<M>>().map(|own| &mut own.conf)
 }
 
 impl<M: Module> ErasedModule for Entry<M> {
@@ -219,7 +223,7 @@ impl<M: Module> ErasedModule for Entry<M> {
     }
 
     fn new_conf(&self) -> AnyConf {
-        Box::new(ModuleConf::<M> { conf: M::Conf::default(), of: PhantomData })
+        Arc::new(ModuleConf::<M> { conf: M::Conf::default(), of: PhantomData })
     }
 
     fn set(&self, conf: &mut AnyConf, row: usize, args: &Args<'_>) -> Result<(), Diagnostic> {

@@ -1,5 +1,11 @@
 //! The first half of building: statements set typed settings block by block, then inner blocks inherit from outer
 //! ones. All errors are collected.
+//!
+//! Most blocks set directives of a few modules: the settings of the others are shared between blocks, before and after
+//! inheritance, so that time and memory grow with what is written.
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use tidegate_conf::{Args, Contexts, Diagnostic, NameLookup, Registry, Span, Statement, Word};
 
@@ -17,16 +23,52 @@ pub struct Outline {
     pub args: Vec<Word>,
     /// Position of the block's directive.
     pub span: Span,
-    /// Settings in the order of the modules.
-    pub confs: Vec<AnyConf>,
+    /// Settings of all modules.
+    pub(crate) confs: Confs,
     /// Inner blocks in the order of the file.
     pub children: Vec<Outline>,
+}
+
+/// The settings of all modules in a block, in the order of the modules.
+pub(crate) struct Confs {
+    /// What the block has without directives of its own. The inner blocks of a block share it, by their context.
+    inherited: Arc<[AnyConf]>,
+    /// Settings of modules with directives in the block, by the number of the module.
+    own: Vec<(usize, AnyConf)>,
+}
+
+impl Confs {
+    /// Returns the settings of each module.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &AnyConf> {
+        self.inherited.iter().enumerate().map(|(module, conf)| self.own(module).unwrap_or(conf))
+    }
+
+    fn of_module(&self, module: usize) -> Option<&AnyConf> {
+        self.own(module).or_else(|| self.inherited.get(module))
+    }
+
+    fn own(&self, module: usize) -> Option<&AnyConf> {
+        self.own.iter().find(|(owner, _)| *owner == module).map(|(_, conf)| conf)
+    }
+
+    /// Returns the settings of a module for changes, which no other block shares yet.
+    fn own_mut(&mut self, module: usize, new: impl FnOnce() -> AnyConf) -> Option<&mut AnyConf> {
+        if self.own(module).is_none() {
+            self.own.push((module, new()));
+        }
+        self.own.iter_mut().find(|(owner, _)| *owner == module).map(|(_, conf)| conf)
+    }
 }
 
 impl Outline {
     /// Returns a module's settings in this block.
     pub fn conf<M: Module>(&self) -> Option<&M::Conf> {
         self.confs.iter().find_map(typed::<M>)
+    }
+
+    /// Returns the number of blocks, this one included.
+    pub(crate) fn blocks_within(&self) -> usize {
+        1 + self.children.iter().map(Outline::blocks_within).sum::<usize>()
     }
 
     /// Returns the inner blocks of the directive `name`.
@@ -41,6 +83,8 @@ pub(crate) struct Outliner<'a> {
     pub registry: Registry,
     names: &'a dyn NameLookup,
     machine: Machine,
+    /// Settings with nothing set, in the order of the modules.
+    unset: Arc<[AnyConf]>,
     /// Values with variables, which are compiled even where they are not used.
     pub values: Vec<DirectiveValue>,
     pub diagnostics: Vec<Diagnostic>,
@@ -56,20 +100,21 @@ impl<'a> Outliner<'a> {
         for (owner, module) in modules.iter().enumerate() {
             registry.add(owner, module.rows());
         }
+        let unset = modules.iter().map(|module| module.new_conf()).collect();
         let (values, diagnostics) = Default::default();
-        Outliner { modules, registry, names, machine, values, diagnostics }
+        Outliner { modules, registry, names, machine, unset, values, diagnostics }
     }
 
     /// Returns the outline of the whole configuration after inheritance.
     pub(crate) fn outline(&mut self, statements: &[Statement], span: Span) -> Outline {
         let mut root = self.empty("", Contexts::MAIN, Vec::new(), span);
         self.fill(&mut root, statements);
-        self.inherit(&mut root);
+        self.inherit(&mut root, &mut Inherited::default());
         root
     }
 
     fn empty(&self, name: &'static str, context: Contexts, args: Vec<Word>, span: Span) -> Outline {
-        let confs = self.modules.iter().map(|module| module.new_conf()).collect();
+        let confs = Confs { inherited: self.unset.clone(), own: Vec::new() };
         Outline { name, context, args, span, confs, children: Vec::new() }
     }
 
@@ -79,9 +124,12 @@ impl<'a> Outliner<'a> {
                 self.diagnostics.push(diagnostic);
             }
         }
-        for (module, conf) in self.modules.iter().zip(&mut block.confs) {
+        block.children.shrink_to_fit();
+        block.confs.own.sort_by_key(|(module, _)| *module);
+        block.confs.own.shrink_to_fit();
+        for (module, conf) in &mut block.confs.own {
             let info = BlockInfo { context: block.context, args: &block.args };
-            if let Err(diagnostic) = module.close_block(conf, info) {
+            if let Err(diagnostic) = self.modules[*module].close_block(conf, info) {
                 self.diagnostics.push(diagnostic);
             }
         }
@@ -102,7 +150,9 @@ impl<'a> Outliner<'a> {
         let (owner, row) = checked?;
         self.values.extend(values::of(statement, block.context));
         let args = Args::with_names(statement, block.context, self.names);
-        let set = self.modules[owner].set(&mut block.confs[owner], row, &args);
+        let module = self.modules[owner];
+        let conf = block.confs.own_mut(owner, || module.new_conf());
+        let set = conf.map_or(Ok(()), |conf| module.set(conf, row, &args));
         if let Some(row) = opened {
             let words = statement.args.clone();
             let mut child = self.empty(row.name, row.opens, words, statement.name.span);
@@ -136,14 +186,55 @@ impl<'a> Outliner<'a> {
         })
     }
 
-    fn inherit(&self, block: &mut Outline) {
+    fn inherit(&self, block: &mut Outline, inherited: &mut Inherited) {
         let Outline { confs, children, .. } = block;
+        let mut unset: Vec<(Contexts, Arc<[AnyConf]>)> = Vec::new();
         for child in children {
-            for (index, module) in self.modules.iter().enumerate() {
-                let info = BlockInfo { context: child.context, args: &child.args };
-                module.inherit(&mut child.confs[index], &confs[index], info);
+            let info = BlockInfo { context: child.context, args: &[] };
+            let shared = match unset.iter().find(|(context, _)| *context == child.context) {
+                Some((_, shared)) => shared.clone(),
+                None => {
+                    let all = self.modules.iter().zip(confs.iter()).enumerate();
+                    let all = all
+                        .map(|(index, (module, outer))| inherited.of(index, *module, outer, info));
+                    let shared: Arc<[AnyConf]> = all.collect();
+                    unset.push((child.context, shared.clone()));
+                    shared
+                }
+            };
+            child.confs.inherited = shared;
+            for (index, conf) in &mut child.confs.own {
+                if let Some(outer) = confs.of_module(*index) {
+                    self.modules[*index].inherit(conf, outer, info);
+                }
             }
-            self.inherit(child);
+            self.inherit(child, inherited);
         }
+    }
+}
+
+/// Settings of blocks that set nothing, by the settings that they inherit. Settings that are found here live as long as
+/// this, so that their addresses name them.
+#[derive(Default)]
+struct Inherited(HashMap<InheritedKey, (AnyConf, AnyConf), foldhash::fast::RandomState>);
+
+/// The number of a module, the address of the outer block's settings, and the context of the inner block.
+type InheritedKey = (usize, *const (), Contexts);
+
+impl Inherited {
+    fn of(
+        &mut self,
+        index: usize,
+        module: &dyn ErasedModule,
+        outer: &AnyConf,
+        block: BlockInfo<'_>,
+    ) -> AnyConf {
+        let key = (index, Arc::as_ptr(outer).cast(), block.context);
+        let (_, conf) = self.0.entry(key).or_insert_with(|| {
+            let mut conf = module.new_conf();
+            module.inherit(&mut conf, outer, block);
+            (outer.clone(), conf)
+        });
+        conf.clone()
     }
 }

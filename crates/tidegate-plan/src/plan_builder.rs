@@ -64,6 +64,15 @@ pub struct PlanBuilder<'e> {
     pub diagnostics: Vec<Diagnostic>,
 }
 
+/// Values by the address of the settings that they are made of.
+struct Made<T>(HashMap<*const (), Arc<T>, foldhash::fast::RandomState>);
+
+impl<T> Default for Made<T> {
+    fn default() -> Made<T> {
+        Made(HashMap::default())
+    }
+}
+
 impl<'e> PlanBuilder<'e> {
     /// Returns the `http` or `stream` block, for modules that read other modules' blocks (`upstream`).
     pub fn http_block(&self) -> Option<&'e Outline> {
@@ -86,6 +95,25 @@ impl<'e> PlanBuilder<'e> {
     /// Stores a value for later steps of this build, by type.
     pub fn share<T: 'static>(&mut self, value: T) {
         self.shared.insert(TypeId::of::<T>(), Box::new(value));
+    }
+
+    /// Returns what is made of a module's settings: once for all blocks that share the settings.
+    ///
+    /// # Errors
+    /// Those of `make`.
+    pub fn made_of<C, T: 'static>(
+        &mut self,
+        conf: &C,
+        make: impl FnOnce(&mut Self) -> Result<T, Diagnostic>,
+    ) -> Result<Arc<T>, Diagnostic> {
+        // Settings live longer than the build, so that their addresses name them.
+        let address = std::ptr::from_ref(conf).cast();
+        if let Some(made) = self.shared::<Made<T>>().0.get(&address) {
+            return Ok(made.clone());
+        }
+        let made = Arc::new(make(self)?);
+        self.shared::<Made<T>>().0.insert(address, made.clone());
+        Ok(made)
     }
 
     /// Returns the value of [`PlanBuilder::share`], or the type's default.

@@ -36,7 +36,7 @@ impl PlanBuilder<'_> {
             Server { name, location, locations, named, settings, extensions: Default::default() };
         let modules = self.environment.modules;
         let mut builder = ServerBuilder { plan: self, outline, server };
-        for (module, conf) in modules.iter().zip(&outline.confs) {
+        for (module, conf) in modules.iter().zip(outline.confs.iter()) {
             if let Err(diagnostic) = module.prepare_server(conf, &mut builder) {
                 builder.plan.diagnostics.push(diagnostic);
             }
@@ -128,7 +128,7 @@ impl PlanBuilder<'_> {
                     return Err(Diagnostic::emerg(message).at(word.span));
                 }
                 // Host names are lower-cased before they are compared, as nginx does.
-                let regex = self.plain_regex(pattern, true, word.span)?;
+                let regex = self.regex(pattern, true, word.span)?;
                 names.add_regex(regex, id);
                 Ok(())
             }

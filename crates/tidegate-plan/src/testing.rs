@@ -186,7 +186,7 @@ impl<L: ModuleList> Bench<L> {
             for_use: true,
             shown: Some(&shown),
         };
-        match build(&environment, &statements, Span::NONE) {
+        match build(&environment, statements, Span::NONE) {
             Ok((plan, mut warnings)) => {
                 // The program sorts them as well.
                 Diagnostic::sort(&mut warnings, &sources);

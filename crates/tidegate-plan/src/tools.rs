@@ -1,5 +1,6 @@
 //! Functions of the builders that compile texts and open files for modules.
 
+use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,6 +19,9 @@ use tidegate_os::os_error;
 use crate::http_core::conf::ErrorLogConf;
 use crate::plan_builder::{Environment, PlanBuilder};
 use crate::resources::ResourceNames;
+
+/// Compiled expressions by their texts: those that regard case, and those that do not.
+type Regexes = [HashMap<Box<[u8]>, Arc<Regex>>; 2];
 
 impl PlanBuilder<'_> {
     /// Collects a warning. A warning about inherited settings may occur for several blocks; it is reported once
@@ -59,7 +63,7 @@ impl PlanBuilder<'_> {
         Template::compile(text, span, &mut self.variables)
     }
 
-    /// Compiles a regular expression; its named groups become variables.
+    /// Compiles a regular expression; its named groups become variables. Equal expressions are compiled once.
     ///
     /// # Errors
     /// For an invalid expression, in nginx's words.
@@ -69,18 +73,15 @@ impl PlanBuilder<'_> {
         caseless: bool,
         span: Span,
     ) -> Result<Arc<Regex>, Diagnostic> {
-        self.plain_regex(text, caseless, span).map(Arc::new)
-    }
-
-    pub(crate) fn plain_regex(
-        &mut self,
-        text: &[u8],
-        caseless: bool,
-        span: Span,
-    ) -> Result<Regex, Diagnostic> {
-        let text = String::from_utf8_lossy(text);
-        Regex::compile(&text, caseless, &mut self.variables)
-            .map_err(|error| Diagnostic::emerg(error.to_string()).at(span))
+        if let Some(known) = self.shared::<Regexes>()[usize::from(caseless)].get(text) {
+            return Ok(known.clone());
+        }
+        let shown = String::from_utf8_lossy(text);
+        let regex = Regex::compile(&shown, caseless, &mut self.variables)
+            .map_err(|error| Diagnostic::emerg(error.to_string()).at(span))?;
+        let regex = Arc::new(regex);
+        self.shared::<Regexes>()[usize::from(caseless)].insert(text.into(), regex.clone());
+        Ok(regex)
     }
 
     /// Returns the thread pool that a directive names; the name may have variables.

@@ -107,7 +107,7 @@ impl Parsed {
         first.map_or_else(String::new, |found| found.first_line(&self.sources))
     }
 
-    /// Builds the plan. All diagnostics end up in [`Parsed::diagnostics`], sorted; without a plan at
+    /// Builds the plan, of which the statements are used up. All diagnostics end up in [`Parsed::diagnostics`], sorted; without a plan at
     /// least one of them is fatal.
     pub(crate) fn plan(&mut self, origin: &Origin, inputs: &PlanInputs<'_>) -> Option<Plan> {
         let mut plan = None;
@@ -126,7 +126,8 @@ impl Parsed {
                 for_use: inputs.for_use,
                 shown: None,
             };
-            let found = match build(&environment, &self.statements, Span::NONE) {
+            let statements = std::mem::take(&mut self.statements);
+            let found = match build(&environment, statements, Span::NONE) {
                 Ok((built, found)) => {
                     plan = Some(built);
                     found

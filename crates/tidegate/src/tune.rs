@@ -44,13 +44,14 @@ pub(crate) fn run(origin: &Origin) -> ExitCode {
         generation: 1,
         for_use: false,
     };
+    let passes = parsed.has_directive_ending(PASSING);
     let plan = parsed.plan(origin, &inputs);
     let color = io::stderr().is_terminal();
     for diagnostic in &parsed.diagnostics {
         let _ = io::stderr().write_all(diagnostic.render(&parsed.sources, color).as_bytes());
     }
     let Some(plan) = plan else { return ExitCode::FAILURE };
-    let wanted = wanted(&plan, parsed.has_directive_ending(PASSING));
+    let wanted = wanted(&plan, passes);
     let advice = logic::advise(&wanted, &kernel::read());
     let text = text(origin, &wanted, &advice);
     match io::stdout().write_all(text.as_bytes()) {

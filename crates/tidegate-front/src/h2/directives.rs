@@ -93,7 +93,7 @@ impl Module for Http2 {
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         location.plan.diagnostics.extend(conf.warnings.iter().cloned());
         if let Some(bytes) = conf.chunk_bytes {
-            location.location.settings.http2_chunk_bytes = bytes;
+            Arc::make_mut(&mut location.location.settings).http2_chunk_bytes = bytes;
         }
         Ok(())
     }

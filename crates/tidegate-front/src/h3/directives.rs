@@ -126,7 +126,7 @@ impl Module for Http3 {
             config: config.shared(),
             retry: conf.retry.unwrap_or(false),
             connection_ids,
-            keys: keys(conf, server.plan)?,
+            keys: server.plan.made_of(conf, |plan| keys(conf, plan))?.as_ref().clone(),
             limits,
             port: server.outline.conf::<HttpCore>().and_then(quic_port),
         };

@@ -51,7 +51,7 @@ pub(super) fn compile(
         for_use: true,
         shown: None,
     };
-    (build(&environment, &statements, Span::NONE), sources)
+    (build(&environment, statements, Span::NONE), sources)
 }
 
 /// Returns the plan of a text without mistakes.

@@ -80,13 +80,16 @@ impl Module for Browser {
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-        let settings = Settings {
-            rules: conf.rules.clone(),
-            modern_value: conf.modern_value.clone().unwrap_or(VALUE_DEFAULT.to_vec()),
-            ancient_value: conf.ancient_value.clone().unwrap_or(VALUE_DEFAULT.to_vec()),
+        let make = |_: &mut _| {
+            Ok(Settings {
+                rules: conf.rules.clone(),
+                modern_value: conf.modern_value.clone().unwrap_or(VALUE_DEFAULT.to_vec()),
+                ancient_value: conf.ancient_value.clone().unwrap_or(VALUE_DEFAULT.to_vec()),
+            })
         };
+        let settings = location.plan.made_of(conf, make)?;
         location.plan.show(&settings);
-        location.location.extensions.insert(Arc::new(settings));
+        location.location.extensions.insert(settings);
         Ok(())
     }
 }

@@ -67,7 +67,8 @@ impl Module for Charset {
                 format!("no \"charset_map\" between the charsets \"{from}\" and \"{to}\"");
             return Err(Diagnostic::emerg(message).at(*span));
         }
-        let filter = Arc::new(CharsetFilter::compile(conf, maps, location.plan)?);
+        let compile = |plan: &mut _| CharsetFilter::compile(conf, maps, plan);
+        let filter = location.plan.made_of(conf, compile)?;
         location.plan.show(&filter);
         location.location.extensions.insert(filter.clone());
         location.filter(Box::new(move |x, body| filter.apply(x, body)));

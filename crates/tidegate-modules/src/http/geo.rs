@@ -45,7 +45,7 @@ struct Block {
     source: Option<(Vec<u8>, Span)>,
     name: String,
     span: Span,
-    entries: Vec<Statement>,
+    entries: Arc<Vec<Statement>>,
 }
 
 impl Module for Geo {
@@ -82,7 +82,7 @@ fn set_geo(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         source: (last == 1).then(|| (args.bytes(0).to_vec(), args.word(0).span)),
         name: made_variable::name(args, last)?,
         span: args.word(last).span,
-        entries: args.entries()?.to_vec(),
+        entries: args.shared_entries()?,
     });
     Ok(())
 }

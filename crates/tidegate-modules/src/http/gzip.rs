@@ -23,8 +23,6 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::Exchange;
 use tidegate_core::variables::Variable;
@@ -70,7 +68,8 @@ impl Module for Gzip {
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-        let rules = Arc::new(CompressionRules::compile(conf, location.plan)?);
+        let compile = |plan: &mut _| CompressionRules::compile(conf, plan);
+        let rules = location.plan.made_of(conf, compile)?;
         location.plan.show(&rules);
         location.location.extensions.insert(rules.clone());
         if let Some(filter) = CompressionFilter::new(conf, rules) {

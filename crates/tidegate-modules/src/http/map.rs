@@ -40,7 +40,7 @@ struct MapConf {
     source: Word,
     name: String,
     span: Span,
-    entries: Vec<Statement>,
+    entries: Arc<Vec<Statement>>,
 }
 
 impl Module for Map {
@@ -94,7 +94,7 @@ fn set_map(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         source: args.word(0).clone(),
         name: made_variable::name(args, 1)?,
         span: args.word(1).span,
-        entries: args.entries()?.to_vec(),
+        entries: args.shared_entries()?,
     });
     Ok(())
 }
@@ -108,7 +108,7 @@ fn check_tables(conf: &Conf) -> Result<(), Diagnostic> {
     };
     let sizes = [("max_size", conf.hash_max_size), ("bucket_size", conf.hash_bucket_size)];
     let empty = sizes.iter().find(|(_, size)| *size == Some(0));
-    let key = conf.maps.iter().flat_map(|map| &map.entries).find(is_key);
+    let key = conf.maps.iter().flat_map(|map| map.entries.iter()).find(is_key);
     match (empty, key) {
         (Some((name, _)), Some(key)) => {
             let message =
@@ -135,7 +135,7 @@ fn define(map: &MapConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
     let is = |entry: &Statement, word: &[u8]| entry.args.is_empty() && entry.name.bytes == word;
     table.hostnames = map.entries.iter().any(|entry| is(entry, b"hostnames"));
     let volatile = map.entries.iter().any(|entry| is(entry, b"volatile"));
-    for entry in &map.entries {
+    for entry in map.entries.iter() {
         if is(entry, b"hostnames") || is(entry, b"volatile") {
             continue;
         }

@@ -35,7 +35,7 @@ struct Block {
     text: Word,
     name: String,
     span: Span,
-    entries: Vec<Statement>,
+    entries: Arc<Vec<Statement>>,
 }
 
 impl Module for SplitClients {
@@ -65,7 +65,7 @@ const ROWS: &[Directive<Conf>] = &[Directive {
             text: args.word(0).clone(),
             name: made_variable::name(args, 1)?,
             span: args.word(1).span,
-            entries: args.entries()?.to_vec(),
+            entries: args.shared_entries()?,
         });
         Ok(())
     },

@@ -138,6 +138,29 @@ fn a_plan_has_numbers_for_servers_and_locations() {
     assert_eq!(plan.all_listeners().count(), 1);
 }
 
+/// What is inherited unchanged is made once, so that memory grows with what is written.
+#[test]
+fn blocks_without_directives_share_their_settings() {
+    let bench = Bench::new(
+        "send_timeout 5; root /http;
+         server { location /a { } location /b { } location /c { location /c/c { } } }
+         server { server_name second; location /d { } }
+         server { server_name third; send_timeout 7; location /e { } location /f { root /f; } }",
+    );
+    let named = |name: &str| {
+        let mut locations = bench.plan.locations.iter();
+        locations.find(|location| location.name == name.as_bytes()).unwrap()
+    };
+    let [a, b, inner, d, e, f] = ["/a", "/b", "/c/c", "/d", "/e", "/f"].map(named);
+    let seconds = |location: &Location| location.settings.send_timeout.as_secs();
+    assert_eq!([a, b, inner, d, e, f].map(seconds), [5, 5, 5, 5, 7, 7]);
+    let roots = [a, inner, e, f].map(|one| one.settings.root.literal().unwrap());
+    assert_eq!(roots, [&b"/http"[..], b"/http", b"/http", b"/f"]);
+    let shares = |one: &Location, other: &Location| Arc::ptr_eq(&one.settings, &other.settings);
+    assert!(shares(a, b));
+    assert!(!shares(a, e) && !shares(e, f));
+}
+
 #[test]
 fn objects_are_kept_across_reloads_by_type_and_name() {
     let reload_state = ReloadState::default();

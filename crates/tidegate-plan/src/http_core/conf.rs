@@ -1,8 +1,10 @@
 //! The core module's directives of one block as written; `None` is "not set in this block".
 
+use std::sync::Arc;
+
 use tidegate_conf::{Span, Word};
 use tidegate_core::error_log::Level;
-use tidegate_core::settings::{PlainConf, PlainServerConf};
+use tidegate_core::settings::{PlainConf, PlainServerConf, Types};
 
 use super::listen::ListenConf;
 
@@ -86,8 +88,8 @@ pub struct Conf {
     pub root: Option<RootConf>,
     /// `internal`.
     pub internal: Option<bool>,
-    /// `types`: pairs of media type and extension.
-    pub types: Option<Vec<(Word, Word)>>,
+    /// `types`: blocks that inherit the table share it.
+    pub types: Option<Arc<Types>>,
     /// `error_page` directives.
     pub error_pages: Vec<ErrorPageConf>,
     /// `post_action`.

@@ -1,5 +1,8 @@
 //! Directives of the location level whose values need other parts of a plan.
 
+use std::sync::Arc;
+
+use bytes::Bytes;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, closest, once, row};
 use tidegate_core::error_log::{LEVELS, Level};
 
@@ -137,9 +140,12 @@ fn set_root(conf: &mut Conf, args: &Args<'_>, alias: bool) -> Result<(), Diagnos
 }
 
 fn set_types(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
-    let types = conf.types.get_or_insert_default();
+    // Nothing is inherited yet, so that the table is this block's own and is not copied.
+    let types = Arc::make_mut(conf.types.get_or_insert_default());
     for statement in args.entries()? {
-        types.extend(statement.args.iter().map(|word| (word.clone(), statement.name.clone())));
+        let kind = Bytes::copy_from_slice(&statement.name.bytes);
+        let extensions = statement.args.iter().map(|word| word.bytes.to_ascii_lowercase());
+        types.extend(extensions.map(|extension| (extension, kind.clone())));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The core module's settings at request time, from its directives: compiled texts, and the plain directives.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use tidegate_codec::request::ParseOptions;
@@ -30,11 +30,15 @@ pub fn server_settings(conf: &Conf) -> ServerSettings {
     ServerSettings { plain, parse }
 }
 
-/// Returns the settings of a location.
+/// Returns the settings of a location. Locations that share their directives share them.
 ///
 /// # Errors
 /// For texts that cannot be compiled, and for error logs that cannot be opened.
-pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Settings, Diagnostic> {
+pub fn settings(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Arc<Settings>, Diagnostic> {
+    plan.made_of(conf, |plan| make(conf, plan))
+}
+
+fn make(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Settings, Diagnostic> {
     let (root, alias, alias_length) = root(conf, plan)?;
     let plain = conf.plain.settings();
     Ok(Settings {
@@ -89,22 +93,14 @@ fn root(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(Template, bool, usiz
 }
 
 fn types(conf: &Conf) -> Arc<Types> {
-    let default = || {
+    static DEFAULT: LazyLock<Arc<Types>> = LazyLock::new(|| {
         let common = [("html", "text/html"), ("gif", "image/gif"), ("jpg", "image/jpeg")];
-        let entries = common.iter();
-        entries
-            .map(|(name, kind)| (name.as_bytes().to_vec(), Bytes::from_static(kind.as_bytes())))
-            .collect()
-    };
-    let types = conf.types.as_ref().map(|types| {
-        let entries = types.iter();
-        entries
-            .map(|(name, kind)| {
-                (name.bytes.to_ascii_lowercase(), Bytes::copy_from_slice(&kind.bytes))
-            })
-            .collect()
+        let entry = |(name, kind): (&str, &'static str)| {
+            (name.as_bytes().to_vec(), Bytes::from_static(kind.as_bytes()))
+        };
+        Arc::new(common.into_iter().map(entry).collect())
     });
-    Arc::new(types.unwrap_or_else(default))
+    conf.types.as_ref().unwrap_or(&DEFAULT).clone()
 }
 
 fn error_pages(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Arc<[ErrorPage]>, Diagnostic> {

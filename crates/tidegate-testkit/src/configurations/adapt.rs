@@ -6,6 +6,7 @@ use super::places::Places;
 use crate::bell::Failure;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tidegate_conf::{Block, Loader, Parser, Span, Statement, Word};
 
 /// Files of a packaged server that configurations include.
@@ -144,7 +145,7 @@ pub(super) fn adapt(
     }
     for statement in adapted.iter_mut().filter(|statement| statement.name.bytes == b"http") {
         if let Some(block) = &mut statement.block {
-            complete_http(&mut block.statements, places, additions)?;
+            complete_http(Arc::make_mut(&mut block.statements), places, additions)?;
         }
     }
     Ok(adapted)
@@ -189,13 +190,14 @@ fn level(
         let mut statement = statement.clone();
         if let Some(block) = &mut statement.block {
             if matches!(name.as_str(), "map" | "geo" | "types" | "split_clients" | "charset_map") {
-                sockets(&mut block.statements, places);
+                let statements: &mut Vec<_> = Arc::make_mut(&mut block.statements);
+                sockets(statements, places);
             } else {
                 let stream = stream || name == "stream";
-                block.statements = level(&block.statements, places, additions, stream)?;
+                block.statements = Arc::new(level(&block.statements, places, additions, stream)?);
                 if name == "server" && !has(&block.statements, "listen") && !stream {
                     let address = places.listen("80", &[], false)?.to_string();
-                    block.statements.insert(0, plain("listen", &[&address]));
+                    Arc::make_mut(&mut block.statements).insert(0, plain("listen", &[&address]));
                 }
             }
         } else {
@@ -417,6 +419,7 @@ fn block(name: &str, statements: Vec<Statement>) -> Statement {
 }
 
 fn block_of(name: &str, words: &[&str], statements: Vec<Statement>) -> Statement {
+    let statements = Arc::new(statements);
     let block = Block { statements, open: Span::NONE, close: Span::NONE };
     Statement { block: Some(block), ..plain(name, words) }
 }

@@ -28,6 +28,8 @@
 //! }
 //! ```
 
+use std::sync::Arc;
+
 use tidegate_acme::Identifier;
 use tidegate_conf::{
     Args, Arity, Block, Contexts, Diagnostic, Directive, Span, Statement, Word, once, row,
@@ -182,7 +184,7 @@ pub(super) fn expand(
                 let around = Around { own: &block.statements, http, ipv6 };
                 let added = added(&auto, &names, &around, span);
                 // In front: a redirect comes before the other rules of the server.
-                block.statements.splice(0..0, added);
+                Arc::make_mut(&mut block.statements).splice(0..0, added);
             }
         }
         expanded.push(child);
@@ -319,7 +321,8 @@ fn listeners(around: &Around<'_>, span: Span) -> Vec<Statement> {
         added.extend(plain.map(|address| simple(&["listen", &address], span)));
         let mut redirect = simple(&["if", "($scheme", "=", "http)"], span);
         let to = simple(&["return", "301", "https://$host$request_uri"], span);
-        redirect.block = Some(Block { statements: vec![to], open: span, close: span });
+        let statements = Arc::new(vec![to]);
+        redirect.block = Some(Block { statements, open: span, close: span });
         added.push(redirect);
     }
     added
@@ -377,6 +380,7 @@ fn issuer(name: &str, own: &OwnIssuer, span: Span) -> Statement {
     statements.extend(own.settings.iter().map(|(setting, value)| simple(&[*setting, value], span)));
     statements.push(simple(&["accept_terms_of_service"], span));
     let mut issuer = simple(&["acme_issuer", name], span);
+    let statements = Arc::new(statements);
     issuer.block = Some(Block { statements, open: span, close: span });
     issuer
 }

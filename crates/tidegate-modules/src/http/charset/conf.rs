@@ -1,5 +1,7 @@
 //! The charset directives of a block as written.
 
+use std::sync::Arc;
+
 use tidegate_conf::{Args, Diagnostic, Span, Statement, Word};
 
 use crate::http::media_types::MediaTypes;
@@ -27,7 +29,7 @@ pub(crate) enum Name {
 pub(crate) struct MapConf {
     pub from: Word,
     pub to: Word,
-    pub entries: Vec<Statement>,
+    pub entries: Arc<Vec<Statement>>,
 }
 
 /// Reads the name of a charset.
@@ -51,6 +53,6 @@ pub(super) fn map(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
             format!("\"charset_map\" between the same charsets \"{name}\" and \"{name}\"");
         return Err(args.error(1, message));
     }
-    conf.maps.push(MapConf { from, to, entries: args.entries()?.to_vec() });
+    conf.maps.push(MapConf { from, to, entries: args.shared_entries()? });
     Ok(())
 }
