@@ -23,14 +23,15 @@ mod windows;
 #[cfg(target_os = "linux")]
 pub use linux::{
     AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, daemon,
-    datagram, error, file, holder, identity, idle_poller, inherit, listen, memory, notify, open,
-    pacing, pass, path, path_stamp, platform, process, sendfile, socket, steer, time, title, watch,
+    datagram, error, file, held_signals, holder, identity, idle_poller, inherit, listen, memory,
+    notify, open, pacing, pass, path, path_stamp, platform, process, sendfile, socket, steer, time,
+    title, watch,
 };
 #[cfg(windows)]
 pub use windows::{
     AsFile, AsSocket, BorrowedFile, BorrowedSocket, OwnedSocket, affinity, connect, datagram,
-    error, file, holder, identity, idle_poller, listen, memory, notify, open, pacing, path,
-    path_stamp, platform, process, sendfile, service, socket, steer, time, watch,
+    error, file, held_signals, holder, identity, idle_poller, listen, memory, notify, open, pacing,
+    path, path_stamp, platform, process, sendfile, service, socket, steer, time, watch,
 };
 
 pub use messages::os_error;

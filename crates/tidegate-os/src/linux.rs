@@ -6,6 +6,7 @@ pub mod daemon;
 pub mod datagram;
 pub mod error;
 pub mod file;
+pub mod held_signals;
 pub mod holder;
 pub mod identity;
 pub mod idle_poller;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tidegate_conf::Diagnostic;
 use tidegate_core::error_log::Level;
+use tidegate_os::held_signals;
 
 use crate::configuration::{self, Origin, Parsed};
 use crate::generation::{Built, Generation};
@@ -16,16 +17,18 @@ use crate::{demo, manual, signal_command, start, tune, version};
 
 const DEMO_ARGUMENT: &str = "demo";
 
-/// Runs the whole program.
+/// Runs the whole program. Signals are held back; other modes than the server's release them.
 pub(crate) fn run() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     if let Some(code) = start::run_other_mode(&arguments) {
         return code;
     }
     if arguments.get(1).is_some_and(|argument| argument == DEMO_ARGUMENT) {
+        held_signals::release();
         return demo::run(&arguments[2..]);
     }
     if arguments.get(1).is_some_and(|argument| argument == manual::ARGUMENT) {
+        held_signals::release();
         return manual::run(&arguments[2..]);
     }
     run_with(arguments)
@@ -44,6 +47,11 @@ pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    // A server that reads its configuration has nothing to clean up; orders for later wait.
+    match options.serves() {
+        true => held_signals::end_on_request(),
+        false => held_signals::release(),
+    }
     if options.version {
         print_version(&options);
         if !options.test {

@@ -83,6 +83,7 @@ impl Server {
     /// Runs the program by its command line, to its end. Call it first in `main`: a master starts its own binary again
     /// as the worker, and daemons fork, which threads would not survive.
     pub fn run(self) -> ExitCode {
+        tidegate_os::held_signals::hold();
         for (name, handler) in self.handlers {
             tidegate_handler::server::register(&name, handler);
         }

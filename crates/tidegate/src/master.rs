@@ -14,10 +14,9 @@ use std::time::Instant;
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_os::{process, title};
 use tidegate_rt::clock::exact_now;
-use tidegate_rt::signal::ProcessSignal;
 
 use crate::configuration::Origin;
-use crate::events;
+use crate::events::{self, QueuedSignal};
 use crate::generation::Generation;
 use crate::handover::{ToMaster, ToWorker};
 use crate::listening::remove_socket_files;
@@ -30,13 +29,13 @@ use upgrade::Upgrade;
 
 /// An event of a master.
 pub(crate) enum MasterEvent {
-    Signal(ProcessSignal),
+    Signal(QueuedSignal),
     /// A message of a worker, with its process id.
     FromWorker(u32, ToMaster),
 }
 
-impl From<ProcessSignal> for MasterEvent {
-    fn from(signal: ProcessSignal) -> MasterEvent {
+impl From<QueuedSignal> for MasterEvent {
+    fn from(signal: QueuedSignal) -> MasterEvent {
         MasterEvent::Signal(signal)
     }
 }
@@ -156,7 +155,7 @@ impl Master {
                 None => events.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             match event {
-                Ok(MasterEvent::Signal(signal)) => self.signal(signal),
+                Ok(MasterEvent::Signal(signal)) => self.signal(signal.take()),
                 Ok(MasterEvent::FromWorker(pid, message)) => self.receive(pid, message),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,

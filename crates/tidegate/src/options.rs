@@ -44,6 +44,13 @@ pub(crate) struct Options {
     pub tune: bool,
 }
 
+impl Options {
+    /// Whether the program is to serve, and not to print, to check or to send something.
+    pub(crate) fn serves(&self) -> bool {
+        !(self.version || self.test || self.tune || self.signal.is_some())
+    }
+}
+
 /// Parses the arguments after the program's name.
 ///
 /// # Errors

@@ -15,25 +15,26 @@ use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
 
 use crate::configuration::{self, Origin, PlanInputs};
+use crate::events::{self, QueuedSignal};
 use crate::generation::Generation;
 use crate::listening::{self, Listening, open_patiently, remove_socket_files};
+use crate::panics;
 use crate::pidfile::PidFile;
 use crate::report::log_diagnostic;
 use crate::resources::{KeptFiles, MasterResources, WorkerResources};
 use crate::start_error::StartError;
 use crate::supervisor::Supervisor;
 use crate::worker::{WorkerServer, threads};
-use crate::{events, panics};
 
 enum ProcessEvent {
-    Signal(ProcessSignal),
+    Signal(QueuedSignal),
     ThreadEnded(usize),
     /// Every event loop has responded.
     Alive,
 }
 
-impl From<ProcessSignal> for ProcessEvent {
-    fn from(signal: ProcessSignal) -> ProcessEvent {
+impl From<QueuedSignal> for ProcessEvent {
+    fn from(signal: QueuedSignal) -> ProcessEvent {
         ProcessEvent::Signal(signal)
     }
 }
@@ -129,36 +130,10 @@ impl Single {
                 Err(RecvTimeoutError::Disconnected) => return,
             };
             match event {
-                ProcessEvent::Signal(ProcessSignal::Quit) => {
-                    self.say(Level::Notice, "gracefully shutting down");
-                    self.announce_end();
-                    self.server.finish();
-                }
-                ProcessEvent::Signal(ProcessSignal::Terminate | ProcessSignal::Interrupt) => {
-                    self.announce_end();
-                    self.server.stop();
-                }
-                ProcessEvent::Signal(ProcessSignal::Hangup) if !self.ending => {
-                    self.supervisor.reloading(&self.server.plan().main.error_log);
-                    match self.reload() {
-                        true => self.announce_ready(),
-                        false => {
-                            let plan = self.server.plan();
-                            self.supervisor.refused(plan.generation, &plan.main.error_log);
-                        }
-                    }
-                }
+                ProcessEvent::Signal(signal) => self.signal(signal.take()),
                 ProcessEvent::Alive => {
                     self.supervisor.alive(exact_now(), &self.server.plan().main.error_log);
                 }
-                ProcessEvent::Signal(ProcessSignal::User1) => {
-                    self.say(Level::Notice, "reopening logs");
-                    flush_logs();
-                    for (path, error) in self.logs.reopen() {
-                        self.say(Level::Emerg, &crate::report::open_failed(&path, &error));
-                    }
-                }
-                ProcessEvent::Signal(_) => {}
                 ProcessEvent::ThreadEnded(number) => {
                     if self.server.thread_ended(number, &self.listening) && self.ending {
                         return;
@@ -189,6 +164,41 @@ impl Single {
     fn announce_end(&mut self) {
         if !std::mem::replace(&mut self.ending, true) {
             self.supervisor.stopping(&self.server.plan().main.error_log);
+        }
+    }
+
+    fn signal(&mut self, signal: ProcessSignal) {
+        match signal {
+            ProcessSignal::Quit => {
+                self.say(Level::Notice, "gracefully shutting down");
+                self.announce_end();
+                self.server.finish();
+            }
+            ProcessSignal::Terminate | ProcessSignal::Interrupt => {
+                self.announce_end();
+                self.server.stop();
+            }
+            ProcessSignal::Hangup if !self.ending => {
+                self.supervisor.reloading(&self.server.plan().main.error_log);
+                match self.reload() {
+                    true => self.announce_ready(),
+                    false => {
+                        let plan = self.server.plan();
+                        self.supervisor.refused(plan.generation, &plan.main.error_log);
+                    }
+                }
+            }
+            ProcessSignal::User1 => {
+                self.say(Level::Notice, "reopening logs");
+                flush_logs();
+                for (path, error) in self.logs.reopen() {
+                    self.say(Level::Emerg, &crate::report::open_failed(&path, &error));
+                }
+            }
+            ProcessSignal::Hangup
+            | ProcessSignal::User2
+            | ProcessSignal::WindowChange
+            | ProcessSignal::Child => {}
         }
     }
 

@@ -4,10 +4,10 @@ use std::io;
 
 use rustix::fs::{Mode, OFlags};
 
-use super::{check, process};
+use super::{check, held_signals, process};
 
 /// Continues as a child in a session of its own, with standard input, output and error at /dev/null; the calling
-/// process ends with status 0. Returns in the child.
+/// process ends with status 0. Returns in the child, which gets the signals that are held back.
 ///
 /// Standard error is redirected too: print messages of the start before.
 ///
@@ -22,6 +22,7 @@ pub fn daemonize() -> io::Result<()> {
     // SAFETY: this is the only thread, so no lock can be held by a thread that the child lacks.
     let pid = check(unsafe { libc::fork() })?;
     if pid != 0 {
+        held_signals::pass_on(pid);
         // SAFETY: _exit ends the process without running destructors, whose effects (removing
         // files, flushing buffers) belong to the child.
         unsafe { libc::_exit(0) };

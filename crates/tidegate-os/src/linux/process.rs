@@ -35,7 +35,7 @@ pub enum Signal {
 
 /// Starts a program with exactly the given environment. Each listed descriptor is open in it under the given number;
 /// all others that this program opened are close-on-exec. Standard input, output and error are shared. `name` is the
-/// program's argument 0, `args` are those after it.
+/// program's argument 0, `args` are those after it. Signals that the calling thread holds back are held back in it.
 ///
 /// # Errors
 /// The program cannot be executed, a number below 3 or a repeated one, no processes or descriptors left.
@@ -126,21 +126,6 @@ pub fn ignore_stray_signals() {
         // SAFETY: as in `ignore_sigpipe`.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
-}
-
-/// Lets this process receive all signals again: the process that started it may have blocked some, as nginx does for a new
-/// binary. Call it before other threads start, which have the mask of the thread that starts them.
-///
-/// # Errors
-/// Those of sigprocmask.
-pub fn unblock_signals() -> io::Result<()> {
-    let mut none = std::mem::MaybeUninit::uninit();
-    // SAFETY: the set is made empty by the first call, then read by the second one; no old set is asked for.
-    check(unsafe {
-        libc::sigemptyset(none.as_mut_ptr());
-        libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut())
-    })
-    .map(drop)
 }
 
 /// Sets the limit of open files, soft and hard (`worker_rlimit_nofile`).

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_core::error_log::Level;
 use tidegate_core::main_settings::MainSettings;
+use tidegate_os::held_signals;
 use tidegate_os::process::{self, Signal};
 use tidegate_os::socket::socketpair;
 use tidegate_os::title;
@@ -162,8 +163,12 @@ impl Children {
         let passed = [(theirs.as_fd(), SOCKET)];
         // The worker takes the master's short name: that of its own file would be `exe`.
         let name = title::short_name().unwrap_or_else(|_| NAME.to_owned());
+        // A worker that cannot react to signals yet holds them back, from its first instruction on.
+        held_signals::hold();
         let started =
-            process::spawn(OsStr::new(SELF), OsStr::new(&name), &arguments, &variables, &passed)?;
+            process::spawn(OsStr::new(SELF), OsStr::new(&name), &arguments, &variables, &passed);
+        held_signals::release();
+        let started = started?;
         let messages = threads.begin(started.pid);
         let _ = messages.send(ToWorker::Serve(Box::new(handover)));
         self.running.push(Child { pid: started.pid, messages, started: exact_now(), role });

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use tidegate_core::error_log::Level;
+use tidegate_os::held_signals;
 
 use crate::configuration::Origin;
 use crate::generation::{Built, Generation};
@@ -37,7 +38,8 @@ pub(crate) fn start(
     report: &Report,
 ) -> Result<ExitCode, StartError> {
     tidegate_os::process::ignore_stray_signals();
-    tidegate_os::process::unblock_signals().map_err(StartError::System)?;
+    // From here on there is something to remove at the end: no signal ends the process before it can react.
+    held_signals::hold();
     let mut present = upgrade::inherited()
         .map_err(|error| StartError::Inherited { variable: upgrade::VARIABLE, error })?;
     let inherited = !present.is_empty();

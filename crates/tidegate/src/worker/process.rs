@@ -13,14 +13,14 @@ use tidegate_core::error_log::Level;
 use tidegate_core::log_file::LogFiles;
 use tidegate_core::plan::Plan;
 use tidegate_modules::flush_logs;
-use tidegate_os::{identity, inherit, process, title};
+use tidegate_os::{held_signals, identity, inherit, process, title};
 use tidegate_plan::ReloadState;
 use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
 
 use super::WorkerServer;
 use crate::configuration::{self, PlanInputs};
-use crate::events;
+use crate::events::{self, QueuedSignal};
 use crate::handover::{Handover, ToMaster, ToWorker};
 use crate::listening::Listening;
 use crate::panics;
@@ -35,7 +35,7 @@ pub(crate) const SOCKET: i32 = 3;
 const CHECK_PAUSE: Duration = Duration::from_millis(50);
 
 enum WorkerEvent {
-    Signal(ProcessSignal),
+    Signal(QueuedSignal),
     Message(Box<ToWorker>),
     MasterGone,
     ThreadEnded(usize),
@@ -43,8 +43,8 @@ enum WorkerEvent {
     Alive,
 }
 
-impl From<ProcessSignal> for WorkerEvent {
-    fn from(signal: ProcessSignal) -> WorkerEvent {
+impl From<QueuedSignal> for WorkerEvent {
+    fn from(signal: QueuedSignal) -> WorkerEvent {
         WorkerEvent::Signal(signal)
     }
 }
@@ -58,6 +58,7 @@ pub(crate) fn run(name: &str) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    held_signals::end_on_request();
     title::set_short_name(name);
     title::set_process_title("nginx: worker process");
     process::ignore_sigpipe();
@@ -163,16 +164,10 @@ impl Worker {
 
     fn handle(&mut self, event: WorkerEvent) {
         match event {
-            WorkerEvent::Signal(ProcessSignal::Quit) => self.finish(),
-            WorkerEvent::Signal(ProcessSignal::Terminate | ProcessSignal::Interrupt)
-            | WorkerEvent::MasterGone => self.stop(),
-            WorkerEvent::Signal(ProcessSignal::User1) => {
-                self.say("reopening logs");
-                flush_logs();
-                self.logs.reopen();
-            }
+            WorkerEvent::Signal(signal) => self.signal(signal.take()),
+            WorkerEvent::MasterGone => self.stop(),
             WorkerEvent::Alive => drop(ToMaster::Alive.send(&*self.socket)),
-            WorkerEvent::Signal(_) | WorkerEvent::ThreadEnded(_) => {}
+            WorkerEvent::ThreadEnded(_) => {}
             WorkerEvent::Message(message) => match *message {
                 ToWorker::Serve(handover) if !self.finishing => self.reload(*handover),
                 ToWorker::Serve(_) => {}
@@ -196,6 +191,22 @@ impl Worker {
                 ToWorker::Quit => self.finish(),
                 ToWorker::Terminate => self.stop(),
             },
+        }
+    }
+
+    fn signal(&mut self, signal: ProcessSignal) {
+        match signal {
+            ProcessSignal::Quit => self.finish(),
+            ProcessSignal::Terminate | ProcessSignal::Interrupt => self.stop(),
+            ProcessSignal::User1 => {
+                self.say("reopening logs");
+                flush_logs();
+                self.logs.reopen();
+            }
+            ProcessSignal::Hangup
+            | ProcessSignal::User2
+            | ProcessSignal::WindowChange
+            | ProcessSignal::Child => {}
         }
     }
 

@@ -9,5 +9,6 @@ mod gateways;
 mod mistakes;
 mod process;
 mod restarts;
+mod signals;
 mod supervised;
 mod support;

@@ -2,11 +2,9 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
 use std::process::Command;
-use std::sync::mpsc::channel;
 
-use crate::support::{DEADLINE, Site, connect};
+use crate::support::{Site, connect, opened_to_write};
 use tidegate_os::process::{Signal, exists, kill};
 
 const SERVER: &str = "server { listen 127.0.0.1:{port}; return 200 old; }";
@@ -237,14 +235,6 @@ fn the_pid_file_follows_the_configuration() {
     assert_eq!(pid.trim(), server.pid().to_string());
     assert_eq!(site.get(site.port), "old");
     server.quit();
-}
-
-/// Returns a pipe, once its reader has opened it.
-fn opened_to_write(path: &Path) -> fs::File {
-    let (sender, opened) = channel();
-    let path = path.to_owned();
-    std::thread::spawn(move || sender.send(fs::File::options().write(true).open(path)));
-    opened.recv_timeout(DEADLINE).unwrap().unwrap()
 }
 
 #[test]

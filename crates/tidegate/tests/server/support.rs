@@ -4,7 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -79,6 +79,11 @@ impl Site {
 
     pub(crate) fn connect(&self) -> Connection {
         connect(self.port).unwrap()
+    }
+
+    /// As [`Site::get`]; `None` where nothing listens yet.
+    pub(crate) fn try_get(&self, port: u16) -> Option<String> {
+        connect(port).ok().map(|mut connection| connection.get("/"))
     }
 
     /// Sends a request on a connection of its own; returns the response's body.
@@ -167,6 +172,14 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Returns a pipe, once its reader has opened it.
+pub(crate) fn opened_to_write(path: &Path) -> fs::File {
+    let (sender, opened) = channel();
+    let path = path.to_owned();
+    std::thread::spawn(move || sender.send(fs::File::options().write(true).open(path)));
+    opened.recv_timeout(DEADLINE).unwrap().unwrap()
 }
 
 /// A client's connection.
