@@ -34,6 +34,13 @@ pub use windows::{
     path, path_stamp, platform, process, sendfile, service, socket, steer, time, watch,
 };
 
+/// Returns freed memory of the calling thread to the system, behind work that has needed much more than what is left of
+/// it. Does nothing with the system's allocator.
+pub fn return_free_memory() {
+    #[cfg(feature = "mimalloc")]
+    allocator::return_free_memory();
+}
+
 pub use messages::os_error;
 pub use types::{
     Acceptance, ConnectOptions, Credentials, FileKind, Keepalive, ListenAddr, ListenOptions,

@@ -74,6 +74,7 @@ pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
         return test(&options, &origin, &parsed, built, &report);
     }
     let Some(built) = built else { return ExitCode::FAILURE };
+    drop(parsed);
     match start::start(origin, built, arguments, &report) {
         Ok(code) => code,
         Err(error) => {

@@ -122,6 +122,8 @@ pub(crate) fn run(
         exit: ExitCode::SUCCESS,
     };
     master.start_worker();
+    // The plan was for the check alone.
+    tidegate_os::return_free_memory();
     master.run_events(&events);
     master.close();
     Ok(master.exit)

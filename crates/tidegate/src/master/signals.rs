@@ -65,7 +65,10 @@ impl Master {
         if self.worker_stopped {
             self.worker_stopped = false;
         }
-        let Some(next) = self.read_next() else {
+        let next = self.read_next();
+        // The plan was for the check alone.
+        tidegate_os::return_free_memory();
+        let Some(next) = next else {
             return self.supervisor.refused(self.current.number, self.current.log());
         };
         if !self.children.has_serving_worker() {

@@ -282,7 +282,7 @@ impl Worker {
             self.older_until = None;
             self.server.abort_older();
         }
-        let socket = &self.socket;
+        let (socket, before) = (&self.socket, self.older.len());
         self.older.retain(|(generation, parts)| {
             let used = parts.iter().any(|plan| plan.strong_count() > 0);
             if !used {
@@ -290,6 +290,9 @@ impl Worker {
             }
             used
         });
+        if self.older.len() < before {
+            tidegate_os::return_free_memory();
+        }
     }
 
     fn say(&self, message: &str) {
@@ -316,10 +319,13 @@ fn plan(
         generation,
         for_use: true,
     };
-    match parsed.plan(&origin, &inputs) {
-        Some(plan) => Ok((Arc::new(plan), listening, resources.into_unused())),
-        None => Err(StartError::Configuration(parsed.first_mistake())),
-    }
+    let Some(plan) = parsed.plan(&origin, &inputs) else {
+        return Err(StartError::Configuration(parsed.first_mistake()));
+    };
+    // The configuration as written, and what it was compiled from.
+    drop(parsed);
+    tidegate_os::return_free_memory();
+    Ok((Arc::new(plan), listening, resources.into_unused()))
 }
 
 /// Sets limits, priority, user, directory: once in a process, in the order in which each step still has the privileges
