@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tidegate_core::client::Address;
 use tidegate_core::listen::{ListenerKey, ListenerPlan};
+use tidegate_os::error::is_out_of_descriptors;
 use tidegate_os::listen::{HAS_REUSEPORT, apply_listen_options, listen_socket};
 use tidegate_os::os_error;
 use tidegate_os::steer::by_connection_number;
@@ -78,7 +79,7 @@ pub(crate) fn open(
 ) -> Opening {
     let mut opening = Opening::default();
     let mut open = by_place(present);
-    for listener in wanted {
+    'wanted: for listener in wanted {
         let options = listen_options(listener);
         let place = listener.place();
         let none =
@@ -104,7 +105,13 @@ pub(crate) fn open(
                 Err(error) => {
                     let address = listener.address.clone();
                     let holder = holder_of(&address, options.transport, &error);
+                    let is_last = error.raw_os_error().is_some_and(is_out_of_descriptors);
                     opening.failed.push(BindError { address, error, holder });
+                    if is_last {
+                        // All others would fail for the same reason.
+                        opening.listening.push(known);
+                        break 'wanted;
+                    }
                     break;
                 }
             }

@@ -15,6 +15,11 @@ pub fn is_absent(code: i32) -> bool {
     matches!(code, libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG)
 }
 
+/// Whether an error means that this process, or the system, has as many descriptors as it may have.
+pub fn is_out_of_descriptors(code: i32) -> bool {
+    matches!(code, libc::EMFILE | libc::ENFILE)
+}
+
 /// Whether an error of open or stat means "access refused".
 pub fn is_refused(code: i32) -> bool {
     matches!(code, libc::EACCES | libc::ELOOP | libc::EMLINK)

@@ -30,6 +30,11 @@ pub fn is_absent(code: i32) -> bool {
     )
 }
 
+/// Whether an error means that there are no more sockets (WSAEMFILE).
+pub fn is_out_of_descriptors(code: i32) -> bool {
+    code == 10024
+}
+
 /// Whether an error of open or stat means "access refused".
 pub fn is_refused(code: i32) -> bool {
     matches!(
