@@ -6,7 +6,7 @@
 //! 2. Datagrams that have arrived go to their connections, at most [`BATCHES`] calls of the kernel, and no more calls once a
 //!    time share is used up.
 //! 3. Connections whose deadline has passed are notified.
-//! 4. Each connection that is due is served once: its events, then what it has to send, at most [`TRANSMITS`] datagrams
+//! 4. Each connection that is due is served once: its events, then what it has to send, at most [`send::TRANSMITS`] datagrams
 //!    or groups of them. One with more is due again, behind the others; so is one whose events have used up the time
 //!    share.
 //!
@@ -14,6 +14,8 @@
 //! each service; a connection is in the table until the library has drained it. No method borrows a cell while
 //! [`Served::event`] or [`Application`] run, so that these may use endpoint and connections at once. Dropped at its await
 //! the endpoint keeps its state and can be run again.
+
+mod send;
 
 use std::cell::RefCell;
 use std::fmt;
@@ -43,10 +45,6 @@ use crate::timers::Timers;
 
 /// Calls of the kernel that receive in one turn.
 const BATCHES: usize = 4;
-/// Groups of datagrams that one connection sends in one turn.
-const TRANSMITS: usize = 8;
-/// Datagrams of a group: the kernel divides at most 64 KiB.
-const SEGMENTS_MAX: usize = 32;
 
 /// A socket with its connections.
 pub struct Endpoint<A: Application> {
@@ -176,7 +174,10 @@ impl<A: Application> Endpoint<A> {
         // With a share of its own, so that however much arrives, connections are served as well.
         let more = match share::apart(|| self.receive_all(context, memory, now)) {
             Ok(more) => more,
-            Err(error) => return Poll::Ready(error),
+            Err(error) => {
+                self.due.in_turn.set(false);
+                return Poll::Ready(error);
+            }
         };
         self.notify_expired(now);
         let is_due = may_send && self.serve_due(now, context);
@@ -285,7 +286,7 @@ impl<A: Application> Endpoint<A> {
             }
             Some(DatagramEvent::Response(transmit)) => {
                 // One that is lost is asked for again.
-                let _ = self.socket.try_send(&outgoing(&transmit, buffer));
+                let _ = self.socket.try_send(&send::outgoing(&transmit, buffer));
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
                 drop(state);
@@ -323,7 +324,7 @@ impl<A: Application> Endpoint<A> {
             }
         };
         if let Some(transmit) = response {
-            let _ = self.socket.try_send(&outgoing(&transmit, buffer));
+            let _ = self.socket.try_send(&send::outgoing(&transmit, buffer));
         }
     }
 
@@ -447,46 +448,6 @@ impl<A: Application> Endpoint<A> {
             }
         }
     }
-
-    /// Sends what a connection has, and makes it due again where that is more than its share.
-    fn send(
-        &self,
-        connection: &Rc<Connection>,
-        now: Instant,
-        context: &mut Context<'_>,
-    ) -> Poll<()> {
-        let segments = self.socket.segments_max().clamp(1, SEGMENTS_MAX);
-        for _ in 0..TRANSMITS {
-            let mut state = self.state.borrow_mut();
-            state.buffer.clear();
-            let transmit =
-                connection.inner.borrow_mut().poll_transmit(now, segments, &mut state.buffer);
-            let Some(transmit) = transmit else { return Poll::Ready(()) };
-            let sending = self.socket.poll_send(context, &outgoing(&transmit, &state.buffer));
-            if sending.is_pending() {
-                let bytes = std::mem::take(&mut state.buffer);
-                state.unsent = Some((transmit, bytes));
-                drop(state);
-                self.due.add(connection);
-                return Poll::Pending;
-            }
-            // A datagram that the system refuses is lost, as on the way: the path may be too narrow for it, or gone.
-        }
-        self.due.add(connection);
-        Poll::Ready(())
-    }
-
-    fn send_unsent(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut state = self.state.borrow_mut();
-        let Some((transmit, bytes)) = &state.unsent else { return Poll::Ready(()) };
-        if self.socket.poll_send(context, &outgoing(transmit, bytes)).is_pending() {
-            return Poll::Pending;
-        }
-        if let Some((_, bytes)) = state.unsent.take() {
-            state.buffer = bytes;
-        }
-        Poll::Ready(())
-    }
 }
 
 impl<A: Application> Drop for Endpoint<A> {
@@ -497,7 +458,7 @@ impl<A: Application> Drop for Endpoint<A> {
             let last = code.and_then(|code| connection.close_at_once(code, now, buffer));
             if let Some(transmit) = last {
                 // One that is lost is not repeated.
-                let _ = self.socket.try_send(&outgoing(&transmit, buffer));
+                let _ = self.socket.try_send(&send::outgoing(&transmit, buffer));
             }
             // Connections and what serves them hold each other.
             connection.end();
@@ -519,15 +480,5 @@ fn give_room(connection: &Rc<Connection>, served: &dyn Served) {
     let streams = connection.waiting.borrow().streams();
     for stream in streams {
         served.event(connection, Event::Writable(stream));
-    }
-}
-
-fn outgoing<'b>(transmit: &Transmit, buffer: &'b [u8]) -> Outgoing<'b> {
-    Outgoing {
-        bytes: buffer.get(..transmit.size).unwrap_or(buffer),
-        segment_bytes: transmit.segment_size,
-        to: transmit.destination,
-        from: transmit.src_ip,
-        ecn: transmit.ecn.map_or(0, |ecn| ecn as u8),
     }
 }

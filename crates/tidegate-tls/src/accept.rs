@@ -16,13 +16,13 @@ use tidegate_rt::net::Stream;
 
 use crate::client_status::StatusQuery;
 use crate::error::{HandshakeError, alert_for, plain_alert};
-use crate::observed::observe;
+use crate::observed::{Observed, observe};
 use crate::server::ServerSettings;
 use crate::session::Session;
 use crate::side::Server;
 use crate::stream::{self, TlsStream};
 use crate::x509::VerifyError;
-use crate::{cipher_suites, groups};
+use crate::{cipher_suites, groups, signature_schemes};
 
 /// Bytes read at once for a client's first message: nearly all fit, and a longer one is read further.
 pub const HELLO_BYTES: usize = 2048;
@@ -68,6 +68,15 @@ pub struct Negotiated {
     pub alpn: Option<String>,
     /// The client's certificate, if it was requested and sent.
     pub client: Option<ShownCertificate>,
+}
+
+impl Negotiated {
+    /// Adds the algorithms of the signatures that a handshake has shown.
+    pub(crate) fn add_signatures(&mut self, observed: &Observed) {
+        let name = |number| signature_schemes::name(number).unwrap_or_default();
+        self.signature = name(observed.own_scheme);
+        self.client_signature = name(observed.peer_scheme);
+    }
 }
 
 /// The certificate of a client. The client has its key, whether or not it is trusted: a handshake accepts any
@@ -185,7 +194,7 @@ impl Hello {
         done?;
         let mut negotiated = negotiated(session.common(), settings);
         negotiated.early = session.early();
-        observed.show_signatures(&mut negotiated);
+        negotiated.add_signatures(&observed);
         negotiated.session_id = match (negotiated.protocol, negotiated.session_reused) {
             ("TLSv1.3", _) => random_id(),
             (_, true) => offered,

@@ -19,9 +19,6 @@ use rustls::pki_types::SubjectPublicKeyInfoDer;
 use rustls::sign::{Signer, SigningKey};
 use rustls::{Error, SignatureAlgorithm, SignatureScheme};
 
-use crate::accept::Negotiated;
-use crate::signature_schemes;
-
 /// The facts of one handshake.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Observed {
@@ -33,15 +30,6 @@ pub(crate) struct Observed {
     pub(crate) own_scheme: u16,
     /// Likewise of the peer's signature.
     pub(crate) peer_scheme: u16,
-}
-
-impl Observed {
-    /// Adds the algorithms of signatures to the result of a handshake.
-    pub(crate) fn show_signatures(&self, negotiated: &mut Negotiated) {
-        let name = |number| signature_schemes::name(number).unwrap_or_default();
-        negotiated.signature = name(self.own_scheme);
-        negotiated.client_signature = name(self.peer_scheme);
-    }
 }
 
 thread_local! {

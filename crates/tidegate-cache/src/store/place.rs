@@ -11,7 +11,7 @@ use super::files::{copy_bytes, is_absent};
 use super::inner::StoreInner;
 use super::options::Sync;
 use super::room::present;
-use crate::disk::{FileHandle, write_full_at};
+use crate::disk::{FileHandle, Stamp, write_full_at};
 use crate::fill::{Fill, FillHead};
 use crate::format::{Layout, encode};
 use crate::hot::{BodySource, OpenEntry, OpenInner};
@@ -108,16 +108,31 @@ impl StoreInner {
             return Ok(false);
         }
         self.note_placed(hash, &known, now);
+        let entry = self.placed_entry(fill, placed, times, known.generation, unnamed);
+        self.hot.keep(hash, known.generation, entry);
+        Ok(true)
+    }
+
+    /// Returns the open entry of a file that has just got its name; `unnamed` is its stamp from before.
+    fn placed_entry(
+        &self,
+        fill: &Fill,
+        placed: CompleteFile<'_>,
+        times: Times,
+        generation: u64,
+        unnamed: io::Result<Stamp>,
+    ) -> OpenEntry {
         let body_start = placed.layout.body_start() as u64;
         let (source, verification) = match placed.body {
             Some(body) => (BodySource::Memory(body), None),
             None => {
-                let subject = self.subject(hash, known.generation, body_start, placed.body_bytes);
+                let subject =
+                    self.subject(fill.key().hash(), generation, body_start, placed.body_bytes);
                 let verification = Verification::written(subject, unnamed, &*placed.file);
                 (BodySource::File(placed.file), Some(Arc::new(verification)))
             }
         };
-        let entry = OpenEntry::new(OpenInner {
+        OpenEntry::new(OpenInner {
             key_text: Bytes::copy_from_slice(fill.key().text()),
             metadata: placed.head.metadata.clone(),
             times,
@@ -127,9 +142,7 @@ impl StoreInner {
             verification,
             companion: OnceLock::new(),
             checked: AtomicU64::new(0),
-        });
-        self.hot.keep(hash, known.generation, entry);
-        Ok(true)
+        })
     }
 
     /// Renames, and creates directories as needed; copies first if the name is on another file system.

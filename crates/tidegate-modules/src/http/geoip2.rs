@@ -93,9 +93,12 @@ impl Module for GeoIp2 {
         plan.show(&clients);
         let mut reloader = DatabaseReloader::default();
         for file in &conf.files {
+            // Before the file is read: one that is replaced meanwhile is read again.
+            let path = plan.conf_path(&file.name.display());
+            let seen = file.reload.and_then(|_| reload::stamp(&path).ok());
             let current = open(file, plan)?;
             if let Some(interval) = file.reload {
-                reloader.add(current.clone(), interval);
+                reloader.add(current.clone(), interval, seen);
             }
             for variable in &file.variables {
                 define(variable, &current, &clients, plan)?;

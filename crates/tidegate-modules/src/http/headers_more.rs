@@ -40,6 +40,11 @@ impl Module for HeadersMore {
         child.input.splice(0..0, parent.input.iter().cloned());
     }
 
+    fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        plan.diagnostics.extend(conf.warnings.iter().cloned());
+        Ok(())
+    }
+
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         location.plan.diagnostics.extend(conf.warnings.iter().cloned());
         let output = rules(&conf.output, location.plan)?;

@@ -309,6 +309,7 @@ fn listeners(around: &Around<'_>, span: Span) -> Vec<Statement> {
             let Some(secure) = secure(&address) else { continue };
             let mut words = vec!["listen", &secure, "ssl"];
             words.extend(default_server(listen));
+            words.extend(with_ipv4(listen));
             added.push(simple(&words, span));
         }
         if added.is_empty() {
@@ -329,7 +330,7 @@ fn listeners(around: &Around<'_>, span: Span) -> Vec<Statement> {
 }
 
 /// Returns the listeners of HTTP/3 beside those of HTTPS on port 443, which `listeners` are as well, unless the server has
-/// others. Of another port the number may be different for clients (a firewall passes it on), who would be told this one.
+/// others. Of another port the number may be different for clients (a firewall passes it on), who would get this one.
 fn datagram_listeners(around: &Around<'_>, listeners: &[Statement], span: Span) -> Vec<Statement> {
     let is_off = |http3: &Statement| has(http3, "off");
     if around.listens().any(|listen| has(listen, "quic"))
@@ -346,6 +347,7 @@ fn datagram_listeners(around: &Around<'_>, listeners: &[Statement], span: Span) 
         let is_https = &*address == "443" || address.ends_with(":443");
         let mut words = vec!["listen", &address, "quic"];
         words.extend(default_server(listen));
+        words.extend(with_ipv4(listen));
         is_https.then(|| simple(&words, span))
     };
     secure.filter_map(beside).collect()
@@ -357,6 +359,11 @@ fn has(statement: &Statement, word: &str) -> bool {
 
 fn default_server(listen: &Statement) -> Option<&'static str> {
     (has(listen, "default_server") || has(listen, "default")).then_some("default_server")
+}
+
+/// Returns the parameter by which a listener of IPv6 has IPv4 as well.
+fn with_ipv4(listen: &Statement) -> Option<&'static str> {
+    has(listen, "ipv6only=off").then_some("ipv6only=off")
 }
 
 /// Returns the address of HTTPS beside a plain one on port 80.

@@ -1,6 +1,6 @@
 //! `auto_reload`: a file that has changed is read again, while requests use the one before.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -63,12 +63,24 @@ struct WatchedFile {
     interval: Duration,
     due: Instant,
     /// Time of change and size of the file that was read last, or failed to be; `None` before the first look.
-    seen: Option<(SystemTime, u64)>,
+    seen: Option<FileStamp>,
 }
 
+/// Time of change and size of a file.
+pub(super) type FileStamp = (SystemTime, u64);
+
+/// Longest time between looks, a century: a clock does not reach much further.
+const INTERVAL_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 impl DatabaseReloader {
-    pub(super) fn add(&mut self, current: Arc<CurrentDatabase>, interval: Duration) {
-        let seen = stamp(&current).ok();
+    /// Adds a file whose stamp was `seen` before it was read.
+    pub(super) fn add(
+        &mut self,
+        current: Arc<CurrentDatabase>,
+        interval: Duration,
+        seen: Option<FileStamp>,
+    ) {
+        let interval = interval.min(INTERVAL_MAX);
         let due = clock::exact_now() + interval;
         let files = self.files.get_mut().unwrap_or_else(PoisonError::into_inner);
         files.push(WatchedFile { current, interval, due, seen });
@@ -88,7 +100,7 @@ impl DatabaseReloader {
         let current = &file.current;
         let path = current.path.display();
         current.last_check.store(clock::unix_seconds(), Ordering::Relaxed);
-        let seen = match stamp(current) {
+        let seen = match stamp(&current.path) {
             Ok(seen) => seen,
             // The file is being replaced: the next look finds the new one.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return,
@@ -100,9 +112,16 @@ impl DatabaseReloader {
         if file.seen == Some(seen) {
             return;
         }
+        let bytes = match fs::read(&current.path) {
+            Ok(bytes) => bytes,
+            // Permissions and descriptors change without a new stamp: the next look tries again.
+            Err(error) => {
+                let reason = os_error(&error);
+                return self.write(Level::Error, &format!("open(\"{path}\") failed ({reason})"));
+            }
+        };
         file.seen = Some(seen);
-        let read = fs::read(&current.path).map_err(|error| os_error(&error).to_string());
-        match read.and_then(Database::parse) {
+        match Database::parse(bytes) {
             Ok(database) => {
                 current.database.store(Arc::new(database));
                 current.last_change.store(clock::unix_seconds(), Ordering::Relaxed);
@@ -118,8 +137,15 @@ impl DatabaseReloader {
     }
 }
 
-fn stamp(current: &CurrentDatabase) -> io::Result<(SystemTime, u64)> {
-    let data = fs::metadata(&current.path)?;
+/// Returns the stamp of a file.
+///
+/// # Errors
+/// Those of the system; `InvalidInput` for anything but a file, as reading a pipe could wait for ever.
+pub(super) fn stamp(path: &Path) -> io::Result<FileStamp> {
+    let data = fs::metadata(path)?;
+    if !data.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
     Ok((data.modified()?, data.len()))
 }
 
@@ -130,11 +156,11 @@ impl Service for DatabaseReloader {
 
     fn step(&self) -> Duration {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        for file in files.iter_mut() {
-            if file.due <= clock::exact_now() {
-                self.check(file);
-                file.due = clock::exact_now() + file.interval;
-            }
+        // One file in a step: other services wait for the end of it.
+        let due = files.iter_mut().filter(|file| file.due <= clock::exact_now());
+        if let Some(file) = due.min_by_key(|file| file.due) {
+            self.check(file);
+            file.due = clock::exact_now() + file.interval;
         }
         let now = clock::exact_now();
         let next = files.iter().map(|file| file.due.saturating_duration_since(now)).min();

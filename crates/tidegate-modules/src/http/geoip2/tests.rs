@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use tidegate_core::plan::Service;
 
 use super::database::{Database, DatabasePath, fuzz_geoip2};
-use super::reload::{CurrentDatabase, DatabaseReloader};
+use super::reload::{self, CurrentDatabase, DatabaseReloader};
 use crate::testing::Bench;
 
 /// A value of a database: its control byte, and its content.
@@ -195,7 +195,8 @@ fn a_changed_file_is_read_again() {
     let current = CurrentDatabase::new(path.clone(), Database::parse(bytes).unwrap());
     let current = Arc::new(current);
     let mut reloader = DatabaseReloader::default();
-    reloader.add(current.clone(), std::time::Duration::ZERO);
+    let seen = reload::stamp(&path).ok();
+    reloader.add(current.clone(), std::time::Duration::ZERO, seen);
     let value = || {
         let path = DatabasePath::new(["text".to_owned()].into_iter());
         current.database().value("1.2.3.4".parse().unwrap(), &path)

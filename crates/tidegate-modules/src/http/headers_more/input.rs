@@ -29,7 +29,12 @@ pub(super) fn apply(x: &mut Exchange) -> Step<'_> {
                 Change::Set { name, value } => (name, one_line(value.value(x))),
                 Change::Clear(name) => (name, Vec::new()),
                 Change::ClearPrefix(prefix) => {
-                    clear_prefix(prefix, &mut x.request.head.headers, &[]);
+                    let headers = &mut x.request.head.headers;
+                    let had_host = headers.contains(Known::Host);
+                    clear_prefix(prefix, headers, &[]);
+                    if had_host && !headers.contains(Known::Host) {
+                        x.request.host.clear();
+                    }
                     continue;
                 }
             };

@@ -46,7 +46,10 @@ fn set(name: &Name, value: &[u8], append: bool, x: &mut Exchange) {
         // Beside the server's own, which says what happens to the connection.
         Known::Connection => return x.response.headers.push_opaque(&name.text, value),
         Known::LastModified => x.response.last_modified = date::parse_http(value),
-        Known::AcceptRanges => x.response.ranges = RangeSupport::None,
+        // `bytes` keeps them: the filter of ranges writes the field itself.
+        Known::AcceptRanges if !value.eq_ignore_ascii_case(b"bytes") => {
+            x.response.ranges = RangeSupport::None;
+        }
         _ => {}
     }
     x.response.headers.push_as(name.known, &name.text, value);

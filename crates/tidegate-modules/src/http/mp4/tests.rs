@@ -134,7 +134,12 @@ fn what_cannot_be_cut_is_an_error() {
     for (movie, more, args, line) in [
         (movie(), "", "start=10", "v.mp4\" mp4 start time exceeds file duration"),
         (movie(), "", "end=0.1", "no data between start time and end time in \""),
-        (movie(), "mp4_max_buffer_size 100;", "start=1", "v.mp4\" mp4 moov atom is too large:"),
+        (
+            movie(),
+            "mp4_buffer_size 100; mp4_max_buffer_size 100;",
+            "start=1",
+            "v.mp4\" mp4 moov atom is too large:",
+        ),
         (b"hello, world".to_vec(), "", "start=1", "v.mp4\" mp4 atom too large:1751477356"),
         (FTYP.to_vec(), "", "start=1", "no mp4 moov atoms were found in \""),
         (far, "", "start=0", "start time is out mp4 mdat atom in \""),
