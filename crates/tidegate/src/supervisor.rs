@@ -7,6 +7,7 @@
 //!     STOPPING=1                         QUIT, TERM
 //!     MAINPID=…                          this process ends, and a newer binary continues
 //!     WATCHDOG=1                         each event loop has responded
+//!     WATCHDOG_USEC=…                    with the reload: the time until the next sign, and the usual one afterwards
 //! ```
 //! Without the variable nothing is sent. Nothing waits for a supervisor, and none is needed for the server to go on.
 
@@ -29,6 +30,11 @@ const SIGNS: u32 = 3;
 /// Shortest pause between two signs of life, whatever the variable says.
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 
+/// Time of the watchdog during a reload, unless the usual one is longer: names are resolved, certificates and lists are
+/// read on the thread that shows the signs of life, and each name of an unreachable resolver takes its time. A reload
+/// that takes longer hangs.
+const RELOAD_MAX: Duration = Duration::from_secs(600);
+
 /// The way to the supervisor, if there is one.
 #[derive(Default)]
 pub(crate) struct Supervisor {
@@ -40,6 +46,8 @@ pub(crate) struct Supervisor {
 
 /// When to show the next sign of life.
 struct Watchdog {
+    /// After which a silent process is ended.
+    time: Duration,
     pause: Duration,
     next: Instant,
     /// The event loops were asked and have not all responded: no sign until they have.
@@ -51,27 +59,29 @@ impl Supervisor {
     pub(crate) fn from_environment(now: Instant) -> Supervisor {
         let socket = std::env::var_os(SOCKET).filter(|socket| !socket.is_empty());
         let (usec, process) = (std::env::var_os(WATCHDOG), std::env::var_os(WATCHDOG_PROCESS));
-        let pause = pause(usec.as_deref(), process.as_deref(), std::process::id());
-        let watchdog = pause.filter(|_| socket.is_some());
-        let watchdog = watchdog.map(|pause| Watchdog { pause, next: now, awaited: false });
+        let time = time(usec.as_deref(), process.as_deref(), std::process::id());
+        let watchdog = time.filter(|_| socket.is_some()).map(|time| Watchdog::new(time, now));
         Supervisor { socket, watchdog, has_failed: false }
     }
 
     /// A generation is served: after the start, after a reload.
     pub(crate) fn ready(&mut self, generation: u64, log: &ErrorLog) {
-        self.send(&format!("READY=1\nSTATUS=serving generation {generation}\n"), log);
+        let time = self.watchdog_time(Duration::ZERO);
+        self.send(&format!("READY=1\nSTATUS=serving generation {generation}\n{time}"), log);
     }
 
-    /// A reload begins.
+    /// A reload begins, in which signs of life may be late.
     pub(crate) fn reloading(&mut self, log: &ErrorLog) {
         let now = monotonic_reading().as_micros();
-        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=reloading\n"), log);
+        let time = self.watchdog_time(RELOAD_MAX);
+        self.send(&format!("RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=reloading\n{time}"), log);
     }
 
     /// A reload was refused: `generation` is served as before.
     pub(crate) fn refused(&mut self, generation: u64, log: &ErrorLog) {
         let status = format!("the last reload was refused: serving generation {generation}");
-        self.send(&format!("READY=1\nSTATUS={status}\n"), log);
+        let time = self.watchdog_time(Duration::ZERO);
+        self.send(&format!("READY=1\nSTATUS={status}\n{time}"), log);
     }
 
     /// The server ends.
@@ -81,7 +91,10 @@ impl Supervisor {
 
     /// This process ends and `process` continues: it is the one to supervise, and notices of this one would be refused.
     pub(crate) fn succeeded_by(&mut self, process: u32, log: &ErrorLog) {
-        self.send(&format!("MAINPID={process}\nSTATUS=continued by another binary\n"), log);
+        // A reload may have been in progress.
+        let time = self.watchdog_time(Duration::ZERO);
+        let status = "continued by another binary";
+        self.send(&format!("MAINPID={process}\nSTATUS={status}\n{time}"), log);
         (self.socket, self.watchdog) = (None, None);
     }
 
@@ -106,6 +119,12 @@ impl Supervisor {
         }
     }
 
+    /// Returns the line that sets the time of the watchdog, to no less than the given one; nothing without a watchdog.
+    fn watchdog_time(&self, at_least: Duration) -> String {
+        let Some(watchdog) = &self.watchdog else { return String::new() };
+        format!("{WATCHDOG}={}\n", watchdog.time.max(at_least).as_micros())
+    }
+
     fn send(&mut self, message: &str, log: &ErrorLog) {
         let Some(socket) = &self.socket else { return };
         if let Err(error) = notify::notify(socket, message) {
@@ -121,17 +140,22 @@ fn failure(socket: &OsStr, error: &io::Error) -> String {
     format!("cannot notify the supervisor at \"{socket}\" ({SOCKET}): {error}")
 }
 
-/// Returns the pause between signs of life, given the values of both variables; `None` without a watchdog, or with one
-/// that is meant for another process.
-fn pause(usec: Option<&OsStr>, process: Option<&OsStr>, own: u32) -> Option<Duration> {
+impl Watchdog {
+    fn new(time: Duration, now: Instant) -> Watchdog {
+        Watchdog { time, pause: (time / SIGNS).max(PAUSE_MIN), next: now, awaited: false }
+    }
+}
+
+/// Returns the time of the watchdog, given the values of both variables; `None` without one, or with one that is meant
+/// for another process.
+fn time(usec: Option<&OsStr>, process: Option<&OsStr>, own: u32) -> Option<Duration> {
     let number = |value: &OsStr| value.to_str()?.parse::<u64>().ok();
     if let Some(process) = process
         && number(process) != Some(own.into())
     {
         return None;
     }
-    let time = Duration::from_micros(number(usec?).filter(|usec| *usec > 0)?);
-    Some((time / SIGNS).max(PAUSE_MIN))
+    number(usec?).filter(|usec| *usec > 0).map(Duration::from_micros)
 }
 
 #[cfg(test)]

@@ -88,6 +88,19 @@ fn the_watchdog_hears_of_event_loops() {
         for _ in 0..8 {
             while notices.receive() != "WATCHDOG=1\n" {}
         }
+        // Reading may take longer than the time of the watchdog, which applies again afterwards.
+        server.signal(Signal::Hangup);
+        let of_next = || loop {
+            let notice = notices.next();
+            if !notice.contains("generation 1\n") {
+                return notice;
+            }
+        };
+        let (begins, ends) = (of_next(), of_next());
+        let longer =
+            begins.starts_with("RELOADING=1\n") && begins.ends_with("\nWATCHDOG_USEC=600000000\n");
+        assert!(longer, "{begins}");
+        assert_eq!(ends, "READY=1\nSTATUS=serving generation 2\nWATCHDOG_USEC=30000\n");
         if mode.starts_with("worker") {
             // A dead worker cannot respond, and the next one can.
             let worker = server.wait_number("start worker process ");
