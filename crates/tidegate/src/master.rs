@@ -78,6 +78,8 @@ pub(crate) struct Master {
     current: Generation,
     /// The generation that was sent to the worker, which has not replied yet.
     pending: Option<Generation>,
+    /// The worker that got it, which a signal may have asked to end meanwhile.
+    replier: Option<u32>,
     /// A reload was requested while another one was in progress.
     reload_again: bool,
     next_generation: u64,
@@ -111,6 +113,7 @@ pub(crate) fn run(
         origin,
         current: first,
         pending: None,
+        replier: None,
         reload_again: false,
         next_generation: 2,
         children: Children::new(sender),

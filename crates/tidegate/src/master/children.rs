@@ -213,7 +213,13 @@ impl Children {
     }
 
     pub(super) fn has_serving_worker(&self) -> bool {
-        self.running.iter().any(|child| child.role == Role::Serving)
+        self.serving().is_some()
+    }
+
+    /// Returns the serving worker, if there is one.
+    pub(super) fn serving(&self) -> Option<u32> {
+        let child = self.running.iter().find(|child| child.role == Role::Serving)?;
+        Some(child.pid)
     }
 
     /// Records that all workers were asked to end and are not to be replaced.

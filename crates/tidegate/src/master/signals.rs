@@ -86,10 +86,12 @@ impl Master {
         let handover = next.handover(&self.origin);
         if !next.needs_other_process_than(&self.current) {
             self.pending = Some(next);
+            self.replier = self.children.serving();
             return self.children.send(ToWorker::Serve(Box::new(handover)));
         }
         let started = self.children.start_successor(handover, &next.main);
         self.pending = Some(next);
+        self.replier = started.as_ref().ok().copied();
         match started {
             Ok(pid) => self.say(Level::Notice, &format!("start worker process {pid}")),
             Err(error) => self.roll_back(&format!("cannot start a worker: {error}")),
@@ -200,7 +202,8 @@ impl Master {
     /// | ended | then |
     /// |---|---|
     /// | the new binary | the pid file has its name back; a worker is started where WINCH had ended it |
-    /// | a worker that was asked to end, or any while the master ends | nothing |
+    /// | any worker while the master ends, or one that was asked to end and owes no reply | nothing |
+    /// | one that was asked to end (WINCH) before its reply to a reload | the reload is given up |
     /// | the worker that serves, or its successor | a reload in progress is given up; a worker is due if none serves |
     fn collect_children(&mut self) {
         while let Some((pid, status)) = wait_any_nohang() {
@@ -218,11 +221,12 @@ impl Master {
             self.show_life();
             let (level, text) = end_report(pid, status, self.ending != Ending::No);
             self.say(level, &text);
-            if self.ending != Ending::No || role == Role::Leaving {
+            let leaves = role == Role::Leaving;
+            if self.ending != Ending::No || leaves && self.replier != Some(pid) {
                 continue;
             }
             self.roll_back("the worker ended");
-            if !self.children.has_serving_worker() {
+            if !leaves && !self.children.has_serving_worker() {
                 self.children.respawn_soon();
             }
         }

@@ -199,6 +199,30 @@ fn winch_ends_the_worker_only() {
     server.quit();
 }
 
+/// A worker that ends by WINCH before it has replied to a reload blocks no later one.
+#[test]
+fn a_worker_that_leaves_without_a_reply_gives_up_the_reload() {
+    let site = Site::new();
+    site.configure("", SERVER);
+    let server = site.start();
+    let worker = server.wait_number("start worker process ");
+    assert_eq!(site.get(site.port), "old");
+    let stopped = Command::new("kill").arg("-STOP").arg(worker.to_string()).status().unwrap();
+    assert!(stopped.success());
+    server.signal(Signal::Hangup);
+    server.wait_log("reconfiguring");
+    // The rest of the reload is done before the next signal is handled.
+    server.signal(Signal::WindowChange);
+    server.wait_log("gracefully shutting down workers");
+    kill(worker, Signal::Kill).unwrap();
+    server.wait_log("reload given up: the worker ended");
+    site.configure("", &SERVER.replace("old", "new"));
+    server.signal(Signal::Hangup);
+    server.wait_log("start worker process ");
+    assert_eq!(site.get(site.port), "new");
+    server.quit();
+}
+
 #[test]
 fn one_process_serves_and_reloads() {
     let site = Site::new();
