@@ -19,8 +19,16 @@ static ADOPTED: Mutex<BTreeSet<RawFd>> = Mutex::new(BTreeSet::new());
 /// # Errors
 /// `InvalidInput` for a malformed list, a repeated number or one that is not an open socket.
 pub fn env_inherited_listeners(variable: &str) -> io::Result<Vec<OwnedFd>> {
+    env_list(variable)?.into_iter().map(adopt_socket).collect()
+}
+
+/// Returns the numbers that an environment variable lists in nginx's form; none without the variable.
+///
+/// # Errors
+/// `InvalidInput` for a malformed list or a repeated number.
+pub fn env_list(variable: &str) -> io::Result<Vec<RawFd>> {
     match std::env::var(variable) {
-        Ok(list) => parse_list(&list)?.into_iter().map(adopt_socket).collect(),
+        Ok(list) => parse_list(&list),
         Err(std::env::VarError::NotPresent) => Ok(Vec::new()),
         Err(std::env::VarError::NotUnicode(_)) => Err(malformed()),
     }

@@ -3,16 +3,21 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::parent_id;
 
 use tidegate_os::{inherit, process};
 
 use crate::listening::{Listening, place_of};
 use crate::pidfile::{PidFile, PidFileError};
+use crate::start_error::StartError;
 
 /// The variable in which nginx lists inherited sockets, used here as well: each program can replace the other.
 pub(crate) const VARIABLE: &str = "NGINX";
+
+/// The variable in which those of them are listed that a supervisor opened: files of Unix sockets are its own, whichever
+/// binary serves them.
+const SUPERVISORS: &str = "TIDEGATE_SUPERVISORS";
 
 /// First number of an inherited socket.
 const FIRST: i32 = 3;
@@ -35,15 +40,19 @@ pub(crate) struct Upgrade {
 ///
 /// # Errors
 /// The environment lists numbers that are not listening sockets.
-pub(crate) fn inherited() -> io::Result<Vec<Listening>> {
+pub(crate) fn inherited() -> Result<Vec<Listening>, StartError> {
     let mut listening: Vec<Listening> = Vec::new();
-    for socket in inherit::env_inherited_listeners(VARIABLE)? {
-        let place = place_of(&socket)?;
+    let invalid = |variable| move |error| StartError::Inherited { variable, error };
+    let supervisors = inherit::env_list(SUPERVISORS).map_err(invalid(SUPERVISORS))?;
+    for socket in inherit::env_inherited_listeners(VARIABLE).map_err(invalid(VARIABLE))? {
+        let place = place_of(&socket).map_err(invalid(VARIABLE))?;
+        let is_supervisors = supervisors.contains(&socket.as_raw_fd());
         match listening.iter_mut().find(|known| known.place == place) {
-            Some(known) => known.sockets.push(socket),
-            None => {
-                listening.push(Listening { place, sockets: vec![socket], is_supervisors: false });
+            Some(known) => {
+                known.is_supervisors |= is_supervisors;
+                known.sockets.push(socket);
             }
+            None => listening.push(Listening { place, sockets: vec![socket], is_supervisors }),
         }
     }
     Ok(listening)
@@ -87,7 +96,7 @@ impl Upgrade {
     ///
     /// Invariant: the pid file has its old name exactly while a new binary is there: it is set aside before the start,
     /// as the new one writes its own, and restored where the start fails. The sockets are passed under the numbers that
-    /// [`VARIABLE`] lists.
+    /// [`VARIABLE`] lists, and [`SUPERVISORS`] those of a supervisor.
     pub(crate) fn start(
         &mut self,
         listening: &[Listening],
@@ -97,12 +106,21 @@ impl Upgrade {
         if self.newer.is_some() {
             return Err(UpgradeError::Running);
         }
-        let sockets: Vec<&OwnedFd> = listening.iter().flat_map(|one| &one.sockets).collect();
-        let numbers: Vec<i32> = (FIRST..).take(sockets.len()).collect();
-        environment.retain(|(name, _)| name != VARIABLE);
-        environment.push((VARIABLE.into(), inherit::format_list(&numbers).into()));
-        let passed: Vec<_> =
-            sockets.iter().map(|socket| socket.as_fd()).zip(numbers.iter().copied()).collect();
+        let sockets = listening
+            .iter()
+            .flat_map(|one| one.sockets.iter().map(|socket| (socket.as_fd(), one.is_supervisors)));
+        let (mut passed, mut numbers, mut supervisors) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, (socket, is_supervisors)) in (FIRST..).zip(sockets) {
+            passed.push((socket, number));
+            numbers.push(number);
+            if is_supervisors {
+                supervisors.push(number);
+            }
+        }
+        for (variable, numbers) in [(VARIABLE, numbers), (SUPERVISORS, supervisors)] {
+            environment.retain(|(name, _)| name != variable);
+            environment.push((variable.into(), inherit::format_list(&numbers).into()));
+        }
         let Some((program, arguments)) = self.arguments.split_first() else {
             return Err(UpgradeError::NoName);
         };

@@ -40,8 +40,7 @@ pub(crate) fn start(
     tidegate_os::process::ignore_stray_signals();
     // From here on there is something to remove at the end: no signal ends the process before it can react.
     held_signals::hold();
-    let mut present = upgrade::inherited()
-        .map_err(|error| StartError::Inherited { variable: upgrade::VARIABLE, error })?;
+    let mut present = upgrade::inherited()?;
     let inherited = !present.is_empty();
     let passed = activation::passed(|place| built.listens_at(place));
     present.extend(passed.map_err(StartError::Activation)?);

@@ -165,7 +165,7 @@ fn a_thousand_reloads_are_joined() {
 
 /// Repeats until there is a value.
 #[track_caller]
-fn until<T>(mut value: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn until<T>(mut value: impl FnMut() -> Option<T>) -> T {
     let started = exact_now();
     loop {
         match value() {

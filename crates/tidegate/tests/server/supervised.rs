@@ -5,8 +5,9 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixDatagram, UnixListener};
 use std::process::{Command, Output, Stdio};
 
-use tidegate_os::process::{Signal, kill};
+use tidegate_os::process::{Signal, exists, kill};
 
+use crate::signals::until;
 use crate::support::{BINARY, DEADLINE, Server, Site};
 
 const SERVER: &str = "server { listen 127.0.0.1:{port}; return 200 old; }";
@@ -198,6 +199,38 @@ fn passed_sockets_are_served() {
     server.wait_log("generation 1 of worker process");
     assert_eq!(site.get(site.port), "new");
     server.quit();
+    assert!(site.path("socket").exists(), "its file is the supervisor's");
+    drop((held, unix));
+}
+
+/// Whichever binary ends last.
+#[test]
+fn the_next_binary_leaves_files_of_passed_sockets() {
+    let site = Site::new();
+    let unix = UnixListener::bind(site.path("socket")).unwrap();
+    let http = "server { listen 127.0.0.1:{port}; listen unix:{dir}/socket; listen unix:{dir}/own; return 200 old; }";
+    site.configure("", http);
+    let held = listener(site.port);
+    let passed = vec![held.try_clone().unwrap().into(), unix.try_clone().unwrap().into()];
+    let mut server = Server::of(passing(&site, "2", passed));
+    server.wait_log("start worker process ");
+    server.signal(Signal::User2);
+    let newer = server.wait_number("start new binary process ");
+    server.also_end(newer);
+    server.wait_log(&format!("{newer}#{newer}: start worker process "));
+    server.signal(Signal::Quit);
+    assert!(server.wait().success());
+    kill(newer, Signal::User2).unwrap();
+    let newest = server.wait_number("start new binary process ");
+    server.also_end(newest);
+    server.wait_log(&format!("{newest}#{newest}: start worker process "));
+    kill(newer, Signal::Quit).unwrap();
+    until(|| (!exists(newer)).then_some(()));
+    assert_eq!(site.get(site.port), "old");
+    assert!(site.path("own").exists());
+    kill(newest, Signal::Quit).unwrap();
+    until(|| (!exists(newest)).then_some(()));
+    assert!(!site.path("own").exists());
     assert!(site.path("socket").exists(), "its file is the supervisor's");
     drop((held, unix));
 }
