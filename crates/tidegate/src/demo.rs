@@ -75,7 +75,7 @@ fn serve(directory: &Path, port: u16) -> Result<ExitCode, DemoError> {
         .open_sockets(&mut Vec::new(), |error| report.failure(&error.to_string()))
         .map_err(|_| DemoError::Bind)?;
     println!("{}", pages::instructions(directory, port));
-    single::run(origin, first).map_err(DemoError::Start)
+    single::run(origin, first, false).map_err(DemoError::Start)
 }
 
 fn report_diagnostics(

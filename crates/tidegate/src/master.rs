@@ -106,8 +106,14 @@ pub(crate) fn run(
     let log = first.log().clone();
     panics::log_to(log.clone());
     let (sender, events) = events::queue();
-    events::watch_signals(sender.clone()).map_err(StartError::System)?;
-    let pid_file = PidFile::create(&first.main.pid).map_err(StartError::PidFile)?;
+    let watched = events::watch_signals(sender.clone()).map_err(StartError::System);
+    let created =
+        watched.and_then(|()| PidFile::create(&first.main.pid).map_err(StartError::PidFile));
+    let pid_file = created.inspect_err(|_| {
+        if !inherited {
+            remove_socket_files(&first.listening, &[]);
+        }
+    })?;
     greet(&log);
     let mut master = Master {
         origin,

@@ -64,39 +64,30 @@ struct Single {
     abort_at: Option<Instant>,
 }
 
-/// Serves until it is asked to end.
+/// Serves until it is asked to end. `inherited` says that another master has sockets of the same addresses.
 ///
 /// # Errors
 /// A resource that was not available at the start.
-pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, StartError> {
-    let log = first.log().clone();
+pub(crate) fn run(
+    origin: Origin,
+    mut first: Generation,
+    inherited: bool,
+) -> Result<ExitCode, StartError> {
     let (sender, events) = events::queue();
-    events::watch_signals(sender.clone()).map_err(StartError::System)?;
+    let listening = std::mem::take(&mut first.listening);
     let (logs, reload_state) = (LogFiles::default(), ReloadState::default());
-    let pid_file = PidFile::create(&first.main.pid).map_err(StartError::PidFile)?;
-    let plan = first_plan(&origin, &first, &logs, &reload_state);
-    let plan = plan.inspect_err(|error| {
-        log.say(Level::Emerg, format_args!("{error}"));
-    });
-    let plan = match plan {
-        Ok(plan) => plan,
-        Err(error) => {
-            pid_file.remove();
-            return Err(error);
+    let started = start(&origin, &first, &logs, &reload_state, &listening, &sender);
+    let started = started.inspect_err(|error| {
+        first.log().say(Level::Emerg, format_args!("{error}"));
+        if !inherited {
+            remove_socket_files(&listening, &[]);
         }
-    };
-    panics::log_to(plan.main.error_log.clone());
-    plan.main
-        .error_log
-        .say(Level::Notice, format_args!("using the \"{EVENT_METHOD}\" event method"));
-    let to_end = sender.clone();
-    let ended = Arc::new(move |number| drop(to_end.send(ProcessEvent::ThreadEnded(number))));
-    let (listening, kept) = (first.listening, first.kept);
-    let server = WorkerServer::start(plan, &listening, ended).map_err(StartError::System)?;
+    });
+    let (pid_file, server) = started?;
     let mut single = Single {
         origin,
         logs,
-        kept,
+        kept: first.kept,
         reload_state,
         server,
         listening,
@@ -111,6 +102,34 @@ pub(crate) fn run(origin: Origin, first: Generation) -> Result<ExitCode, StartEr
     remove_socket_files(&single.listening, &[]);
     pid_file.remove();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts what serves. Where that fails, no pid file is left.
+fn start(
+    origin: &Origin,
+    first: &Generation,
+    logs: &LogFiles,
+    reload_state: &ReloadState,
+    listening: &[Listening],
+    sender: &Sender<ProcessEvent>,
+) -> Result<(PidFile, WorkerServer), StartError> {
+    events::watch_signals(sender.clone()).map_err(StartError::System)?;
+    let pid_file = PidFile::create(&first.main.pid).map_err(StartError::PidFile)?;
+    let server = first_plan(origin, first, logs, reload_state).and_then(|plan| {
+        panics::log_to(plan.main.error_log.clone());
+        let log = &plan.main.error_log;
+        log.say(Level::Notice, format_args!("using the \"{EVENT_METHOD}\" event method"));
+        let to_end = sender.clone();
+        let ended = Arc::new(move |number| drop(to_end.send(ProcessEvent::ThreadEnded(number))));
+        WorkerServer::start(plan.clone(), listening, ended).map_err(StartError::System)
+    });
+    match server {
+        Ok(server) => Ok((pid_file, server)),
+        Err(error) => {
+            pid_file.remove();
+            Err(error)
+        }
+    }
 }
 
 impl Single {

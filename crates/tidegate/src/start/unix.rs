@@ -66,7 +66,7 @@ pub(crate) fn start(
     if first.main.master_process {
         master::run(origin, first, arguments, inherited)
     } else {
-        single::run(origin, first)
+        single::run(origin, first, inherited)
     }
 }
 

@@ -34,5 +34,5 @@ pub(crate) fn start(
     pidfile::check(&first.main.pid).map_err(StartError::PidFile)?;
     // From here on connections are not refused.
     tidegate_os::service::serving();
-    single::run(origin, first)
+    single::run(origin, first, false)
 }

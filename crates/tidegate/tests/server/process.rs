@@ -223,6 +223,31 @@ fn a_worker_that_leaves_without_a_reply_gives_up_the_reload() {
     server.quit();
 }
 
+/// Descriptors run out after the sockets were opened: the next start finds no file that is in its way.
+#[test]
+fn a_start_that_fails_leaves_no_socket_files() {
+    let site = Site::new();
+    let unix = "server { listen unix:{dir}/socket; listen 127.0.0.1:{port}; return 200 old; }";
+    let single = "master_process off;\nworker_processes 100;";
+    for (main, limit) in [("", 7), ("", 8), (single, 24), (single, 40), (single, 64)] {
+        site.configure(main, unix);
+        let own = site.command();
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -n {limit}; exec \"$0\" \"$@\"")]);
+        let output = command.arg(own.get_program()).args(own.get_args()).output().unwrap();
+        let messages = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && messages.contains("[emerg]"), "{limit}: {messages}");
+        assert!(!messages.contains("bind()"), "{limit}: {messages}");
+        assert!(!site.path("socket").exists(), "{limit}: {messages}");
+        assert!(main.is_empty() || !site.path("nginx.pid").exists(), "{limit}: {messages}");
+    }
+    site.configure("", unix);
+    let server = site.start();
+    server.wait_log("start worker process ");
+    assert_eq!(site.get(site.port), "old");
+    server.quit();
+}
+
 #[test]
 fn one_process_serves_and_reloads() {
     let site = Site::new();
