@@ -30,7 +30,7 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, Incoming, Transmit};
 use tidegate_rt::clock;
-use tidegate_rt::net::{Outgoing, PacketMemory, Packets, Received};
+use tidegate_rt::net::{PacketMemory, Packets, Received};
 use tidegate_rt::share;
 use tidegate_rt::sync::Notify;
 use tidegate_rt::timer::Deadline;

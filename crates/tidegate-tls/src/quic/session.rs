@@ -124,7 +124,7 @@ impl crypto::Session for Held {
         let running = self.running()?;
         let Running { connection, settings, hello, observed, .. } = running;
         let mut negotiated = negotiated(connection, settings);
-        negotiated.add_signatures(&observed);
+        negotiated.add_signatures(observed);
         Some(Box::new(QuicNegotiated { hello: hello.clone(), negotiated }))
     }
 
