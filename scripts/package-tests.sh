@@ -162,6 +162,35 @@ step_pid_files() {
     check "the server goes on" [ "$(master)" = "$before" ]
 }
 
+# A program that does not come up: it is ended, and the server goes on. It waits for a writer of a pipe.
+step_hangs() {
+    local before
+    before=$(master)
+    inside sh -c 'cp /bin/sh /root/nginx && mkfifo /root/pipe && cp /usr/sbin/tidegate /root/kept && rm /usr/sbin/tidegate &&
+        printf "#!/root/nginx\nread line </root/pipe\n" >/usr/sbin/tidegate && chmod 755 /usr/sbin/tidegate'
+    goes_on() {
+        local status=0
+        inside /usr/lib/tidegate/take-over || status=$?
+        [ $status -eq 2 ]
+    }
+    check "take-over by a program that hangs" goes_on
+    check "it is ended" ended /root/nginx
+    check "the server goes on" [ "$(master)" = "$before" ]
+    check "Tidegate serves" serves tidegate
+    inside mv /root/kept /usr/sbin/tidegate
+    check "take-over by the program itself" under_load inside /usr/lib/tidegate/take-over
+}
+
+# Waits until no process has a program.
+ended() {
+    local tries=100
+    while inside sh -c 'ls -l /proc/[0-9]*/exe 2>/dev/null' | grep -q -- "-> $1\$"; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || return 1
+        sleep 0.1
+    done
+}
+
 # Lines are those of requests, however often the log is moved away.
 step_rotate() {
     local i requests lines
@@ -197,7 +226,7 @@ step_back() {
     check "nothing is left over" is_clean
 }
 
-# Both in one command: nginx is stopped first, as apt removes it before anything of ours is there.
+# Both in one command: nginx is stopped first, as apt removes it before anything of Tidegate's is there.
 step_at_once() {
     inside dpkg --purge tidegate >/dev/null
     check "both packages in one command" install ./tidegate.deb ./nginx-tidegate.deb
@@ -206,13 +235,24 @@ step_at_once() {
 }
 
 step_remove() {
-    check "purging nginx-tidegate stops the server" inside dpkg --purge nginx-tidegate
+    # As a run of apt leaves them behind that was killed between its hooks.
+    inside sh -c ': >/run/tidegate-switch && printf "#!/bin/sh\n# tidegate-switch\nexit 101\n" >/usr/sbin/policy-rc.d &&
+        chmod 755 /usr/sbin/policy-rc.d'
+    check "purging nginx-tidegate stops the server" inside apt-get purge -y nginx-tidegate
     check "nothing runs" not inside pidof nginx
     check "nginx is installed again" install nginx
+    check "removing tidegate" inside dpkg --remove tidegate
+    check "apt goes on without its hook" quietly install --reinstall nginx
     check "purging tidegate" inside dpkg --purge tidegate
     check "nginx serves" serves nginx
     check "nothing is left over" is_clean
     check "no file is left over" not inside sh -c 'ls -d /etc/apt/apt.conf.d/20tidegate /usr/lib/tidegate 2>/dev/null'
+}
+
+# A command that says nothing of Tidegate.
+quietly() {
+    "$@" >"$directory/quietly" 2>&1 || { cat "$directory/quietly"; return 1; }
+    ! grep tidegate "$directory/quietly"
 }
 
 started_again() {
@@ -260,10 +300,10 @@ step_unit() {
     inside systemctl daemon-reload
     inside systemctl start tidegate.socket
     check "a surplus socket is refused by name" inside sh -c \
-        '! systemctl start tidegate; journalctl -u tidegate | grep -q "is bound to 0.0.0.0:81, which no .listen. of the configuration has"'
+        '! systemctl start tidegate && journalctl -u tidegate | grep -q "is bound to 0.0.0.0:81, which no .listen. of the configuration has"'
 }
 
-all=(beside refused there pid_files upgrades rotate back_refused back at_once remove unit)
+all=(beside refused there pid_files upgrades hangs rotate back_refused back at_once remove unit)
 steps=("$@")
 if [ ${#steps[@]} -eq 0 ]; then steps=("${all[@]}"); fi
 make_base
