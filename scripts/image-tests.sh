@@ -12,6 +12,7 @@ packages=${PACKAGES:-$target/packages}
 work=$target/image-tests
 name=tidegate-image-test-$$
 failed=0
+container=''
 limit_kib=25600
 
 say() { printf 'image-tests: %s\n' "$*"; }
@@ -23,7 +24,7 @@ check() {
         say "ok: $what"
     else
         say "FAILED: $what"
-        tail -n 10 "$work/check" "$work/log" 2>/dev/null | sed 's/^/    /'
+        tail -n 10 "$work/check" "$work/log" 2>/dev/null | sed 's/^/    /' || true
         failed=$((failed + 1))
     fi
 }
@@ -46,7 +47,7 @@ unpack() {
     [ "$(gzip -dc "$layer" | sha256sum | cut -c 1-64)" = "$(jq -r '.rootfs.diff_ids[0]' "$work/image.json" | cut -d : -f 2)" ]
 }
 
-# Starts a container in the background: variables as NAME=VALUE, then `--` and a command in place of the image's.
+# Starts a container in the background, for two minutes at most: variables as NAME=VALUE, then `--` and a command in place of the image's.
 start() {
     local variables=() words=() user
     while [ $# -gt 0 ] && [ "$1" != -- ]; do variables+=("$1"); shift; done
@@ -67,7 +68,7 @@ start() {
         | del(.linux.resources)
         ' "$work/config.json" >"$work/config.json.new"
     mv "$work/config.json.new" "$work/config.json"
-    runc run --bundle "$work" "$name" >"$work/log" 2>&1 </dev/null &
+    timeout --kill-after=10 120 runc run --bundle "$work" "$name" >"$work/log" 2>&1 </dev/null &
     container=$!
 }
 
@@ -95,7 +96,9 @@ not() { ! "$@"; }
 
 # The server must refuse to start, with a message.
 not_started() {
-    ! wait "$container" && grep -q "$1" "$work/log"
+    local status=0
+    wait "$container" || status=$?
+    [ $status -eq 1 ] && grep -q "$1" "$work/log"
 }
 
 other_command() {
@@ -105,6 +108,7 @@ other_command() {
 }
 
 force_end() {
+    [ -n "$container" ] || return 0
     runc kill "$name" KILL >/dev/null 2>&1 || true
     wait "$container" 2>/dev/null || true
     runc delete --force "$name" >/dev/null 2>&1 || true
@@ -136,7 +140,7 @@ for image in tidegate-image tidegate-image-unprivileged tidegate-image-static; d
     # shellcheck disable=SC2016
     echo '# resolver ${NGINX_LOCAL_RESOLVERS};' >"$work/rootfs/etc/nginx/templates/resolver.inc.template"
     # shellcheck disable=SC2016
-    printf 'location = /made { return 200 "$host ${WORD} $WORD ${UNKNOWN_WORD} ${HIDDEN}"; }\r\n' \
+    printf 'location = /made { return 200 "$host ${WORD} $WORD ${UNKNOWN_WORD} ${HIDDEN} ${FILTER}"; }\r\n' \
         >"$work/rootfs/etc/nginx/templates/made.inc.template"
     cp "$work/rootfs/etc/nginx/conf.d/default.conf" "$work/default.conf"
     sed -i 's|^ *server_name.*|&\n    include /etc/nginx/conf.d/*.inc;|' "$work/rootfs/etc/nginx/conf.d/default.conf"
@@ -151,9 +155,9 @@ for image in tidegate-image tidegate-image-unprivileged tidegate-image-static; d
     # `${HIDDEN}` is left to nginx, which knows no such variable.
     check "a variable that the filter excludes is left alone" not_started 'unknown "hidden" variable'
     force_end
-    start WORD=tide HIDDEN=no NGINX_ENTRYPOINT_WORKER_PROCESSES_AUTOTUNE=1 NGINX_ENTRYPOINT_LOCAL_RESOLVERS=1
+    start WORD=tide HIDDEN=no FILTER=own NGINX_ENTRYPOINT_WORKER_PROCESSES_AUTOTUNE=1 NGINX_ENTRYPOINT_LOCAL_RESOLVERS=1
     check "templates become configuration" answers "$port" 127.0.0.1 made
-    check "variables are substituted, and sourced scripts may change them" grep -qx '127.0.0.1 tide! tide! - no' "$work/body"
+    check "variables are substituted, and sourced scripts may change them" grep -qx '127.0.0.1 tide! tide! - no own' "$work/body"
     check "name servers are a variable" grep -qF '# resolver 192.0.2.1 [2001:db8::1];' \
         "$work/rootfs/etc/nginx/conf.d/resolver.inc"
     check "scripts run in order" grep -q 'from my own script: tide!' "$work/log"
@@ -170,10 +174,11 @@ for image in tidegate-image tidegate-image-unprivileged tidegate-image-static; d
     check "another command is run as it is" other_command
     force_end
     if [ "$image" = tidegate-image-unprivileged ]; then
-        rm -rf "$work/rootfs/etc/nginx/templates"
-        readonly=true start
+        readonly=true start NGINX_ENTRYPOINT_WORKER_PROCESSES_AUTOTUNE=1
         check "a root that is read only" answers "$port"
+        check "templates that are not used are reported" grep -q 'made.inc.template is not used' "$work/log"
         force_end
+        rm -rf "$work/rootfs/etc/nginx/templates"
         uid=12345 start
         check "a user without a name" answers "$port"
         force_end

@@ -13,7 +13,12 @@ build_archive() {
     install_program "$program" "$root/sbin/tidegate"
     ln -s tidegate "$root/sbin/nginx"
     fill_prefix "$root"
-    install -D -m 644 packaging/systemd/tidegate.service "$root/systemd/tidegate.service"
+    mkdir -p "$root/systemd"
+    # Logs, pid file and temporary files are below /usr, which the unit makes read only.
+    sed -e 's|/usr/sbin/tidegate|/usr/local/nginx/sbin/tidegate|g' \
+        -e 's|/etc/nginx/nginx.conf|/usr/local/nginx/conf/nginx.conf|g' \
+        -e 's|^ProtectSystem=full$|&\nReadWritePaths=/usr/local/nginx|' \
+        packaging/systemd/tidegate.service >"$root/systemd/tidegate.service"
     install -D -m 644 packaging/systemd/tidegate.socket "$root/systemd/tidegate.socket"
     install -D -m 644 docs/reference/tidegate.8 "$root/man/man8/tidegate.8"
     install -D -m 644 docs/reference/tidegate.conf.5 "$root/man/man5/tidegate.conf.5"

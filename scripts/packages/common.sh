@@ -39,7 +39,8 @@ fill() {
     local from=$1 to=$2 one
     shift 2
     local rules=()
-    for one in "$@"; do rules+=(-e "s|@${one%%=*}@|${one#*=}|g"); done
+    # The delimiter is a byte that no value has: "|" is between alternatives in `Depends`.
+    for one in "$@"; do rules+=(-e $'s\1'"@${one%%=*}@"$'\1'"${one#*=}"$'\1g'); done
     mkdir -p "$(dirname "$to")"
     sed "${rules[@]}" "$from" >"$to"
 }

@@ -3,7 +3,7 @@
 # Built with dpkg-deb alone: scripts and control files are in packaging/debian.
 
 build_debs() {
-    local triple strip=strip shlibs=() depends program package root
+    local triple strip=strip depends program package root
     case $architecture in
         amd64) triple=x86_64-unknown-linux-gnu ;;
         arm64) triple=aarch64-unknown-linux-gnu strip=aarch64-linux-gnu-strip ;;
@@ -24,11 +24,7 @@ build_debs() {
     root=$work/deb/tidegate
     rm -rf "$work/deb"
     install_program "$program" "$root/usr/sbin/tidegate" "$strip"
-    # Debian's tool reads a source package's control file.
-    mkdir -p "$work/deb/source/debian"
-    printf 'Source: tidegate\n\nPackage: tidegate\nArchitecture: %s\n' "$architecture" >"$work/deb/source/debian/control"
-    depends=$(cd "$work/deb/source" && dpkg-shlibdeps -O ${shlibs[@]+"${shlibs[@]}"} "$root/usr/sbin/tidegate" 2>/dev/null |
-        sed -n 's/^shlibs:Depends=//p')
+    depends=$(libraries "$root/usr/sbin/tidegate")
     fill_tidegate "$root" "$triple"
     make_deb tidegate "$root" "$architecture" "$depends"
     # The same for every architecture.
@@ -38,6 +34,29 @@ build_debs() {
     ln -s tidegate "$root/usr/sbin/nginx"
     ln -s tidegate.8.gz "$root/usr/share/man/man8/nginx.8.gz"
     make_deb nginx-tidegate "$root" all ''
+}
+
+# The packages of the libraries that a program needs.
+libraries() {
+    local found directory=()
+    # Those of the compiler for another architecture, whose packages have names of their own.
+    if [ "$architecture" != "$(dpkg --print-architecture)" ]; then directory=(-l/usr/aarch64-linux-gnu/lib); fi
+    # Debian's tool reads a source package's control file.
+    mkdir -p "$work/deb/source/debian"
+    printf 'Source: tidegate\n\nPackage: tidegate\nArchitecture: %s\n' "$architecture" >"$work/deb/source/debian/control"
+    if ! found=$(cd "$work/deb/source" && dpkg-shlibdeps ${directory[@]+"${directory[@]}"} -O "$1" 2>"$work/deb/messages"); then
+        cat "$work/deb/messages" >&2
+        say "no deb for $architecture: dpkg-shlibdeps fails"
+        return 1
+    fi
+    found=$(sed -n '/^shlibs:Depends=/ { s///; s/:arm64\|-arm64-cross//g; p }' <<<"$found")
+    # A static program needs none.
+    if [ -z "$found" ] && readelf --dynamic "$1" | grep '(NEEDED)' >&2; then
+        cat "$work/deb/messages" >&2
+        say "no deb for $architecture: dpkg-shlibdeps names no package of the program's libraries"
+        return 1
+    fi
+    echo "$found"
 }
 
 # The files of `tidegate` beside the program.

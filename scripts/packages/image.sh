@@ -71,7 +71,7 @@ add_shell() {
 
 # The user of the image writes below /tmp; its configuration stays its own.
 make_unprivileged() {
-    local root=$1 kind
+    local root=$1 kind name
     sed -i -E 's|^( *listen +)80;|\18080;|' "$root/etc/nginx/conf.d/default.conf"
     sed -i -E -e '/^user /d' -e 's|^(pid +).*|\1/tmp/nginx.pid;|' "$root/etc/nginx/nginx.conf"
     for kind in client proxy fastcgi uwsgi scgi; do

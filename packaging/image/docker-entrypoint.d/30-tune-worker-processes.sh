@@ -8,7 +8,7 @@ file=/etc/nginx/nginx.conf
 
 if ! touch "$file" 2>/dev/null; then
     say "$file cannot be changed" >&2
-    exit 1
+    exit 0
 fi
 # Those that the scheduler allows: the cpuset of a group counts here.
 count=$(nproc)
@@ -25,5 +25,9 @@ case $quota in
         if [ "$limit" -lt "$count" ]; then count=$limit; fi
         ;;
 esac
-sed -i -E "s/^( *worker_processes +)[^;]+;/\1$count;/" "$file"
-say "worker_processes $count"
+# A mounted file cannot be replaced.
+if sed -i -E "s/^( *worker_processes +)[^;]+;/\1$count;/" "$file"; then
+    say "worker_processes $count"
+else
+    say "$file cannot be changed" >&2
+fi
