@@ -6,7 +6,7 @@ mod escape;
 #[cfg(test)]
 mod tests;
 
-pub use escape::{Escape, escape, escape_html, escaped_len, unescape};
+pub use escape::{Escape, escape, escape_html, escape_where, escaped_len, unescape};
 
 use std::fmt;
 
@@ -194,7 +194,7 @@ fn end_segment(
 
 /// Returns the value of a hexadecimal digit.
 #[inline]
-pub(crate) fn hex_digit(digit: u8) -> Option<u8> {
+pub fn hex_digit(digit: u8) -> Option<u8> {
     match digit {
         b'0'..=b'9' => Some(digit - b'0'),
         b'a'..=b'f' => Some(digit - b'a' + 10),

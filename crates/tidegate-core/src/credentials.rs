@@ -46,6 +46,18 @@ pub fn encode_base64(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
+/// Returns a text in the Base64 of URLs (RFC 4648 section 5) with the digits of plain Base64; `None` where it has one of
+/// the two digits that only plain Base64 has.
+pub fn plain_from_base64url(text: &[u8]) -> Option<Vec<u8>> {
+    let digit = |byte: &u8| match byte {
+        b'-' => Some(b'+'),
+        b'_' => Some(b'/'),
+        b'+' | b'/' => None,
+        other => Some(*other),
+    };
+    text.iter().map(digit).collect()
+}
+
 /// Returns `bytes` in Base64 (RFC 4648 section 4) with padding.
 pub fn padded_base64(bytes: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);

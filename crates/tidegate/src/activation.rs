@@ -77,12 +77,7 @@ pub(crate) fn passed(
             let address = format!("{}{kind}", place.address.text());
             return Err(ActivationError::Surplus(passed, address));
         }
-        match listening.iter_mut().find(|known| known.place == place) {
-            Some(known) => known.sockets.push(socket),
-            None => {
-                listening.push(Listening { place, sockets: vec![socket], is_supervisors: true });
-            }
-        }
+        Listening::add(&mut listening, place, socket, true);
     }
     Ok(listening)
 }

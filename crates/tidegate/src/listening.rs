@@ -31,6 +31,24 @@ pub(crate) struct Listening {
     pub is_supervisors: bool,
 }
 
+impl Listening {
+    /// Adds a socket to those of its place.
+    pub(crate) fn add(
+        all: &mut Vec<Listening>,
+        place: ListenerKey,
+        socket: OwnedSocket,
+        is_supervisors: bool,
+    ) {
+        match all.iter_mut().find(|known| known.place == place) {
+            Some(known) => {
+                known.is_supervisors |= is_supervisors;
+                known.sockets.push(socket);
+            }
+            None => all.push(Listening { place, sockets: vec![socket], is_supervisors }),
+        }
+    }
+}
+
 /// Why no socket listens on an address.
 #[derive(Debug)]
 pub(crate) struct BindError {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::traced::{COUNTED, WARM_UP, between, start};
 use crate::config::Scenario;
 use crate::config::fairness::Port;
-use crate::config::protocols::{Form, Part, Places};
+use crate::config::protocols::{Form, Part, Places, Quic};
 use crate::h2::client::Ask;
 use crate::h2::load::{Load, Plan};
 use crate::load::{Bound, Outcome};
@@ -26,19 +26,8 @@ pub(super) fn count(
     body_bytes: u64,
     origin: &Origin,
 ) -> Result<u64, String> {
-    let plain = free_port().map_err(|error| error.to_string())?;
-    // The listeners of TLS are not used; their ports are free ones as well.
-    let [ecdsa, rsa] = [free_port(), free_port()].map(|port| port.map_err(|e| e.to_string()));
-    let origin_port = Port(origin.address().port());
-    let places = Places {
-        plain,
-        ecdsa: ecdsa?,
-        rsa: rsa?,
-        origin: origin_port,
-        part: Part::Front,
-        form: Form::Directive,
-        quic: None,
-    };
+    let places = places(origin, None).map_err(|error| error.to_string())?;
+    let plain = places.plain;
     let server = start(tidegate, Scenario::Protocols(places), origin);
     let server = server.map_err(|why| match why.contains("http2") {
         true => format!("{NOT_SERVED}: {why}"),
@@ -53,6 +42,19 @@ pub(super) fn count(
     };
     let mut load = Load::new(plan).map_err(|error| error.to_string())?;
     between(&server, WARM_UP, COUNTED, |count| in_tens(count, |bound| load.run(bound)))
+}
+
+/// Returns free ports for all listeners, also for those that are not used.
+pub(super) fn places(origin: &Origin, quic: Option<Quic>) -> std::io::Result<Places> {
+    Ok(Places {
+        plain: free_port()?,
+        ecdsa: free_port()?,
+        rsa: free_port()?,
+        origin: Port(origin.address().port()),
+        part: Part::Front,
+        form: Form::Directive,
+        quic,
+    })
 }
 
 /// Runs a number of requests, ten at once.
@@ -73,7 +75,7 @@ pub(super) fn in_tens(
     Ok(())
 }
 
-pub(super) fn free_port() -> std::io::Result<Port> {
+fn free_port() -> std::io::Result<Port> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(Port(listener.local_addr()?.port()))
 }

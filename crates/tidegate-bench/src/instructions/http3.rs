@@ -2,11 +2,11 @@
 
 use std::net::{Ipv4Addr, UdpSocket};
 
-use super::http2::{free_port, in_tens};
+use super::http2::{in_tens, places};
 use super::traced::{COUNTED, WARM_UP, between, start};
 use crate::config::Scenario;
 use crate::config::fairness::Port;
-use crate::config::protocols::{self, Form, Part, Places, Quic};
+use crate::config::protocols::{self, Quic};
 use crate::h2::client::Ask;
 use crate::h3::load::{Load, Mode, Plan};
 use crate::origin::Origin;
@@ -26,16 +26,8 @@ pub(super) fn count(
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).map_err(said)?;
     let port = Port(socket.local_addr().map_err(said)?.port());
     drop(socket);
-    // The other listeners are not used.
-    let places = Places {
-        plain: free_port().map_err(said)?,
-        ecdsa: free_port().map_err(said)?,
-        rsa: free_port().map_err(said)?,
-        origin: Port(origin.address().port()),
-        part: Part::Front,
-        form: Form::Directive,
-        quic: Some(Quic { port, gso: false, several: false }),
-    };
+    let quic = Quic { port, gso: false, several: false };
+    let places = places(origin, Some(quic)).map_err(said)?;
     let server = start(tidegate, Scenario::Protocols(places), origin)?;
     let plan = Plan {
         address: port.address(),

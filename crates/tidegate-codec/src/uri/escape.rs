@@ -35,10 +35,15 @@ impl Escape {
 
 /// Appends `bytes` to `out`; bytes of the mode's set are encoded as `%XX` in upper case.
 pub fn escape(bytes: &[u8], mode: Escape, out: &mut Vec<u8>) {
+    escape_where(bytes, |byte| mode.escapes(byte), out);
+}
+
+/// Appends `bytes` to `out`; those for which `escapes` is true are encoded as `%XX` in upper case.
+pub fn escape_where(bytes: &[u8], escapes: impl Fn(u8) -> bool, out: &mut Vec<u8>) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     out.reserve(bytes.len());
     for byte in bytes {
-        if mode.escapes(*byte) {
+        if escapes(*byte) {
             let digits = [DIGITS[(byte >> 4) as usize], DIGITS[(byte & 15) as usize]];
             out.extend_from_slice(&[b'%', digits[0], digits[1]]);
         } else {

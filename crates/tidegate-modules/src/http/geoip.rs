@@ -200,15 +200,23 @@ fn file(args: &Args<'_>) -> Result<File, Diagnostic> {
 }
 
 fn set_proxy(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    conf.proxies.push(trusted_proxy(args, &mut conf.warnings)?);
+    Ok(())
+}
+
+/// Returns the proxy of `geoip_proxy` and of `geoip2_proxy`: an address or a network.
+pub(super) fn trusted_proxy(
+    args: &Args<'_>,
+    warnings: &mut Vec<Diagnostic>,
+) -> Result<Trusted, Diagnostic> {
     let text = args.text(0)?;
     let Some((network, exact)) = Network::parse(text) else {
         return Err(args.error(0, format!("invalid network \"{text}\"")));
     };
     if !exact {
-        conf.warnings.push(network::meaningless_bits(args, 0));
+        warnings.push(network::meaningless_bits(args, 0));
     }
-    conf.proxies.push(Trusted::Network(network));
-    Ok(())
+    Ok(Trusted::Network(network))
 }
 
 fn load(

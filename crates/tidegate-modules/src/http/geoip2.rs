@@ -18,17 +18,17 @@ mod reload;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_conf::network::{self, Network};
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Statement, Word};
 use tidegate_conf::{once, row};
 use tidegate_core::{Exchange, Template};
 use tidegate_plan::PlanBuilder;
 use tidegate_plan::module::Module;
 
-use super::geoip::Clients;
+use super::geoip::{Clients, trusted_proxy};
 use super::made_variable;
 use super::realip::Trusted;
 use database::{Database, DatabasePath};
@@ -96,7 +96,7 @@ impl Module for GeoIp2 {
             // Before the file is read: one that is replaced meanwhile is read again.
             let path = plan.conf_path(&file.name.display());
             let seen = file.reload.and_then(|_| reload::stamp(&path).ok());
-            let current = open(file, plan)?;
+            let current = open(file, path, plan)?;
             if let Some(interval) = file.reload {
                 reloader.add(current.clone(), interval, seen);
             }
@@ -146,14 +146,7 @@ const ROWS: &[Directive<Conf>] = &[
 ];
 
 fn set_proxy(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
-    let text = args.text(0)?;
-    let Some((network, exact)) = Network::parse(text) else {
-        return Err(args.error(0, format!("invalid network \"{text}\"")));
-    };
-    if !exact {
-        conf.warnings.push(network::meaningless_bits(args, 0));
-    }
-    conf.proxies.push(Trusted::Network(network));
+    conf.proxies.push(trusted_proxy(args, &mut conf.warnings)?);
     Ok(())
 }
 
@@ -245,8 +238,11 @@ fn data(words: &[Word], name: &str) -> Result<ValueConf, Diagnostic> {
     Ok(ValueConf::Data { default, source, path })
 }
 
-fn open(file: &FileConf, plan: &mut PlanBuilder<'_>) -> Result<Arc<CurrentDatabase>, Diagnostic> {
-    let path = plan.conf_path(&file.name.display());
+fn open(
+    file: &FileConf,
+    path: PathBuf,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<Arc<CurrentDatabase>, Diagnostic> {
     let fail = |reason: String| {
         let message = format!("MMDB_open(\"{}\") failed - {reason}", path.display());
         Diagnostic::emerg(message).at(file.name.span)

@@ -47,13 +47,7 @@ pub(crate) fn inherited() -> Result<Vec<Listening>, StartError> {
     for socket in inherit::env_inherited_listeners(VARIABLE).map_err(invalid(VARIABLE))? {
         let place = place_of(&socket).map_err(invalid(VARIABLE))?;
         let is_supervisors = supervisors.contains(&socket.as_raw_fd());
-        match listening.iter_mut().find(|known| known.place == place) {
-            Some(known) => {
-                known.is_supervisors |= is_supervisors;
-                known.sockets.push(socket);
-            }
-            None => listening.push(Listening { place, sockets: vec![socket], is_supervisors }),
-        }
+        Listening::add(&mut listening, place, socket, is_supervisors);
     }
     Ok(listening)
 }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use tidegate_codec::Known;
+use tidegate_codec::uri::hex_digit;
 use tidegate_core::regex::{MatchLimit, Regex};
 use tidegate_core::template::any_is_true;
 use tidegate_core::{Body, Exchange, Level, Step, Template};
@@ -245,12 +246,12 @@ fn decoded_for_redirect(place: &[u8]) -> Vec<u8> {
     let mut rest = place;
     while let Some((first, behind)) = rest.split_first() {
         let code = match (first, behind) {
-            (b'%', [high, ..]) if hex(*high).is_none() => {
+            (b'%', [high, ..]) if hex_digit(*high).is_none() => {
                 out.push(*high);
                 rest = &behind[1..];
                 continue;
             }
-            (b'%', [high, low, ..]) => match hex(*high).zip(hex(*low)) {
+            (b'%', [high, low, ..]) => match hex_digit(*high).zip(hex_digit(*low)) {
                 Some((high, low)) => Some(high << 4 | low),
                 None => {
                     rest = &rest[3..];
@@ -277,10 +278,6 @@ fn decoded_for_redirect(place: &[u8]) -> Vec<u8> {
         }
     }
     out
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 /// Evaluates a condition; an `Err` says how the program continues where it is not known yet.

@@ -1,7 +1,7 @@
 //! The checks of links: pure functions.
 
 use md5::{Digest, Md5};
-use tidegate_core::credentials::decode_base64;
+use tidegate_core::credentials::{decode_base64, plain_from_base64url};
 
 /// The result of checking a signed link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,17 +50,7 @@ pub(super) fn decode_checksum(text: &[u8]) -> Option<[u8; SUM_BYTES]> {
     if text.len() > DIGITS_MAX {
         return None;
     }
-    let plain: Vec<u8> = text
-        .iter()
-        .map(|byte| match byte {
-            b'-' => b'+',
-            b'_' => b'/',
-            // The two characters that only plain base64 has are invalid here.
-            b'+' | b'/' => b'!',
-            other => *other,
-        })
-        .collect();
-    decode_base64(&plain)?.try_into().ok()
+    decode_base64(&plain_from_base64url(text)?)?.try_into().ok()
 }
 
 /// Compares a checksum with that of the signed text, and the expiry with the time.

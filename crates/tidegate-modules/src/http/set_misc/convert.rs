@@ -4,6 +4,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use md5::{Digest, Md5};
 use sha1::Sha1;
 use sha2::Sha256;
+use tidegate_codec::uri::{self, hex_digit};
 use tidegate_core::credentials;
 
 /// The default digits of Base32: those of RFC 4648 section 7, in lower case.
@@ -67,15 +68,7 @@ pub(super) fn encode_base64url(bytes: &[u8]) -> Vec<u8> {
 
 /// Returns the bytes of a text in the Base64 of URLs.
 pub(super) fn decode_base64url(text: &[u8]) -> Option<Vec<u8>> {
-    if text.contains(&b'+') || text.contains(&b'/') {
-        return None;
-    }
-    let plain = text.iter().map(|byte| match byte {
-        b'-' => b'+',
-        b'_' => b'/',
-        byte => *byte,
-    });
-    decode_base64(&plain.collect::<Vec<u8>>())
+    decode_base64(&credentials::plain_from_base64url(text)?)
 }
 
 /// Returns the bytes of a text in Base64, which ends with the first `=`.
@@ -93,11 +86,7 @@ pub(super) fn decode_hex(text: &[u8]) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(2) {
         return None;
     }
-    text.chunks(2).map(|pair| Some(hex(pair[0])? << 4 | hex(pair[1])?)).collect()
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
+    text.chunks(2).map(|pair| Some(hex_digit(pair[0])? << 4 | hex_digit(pair[1])?)).collect()
 }
 
 pub(super) fn md5_sum(bytes: &[u8]) -> Vec<u8> {
@@ -179,13 +168,8 @@ pub(super) fn quote_json(text: &[u8]) -> Vec<u8> {
 /// Encodes a component of a URI. The bytes that stay are those of the module.
 pub(super) fn escape_uri(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
-    for byte in text {
-        if byte.is_ascii_alphanumeric() || b"-_.!~*'()@,`|".contains(byte) {
-            out.push(*byte);
-        } else {
-            out.extend_from_slice(format!("%{byte:02X}").as_bytes());
-        }
-    }
+    let stays = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.!~*'()@,`|".contains(&byte);
+    uri::escape_where(text, |byte| !stays(byte), &mut out);
     out
 }
 
@@ -198,12 +182,14 @@ pub(super) fn unescape_uri(text: &[u8]) -> Vec<u8> {
         rest = behind;
         match (first, behind) {
             (b'+', _) => out.push(b' '),
-            (b'%', [high, ..]) if hex(*high).is_none() => {
+            (b'%', [high, ..]) if hex_digit(*high).is_none() => {
                 out.push(*high);
                 rest = &behind[1..];
             }
             (b'%', [high, low, behind @ ..]) => {
-                out.extend(hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low));
+                out.extend(
+                    hex_digit(*high).zip(hex_digit(*low)).map(|(high, low)| high << 4 | low),
+                );
                 rest = behind;
             }
             (b'%', _) => break,
