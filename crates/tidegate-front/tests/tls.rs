@@ -6,6 +6,7 @@ mod support;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use support::tls::{Client, DECOMPRESSED, Directory, V12, V13};
 use support::{Server, check_config};
@@ -311,16 +312,31 @@ fn keeps_connections() {
 }
 
 /// Goal: an idle connection has no task, and is served where it is parked: whatever its bytes are, and in whatever parts
-/// they arrive. Method: requests on one connection whose responses have the number of parked connections.
+/// they arrive. Method: requests on one connection whose responses have the number of parked connections. Before each,
+/// new connections ask for that number until it is two, their own and this one: one that is busy is left to its task.
 #[test]
 fn parks_connections() {
     let directory = Directory::new(&["a"]);
     let config = "location / { parked x; } location /big { fill 300000; }";
     let server = Server::tls(&directory, &[&format!("{} {config}", directory.pair("a"))]);
+    let idle = || {
+        let deadline = tidegate_rt::clock::now() + Duration::from_secs(30);
+        let request = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+        loop {
+            let mut probe = Client::new(&directory).connect(&server, "a");
+            probe.write_all(request.as_bytes()).expect("written");
+            let mut response = Vec::new();
+            probe.read_to_end(&mut response).expect("read");
+            if response.ends_with(b"parked: 2") {
+                break;
+            }
+            assert!(tidegate_rt::clock::now() < deadline, "not parked in time");
+        }
+    };
     for versions in [V12, V13] {
         let mut session = Client::new(&directory).versions(versions).connect(&server, "a");
-        let request = |target: &str| format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
-        let mut ask = |text: &str, parts: bool, expected: &[u8]| {
+        let mut ask = |target: &str, parts: bool, is_whole: &dyn Fn(&[u8]) -> bool| {
+            let text = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
             session.conn.writer().write_all(text.as_bytes()).expect("written");
             let mut bytes = Vec::new();
             while session.conn.wants_write() {
@@ -332,30 +348,23 @@ fn parks_connections() {
                 std::thread::yield_now();
             }
             let mut received = Vec::new();
-            while !received.ends_with(expected) {
+            while !is_whole(&received) {
                 let mut bytes = [0; 16384];
                 let count = session.read(&mut bytes).expect("read");
                 assert!(count > 0, "the connection stays");
                 received.extend_from_slice(&bytes[..count]);
-                if received.ends_with(b"parked: 0") && expected == b"parked: 1" {
-                    return false;
-                }
+                assert!(!received.ends_with(b"parked: 0"), "served by a task");
             }
             let _ = session.conn.refresh_traffic_keys();
-            true
         };
-        // The first requests may be served by the task of the handshake.
-        let mut attempts = 100_000;
-        let mut parks = |ask: &mut dyn FnMut() -> bool| {
-            while !ask() {
-                attempts -= 1;
-                assert!(attempts > 0, "not parked after 100,000 requests");
-            }
-        };
-        parks(&mut || ask(&request("/"), false, b"parked: 1"));
+        let big = |received: &[u8]| received.ends_with(&[b'f'; 5000]) && received.len() > 300_000;
+        // The handshake comes with the first request.
+        ask("/big", false, &big);
         for parts in [false, true, false, true] {
-            parks(&mut || ask(&request("/"), parts, b"parked: 1"));
-            assert!(ask(&request("/big"), parts, &[b'f'; 5000]));
+            idle();
+            ask("/", parts, &|received| received.ends_with(b"parked: 1"));
+            idle();
+            ask("/big", parts, &big);
         }
     }
 }
