@@ -62,6 +62,18 @@ prepare() {
 # wrk's options, then the paths after "--".
 ask() { wrk --script packaging/profile/requests.lua --threads 1 --duration 1s "$@" >>"$work/prefix/logs/wrk.log"; }
 
+# The same with HTTP/2; the arguments are addresses.
+ask_http2() { h2load --duration 1 --warm-up-time 0 -c 16 -m 16 "$@" >>"$work/prefix/logs/h2load.log"; }
+
+# 3,000 requests on each of ten connections with HTTP/3.
+ask_http3() {
+    local _
+    for _ in {1..10}; do
+        gtlsclient --quiet --no-quic-dump --no-http-dump --exit-on-all-streams-close --max-data=100M -n 3000 \
+            127.0.0.1 "$tls" "$@" >>"$work/prefix/logs/gtlsclient.log" 2>&1
+    done
+}
+
 practise() {
     local http=http://127.0.0.1:$front https=https://127.0.0.1:$tls
     ask -c 64 "$http" -- /fixed
@@ -80,6 +92,17 @@ practise() {
     if [ -n "$php_fpm" ]; then ask -c 16 "$http" -- /page.php /kept/page.php; fi
     ask -c 32 "$https" -- /fixed /kept/small.html /hits/medium.html /files/large.bin
     ask -c 32 -H 'Connection: close' "$https" -- /fixed
+    ask_http2 "$https/fixed" "$https/files/small.html" "$https/kept/small.html" "$https/hits/medium.html"
+    ask_http2 "$https/fixed"
+    ask_http2 "$https/files/large.bin" "$https/two/medium.html" "$https/pages/style.css"
+    ask_http2 "$http/fixed" "$http/two/small.html" "$http/cached-files/small.html"
+    if command -v gtlsclient >/dev/null; then
+        ask_http3 "$https/fixed"
+        ask_http3 "$https/files/small.html" "$https/fixed" "$https/kept/small.html" "$https/hits/medium.html"
+        ask_http3 "$https/files/large.bin" "$https/two/small.html"
+    else
+        say "no gtlsclient: HTTP/3 is not practised"
+    fi
 }
 
 start_php() {
@@ -124,7 +147,7 @@ watched=$target/instrumented/$host/release/tidegate
 # Named after the profiled program: nothing is repeated for the same program.
 profile=$work/$(sha256sum "$watched" | cut -c 1-16).profdata
 if ! [ -e "$profile" ]; then
-    say "watching it at work for a quarter of a minute"
+    say "watching it at work for half a minute"
     watch_at_work "$watched" >&2
     "$profdata" merge -o "$profile.new" "$work/raw"
     mv "$profile.new" "$profile"

@@ -2,7 +2,8 @@
 # Installs the missing requirements of a task.
 #
 #   scripts/setup.sh run     a C compiler (some libraries bring C) and the pinned Rust toolchain
-#   scripts/setup.sh release the same, and the compiler's profile tools (llvm-tools) and wrk
+#   scripts/setup.sh release the same, and the compiler's profile tools (llvm-tools), wrk, h2load
+#                            and a client of HTTP/3
 #   scripts/setup.sh bench   the same as run, and genuine nginx to compare with
 #   scripts/setup.sh test    the same as bench and windows, curl, valgrind, and the servers behind gateways:
 #                            php-fpm, memcached and uWSGI
@@ -70,6 +71,7 @@ missing_packages() {
     if [ "$task" = release ]; then
         have openssl || echo openssl
         have wrk || echo wrk
+        have h2load || echo nghttp2-client
     fi
     if [ "$task" = test ] || [ "$task" = bench ]; then
         have nginx || [ -x /usr/sbin/nginx ] || echo nginx-extras
@@ -132,6 +134,12 @@ ensure_profile_tools() {
     if have rustup; then rustup component add llvm-tools >&2 || true; fi
 }
 
+# Not every release of Debian has one; the training workload does without.
+ensure_http3_client() {
+    have gtlsclient && return
+    if apt-cache show ngtcp2-client >/dev/null 2>&1; then install_packages ngtcp2-client; fi
+}
+
 # Kept below target/, so that a cache of that directory keeps it. It runs for a second: a short build matters more than speed.
 ensure_cargo_deny() {
     local present
@@ -158,6 +166,9 @@ esac
 mapfile -t packages < <(missing_packages)
 install_packages "${packages[@]}"
 ensure_rust
-if [ "$task" = release ]; then ensure_profile_tools; fi
+if [ "$task" = release ]; then
+    ensure_profile_tools
+    ensure_http3_client
+fi
 if [ "$task" = deny ]; then ensure_cargo_deny; fi
 if [ "$task" = book ]; then ensure_mdbook; fi
