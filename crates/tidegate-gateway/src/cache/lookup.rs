@@ -155,6 +155,7 @@ pub(super) fn filling_of(
     let joinable = policy::is_joinable(times, fill.started_at(), terms, now);
     let has_head = head.is_some();
     let arrived = fill.watermark();
+    let is_stale = terms.is_none() && times.is_some_and(|times| times.valid_until <= now);
     let needed = head.as_ref().and_then(|head| coverage::needed(x, head));
     let promised = head.and_then(|head| head.body_bytes);
     FillState {
@@ -163,6 +164,7 @@ pub(super) fn filling_of(
         promised,
         whole: fill.has_last_byte() && fill.is_readable_from_start(),
         joinable,
+        is_stale,
         is_hit_for_miss: false,
         suffices: needed.is_some_and(|needed| needed <= arrived),
         last_progress: fill.last_progress_at(),

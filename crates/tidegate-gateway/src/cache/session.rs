@@ -36,7 +36,7 @@ use tidegate_upstream::LogContext;
 use crate::cache::config::settings::CacheSettings;
 use crate::cache::decide::decision::{CacheDecision, Input, Output, Sharing};
 use crate::cache::fill::origin::OriginFetch;
-use crate::cache::fill::task::{FillEvent, FillTask, next_event, start};
+use crate::cache::fill::task::{FillEvent, FillTask, let_others_ask, next_event, start};
 use crate::cache::gateway::{FillRequestOptions, Gateway, switches};
 use crate::cache::lookup::{self, CacheLookup, filling_of};
 use crate::cache::meta::decoded;
@@ -261,7 +261,10 @@ impl CacheSession {
         };
         let origin_fetch = match self.origin_fetch(x, lookup, conditional, true).await {
             Ok(origin_fetch) => origin_fetch,
-            Err(step) => return NextStep::Done(step),
+            Err(step) => {
+                let_others_ask(&self.store, &self.cache.rules, writer.fill().key());
+                return NextStep::Done(step);
+            }
         };
         // Making the request may have taken as long as the client's body.
         let requested_at = clock::unix_millis();

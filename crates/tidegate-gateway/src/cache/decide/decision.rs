@@ -110,6 +110,8 @@ pub(crate) struct CacheDecision {
     rounds: u8,
     /// A fill that was waited for was released: its response is not shared.
     released: bool,
+    /// The stale object that the last lookup found.
+    stale: Option<StoredState>,
     demands: Demands,
 }
 
@@ -122,7 +124,7 @@ impl Default for CacheDecision {
 impl CacheDecision {
     pub(crate) fn new(demands: Demands) -> CacheDecision {
         let (state, status) = (RequestState::Looking, CacheStatus::Miss);
-        CacheDecision { state, status, rounds: 0, released: false, demands }
+        CacheDecision { state, status, rounds: 0, released: false, stale: None, demands }
     }
 
     /// Makes a decision that does not use stored responses (`proxy_cache_bypass`), but stores the origin's response.
@@ -167,7 +169,10 @@ impl CacheDecision {
     fn without_demands(&mut self, rules: &CacheRules, input: Input, now: u64) -> Output {
         match input {
             Input::Found(stored) => self.found(rules, stored, now),
-            Input::Filling(filling) => self.filling(rules, filling, now),
+            Input::Filling(filling) => {
+                self.stale = None;
+                self.filling(rules, filling, now)
+            }
             Input::Absent { uses } => self.absent(rules, uses),
             Input::FillEnded => self.look_again(),
             Input::Released => {
@@ -200,7 +205,7 @@ impl CacheDecision {
         }
         let while_updating = stored.operator_decides && rules.use_stale.has(UseStale::UPDATING)
             || stored.may_serve_while_updating;
-        let conditional = rules.revalidate && stored.has_validators;
+        self.stale = Some(stored);
         if let Some(filling) = stored.filling {
             if while_updating {
                 self.status = CacheStatus::Updating;
@@ -214,35 +219,41 @@ impl CacheDecision {
         {
             self.status = CacheStatus::Stale;
             self.state = RequestState::Fetching { stale: Some(stored) };
+            let conditional = rules.revalidate && stored.has_validators;
             return Output::ServeStaleAndRefresh { conditional };
         }
         let sharing = if stored.filling.is_some() { Sharing::Alone } else { Sharing::Shared };
-        self.status = CacheStatus::Expired;
-        self.state = RequestState::Fetching { stale: Some(stored) };
-        if conditional { Output::Revalidate(sharing) } else { Output::Fetch(sharing) }
+        self.fetch(rules, sharing)
+    }
+
+    /// Fetches the object, or asks whether the stale one is still valid: that one may still be served if the origin
+    /// fails.
+    fn fetch(&mut self, rules: &CacheRules, sharing: Sharing) -> Output {
+        let stale = self.stale;
+        self.state = RequestState::Fetching { stale };
+        self.status = if stale.is_some() { CacheStatus::Expired } else { CacheStatus::Miss };
+        match stale.is_some_and(|stored| rules.revalidate && stored.has_validators) {
+            true => Output::Revalidate(sharing),
+            false => Output::Fetch(sharing),
+        }
     }
 
     fn absent(&mut self, rules: &CacheRules, uses: u32) -> Output {
-        self.status = CacheStatus::Miss;
-        self.state = RequestState::Fetching { stale: None };
-        if uses < rules.min_uses {
-            return Output::Pass;
-        }
-        Output::Fetch(Sharing::Shared)
+        self.stale = None;
+        let fetch = self.fetch(rules, Sharing::Shared);
+        if uses < rules.min_uses { Output::Pass } else { fetch }
     }
 
     /// Decides about a running fill: follow it, wait for it, replace it, or fetch independently.
     ///
     /// Invariant: while bytes arrive, no other request fetches the same object (`proxy_cache_lock`,
     /// `proxy_cache_tempfile`). The branches, from above: a fill that is not for this request; a complete one;
-    /// neither directive; the bytes that have arrived suffice; silent for `proxy_cache_lock_age`; a head to follow; a
-    /// response that will not be shared; waiting.
+    /// neither directive; stale before it is complete; the bytes that have arrived suffice; silent for
+    /// `proxy_cache_lock_age`; a head to follow; a response that will not be shared; waiting.
     fn filling(&mut self, rules: &CacheRules, filling: FillState, now: u64) -> Output {
         // Another variant, or a response that the terms of this request exclude.
         if !filling.joinable {
-            self.status = CacheStatus::Miss;
-            self.state = RequestState::Fetching { stale: None };
-            return Output::Fetch(Sharing::Alone);
+            return self.fetch(rules, Sharing::Alone);
         }
         // Complete, and newer than any stored object.
         if filling.whole {
@@ -255,8 +266,12 @@ impl CacheDecision {
             return Output::Follow;
         }
         if !rules.lock && !rules.tempfile {
-            self.state = RequestState::Fetching { stale: None };
-            return Output::Fetch(Sharing::Alone);
+            return self.fetch(rules, Sharing::Alone);
+        }
+        // The operator's limit of freshness applies to a new request; one that has waited is served.
+        let has_waited = matches!(self.state, RequestState::Waiting { .. });
+        if filling.is_stale && !has_waited && !rules.lock && !filling.is_nearly_whole(now) {
+            return self.fetch(rules, Sharing::TakeOver);
         }
         // HEAD, a 304 or a range whose bytes have arrived.
         if filling.suffices {
@@ -266,9 +281,7 @@ impl CacheDecision {
         // `proxy_cache_lock_age`: a silent fill is replaced.
         let quiet = now.saturating_sub(filling.last_progress);
         if (rules.lock || filling.has_head) && quiet >= rules.lock_age {
-            self.status = CacheStatus::Miss;
-            self.state = RequestState::Fetching { stale: None };
-            return Output::Fetch(Sharing::TakeOver);
+            return self.fetch(rules, Sharing::TakeOver);
         }
         let large =
             filling.promised.unwrap_or(filling.arrived).max(filling.arrived) > FOLLOW_FROM_BYTES;
@@ -278,9 +291,7 @@ impl CacheDecision {
         }
         // Waiting would be in vain: the response is not shared, or probably not storable.
         if self.released || filling.is_hit_for_miss && !filling.has_head {
-            self.status = CacheStatus::Miss;
-            self.state = RequestState::Fetching { stale: None };
-            return Output::Fetch(Sharing::Alone);
+            return self.fetch(rules, Sharing::Alone);
         }
         // The time of waiting counts from the first fill that was waited for.
         let since = match self.state {
@@ -290,7 +301,7 @@ impl CacheDecision {
         self.state = RequestState::Waiting { since };
         let patience = since.saturating_add(patience(rules));
         if now >= patience {
-            return self.out_of_patience(filling);
+            return self.out_of_patience(rules, filling);
         }
         let aged = filling.last_progress.saturating_add(rules.lock_age);
         Output::Wait { until: if rules.lock { aged.min(patience) } else { patience } }
@@ -304,10 +315,14 @@ impl CacheDecision {
     }
 
     /// Handles the end of the time that the directives allow for waiting.
-    fn out_of_patience(&mut self, filling: FillState) -> Output {
+    fn out_of_patience(&mut self, rules: &CacheRules, filling: FillState) -> Output {
         if filling.has_head {
             self.status = CacheStatus::Hit;
             return Output::Follow;
+        }
+        // What is passed has no stale object to fall back to.
+        if !rules.lock && self.stale.is_some() {
+            return self.fetch(rules, Sharing::Alone);
         }
         self.status = CacheStatus::Miss;
         Output::Pass

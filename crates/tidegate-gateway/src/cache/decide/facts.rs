@@ -117,6 +117,8 @@ pub(crate) struct FillState {
     pub whole: bool,
     /// The fill may be served to this request.
     pub joinable: bool,
+    /// The time for which its response is fresh is over, by nginx's rules: those of RFC 9111 are in `joinable`.
+    pub is_stale: bool,
     /// A response of its key proved not to be storable a short time ago: no request waits for its head.
     pub is_hit_for_miss: bool,
     /// The bytes that have arrived are all that this request needs: a head for HEAD or 304, the bytes of a range.

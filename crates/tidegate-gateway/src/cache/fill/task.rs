@@ -34,6 +34,7 @@ use crate::cache::config::settings::CacheSettings;
 use crate::cache::decide::decision::{
     Failure, HeadKind, OriginDecision, OriginResult, OriginVerdict,
 };
+use crate::cache::decide::facts::CacheRules;
 use crate::cache::decide::policy::{OriginExchange, Refusal, Storable};
 use crate::cache::fill::origin::{
     OriginFetch, OriginRequester, Resume, length_of, may_leave_readers_behind,
@@ -43,11 +44,16 @@ use crate::cache::meta::{Meta, decoded, new_variant_set, tags_of};
 use crate::cache::ranges::object::PartialObject;
 use crate::cache::status::CacheStatus;
 
-/// Milliseconds during which requests of a key do not queue after a response proved not to be storable
+/// Least milliseconds during which requests of a key do not queue after a response proved not to be storable
 /// (hit-for-miss).
 const UNCACHEABLE_FOR_MILLIS: u64 = 10_000;
+/// The same time in multiples of the time until the head arrived: requests that take long (long polling) come seldom.
+const UNCACHEABLE_FOR_TIMES: u64 = 4;
 /// The same after an error of the origin: the next response may be a good one.
 const UNCACHEABLE_ERROR_FOR_MILLIS: u64 = 1_000;
+
+/// Types of responses that go on for as long as their client stays.
+const LIVE_TYPES: [&str; 2] = ["text/event-stream", "multipart/x-mixed-replace"];
 
 /// The parameters of a fill, copied from the request that began it; they refer to no exchange.
 pub(crate) struct FillTask {
@@ -178,6 +184,7 @@ impl FillTask {
             _ => Failure::Error,
         };
         let verdict = self.verdict(OriginResult::Failed(failure));
+        let_others_ask(&self.store, &self.cache.rules, writer.fill().key());
         writer.abort("no response from the origin");
         let event = match (verdict, self.stale.take()) {
             (OriginVerdict::ServeStale, Some(stale)) => FillEvent::Serve(stale, CacheStatus::Stale),
@@ -225,10 +232,12 @@ impl FillTask {
                 send_event(to.as_ref(), FillEvent::Serve(entry, CacheStatus::Revalidated)).await;
             }
             (OriginVerdict::ServeStale, _, Some(stale)) => {
+                let_others_ask(&self.store, &self.cache.rules, writer.fill().key());
                 writer.abort("the stored response is used instead");
                 send_event(to.as_ref(), FillEvent::Serve(stale, CacheStatus::Stale)).await;
             }
             (OriginVerdict::Store, Ok(stored), _) => {
+                let writer = self.unshared_if_live(&response.head, writer, now);
                 let received = OriginReply { response, is_head, origin, at: now };
                 self.store(received, stored, writer, to).await;
             }
@@ -272,11 +281,30 @@ impl FillTask {
     }
 
     fn mark_uncacheable(&self, status: u16, writer: &FillWriter, now: u64) {
+        let took = now.saturating_sub(self.requested_at);
         let time = match status {
-            0..=499 => UNCACHEABLE_FOR_MILLIS,
+            0..=499 => UNCACHEABLE_FOR_MILLIS.max(took.saturating_mul(UNCACHEABLE_FOR_TIMES)),
             _ => UNCACHEABLE_ERROR_FOR_MILLIS,
         };
         self.store.mark_uncacheable(writer.fill().key(), now.saturating_add(time));
+    }
+
+    /// Lets no other request read a live response (events, the pictures of a camera): each client gets its own, which
+    /// begins when the client comes.
+    fn unshared_if_live(&self, head: &ResponseHead, writer: FillWriter, now: u64) -> FillWriter {
+        let kind = head.headers.first(Known::ContentType).unwrap_or_default();
+        let is_live = LIVE_TYPES.iter().any(|live| {
+            let (start, rest) = kind.split_at_checked(live.len()).unwrap_or((kind, b""));
+            start.eq_ignore_ascii_case(live.as_bytes())
+                && matches!(rest.first(), None | Some(b';' | b' '))
+        });
+        if !is_live {
+            return writer;
+        }
+        self.mark_uncacheable(head.status, &writer, now);
+        let own = self.store.begin_fill_beside(writer.fill().key(), now);
+        writer.release();
+        own
     }
 
     /// Updates the stored entry from the origin's 304; returns the updated entry, or the old one when that fails.
@@ -383,6 +411,16 @@ impl FillTask {
         let moved = begin_after_placing(&self.store, &self.main, now).await;
         writer.release();
         moved
+    }
+}
+
+/// Lets the requests for a key not wait for each other for a moment, after the origin has failed: each would fail behind
+/// another one, later than by itself. `proxy_cache_lock` protects the origin all the same. To be called before the end
+/// of the fill that failed.
+pub(crate) fn let_others_ask(store: &Store, rules: &CacheRules, key: &Key) {
+    if !rules.lock {
+        let until = clock::unix_millis().saturating_add(UNCACHEABLE_ERROR_FOR_MILLIS);
+        store.mark_uncacheable(key, until);
     }
 }
 

@@ -46,6 +46,7 @@ const SILENT: FillState = FillState {
     promised: None,
     whole: false,
     joinable: true,
+    is_stale: false,
     is_hit_for_miss: false,
     suffices: false,
     last_progress: 1000,
@@ -309,6 +310,68 @@ fn with_tempfile_each_request_follows() {
 }
 
 #[test]
+fn a_fill_that_is_no_longer_fresh_serves_those_that_waited() {
+    let stale = FillState { is_stale: true, ..SMALL };
+    let nearly = FillState { promised: Some(20), ..stale };
+    let take_over = Output::Fetch(TakeOver);
+    check("a new request", &TEMPFILE, &[(2000, Input::Filling(stale), take_over)]);
+    check(
+        "for its head",
+        &TEMPFILE,
+        &[(2000, Input::Filling(FillState { suffices: true, ..stale }), take_over)],
+    );
+    check("about to end", &TEMPFILE, &[(1050, Input::Filling(nearly), Output::Follow)]);
+    check("not any more", &TEMPFILE, &[(2000, Input::Filling(nearly), take_over)]);
+    check(
+        "waited for",
+        &TEMPFILE,
+        &[
+            (1000, Input::Filling(SILENT), Output::Wait { until: 6000 }),
+            (5000, Input::FillProgress(stale), Output::Follow),
+        ],
+    );
+    check("with the lock", &LOCK, &[(2000, Input::Filling(stale), Output::Wait { until: 6000 })]);
+}
+
+#[test]
+fn a_stale_object_is_kept_for_failures_while_others_are_waited_for() {
+    let error = CacheRules { use_stale: UseStale::ERROR, ..TEMPFILE };
+    let silent = Input::Found(StoredState { filling: Some(SILENT), ..STALE });
+    let unshared = FillState { is_hit_for_miss: true, ..SILENT };
+    let unshared = Input::Found(StoredState { filling: Some(unshared), ..STALE });
+    let failed = OriginResult::Failed(Failure::Error);
+    let mut decision = CacheDecision::default();
+    assert_eq!(decision.step(&error, silent, 1000), Output::Wait { until: 6000 });
+    assert_eq!(decision.step(&error, Input::TimedOut(SILENT), 6000), Output::Fetch(Alone));
+    assert_eq!(decision.status(), Expired);
+    assert_eq!(decision.begin_fetch().verdict(&error, failed), OriginVerdict::ServeStale);
+    let alone = (1000, unshared, Output::Fetch(Alone));
+    check_origin("behind a failure", &error, alone, failed, OriginVerdict::ServeStale);
+    let revalidate = CacheRules { revalidate: true, ..error.clone() };
+    let alone = (1000, unshared, Output::Revalidate(Alone));
+    check_origin("to be revalidated", &revalidate, alone, failed, OriginVerdict::ServeStale);
+    check(
+        "forgotten with the object",
+        &error,
+        &[
+            (1000, silent, Output::Wait { until: 6000 }),
+            (2000, Input::FillEnded, Output::Look),
+            (2000, Input::Filling(SILENT), Output::Wait { until: 6000 }),
+            (6000, Input::TimedOut(SILENT), Output::Pass),
+        ],
+    );
+    let lock = CacheRules { lock_age: 60_000, ..LOCK };
+    check(
+        "by the lock it is passed",
+        &lock,
+        &[
+            (1000, silent, Output::Wait { until: 6000 }),
+            (6000, Input::TimedOut(SILENT), Output::Pass),
+        ],
+    );
+}
+
+#[test]
 fn expired_objects() {
     let revalidate = CacheRules { revalidate: true, ..RULES };
     check("fetched anew", &RULES, &[(1000, Input::Found(STALE), Output::Fetch(Shared))]);
@@ -469,6 +532,7 @@ fn any_filling() -> impl Strategy<Value = FillState> {
             promised,
             whole,
             joinable,
+            is_stale: joinable && suffices,
             is_hit_for_miss: suffices,
             suffices,
             last_progress,
