@@ -65,7 +65,7 @@ pub(crate) enum Lookup {
 /// The treatment of requests for an object that is being fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// No directive.
+    /// Each request goes to the origin: no directive in nginx, `proxy_cache_tempfile off` in Tidegate.
     Plain,
     /// `proxy_cache_lock`
     Lock,
@@ -255,6 +255,9 @@ fn location(setup: &Setup<'_>) -> String {
     match setup.scenario {
         Scenario::Study(Sharing::Lock) => lines.push("proxy_cache_lock on;"),
         Scenario::Study(Sharing::Tempfile) => lines.push("proxy_cache_tempfile on;"),
+        Scenario::Study(Sharing::Plain) if setup.tempfile_directive => {
+            lines.push("proxy_cache_tempfile off;");
+        }
         _ => {}
     }
     if setup.scenario == Scenario::Crash {

@@ -14,7 +14,7 @@ use crate::load::TestRequest;
 use crate::probe;
 use crate::procfs;
 use crate::report::Environment;
-use crate::server::{Binary, Kind, Server};
+use crate::server::{Binary, Job, Kind, Server};
 use crate::statistics::Spread;
 use crate::suites::Context;
 use crate::walk::walk;
@@ -270,6 +270,7 @@ fn measure_once(
     files: &[TestRequest],
 ) -> Result<Run, String> {
     let job = context.job(Scenario::Study(entry.sharing), 8 * context.options.clients as u64 + 256);
+    let job = Job { tempfile_directive: entry.program == Program::Tidegate, ..job };
     let server = Server::start(binary, job)?;
     wait_for_response(&server)?;
     let walk =

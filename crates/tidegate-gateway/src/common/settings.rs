@@ -191,6 +191,11 @@ impl Buffering {
         Buffering { on, fixed: ignore & options::IGNORE_BUFFERING != 0 }
     }
 
+    /// Returns whether responses are buffered where the origin does not override it.
+    pub fn is_on(self) -> bool {
+        self.on
+    }
+
     /// Returns whether a response with these fields is buffered. Unbuffered ones are neither cached nor stored.
     pub fn applies(self, headers: &Headers) -> bool {
         match headers.first(Known::XAccelBuffering) {

@@ -293,8 +293,8 @@ macro_rules! cache_rows {
                 ]),
                 ALL,
                 Arity::FLAG,
-                "off",
-                "Whether requests for a response that is being fetched receive its bytes as they arrive.",
+                "on",
+                "Whether requests for a response that is being fetched receive its bytes as they arrive. With cache_lock off as well, each request is passed to the origin. Without the directive it is off where buffering is off, and beside cache_lock, which has it for bodies above 64 KiB.",
                 |conf, args| once(&mut conf.tempfile, args.flag(0)?, args),
             ),
             row(

@@ -135,7 +135,7 @@ impl CacheSettings {
                 lock: conf.lock.unwrap_or(false),
                 lock_age: millis(conf.lock_age),
                 lock_timeout: millis(conf.lock_timeout),
-                tempfile: conf.tempfile.unwrap_or(false),
+                tempfile: conf.tempfile.unwrap_or(streams(conf, ignored)),
                 tempfile_timeout: millis(conf.tempfile_timeout),
                 min_uses: conf.min_uses.unwrap_or(1),
                 use_stale: conf.use_stale.unwrap_or_default(),
@@ -190,6 +190,12 @@ impl CacheSettings {
             }
         }
     }
+}
+
+/// Returns the default of `proxy_cache_tempfile`. Responses that pass unbuffered are not stored: there is nothing to
+/// wait for. `proxy_cache_lock on` asks for the end of small responses, and follows large ones by itself.
+fn streams(conf: &CacheConf, ignored: Ignored) -> bool {
+    ignored.buffering.is_on() && !conf.lock.unwrap_or(false)
 }
 
 /// Reports an undefined cache once: in the block that names it.
