@@ -101,38 +101,29 @@ fn a_request_gets_its_response() {
 /// The type of a Retry packet, in the first byte of its header (RFC 9000 section 17.2).
 const RETRY: u8 = 3;
 
-/// The connection IDs of a packet with a long header: its destination's, and its source's (RFC 9000 section 17.2).
-fn connection_ids(packet: &[u8]) -> (&[u8], &[u8]) {
-    let (destination, rest) = packet[6..].split_at(packet[5].into());
-    (destination, &rest[1..][..rest[0].into()])
-}
-
 #[test]
 fn while_many_handshakes_are_in_progress_addresses_have_to_be_shown() {
     run(ONE, |address, _| async move {
         // The first packet of each client is passed on, and nothing else.
         let loopback = ListenAddr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let bind = || Datagram::bind(&loopback, &ListenOptions::default()).expect("a socket");
-        let (front, back) = (bind(), bind());
+        let front = bind();
         let Ok(ListenAddr::Inet(relay)) = front.local_addr() else { panic!("no address") };
         let (mut clients, mut numbers, mut buffer) = (Vec::new(), HashSet::new(), [0; 2048]);
         for begun in 0..=HANDSHAKES_MAX {
-            clients.push(Client::opening(relay, "one.test", "h3"));
-            let source = loop {
-                let (count, _) = front.receive_from(&mut buffer).await.expect("a first packet");
-                let (destination, source) = connection_ids(&buffer[..count]);
-                if numbers.insert(destination.to_vec()) {
-                    back.send(&buffer[..count], Some(&address)).await.expect("sent");
-                    break source.to_vec();
-                }
-            };
-            // Earlier handshakes may repeat their packets meanwhile.
+            // By a socket of its own: earlier handshakes may repeat their packets meanwhile.
+            let back = bind();
+            let client = Client::opening(relay, "one.test", "h3");
             loop {
-                let (count, _) = back.receive_from(&mut buffer).await.expect("a reply");
-                if connection_ids(&buffer[..count]).0 == source {
+                let (count, _) = front.receive_from(&mut buffer).await.expect("a first packet");
+                // The client's choice of a number, of eight bytes or more (section 7.2).
+                if numbers.insert(buffer[6..14].to_vec()) {
+                    back.send(&buffer[..count], Some(&address)).await.expect("sent");
                     break;
                 }
             }
+            back.receive_from(&mut buffer).await.expect("a reply");
+            clients.push((client, back));
             let is_retry = buffer[0] >> 4 & 3 == RETRY;
             assert_eq!(is_retry, begun == HANDSHAKES_MAX, "{begun} handshakes in progress");
         }
