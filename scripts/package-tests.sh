@@ -2,92 +2,24 @@
 # Tests Debian's packages in a booted Debian: nginx gives its place to Tidegate and takes it back, under load.
 #
 #   scripts/package-tests.sh [STEP…]      default: all steps, in their order
+#   SUITE=trixie                          Debian 13 in place of 12
 #   SWITCHES=50                           changes of the program in step `upgrades` (default 5)
 #   ROTATIONS=200                         rotations in step `rotate` (default 20)
 #
-# Needs root, debootstrap, systemd-nspawn and wrk, and the packages of `scripts/packages.sh deb`. The system is in
-# target/package-tests: made once from Debian's packages, and copied for each run. It has a network of its own; the load
-# runs inside that.
+# scripts/packages/machine.sh has the requirements. scripts/tool-tests.sh is about the tools around a server.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-
-directory=$(realpath --canonicalize-missing "${CARGO_TARGET_DIR:-target}")/package-tests
-packages=$(realpath --canonicalize-missing "${PACKAGES:-${CARGO_TARGET_DIR:-target}/packages}")
-base=$directory/base
-root=$directory/root
+name=package-tests
+# shellcheck source=scripts/packages/machine.sh
+. scripts/packages/machine.sh
 switches=${SWITCHES:-5}
 rotations=${ROTATIONS:-20}
-failed=0
-
-say() { printf 'package-tests: %s\n' "$*"; }
-die() { say "$*" >&2; exit 2; }
-# A check: its description, then a command that must succeed.
-check() {
-    local what=$1
-    shift
-    if "$@" >"$directory/check" 2>&1; then
-        say "ok: $what"
-    else
-        say "FAILED: $what"
-        tail -n 20 "$directory/check" | sed 's/^/    /'
-        failed=$((failed + 1))
-    fi
-}
-
-[ "$(id -u)" -eq 0 ] || die "needs root"
-for tool in debootstrap systemd-nspawn nsenter wrk; do
-    command -v "$tool" >/dev/null || die "$tool is missing"
-done
-deb() { compgen -G "$packages/$1_*.deb" | head -n 1; }
-[ -n "$(deb tidegate)" ] && [ -n "$(deb nginx-tidegate)" ] || die "no packages in $packages: scripts/packages.sh deb"
-
-make_base() {
-    [ -e "$base/etc/debian_version" ] && return
-    say "making a Debian in $base (once)"
-    rm -rf "$base" "$base.new"
-    mkdir -p "$directory"
-    debootstrap --variant=minbase --include=systemd,systemd-sysv,dbus,logrotate,iproute2,curl,procps,nginx \
-        bookworm "$base.new" >"$directory/debootstrap.log"
-    # So that `apt install nginx` needs no network.
-    chroot "$base.new" apt-get install -y --reinstall --download-only nginx >>"$directory/debootstrap.log" 2>&1
-    mv "$base.new" "$base"
-}
-
-boot() {
-    rm -rf "$root"
-    cp -a "$base" "$root"
-    cp "$(deb tidegate)" "$root/root/tidegate.deb"
-    cp "$(deb nginx-tidegate)" "$root/root/nginx-tidegate.deb"
-    systemd-nspawn --directory "$root" --boot --private-network --register=no --keep-unit --link-journal=no \
-        --console=pipe </dev/null >"$directory/console" 2>&1 &
-    nspawn=$!
-    trap stop EXIT
-    local tries=300
-    until init=$(cat "/proc/$nspawn/task/$nspawn/children" 2>/dev/null) && init=${init%% *} && [ -n "$init" ] &&
-        inside systemctl is-system-running --wait >/dev/null 2>&1; do
-        tries=$((tries - 1))
-        [ $tries -gt 0 ] || die "the system does not boot: $directory/console"
-        sleep 0.1
-    done
-    inside ip link set lo up
-    inside sh -c 'echo ok >/var/www/html/index.html'
-}
-
-# Ends the system by the signal that its init understands as "power off".
-stop() {
-    trap - EXIT
-    kill -s RTMIN+4 "$init" 2>/dev/null || true
-    wait "$nspawn" 2>/dev/null || true
-}
-
-inside() { nsenter --target "$init" --all "$@"; }
-install() { inside sh -c "cd /root && DEBIAN_FRONTEND=noninteractive apt-get install -y $*"; }
 
 # Runs a command while requests are sent; says how many. Fails when one of them failed, or the command did.
 under_load() {
     local status=0 load
     nsenter --target "$init" --net wrk --threads 1 --connections 8 --duration 600s --header 'Connection: close' \
-        http://127.0.0.1/ >"$directory/load" 2>&1 &
+        http://127.0.0.1/ >"$root.load" 2>&1 &
     load=$!
     sleep 1
     "$@" || status=$?
@@ -95,14 +27,11 @@ under_load() {
     # wrk ends with its report.
     kill -s INT "$load"
     wait "$load" || true
-    grep 'requests in' "$directory/load" | sed 's/^ */    /' >&3
-    ! grep -E 'Socket errors|Non-2xx' "$directory/load" && return $status
+    grep 'requests in' "$root.load" | sed 's/^ */    /' >&3
+    ! grep -E 'Socket errors|Non-2xx' "$root.load" && return $status
 }
 exec 3>&1
 
-server() { inside curl -sI http://127.0.0.1/ | tr -d '\r' | sed -n 's/^Server: //p'; }
-serves() { [[ $(server) == $1* ]]; }
-master() { inside cat /run/nginx.pid; }
 # The unit's main process is the one of the pid file.
 is_active() {
     inside systemctl is-active --quiet nginx.service &&
@@ -130,7 +59,6 @@ step_refused() {
     check "nginx is installed" inside dpkg --verify nginx
     check "nothing is left over" is_clean
 }
-not() { ! "$@"; }
 
 step_there() {
     check "nginx-tidegate takes nginx's place under load" under_load install ./nginx-tidegate.deb
@@ -174,22 +102,15 @@ step_hangs() {
         [ $status -eq 2 ]
     }
     check "take-over by a program that hangs" goes_on
-    check "it is ended" ended /root/nginx
+    check "it is ended" eventually ended /root/nginx
     check "the server goes on" [ "$(master)" = "$before" ]
     check "Tidegate serves" serves tidegate
     inside mv /root/kept /usr/sbin/tidegate
     check "take-over by the program itself" under_load inside /usr/lib/tidegate/take-over
 }
 
-# Waits until no process has a program.
-ended() {
-    local tries=100
-    while inside sh -c 'ls -l /proc/[0-9]*/exe 2>/dev/null' | grep -q -- "-> $1\$"; do
-        tries=$((tries - 1))
-        [ $tries -gt 0 ] || return 1
-        sleep 0.1
-    done
-}
+# No process has a program.
+ended() { ! inside sh -c 'ls -l /proc/[0-9]*/exe 2>/dev/null' | grep -q -- "-> $1\$"; }
 
 # Lines are those of requests, however often the log is moved away.
 step_rotate() {
@@ -200,7 +121,7 @@ step_rotate() {
     check "$rotations rotations under load" under_load rotate
     inside systemctl reload nginx
     sleep 1
-    requests=$(sed -n 's/^ *\([0-9]*\) requests in.*/\1/p' "$directory/load")
+    requests=$(sed -n 's/^ *\([0-9]*\) requests in.*/\1/p' "$root.load")
     lines=$(cat "$root"/var/log/nginx/access.log* | wc -l)
     # Requests that wrk was still waiting for at its end: at most one for each connection.
     check "lines ($lines) are requests ($requests)" [ "$lines" -ge "$requests" ]
@@ -251,18 +172,11 @@ step_remove() {
 
 # A command that says nothing of Tidegate.
 quietly() {
-    "$@" >"$directory/quietly" 2>&1 || { cat "$directory/quietly"; return 1; }
-    ! grep tidegate "$directory/quietly"
+    "$@" >"$root.quietly" 2>&1 || { cat "$root.quietly"; return 1; }
+    ! grep tidegate "$root.quietly"
 }
 
-started_again() {
-    local tries=300
-    until [ "$(inside systemctl show --property NRestarts --value tidegate)" != 0 ] && serves tidegate; do
-        tries=$((tries - 1))
-        [ $tries -gt 0 ] || return 1
-        sleep 0.1
-    done
-}
+started_again() { [ "$(inside systemctl show --property NRestarts --value tidegate)" != 0 ] && serves tidegate; }
 
 # Tidegate's own unit: readiness, reload, watchdog, sockets of systemd.
 step_unit() {
@@ -289,7 +203,7 @@ step_unit() {
     before=$(inside systemctl show --property MainPID --value tidegate)
     # A worker whose event loops do not turn.
     inside sh -c "kill -STOP \$(pgrep -P $before)"
-    check "a server that hangs is started again" started_again
+    check "a server that hangs is started again" eventually started_again
     check "it stops" inside systemctl stop tidegate
     cp packaging/systemd/tidegate.socket "$root/etc/systemd/system/"
     inside systemctl daemon-reload
@@ -304,14 +218,6 @@ step_unit() {
 }
 
 all=(beside refused there pid_files upgrades hangs rotate back_refused back at_once remove unit)
-steps=("$@")
-if [ ${#steps[@]} -eq 0 ]; then steps=("${all[@]}"); fi
 make_base
 boot
-for step in "${steps[@]}"; do
-    declare -F "step_$step" >/dev/null || die "no step $step: ${all[*]}"
-    say "== $step"
-    "step_$step"
-done
-[ "$failed" -eq 0 ] || { say "$failed failed"; exit 1; }
-say "all passed"
+run_steps "$@"
