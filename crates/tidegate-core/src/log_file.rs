@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
+use tidegate_os::open::append_at_once;
 use tidegate_rt::iteration;
 
 /// A log file. Each write is one system call in append mode, so lines of several threads do not mix.
@@ -107,15 +108,11 @@ pub fn write_pending_lines() {
     PENDING_LINES.with_borrow_mut(PendingLines::write);
 }
 
-/// Opens a log for appending; creates it with mode 0644.
+/// Opens a log for appending; creates it with mode 0644. It waits for the reader of a FIFO.
 pub fn open_append(path: &Path) -> io::Result<File> {
-    open_with_mode(path, 0o644)
-}
-
-fn open_with_mode(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
-    tidegate_os::file::with_mode(&mut options, mode).open(path)
+    tidegate_os::file::with_mode(&mut options, 0o644).open(path)
 }
 
 /// All open log files of the process, one per path.
@@ -172,13 +169,13 @@ impl LogFiles {
         private.insert(path.to_path_buf());
     }
 
-    /// Opens a file for appending; creates it with mode 0644, or 0600 if it is private.
+    /// Opens a file for appending again; creates it with mode 0644, or 0600 if it is private.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Those of the file system. A FIFO without a reader is one, as a server that runs must not wait for it.
     pub fn append(&self, path: &Path) -> io::Result<File> {
         let private = self.private.lock().unwrap_or_else(PoisonError::into_inner).contains(path);
-        open_with_mode(path, if private { 0o600 } else { 0o644 })
+        append_at_once(path, if private { 0o600 } else { 0o644 })
     }
 
     /// Returns the files in use by path.

@@ -112,3 +112,35 @@ fn private_files_stay_private() {
     assert_eq!(["keys.old", "keys"].map(mode), [0o600; 2]);
     assert_eq!(["access.old", "access"].map(mode), [0o644; 2]);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_log_that_cannot_be_opened_again_goes_on() {
+    use std::io::{BufRead, BufReader};
+
+    let directory = tempfile::tempdir().unwrap();
+    let (path, moved) = (directory.path().join("log"), directory.path().join("moved"));
+    let logs = LogFiles::default();
+    let log = logs.open(&path, open_append).unwrap();
+    std::fs::rename(&path, &moved).unwrap();
+    let failure = |number: i32| {
+        let failed = logs.reopen();
+        log.write(b"line\n");
+        assert_eq!(failed.iter().map(|(path, _)| path).collect::<Vec<_>>(), [&path]);
+        assert_eq!(failed[0].1.raw_os_error(), Some(number), "{:?}", failed[0].1);
+    };
+    std::fs::create_dir(&path).unwrap();
+    failure(21);
+    std::fs::remove_dir(&path).unwrap();
+    // It has no reader.
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    failure(6);
+    assert_eq!(std::fs::read_to_string(&moved).unwrap(), "line\nline\n");
+    let reader = File::options().read(true).write(true).open(&path).unwrap();
+    assert!(logs.reopen().is_empty());
+    // More than a pipe has room for: the writer waits.
+    let writer = std::thread::spawn(move || (0..20_000).for_each(|_| log.write(b"of a pipe\n")));
+    let lines = BufReader::new(reader).lines().map(Result::unwrap).take(20_000);
+    assert!(lines.into_iter().all(|line| line == "of a pipe"));
+    writer.join().unwrap();
+}

@@ -64,6 +64,19 @@ pub fn append_if_cached(path: &Path) -> Option<File> {
     open_cached(path, APPEND).ok().map(File::from)
 }
 
+/// Opens a file for appending, or creates it with these permission bits, without waiting for the reader of a FIFO: where it
+/// has none, that is an error. Writes wait as they do after any other way to open it.
+///
+/// # Errors
+/// Those of open and fcntl.
+pub fn append_at_once(path: &Path, mode: u32) -> io::Result<File> {
+    let flags = APPEND | OFlags::CREATE;
+    let file = super::retry(|| rustix::fs::open(path, flags, Mode::from_raw_mode(mode)))?;
+    let flags = rustix::fs::fcntl_getfl(&file)?;
+    rustix::fs::fcntl_setfl(&file, flags - OFlags::NONBLOCK)?;
+    Ok(file.into())
+}
+
 /// Opens a path for being described, by names in memory alone: else AGAIN, or NOSYS where the kernel cannot do that.
 fn open_remembered(path: &Path) -> Result<OwnedFd, Errno> {
     open_cached(path, OFlags::PATH | OFlags::CLOEXEC)

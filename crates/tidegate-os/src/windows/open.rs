@@ -46,6 +46,15 @@ pub fn append_if_cached(_path: &Path) -> Option<File> {
     None
 }
 
+/// Opens a file for appending, or creates it. Permission bits have no counterpart on this system, and no name waits for a
+/// reader.
+///
+/// # Errors
+/// Those of CreateFile.
+pub fn append_at_once(path: &Path, _mode: u32) -> io::Result<File> {
+    OpenOptions::new().append(true).create(true).open(path)
+}
+
 /// Opens a file or directory for reading under its own name: the path is checked from byte `from` on.
 ///
 /// # Errors
