@@ -110,9 +110,13 @@ pub fn write_pending_lines() {
 
 /// Opens a log for appending; creates it with mode 0644. It waits for the reader of a FIFO.
 pub fn open_append(path: &Path) -> io::Result<File> {
+    open_with_mode(path, 0o644)
+}
+
+fn open_with_mode(path: &Path, mode: u32) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
-    tidegate_os::file::with_mode(&mut options, 0o644).open(path)
+    tidegate_os::file::with_mode(&mut options, mode).open(path)
 }
 
 /// All open log files of the process, one per path.
@@ -169,13 +173,25 @@ impl LogFiles {
         private.insert(path.to_path_buf());
     }
 
-    /// Opens a file for appending again; creates it with mode 0644, or 0600 if it is private.
+    /// Opens a file for appending; creates it with mode 0644, or 0600 if it is private. It waits for the reader of a FIFO.
     ///
     /// # Errors
-    /// Those of the file system. A FIFO without a reader is one, as a server that runs must not wait for it.
+    /// Those of the file system.
     pub fn append(&self, path: &Path) -> io::Result<File> {
-        let private = self.private.lock().unwrap_or_else(PoisonError::into_inner).contains(path);
-        append_at_once(path, if private { 0o600 } else { 0o644 })
+        open_with_mode(path, self.mode(path))
+    }
+
+    /// As [`LogFiles::append`], in a server that runs: it must not stop for a log.
+    ///
+    /// # Errors
+    /// Those of the file system, and a FIFO that has no reader.
+    pub fn append_at_once(&self, path: &Path) -> io::Result<File> {
+        append_at_once(path, self.mode(path))
+    }
+
+    fn mode(&self, path: &Path) -> u32 {
+        let private = self.private.lock().unwrap_or_else(PoisonError::into_inner);
+        if private.contains(path) { 0o600 } else { 0o644 }
     }
 
     /// Returns the files in use by path.
@@ -193,7 +209,7 @@ impl LogFiles {
     pub fn reopen(&self) -> Vec<(PathBuf, io::Error)> {
         let mut failed = Vec::new();
         for log in self.in_use() {
-            match self.append(&log.path) {
+            match self.append_at_once(&log.path) {
                 Ok(file) => log.replace(file),
                 Err(error) => failed.push((log.path.clone(), error)),
             }

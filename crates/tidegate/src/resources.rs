@@ -87,6 +87,9 @@ fn is_unchanged(old: &Stat, new: &Stat) -> bool {
         && fractions
 }
 
+/// The generation with which a server starts.
+const FIRST_GENERATION: u64 = 1;
+
 /// The file system, with a memory of the files that were read.
 pub(crate) struct MasterResources<'a> {
     logs: &'a LogFiles,
@@ -172,7 +175,12 @@ impl Resources for MasterResources<'_> {
         if let Some(log) = held.get(path) {
             return Ok(log.clone());
         }
-        let log = self.logs.open(path, |path| self.logs.append(path)).inspect_err(|_| {
+        let open = |path: &Path| match self.generation {
+            // As nginx does, a server that starts waits for the reader of a FIFO.
+            FIRST_GENERATION => self.logs.append(path),
+            _ => self.logs.append_at_once(path),
+        };
+        let log = self.logs.open(path, open).inspect_err(|_| {
             self.refused.borrow_mut().insert(path.to_owned());
         })?;
         held.insert(path.to_owned(), log.clone());

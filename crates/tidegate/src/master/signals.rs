@@ -187,7 +187,7 @@ impl Master {
         let _ = self.current.logs.reopen();
         let mut files = Vec::new();
         for path in &self.current.log_paths {
-            match self.current.logs.append(path) {
+            match self.current.logs.append_at_once(path) {
                 Ok(file) => files.push((path.clone(), file)),
                 Err(error) => self.say(Level::Emerg, &open_failed(path, &error)),
             }

@@ -98,3 +98,21 @@ fn a_file_is_read_again_only_if_it_has_changed() {
     assert_eq!(read(8), "seven", "no generation before has used it");
     let _ = std::fs::remove_dir_all(directory);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_reload_does_not_wait_for_the_reader_of_a_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("pipe.log");
+    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let (logs, kept) = (LogFiles::default(), KeptFiles::default());
+    let open = |generation| MasterResources::new(&logs, &kept, generation).log_file(&path);
+    assert_eq!(open(2).unwrap_err().raw_os_error(), Some(6));
+    // At the start the server and the reader may come in any order.
+    let reader = std::thread::spawn({
+        let path = path.clone();
+        move || File::open(path).unwrap()
+    });
+    drop(open(1).unwrap());
+    drop(reader.join().unwrap());
+}
