@@ -217,7 +217,142 @@ step_unit() {
         '! systemctl start tidegate && journalctl -u tidegate | grep -q "is bound to 0.0.0.0:81, which no .listen. of the configuration has"'
 }
 
-all=(beside refused there pid_files upgrades hangs rotate back_refused back at_once remove unit)
+# What the administrator did to files of the packages stays.
+step_conffiles() {
+    local file=$root/etc/apt/apt.conf.d/20tidegate
+    echo '// edited' >>"$file"
+    echo '# edited' >>"$root/etc/nginx/nginx.conf"
+    check "an upgrade with edited files" install --reinstall ./tidegate.deb ./nginx-tidegate.deb
+    check "apt's file is as it was edited" grep -q -x '// edited' "$file"
+    check "nginx.conf is as it was edited" grep -q -x '# edited' "$root/etc/nginx/nginx.conf"
+    rm "$file"
+    check "an upgrade with a file that was removed" install --reinstall ./tidegate.deb
+    check "it is not brought back" not [ -e "$file" ]
+    check "unless asked for" install --reinstall -o Dpkg::Options::=--force-confmiss ./tidegate.deb
+    check "then it is" [ -e "$file" ]
+    sed -i '/^# edited$/d' "$root/etc/nginx/nginx.conf"
+}
+
+# A command that succeeds with a message.
+says() {
+    local message=$1
+    shift
+    "$@" >"$root.says" 2>&1 || { cat "$root.says"; return 1; }
+    grep -F -- "$message" "$root.says" || { cat "$root.says"; return 1; }
+}
+
+# An upgrade while the configuration cannot be used, by an edit that nobody has noticed.
+step_upgrade_refused() {
+    local before
+    before=$(master)
+    echo 'nonsense;' >"$root/etc/nginx/conf.d/own.conf"
+    check "an upgrade with a configuration that cannot be used says what to do" \
+        says 'correct the configuration, then: invoke-rc.d nginx upgrade' install --reinstall ./tidegate.deb
+    check "the server goes on" [ "$(master)" = "$before" ]
+    check "Tidegate serves" serves tidegate
+    rm "$root/etc/nginx/conf.d/own.conf"
+    check "and what it says helps" inside invoke-rc.d nginx upgrade
+    check "another process serves" not [ "$(master)" = "$before" ]
+    check "Tidegate serves again" serves tidegate
+}
+
+# Writes a file until there is no room for another byte.
+fill() { inside sh -c 'dd if=/dev/zero of="$1" bs=1k; ! echo more >"$1.more"' sh "$1"; }
+
+# Disks are full: where files are unpacked, where the pid file is written, where the logs are.
+step_full_disks() {
+    local before
+    before=$(master)
+    inside mount -t tmpfs -o size=8k tmpfs /usr/share/doc/tidegate
+    check "an upgrade that has no room fails" not install --reinstall ./tidegate.deb
+    inside umount /usr/share/doc/tidegate
+    check "the server goes on" [ "$(master)" = "$before" ]
+    check "Tidegate serves" serves tidegate
+    check "apt repairs it" install --fix-broken
+    check "and upgrades" install --reinstall ./tidegate.deb
+    check "the packages are whole" inside dpkg --verify tidegate nginx-tidegate
+
+    before=$(master)
+    inside mount -o remount,size=4m /run
+    check "/run is full" fill /run/filler
+    check "an upgrade says that the old server goes on" says 'the running server goes on' install --reinstall ./tidegate.deb
+    check "it does" inside kill -0 "$before"
+    check "Tidegate serves" serves tidegate
+    inside sh -c 'rm -f /run/filler*'
+    inside mount -o remount,size=64m /run
+    check "its pid file is there" [ "$(master)" = "$before" ]
+    check "with room the next upgrade succeeds" install --reinstall ./tidegate.deb
+    check "another process serves" not [ "$(master)" = "$before" ]
+
+    inside mount -t tmpfs -o size=64k,mode=755 tmpfs /var/log/nginx
+    inside sh -c 'chown www-data:adm /var/log/nginx; logrotate --force /etc/logrotate.d/nginx'
+    check "the disk of the logs is full" fill /var/log/nginx/filler
+    check "rotation" inside logrotate --force /etc/logrotate.d/nginx
+    check "Tidegate serves" serves tidegate
+    check "an upgrade" under_load install --reinstall ./tidegate.deb
+    check "Tidegate serves" serves tidegate
+    inside sh -c 'rm -f /var/log/nginx/filler*; curl -s -o /dev/null http://127.0.0.1/room'
+    check "with room lines are written" eventually inside grep -q /room /var/log/nginx/access.log
+    inside umount --lazy /var/log/nginx
+    inside invoke-rc.d nginx rotate
+}
+
+# Something else has the place of a log when logs are opened again.
+step_log_places() {
+    local log=/var/log/nginx/access.log
+    line() { inside sh -c 'curl -s -o /dev/null "http://127.0.0.1$1" && grep -q "$1" "$2"' sh "$1" "$2"; }
+    reported() { inside grep -q "access.log\" failed ($1: " /var/log/nginx/error.log; }
+    inside sh -c "rm -f $log.*; mv $log $log.old; mkdir $log"
+    check "a directory: logs are opened again" inside invoke-rc.d nginx rotate
+    check "the error log names it" eventually reported 21
+    check "lines go to the old file" eventually line /directory "$log.old"
+    inside sh -c "rmdir $log; mkfifo $log"
+    check "a FIFO without a reader: logs are opened again" inside invoke-rc.d nginx rotate
+    check "the error log names it" eventually reported 6
+    check "lines go to the old file" eventually line /fifo "$log.old"
+    inside systemctl reload nginx || true
+    check "a reload does not wait for the reader either" eventually inside \
+        grep -q 'access.log" failed (6: .* in /etc/nginx/nginx.conf:' /var/log/nginx/error.log
+    check "Tidegate serves" serves tidegate
+    inside rm "$log"
+    check "a place that is free: logs are opened again" inside invoke-rc.d nginx rotate
+    check "lines go to the new file" eventually line /free "$log"
+}
+
+# A user whom no file of the system names.
+step_nameless_user() {
+    inside sh -c 'mkdir -p /tmp/own && cat >/tmp/own/nginx.conf <<CONFIGURATION
+pid /tmp/own/pid; error_log /tmp/own/error.log; events {}
+http {
+    access_log /tmp/own/access.log; client_body_temp_path /tmp/own/body; proxy_temp_path /tmp/own/proxy;
+    fastcgi_temp_path /tmp/own/fastcgi; uwsgi_temp_path /tmp/own/uwsgi; scgi_temp_path /tmp/own/scgi;
+    server { listen 127.0.0.1:8099; return 200 mine; }
+}
+CONFIGURATION
+        chown -R 54321:54321 /tmp/own'
+    own() { inside setpriv --reuid 54321 --regid 54321 --clear-groups nginx -e /tmp/own/error.log -c /tmp/own/nginx.conf "$@"; }
+    check "a user without a name tests" own -t
+    check "and starts" own
+    check "and serves" eventually inside sh -c 'curl -s http://127.0.0.1:8099/ | grep -q mine'
+    check "and reloads" own -s reload
+    check "and stops" own -s stop
+    check "all of it" eventually not inside pgrep -u 54321
+}
+
+# Purging what serves.
+step_purge_running() {
+    install ./tidegate.deb >/dev/null 2>&1
+    inside systemctl stop nginx
+    inside systemctl start tidegate
+    check "purging tidegate stops its unit" inside apt-get purge -y tidegate
+    check "nothing runs" not inside pidof tidegate
+    check "its unit is gone" not inside systemctl cat tidegate.service
+    inside systemctl start nginx
+    check "nginx serves" serves nginx
+}
+
+all=(beside refused there pid_files conffiles upgrades upgrade_refused hangs rotate full_disks log_places
+    nameless_user back_refused back at_once remove purge_running unit)
 make_base
 boot
 run_steps "$@"
