@@ -23,7 +23,7 @@ pub struct Connection {
     pub(crate) inner: RefCell<quinn_proto::Connection>,
     /// Its number in the endpoint's table.
     pub(crate) handle: usize,
-    /// Whether it is in the queue of those that are to be served.
+    /// Whether it is in the queue of those that are to be served, or is being served.
     pub(crate) queued: Cell<bool>,
     served: RefCell<Option<Rc<dyn Served>>>,
     address: Cell<PeerAddress>,

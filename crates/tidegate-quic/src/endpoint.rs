@@ -10,10 +10,10 @@
 //!    or groups of them. One with more is due again, behind the others; so is one whose events have used up the time
 //!    share.
 //!
-//! Invariants: a connection is in `due` at most once ([`Connection::queued`]); its deadline is that of the library after
-//! each service; a connection is in the table until the library has drained it. No method borrows a cell while
-//! [`Served::event`] or [`Application`] run, so that these may use endpoint and connections at once. Dropped at its await
-//! the endpoint keeps its state and can be run again.
+//! Invariants: a connection is in `due` at most once, and never for what its own service sends
+//! ([`Connection::queued`]); its deadline is that of the library after each service; a connection is in the table until
+//! the library has drained it. No method borrows a cell while [`Served::event`] or [`Application`] run, so that these may
+//! use endpoint and connections at once. Dropped at its await the endpoint keeps its state and can be run again.
 
 mod send;
 
@@ -42,6 +42,7 @@ use crate::event::{Direction, Event, Served, translate};
 use crate::numbers::{self, Numbers};
 use crate::settings::{ClientSettings, Keys, ServerSettings};
 use crate::timers::Timers;
+use send::Sent;
 
 /// Calls of the kernel that receive in one turn.
 const BATCHES: usize = 4;
@@ -354,17 +355,18 @@ impl<A: Application> Endpoint<A> {
         now: Instant,
         context: &mut Context<'_>,
     ) -> Poll<()> {
-        connection.queued.set(false);
+        // It is still marked as queued: what its events change is sent below.
         connection.observe_address(now);
         // Before requests see the address.
         let is_full =
             connection.is_moving() && self.probe_path(connection, now, context).is_pending();
-        self.report(connection);
+        let more_events = self.report(connection);
         let sent = match is_full {
             true => Poll::Pending,
             false => self.send(connection, now, context),
         };
-        self.exchange(connection);
+        let has_reply = self.exchange(connection);
+        connection.queued.set(false);
         let (timeout, drained) = {
             let mut inner = connection.inner.borrow_mut();
             (inner.poll_timeout(), inner.is_drained())
@@ -382,8 +384,11 @@ impl<A: Application> Endpoint<A> {
             self.report(connection);
             // The library reports the end of those alone that it has ended itself.
             connection.end();
+        } else if more_events || has_reply || sent != Poll::Ready(Sent::All) {
+            drop(state);
+            self.due.add(connection);
         }
-        sent
+        sent.map(|_| ())
     }
 
     /// Finds out whether the path to the peer's new address is validated, by what is sent to it.
@@ -392,7 +397,7 @@ impl<A: Application> Endpoint<A> {
         connection: &Rc<Connection>,
         now: Instant,
         context: &mut Context<'_>,
-    ) -> Poll<()> {
+    ) -> Poll<Sent> {
         let before = connection.sent();
         connection.inner.borrow_mut().ping();
         let sent = self.send(connection, now, context);
@@ -400,22 +405,22 @@ impl<A: Application> Endpoint<A> {
         sent
     }
 
-    /// Reports the events that have happened.
-    fn report(&self, connection: &Rc<Connection>) {
-        let Some(served) = connection.served() else { return };
+    /// Reports the events that have happened. Returns whether some are left for the next service.
+    fn report(&self, connection: &Rc<Connection>) -> bool {
+        let Some(served) = connection.served() else { return false };
         // Before the requests that have arrived meanwhile.
         give_room(connection, &*served);
         if connection.begin_service() {
             served.event(connection, Event::Opened(Direction::Both));
             // The library counts streams as they are accepted: none may end before.
             if connection.accepts_later() {
-                return;
+                return true;
             }
         }
         loop {
             self.exchange(connection);
             let event = connection.inner.borrow_mut().poll();
-            let Some(event) = event else { return };
+            let Some(event) = event else { return false };
             let Some(event) = translate(event) else { continue };
             if let Event::Writable(_) = event
                 && !connection.waiting.borrow().is_empty()
@@ -426,25 +431,29 @@ impl<A: Application> Endpoint<A> {
             let is_last = matches!(event, Event::Closed(_));
             served.event(connection, event);
             if is_last {
-                return connection.forget_served();
+                connection.forget_served();
+                return false;
             }
             // One that has ended is not served again.
             let is_over = share::is_used_up() && !connection.inner.borrow().is_drained();
             if is_over || connection.accepts_later() {
-                return self.due.add(connection);
+                return true;
             }
         }
     }
 
-    /// Exchanges events between the library's connection and endpoint: new numbers, retired ones, the end.
-    fn exchange(&self, connection: &Connection) {
+    /// Exchanges events between the library's connection and endpoint: new numbers, retired ones, the end. Returns whether
+    /// the connection may have more to send.
+    fn exchange(&self, connection: &Connection) -> bool {
+        let mut has_reply = false;
         loop {
             let event = connection.inner.borrow_mut().poll_endpoint_events();
-            let Some(event) = event else { return };
+            let Some(event) = event else { return has_reply };
             let handle = ConnectionHandle(connection.handle);
             let reply = self.state.borrow_mut().library.handle_event(handle, event);
             if let Some(reply) = reply {
                 connection.inner.borrow_mut().handle_event(reply);
+                has_reply = true;
             }
         }
     }

@@ -16,33 +16,38 @@ pub(super) const TRANSMITS: usize = 8;
 /// Datagrams of a group: the kernel divides at most 64 KiB.
 const SEGMENTS_MAX: usize = 32;
 
+/// What was sent of a connection's datagrams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    All,
+    /// As many as one turn has.
+    Share,
+}
+
 impl<A: Application> Endpoint<A> {
-    /// Sends what a connection has, and makes it due again where that is more than its share.
+    /// Sends what a connection has, within its share of a turn. Pending when the socket has no room.
     pub(super) fn send(
         &self,
         connection: &Rc<Connection>,
         now: Instant,
         context: &mut Context<'_>,
-    ) -> Poll<()> {
+    ) -> Poll<Sent> {
         let segments = self.socket.segments_max().clamp(1, SEGMENTS_MAX);
         for _ in 0..TRANSMITS {
             let mut state = self.state.borrow_mut();
             state.buffer.clear();
             let transmit =
                 connection.inner.borrow_mut().poll_transmit(now, segments, &mut state.buffer);
-            let Some(transmit) = transmit else { return Poll::Ready(()) };
+            let Some(transmit) = transmit else { return Poll::Ready(Sent::All) };
             let sending = self.socket.poll_send(context, &outgoing(&transmit, &state.buffer));
             if sending.is_pending() {
                 let bytes = std::mem::take(&mut state.buffer);
                 state.unsent = Some((transmit, bytes));
-                drop(state);
-                self.due.add(connection);
                 return Poll::Pending;
             }
             // A datagram that the system refuses is lost, as on the way: the path may be too narrow for it, or gone.
         }
-        self.due.add(connection);
-        Poll::Ready(())
+        Poll::Ready(Sent::Share)
     }
 
     /// Sends what the socket had no room for.
