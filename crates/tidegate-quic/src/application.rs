@@ -1,9 +1,11 @@
 //! What an endpoint serves: it decides about clients, and takes their connections.
 
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
+use tidegate_tls::quic::QuicHello;
 
 use crate::connection::Connection;
 use crate::event::Served;
@@ -35,6 +37,9 @@ pub struct Packet {
     pub ecn: u8,
 }
 
+/// What a connection begins with, while it is made; `None` as in [`Application::server_at`].
+pub type Preparing = Pin<Box<dyn Future<Output = Option<ServerSettings>>>>;
+
 /// What is served over an endpoint.
 pub trait Application {
     /// Decides about a client's first packet; `validated` when a token shows that it receives at its address.
@@ -45,6 +50,16 @@ pub trait Application {
     /// packets before the handshake is the endpoint's in any case.
     fn server_at(&self, local: IpAddr) -> Option<ServerSettings> {
         let _ = local;
+        None
+    }
+    /// Whether [`Application::prepare`] is asked by each client's hello.
+    fn needs_hello(&self) -> bool {
+        false
+    }
+    /// Returns what makes the settings that a connection to a local address begins with, for a client's hello, where
+    /// that takes time: others are served meanwhile. `None` where [`Application::server_at`] has them.
+    fn prepare(&self, local: Option<IpAddr>, hello: QuicHello) -> Option<Preparing> {
+        let _ = (local, hello);
         None
     }
     /// Passes a packet on to the thread of its connection, if there is room for it there.

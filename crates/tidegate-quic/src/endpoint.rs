@@ -5,8 +5,9 @@
 //! 1. What the socket had no room for is sent first; while it waits, nothing else is sent, and so nothing is lost.
 //! 2. Datagrams that have arrived go to their connections, at most [`BATCHES`] calls of the kernel, and no more calls once a
 //!    time share is used up.
-//! 3. Connections whose deadline has passed are notified.
-//! 4. Each connection that is due is served once: its events, then what it has to send, at most [`send::TRANSMITS`] datagrams
+//! 3. Clients that have waited for what they begin with begin (`hold`).
+//! 4. Connections whose deadline has passed are notified.
+//! 5. Each connection that is due is served once: its events, then what it has to send, at most [`send::TRANSMITS`] datagrams
 //!    or groups of them. One with more is due again, behind the others; so is one whose events have used up the time
 //!    share.
 //!
@@ -15,6 +16,7 @@
 //! the library has drained it. No method borrows a cell while [`Served::event`] or [`Application`] run, so that these may
 //! use endpoint and connections at once. Dropped at its await the endpoint keeps its state and can be run again.
 
+mod hold;
 mod send;
 
 use std::cell::RefCell;
@@ -39,9 +41,11 @@ use crate::application::{Admission, Application, Packet};
 use crate::connection::Connection;
 use crate::due::Due;
 use crate::event::{Direction, Event, Served, translate};
+use crate::hello::HelloReaders;
 use crate::numbers::{self, Numbers};
 use crate::settings::{ClientSettings, Keys, ServerSettings};
 use crate::timers::Timers;
+use hold::Held;
 use send::Sent;
 
 /// Calls of the kernel that receive in one turn.
@@ -56,6 +60,9 @@ pub struct Endpoint<A: Application> {
     /// Notified when the last connection has gone.
     empty: Notify,
     deadline: Deadline,
+    /// Clients whose connections have not begun. Empty while it is worked on.
+    held: RefCell<Vec<Held>>,
+    hellos: Option<HelloReaders>,
     state: RefCell<State>,
 }
 
@@ -81,6 +88,7 @@ impl<A: Application> Endpoint<A> {
     ) -> Endpoint<A> {
         let numbers = Numbers::new(keys.0.numbers, thread, threads);
         let config = Arc::new(numbers::configuration(&numbers, keys.0.reset.clone()));
+        let hellos = server.and_then(|_| HelloReaders::new(&numbers, keys));
         let server = server.map(|server| server.0.clone());
         let library = quinn_proto::Endpoint::new(config, server, !socket.may_fragment(), None);
         let state = State {
@@ -97,6 +105,8 @@ impl<A: Application> Endpoint<A> {
             due: Rc::default(),
             empty: Notify::new(),
             deadline: Deadline::new(),
+            held: RefCell::default(),
+            hellos,
             state: RefCell::new(state),
         }
     }
@@ -180,6 +190,7 @@ impl<A: Application> Endpoint<A> {
                 return Poll::Ready(error);
             }
         };
+        self.begin_held(now, context);
         self.notify_expired(now);
         let is_due = may_send && self.serve_due(now, context);
         self.arm(context);
@@ -276,7 +287,10 @@ impl<A: Application> Endpoint<A> {
         let ecn = EcnCodepoint::from_bits(received.ecn);
         let bytes = BytesMut::from(received.bytes);
         match library.handle(now, received.from, received.to, ecn, bytes, buffer) {
-            None => {}
+            None => {
+                drop(state);
+                self.received_held(received, now);
+            }
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
                 if let Some(Some(connection)) = state.connections.get(handle.0)
                     && !connection.is_ignored(now)
@@ -291,15 +305,34 @@ impl<A: Application> Endpoint<A> {
             }
             Some(DatagramEvent::NewConnection(incoming)) => {
                 drop(state);
-                self.decide(incoming, now);
+                self.decide(incoming, received, now);
             }
         }
     }
 
     /// Decides about a client's first packet.
-    fn decide(&self, incoming: Incoming, now: Instant) {
+    fn decide(&self, incoming: Incoming, received: &Received<'_>, now: Instant) {
         let validated = incoming.remote_address_validated();
         let admission = self.application.admit(incoming.remote_address(), validated);
+        let begins = match admission {
+            Admission::Accept => true,
+            Admission::Retry => !incoming.may_retry(),
+            Admission::Refuse | Admission::Ignore => false,
+        };
+        match begins && self.application.needs_hello() {
+            true => self.hold(incoming, received, now),
+            false => self.respond(incoming, admission, None, now),
+        }
+    }
+
+    /// Begins a client's connection, with `server` if there is one, or does not.
+    fn respond(
+        &self,
+        incoming: Incoming,
+        admission: Admission,
+        server: Option<ServerSettings>,
+        now: Instant,
+    ) {
         let mut state = self.state.borrow_mut();
         let State { library, buffer, .. } = &mut *state;
         buffer.clear();
@@ -307,7 +340,8 @@ impl<A: Application> Endpoint<A> {
             Admission::Retry if incoming.may_retry() => library.retry(incoming, buffer).ok(),
             Admission::Accept | Admission::Retry => {
                 let local = incoming.local_ip();
-                let server = local.and_then(|local| self.application.server_at(local));
+                let server =
+                    server.or_else(|| local.and_then(|local| self.application.server_at(local)));
                 match library.accept(incoming, now, buffer, server.map(|server| server.0)) {
                     Ok((handle, inner)) => {
                         let connection = self.insert(&mut state, handle, inner, None);

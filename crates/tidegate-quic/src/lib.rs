@@ -13,11 +13,12 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | endpoint | the task of a socket: receives, serves, sends |
+//! | endpoint | the task of a socket: receives, serves, sends; clients that wait for what they begin with |
 //! | connection | streams and state of one connection, for what serves it |
 //! | due | the order in which connections are served |
 //! | application | what an endpoint serves |
 //! | event | what is reported |
+//! | hello | the hello of a client whose connection has not begun |
 //! | numbers | connection numbers that carry their thread |
 //! | address | the client's address: the last one that was validated |
 //! | timers | the deadlines of all connections |
@@ -36,13 +37,14 @@ mod event;
 #[cfg(any(test, feature = "fuzz"))]
 #[doc(hidden)]
 pub mod fuzzing;
+mod hello;
 mod numbers;
 mod settings;
 mod timers;
 mod tokens;
 mod waiting;
 
-pub use application::{Admission, Application, Packet};
+pub use application::{Admission, Application, Packet, Preparing};
 pub use connection::{Connection, Read, StreamEnded};
 pub use endpoint::Endpoint;
 pub use event::{Closed, ClosedBy, Direction, Event, Served, StreamId};

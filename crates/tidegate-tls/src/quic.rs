@@ -102,6 +102,12 @@ impl QuicHandshakes {
         let connection_ids = connection_ids.clamp(CONNECTION_IDS_MIN, CONNECTION_IDS_MAX) as u8;
         Ok(QuicHandshakes { servers, initial, library: Arc::new(library), connection_ids })
     }
+
+    /// Returns the same cryptography for other servers.
+    #[must_use]
+    pub fn with_servers(&self, servers: Arc<dyn QuicServers>) -> QuicHandshakes {
+        QuicHandshakes { servers, library: self.library.clone(), ..*self }
+    }
 }
 
 impl fmt::Debug for QuicHandshakes {

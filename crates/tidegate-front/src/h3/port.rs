@@ -13,12 +13,13 @@ use tidegate_core::error_log::Level;
 use tidegate_core::plan::Plan;
 use tidegate_h3::ErrorCode;
 use tidegate_quic::{
-    Admission, Application, Connection, Endpoint, Keys, Packet, Served, ServerSettings,
+    Admission, Application, Connection, Endpoint, Keys, Limits, Packet, Preparing, Served,
+    ServerSettings,
 };
 use tidegate_rt::clock;
 use tidegate_rt::net::Packets;
 use tidegate_rt::sync::select;
-use tidegate_tls::quic::QuicHandshakes;
+use tidegate_tls::quic::{QuicHandshakes, QuicHello};
 
 use super::beginnings::Beginnings;
 use super::connection::QuicLink;
@@ -56,12 +57,13 @@ pub async fn serve_packets(
         thread: threads.thread,
         count: threads.count.clone(),
         idle_timeout: Cell::default(),
+        default: RefCell::default(),
         by_local: RefCell::default(),
         handshakes: Rc::default(),
         beginnings: RefCell::default(),
         head: Cell::default(),
     });
-    let Some((keys, server)) = port.settings(front.plan().shared()) else { return };
+    let Some(Prepared { keys, server, .. }) = port.settings(front.plan().shared()) else { return };
     let count = threads.count.load(Ordering::Relaxed);
     let place = (threads.thread, count);
     let endpoint = Endpoint::new(socket, Application3(port.clone()), &keys, Some(&server), place);
@@ -79,7 +81,7 @@ pub async fn serve_packets(
             if plan.generation != generation {
                 generation = plan.generation;
                 let settings = port.settings(plan.shared());
-                endpoint.set_server(settings.as_ref().map(|(_, server)| server));
+                endpoint.set_server(settings.as_ref().map(|prepared| &prepared.server));
                 endpoint.set_threads(threads.count.load(Ordering::Relaxed));
             }
             let is_closing = front.is_draining() || port.listener(&plan).is_none();
@@ -110,14 +112,39 @@ pub(super) struct Port {
     count: Arc<AtomicU16>,
     /// QUIC's idle timeout for new connections.
     pub(super) idle_timeout: Cell<Duration>,
-    /// The settings of connections to the local addresses that have servers of their own, under the present plan.
-    by_local: RefCell<HashMap<IpAddr, ServerSettings>>,
+    /// What connections begin with under the present plan.
+    default: RefCell<Option<Prepared>>,
+    /// Those to the local addresses that have servers of their own.
+    by_local: RefCell<HashMap<IpAddr, Prepared>>,
     /// Handshakes in progress.
     handshakes: Rc<Cell<usize>>,
     /// What heads begin with. Borrowed while a head is encoded.
     pub(super) beginnings: RefCell<Beginnings>,
     /// Memory of heads: taken, cleared, and copied from when it is written.
     pub(super) head: Cell<Vec<u8>>,
+}
+
+/// What the connections to one address begin with.
+#[derive(Clone)]
+struct Prepared {
+    keys: Keys,
+    server: ServerSettings,
+    limits: Limits,
+    handshakes: Arc<QuicHandshakes>,
+    names: Arc<QuicNames>,
+}
+
+impl Prepared {
+    /// Returns what a client begins with, by its hello, once its server's certificates are loaded.
+    async fn load(self, hello: QuicHello) -> ServerSettings {
+        match self.names.load(hello).await {
+            Some(loaded) => {
+                let handshakes = self.handshakes.with_servers(Arc::new(loaded));
+                ServerSettings::new(Arc::new(handshakes), &self.keys, &self.limits)
+            }
+            None => self.server,
+        }
+    }
 }
 
 /// Counts a handshake in progress until it is dropped.
@@ -141,30 +168,35 @@ impl Port {
         ListenerRef::find_for(plan, &self.address, &self.address, true)
     }
 
-    /// Returns the keys of the endpoint and the settings of its connections under a plan: those of the address's default
-    /// server, but for TLS, where the client's hello chooses the server.
-    fn settings(&self, plan: &Arc<Plan>) -> Option<(Keys, ServerSettings)> {
+    /// Makes what connections begin with under a plan, and returns that of the address itself: the keys and limits of its
+    /// default server, while the client's hello chooses the server for TLS.
+    fn settings(&self, plan: &Arc<Plan>) -> Option<Prepared> {
+        self.default.replace(None);
+        self.by_local.borrow_mut().clear();
         let listener_ref = self.listener(plan)?;
         let listener = plan.listeners.get(listener_ref.listener as usize)?;
         let by_local = (0u32..).zip(&listener.by_local).filter_map(|(index, local)| {
             let listener_ref = ListenerRef { local: Some(index), ..listener_ref };
-            let (_, server) = self.settings_of(plan, listener_ref)?;
-            Some((local.address, server))
+            Some((local.address, self.settings_of(plan, listener_ref)?))
         });
         self.by_local.replace(by_local.collect());
-        self.settings_of(plan, listener_ref)
+        let prepared = self.settings_of(plan, listener_ref);
+        self.default.replace(prepared.clone());
+        prepared
     }
 
-    fn settings_of(
-        &self,
-        plan: &Arc<Plan>,
-        listener_ref: ListenerRef,
-    ) -> Option<(Keys, ServerSettings)> {
+    /// Returns what connections to a local address begin with.
+    fn prepared(&self, local: Option<IpAddr>) -> Option<Prepared> {
+        let by_local = local.and_then(|local| self.by_local.borrow().get(&local).cloned());
+        by_local.or_else(|| self.default.borrow().clone())
+    }
+
+    fn settings_of(&self, plan: &Arc<Plan>, listener_ref: ListenerRef) -> Option<Prepared> {
         let default = listener_ref.servers(plan)?.default;
         let http3 = Http3Server::of(plan, default)?;
-        let names = QuicNames::new(plan.clone(), listener_ref);
-        let handshakes = match QuicHandshakes::new(Arc::new(names), http3.connection_ids) {
-            Ok(handshakes) => handshakes,
+        let names = Arc::new(QuicNames::new(plan.clone(), listener_ref));
+        let handshakes = match QuicHandshakes::new(names.clone(), http3.connection_ids) {
+            Ok(handshakes) => Arc::new(handshakes),
             Err(error) => {
                 let log = &plan.main.error_log;
                 log.say(Level::Alert, format_args!("QUIC cannot be served ({error})"));
@@ -177,8 +209,8 @@ impl Port {
         self.idle_timeout.set(idle);
         let limits = http3.limits(idle);
         let keys = http3.keys.clone();
-        let server = ServerSettings::new(Arc::new(handshakes), &keys, &limits);
-        Some((keys, server))
+        let server = ServerSettings::new(handshakes.clone(), &keys, &limits);
+        Some(Prepared { keys, server, limits, handshakes, names })
     }
 
     /// Whether `worker_connections` are in use. Idle connections are closed to make room.
@@ -226,7 +258,21 @@ impl Application for Application3 {
     }
 
     fn server_at(&self, local: IpAddr) -> Option<ServerSettings> {
-        self.0.by_local.borrow().get(&local).cloned()
+        self.0.by_local.borrow().get(&local).map(|prepared| prepared.server.clone())
+    }
+
+    fn needs_hello(&self) -> bool {
+        self.0.default.borrow().as_ref().is_some_and(|prepared| prepared.names.has_chosen())
+    }
+
+    fn prepare(&self, local: Option<IpAddr>, hello: QuicHello) -> Option<Preparing> {
+        let prepared = self.0.prepared(local)?;
+        let handshaking = self.0.handshaking();
+        Some(Box::pin(async move {
+            let server = prepared.load(hello).await;
+            drop(handshaking);
+            Some(server)
+        }))
     }
 
     fn pass_on(&self, thread: u16, packet: Packet) {

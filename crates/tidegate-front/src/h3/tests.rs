@@ -133,6 +133,37 @@ fn while_many_handshakes_are_in_progress_addresses_have_to_be_shown() {
     });
 }
 
+/// A pipe stands for a file on a slow disk.
+#[cfg(unix)]
+#[test]
+fn a_certificate_that_is_slow_to_read_holds_up_its_own_client_alone() {
+    let directory = std::env::temp_dir().join(format!("tidegate-h3-{}", std::process::id()));
+    std::fs::create_dir(&directory).expect("a directory");
+    let pipe = directory.join("slow.test.pem");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    assert!(made.success());
+    let key = rcgen::KeyPair::generate().expect("a key");
+    let params = rcgen::CertificateParams::new(vec!["slow.test".to_owned()]).expect("a name");
+    let certificate = params.self_signed(&key).expect("signed").pem();
+    std::fs::write(directory.join("key.pem"), key.serialize_pem()).expect("written");
+    let at = directory.display();
+    let config = format!(
+        "{ONE} server {{ {{quic}} server_name slow.test; ssl_certificate {at}/$ssl_server_name.pem; \
+         ssl_certificate_key {at}/key.pem; }}"
+    );
+    run(&config, |address, _| async move {
+        let slow = Client::opening(address, "slow.test", "h3");
+        let other = Client::open(address, "one.test", "h3").await;
+        assert_eq!(other.get("/none").await.status, 404);
+        assert!(!slow.is_connected());
+        let writer = std::thread::spawn(move || std::fs::write(pipe, certificate));
+        slow.until_opened().await;
+        writer.join().expect("joined").expect("written");
+        assert_eq!(slow.get("/none").await.status, 404);
+    });
+    std::fs::remove_dir_all(directory).expect("removed");
+}
+
 #[test]
 fn requests_run_beside_each_other() {
     run(ONE, |address, front| async move {

@@ -107,26 +107,6 @@ impl ChosenPairs {
         }
     }
 
-    /// As [`ChosenPairs::load`], for a connection of `http`, and blocks where a file has to be read.
-    ///
-    /// # Errors
-    /// As there.
-    pub(super) fn load_at_once(
-        &self,
-        plan: PlanRef,
-        server: ServerId,
-        connection: &Connection,
-        known: &TlsInfo,
-    ) -> Result<Vec<KeyPair>, String> {
-        let mut owner = HandshakeOwner::Connection(plan);
-        let (cache, now) = (self.cache.as_deref(), clock::now());
-        let names = self.names(&mut owner, server, connection, known);
-        let loaded = names.iter().map(|(certificate, key)| {
-            load(cache, certificate, key, &self.passwords, now).map(|loaded| loaded.pair().clone())
-        });
-        loaded.collect::<Result<_, _>>().map_err(|error| error.to_string())
-    }
-
     fn names(
         &self,
         owner: &mut HandshakeOwner<'_>,

@@ -15,7 +15,7 @@ use tidegate_core::plan::{Plan, ServerId};
 use tidegate_tls::quic::{QuicHello, QuicNegotiated, QuicServers};
 use tidegate_tls::{ServerSettings, StatusQuery};
 
-use super::chosen::ChosenPairs;
+use super::chosen::{ChosenPairs, HandshakeOwner};
 use super::handshake;
 use super::ocsp::QueryError;
 use super::server::TlsServer;
@@ -37,6 +37,7 @@ const SESSION_ID_BYTES: usize = 32;
 pub(crate) struct QuicNames {
     plan: Arc<Plan>,
     listener_ref: ListenerRef,
+    has_chosen: bool,
     /// The settings of servers for QUIC, made at their first handshakes: by the server that lends them and whether the
     /// server that is meant has HTTP/3 and HTTP/0.9.
     made: Mutex<HashMap<(ServerId, bool, bool), Arc<ServerSettings>>>,
@@ -45,7 +46,10 @@ pub(crate) struct QuicNames {
 impl QuicNames {
     /// `listener_ref` belongs to the plan.
     pub(crate) fn new(plan: Arc<Plan>, listener_ref: ListenerRef) -> QuicNames {
-        QuicNames { plan, listener_ref, made: Mutex::default() }
+        let has_chosen = plan.servers.iter().any(|server| {
+            server.extensions.of::<TlsServer>().is_some_and(|tls| tls.chosen.is_some())
+        });
+        QuicNames { plan, listener_ref, has_chosen, made: Mutex::default() }
     }
 
     /// Returns the settings for a name, and the server that lends them.
@@ -124,19 +128,30 @@ impl QuicNames {
         tls.ocsp.as_ref()?.fault(statuses, limit, report).await
     }
 
-    /// Loads the certificates that variables name. It blocks the event loop, for as long as a small file takes to read: the
-    /// library does not wait for settings.
-    fn with_chosen(
+    /// Whether variables name certificates of any server of the plan: [`QuicNames::load`] is to be called with each hello.
+    pub(crate) fn has_chosen(&self) -> bool {
+        self.has_chosen
+    }
+
+    /// Loads the certificates that variables name for a client's hello, and returns its server; `None` where the server has
+    /// no such certificates. The transport does not wait for settings, so that they are loaded before a connection begins.
+    pub(crate) async fn load(&self, hello: QuicHello) -> Option<Loaded> {
+        let (settings, tls, server) = self.lent(hello.server_name.as_deref())?;
+        let chosen = tls.chosen.as_ref()?;
+        let settings = self.with_chosen(&settings, chosen, server, &hello).await.map(Arc::new);
+        Some(Loaded { hello, settings })
+    }
+
+    async fn with_chosen(
         &self,
         settings: &ServerSettings,
         chosen: &ChosenPairs,
         server: ServerId,
         hello: &QuicHello,
     ) -> Option<ServerSettings> {
-        let plan = PlanRef::new(self.plan.clone());
+        let mut owner = HandshakeOwner::Connection(PlanRef::new(self.plan.clone()));
         let known = TlsInfo { server_name: hello.server_name.clone(), ..TlsInfo::default() };
-        let loaded = chosen.load_at_once(plan, server, &no_connection(), &known);
-        match loaded {
+        match chosen.load(&mut owner, server, &no_connection(), &known).await {
             Ok(pairs) => Some(settings.with_pairs(&pairs)),
             Err(reason) => {
                 let location = self.plan.location(self.plan.server(server).location);
@@ -155,11 +170,21 @@ fn named(servers: &VirtualServers, name: Option<&str>) -> Option<ServerId> {
 
 impl QuicServers for QuicNames {
     fn choose(&self, hello: &QuicHello) -> Option<Arc<ServerSettings>> {
-        let (settings, tls, server) = self.lent(hello.server_name.as_deref())?;
-        match &tls.chosen {
-            None => Some(settings),
-            Some(chosen) => self.with_chosen(&settings, chosen, server, hello).map(Arc::new),
-        }
+        let (settings, tls, _) = self.lent(hello.server_name.as_deref())?;
+        // A server whose certificates are chosen has a `Loaded` for this hello.
+        tls.chosen.is_none().then_some(settings)
+    }
+}
+
+/// The server of one hello, with certificates that were loaded for it, if they could be.
+pub(crate) struct Loaded {
+    hello: QuicHello,
+    settings: Option<Arc<ServerSettings>>,
+}
+
+impl QuicServers for Loaded {
+    fn choose(&self, hello: &QuicHello) -> Option<Arc<ServerSettings>> {
+        self.settings.clone().filter(|_| *hello == self.hello)
     }
 }
 

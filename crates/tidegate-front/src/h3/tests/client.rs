@@ -185,9 +185,18 @@ impl Client {
     /// Opens a connection to the server `name`, or waits for its refusal.
     pub(super) async fn open(to: SocketAddr, name: &str, alpn: &str) -> Client {
         let client = Client::opening(to, name, alpn);
-        client.until(|client| client.record.connected.get() || client.closed().is_some()).await;
-        client.begin();
+        client.until_opened().await;
         client
+    }
+
+    /// Waits until the connection is open, or refused.
+    pub(super) async fn until_opened(&self) {
+        self.until(|client| client.is_connected() || client.closed().is_some()).await;
+        self.begin();
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.record.connected.get()
     }
 
     /// Begins to open a connection.
