@@ -18,6 +18,8 @@
 
 mod hold;
 mod send;
+#[cfg(test)]
+mod tests;
 
 use std::cell::RefCell;
 use std::fmt;

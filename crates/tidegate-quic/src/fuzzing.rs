@@ -20,7 +20,7 @@ use crate::address::PeerAddress;
 use crate::numbers::{self, Numbers};
 use crate::settings::{ClientSettings, Keys, Limits, ServerSettings};
 
-const NAME: &str = "fuzz.test";
+pub(crate) const NAME: &str = "fuzz.test";
 /// Datagrams and deadlines of a run.
 const STEPS_MAX: usize = 400;
 /// What the client sends on a stream, which the server sends back, bytes.
@@ -28,10 +28,11 @@ const CONTENT_BYTES: usize = 40_000;
 /// Bytes that a server sends for one of a client whose address is not validated (RFC 9000 section 8.1).
 const AMPLIFICATION_MAX: usize = 3;
 
-struct World {
-    keys: Keys,
-    server: ServerSettings,
-    client: ClientSettings,
+/// Settings of both sides.
+pub(crate) struct World {
+    pub(crate) keys: Keys,
+    pub(crate) server: ServerSettings,
+    pub(crate) client: ClientSettings,
 }
 
 static WORLD: LazyLock<Option<World>> = LazyLock::new(world);
@@ -49,7 +50,7 @@ pub fn fuzz_packets(data: &[u8]) {
     }
 }
 
-fn world() -> Option<World> {
+pub(crate) fn world() -> Option<World> {
     let keys = Keys::derive(b"the secret of fuzzers");
     let limits = Limits { stream_bytes: 8 << 10, ..Limits::default() };
     let handshakes = QuicHandshakes::new(Arc::new(OneServer(server_tls()?)), 2).ok()?;
