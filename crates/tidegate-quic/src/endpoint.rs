@@ -32,14 +32,14 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
-use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, Incoming, Transmit};
+use quinn_proto::{ConnectionHandle, DatagramEvent, EcnCodepoint, Transmit};
 use tidegate_rt::clock;
 use tidegate_rt::net::{PacketMemory, Packets, Received};
 use tidegate_rt::share;
 use tidegate_rt::sync::Notify;
 use tidegate_rt::timer::Deadline;
 
-use crate::application::{Admission, Application, Packet};
+use crate::application::{Application, Packet};
 use crate::connection::Connection;
 use crate::due::Due;
 use crate::event::{Direction, Event, Served, translate};
@@ -309,59 +309,6 @@ impl<A: Application> Endpoint<A> {
                 drop(state);
                 self.decide(incoming, received, now);
             }
-        }
-    }
-
-    /// Decides about a client's first packet.
-    fn decide(&self, incoming: Incoming, received: &Received<'_>, now: Instant) {
-        let validated = incoming.remote_address_validated();
-        let admission = self.application.admit(incoming.remote_address(), validated);
-        let begins = match admission {
-            Admission::Accept => true,
-            Admission::Retry => !incoming.may_retry(),
-            Admission::Refuse | Admission::Ignore => false,
-        };
-        match begins && self.application.needs_hello() {
-            true => self.hold(incoming, received, now),
-            false => self.respond(incoming, admission, None, now),
-        }
-    }
-
-    /// Begins a client's connection, with `server` if there is one, or does not.
-    fn respond(
-        &self,
-        incoming: Incoming,
-        admission: Admission,
-        server: Option<ServerSettings>,
-        now: Instant,
-    ) {
-        let mut state = self.state.borrow_mut();
-        let State { library, buffer, .. } = &mut *state;
-        buffer.clear();
-        let response = match admission {
-            Admission::Retry if incoming.may_retry() => library.retry(incoming, buffer).ok(),
-            Admission::Accept | Admission::Retry => {
-                let local = incoming.local_ip();
-                let server =
-                    server.or_else(|| local.and_then(|local| self.application.server_at(local)));
-                match library.accept(incoming, now, buffer, server.map(|server| server.0)) {
-                    Ok((handle, inner)) => {
-                        let connection = self.insert(&mut state, handle, inner, None);
-                        drop(state);
-                        connection.serve(self.application.begin(&connection));
-                        return;
-                    }
-                    Err(error) => error.response,
-                }
-            }
-            Admission::Refuse => Some(library.refuse(incoming, buffer)),
-            Admission::Ignore => {
-                library.ignore(incoming);
-                None
-            }
-        };
-        if let Some(transmit) = response {
-            let _ = self.socket.try_send(&send::outgoing(&transmit, buffer));
         }
     }
 

@@ -1,4 +1,5 @@
-//! Clients whose connections wait for what they begin with, which is made by their hello.
+//! Clients that open connections: the decision about each, and those that wait for what their connection begins with, which
+//! is made by their hello.
 
 use std::mem;
 use std::net::SocketAddr;
@@ -8,9 +9,10 @@ use std::time::{Duration, Instant};
 use quinn_proto::Incoming;
 use tidegate_rt::net::Received;
 
-use super::Endpoint;
-use crate::application::{Application, Preparing};
+use super::{Endpoint, State as Own, send};
+use crate::application::{Admission, Application, Preparing};
 use crate::hello::{Hello, HelloReader};
+use crate::settings::ServerSettings;
 
 /// The most clients that wait. A further one takes the place of one whose hello is not whole, else it gets no response and
 /// repeats its packets.
@@ -52,8 +54,61 @@ impl Held {
 }
 
 impl<A: Application> Endpoint<A> {
+    /// Decides about a client's first packet.
+    pub(super) fn decide(&self, incoming: Incoming, received: &Received<'_>, now: Instant) {
+        let validated = incoming.remote_address_validated();
+        let admission = self.application.admit(incoming.remote_address(), validated);
+        let begins = match admission {
+            Admission::Accept => true,
+            Admission::Retry => !incoming.may_retry(),
+            Admission::Refuse | Admission::Ignore => false,
+        };
+        match begins && self.application.needs_hello() {
+            true => self.hold(incoming, received, now),
+            false => self.respond(incoming, admission, None, now),
+        }
+    }
+
+    /// Begins a client's connection, with `server` if there is one, or does not.
+    fn respond(
+        &self,
+        incoming: Incoming,
+        admission: Admission,
+        server: Option<ServerSettings>,
+        now: Instant,
+    ) {
+        let mut state = self.state.borrow_mut();
+        let Own { library, buffer, .. } = &mut *state;
+        buffer.clear();
+        let response = match admission {
+            Admission::Retry if incoming.may_retry() => library.retry(incoming, buffer).ok(),
+            Admission::Accept | Admission::Retry => {
+                let local = incoming.local_ip();
+                let server =
+                    server.or_else(|| local.and_then(|local| self.application.server_at(local)));
+                match library.accept(incoming, now, buffer, server.map(|server| server.0)) {
+                    Ok((handle, inner)) => {
+                        let connection = self.insert(&mut state, handle, inner, None);
+                        drop(state);
+                        connection.serve(self.application.begin(&connection));
+                        return;
+                    }
+                    Err(error) => error.response,
+                }
+            }
+            Admission::Refuse => Some(library.refuse(incoming, buffer)),
+            Admission::Ignore => {
+                library.ignore(incoming);
+                None
+            }
+        };
+        if let Some(transmit) = response {
+            let _ = self.socket.try_send(&send::outgoing(&transmit, buffer));
+        }
+    }
+
     /// Holds a client, whose first packet is given. It goes on in the endpoint's turn.
-    pub(super) fn hold(&self, incoming: Incoming, first: &Received<'_>, now: Instant) {
+    fn hold(&self, incoming: Incoming, first: &Received<'_>, now: Instant) {
         let reader = self.hellos.as_ref().map(|hellos| Box::new(hellos.reader()));
         let state = reader.map_or(State::Ready, State::Hello);
         let mut held = Held { incoming, from: first.from, until: now + HELD_TIME, state };
