@@ -12,8 +12,8 @@
 //! ```
 //! Without `fastcgi_keep_conn` a connection is kept for the next request of a burst: for 10 ms without one, and at
 //! most for 32 requests and a second, since each holds a process of the application that other requests may wait for.
-//! Only requests that may be sent twice use such a connection, and none does while others wait for the server
-//! (`upstream/peers/process_queue`).
+//! Only requests that may be sent twice use such a connection. Where requests wait for a process, connections go to the
+//! oldest (`upstream/peers/process_queue`).
 
 mod request;
 mod rows;

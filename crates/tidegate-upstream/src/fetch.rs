@@ -33,10 +33,9 @@ use crate::h1::receive::{HeadReader, ReceiveError};
 use crate::h1::scratch::Remainder;
 use crate::h1::send::{self, UploadEnd};
 use crate::log::{LogContext, TIMED_OUT};
-use crate::peers::process_queue::WaitingRequest;
 use crate::peers::{Lease, Outcome, Peer};
 use crate::report::SharedReport;
-use crate::request::{ConnectionReuse, OriginRequest, RequestPayload};
+use crate::request::{OriginRequest, RequestPayload};
 use crate::response::{FetchError, OriginResponse};
 use crate::retry::{Blame, Decision, Event, Retry, UNPROCESSED_MAX};
 use crate::settings::FetchSettings;
@@ -150,15 +149,17 @@ impl Fetch {
             let chosen = match held.take() {
                 // The same server once more, over a new connection: its lease continues.
                 Some(same) => Some(same),
-                None => match self.request.group.choose(&mut self.request.choice, self.now) {
-                    // Full or unavailable servers: the request waits where the group has a queue.
-                    None if self.request.group.options().queue.is_some() => {
-                        let had = self.queue().await;
-                        self.now = had.as_ref().map_or_else(clock::now, |(_, now)| *now);
-                        had.map(|(lease, _)| lease)
+                None => {
+                    match self.request.group.choose(&mut self.request.choice, self.now) {
+                        // Full or unavailable servers: the request waits where the group has a queue.
+                        None if self.request.group.options().queue.is_some() => {
+                            let had = self.queue().await;
+                            self.now = had.as_ref().map_or_else(clock::now, |(_, now)| *now);
+                            had.map(|(lease, _)| lease)
+                        }
+                        chosen => chosen,
                     }
-                    chosen => chosen,
-                },
+                }
             };
             let Some(lease) = chosen else { return Err(self.no_peer()) };
             self.report.borrow_mut().begin(&self.request.group, Some(lease.peer()), self.now);
@@ -313,8 +314,10 @@ impl Fetch {
             let how = if reused { "kept connection to" } else { "connected to" };
             format!("upstream: {how} {}", peer.text)
         });
-        // Dropped when the head has arrived.
-        let _waiting = self.enter(peer, &mut connection, reused);
+        let waiting = match &mut connection.place {
+            Some(place) => place.send(!reused, clock::exact_now()),
+            None => None,
+        };
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.connected(at);
         }
@@ -345,6 +348,9 @@ impl Fetch {
             }
             Box::pin(self.interim(&mut reader, lost)).await?;
         }
+        if let Some(waiting) = waiting {
+            waiting.answered();
+        }
         let (head, input, codec) = reader.finish();
         let framing = codec.framing(&head, self.request.method).map_err(|error| {
             AttemptFailure::reading(Event::Invalid, error.message(head.headers.text()))
@@ -374,21 +380,6 @@ impl Fetch {
         {
             wire::log_stderr(decoder, &self.log, READING_HEAD, &self.request.url(&peer.text));
         }
-    }
-
-    /// Enters the request into the line of those that want a process of the application: it waits for one, unless the
-    /// connection was `reused`.
-    fn enter(
-        &self,
-        peer: &Peer,
-        connection: &mut OriginConnection,
-        reused: bool,
-    ) -> Option<WaitingRequest> {
-        if self.request.reuse != ConnectionReuse::Briefly {
-            return None;
-        }
-        let place = connection.place.insert(peer.process_queue().enter(clock::exact_now()));
-        (!reused).then(|| place.wait())
     }
 
     /// Sends the rest of the request while reading until a head is complete. An origin that reads no more of the

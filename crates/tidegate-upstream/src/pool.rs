@@ -17,6 +17,7 @@
 pub(crate) mod fit;
 pub(crate) mod handover;
 pub(crate) mod learn;
+pub(crate) mod packed;
 pub(crate) mod shared;
 mod shelf;
 
@@ -28,11 +29,13 @@ use tidegate_rt::mail::{MailSender, Mailbox, mailbox};
 use tidegate_rt::{clock, spawn_local};
 
 use crate::connection::OriginConnection;
+use crate::peers::process_queue::Next;
 use crate::peers::{Group, Keepalive};
 use fit::Fit;
 pub use handover::idle_of;
-use handover::{HandoverRequest, PackedConnection, PoolSummary};
+use handover::{HandoverRequest, PoolSummary};
 use learn::IdleTimeouts;
+use packed::PackedConnection;
 use shelf::{EXCESS_IDLE, Idle, Shelf};
 
 #[derive(Default)]
@@ -168,10 +171,7 @@ pub(crate) fn close_idle(group: &Group, fit: &Fit) {
 }
 
 /// Keeps a connection whose response was read to its end, within the group's limits.
-pub(crate) fn give(group: &Group, fit: Fit, mut connection: Box<OriginConnection>, now: Instant) {
-    if connection.place.take().is_some_and(|place| !place.may_keep(clock::exact_now())) {
-        return;
-    }
+pub(crate) fn give(group: &Group, fit: Fit, connection: Box<OriginConnection>, now: Instant) {
     let limits = fit.limits(group);
     let brief = fit.brief;
     let fits = limits.idle_max > 0
@@ -182,6 +182,7 @@ pub(crate) fn give(group: &Group, fit: Fit, mut connection: Box<OriginConnection
     if !fits {
         return;
     }
+    let Some(connection) = handed_over(connection, &fit, now) else { return };
     let is_excess = POOLS.with_borrow_mut(|pools| {
         if pools.len() <= place {
             pools.resize_with(place + 1, Pool::default);
@@ -206,6 +207,47 @@ pub(crate) fn give(group: &Group, fit: Fit, mut connection: Box<OriginConnection
     sweep_from_now(brief);
     if is_excess {
         sweep_from_now(true);
+    }
+}
+
+/// Gives a connection to the request whose turn it is; returns it where none waits.
+fn handed_over(
+    mut connection: Box<OriginConnection>,
+    fit: &Fit,
+    now: Instant,
+) -> Option<Box<OriginConnection>> {
+    let Some(place) = connection.place.take() else { return Some(connection) };
+    let mut held = Ok(connection);
+    loop {
+        let waiter = match place.release(fit, clock::exact_now()) {
+            Next::Hand(waiter) => waiter,
+            Next::Close => {
+                place.settle();
+                return None;
+            }
+            Next::Keep => {
+                place.settle();
+                return Some(held.unwrap_or_else(PackedConnection::open));
+            }
+        };
+        let parcel = match held {
+            Ok(connection) => PackedConnection::of(*connection, now, now),
+            Err(parcel) => Some(parcel),
+        };
+        let Some(parcel) = parcel else {
+            // It is still in use, and closed behind that. Where the waiter has left, the next one has its turn.
+            if waiter.open() {
+                place.settle();
+            }
+            return None;
+        };
+        match waiter.hand(parcel) {
+            Ok(()) => {
+                place.settle();
+                return None;
+            }
+            Err(parcel) => held = Err(parcel),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use crate::peers::Peer;
 use crate::pool;
 use crate::pool::fit::Fit;
 use crate::pool::handover::{self, PoolSummary};
+use crate::pool::packed::PackedConnection;
 use crate::request::{ConnectionReuse, OriginRequest};
 use crate::settings::FetchSettings;
 
@@ -44,12 +45,10 @@ pub(super) fn connect<'a>(
     now: Instant,
 ) -> Result<AttemptConnection, ConnectionFuture<'a>> {
     let group = &request.group;
-    let is_brief = request.reuse == ConnectionReuse::Briefly;
-    let is_late = is_brief && peer.process_queue().is_closing();
-    if is_late {
-        pool::close_idle(group, &request.fit(peer));
+    if request.reuse == ConnectionReuse::Briefly {
+        return connect_in_order(request, settings, ConnectionNeeds { careful, fresh }, peer, now);
     }
-    if fresh || is_late || (careful && is_brief) {
+    if fresh {
         return Err(Box::pin(obtain(request, settings, peer, None)));
     }
     let fit = request.fit(peer);
@@ -60,6 +59,56 @@ pub(super) fn connect<'a>(
     }
     let elsewhere = handover::owner(group, &fit, now).map(|owner| (owner, fit));
     Err(Box::pin(obtain(request, settings, peer, elsewhere)))
+}
+
+/// As [`connect`], where few processes serve a connection each: in the order of all requests.
+fn connect_in_order<'a>(
+    request: &'a OriginRequest,
+    settings: &'a FetchSettings,
+    ConnectionNeeds { careful, fresh }: ConnectionNeeds,
+    peer: &'a Peer,
+    now: Instant,
+) -> Result<AttemptConnection, ConnectionFuture<'a>> {
+    let (group, queue) = (&request.group, peer.process_queue());
+    let fit = request.fit(peer);
+    if queue.is_full() && !fresh {
+        // Requests wait for the processes behind them.
+        pool::close_idle(group, &fit);
+        return Err(Box::pin(obtain_in_order(request, settings, peer, careful)));
+    }
+    let place = queue.enter(clock::exact_now());
+    if !fresh
+        && !careful
+        && let Some(mut connection) = pool::take(group, &fit, now)
+    {
+        connection.place = Some(place);
+        return Ok(AttemptConnection { connection, reused: true, at: now });
+    }
+    Err(Box::pin(async move {
+        let mut opened = obtain(request, settings, peer, None).await?;
+        opened.connection.place = Some(place);
+        Ok(opened)
+    }))
+}
+
+/// Waits for a request's turn, and opens a connection where none was handed over.
+///
+/// # Errors
+/// As [`obtain`].
+async fn obtain_in_order(
+    request: &OriginRequest,
+    settings: &FetchSettings,
+    peer: &Peer,
+    careful: bool,
+) -> Result<AttemptConnection, ConnectError> {
+    let (place, parcel) = peer.process_queue().wait(request.fit(peer), careful).await;
+    let handed = parcel.map(PackedConnection::open).filter(|connection| connection.is_quiet_now());
+    let mut obtained = match handed {
+        Some(connection) => AttemptConnection { connection, reused: true, at: clock::now() },
+        None => obtain(request, settings, peer, None).await?,
+    };
+    obtained.connection.place = Some(place);
+    Ok(obtained)
 }
 
 /// Waits for a connection: that of another thread that has one to spare, else a new one.

@@ -16,6 +16,7 @@ use crate::OriginBody;
 use crate::peers::{BalancingMethod, Choice, Group, Keepalive, ServerOptions};
 use crate::pool::{self, handover};
 use crate::report::Report;
+use crate::request::ConnectionReuse;
 use crate::retry::NextUpstream;
 
 /// The origin's responses to the requests of each connection, in order; an empty text closes.
@@ -322,28 +323,37 @@ fn a_request_that_waits_for_a_process_is_not_overtaken_repeatedly() {
     let connections = tidegate_rt::block_on(async {
         let (listener, group) = listening(Keepalive::DEFAULT);
         let accepted = Rc::new(Cell::new(0));
-        let (ready, first_is_there) = tidegate_rt::sync::oneshot::channel();
         let counter = accepted.clone();
         let origin = tidegate_rt::spawn_local(async move {
-            // The origin does not respond on the first one.
-            let _first = listener.accept().await.expect("a connection");
-            let _ = ready.send(());
+            let mut silent = Vec::new();
             loop {
-                let stream = listener.accept().await.expect("another connection");
+                let stream = listener.accept().await.expect("a connection");
                 counter.set(counter.get() + 1);
+                // The second one waits for a process.
+                if counter.get() == 2 {
+                    silent.push(stream);
+                    continue;
+                }
                 tidegate_rt::spawn_local(async move {
                     serve(&stream, &vec![OK.to_owned(); OVERTAKING_MAX]).await;
                 });
             }
         });
-        let brief =
-            |group| OriginRequest { reuse: ConnectionReuse::Briefly, ..request(group, "GET") };
-        let waits = brief(&group);
+        let brief = |group, method| OriginRequest {
+            reuse: ConnectionReuse::Briefly,
+            ..request(group, method)
+        };
+        let ok = seen(200, "ok", true, 1);
+        assert_eq!(sent(brief(&group, "GET")).await, ok);
+        // One that cannot be sent again opens a connection.
+        let waits = brief(&group, "POST");
         let waiting = tidegate_rt::spawn_local(async move { sent(waits).await });
-        first_is_there.await.expect("a signal");
+        while accepted.get() < 2 {
+            tidegate_rt::yield_now().await;
+        }
         for _ in 0..OVERTAKING_MAX {
-            assert_eq!(sent(brief(&group)).await, seen(200, "ok", true, 1));
-            if accepted.get() > 1 {
+            assert_eq!(sent(brief(&group, "GET")).await, ok);
+            if accepted.get() > 2 {
                 break;
             }
         }
@@ -351,7 +361,7 @@ fn a_request_that_waits_for_a_process_is_not_overtaken_repeatedly() {
         origin.abort();
         accepted.get()
     });
-    assert!(connections.expect("a loop") > 1, "one connection served all");
+    assert!(connections.expect("a loop") > 2, "one connection served all");
 }
 
 /// Fewer requests than a connection that is kept for a moment serves.

@@ -1,36 +1,50 @@
 //! The order of requests that wait for a process of an application. Its processes accept connections in the order in
 //! which these arrived, and each serves one at a time: a request on a kept connection overtakes all that wait for a
-//! process. That is harmless as long as none waits. As soon as a request was left behind, connections are closed
-//! behind their responses, so that requests are served in the order of their arrival, as without kept connections.
+//! process. That is harmless as long as none waits. As soon as one was left behind, requests wait in one order over all
+//! threads, and connections go to the oldest ([`line`] has the rule).
+//!
+//! A waiting request ends in one way only: its turn is sent to it, or it leaves the line when it is dropped. A turn that
+//! it cannot use any more goes to the next one. So there is no wait without a connection in use that ends it.
 
+mod line;
 #[cfg(test)]
 mod tests;
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
+use tidegate_rt::clock;
 use tidegate_rt::net::Addr;
+use tidegate_rt::sync::oneshot;
+use tidegate_rt::timer::timeout;
+
+use crate::pool::fit::Fit;
+use crate::pool::packed::PackedConnection;
+pub(crate) use line::Opening;
+use line::{Arrival, Line, PATIENCE, Release};
 
 /// The requests that go to one address, from all threads and groups.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct ProcessQueue {
     /// Numbers given so far.
     numbers: AtomicU64,
-    /// Requests on new connections without any byte of a response yet.
+    /// The length of the line, and whether requests wait in it, as far as can be told without a lock.
     waiting: AtomicUsize,
-    /// Connections to be closed before one is kept again.
-    to_close: AtomicUsize,
+    is_full: AtomicBool,
+    line: Mutex<Line<Waiter>>,
 }
 
-/// A request's place in the order of all.
+/// A request's place in the order of all. Dropped, its connection is closed, and a process free for the next one.
 #[derive(Debug)]
 pub(crate) struct QueuePlace {
     queue: Arc<ProcessQueue>,
     number: u64,
+    opening: Opening,
     since: Instant,
+    is_released: bool,
 }
 
 /// A request on a new connection, until the first byte of its response: it may still wait for a process.
@@ -40,21 +54,62 @@ pub(crate) struct WaitingRequest {
     number: u64,
 }
 
-/// Number of connections that are closed for each waiting request when one was left behind, as long as any waits:
-/// then fewer than one request in a hundred is left behind before the next detection.
-const CLOSED_PER_WAITING: usize = 256;
-/// A request that has waited this many times as long as a later one took is left behind. A slow request may be
-/// mistaken for one; that costs handshakes.
-const BEHIND_TIMES: u32 = 4;
+/// A request that waits for a connection.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    fit: Fit,
+    /// It needs a new connection.
+    is_careful: bool,
+    thread: ThreadId,
+    turn: oneshot::Sender<Turn>,
+}
+
+/// The end of a wait.
+#[derive(Debug)]
+pub(crate) enum Turn {
+    /// A new connection is to be opened.
+    Open(Opening),
+    /// Another request's connection.
+    Take(PackedConnection),
+}
+
+/// What a connection is used for behind its response.
+pub(crate) enum Next {
+    /// It is kept.
+    Keep,
+    /// It is closed.
+    Close,
+    /// This one gets it.
+    Hand(Waiter),
+}
+
+/// A wait in the line, which leaves it when it is dropped.
+struct Wait {
+    queue: Arc<ProcessQueue>,
+    number: u64,
+    /// The turn was received.
+    is_over: bool,
+}
 
 static QUEUES: Mutex<Option<HashMap<Addr, Weak<ProcessQueue>>>> = Mutex::new(None);
 
-thread_local! {
-    /// This thread's waiting requests, by line and number, with the start of their wait.
-    static HERE: RefCell<BTreeMap<(usize, u64), Instant>> = const { RefCell::new(BTreeMap::new()) };
+impl Default for ProcessQueue {
+    fn default() -> Self {
+        ProcessQueue::new(PATIENCE)
+    }
 }
 
 impl ProcessQueue {
+    /// Makes an empty line; requests wait in it while connections come free in intervals shorter than `patience`.
+    fn new(patience: Duration) -> ProcessQueue {
+        ProcessQueue {
+            numbers: AtomicU64::new(0),
+            waiting: AtomicUsize::new(0),
+            is_full: AtomicBool::new(false),
+            line: Mutex::new(Line::new(patience)),
+        }
+    }
+
     /// Returns the line of an address.
     pub(crate) fn of(address: &Addr) -> Arc<ProcessQueue> {
         let mut queues = QUEUES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -68,80 +123,170 @@ impl ProcessQueue {
         queue
     }
 
-    /// Gives a request its place, as it is sent. `now` is exact: the differences may be shorter than a tick of the
-    /// loop's clock.
-    pub(crate) fn enter(self: &Arc<ProcessQueue>, now: Instant) -> QueuePlace {
-        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        QueuePlace { queue: self.clone(), number, since: now }
+    /// Returns whether others wait, so that a kept connection must not be used out of turn.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::Relaxed)
     }
 
-    /// Returns whether others wait, so that a kept connection must not be used.
-    pub(crate) fn is_closing(&self) -> bool {
-        self.to_close.load(Ordering::Relaxed) > 0
+    /// Gives a request its place, for which it need not wait. `now` is exact: the differences may be shorter than a
+    /// tick of the loop's clock.
+    pub(crate) fn enter(self: &Arc<ProcessQueue>, now: Instant) -> QueuePlace {
+        self.place(self.next_number(), Opening::Free, now)
+    }
+
+    /// Waits for a place, and perhaps for the connection that goes with it; those that fit in `fit` can be used, except
+    /// by a careful request.
+    ///
+    /// Dropped while it waits, it leaves the line; a turn that was sent to it goes to the next one.
+    pub(crate) async fn wait(
+        self: &Arc<ProcessQueue>,
+        fit: Fit,
+        is_careful: bool,
+    ) -> (QueuePlace, Option<PackedConnection>) {
+        let number = self.next_number();
+        let (turn, mut received) = oneshot::channel();
+        let waiter = Waiter { fit, is_careful, thread: thread::current().id(), turn };
+        let (arrival, mut pause) =
+            self.change(|line| (line.arrive(number, waiter), line.patience()));
+        if let Arrival::Opens(opening) = arrival {
+            return (self.place(number, opening, clock::exact_now()), None);
+        }
+        let mut wait = Wait { queue: self.clone(), number, is_over: false };
+        let turn = loop {
+            match timeout(pause, &mut received).await {
+                Ok(turn) => break turn.unwrap_or(Turn::Open(Opening::Free)),
+                Err(_) => {
+                    let impatient = self.change(|line| line.lose_patience(clock::exact_now()));
+                    send_there(impatient);
+                    // Seldom enough to cost little where many wait.
+                    pause = pause.saturating_mul(2);
+                }
+            }
+        };
+        wait.is_over = true;
+        let now = clock::exact_now();
+        match turn {
+            Turn::Open(opening) => (self.place(number, opening, now), None),
+            Turn::Take(connection) => (self.place(number, Opening::Turn, now), Some(connection)),
+        }
+    }
+
+    fn next_number(&self) -> u64 {
+        self.numbers.fetch_add(1, Ordering::Relaxed)
+    }
+
+    fn place(self: &Arc<ProcessQueue>, number: u64, opening: Opening, now: Instant) -> QueuePlace {
+        QueuePlace { queue: self.clone(), number, opening, since: now, is_released: false }
+    }
+
+    /// Changes the line.
+    fn change<T>(&self, change: impl FnOnce(&mut Line<Waiter>) -> T) -> T {
+        let mut line = self.line.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = change(&mut line);
+        self.waiting.store(line.len(), Ordering::Relaxed);
+        self.is_full.store(line.is_full(), Ordering::Relaxed);
+        result
     }
 }
 
 impl QueuePlace {
-    /// Marks it as sent on a new connection.
-    pub(crate) fn wait(&self) -> WaitingRequest {
-        self.queue.waiting.fetch_add(1, Ordering::Relaxed);
-        let waiting = WaitingRequest { queue: self.queue.clone(), number: self.number };
-        HERE.with_borrow_mut(|here| here.insert(waiting.key(), self.since));
-        waiting
+    /// Sets the time at which the request is sent; on a new connection it may still wait.
+    pub(crate) fn send(&mut self, is_new: bool, now: Instant) -> Option<WaitingRequest> {
+        self.since = now;
+        if !is_new {
+            return None;
+        }
+        self.queue.change(|line| line.sent(self.number, self.opening, now));
+        Some(WaitingRequest { queue: self.queue.clone(), number: self.number })
     }
 
-    /// Ends the request after its response; returns whether its connection may be kept. `now` is exact, as that of
-    /// [`ProcessQueue::enter`].
-    pub(crate) fn may_keep(self, now: Instant) -> bool {
-        let queue = &self.queue;
-        let key = key(queue);
-        let oldest = HERE.with_borrow(|here| {
-            let (found, since) = here.range((key, 0)..(key, self.number)).next()?;
-            debug_assert!(found.1 < self.number, "came before");
-            Some(now.saturating_duration_since(*since))
-        });
+    /// Decides about the connection behind the response. `now` is exact, as that of [`ProcessQueue::enter`]. Called
+    /// again where the waiter has left; [`QueuePlace::settle`] ends it.
+    pub(crate) fn release(&self, fit: &Fit, now: Instant) -> Next {
+        match self.next(|waiter| !waiter.is_careful && waiter.fit == *fit, now) {
+            Release::Keep => Next::Keep,
+            Release::Close => Next::Close,
+            Release::Hand(waiter) => Next::Hand(waiter),
+            Release::Open(waiter) => match waiter.open() {
+                true => Next::Close,
+                // It has left.
+                false => self.release(fit, now),
+            },
+        }
+    }
+
+    /// Ends the request's part in the order: its connection is kept, handed over, or closed for a known one.
+    pub(crate) fn settle(mut self) {
+        self.is_released = true;
+    }
+
+    fn next(&self, fits: impl FnOnce(&Waiter) -> bool, now: Instant) -> Release<Waiter> {
+        if self.queue.waiting.load(Ordering::Relaxed) == 0 && !self.queue.is_full() {
+            return Release::Keep;
+        }
         let took = now.saturating_duration_since(self.since);
-        let waiting = queue.waiting.load(Ordering::Relaxed);
-        let to_close = queue.to_close.load(Ordering::Relaxed);
-        let left = left_to_close(waiting, to_close, oldest, took);
-        // Threads that arrive at once may count one for two.
-        queue.to_close.store(left.unwrap_or(0), Ordering::Relaxed);
-        left.is_none()
+        let number = self.number;
+        let (release, gone) = self.queue.change(|line| line.release(number, took, now, fits));
+        send_there(gone);
+        release
     }
 }
 
-/// Returns `None` when this connection may be kept. Else it is closed, and the returned number behind it. `oldest` is
-/// the wait of the oldest request that arrived before this one, which `took` its time.
-fn left_to_close(
-    waiting: usize,
-    to_close: usize,
-    oldest: Option<Duration>,
-    took: Duration,
-) -> Option<usize> {
-    if waiting == 0 {
-        return None;
+impl Drop for QueuePlace {
+    fn drop(&mut self) {
+        while !self.is_released {
+            // The next one opens a connection in place of this one.
+            self.is_released = match self.next(|_| false, clock::exact_now()) {
+                Release::Keep | Release::Close | Release::Hand(_) => true,
+                Release::Open(waiter) => waiter.open(),
+            };
+        }
     }
-    if to_close > 0 {
-        return Some(to_close - 1);
-    }
-    let is_behind = oldest.is_some_and(|waited| waited > took * BEHIND_TIMES);
-    is_behind.then(|| waiting.saturating_mul(CLOSED_PER_WAITING))
 }
 
 impl WaitingRequest {
-    fn key(&self) -> (usize, u64) {
-        (key(&self.queue), self.number)
+    /// Marks the request as served: its response has begun.
+    pub(crate) fn answered(self) {
+        send_there(self.queue.change(|line| line.answered(self.number)));
     }
 }
 
 impl Drop for WaitingRequest {
     fn drop(&mut self) {
-        self.queue.waiting.fetch_sub(1, Ordering::Relaxed);
-        HERE.with_borrow_mut(|here| here.remove(&self.key()));
+        self.queue.change(|line| line.leave_there(self.number));
     }
 }
 
-/// The key of a line is its address in memory: a dropped line has no waiting requests.
-fn key(queue: &Arc<ProcessQueue>) -> usize {
-    Arc::as_ptr(queue).addr()
+impl Waiter {
+    /// Hands a connection over; returns it where the waiter has left.
+    pub(crate) fn hand(self, connection: PackedConnection) -> Result<(), PackedConnection> {
+        if self.thread != thread::current().id() {
+            connection.stream.unwatch();
+        }
+        match self.turn.send(Turn::Take(connection)) {
+            Err(Turn::Take(connection)) => Err(connection),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lets the waiter open a connection; `false`: it has left.
+    pub(crate) fn open(self) -> bool {
+        self.turn.send(Turn::Open(Opening::Turn)).is_ok()
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let left = self.queue.change(|line| line.leave_here(self.number));
+        if !left && !self.is_over {
+            drop(self.queue.place(self.number, Opening::Turn, clock::exact_now()));
+        }
+    }
+}
+
+/// Ends the wait of requests that are to wait at the application.
+fn send_there(waiters: Vec<Waiter>) {
+    for waiter in waiters {
+        let _ = waiter.turn.send(Turn::Open(Opening::Free));
+    }
 }

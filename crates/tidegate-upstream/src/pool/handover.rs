@@ -14,11 +14,11 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_rt::mail::MailSender;
-use tidegate_rt::net::Stream;
 use tidegate_rt::sync::oneshot;
 use tidegate_rt::timer::{Deadline, timeout};
 
 use super::fit::Fit;
+use super::packed::PackedConnection;
 use super::shelf::{Idle, SPARE_AFTER, Shelf, server_bit};
 use crate::Io;
 use crate::connection::OriginConnection;
@@ -40,16 +40,6 @@ pub(crate) struct HandoverRequest {
     pub group: u64,
     pub fit: Fit,
     pub(super) reply: oneshot::Sender<Option<PackedConnection>>,
-}
-
-/// A connection without an event loop.
-pub(crate) struct PackedConnection {
-    stream: Stream,
-    opened: Instant,
-    requests: u64,
-    idle_announced: Option<Duration>,
-    since: Instant,
-    until: Instant,
 }
 
 /// By the group's number: the summaries of all threads.
@@ -148,10 +138,21 @@ impl PackedConnection {
     /// Deregisters the socket from the loop. `None`: the socket is still in use, and is closed behind that.
     pub(super) fn pack(idle: Idle<Box<OriginConnection>>) -> Option<PackedConnection> {
         let Idle { connection, since, until, .. } = idle;
-        let OriginConnection { io, opened, requests, idle_announced, .. } = *connection;
+        let parcel = PackedConnection::of(*connection, since, until)?;
+        parcel.stream.unwatch();
+        Some(parcel)
+    }
+
+    /// Packs a connection that became idle at `since` and is closed at `until`; the loop may still watch its socket.
+    /// `None`: the socket is still in use, and is closed behind that.
+    pub(super) fn of(
+        connection: OriginConnection,
+        since: Instant,
+        until: Instant,
+    ) -> Option<PackedConnection> {
+        let OriginConnection { io, opened, requests, idle_announced, .. } = connection;
         let Io::Plain(stream) = io else { return None };
         let stream = Rc::try_unwrap(stream).ok()?;
-        stream.unwatch();
         Some(PackedConnection { stream, opened, requests, idle_announced, since, until })
     }
 
@@ -162,7 +163,7 @@ impl PackedConnection {
     }
 
     /// Registers the connection with this thread's loop.
-    fn open(self) -> Box<OriginConnection> {
+    pub(crate) fn open(self) -> Box<OriginConnection> {
         let PackedConnection { stream, opened, requests, idle_announced, .. } = self;
         let io = Io::Plain(Rc::new(stream));
         Box::new(OriginConnection {

@@ -7,6 +7,8 @@ use std::net::TcpStream;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::support::{Connection, Server, Site, connect};
 
@@ -205,6 +207,33 @@ def application(env, start_response):
     start_response('201 Made', [('X-Path', env['PATH_INFO'])])
     return [env['REQUEST_METHOD'].encode(), b' ', body]
 ";
+
+/// A request on a kept connection overtakes those in the queue of the application: each client must get its part.
+#[test]
+fn clients_share_the_processes_evenly() {
+    const CLIENTS: usize = 64;
+    const REQUESTS: usize = 10_000;
+    let site = Site::new();
+    let _php = start_php(&site, 4);
+    let server = start_site(&site, 2);
+    let begun = AtomicUsize::new(0);
+    let together = Barrier::new(CLIENTS);
+    let served: Vec<usize> = std::thread::scope(|scope| {
+        let client = || {
+            let mut client = site.connect();
+            together.wait();
+            let next = || begun.fetch_add(1, Ordering::Relaxed) < REQUESTS;
+            let served = std::iter::repeat_with(|| next().then(|| client.get("/?do=pid&fresh=1")));
+            served.map_while(|pid| pid).count()
+        };
+        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(client)).collect();
+        clients.into_iter().map(|client| client.join().unwrap()).collect()
+    });
+    assert_eq!(served.iter().sum::<usize>(), REQUESTS);
+    let least = served.iter().min().copied().unwrap_or(0);
+    assert!(least * CLIENTS * 10 >= REQUESTS * 8, "{served:?}");
+    server.quit();
+}
 
 #[test]
 fn one_application_responds_by_three_protocols() {

@@ -1,58 +1,194 @@
-//! When connections of an application's processes are kept, and when they are closed for waiting requests.
+//! Requests that wait for processes, as tasks: each wait ends, and no turn is lost.
 
-use tidegate_rt::clock;
+use std::future::poll_fn;
+use std::task::Poll;
+
+use tidegate_rt::net::Stream;
+use tidegate_rt::{Task, spawn_local, yield_now};
 
 use super::*;
 
-fn queue() -> Arc<ProcessQueue> {
-    Arc::default()
+type Waited = (QueuePlace, Option<PackedConnection>);
+
+fn fit() -> Fit {
+    Fit { peer: 1, tag: 0, wire: 0, brief: true, local: None, tls: None }
 }
 
-#[test]
-fn a_connection_is_kept_unless_a_request_is_left_behind() {
-    let ms = Duration::from_millis;
-    // (waiting, to close, the oldest before it has waited, it took) → left to close, or kept
-    let table = [
-        (0, 0, None, ms(1), None),
-        (0, 100, None, ms(1), None),
-        (3, 0, None, ms(1), None),
-        (3, 0, Some(ms(4)), ms(1), None),
-        (3, 0, Some(ms(5)), ms(1), Some(3 * CLOSED_PER_WAITING)),
-        (3, 7, None, ms(1), Some(6)),
-        (3, 1, Some(ms(9)), ms(1), Some(0)),
-    ];
-    for (waiting, to_close, oldest, took, left) in table {
-        let case = (waiting, to_close, oldest, took);
-        assert_eq!(left_to_close(waiting, to_close, oldest, took), left, "{case:?}");
+fn parcel() -> PackedConnection {
+    let (stream, _) = Stream::pair().expect("two sockets");
+    let now = clock::now();
+    PackedConnection {
+        stream,
+        opened: now,
+        requests: 1,
+        idle_announced: None,
+        since: now,
+        until: now,
     }
 }
 
-#[test]
-fn a_later_request_that_was_served_first_has_its_connection_closed() {
-    let queue = queue();
-    let start = clock::now();
-    let first = queue.enter(start);
-    let waiting = first.wait();
-    // Another arrives and ends while the first one waits: it takes almost no time.
-    let now = start + Duration::from_millis(1);
-    assert!(!queue.enter(now).may_keep(now));
-    assert!(queue.is_closing());
-    let closed =
-        (0..).take_while(|_| !queue.enter(now).may_keep(now)).take(2 * CLOSED_PER_WAITING).count();
-    assert!(closed >= CLOSED_PER_WAITING, "{closed}");
-    drop(waiting);
-    assert!(first.may_keep(now) && !queue.is_closing(), "no request waits any more");
+/// A queue whose application is full: one request was overtaken and called, and the probe is out.
+struct Full {
+    queue: Arc<ProcessQueue>,
+    /// They wait at the application.
+    there: Vec<WaitingRequest>,
+    places: Vec<QueuePlace>,
+}
+
+impl Full {
+    /// On a busy machine nobody loses patience.
+    async fn new() -> Full {
+        Full::of(Duration::from_secs(3600)).await
+    }
+
+    async fn of(patience: Duration) -> Full {
+        let queue = Arc::new(ProcessQueue::new(patience));
+        let start = clock::exact_now();
+        let mut first = queue.enter(start);
+        let waiting = first.send(true, start).expect("it waits");
+        // Another arrives and ends while the first one waits: it takes no time.
+        let mut second = queue.enter(start);
+        let later = start + Duration::from_millis(1);
+        assert!(second.send(false, later).is_none());
+        assert!(matches!(second.release(&fit(), later), Next::Close));
+        second.settle();
+        assert!(queue.is_full());
+        let (probe, none) = queue.wait(fit(), false).await;
+        assert!(none.is_none());
+        Full { queue, there: vec![waiting], places: vec![first, probe] }
+    }
+
+    /// Starts a wait, and returns when it is in the line.
+    async fn begin(&self, careful: bool) -> Task<Waited> {
+        let queue = self.queue.clone();
+        let before = self.len();
+        let task = spawn_local(async move { queue.wait(fit(), careful).await });
+        while self.len() == before {
+            yield_now().await;
+        }
+        task
+    }
+
+    fn len(&self) -> usize {
+        self.queue.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Ends a request that takes no time; returns who gets its connection.
+    fn end(&self) -> Option<Waiter> {
+        let now = clock::exact_now();
+        let place = self.queue.enter(now);
+        let next = place.release(&fit(), now);
+        place.settle();
+        match next {
+            Next::Hand(waiter) => Some(waiter),
+            Next::Keep | Next::Close => None,
+        }
+    }
+}
+
+fn run<T>(test: impl Future<Output = T>) -> T {
+    tidegate_rt::block_on(test).expect("a loop")
 }
 
 #[test]
-fn a_request_before_the_waiting_ones_keeps_its_connection() {
-    let queue = queue();
-    let now = clock::now();
-    let first = queue.enter(now);
-    let second = queue.enter(now);
-    let _waiting = second.wait();
-    assert!(first.may_keep(now));
-    assert!(!queue.is_closing());
+fn a_connection_goes_to_the_oldest_that_waits() {
+    run(async {
+        let full = Full::new().await;
+        let (older, newer) = (full.begin(false).await, full.begin(false).await);
+        full.end().expect("one waits").hand(parcel()).expect("it is there");
+        let (place, connection) = older.await.expect("its turn");
+        assert!(connection.is_some());
+        // Dropped, it passes the process on; the next one opens a connection of its own.
+        drop(place);
+        assert!(newer.await.expect("its turn").1.is_none());
+    });
+}
+
+#[test]
+fn a_careful_request_opens_a_connection_in_its_turn() {
+    run(async {
+        let full = Full::new().await;
+        let careful = full.begin(true).await;
+        assert!(full.end().is_none(), "its connection is closed");
+        assert!(careful.await.expect("its turn").1.is_none());
+    });
+}
+
+#[test]
+fn who_leaves_the_line_is_not_called() {
+    run(async {
+        let full = Full::new().await;
+        let (leaves, stays) = (full.begin(false).await, full.begin(false).await);
+        let before = full.len();
+        leaves.abort();
+        while full.len() == before {
+            yield_now().await;
+        }
+        full.end().expect("one waits").hand(parcel()).expect("it is there");
+        assert!(stays.await.expect("its turn").1.is_some());
+    });
+}
+
+#[test]
+fn a_turn_that_comes_too_late_goes_to_the_next() {
+    run(async {
+        let full = Full::new().await;
+        let (leaves, stays) = (full.begin(false).await, full.begin(false).await);
+        full.end().expect("one waits").hand(parcel()).expect("it is there");
+        // It has its turn, and ends before it takes notice.
+        leaves.abort();
+        assert!(stays.await.expect("its turn").1.is_none());
+    });
+}
+
+#[test]
+fn a_wait_ends_without_any_connection_that_comes_free() {
+    run(async {
+        let full = Full::of(PATIENCE).await;
+        let queue = full.queue.clone();
+        assert!(queue.wait(fit(), false).await.1.is_none());
+    });
+}
+
+#[test]
+fn nobody_waits_when_a_probe_shows_a_free_process() {
+    run(async {
+        let mut full = Full::new().await;
+        let waiting = full.begin(false).await;
+        let mut probe = full.places.pop().expect("a probe");
+        probe.send(true, clock::exact_now()).expect("it waits").answered();
+        assert!(!full.queue.is_full());
+        assert!(waiting.await.expect("its turn").1.is_none());
+        full.there.clear();
+        full.places.clear();
+        assert_eq!(full.len(), 0);
+    });
+}
+
+#[test]
+fn a_connection_is_handed_to_another_thread() {
+    let (sender, queues) = std::sync::mpsc::channel::<Arc<ProcessQueue>>();
+    let waiter = std::thread::spawn(move || {
+        run(async move {
+            let full = Full::new().await;
+            let mut wait = Box::pin(full.queue.wait(fit(), false));
+            // Polled once, it is in the line.
+            let is_waiting =
+                poll_fn(|context| Poll::Ready(wait.as_mut().poll(context).is_pending())).await;
+            assert!(is_waiting);
+            sender.send(full.queue.clone()).expect("the other thread");
+            wait.await.1.is_some()
+        })
+    });
+    let queue = queues.recv().expect("a queue");
+    run(async move {
+        let now = clock::exact_now();
+        let place = queue.enter(now);
+        let Next::Hand(waiter) = place.release(&fit(), now) else { panic!("one waits") };
+        waiter.hand(parcel()).expect("it is there");
+        place.settle();
+    });
+    assert!(waiter.join().expect("no panic"));
 }
 
 #[test]
