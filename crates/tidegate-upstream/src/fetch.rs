@@ -150,7 +150,7 @@ impl Fetch {
                 // The same server once more, over a new connection: its lease continues.
                 Some(same) => Some(same),
                 None => {
-                    match self.request.group.choose(&mut self.request.choice, self.now) {
+                    match self.request.group.choose_in_order(&mut self.request.choice, self.now) {
                         // Full or unavailable servers: the request waits where the group has a queue.
                         None if self.request.group.options().queue.is_some() => {
                             let had = self.queue().await;

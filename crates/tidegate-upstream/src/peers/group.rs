@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_rt::clock;
 use tidegate_rt::net::Addr;
-use tidegate_rt::sync::Notify;
+use tidegate_rt::sync::{Notify, Semaphore};
 
 use super::check::{CheckRule, Health};
 use super::choice::Choice;
@@ -38,6 +38,8 @@ pub struct Group {
     attempts_max: AtomicU32,
     /// Requests in the `queue`.
     waiting: AtomicUsize,
+    /// Held by the first one in the queue; given in the order of arrival.
+    head: Semaphore,
     freed: Notify,
     /// Notified when servers were added, removed or given other parameters.
     altered: Notify,
@@ -128,6 +130,7 @@ impl Group {
             is_large: AtomicBool::new(false),
             attempts_max: AtomicU32::new(0),
             waiting: AtomicUsize::new(0),
+            head: Semaphore::new(1),
             freed: Notify::new(),
             altered: Notify::new(),
         };
@@ -182,6 +185,14 @@ impl Group {
         Some(Lease { peer, group: None })
     }
 
+    /// As [`Group::choose`], for a request that arrives: it does not go ahead of those in the `queue`.
+    pub fn choose_in_order(self: &Arc<Self>, choice: &mut Choice, now: Instant) -> Option<Lease> {
+        match self.options.queue {
+            Some(_) if self.waiting() > 0 && choice.tried().next().is_none() => None,
+            _ => self.choose(choice, now),
+        }
+    }
+
     fn choose_locked(self: &Arc<Self>, choice: &mut Choice, now: Instant) -> Option<Lease> {
         let mut state = self.lock();
         let peer = state.choose(choice, now)?;
@@ -198,13 +209,17 @@ impl Group {
     /// Waits in the `queue` for a server, where there is one; returns it with the time. `None`: the queue is full, or
     /// the time limit has passed.
     ///
+    /// Requests get servers in the order of arrival: only the first one in the queue looks for one, and the next one does
+    /// when it has left. It checks twice a second by itself: the end of a server's `fail_timeout` wakes none.
+    ///
     /// A place in the queue is a ticket, which is given back when this future is dropped; a wake-up that it had been
-    /// sent goes to the next waiter. All waiters check twice a second by themselves: the end of a server's
-    /// `fail_timeout` wakes none.
+    /// sent goes to the next waiter.
     pub async fn wait(self: &Arc<Self>, choice: &mut Choice) -> Option<(Lease, Instant)> {
         let (most, time) = self.options.queue?;
         let ticket = Ticket::take(self, most)?;
         let waiting = async {
+            // Never closed; an error would only end the order.
+            let _head = self.head.acquire().await;
             loop {
                 let freed = self.freed.notified();
                 // A server was freed, or the `fail_timeout` of one may have passed.

@@ -277,3 +277,46 @@ fn check_results_outlast_a_reload() {
         assert_eq!(order(&Arc::new(next), 1, now), after, "{rule:?}");
     }
 }
+
+#[test]
+fn the_queue_is_served_in_the_order_of_arrival() {
+    let order = tidegate_rt::block_on(async {
+        let now = tidegate_rt::clock::now();
+        let options =
+            GroupOptions { queue: Some((8, Duration::from_secs(600))), ..GroupOptions::default() };
+        let address = Addr::Inet(A.parse().expect("an address"));
+        let limited = ServerOptions { max_conns: 1, ..ServerOptions::default() };
+        let members = vec![Member::fixed(A, vec![address], limited)];
+        let group = Group::with(
+            "g",
+            (BalancingMethod::RoundRobin, Keepalive::DEFAULT, options),
+            members,
+            now,
+        );
+        let group = Arc::new(group);
+        let first = group.choose_in_order(&mut Choice::default(), now).expect("it is free");
+        let order = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+        let mut tasks = Vec::new();
+        for number in 0..4 {
+            let (group, order) = (group.clone(), order.clone());
+            let waits = group.clone();
+            tasks.push(tidegate_rt::spawn_local(async move {
+                let lease = waits.wait(&mut Choice::default()).await.expect("a server");
+                order.borrow_mut().push(number);
+                drop(lease);
+            }));
+            while group.waiting() <= number {
+                tidegate_rt::yield_now().await;
+            }
+        }
+        drop(first);
+        // The server is free, and belongs to the first one in the queue.
+        assert!(group.choose_in_order(&mut Choice::default(), now).is_none());
+        for task in tasks {
+            task.await.expect("no panic");
+        }
+        assert!(group.choose_in_order(&mut Choice::default(), now).is_some());
+        order.take()
+    });
+    assert_eq!(order.expect("a loop"), [0, 1, 2, 3]);
+}
