@@ -391,7 +391,7 @@ impl Load {
         run.waiting -= 1;
         let ask = &self.plan.asks[connection.ask];
         if (status, body_bytes) == (ask.status, ask.body_bytes) && !connection.damaged {
-            run.outcome.requests += 1;
+            run.outcome.serve(index);
             run.outcome.hits += u64::from(hit);
             run.outcome.bytes += body_bytes;
             run.outcome.latency.record(now - connection.sent_at);

@@ -26,6 +26,8 @@ pub(crate) struct Outcome {
     /// From the first request to the last response.
     pub elapsed: Duration,
     pub latency: Histogram,
+    /// Correct responses of each connection of the plan.
+    pub served: Vec<u64>,
     /// A description of the first error.
     pub first_error: Option<String>,
     /// When the first [`LOSSES_MAX`] errors happened, and which they were.
@@ -49,6 +51,25 @@ impl Outcome {
     /// Correct responses per second.
     pub(crate) fn requests_per_second(&self) -> f64 {
         self.requests as f64 / self.elapsed.as_secs_f64().max(1e-9)
+    }
+
+    /// Counts a correct response to a connection of the plan.
+    pub(crate) fn serve(&mut self, connection: usize) {
+        self.requests += 1;
+        if self.served.len() <= connection {
+            self.served.resize(connection + 1, 0);
+        }
+        self.served[connection] += 1;
+    }
+
+    /// Returns the mean of the responses to each of `connections`, divided by those to the slowest one: 1 where all were
+    /// served alike.
+    pub(crate) fn unevenness(&self, connections: usize) -> f64 {
+        let slowest = match self.served.len() < connections {
+            true => 0,
+            false => self.served.iter().min().copied().unwrap_or(0),
+        };
+        self.requests as f64 / connections.max(1) as f64 / slowest.max(1) as f64
     }
 
     /// Errors beside those that the end of a process explains, which lasted from `begin` to `end`:

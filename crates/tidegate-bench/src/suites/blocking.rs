@@ -35,6 +35,7 @@ enum What {
     Document,
     Component,
     Gateway,
+    Full,
     Apache,
     Jobs,
     Isolation,
@@ -42,7 +43,7 @@ enum What {
 }
 
 /// The suite's table.
-pub(crate) const CASES: [Case; 7] = [
+pub(crate) const CASES: [Case; 8] = [
     Case {
         name: "document",
         about: "a page of 10 kB made for each request: a Rust handler, beside nginx with php-fpm",
@@ -57,6 +58,11 @@ pub(crate) const CASES: [Case; 7] = [
         name: "php",
         about: "that page made by php-fpm: Tidegate with kept connections, beside nginx by default",
         what: What::Gateway,
+    },
+    Case {
+        name: "php-full",
+        about: "that page made by 8 processes of php-fpm for more clients, both servers by default",
+        what: What::Full,
     },
     Case {
         name: "apache",
@@ -86,6 +92,11 @@ const DOCUMENT_COST_RATIO: f64 = 0.5;
 const RETURN_BY_DOCUMENT: Limit = Limit::MedianAtMost(1.67);
 /// Processor time of the server for a page of php-fpm, divided by that of nginx with its defaults.
 const GATEWAY_COST_RATIO: f64 = 0.70;
+/// The same where clients wait for processes; none may wait longer than in nginx.
+const FULL_COST_RATIO: f64 = 0.60;
+const FULL_P99_RATIO: f64 = 1.1;
+/// The slowest client gets at least 0.8 of the mean.
+const UNEVENNESS: Limit = Limit::MedianAtMost(1.25);
 /// At least 8.6 times the rate of Apache with mod_php: its rate divided by Tidegate's.
 const APACHE_BY_DOCUMENT: Limit = Limit::MedianAtMost(0.116);
 /// Static latency with blocking load divided by that without.
@@ -131,6 +142,18 @@ impl Case {
                 let alternation = Alternation::new(context, self.name, &measures);
                 let alternation = alternation.beside(Beside::haproxy(context));
                 alternation.all(|binary, ours| gateway(context, binary, ours))
+            }
+            What::Full => {
+                let cost = Measure::new("CPU of the server per request", "µs", 2);
+                let p99 = Measure::new("p99", "µs", 0);
+                let measures = [
+                    Measure { target: Some(FULL_COST_RATIO), ..cost },
+                    Measure::new("requests/s", "", 0).better(Better::Higher),
+                    Measure::new("p50", "µs", 0),
+                    Measure { target: Some(FULL_P99_RATIO), ..p99 },
+                    Measure::new("mean client by slowest client", "", 2).required(UNEVENNESS),
+                ];
+                alternate(context, self.name, &measures, |binary, _| full(context, binary))
             }
             What::Apache => self.beside_apache(context),
             What::Jobs => {
@@ -228,6 +251,13 @@ enum Application {
     Within,
 }
 
+/// The processor and the number of PHP's processes.
+#[derive(Clone, Copy, Debug)]
+struct PhpPlace {
+    cpu: usize,
+    children: usize,
+}
+
 /// A server with its application.
 struct Side {
     server: Server,
@@ -238,11 +268,12 @@ struct Side {
 
 impl Side {
     fn start(context: &Context, binary: &Binary, application: Application) -> Result<Side, String> {
-        Side::start_with_php_on(context.processors.server, context, binary, application)
+        let place = PhpPlace { cpu: context.processors.server, children: SLOW_CLIENTS };
+        Side::start_with_php(place, context, binary, application)
     }
 
-    fn start_with_php_on(
-        cpu: usize,
+    fn start_with_php(
+        PhpPlace { cpu, children }: PhpPlace,
         context: &Context,
         binary: &Binary,
         application: Application,
@@ -256,7 +287,9 @@ impl Side {
         let server = Server::start(binary, context.job(scenario, 4096))?;
         let php = match application {
             Application::Handlers | Application::Component => None,
-            Application::Php | Application::PhpKept => Some(Php::start(server.directory(), cpu)?),
+            Application::Php | Application::PhpKept => {
+                Some(Php::start(server.directory(), cpu, children)?)
+            }
             Application::Within => {
                 php::write_scripts(server.directory()).map_err(|error| format!("php: {error}"))?;
                 None
@@ -348,9 +381,9 @@ fn document(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, St
 
 /// Tidegate and HAProxy with kept connections have one run, nginx one by default and one with kept connections.
 fn gateway(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, String> {
-    let cpu = context.processors.client;
+    let place = PhpPlace { cpu: context.processors.client, children: SLOW_CLIENTS };
     let run =
-        |application| made(&Side::start_with_php_on(cpu, context, binary, application)?, context);
+        |application| made(&Side::start_with_php(place, context, binary, application)?, context);
     let kept = run(Application::PhpKept)?;
     let is_nginx = !ours && binary.kind == Kind::Nginx;
     let default = if is_nginx { Some(run(Application::Php)?) } else { None };
@@ -368,6 +401,21 @@ fn gateway(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, Str
         sample.errors += kept.outcome.errors;
     }
     Ok(sample)
+}
+
+/// More clients than processes.
+fn full(context: &Context, binary: &Binary) -> Result<Sample, String> {
+    let place = PhpPlace { cpu: context.processors.client, children: FEW_CHILDREN };
+    let made = made(&Side::start_with_php(place, context, binary, Application::Php)?, context)?;
+    let outcome = &made.outcome;
+    let values = vec![
+        made.server_cpu / outcome.requests.max(1) as f64,
+        outcome.requests_per_second(),
+        micros(outcome.latency.quantile(0.5)),
+        micros(outcome.latency.quantile(0.99)),
+        outcome.unevenness(context.options.connections),
+    ];
+    Ok(sample(values, outcome))
 }
 
 /// Measures a small file's latency alone, then while `work` runs in a separate thread until it is stopped.
@@ -447,5 +495,6 @@ fn micros(time: Duration) -> f64 {
 
 const SLOW_BYTES: usize = "That took 100 ms.\n".len();
 const SLOW_CLIENTS: usize = 100;
+const FEW_CHILDREN: usize = 8;
 const STATIC_CONNECTIONS: usize = 8;
 const WARM_UP: Bound = Bound { duration: Duration::from_secs(1), requests_max: 5_000 };

@@ -17,9 +17,9 @@ pub(super) struct Php {
 }
 
 impl Php {
-    /// Starts it in a server's directory and waits for its socket.
-    pub(super) fn start(directory: &Path, cpu: usize) -> Result<Php, String> {
-        let written = write_scripts(directory).and_then(|()| write_config(directory));
+    /// Starts it in a server's directory, with a number of processes, and waits for its socket.
+    pub(super) fn start(directory: &Path, cpu: usize, children: usize) -> Result<Php, String> {
+        let written = write_scripts(directory).and_then(|()| write_config(directory, children));
         written.map_err(|error| format!("php: {error}"))?;
         let mut failure = "php-fpm is not installed".to_owned();
         for program in PHP_PROGRAMS {
@@ -82,7 +82,7 @@ pub(super) fn write_scripts(directory: &Path) -> io::Result<()> {
     std::fs::write(directory.join("html/slow.php"), SLOW_PHP)
 }
 
-fn write_config(directory: &Path) -> io::Result<()> {
+fn write_config(directory: &Path, children: usize) -> io::Result<()> {
     let shown = directory.display();
     let user = match rustix::process::geteuid().is_root() {
         true => "user = root\ngroup = root\n",
@@ -90,7 +90,7 @@ fn write_config(directory: &Path) -> io::Result<()> {
     };
     let config = format!(
         "[global]\nerror_log = {shown}/php.log\ndaemonize = no\n[www]\n{user}\
-         listen = {shown}/{PHP_SOCKET}\npm = static\npm.max_children = {PHP_CHILDREN}\n"
+         listen = {shown}/{PHP_SOCKET}\npm = static\npm.max_children = {children}\n"
     );
     std::fs::write(directory.join(PHP_CONFIG), config)
 }
@@ -114,5 +114,3 @@ const PHP_PROGRAMS: [&str; 4] =
     ["/usr/sbin/php-fpm8.4", "/usr/sbin/php-fpm8.3", "/usr/sbin/php-fpm8.2", "/usr/sbin/php-fpm"];
 const PHP_CONFIG: &str = "php-fpm.conf";
 const PHP_READY: Duration = Duration::from_secs(10);
-/// As many as there are slow clients.
-const PHP_CHILDREN: usize = super::SLOW_CLIENTS;
