@@ -44,6 +44,8 @@ pub(crate) struct QueuePlace {
     number: u64,
     opening: Opening,
     since: Instant,
+    /// It was sent on a new connection.
+    is_new: bool,
     is_released: bool,
 }
 
@@ -176,7 +178,8 @@ impl ProcessQueue {
     }
 
     fn place(self: &Arc<ProcessQueue>, number: u64, opening: Opening, now: Instant) -> QueuePlace {
-        QueuePlace { queue: self.clone(), number, opening, since: now, is_released: false }
+        let queue = self.clone();
+        QueuePlace { queue, number, opening, since: now, is_new: false, is_released: false }
     }
 
     /// Changes the line.
@@ -193,6 +196,7 @@ impl QueuePlace {
     /// Sets the time at which the request is sent; on a new connection it may still wait.
     pub(crate) fn send(&mut self, is_new: bool, now: Instant) -> Option<WaitingRequest> {
         self.since = now;
+        self.is_new = is_new;
         if !is_new {
             return None;
         }
@@ -224,7 +228,7 @@ impl QueuePlace {
         if self.queue.waiting.load(Ordering::Relaxed) == 0 && !self.queue.is_full() {
             return Release::Keep;
         }
-        let took = now.saturating_duration_since(self.since);
+        let took = (now.saturating_duration_since(self.since), self.is_new);
         let number = self.number;
         let (release, gone) = self.queue.change(|line| line.release(number, took, now, fits));
         send_there(gone);

@@ -4,8 +4,8 @@
 //! for a connection that another request ends on. The rule:
 //!
 //! - As long as nobody is known to wait, connections are kept and opened as needed. A request is known to wait there
-//!   when one that arrived later, on a kept connection, has ended, and took a fourth of its wait at most. Then the
-//!   application is *full*.
+//!   when one that arrived later has ended, and it has waited four times as long as that one took, and as requests on
+//!   kept connections take on average. Then the application is *full*.
 //! - While it is full, arriving requests wait here. A request that ends leaves its connection to the oldest that waits:
 //!   it is handed over to one here, or closed for one there, whose connection the process then accepts. When nobody
 //!   waits any more the application is not full.
@@ -41,6 +41,8 @@ pub(super) struct Line<W> {
     /// Releases until the next probe.
     until_probe: u32,
     released_last: Option<Instant>,
+    /// The mean time of the last requests on kept connections.
+    typical: Duration,
     patience: Duration,
 }
 
@@ -86,16 +88,20 @@ pub(super) enum Release<W> {
     Hand(W),
 }
 
-/// A request there that has waited this many times as long as a later one took is left behind; so is one that waits
-/// so long after a connection was closed for it. A slow request may be mistaken for one; the next probe ends that.
+/// A request there that has waited this many times as long as a later one took, or the last ones on average, is left
+/// behind. A slow request may be mistaken for one; the next probe ends that.
 const BEHIND_TIMES: u32 = 4;
+/// One that has waited so many times as long since a connection was closed for it is behind requests of another server.
+const CROWDED_TIMES: u32 = 4;
+/// Requests in that average.
+const TYPICAL_OF: u32 = 16;
 /// A probe is left alone until it had time for its response where a process was free.
 const PROBE_TIMES: u32 = 2;
 /// Releases from one probe to the next: each costs a connection, and waits longer than others where few wait.
 const PROBE_PAUSE: u32 = 256;
 /// Requests wait here only while connections come free in shorter intervals than this. In longer ones opening
 /// connections costs little, and a mistake would cost much.
-pub(super) const PATIENCE: Duration = Duration::from_millis(5);
+pub(super) const PATIENCE: Duration = Duration::from_millis(20);
 /// Most requests that wait here; others go there.
 pub(super) const HERE_MAX: usize = 4096;
 
@@ -110,6 +116,7 @@ impl<W> Line<W> {
             accepted: 0,
             until_probe: 0,
             released_last: None,
+            typical: Duration::ZERO,
             patience,
         }
     }
@@ -173,17 +180,19 @@ impl<W> Line<W> {
         self.here.remove(&number).is_some()
     }
 
-    /// Decides about the connection of a request that has ended and `took` its time; `fits` tells who could use it.
+    /// Decides about the connection of a request that has ended and `took` its time; `is_new`: it may have waited there.
+    /// `fits` tells who could use the connection.
     /// The second value are those here that are to go there.
     pub(super) fn release(
         &mut self,
         number: u64,
-        took: Duration,
+        (took, is_new): (Duration, bool),
         now: Instant,
         fits: impl FnOnce(&W) -> bool,
     ) -> (Release<W>, Vec<W>) {
         self.released_last = Some(now);
         self.until_probe = self.until_probe.saturating_sub(1);
+        let took = self.reference(took, is_new);
         if !self.is_full && !self.is_overtaken(number, took, now) {
             return (Release::Keep, Vec::new());
         }
@@ -199,6 +208,18 @@ impl<W> Line<W> {
     pub(super) fn lose_patience(&mut self, now: Instant) -> Vec<W> {
         let is_quick = |last: Instant| now.saturating_duration_since(last) < self.patience;
         if self.released_last.is_some_and(is_quick) { Vec::new() } else { self.all_here() }
+    }
+
+    /// Returns the time to compare waits with. A single request may be much faster than others, where processes share a
+    /// processor; one on a new connection may have waited.
+    fn reference(&mut self, took: Duration, is_new: bool) -> Duration {
+        self.typical = match self.typical {
+            Duration::ZERO if is_new => return took,
+            Duration::ZERO => took,
+            typical if is_new => typical,
+            typical => typical - typical / TYPICAL_OF + took / TYPICAL_OF,
+        };
+        if is_new { self.typical } else { took.max(self.typical) }
     }
 
     /// Returns the oldest there that is not served, or not yet called.
@@ -219,7 +240,7 @@ impl<W> Line<W> {
     fn call_again(&mut self, took: Duration, now: Instant) -> bool {
         let oldest = self.waiting_there().find_map(|(_, there)| there.called.map(|at| (at, there)));
         match oldest {
-            Some((at, there)) if now.saturating_duration_since(at) > took * BEHIND_TIMES => {
+            Some((at, there)) if now.saturating_duration_since(at) > took * CROWDED_TIMES => {
                 there.called = None;
                 true
             }

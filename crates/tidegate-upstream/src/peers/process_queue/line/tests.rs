@@ -237,14 +237,15 @@ impl Model {
                 let gone = self.line.answered(number);
                 self.open_all(gone);
             }
-            self.release(connection, number, self.now - sent, uses < USES_MAX);
+            let took = (self.now - sent, uses == 1);
+            self.release(connection, number, took, uses < USES_MAX);
         } else {
             self.close();
         }
         self.at(self.now, Event::Ask(client));
     }
 
-    fn release(&mut self, connection: usize, number: u64, took: Duration, may_keep: bool) {
+    fn release(&mut self, connection: usize, number: u64, took: (Duration, bool), may_keep: bool) {
         let now = self.instant();
         let (release, gone) = self.line.release(number, took, now, |_| may_keep);
         self.open_all(gone);
@@ -346,9 +347,9 @@ fn few_or_slow_processes_cost_connections_but_no_time() {
 fn another_server_of_the_same_processes_gets_its_part() {
     for slow_of in [0, 20] {
         let load = Load { foreign: 64, slow_of, ..Load::of(64, 8) };
-        let served = check(load, 1.1, 1.2);
+        let served = check(load, 1.1, 1.5);
         let ratio = served.foreign as f64 / served.total() as f64;
-        assert!((0.8..1.25).contains(&ratio), "{ratio}");
+        assert!((0.8..1.4).contains(&ratio), "{ratio}");
     }
     let served = check(Load { foreign: 8, ..Load::of(64, 8) }, 0.5, 1.6);
     assert!(served.foreign * 8 >= served.total() * 4 / 5, "{} {}", served.foreign, served.total());
@@ -368,7 +369,7 @@ fn a_slow_request_is_behind_only_after_four_times_as_long() {
     for (took, is_full) in [(ms(1), true), (ms(2), false), (ms(3), false)] {
         let mut line = Line::<u64>::new(PATIENCE);
         line.sent(1, Opening::Free, start);
-        let (release, gone) = line.release(2, took, start + ms(8), |_| true);
+        let (release, gone) = line.release(2, (took, false), start + ms(8), |_| true);
         assert_eq!((release == Release::Close, line.is_full()), (is_full, is_full), "{took:?}");
         assert_eq!(gone, []);
     }
@@ -379,11 +380,11 @@ fn requests_before_and_accepted_ones_are_not_overtaken() {
     let (start, ms) = (clock::now(), Duration::from_millis);
     let mut line = Line::<u64>::new(PATIENCE);
     line.sent(5, Opening::Free, start);
-    assert_eq!(line.release(4, ms(1), start + ms(8), |_| true).0, Release::Keep);
+    assert_eq!(line.release(4, (ms(1), false), start + ms(8), |_| true).0, Release::Keep);
     // A response on a connection behind it shows that the first one is served.
     line.sent(6, Opening::Free, start);
     line.answered(6);
-    assert_eq!(line.release(7, ms(1), start + ms(8), |_| true).0, Release::Keep);
+    assert_eq!(line.release(7, (ms(1), false), start + ms(8), |_| true).0, Release::Keep);
     assert!(!line.is_full());
 }
 
@@ -412,7 +413,7 @@ fn full() -> Line<u64> {
     let mut line = Line::new(PATIENCE);
     line.sent(1, Opening::Free, start);
     let now = start + Duration::from_millis(8);
-    assert_eq!(line.release(2, Duration::from_millis(1), now, |_| true).0, Release::Close);
+    assert_eq!(line.release(2, (Duration::from_millis(1), false), now, |_| true).0, Release::Close);
     assert_eq!(line.arrive(3, 3), Arrival::Opens(Opening::Probe));
     line.sent(3, Opening::Probe, now);
     line
