@@ -13,7 +13,7 @@ use tidegate_rt::timer::{Deadline, timeout};
 use crate::Io;
 use crate::address::address_text;
 use crate::log::{TIMED_OUT, os_error};
-use crate::peers::process_queue::QueuePlace;
+use crate::peers::process_queue::{QueuePlace, WaitingRequest};
 use crate::settings::{FetchSettings, LocalAddress};
 use tidegate_tls::{HandshakeError, TlsTarget, connect};
 
@@ -194,6 +194,11 @@ impl OriginConnection {
             idle_announced: None,
             place: None,
         }))
+    }
+
+    /// Begins the present request's part in the order of those that want a process, as it is sent.
+    pub(crate) fn enter_order(&mut self, is_new: bool) -> Option<WaitingRequest> {
+        self.place.as_mut()?.send(is_new, clock::exact_now())
     }
 
     /// Returns whether nothing has arrived on an idle connection: no early response and no close. Asks the kernel

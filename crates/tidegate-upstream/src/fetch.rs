@@ -33,6 +33,7 @@ use crate::h1::receive::{HeadReader, ReceiveError};
 use crate::h1::scratch::Remainder;
 use crate::h1::send::{self, UploadEnd};
 use crate::log::{LogContext, TIMED_OUT};
+use crate::peers::process_queue::WaitingRequest;
 use crate::peers::{Lease, Outcome, Peer};
 use crate::report::SharedReport;
 use crate::request::{OriginRequest, RequestPayload};
@@ -314,10 +315,7 @@ impl Fetch {
             let how = if reused { "kept connection to" } else { "connected to" };
             format!("upstream: {how} {}", peer.text)
         });
-        let waiting = match &mut connection.place {
-            Some(place) => place.send(!reused, clock::exact_now()),
-            None => None,
-        };
+        let waiting = connection.enter_order(!reused);
         if let Some(attempt) = self.report.borrow_mut().last() {
             attempt.connected(at);
         }
@@ -348,9 +346,7 @@ impl Fetch {
             }
             Box::pin(self.interim(&mut reader, lost)).await?;
         }
-        if let Some(waiting) = waiting {
-            waiting.answered();
-        }
+        waiting.map(WaitingRequest::responded).unwrap_or_default();
         let (head, input, codec) = reader.finish();
         let framing = codec.framing(&head, self.request.method).map_err(|error| {
             AttemptFailure::reading(Event::Invalid, error.message(head.headers.text()))

@@ -31,7 +31,7 @@ use line::{Arrival, Line, PATIENCE, Release};
 pub(crate) struct ProcessQueue {
     /// Numbers given so far.
     numbers: AtomicU64,
-    /// The length of the line, and whether requests wait in it, as far as can be told without a lock.
+    /// The length of the line, and whether requests wait in it, as far as can be known without a lock.
     waiting: AtomicUsize,
     is_full: AtomicBool,
     line: Mutex<Line<Waiter>>,
@@ -250,8 +250,8 @@ impl Drop for QueuePlace {
 
 impl WaitingRequest {
     /// Marks the request as served: its response has begun.
-    pub(crate) fn answered(self) {
-        send_there(self.queue.change(|line| line.answered(self.number)));
+    pub(crate) fn responded(self) {
+        send_there(self.queue.change(|line| line.responded(self.number)));
     }
 }
 

@@ -3,11 +3,11 @@
 //! A request waits *there*, written to a new connection that the application has not been seen to accept, or *here*,
 //! for a connection that another request ends on. The rule:
 //!
-//! - As long as nobody is known to wait, connections are kept and opened as needed. A request is known to wait there
+//! - As long as no client is known to wait, connections are kept and opened as needed. A request is known to wait there
 //!   when one that arrived later has ended, and it has waited four times as long as that one took, and as requests on
 //!   kept connections take on average. Then the application is *full*.
 //! - While it is full, arriving requests wait here. A request that ends leaves its connection to the oldest that waits:
-//!   it is handed over to one here, or closed for one there, whose connection the process then accepts. When nobody
+//!   it is handed over to one here, or closed for one there, whose connection the process then accepts. When no client
 //!   waits any more the application is not full.
 //! - Connections are accepted in the order in which they were opened: a response on one shows that those before it were
 //!   accepted, so that their requests do not wait but are served.
@@ -60,7 +60,7 @@ struct There {
 /// Why a request opens a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// Nobody is known to wait, or waiting here is not worth it.
+    /// No client is known to wait, or waiting here is not worth it.
     Free,
     /// To find out whether a process is free.
     Probe,
@@ -78,7 +78,7 @@ pub(super) enum Arrival {
 /// What happens to a connection behind its response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Release<W> {
-    /// It is kept: nobody waits.
+    /// It is kept: no client waits.
     Keep,
     /// It is closed for one that waits there.
     Close,
@@ -160,7 +160,7 @@ impl<W> Line<W> {
     }
 
     /// Records a response on a new connection; returns those here that are to go there.
-    pub(super) fn answered(&mut self, number: u64) -> Vec<W> {
+    pub(super) fn responded(&mut self, number: u64) -> Vec<W> {
         let Some(there) = self.there.remove(&number) else { return Vec::new() };
         self.accepted = self.accepted.max(there.opened);
         if self.is_full && there.is_probe && there.called.is_none() {

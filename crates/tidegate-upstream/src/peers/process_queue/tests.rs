@@ -36,7 +36,7 @@ struct Full {
 }
 
 impl Full {
-    /// On a busy machine nobody loses patience.
+    /// On a busy machine no client loses patience.
     async fn new() -> Full {
         Full::of(Duration::from_secs(3600)).await
     }
@@ -151,12 +151,12 @@ fn a_wait_ends_without_any_connection_that_comes_free() {
 }
 
 #[test]
-fn nobody_waits_when_a_probe_shows_a_free_process() {
+fn no_client_waits_when_a_probe_shows_a_free_process() {
     run(async {
         let mut full = Full::new().await;
         let waiting = full.begin(false).await;
         let mut probe = full.places.pop().expect("a probe");
-        probe.send(true, clock::exact_now()).expect("it waits").answered();
+        probe.send(true, clock::exact_now()).expect("it waits").responded();
         assert!(!full.queue.is_full());
         assert!(waiting.await.expect("its turn").1.is_none());
         full.there.clear();

@@ -234,7 +234,7 @@ impl Model {
         }
         if is_own && self.keeps {
             if uses == 1 {
-                let gone = self.line.answered(number);
+                let gone = self.line.responded(number);
                 self.open_all(gone);
             }
             let took = (self.now - sent, uses == 1);
@@ -330,7 +330,7 @@ fn requests_are_served_in_order_over_kept_connections() {
 }
 
 #[test]
-fn nobody_waits_where_processes_are_free() {
+fn no_client_waits_where_processes_are_free() {
     check(Load::of(64, 100), 0.05, 1.01);
     // Slow requests are not taken for waiting ones for long.
     check(Load { slow_of: 20, ..Load::of(12, 16) }, 0.06, 1.05);
@@ -383,7 +383,7 @@ fn requests_before_and_accepted_ones_are_not_overtaken() {
     assert_eq!(line.release(4, (ms(1), false), start + ms(8), |_| true).0, Release::Keep);
     // A response on a connection behind it shows that the first one is served.
     line.sent(6, Opening::Free, start);
-    line.answered(6);
+    line.responded(6);
     assert_eq!(line.release(7, (ms(1), false), start + ms(8), |_| true).0, Release::Keep);
     assert!(!line.is_full());
 }
