@@ -33,7 +33,6 @@ use crate::h1::receive::{HeadReader, ReceiveError};
 use crate::h1::scratch::Remainder;
 use crate::h1::send::{self, UploadEnd};
 use crate::log::{LogContext, TIMED_OUT};
-use crate::peers::process_queue::WaitingRequest;
 use crate::peers::{Lease, Outcome, Peer};
 use crate::report::SharedReport;
 use crate::request::{OriginRequest, RequestPayload};
@@ -346,7 +345,9 @@ impl Fetch {
             }
             Box::pin(self.interim(&mut reader, lost)).await?;
         }
-        waiting.map(WaitingRequest::responded).unwrap_or_default();
+        if let Some(waiting) = waiting {
+            waiting.responded();
+        }
         let (head, input, codec) = reader.finish();
         let framing = codec.framing(&head, self.request.method).map_err(|error| {
             AttemptFailure::reading(Event::Invalid, error.message(head.headers.text()))

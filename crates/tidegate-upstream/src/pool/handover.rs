@@ -8,19 +8,17 @@
 mod tests;
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_rt::mail::MailSender;
 use tidegate_rt::sync::oneshot;
-use tidegate_rt::timer::{Deadline, timeout};
+use tidegate_rt::timer::timeout;
 
 use super::fit::Fit;
 use super::packed::PackedConnection;
-use super::shelf::{Idle, SPARE_AFTER, Shelf, server_bit};
-use crate::Io;
+use super::shelf::{SPARE_AFTER, Shelf, server_bit};
 use crate::connection::OriginConnection;
 use crate::moment;
 use crate::peers::Group;
@@ -132,47 +130,4 @@ pub(crate) async fn ask(
     owner.inbox.send(HandoverRequest { group, fit, reply }).ok()?;
     let parcel = timeout(REPLY_WAIT, received).await.ok()?.ok()??;
     Some(parcel.open())
-}
-
-impl PackedConnection {
-    /// Deregisters the socket from the loop. `None`: the socket is still in use, and is closed behind that.
-    pub(super) fn pack(idle: Idle<Box<OriginConnection>>) -> Option<PackedConnection> {
-        let Idle { connection, since, until, .. } = idle;
-        let parcel = PackedConnection::of(*connection, since, until)?;
-        parcel.stream.unwatch();
-        Some(parcel)
-    }
-
-    /// Packs a connection that became idle at `since` and is closed at `until`; the loop may still watch its socket.
-    /// `None`: the socket is still in use, and is closed behind that.
-    pub(super) fn of(
-        connection: OriginConnection,
-        since: Instant,
-        until: Instant,
-    ) -> Option<PackedConnection> {
-        let OriginConnection { io, opened, requests, idle_announced, .. } = connection;
-        let Io::Plain(stream) = io else { return None };
-        let stream = Rc::try_unwrap(stream).ok()?;
-        Some(PackedConnection { stream, opened, requests, idle_announced, since, until })
-    }
-
-    /// Returns the packed connection as an idle one, since it was not wanted.
-    pub(super) fn unpack(self, fit: Fit) -> Idle<Box<OriginConnection>> {
-        let (since, until) = (self.since, self.until);
-        Idle { connection: self.open(), fit, since, until }
-    }
-
-    /// Registers the connection with this thread's loop.
-    pub(crate) fn open(self) -> Box<OriginConnection> {
-        let PackedConnection { stream, opened, requests, idle_announced, .. } = self;
-        let io = Io::Plain(Rc::new(stream));
-        Box::new(OriginConnection {
-            io,
-            deadline: Deadline::new(),
-            opened,
-            requests,
-            idle_announced,
-            place: None,
-        })
-    }
 }

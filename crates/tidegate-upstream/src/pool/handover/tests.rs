@@ -5,9 +5,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc;
 
 use tidegate_rt::net::Addr;
+use tidegate_rt::timer::Deadline;
 use tidegate_rt::{Worker, clock};
 
 use super::*;
+use crate::Io;
 use crate::connection::dial;
 use crate::peers::{BalancingMethod, Keepalive, ServerOptions};
 use crate::pool;
