@@ -27,7 +27,7 @@ use super::directives::Http3Server;
 use super::threads::Threads;
 use crate::front::Front;
 use crate::listener::ListenerRef;
-use crate::tls::quic::QuicNames;
+use crate::tls::quic::{QuicNames, has_chosen};
 
 /// The idle timeout of connections where `keepalive_timeout` is 0, which ends them behind their requests.
 const IDLE_DEFAULT: Duration = Duration::from_secs(60);
@@ -58,6 +58,7 @@ pub async fn serve_packets(
         count: threads.count.clone(),
         idle_timeout: Cell::default(),
         default: RefCell::default(),
+        needs_hello: Cell::default(),
         by_local: RefCell::default(),
         handshakes: Rc::default(),
         beginnings: RefCell::default(),
@@ -114,6 +115,8 @@ pub(super) struct Port {
     pub(super) idle_timeout: Cell<Duration>,
     /// What connections begin with under the present plan.
     default: RefCell<Option<Prepared>>,
+    /// Whether that depends on a client's hello, for any of them.
+    needs_hello: Cell<bool>,
     /// Those to the local addresses that have servers of their own.
     by_local: RefCell<HashMap<IpAddr, Prepared>>,
     /// Handshakes in progress.
@@ -172,6 +175,7 @@ impl Port {
     /// default server, while the client's hello chooses the server for TLS.
     fn settings(&self, plan: &Arc<Plan>) -> Option<Prepared> {
         self.default.replace(None);
+        self.needs_hello.set(false);
         self.by_local.borrow_mut().clear();
         let listener_ref = self.listener(plan)?;
         let listener = plan.listeners.get(listener_ref.listener as usize)?;
@@ -181,6 +185,7 @@ impl Port {
         });
         self.by_local.replace(by_local.collect());
         let prepared = self.settings_of(plan, listener_ref);
+        self.needs_hello.set(prepared.is_some() && has_chosen(plan));
         self.default.replace(prepared.clone());
         prepared
     }
@@ -262,7 +267,7 @@ impl Application for Application3 {
     }
 
     fn needs_hello(&self) -> bool {
-        self.0.default.borrow().as_ref().is_some_and(|prepared| prepared.names.has_chosen())
+        self.0.needs_hello.get()
     }
 
     fn prepare(&self, local: Option<IpAddr>, hello: QuicHello) -> Option<Preparing> {

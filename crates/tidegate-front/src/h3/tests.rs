@@ -59,16 +59,21 @@ fn run_at<T: Future<Output = ()>>(
         .expect("the test ends");
 }
 
-fn bench(config: &str, address: SocketAddr) -> Bench {
+/// Makes a certificate for a name, and its key.
+fn pair(name: &str) -> (String, String) {
     let key = rcgen::KeyPair::generate().expect("a key");
-    let params = rcgen::CertificateParams::new(vec!["one.test".to_owned()]).expect("a name");
-    let certificate = params.self_signed(&key).expect("signed").pem();
+    let params = rcgen::CertificateParams::new(vec![name.to_owned()]).expect("a name");
+    (params.self_signed(&key).expect("signed").pem(), key.serialize_pem())
+}
+
+fn bench(config: &str, address: SocketAddr) -> Bench {
+    let (certificate, key) = pair("one.test");
     let config = config.replace("{quic}", &format!("listen {address} quic;"));
     let local = format!("listen {}:{} quic;", Ipv4Addr::LOCALHOST, address.port());
     let config = config.replace("{local}", &local);
     let config =
         format!("ssl_certificate {{dir}}/c.pem; ssl_certificate_key {{dir}}/k.pem; {config}");
-    Bench::with_files(&config, &[("c.pem", &certificate), ("k.pem", &key.serialize_pem())])
+    Bench::with_files(&config, &[("c.pem", &certificate), ("k.pem", &key)])
 }
 
 /// The plan of another configuration for the same address.
@@ -142,10 +147,8 @@ fn a_certificate_that_is_slow_to_read_holds_up_its_own_client_alone() {
     let pipe = directory.join("slow.test.pem");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
     assert!(made.success());
-    let key = rcgen::KeyPair::generate().expect("a key");
-    let params = rcgen::CertificateParams::new(vec!["slow.test".to_owned()]).expect("a name");
-    let certificate = params.self_signed(&key).expect("signed").pem();
-    std::fs::write(directory.join("key.pem"), key.serialize_pem()).expect("written");
+    let (certificate, key) = pair("slow.test");
+    std::fs::write(directory.join("key.pem"), key).expect("written");
     let at = directory.display();
     let config = format!(
         "{ONE} server {{ {{quic}} server_name slow.test; ssl_certificate {at}/$ssl_server_name.pem; \

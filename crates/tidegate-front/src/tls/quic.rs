@@ -37,7 +37,6 @@ const SESSION_ID_BYTES: usize = 32;
 pub(crate) struct QuicNames {
     plan: Arc<Plan>,
     listener_ref: ListenerRef,
-    has_chosen: bool,
     /// The settings of servers for QUIC, made at their first handshakes: by the server that lends them and whether the
     /// server that is meant has HTTP/3 and HTTP/0.9.
     made: Mutex<HashMap<(ServerId, bool, bool), Arc<ServerSettings>>>,
@@ -46,10 +45,7 @@ pub(crate) struct QuicNames {
 impl QuicNames {
     /// `listener_ref` belongs to the plan.
     pub(crate) fn new(plan: Arc<Plan>, listener_ref: ListenerRef) -> QuicNames {
-        let has_chosen = plan.servers.iter().any(|server| {
-            server.extensions.of::<TlsServer>().is_some_and(|tls| tls.chosen.is_some())
-        });
-        QuicNames { plan, listener_ref, has_chosen, made: Mutex::default() }
+        QuicNames { plan, listener_ref, made: Mutex::default() }
     }
 
     /// Returns the settings for a name, and the server that lends them.
@@ -128,11 +124,6 @@ impl QuicNames {
         tls.ocsp.as_ref()?.fault(statuses, limit, report).await
     }
 
-    /// Whether variables name certificates of any server of the plan: [`QuicNames::load`] is to be called with each hello.
-    pub(crate) fn has_chosen(&self) -> bool {
-        self.has_chosen
-    }
-
     /// Loads the certificates that variables name for a client's hello, and returns its server; `None` where the server has
     /// no such certificates. The transport does not wait for settings, so that they are loaded before a connection begins.
     pub(crate) async fn load(&self, hello: QuicHello) -> Option<Loaded> {
@@ -174,6 +165,13 @@ impl QuicServers for QuicNames {
         // A server whose certificates are chosen has a `Loaded` for this hello.
         tls.chosen.is_none().then_some(settings)
     }
+}
+
+/// Returns whether variables name certificates of any server of a plan: [`QuicNames::load`] is to be called with each hello.
+pub(crate) fn has_chosen(plan: &Plan) -> bool {
+    plan.servers
+        .iter()
+        .any(|server| server.extensions.of::<TlsServer>().is_some_and(|tls| tls.chosen.is_some()))
 }
 
 /// The server of one hello, with certificates that were loaded for it, if they could be.
