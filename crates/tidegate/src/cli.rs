@@ -10,7 +10,7 @@ use tidegate_core::error_log::Level;
 use tidegate_os::held_signals;
 
 use crate::configuration::{self, Origin, Parsed};
-use crate::generation::{Built, Generation};
+use crate::generation::{Built, FIRST_GENERATION, Generation};
 use crate::options::{self, Options};
 use crate::report::Report;
 use crate::{demo, manual, signal_command, start, tune, version};
@@ -67,7 +67,7 @@ pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
         return signal_command::run(&origin, command, &report);
     }
     let mut parsed = configuration::read(&origin);
-    let built = Generation::build(&origin, &mut parsed, 1, Arc::default());
+    let built = Generation::build(&origin, &mut parsed, FIRST_GENERATION, Arc::default());
     Diagnostic::sort(&mut parsed.diagnostics, &parsed.sources);
     report.diagnostics(&parsed.diagnostics, &parsed.sources);
     if options.test {

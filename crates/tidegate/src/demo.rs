@@ -15,7 +15,7 @@ use lexopt::Arg;
 use tidegate_conf::SourceMap;
 
 use crate::configuration::{self, Origin};
-use crate::generation::Generation;
+use crate::generation::{FIRST_GENERATION, Generation};
 use crate::options::Options;
 use crate::report::Report;
 use crate::single;
@@ -68,7 +68,7 @@ fn serve(directory: &Path, port: u16) -> Result<ExitCode, DemoError> {
     let origin = Origin::new(&options);
     let report = Report::open(&origin, false);
     let mut parsed = configuration::read(&origin);
-    let built = Generation::build(&origin, &mut parsed, 1, Arc::default());
+    let built = Generation::build(&origin, &mut parsed, FIRST_GENERATION, Arc::default());
     report_diagnostics(&report, &parsed.diagnostics, &parsed.sources);
     let built = built.ok_or(DemoError::Configuration)?;
     let first = built

@@ -37,6 +37,9 @@ pub(crate) struct Generation {
     pub listening: Vec<Listening>,
 }
 
+/// The number of the generation with which a server starts.
+pub(crate) const FIRST_GENERATION: u64 = 1;
+
 /// A checked configuration before its sockets are opened.
 pub(crate) struct Built {
     pub generation: Generation,

@@ -17,7 +17,7 @@ use tidegate_rt::clock::exact_now;
 
 use crate::configuration::Origin;
 use crate::events::{self, QueuedSignal};
-use crate::generation::Generation;
+use crate::generation::{FIRST_GENERATION, Generation};
 use crate::handover::{ToMaster, ToWorker};
 use crate::listening::remove_socket_files;
 use crate::pidfile::PidFile;
@@ -121,7 +121,7 @@ pub(crate) fn run(
         pending: None,
         replier: None,
         reload_again: false,
-        next_generation: 2,
+        next_generation: FIRST_GENERATION + 1,
         children: Children::new(sender),
         pid_file,
         upgrade: Upgrade::new(arguments, inherited),

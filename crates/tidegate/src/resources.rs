@@ -13,6 +13,8 @@ use tidegate_core::log_file::{LogFile, LogFiles};
 use tidegate_os::{Stat, file};
 use tidegate_plan::{Machine, ReloadState, Resources, SystemNames};
 
+use crate::generation::FIRST_GENERATION;
+
 /// Contents of files by their paths.
 pub(crate) type Contents = Vec<(PathBuf, Vec<u8>)>;
 
@@ -86,9 +88,6 @@ fn is_unchanged(old: &Stat, new: &Stat) -> bool {
     (old.inode, old.device, old.mtime_seconds) == (new.inode, new.device, new.mtime_seconds)
         && fractions
 }
-
-/// The generation with which a server starts.
-const FIRST_GENERATION: u64 = 1;
 
 /// The file system, with a memory of the files that were read.
 pub(crate) struct MasterResources<'a> {

@@ -53,7 +53,7 @@ const UNCACHEABLE_FOR_TIMES: u64 = 4;
 const UNCACHEABLE_ERROR_FOR_MILLIS: u64 = 1_000;
 
 /// Types of responses that go on for as long as their client stays.
-const LIVE_TYPES: [&str; 2] = ["text/event-stream", "multipart/x-mixed-replace"];
+const LIVE_TYPES: [&[u8]; 2] = [b"text/event-stream", b"multipart/x-mixed-replace"];
 
 /// The parameters of a fill, copied from the request that began it; they refer to no exchange.
 pub(crate) struct FillTask {
@@ -292,13 +292,10 @@ impl FillTask {
     /// Lets no other request read a live response (events, the pictures of a camera): each client gets its own, which
     /// begins when the client comes.
     fn unshared_if_live(&self, head: &ResponseHead, writer: FillWriter, now: u64) -> FillWriter {
-        let kind = head.headers.first(Known::ContentType).unwrap_or_default();
-        let is_live = LIVE_TYPES.iter().any(|live| {
-            let (start, rest) = kind.split_at_checked(live.len()).unwrap_or((kind, b""));
-            start.eq_ignore_ascii_case(live.as_bytes())
-                && matches!(rest.first(), None | Some(b';' | b' '))
-        });
-        if !is_live {
+        let content_type = head.headers.first(Known::ContentType).unwrap_or_default();
+        let media_type = content_type.split(|byte| matches!(byte, b';' | b' ')).next();
+        let media_type = media_type.unwrap_or_default();
+        if !LIVE_TYPES.iter().any(|live| live.eq_ignore_ascii_case(media_type)) {
             return writer;
         }
         self.mark_uncacheable(head.status, &writer, now);
