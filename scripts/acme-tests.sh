@@ -10,14 +10,11 @@
 # options.
 set -euo pipefail
 
-version=v2.10.1
 pebble=$(realpath -m "${1:-target/pebble}")
 cd "$(dirname "$0")/.."
-for program in pebble pebble-challtestsrv; do
-    if ! [ -x "$pebble/$program" ]; then
-        GOBIN=$pebble go install "github.com/letsencrypt/pebble/v2/cmd/$program@$version"
-    fi
-done
+# shellcheck source=scripts/pebble.sh
+. scripts/pebble.sh
+ensure_pebble "$pebble" pebble pebble-challtestsrv
 cargo build --quiet --package tidegate --package tidegate-testkit
 target/debug/tidegate-acme --pebble "$pebble" --kills 100
 exec target/debug/tidegate-acme --pebble "$pebble" --server target/debug/tidegate --kills 50

@@ -14,12 +14,11 @@ binary=${1:-target/release/tidegate}
 suite=${NGINX_TESTS:-target/nginx-tests}
 acme=${NGINX_ACME:-target/nginx-acme}
 pebble=$(realpath -m "${PEBBLE:-target/pebble}")
-version=v2.10.1
+# shellcheck source=scripts/pebble.sh
+. scripts/pebble.sh
 [ -d "$suite" ] || git clone --quiet https://github.com/nginx/nginx-tests "$suite"
 [ -d "$acme" ] || git clone --quiet https://github.com/nginx/nginx-acme "$acme"
-if ! [ -x "$pebble/pebble" ]; then
-    GOBIN=$pebble go install "github.com/letsencrypt/pebble/v2/cmd/pebble@$version"
-fi
+ensure_pebble "$pebble" pebble
 
 # The module's tests with the library of nginx's own suite. Pebble of `go install` does not know its version, by which the
 # tests choose what they can try.
@@ -31,7 +30,7 @@ cp -r "$acme/t/lib/." "$work/lib/"
 cp "$acme"/t/*.t "$work/"
 cp "$pebble/pebble" "$work/pebble.real"
 printf '#!/bin/sh\n[ "$1" = -version ] && echo "Pebble version: %s" && exit 0\nexec "%s" "$@"\n' \
-    "$version" "$work/pebble.real" > "$work/pebble"
+    "$pebble_version" "$work/pebble.real" > "$work/pebble"
 chmod 755 "$work/pebble" "$work/pebble.real"
 TEST_NGINX_PEBBLE_BINARY=$work/pebble python3 tests/conformance/nginx-tests.py --tests "$work" --binary "$binary" \
     --baseline tests/conformance/nginx-acme-baseline.tsv --expected tests/conformance/nginx-acme-tests.tsv "${@:2}"

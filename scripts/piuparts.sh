@@ -15,7 +15,9 @@ add_to_base piuparts piuparts
 cp "$(deb tidegate)" "$(deb nginx-tidegate)" "$base/root/"
 # A mount table and processes of its own, which end with it.
 inside() { unshare --mount --pid --fork --kill-child chroot "$base" sh -c "mount -t proc proc /proc && cd /root && $1"; }
+# The archive that the system itself was made from.
+mirror=$(sed -n 's/^deb \(http[^ ]*\) .*/\1/p' "$base/etc/apt/sources.list" | head -n 1)
 check "piuparts on tidegate and nginx-tidegate" inside \
-    "piuparts --distribution $suite --mirror 'http://deb.debian.org/debian main' tidegate_*.deb nginx-tidegate_*.deb"
+    "piuparts --distribution $suite --mirror '$mirror main' tidegate_*.deb nginx-tidegate_*.deb"
 rm -f "$base"/root/*.deb
 [ "$failed" -eq 0 ]

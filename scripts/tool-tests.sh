@@ -11,16 +11,12 @@ cd "$(dirname "$0")/.."
 name=tool-tests
 # shellcheck source=scripts/packages/machine.sh
 . scripts/packages/machine.sh
+# shellcheck source=scripts/pebble.sh
+. scripts/pebble.sh
 command -v jq >/dev/null || die "jq is missing"
 pebble=$(realpath --canonicalize-missing "${PEBBLE:-target/pebble}")
-pebble_version=v2.10.1
 # What a step notes about a server is in $results/PROGRAM, and is compared.
 results=$root.results
-
-ensure_pebble() {
-    [ -x "$pebble/pebble" ] || GOBIN=$pebble go install "github.com/letsencrypt/pebble/v2/cmd/pebble@$pebble_version"
-    cp "$pebble/pebble" "$root/usr/local/bin/pebble"
-}
 
 # Puts a program into nginx's place.
 use() {
@@ -67,7 +63,8 @@ serial() {
 is_new() { [ "$(serial "$1")" != "$2" ]; }
 
 start_pebble() {
-    ensure_pebble
+    ensure_pebble "$pebble" pebble
+    cp "$pebble/pebble" "$root/usr/local/bin/pebble"
     inside sh -c 'cd /root && openssl req -x509 -newkey rsa:2048 -nodes -keyout pebble.key -out pebble.crt -days 2 \
         -subj /CN=localhost -addext subjectAltName=DNS:localhost 2>/dev/null'
     cat >"$root/root/pebble.json" <<'CONFIGURATION'
@@ -189,14 +186,19 @@ SITE
 }
 is_attack_site() { answers 401 --header 'Host: attack.test' http://127.0.0.1/private/; }
 
-# The lines that fail2ban's filters match.
-matches() {
+# An attack, whose lines alone are in the logs.
+attack() {
     attack_site
     reload is_attack_site
     fresh_logs
     check "$program: an attack is answered" inside python3 /root/attack.py
     # The last line is written when its answer is sent.
     eventually inside sh -c '[ $(wc -l </var/log/nginx/access.log) -ge 600 ]'
+}
+
+# The lines that fail2ban's filters match.
+matches() {
+    attack
     cp "$root"/var/log/nginx/{access,error}.log "$root/root/"
     local log filter
     for log in access error; do
@@ -381,11 +383,7 @@ rotation() {
 }
 
 logs_of() {
-    attack_site
-    reload is_attack_site
-    fresh_logs
-    check "$program: an attack is answered" inside python3 /root/attack.py
-    eventually inside sh -c '[ $(wc -l </var/log/nginx/access.log) -ge 600 ]'
+    attack
     cp "$root/var/log/nginx/access.log" "$root/root/access.log"
     check "$program: goaccess and awstats read the log" reports
     check "$program: munin has figures" figures
