@@ -18,6 +18,7 @@ use std::sync::Arc;
 use tidegate_codec::Headers;
 
 use crate::client::{Address, Client, Connection};
+use crate::figures::Processing;
 use crate::ids::LocationId;
 use crate::plan::{Location, Plan, Server};
 use crate::settings::Settings;
@@ -121,6 +122,8 @@ pub struct Exchange {
     pub limit_rate: Option<u64>,
     /// State shared with its parent and its subrequests.
     pub lineage: Lineage,
+    /// Counts it as in progress in the status zone of its server.
+    pub processing: Option<Processing>,
 }
 
 impl Exchange {
@@ -142,6 +145,7 @@ impl Exchange {
             preserved_headers: Default::default(),
             limit_rate: Default::default(),
             lineage: Default::default(),
+            processing: None,
         };
         x.modules.slots.resize(x.plan.slot_count, None);
         x
@@ -165,6 +169,7 @@ impl Exchange {
             preserved_headers,
             limit_rate,
             lineage,
+            processing,
         } = self;
         *plan = fresh_plan;
         *ordinal = 0;
@@ -179,6 +184,7 @@ impl Exchange {
         preserved_headers.empty();
         *limit_rate = None;
         *lineage = Default::default();
+        *processing = None;
         modules.slots.resize(plan.slot_count, None);
     }
 

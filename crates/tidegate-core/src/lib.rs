@@ -14,6 +14,7 @@ pub mod debug_log;
 pub mod error_log;
 pub mod error_page;
 pub mod exchange;
+pub mod figures;
 pub mod file_path;
 pub mod file_read;
 mod future;

@@ -4,6 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::figures::Catalog;
 use crate::handler::{Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer};
 pub use crate::ids::{LocationId, ServerId};
 use crate::listen::{ListenerKey, ListenerPlan};
@@ -115,6 +116,8 @@ pub struct Plan {
     pub slot_count: usize,
     /// Number of this generation, counted from 1.
     pub generation: u64,
+    /// The zones that count what is served.
+    pub figures: Catalog,
     /// Background work of modules for the plan's lifetime (cache managers, zones).
     pub services: Vec<Arc<dyn Service>>,
     /// The plan of the `stream` block, if there is one.

@@ -82,6 +82,7 @@ impl Exchange {
             preserved_headers: Headers::new(),
             limit_rate: self.limit_rate,
             lineage: self.lineage.fork(),
+            processing: None,
         }
     }
 

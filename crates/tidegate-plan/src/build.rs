@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Span, Statement};
+use tidegate_core::figures::Catalog;
 use tidegate_core::listen::ListenerPlan;
 use tidegate_core::main_settings::MainSettings;
 use tidegate_core::plan::{Location, Plan};
@@ -82,6 +83,7 @@ fn build_block(
         locations: Vec::new(),
         servers: Vec::new(),
         services: Vec::new(),
+        figures: Catalog::default(),
         shared: HashMap::new(),
         server_names: Vec::new(),
         block: None,
@@ -96,7 +98,7 @@ fn build_block(
     plan.check_values(values);
     let unresolved = plan.variables.unresolved();
     plan.diagnostics.extend(unresolved);
-    let PlanBuilder { variables, locations, servers, services, diagnostics, .. } = plan;
+    let PlanBuilder { variables, locations, servers, services, figures, diagnostics, .. } = plan;
     // A location that could not be built has a diagnostic and no plan.
     let locations: Option<Vec<Location>> = locations.into_iter().collect();
     let slot_count = variables.slot_count();
@@ -108,6 +110,7 @@ fn build_block(
         variables,
         slot_count,
         generation: environment.generation,
+        figures,
         services,
         sessions: None,
     });

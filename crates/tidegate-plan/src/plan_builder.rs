@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::figures::{Catalog, Figures};
 use tidegate_core::main_settings::MainSettings;
 use tidegate_core::plan::{Location, Server, Service};
 use tidegate_core::variables::VariableTable;
@@ -53,6 +54,8 @@ pub struct PlanBuilder<'e> {
     pub variables: VariableTable,
     pub(crate) locations: Vec<Option<Location>>,
     pub(crate) servers: Vec<Server>,
+    /// The zones that count what the plan serves.
+    pub figures: Catalog,
     /// Background work of the plan.
     pub services: Vec<Arc<dyn Service>>,
     pub(crate) shared: HashMap<TypeId, Box<dyn Any>>,
@@ -82,6 +85,14 @@ impl<'e> PlanBuilder<'e> {
     /// Returns whether the plan is that of the `stream` block.
     pub fn in_stream(&self) -> bool {
         self.stream
+    }
+
+    /// Returns the process's zones, which reloads keep.
+    pub fn all_figures(&self) -> Arc<Figures> {
+        let make = || Ok::<_, std::convert::Infallible>(Figures::default());
+        match self.environment.reload_state.get_or_make("figures", make) {
+            Ok(figures) => figures,
+        }
     }
 
     /// Shows settings that handlers hold. A plan's functions cannot be compared, so a test compares these; the program

@@ -8,6 +8,7 @@ use tidegate_codec::request::{Method, ParseOptions, RequestHead, parse_request};
 use super::progress::FIRST_ACTION;
 use super::*;
 use crate::client::{ClientAddress, NoClient};
+use crate::figures::{Figures, Kind};
 use crate::main_settings::MainSettings;
 use crate::plan::{LocationId, ServerId};
 use crate::request_body::{BodySource, RequestBody, RequestBodyError};
@@ -42,6 +43,7 @@ fn plan(slot_count: usize) -> PlanRef {
         variables: VariableTable::new([].into_iter()),
         slot_count,
         generation: 1,
+        figures: Default::default(),
         services: vec![],
         sessions: None,
     }))
@@ -106,6 +108,7 @@ fn used(plan: PlanRef) -> Exchange {
     x.outcome.logging = Some(tidegate_rt::sync::oneshot::channel().1);
     x.preserved_headers.push(b"C", b"d");
     x.limit_rate = Some(1);
+    x.processing = Figures::default().zone(Kind::Server, "z").begin();
     x.lineage.page_type = Some(Rc::from(&b"text/html"[..]));
     x
 }
@@ -144,7 +147,9 @@ fn the_next_request_sees_nothing_of_the_previous_one() {
         preserved_headers,
         limit_rate,
         lineage,
+        processing,
     } = x;
+    assert!(processing.is_none());
     assert_eq!((plan.slot_count, connection.number, limit_rate), (2, 7, None));
     assert_eq!(ordinal, 0);
     assert!(preserved_headers.is_empty() && preserved_headers.text().is_empty());

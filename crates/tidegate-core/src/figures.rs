@@ -1,0 +1,305 @@
+//! Figures of status zones: requests, statuses, bytes and times, by kind and name (`status_zone`).
+//!
+//! A zone has a block of counters for each thread that uses it, made at first use. A thread changes its own block by a
+//! plain load and store, so that counting costs no locked instruction and moves no cache line; readers sum the blocks.
+//! A thread's number, and with it its blocks, passes to another thread when it ends: no count is lost. A reset stores
+//! the sums of that moment beside the blocks, and readers subtract them.
+//!
+//! Zones live as long as the process, like all objects that reloads keep: [`Figures`] holds them by kind and name, and a
+//! [`Catalog`] those of one plan.
+
+mod catalog;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod thread;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+pub use catalog::{Catalog, Figures, Kind, Shown, ZoneGroup};
+pub use tally::Tally;
+
+/// Upper bounds of the histogram's buckets, in milliseconds; one more bucket has what is longer. They are those of nginx
+/// Plus' `response_time_hist` and of OpenTelemetry's durations of HTTP requests.
+pub const BOUNDS_MILLIS: [u64; 14] =
+    [5, 10, 25, 50, 75, 100, 250, 500, 750, 1000, 2500, 5000, 7500, 10_000];
+
+/// Buckets of a histogram, with that of longer times.
+pub const BUCKETS: usize = BOUNDS_MILLIS.len() + 1;
+
+/// Statuses with a counter of their own. Others count in their class alone.
+const CODES: [u16; 67] = [
+    100, 101, 102, 103, 200, 201, 202, 203, 204, 205, 206, 207, 208, 226, 300, 301, 302, 303, 304,
+    305, 307, 308, 400, 401, 402, 403, 404, 405, 406, 407, 408, 409, 410, 411, 412, 413, 414, 415,
+    416, 417, 418, 421, 422, 423, 424, 425, 426, 428, 429, 431, 451, 494, 495, 496, 497, 499, 500,
+    501, 502, 503, 504, 505, 506, 507, 508, 510, 511,
+];
+
+/// Counters of statuses: the codes, the other statuses of the five classes, and requests without a response.
+const STATUSES: usize = CODES.len() + CLASSES + 1;
+const CLASSES: usize = 5;
+const DISCARDED: usize = STATUSES - 1;
+
+/// Statuses with an entry in the table of places.
+const TABLE_FIRST: u16 = 100;
+const TABLE_LENGTH: usize = 500;
+
+/// The place of each status from 100 to 599 among the counters.
+static PLACES: [u8; TABLE_LENGTH] = places();
+
+const fn places() -> [u8; TABLE_LENGTH] {
+    let mut table = [0; TABLE_LENGTH];
+    let mut at = 0;
+    while at < TABLE_LENGTH {
+        table[at] = (CODES.len() + at / 100) as u8;
+        at += 1;
+    }
+    let mut code = 0;
+    while code < CODES.len() {
+        table[(CODES[code] - TABLE_FIRST) as usize] = code as u8;
+        code += 1;
+    }
+    table
+}
+
+/// The counters of one thread in a zone. Written by that thread alone.
+struct Block {
+    processing: AtomicU64,
+    statuses: [AtomicU64; STATUSES],
+    received: AtomicU64,
+    sent: AtomicU64,
+    /// Sum of the times, in microseconds.
+    micros: AtomicU64,
+    times: [AtomicU64; BUCKETS],
+}
+
+impl Default for Block {
+    fn default() -> Block {
+        Block {
+            processing: AtomicU64::new(0),
+            statuses: [const { AtomicU64::new(0) }; STATUSES],
+            received: AtomicU64::new(0),
+            sent: AtomicU64::new(0),
+            micros: AtomicU64::new(0),
+            times: [const { AtomicU64::new(0) }; BUCKETS],
+        }
+    }
+}
+
+/// Changes a counter of the calling thread's block. Only that thread writes, so a load and a store suffice. Sums wrap
+/// around, so that a subtraction is an addition.
+#[inline]
+fn add(counter: &AtomicU64, change: u64) {
+    counter.store(counter.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed);
+}
+
+/// A finished request or session, as zones count it.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Place among the counters of statuses.
+    status: u8,
+    bucket: u8,
+    received: u64,
+    sent: u64,
+    micros: u64,
+}
+
+impl Sample {
+    /// Makes a sample; `status` is `None` when no response was sent.
+    #[inline]
+    pub fn new(status: Option<u16>, received: u64, sent: u64, time: Duration) -> Sample {
+        let micros = time.as_secs() * 1_000_000 + u64::from(time.subsec_micros());
+        let status = match status {
+            None => DISCARDED as u8,
+            Some(status) => {
+                let place = usize::from(status.wrapping_sub(TABLE_FIRST)).min(TABLE_LENGTH - 1);
+                PLACES[place]
+            }
+        };
+        Sample { status, bucket: bucket(micros), received, sent, micros }
+    }
+}
+
+/// Returns the bucket of a time.
+#[inline]
+fn bucket(micros: u64) -> u8 {
+    // Most requests are fast, so the first comparison ends most searches.
+    match BOUNDS_MILLIS.iter().position(|bound| micros <= bound * 1000) {
+        Some(place) => place as u8,
+        None => BUCKETS as u8 - 1,
+    }
+}
+
+/// The sums of a zone at one moment. Each is exact; those of requests in progress need not agree with each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Totals {
+    /// Requests or sessions in progress.
+    pub processing: u64,
+    statuses: [u64; STATUSES],
+    /// Bytes received from clients.
+    pub received: u64,
+    /// Bytes sent to clients.
+    pub sent: u64,
+    /// Sum of the times, in microseconds.
+    pub micros: u64,
+    /// Finished requests by time: not above each of [`BOUNDS_MILLIS`] and above the one before, and longer ones.
+    pub times: [u64; BUCKETS],
+}
+
+impl Default for Totals {
+    fn default() -> Totals {
+        Totals {
+            processing: 0,
+            statuses: [0; STATUSES],
+            received: 0,
+            sent: 0,
+            micros: 0,
+            times: [0; BUCKETS],
+        }
+    }
+}
+
+impl Totals {
+    /// Returns the responses by class, from 1xx to 5xx.
+    pub fn classes(&self) -> [u64; CLASSES] {
+        let mut classes = [0; CLASSES];
+        for (code, count) in CODES.iter().zip(&self.statuses) {
+            classes[usize::from(code / 100) - 1] += count;
+        }
+        for (class, count) in classes.iter_mut().zip(&self.statuses[CODES.len()..DISCARDED]) {
+            *class += count;
+        }
+        classes
+    }
+
+    /// Returns the counted statuses that have a counter of their own, in ascending order.
+    pub fn codes(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        let pairs = CODES.iter().copied().zip(self.statuses.iter().copied());
+        pairs.filter(|(_, count)| *count > 0)
+    }
+
+    /// Returns the responses of all statuses.
+    pub fn responses(&self) -> u64 {
+        self.statuses[..DISCARDED].iter().sum()
+    }
+
+    /// Returns the requests that ended without a response.
+    pub fn discarded(&self) -> u64 {
+        self.statuses[DISCARDED]
+    }
+
+    /// Returns the finished requests and those in progress.
+    pub fn requests(&self) -> u64 {
+        self.responses() + self.discarded() + self.processing
+    }
+
+    /// Adds a thread's counters.
+    fn add(&mut self, block: &Block) {
+        let Block { processing, statuses, received, sent, micros, times } = block;
+        let load = |sum: &mut u64, counter: &AtomicU64| {
+            *sum = sum.wrapping_add(counter.load(Ordering::Relaxed));
+        };
+        load(&mut self.processing, processing);
+        load(&mut self.received, received);
+        load(&mut self.sent, sent);
+        load(&mut self.micros, micros);
+        self.statuses.iter_mut().zip(statuses).for_each(|(sum, counter)| load(sum, counter));
+        self.times.iter_mut().zip(times).for_each(|(sum, counter)| load(sum, counter));
+    }
+
+    /// Subtracts what was counted before a reset; what is in progress stays.
+    fn subtract(&mut self, before: &Totals) {
+        let Totals { processing: _, statuses, received, sent, micros, times } = before;
+        let less = |sum: &mut u64, before: &u64| *sum = sum.wrapping_sub(*before);
+        less(&mut self.received, received);
+        less(&mut self.sent, sent);
+        less(&mut self.micros, micros);
+        self.statuses.iter_mut().zip(statuses).for_each(|(sum, before)| less(sum, before));
+        self.times.iter_mut().zip(times).for_each(|(sum, before)| less(sum, before));
+    }
+}
+
+/// A status zone.
+#[derive(Default)]
+pub struct Zone {
+    blocks: thread::Slots<Block>,
+    /// The sums at the last reset.
+    before: Mutex<Option<Box<Totals>>>,
+    /// TLS handshakes of a zone of servers, once there was one.
+    handshakes: OnceLock<Tally>,
+}
+
+impl Zone {
+    /// Makes a zone for the process's lifetime.
+    fn forever() -> &'static Zone {
+        Box::leak(Box::default())
+    }
+
+    /// Counts a finished request in the calling thread's block.
+    #[inline]
+    pub fn count(&self, sample: &Sample) {
+        let Some(block) = self.blocks.own() else { return };
+        add(&block.statuses[usize::from(sample.status)], 1);
+        add(&block.received, sample.received);
+        add(&block.sent, sample.sent);
+        add(&block.micros, sample.micros);
+        add(&block.times[usize::from(sample.bucket)], 1);
+    }
+
+    /// Counts a request as in progress until the returned value is dropped, which must be on the same thread.
+    #[inline]
+    pub fn begin(&'static self) -> Option<Processing> {
+        let Block { processing, .. } = self.blocks.own()?;
+        add(processing, 1);
+        Some(Processing { processing, not_send: std::marker::PhantomData })
+    }
+
+    /// Returns the sums of all threads since the last reset.
+    pub fn totals(&self) -> Totals {
+        let before = self.before();
+        let mut totals = self.sums();
+        if let Some(before) = before.as_deref() {
+            totals.subtract(before);
+        }
+        totals
+    }
+
+    /// Lets all sums start at zero again, but what is in progress.
+    pub fn reset(&self) {
+        let mut before = self.before();
+        *before = Some(Box::new(self.sums()));
+        if let Some(handshakes) = self.handshakes.get() {
+            handshakes.reset();
+        }
+    }
+
+    /// Returns the counters of TLS handshakes with `width` numbers.
+    pub fn handshakes(&self, width: usize) -> &Tally {
+        self.handshakes.get_or_init(|| Tally::new(width))
+    }
+
+    fn before(&self) -> MutexGuard<'_, Option<Box<Totals>>> {
+        self.before.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sums(&self) -> Totals {
+        let mut totals = Totals::default();
+        self.blocks.all().for_each(|block| totals.add(block));
+        totals
+    }
+}
+
+/// A request in progress, counted in its zone.
+pub struct Processing {
+    processing: &'static AtomicU64,
+    /// The counter is the thread's own.
+    not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl Drop for Processing {
+    fn drop(&mut self) {
+        add(self.processing, 1_u64.wrapping_neg());
+    }
+}

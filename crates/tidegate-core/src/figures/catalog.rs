@@ -1,0 +1,147 @@
+//! Zones by kind and name: all of a process, and those of a plan.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::{Tally, Zone};
+
+/// What a zone counts. Zones of different kinds may have the same name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Requests of servers.
+    Server,
+    /// Requests of locations.
+    Location,
+    /// Sessions of servers in `stream`.
+    SessionServer,
+    /// Requests by `limit_req`.
+    LimitReq,
+    /// Requests by `limit_conn`.
+    LimitConn,
+    /// Sessions by `limit_conn`.
+    SessionLimitConn,
+    /// Questions to name servers.
+    Resolver,
+}
+
+/// All zones of a process by kind and name. Reloads keep it.
+#[derive(Default)]
+pub struct Figures {
+    zones: Mutex<BTreeMap<(Kind, String), &'static Zone>>,
+    tallies: Mutex<BTreeMap<(Kind, String), Arc<Tally>>>,
+}
+
+impl Figures {
+    /// Returns the zone of this kind and name.
+    pub fn zone(&self, kind: Kind, name: &str) -> &'static Zone {
+        let mut zones = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
+        zones.entry((kind, name.to_owned())).or_insert_with(Zone::forever)
+    }
+
+    /// Returns the counters of this kind and name, `width` of them.
+    pub fn tally(&self, kind: Kind, name: &str, width: usize) -> Arc<Tally> {
+        let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
+        tallies.entry((kind, name.to_owned())).or_insert_with(|| Tally::new(width).into()).clone()
+    }
+}
+
+/// Zones by the value of a variable: at most a number of them, and one for all further values.
+pub struct ZoneGroup {
+    figures: Arc<Figures>,
+    kind: Kind,
+    most: usize,
+    /// The zone of values that have none, with the group's name.
+    rest: &'static Zone,
+    name: String,
+    keys: Mutex<HashMap<Vec<u8>, &'static Zone>>,
+    /// What each thread knows of `keys`, so that threads do not wait for each other.
+    known: super::thread::Slots<Mutex<HashMap<Vec<u8>, &'static Zone>>>,
+}
+
+impl ZoneGroup {
+    /// Makes the group `name`, in which `most` values have a zone of their own.
+    pub fn new(figures: Arc<Figures>, kind: Kind, name: &str, most: usize) -> ZoneGroup {
+        let rest = figures.zone(kind, name);
+        let (keys, known) = Default::default();
+        ZoneGroup { figures, kind, most, rest, name: name.to_owned(), keys, known }
+    }
+
+    /// Returns the zone of a value; `None` for an empty one, which is not counted.
+    pub fn zone(&self, value: &[u8]) -> Option<&'static Zone> {
+        if value.is_empty() {
+            return None;
+        }
+        let Some(known) = self.known.own() else { return Some(self.rest) };
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(zone) = known.get(value) {
+            return Some(zone);
+        }
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        if !keys.contains_key(value) && (keys.len() >= self.most || value.len() > VALUE_BYTES_MAX) {
+            return Some(self.rest);
+        }
+        let make = || self.figures.zone(self.kind, &String::from_utf8_lossy(value));
+        let zone = *keys.entry(value.to_vec()).or_insert_with(make);
+        known.insert(value.to_vec(), zone);
+        Some(zone)
+    }
+
+    pub(super) fn shown(&self) -> Vec<(String, &'static Zone)> {
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = |(value, zone): (&Vec<u8>, &&'static Zone)| {
+            (String::from_utf8_lossy(value).into_owned(), *zone)
+        };
+        keys.iter().map(named).chain([(self.name.clone(), self.rest)]).collect()
+    }
+}
+
+/// Longest value with a zone of its own, in bytes.
+const VALUE_BYTES_MAX: usize = 255;
+
+/// The zones of one plan, for those who show them.
+#[derive(Default)]
+pub struct Catalog {
+    zones: BTreeMap<(Kind, String), &'static Zone>,
+    groups: BTreeMap<(Kind, String), Arc<ZoneGroup>>,
+    tallies: BTreeMap<(Kind, String), Arc<Tally>>,
+}
+
+/// The zones of a kind by name.
+pub type Shown = BTreeMap<String, &'static Zone>;
+
+impl Catalog {
+    /// Adds a zone.
+    pub fn add(&mut self, kind: Kind, name: &str, zone: &'static Zone) {
+        self.zones.insert((kind, name.to_owned()), zone);
+    }
+
+    /// Returns the group of this name, which `make` makes at the first call: directives that name one group share it.
+    pub fn group(
+        &mut self,
+        kind: Kind,
+        name: &str,
+        make: impl FnOnce() -> ZoneGroup,
+    ) -> Arc<ZoneGroup> {
+        self.groups.entry((kind, name.to_owned())).or_insert_with(|| Arc::new(make())).clone()
+    }
+
+    /// Adds counters.
+    pub fn add_tally(&mut self, kind: Kind, name: &str, tally: Arc<Tally>) {
+        self.tallies.insert((kind, name.to_owned()), tally);
+    }
+
+    /// Returns the zones of a kind, those of values of variables included.
+    pub fn zones(&self, kind: Kind) -> Shown {
+        let of_kind = self.zones.iter().filter(|((of, _), _)| *of == kind);
+        let mut shown: Shown = of_kind.map(|((_, name), zone)| (name.clone(), *zone)).collect();
+        let groups = self.groups.iter().filter(|((of, _), _)| *of == kind);
+        shown.extend(groups.flat_map(|(_, group)| group.shown()));
+        shown
+    }
+
+    /// Returns the counters of a kind by name.
+    pub fn tallies(&self, kind: Kind) -> BTreeMap<String, Arc<Tally>> {
+        let of_kind = self.tallies.iter().filter(|((of, _), _)| *of == kind);
+        of_kind.map(|((_, name), tally)| (name.clone(), tally.clone())).collect()
+    }
+}
