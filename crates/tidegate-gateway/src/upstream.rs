@@ -264,6 +264,9 @@ fn entry(
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let resolver = resolver(conf, servers, http, outline, resources)?;
     plan.show(&resolver);
+    if let Some(resolver) = &resolver {
+        resolvers::show(resolver, plan);
+    }
     let options = GroupOptions {
         sticky: if conf.sticky.is_some() { Stickiness::Routes } else { Stickiness::None },
         mutability: if conf.zone.is_some() { Mutability::Changing } else { Mutability::Fixed },

@@ -45,6 +45,7 @@ pub(crate) mod set_misc;
 pub(crate) mod split_clients;
 pub(crate) mod ssi;
 pub(crate) mod static_files;
+pub(crate) mod status_zone;
 pub(crate) mod stub_status;
 pub(crate) mod sub;
 pub(crate) mod try_files;

@@ -67,6 +67,7 @@ use http::secure_link::SecureLink;
 use http::split_clients::SplitClients;
 use http::ssi::Ssi;
 use http::static_files::StaticFiles;
+use http::status_zone::StatusZone;
 use http::stub_status::StubStatus;
 use http::sub::Sub;
 use http::try_files::TryFiles;
@@ -98,6 +99,8 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<MainCore>::NEW,
     &Entry::<HttpCore>::NEW,
     &Entry::<StreamCore>::NEW,
+    // Counting begins before all rules, and ends before the log line.
+    &Entry::<StatusZone>::NEW,
     // Before all rules: validations of names, and the certificates that other servers name.
     &Entry::<Acme>::NEW,
     // Variables made of variables: before the modules that use them, so that `set` finds them defined. GeoIp is the

@@ -6,8 +6,10 @@ mod error;
 mod host_port;
 mod shared;
 mod stub;
+mod zone;
 
 pub use dns::ServiceRecord;
 pub use error::{ResolveError, ResolverError};
 pub use host_port::{HostPort, HostPortError, addresses, parse};
 pub use stub::Resolver;
+pub use zone::{ANSWERS, QUESTIONS, ResolverZone};

@@ -1,11 +1,12 @@
-//! Checks `resolver` directives that nothing uses, so that their errors are reported.
+//! Checks `resolver` directives that nothing uses, so that their errors are reported, and finds their status zones.
 
 use std::time::Duration;
 
 use tidegate_conf::{Diagnostic, Span};
+use tidegate_core::figures::Kind;
 use tidegate_plan::http_core::HttpCore;
 use tidegate_plan::{Outline, PlanBuilder};
-use tidegate_upstream::resolve::Resolver;
+use tidegate_upstream::resolve::{Resolver, ResolverZone};
 
 /// Reports the errors in the `resolver`s of a block and of those within it.
 pub(super) fn check(block: &Outline, plan: &mut PlanBuilder<'_>) {
@@ -23,11 +24,21 @@ fn within(block: &Outline, plan: &mut PlanBuilder<'_>, read: &mut Vec<Span>) {
         let texts: Vec<String> = words.iter().map(|word| word.display().into_owned()).collect();
         let resources = plan.environment.resources;
         let found = Resolver::parse(&texts, Duration::ZERO, |host| resources.addresses(host));
-        if let Err(error) = found {
-            plan.diagnostics.push(Diagnostic::emerg(error.to_string()).at(first.span));
+        match found {
+            Ok(resolver) => show(&resolver, plan),
+            Err(error) => {
+                plan.diagnostics.push(Diagnostic::emerg(error.to_string()).at(first.span));
+            }
         }
     }
     for child in &block.children {
         within(child, plan, read);
+    }
+}
+
+/// Makes the figures of a resolver known to those who show the plan's zones.
+pub(super) fn show(resolver: &Resolver, plan: &mut PlanBuilder<'_>) {
+    if let Some(ResolverZone { name, tally }) = &resolver.zone {
+        plan.figures.add_tally(Kind::Resolver, name, tally.clone());
     }
 }

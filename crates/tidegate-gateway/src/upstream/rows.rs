@@ -171,8 +171,8 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         BOTH,
         Arity::AT_LEAST_ONE,
         "",
-        "Name servers for the names of this group's servers. `status_zone=` is accepted without effect: the API shows no \
-         figures of resolvers.",
+        "Name servers for the names of this group's servers. `status_zone=` counts the questions \
+         for `api`.",
         |conf, args| {
             let words = args.words().iter().map(|word| word.display().into_owned());
             once(&mut conf.resolver, words.collect(), args)

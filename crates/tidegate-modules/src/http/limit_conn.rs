@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Directive};
+use tidegate_core::figures::{Kind, Tally};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Phase, Step};
 use tidegate_plan::module::{BlockInfo, Module};
@@ -43,7 +44,8 @@ impl Module for LimitConn {
     }
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        Zone::open_all(&conf.zones, "limit_conn_zone", plan)
+        let kind = if plan.in_stream() { Kind::SessionLimitConn } else { Kind::LimitConn };
+        Zone::open_all(&conf.zones, "limit_conn_zone", (kind, COUNTED), plan)
     }
 
     fn prepare_stream(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
@@ -114,9 +116,13 @@ impl LimitConnStatus {
     }
 }
 
+/// Number of counters of a zone: one for each status, in the order of `api`.
+const COUNTED: usize = LimitConnStatus::RejectedDryRun as usize + 1;
+
 /// A request's count in a zone, released when the request ends.
 struct CountedRequest {
     states: Arc<States<Counts>>,
+    tally: Arc<Tally>,
     key: Vec<u8>,
 }
 
@@ -151,7 +157,11 @@ impl LocationLimits {
                 drop(places);
                 return self.refuse(x, zone);
             }
-            places.push(CountedRequest { states: zone.states.clone(), key });
+            let (states, tally) = (zone.states.clone(), zone.tally.clone());
+            places.push(CountedRequest { states, tally, key });
+        }
+        for place in &places {
+            place.tally.count(LimitConnStatus::Passed as usize);
         }
         if !places.is_empty() {
             note(x, LimitConnStatus::Passed);
@@ -164,9 +174,11 @@ impl LocationLimits {
         let (dry, name) = (if self.refusal.dry_run { ", dry run," } else { "" }, &zone.name);
         x.log(self.refusal.level, format_args!("limiting connections{dry} by zone \"{name}\""));
         if self.refusal.dry_run {
+            zone.tally.count(LimitConnStatus::RejectedDryRun as usize);
             note(x, LimitConnStatus::RejectedDryRun);
             return Step::Decline;
         }
+        zone.tally.count(LimitConnStatus::Rejected as usize);
         note(x, LimitConnStatus::Rejected);
         Step::Status(self.refusal.status)
     }

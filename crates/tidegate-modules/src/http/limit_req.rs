@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_conf::{Diagnostic, Directive};
+use tidegate_core::figures::Kind;
 use tidegate_core::pause::pause;
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Level, Phase, Step};
@@ -54,7 +55,7 @@ impl Module for LimitReq {
     }
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        Zone::open_all(&conf.zones, "limit_req", plan)
+        Zone::open_all(&conf.zones, "limit_req", (Kind::LimitReq, COUNTED), plan)
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
@@ -114,6 +115,9 @@ impl LimitReqStatus {
     }
 }
 
+/// Number of counters of a zone: one for each status, in the order of `api`.
+const COUNTED: usize = LimitReqStatus::RejectedDryRun as usize + 1;
+
 /// All limits of a location.
 struct RateLimits {
     rules: Vec<RateLimit>,
@@ -134,7 +138,9 @@ enum RateDecision<'r> {
         excess: u64,
         zone: &'r Zone,
     },
-    NoRoom,
+    NoRoom {
+        zone: &'r Zone,
+    },
 }
 
 impl RateLimits {
@@ -159,11 +165,13 @@ impl RateLimits {
         match verdict {
             RateDecision::Unlimited => return Step::Decline,
             RateDecision::Pass => note(x, LimitReqStatus::Passed),
-            RateDecision::NoRoom => {
+            RateDecision::NoRoom { zone } => {
+                self.count(zone, LimitReqStatus::Rejected);
                 x.log(Level::Alert, format_args!("could not allocate node{dry}"));
                 return self.refuse(x);
             }
             RateDecision::Refuse { excess, zone } => {
+                self.count(zone, LimitReqStatus::Rejected);
                 let (whole, rest, name) = (excess / 1000, excess % 1000, &zone.name);
                 x.log(
                     self.refusal.level,
@@ -174,6 +182,7 @@ impl RateLimits {
                 return self.refuse(x);
             }
             RateDecision::Delay { time, excess, zone } => {
+                self.count(zone, LimitReqStatus::Delayed);
                 let (whole, rest, name) = (excess / 1000, excess % 1000, &zone.name);
                 x.log(
                     less(self.refusal.level),
@@ -213,7 +222,7 @@ impl RateLimits {
             }
             // The last rule decides and counts under one lock, so that no other thread comes between.
             if index + 1 == keys.len() && fill(zone, &mut buckets, key, now).is_err() {
-                return RateDecision::NoRoom;
+                return RateDecision::NoRoom { zone };
             }
             let time = logic::delay(excess, rule.free, rate);
             if time > longest {
@@ -224,10 +233,26 @@ impl RateLimits {
         for (rule, key) in keys.iter().rev().skip(1) {
             let mut buckets = rule.zone.states.lock();
             if fill(&rule.zone, &mut buckets, &text[key.clone()], now).is_err() {
-                return RateDecision::NoRoom;
+                return RateDecision::NoRoom { zone: &rule.zone };
+            }
+        }
+        for (rule, _) in &keys {
+            match verdict {
+                RateDecision::Delay { zone, .. } if std::ptr::eq(zone, &*rule.zone) => {}
+                _ => self.count(&rule.zone, LimitReqStatus::Passed),
             }
         }
         verdict
+    }
+
+    /// Counts a decision in the zone that made it.
+    fn count(&self, zone: &Zone, status: LimitReqStatus) {
+        let status = match (status, self.refusal.dry_run) {
+            (LimitReqStatus::Delayed, true) => LimitReqStatus::DelayedDryRun,
+            (LimitReqStatus::Rejected, true) => LimitReqStatus::RejectedDryRun,
+            (status, _) => status,
+        };
+        zone.tally.count(status as usize);
     }
 
     fn refuse(&self, x: &mut Exchange) -> Step<'static> {

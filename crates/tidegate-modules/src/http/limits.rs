@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_conf::{Args, Diagnostic, Span, parse_size};
+use tidegate_core::figures::{Kind, Tally};
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::PlanBuilder;
 
@@ -162,6 +163,8 @@ pub(crate) struct Zone<S, P> {
     pub bytes_max: usize,
     pub settings: P,
     pub states: Arc<States<S>>,
+    /// Requests by what was decided about them.
+    pub tally: Arc<Tally>,
 }
 
 /// The part of a zone that outlives a reload.
@@ -189,14 +192,15 @@ where
     P: Copy + 'static,
 {
     /// Opens the zones that a module declares; `directive` is nginx's name for them when their key has changed
-    /// since the last configuration.
+    /// since the last configuration. `kind` and `width` are those of the zones' figures.
     pub(crate) fn open_all(
         confs: &[ZoneConf<P>],
         directive: &str,
+        (kind, width): (Kind, usize),
         plan: &mut PlanBuilder<'_>,
     ) -> Result<(), Diagnostic> {
         for conf in confs {
-            let zone = Arc::new(Zone::<S, P>::open(conf, directive, plan)?);
+            let zone = Arc::new(Zone::<S, P>::open(conf, directive, (kind, width), plan)?);
             plan.shared::<ZoneNames>().0.insert(conf.name.clone());
             plan.shared::<Zones<S, P>>().0.insert(conf.name.clone(), zone);
         }
@@ -206,6 +210,7 @@ where
     fn open(
         conf: &ZoneConf<P>,
         directive: &str,
+        (kind, width): (Kind, usize),
         plan: &mut PlanBuilder<'_>,
     ) -> Result<Zone<S, P>, Diagnostic> {
         let key = plan.template_text(&conf.key, conf.span)?;
@@ -224,7 +229,9 @@ where
             return Err(Diagnostic::emerg(message).at(conf.span));
         }
         let name = conf.name.clone();
-        Ok(Zone { name, key, bytes_max: conf.bytes, settings: conf.settings, states })
+        let tally = plan.all_figures().tally(kind, &name, width);
+        plan.figures.add_tally(kind, &name, tally.clone());
+        Ok(Zone { name, key, bytes_max: conf.bytes, settings: conf.settings, states, tally })
     }
 
     /// Returns the zone that a rule names.

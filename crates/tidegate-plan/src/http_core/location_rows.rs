@@ -116,8 +116,8 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         ALL.union(Contexts::STREAM_AND_SERVER),
         Arity::AT_LEAST_ONE,
         "",
-        "Name servers for names that are looked up while running. `status_zone=` is accepted without effect: the API shows no \
-         figures of resolvers.",
+        "Name servers for names that are looked up while running. `status_zone=` counts the questions \
+         for `api`.",
         |conf, args| once(&mut conf.resolver, args.words().to_vec(), args),
     ),
 ];

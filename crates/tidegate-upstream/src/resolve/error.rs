@@ -37,6 +37,10 @@ impl ResolveError {
         ResolveError::new(u16::from(code), text)
     }
 
+    pub(super) fn code(self) -> usize {
+        usize::from(self.code)
+    }
+
     /// Returns whether the answer says that there is no such name.
     pub fn is_not_found(self) -> bool {
         self.code == ResolveError::NOT_FOUND.code

@@ -38,6 +38,7 @@ use super::dns::{self, DnsError, RecordType, ServiceRecord};
 use super::error::{ResolveError, ResolverError};
 use super::host_port;
 use super::shared::Queries;
+use super::zone::{self, ResolverZone};
 
 /// A `resolver` directive.
 #[derive(Clone, Debug)]
@@ -52,6 +53,8 @@ pub struct Resolver {
     pub ipv6: bool,
     /// `resolver_timeout`.
     pub timeout: Duration,
+    /// `status_zone=`: counts the questions.
+    pub zone: Option<ResolverZone>,
     /// Number of queries, for the rotation of the servers.
     rotation: Arc<AtomicUsize>,
 }
@@ -94,8 +97,7 @@ fn rotate(addresses: &mut [IpAddr]) {
 impl Resolver {
     /// Parses the arguments of the directive (`resolver ADDRESS ... [valid=TIME] [ipv4=on|off] [ipv6=on|off]
     /// [status_zone=ZONE]`); names of servers are resolved now, by `look_up`, which may block. A later parameter
-    /// overrides an earlier one. A name server behind a Unix socket is ignored, and so is `status_zone=`: the API has
-    /// no path for figures of resolvers.
+    /// overrides an earlier one. A name server behind a Unix socket is ignored.
     ///
     /// # Errors
     /// The syntax error, in nginx's words.
@@ -111,6 +113,7 @@ impl Resolver {
             ipv4,
             ipv6,
             timeout,
+            zone: None,
             rotation: Arc::default(),
         };
         for word in words {
@@ -127,7 +130,9 @@ impl Resolver {
                 }
                 Some(("ipv4", text)) => resolver.ipv4 = flag(text)?,
                 Some(("ipv6", text)) => resolver.ipv6 = flag(text)?,
-                Some(("status_zone", _)) => {}
+                Some(("status_zone", name)) if !name.is_empty() => {
+                    resolver.zone = Some(ResolverZone::named(name));
+                }
                 _ => {
                     let in_resolver = |wrong| ResolverError::Server { word: word.clone(), wrong };
                     let host = host_port::parse(word, 53).map_err(in_resolver)?;
@@ -189,7 +194,9 @@ impl Resolver {
         let resolver = self.clone();
         let ask = || async move {
             let asked = timer::timeout(resolver.timeout, resolver.query_all(&name)).await;
-            asked.unwrap_or(Err(ResolveError::TIMED_OUT))
+            let answer = asked.unwrap_or(Err(ResolveError::TIMED_OUT));
+            resolver.count(zone::NAME, &answer);
+            answer
         };
         let (addresses, ttl) = ADDRESSES.answer(key, ask).await?;
         Ok((addresses, self.valid_for(ttl)))
@@ -210,12 +217,18 @@ impl Resolver {
         let ask = || async move {
             let asked =
                 timer::timeout(resolver.timeout, resolver.follow(&name, RecordType::Srv)).await;
-            asked
-                .unwrap_or(Err(ResolveError::TIMED_OUT))
-                .map(|(answer, ttl)| (answer.services, ttl))
+            let answer = asked.unwrap_or(Err(ResolveError::TIMED_OUT));
+            resolver.count(zone::SERVICE, &answer);
+            answer.map(|(answer, ttl)| (answer.services, ttl))
         };
         let (services, ttl) = SERVICES.answer(key, ask).await?;
         Ok((services, self.valid_for(ttl)))
+    }
+
+    fn count<T>(&self, question: usize, answer: &Result<T, ResolveError>) {
+        if let Some(zone) = &self.zone {
+            zone.count(question, answer);
+        }
     }
 
     fn valid_for(&self, ttl: u32) -> Duration {

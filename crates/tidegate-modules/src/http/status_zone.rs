@@ -1,0 +1,172 @@
+//! `status_zone`: counts requests of servers and locations, and sessions of `stream`, for `api` and other pages.
+//!
+//! ```nginx
+//! server {
+//!     status_zone shop;
+//!     location /static/ { status_zone files; }
+//!     location / { status_zone $host zone=hosts:100; }
+//! }
+//! ```
+//! A server counts all of its requests, and those in progress; a location counts those that end in it. A request is
+//! counted once, when it has ended.
+
+mod conf;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use tidegate_conf::{Contexts, Diagnostic, Directive};
+use tidegate_core::figures::{Kind, Sample, Zone, ZoneGroup};
+use tidegate_core::{Exchange, Phase, Step, Template};
+use tidegate_plan::module::{BlockInfo, Module};
+use tidegate_plan::{LocationBuilder, PlanBuilder};
+use tidegate_rt::clock;
+
+use conf::{Conf, ROWS, ZoneText};
+
+/// The module of `status_zone`.
+pub(crate) struct StatusZone;
+
+impl Module for StatusZone {
+    type Conf = Conf;
+    const NAME: &'static str = "status_zone";
+    const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
+
+    fn close_block(conf: &mut Conf, block: BlockInfo<'_>) -> Result<(), Diagnostic> {
+        match block.context.intersects(SERVERS) {
+            true => conf.server = conf.written.take(),
+            false => conf.location = conf.written.take(),
+        }
+        Ok(())
+    }
+
+    fn inherit(child: &mut Conf, parent: &Conf, _block: BlockInfo<'_>) {
+        if child.server.is_none() {
+            child.server.clone_from(&parent.server);
+        }
+        if child.location.is_none() {
+            child.location.clone_from(&parent.location);
+        }
+    }
+
+    fn prepare_session(
+        conf: &Conf,
+        server: &mut LocationBuilder<'_, '_>,
+    ) -> Result<(), Diagnostic> {
+        let Some(zone) = target(&conf.server, Kind::SessionServer, server.plan)? else {
+            return Ok(());
+        };
+        let zone = Arc::new(zone);
+        begin_in(zone.clone(), server);
+        server.location.loggers.push(Box::new(move |x| {
+            x.processing = None;
+            zone.count(x, &session(x));
+        }));
+        Ok(())
+    }
+
+    fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let zones = location.plan.made_of(conf, |plan| {
+            let server = target(&conf.server, Kind::Server, plan)?.map(Arc::new);
+            Ok((server, target(&conf.location, Kind::Location, plan)?))
+        })?;
+        let (server, of_location) = &*zones;
+        if let Some(server) = server
+            && location.context().intersects(SERVERS)
+        {
+            begin_in(server.clone(), location);
+        }
+        if server.is_some() || of_location.is_some() {
+            location.logger(Box::new(move |x| log(x, zones.0.as_deref(), zones.1.as_ref())));
+        }
+        Ok(())
+    }
+}
+
+const SERVERS: Contexts = Contexts::SERVER.union(Contexts::STREAM_SERVER);
+
+/// The zone of a request.
+enum Target {
+    Fixed(&'static Zone),
+    /// By the value of a text with variables.
+    Keyed(Arc<ZoneGroup>, Template),
+}
+
+impl Target {
+    /// Returns the zone of a request; `None` for a value that is empty.
+    fn zone(&self, x: &mut Exchange) -> Option<&'static Zone> {
+        match self {
+            Target::Fixed(zone) => Some(zone),
+            Target::Keyed(group, key) => group.zone(&key.value(x)),
+        }
+    }
+
+    fn count(&self, x: &mut Exchange, sample: &Sample) {
+        if let Some(zone) = self.zone(x) {
+            zone.count(sample);
+        }
+    }
+}
+
+/// Opens the zone that a directive names and makes it known to those who show the plan's zones.
+fn target(
+    text: &Option<ZoneText>,
+    kind: Kind,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<Option<Target>, Diagnostic> {
+    let figures = plan.all_figures();
+    Ok(match text {
+        None | Some(ZoneText::Off) => None,
+        Some(ZoneText::Named(name)) => {
+            let zone = figures.zone(kind, name);
+            plan.figures.add(kind, name, zone);
+            Some(Target::Fixed(zone))
+        }
+        Some(ZoneText::Keyed { key, name, most }) => {
+            let key = plan.template(key)?;
+            let make = || ZoneGroup::new(figures, kind, name, *most);
+            Some(Target::Keyed(plan.figures.group(kind, name, make), key))
+        }
+    })
+}
+
+/// Counts requests of a server as in progress from their beginning.
+fn begin_in(zone: Arc<Target>, server: &mut LocationBuilder<'_, '_>) {
+    server.handler(
+        Phase::PostRead,
+        Box::new(move |x| {
+            x.processing = zone.zone(x).and_then(Zone::begin);
+            Step::Decline
+        }),
+    );
+}
+
+/// Counts a request that has ended. Subrequests are parts of it.
+fn log(x: &mut Exchange, server: Option<&Target>, location: Option<&Target>) {
+    if x.is_subrequest() {
+        return;
+    }
+    x.processing = None;
+    let outcome = &x.outcome;
+    let status = match outcome.bytes_sent == 0 && !outcome.complete {
+        true => None,
+        false => Some(x.disposition.logged_status()),
+    };
+    let received = outcome.request_length + x.client.body_bytes();
+    let time = clock::batch_now().saturating_duration_since(x.progress.started);
+    let sample = Sample::new(status, received, outcome.bytes_sent, time);
+    for zone in [server, location].into_iter().flatten() {
+        zone.count(x, &sample);
+    }
+}
+
+/// Returns what a session that has ended adds.
+fn session(x: &Exchange) -> Sample {
+    let (received, sent) = match x.session() {
+        Some(session) => (session.traffic.received.get(), session.traffic.sent.get()),
+        None => (0, 0),
+    };
+    let time = clock::batch_now().saturating_duration_since(x.progress.started);
+    Sample::new(Some(x.disposition.status()), received, sent, time)
+}

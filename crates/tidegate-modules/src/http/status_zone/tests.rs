@@ -1,0 +1,112 @@
+//! What zones count, inheritance, values of variables, mistakes.
+
+use tidegate_core::figures::{Kind, Totals};
+
+use crate::testing::Bench;
+
+fn totals(bench: &Bench, kind: Kind, name: &str) -> Totals {
+    bench.plan.figures.zones(kind)[name].totals()
+}
+
+fn requests(bench: &Bench, kind: Kind, name: &str) -> u64 {
+    totals(bench, kind, name).requests()
+}
+
+#[test]
+fn servers_and_locations_count_what_ends_in_them() {
+    let bench = Bench::new(
+        "server {
+            status_zone s;
+            location / { status_zone root; return 200 hello; }
+            location /in/ { status_zone outer;
+                location /in/off { status_zone off; return 204; }
+                location /in/deep { return 404; }
+                if ($arg_a) { status_zone iffy; return 403; } }
+            location /to { status_zone first; rewrite ^ /elsewhere; }
+            location /gone { return 444; }
+        }",
+    );
+    for target in ["/a", "/in/off", "/in/deep", "/in/x?a=1", "/to", "/gone"] {
+        bench.get(target);
+    }
+    let location = |name| requests(&bench, Kind::Location, name);
+    assert_eq!(["root", "outer", "iffy", "first"].map(location), [2, 1, 1, 0]);
+    let server = totals(&bench, Kind::Server, "s");
+    assert_eq!((server.requests(), server.responses(), server.discarded()), (6, 5, 1));
+    assert_eq!(server.classes(), [0, 3, 0, 2, 0]);
+    assert_eq!(server.codes().collect::<Vec<_>>(), [(200, 2), (204, 1), (403, 1), (404, 1)]);
+    assert_eq!(server.processing, 0);
+    assert_eq!(server.times.iter().sum::<u64>(), 6);
+}
+
+#[test]
+fn a_request_is_in_progress_until_it_is_logged_or_given_up() {
+    let bench = Bench::new("server { status_zone s; location / { return 200; } }");
+    let mut x = bench.received("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    let zone = bench.plan.figures.zones(Kind::Server)["s"];
+    x.processing = zone.begin();
+    assert_eq!((zone.totals().processing, zone.totals().requests()), (1, 1));
+    drop(x);
+    assert_eq!((zone.totals().processing, zone.totals().requests()), (0, 0));
+    bench.get("/");
+    assert_eq!((zone.totals().processing, zone.totals().requests()), (0, 1));
+}
+
+#[test]
+fn refused_requests_and_bodies_count() {
+    let bench = Bench::new("server { status_zone s; location / { return 200; } }");
+    bench.refuse(bench.received("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), 400);
+    let x = bench.received("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+    let length = x.outcome.request_length;
+    bench.run(x);
+    let server = totals(&bench, Kind::Server, "s");
+    assert_eq!(server.codes().collect::<Vec<_>>(), [(200, 1), (400, 1)]);
+    assert!(server.received > length, "{} {length}", server.received);
+}
+
+#[test]
+fn values_have_zones_of_their_own() {
+    let bench = Bench::new(
+        "server { status_zone $arg_s zone=servers:2; location / {
+            status_zone $arg_a zone=rest:1; return 200; } }",
+    );
+    for target in ["/?a=1&s=x", "/?a=2&s=y", "/?a=1&s=z", "/?s=y", "/?a=3"] {
+        bench.get(target);
+    }
+    let all = |kind| -> Vec<(String, u64)> {
+        let zones = bench.plan.figures.zones(kind).into_iter();
+        zones.map(|(name, zone)| (name, zone.totals().requests())).collect()
+    };
+    let pair = |name: &str, count| (name.to_owned(), count);
+    assert_eq!(all(Kind::Location), [pair("1", 2), pair("rest", 2)]);
+    assert_eq!(all(Kind::Server), [pair("servers", 1), pair("x", 1), pair("y", 2)]);
+}
+
+#[test]
+fn without_zones_nothing_is_added() {
+    let bench =
+        Bench::new("server { location / { return 200; } location /off { status_zone off; } }");
+    let handlers = |location: &tidegate_core::plan::Location| {
+        location.handlers(tidegate_core::Phase::PostRead).len() + location.loggers.len()
+    };
+    let of_log = bench.plan.locations.iter().map(handlers).max();
+    assert_eq!(of_log, Some(1), "the access log alone");
+}
+
+#[test]
+fn mistakes_are_refused() {
+    for (directive, message) in [
+        ("status_zone \"\"", "invalid zone name \"\""),
+        ("status_zone $host", "no \"zone=\" parameter in \"status_zone\""),
+        ("status_zone $host all", "invalid parameter \"all\""),
+        ("status_zone $host zone=:1", "invalid zone name \":1\""),
+        ("status_zone $host zone=a:0", "invalid number of zones \"a:0\""),
+        ("status_zone $host zone=a:100001", "invalid number of zones \"a:100001\""),
+        ("status_zone $host zone=a:x", "invalid number of zones \"a:x\""),
+        ("status_zone a; status_zone b", "\"status_zone\" directive is duplicate"),
+        ("status_zone $nothing zone=a", "unknown \"nothing\" variable"),
+    ] {
+        let errors = Bench::errors(&format!("server {{ {directive}; }}"));
+        assert!(errors[0].contains(message), "{directive}: {errors:?}");
+    }
+}
