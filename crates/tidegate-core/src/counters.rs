@@ -54,6 +54,13 @@ pub fn figures() -> ConnectionFigures {
     }
 }
 
+/// Returns the figures of each thread that runs, in the order in which they began.
+pub fn threads() -> Vec<ConnectionFigures> {
+    let all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+    let running = all.iter().filter(|counters| Arc::strong_count(counters) > 1);
+    running.map(|counters| counters.figures()).collect()
+}
+
 /// Returns the open client connections of all threads.
 pub fn active() -> u64 {
     sum(|counters| &counters.active)
@@ -89,6 +96,22 @@ impl Counters {
     /// Returns the open client connections of this thread.
     pub fn active(&self) -> u64 {
         u64::try_from(self.active.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    fn figures(&self) -> ConnectionFigures {
+        let load = |figure: &AtomicI64| u64::try_from(figure.load(Ordering::Relaxed)).unwrap_or(0);
+        let Counters { accepted, requests, active, reading, writing } = self;
+        let (accepted, active) = (load(accepted), load(active));
+        let (reading, writing) = (load(reading), load(writing));
+        ConnectionFigures {
+            accepted,
+            handled: accepted,
+            requests: load(requests),
+            active,
+            reading,
+            writing,
+            waiting: active.saturating_sub(reading + writing),
+        }
     }
 
     /// Counts a request.

@@ -9,6 +9,7 @@
 //! [`Catalog`] those of one plan.
 
 mod catalog;
+mod counts;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -18,8 +19,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-pub use catalog::{Catalog, Figures, Kind, Shown, ZoneGroup};
-pub use tally::Tally;
+pub use catalog::{Catalog, Figures, Kind, Shown, Slab, SlabUse, ZoneGroup};
+pub use counts::Counts;
+pub use tally::{HANDSHAKES, Tally, VERIFY_FAILURES, handshakes};
 
 /// Upper bounds of the histogram's buckets, in milliseconds; one more bucket has what is longer. They are those of nginx
 /// Plus' `response_time_hist` and of OpenTelemetry's durations of HTTP requests.
@@ -41,6 +43,37 @@ const CODES: [u16; 67] = [
 const STATUSES: usize = CODES.len() + CLASSES + 1;
 const CLASSES: usize = 5;
 const DISCARDED: usize = STATUSES - 1;
+
+/// Counters of statuses that many threads change, for servers of groups.
+#[derive(Debug)]
+pub struct StatusCounts([AtomicU64; CODES.len()]);
+
+impl Default for StatusCounts {
+    fn default() -> StatusCounts {
+        StatusCounts([const { AtomicU64::new(0) }; CODES.len()])
+    }
+}
+
+impl StatusCounts {
+    /// Counts a status, where it has a counter of its own.
+    pub fn count(&self, status: u16) {
+        let counter = CODES.binary_search(&status).ok().and_then(|place| self.0.get(place));
+        if let Some(counter) = counter {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the counted statuses in ascending order.
+    pub fn codes(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        let counts = self.0.iter().map(|counter| counter.load(Ordering::Relaxed));
+        CODES.iter().copied().zip(counts).filter(|(_, count)| *count > 0)
+    }
+
+    /// Sets all counters to zero.
+    pub fn reset(&self) {
+        self.0.iter().for_each(|counter| counter.store(0, Ordering::Relaxed));
+    }
+}
 
 /// Statuses with an entry in the table of places.
 const TABLE_FIRST: u16 = 100;
@@ -221,6 +254,9 @@ impl Totals {
     }
 }
 
+/// The zone of a server, in the server's extensions: TLS handshakes are counted there.
+pub struct ServerZone(pub &'static Zone);
+
 /// A status zone.
 #[derive(Default)]
 pub struct Zone {
@@ -275,9 +311,9 @@ impl Zone {
         }
     }
 
-    /// Returns the counters of TLS handshakes with `width` numbers.
-    pub fn handshakes(&self, width: usize) -> &Tally {
-        self.handshakes.get_or_init(|| Tally::new(width))
+    /// Returns the counters of TLS handshakes, by the names of [`HANDSHAKES`] and [`VERIFY_FAILURES`].
+    pub fn handshakes(&self) -> &Tally {
+        self.handshakes.get_or_init(tally::new_handshakes)
     }
 
     fn before(&self) -> MutexGuard<'_, Option<Box<Totals>>> {

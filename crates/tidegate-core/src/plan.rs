@@ -43,6 +43,21 @@ impl PlanExtensions {
         }
     }
 
+    /// Returns the value of this type, which is its default at first.
+    pub fn entry<T: Default + Send + Sync + 'static>(&mut self) -> &mut T {
+        let id = TypeId::of::<T>();
+        let known = self.0.iter().position(|(known, _)| *known == id);
+        let at = known.unwrap_or_else(|| {
+            self.0.push((id, Box::<T>::default()));
+            self.0.len() - 1
+        });
+        match self.0[at].1.downcast_mut() {
+            Some(value) => value,
+            // The key is the type's own id, so the value is of that type.
+            None => unreachable!("values are stored under their type"),
+        }
+    }
+
     /// Returns the value of this type.
     pub fn of<T: Send + Sync + 'static>(&self) -> Option<&T> {
         let id = TypeId::of::<T>();
@@ -118,6 +133,8 @@ pub struct Plan {
     pub generation: u64,
     /// The zones that count what is served.
     pub figures: Catalog,
+    /// Values of modules for request time, by type.
+    pub extensions: PlanExtensions,
     /// Background work of modules for the plan's lifetime (cache managers, zones).
     pub services: Vec<Arc<dyn Service>>,
     /// The plan of the `stream` block, if there is one.

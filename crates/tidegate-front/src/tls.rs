@@ -20,6 +20,7 @@ mod challenges;
 mod chosen;
 mod client;
 mod conf;
+mod figures;
 mod handshake;
 mod key_log;
 mod keys;

@@ -29,6 +29,7 @@
 
 pub(crate) mod config;
 pub(crate) mod decide;
+pub(crate) mod figures;
 mod fill;
 pub(crate) mod gateway;
 mod handle;

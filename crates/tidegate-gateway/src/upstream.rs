@@ -179,6 +179,7 @@ impl Module for Upstream {
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         let groups = plan.shared::<Groups>().clone();
+        plan.extensions.insert(groups.clone());
         if conf.retries_names == Some(true) {
             let pending = Pending::default();
             let log = plan.main.error_log.clone();
@@ -263,10 +264,7 @@ fn entry(
     });
     let members = members.collect::<Result<Vec<_>, _>>()?;
     let resolver = resolver(conf, servers, http, outline, resources)?;
-    plan.show(&resolver);
-    if let Some(resolver) = &resolver {
-        resolvers::show(resolver, plan);
-    }
+    resolvers::show(resolver.as_ref(), plan);
     let options = GroupOptions {
         sticky: if conf.sticky.is_some() { Stickiness::Routes } else { Stickiness::None },
         mutability: if conf.zone.is_some() { Mutability::Changing } else { Mutability::Fixed },

@@ -10,7 +10,7 @@ use tidegate_conf::{Diagnostic, Span, Statement};
 use tidegate_core::figures::Catalog;
 use tidegate_core::listen::ListenerPlan;
 use tidegate_core::main_settings::MainSettings;
-use tidegate_core::plan::{Location, Plan};
+use tidegate_core::plan::{Location, Plan, PlanExtensions};
 use tidegate_core::variables::VariableTable;
 
 use crate::main_core;
@@ -84,6 +84,7 @@ fn build_block(
         servers: Vec::new(),
         services: Vec::new(),
         figures: Catalog::default(),
+        extensions: PlanExtensions::default(),
         shared: HashMap::new(),
         server_names: Vec::new(),
         block: None,
@@ -98,7 +99,16 @@ fn build_block(
     plan.check_values(values);
     let unresolved = plan.variables.unresolved();
     plan.diagnostics.extend(unresolved);
-    let PlanBuilder { variables, locations, servers, services, figures, diagnostics, .. } = plan;
+    let PlanBuilder {
+        variables,
+        locations,
+        servers,
+        services,
+        figures,
+        extensions,
+        diagnostics,
+        ..
+    } = plan;
     // A location that could not be built has a diagnostic and no plan.
     let locations: Option<Vec<Location>> = locations.into_iter().collect();
     let slot_count = variables.slot_count();
@@ -111,6 +121,7 @@ fn build_block(
         slot_count,
         generation: environment.generation,
         figures,
+        extensions,
         services,
         sessions: None,
     });

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::figures::{Catalog, Figures};
 use tidegate_core::main_settings::MainSettings;
-use tidegate_core::plan::{Location, Server, Service};
+use tidegate_core::plan::{Location, PlanExtensions, Server, Service};
 use tidegate_core::variables::VariableTable;
 use tidegate_os::layout::Layout;
 
@@ -56,6 +56,8 @@ pub struct PlanBuilder<'e> {
     pub(crate) servers: Vec<Server>,
     /// The zones that count what the plan serves.
     pub figures: Catalog,
+    /// Values of modules for request time, by type.
+    pub extensions: PlanExtensions,
     /// Background work of the plan.
     pub services: Vec<Arc<dyn Service>>,
     pub(crate) shared: HashMap<TypeId, Box<dyn Any>>,

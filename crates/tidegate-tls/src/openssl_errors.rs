@@ -59,6 +59,21 @@ impl OpensslError {
         OpensslError(Reason::Mistake(number, text))
     }
 
+    /// Returns whether there is no version of the protocol that both sides speak.
+    pub fn is_no_common_protocol(&self) -> bool {
+        matches!(self.0, Reason::Mistake(number, _) if number == UNSUPPORTED_PROTOCOL.0)
+    }
+
+    /// Returns whether there is no cipher that both sides accept.
+    pub fn is_no_common_cipher(&self) -> bool {
+        matches!(self.0, Reason::Mistake(number, _) if number == NO_SHARED_CIPHER.0)
+    }
+
+    /// Returns whether the peer does not accept this side's certificate (RFC 8446 section 6.2).
+    pub fn is_rejected_certificate(&self) -> bool {
+        matches!(self.0, Reason::Alert(42..=46 | 48))
+    }
+
     /// Returns whether nginx logs the failure of a client at level `crit`, rather than `info`.
     pub fn is_severe(&self) -> bool {
         match self.0 {

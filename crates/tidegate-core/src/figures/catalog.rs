@@ -104,6 +104,25 @@ pub struct Catalog {
     zones: BTreeMap<(Kind, String), &'static Zone>,
     groups: BTreeMap<(Kind, String), Arc<ZoneGroup>>,
     tallies: BTreeMap<(Kind, String), Arc<Tally>>,
+    slabs: BTreeMap<String, Slab>,
+}
+
+/// A zone of memory with a written size.
+#[derive(Clone)]
+pub struct Slab {
+    /// Its size as written, in bytes.
+    pub bytes: u64,
+    /// Returns how much of it is in use. May take a lock for a moment.
+    pub used: Arc<dyn Fn() -> SlabUse + Send + Sync>,
+}
+
+/// The use of a zone of memory.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SlabUse {
+    /// Bytes, as far as they are known.
+    pub bytes: u64,
+    /// Entries.
+    pub entries: u64,
 }
 
 /// The zones of a kind by name.
@@ -128,6 +147,16 @@ impl Catalog {
     /// Adds counters.
     pub fn add_tally(&mut self, kind: Kind, name: &str, tally: Arc<Tally>) {
         self.tallies.insert((kind, name.to_owned()), tally);
+    }
+
+    /// Adds a zone of memory.
+    pub fn add_slab(&mut self, name: &str, slab: Slab) {
+        self.slabs.insert(name.to_owned(), slab);
+    }
+
+    /// Returns the zones of memory by name.
+    pub fn slabs(&self) -> &BTreeMap<String, Slab> {
+        &self.slabs
     }
 
     /// Returns the zones of a kind, those of values of variables included.

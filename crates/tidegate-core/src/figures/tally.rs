@@ -1,7 +1,7 @@
 //! Counters of events that are rare, or that are counted under a lock anyway: limits, name servers, handshakes.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// A row of counters, changed by all threads.
 pub struct Tally {
@@ -41,4 +41,29 @@ impl Tally {
     fn now(&self) -> impl Iterator<Item = u64> {
         self.counters.iter().map(|counter| counter.load(Ordering::Relaxed))
     }
+}
+
+/// What is counted of TLS handshakes, by nginx Plus' names.
+pub const HANDSHAKES: [&str; 7] = [
+    "handshakes",
+    "handshakes_failed",
+    "session_reuses",
+    "no_common_protocol",
+    "no_common_cipher",
+    "handshake_timeout",
+    "peer_rejected_cert",
+];
+
+/// What is counted of certificates that are not trusted, behind [`HANDSHAKES`].
+pub const VERIFY_FAILURES: [&str; 5] =
+    ["no_cert", "expired_cert", "revoked_cert", "hostname_mismatch", "other"];
+
+/// Returns the counters of all TLS handshakes with clients.
+pub fn handshakes() -> &'static Tally {
+    static ALL: LazyLock<Tally> = LazyLock::new(new_handshakes);
+    &ALL
+}
+
+pub(super) fn new_handshakes() -> Tally {
+    Tally::new(HANDSHAKES.len() + VERIFY_FAILURES.len())
 }

@@ -18,6 +18,8 @@ use tidegate_tls::{
 };
 
 use super::chosen::HandshakeOwner;
+use super::conf::VerifyClient;
+use super::figures::{self, HandshakeEvent};
 use super::ocsp::{ClientOcsp, QueryError};
 use super::server::TlsServer;
 use super::{challenges, client, variables};
@@ -54,6 +56,9 @@ pub(crate) async fn accept(
         Ok(Begun::Validation) => None,
         Ok(Begun::Plain(input)) => Some((Io::Plain(stream), info, input)),
         Err(failure) => {
+            if !matches!(failure, Failure::Silent) {
+                figures::failed(plan.server(servers.default), failure.event());
+            }
             report(log, &info, &failure);
             None
         }
@@ -79,6 +84,22 @@ enum Failure {
     /// A certificate that variables name cannot be used; the reason.
     Unloaded(String),
     Handshake(HandshakeError),
+}
+
+impl Failure {
+    /// Returns what is counted of it beside the failure.
+    fn event(&self) -> Option<HandshakeEvent> {
+        match self {
+            Failure::Timeout => Some(HandshakeEvent::Timeout),
+            Failure::Handshake(HandshakeError::Protocol(error)) => match error {
+                _ if error.is_no_common_protocol() => Some(HandshakeEvent::NoCommonProtocol),
+                _ if error.is_no_common_cipher() => Some(HandshakeEvent::NoCommonCipher),
+                _ if error.is_rejected_certificate() => Some(HandshakeEvent::RejectedCertificate),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
 }
 
 impl From<HandshakeError> for Failure {
@@ -147,6 +168,8 @@ async fn begin<'p>(
     let statuses = negotiated.client.as_mut().map(|shown| std::mem::take(&mut shown.statuses));
     let queries = lender.ocsp.as_ref().zip(statuses.filter(|statuses| !statuses.is_empty()));
     keep(negotiated, settings, &mut known);
+    let meant = plan.server(named(servers, &known).unwrap_or(servers.default));
+    figures::done(meant, &known, lender.verify_client == VerifyClient::On);
     Ok(Begun::Tls(tls, Box::new(known), queries))
 }
 

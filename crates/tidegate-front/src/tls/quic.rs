@@ -16,10 +16,11 @@ use tidegate_tls::quic::{QuicHello, QuicNegotiated, QuicServers};
 use tidegate_tls::{ServerSettings, StatusQuery};
 
 use super::chosen::{ChosenPairs, HandshakeOwner};
-use super::handshake;
+use super::conf::VerifyClient;
 use super::ocsp::QueryError;
 use super::server::TlsServer;
 use super::variables;
+use super::{figures, handshake};
 use crate::h3::directives::Http3Server;
 use crate::listener::ListenerRef;
 use crate::serve::scratch::no_connection;
@@ -88,8 +89,10 @@ impl QuicNames {
         let servers = self.listener_ref.servers(plan);
         let server_named = servers.is_some_and(|servers| named(servers, name).is_some());
         let mut known = TlsInfo { server_named, ..TlsInfo::default() };
-        if let Some((settings, tls, _)) = self.lent(name) {
+        if let Some((settings, tls, server)) = self.lent(name) {
             handshake::keep(negotiated, &settings, &mut known);
+            let requires = tls.verify_client == VerifyClient::On;
+            figures::done(plan.server(server), &known, requires);
             known.early = tls.early_data.then(|| Rc::new(Cell::new(true)));
         }
         known.server_name = hello.server_name;

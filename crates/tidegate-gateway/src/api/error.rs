@@ -20,6 +20,14 @@ impl ApiError {
         ApiError { status, code, text: text.into() }
     }
 
+    pub(super) fn no_path() -> ApiError {
+        ApiError::new(404, "PathNotFound", "path not found")
+    }
+
+    pub(super) fn no_method() -> ApiError {
+        ApiError::new(405, "MethodNotSupported", "method not supported")
+    }
+
     pub(super) fn no_server() -> ApiError {
         ApiError::new(404, "UpstreamServerNotFound", "upstream server not found")
     }

@@ -22,8 +22,29 @@ fn groups_are_shown() {
     let bench = Bench::new(CONFIG);
     let get = |target: &str| ask(&bench, "GET", target, "").1;
     assert_eq!(get("/api/"), json!([1, 2, 3, 4, 5, 6, 7, 8, 9]));
-    assert_eq!(get("/api/9/"), json!(["nginx", "connections", "http"]));
-    assert_eq!(get("/api/9/http/"), json!(["requests", "upstreams"]));
+    let all = [
+        "nginx",
+        "processes",
+        "connections",
+        "slabs",
+        "http",
+        "stream",
+        "resolvers",
+        "ssl",
+        "workers",
+    ];
+    assert_eq!(get("/api/9/"), json!(all));
+    let of_http = [
+        "requests",
+        "server_zones",
+        "location_zones",
+        "caches",
+        "limit_conns",
+        "limit_reqs",
+        "upstreams",
+    ];
+    assert_eq!(get("/api/9/http/"), json!(of_http));
+    assert_eq!(get("/api/9/stream"), json!(["server_zones", "limit_conns", "upstreams"]));
     let groups = get("/api/9/http/upstreams");
     assert_eq!(groups.as_object().map(serde_json::Map::len), Some(1), "only those with a zone");
     let group = get("/see/9/http/upstreams/u/");
@@ -31,6 +52,10 @@ fn groups_are_shown() {
     assert_eq!((&group["zone"], &group["peers"][0]["state"]), (&json!("z"), &json!("up")));
     assert_eq!(group["peers"][1]["backup"], json!(true));
     assert_eq!(get("/api/3/http/upstreams/u?fields=zone,x"), json!({ "zone": "z" }));
+    assert_eq!(get("/api/9/http/upstreams?a&fields="), json!(["u"]), "names alone");
+    assert_eq!(get("/api/9/http/upstreams?fields=zombies"), json!({ "u": { "zombies": 0 } }));
+    assert_eq!(get("/api/9/http/upstreams/u?fields="), json!({}));
+    assert_eq!(get("/api/9/stream/upstreams"), json!({}), "there is no such block");
     let first = json!({
         "id": 0, "server": "127.0.0.1:1", "weight": 3, "max_conns": 0, "max_fails": 1,
         "fail_timeout": "10s", "slow_start": "0s", "route": "", "backup": false, "down": false,
@@ -60,14 +85,42 @@ fn servers_are_added_changed_and_removed() {
 }
 
 #[test]
+fn paths_and_methods_that_are_not_there_have_codes() {
+    let bench = Bench::new(CONFIG);
+    for (method, target, body, status, code) in [
+        ("GET", "/api/10/", "", 404, "UnknownVersion"),
+        ("GET", "/api/09/", "", 404, "UnknownVersion"),
+        ("GET", "/api/9/license", "", 404, "PathNotFound"),
+        ("GET", "/api/9/nginx/x", "", 404, "PathNotFound"),
+        ("GET", "/api/9/slabs/none", "", 404, "SlabNotFound"),
+        ("GET", "/api/9/http/server_zones/none", "", 404, "ServerZoneNotFound"),
+        ("GET", "/api/9/http/location_zones/none", "", 404, "LocationZoneNotFound"),
+        ("GET", "/api/9/http/caches/none", "", 404, "CacheNotFound"),
+        ("GET", "/api/9/http/limit_conns/none", "", 404, "LimitConnNotFound"),
+        ("GET", "/api/9/http/limit_reqs/none", "", 404, "LimitReqNotFound"),
+        ("GET", "/api/9/stream/server_zones/none", "", 404, "ServerZoneNotFound"),
+        ("GET", "/api/9/stream/upstreams/none", "", 404, "UpstreamNotFound"),
+        ("GET", "/api/9/resolvers/none", "", 404, "ResolverZoneNotFound"),
+        ("GET", "/api/9/workers/none", "", 404, "WorkerNotFound"),
+        ("DELETE", "/api/9/http/caches/none", "", 404, "CacheNotFound"),
+        ("DELETE", "/api/9/http/caches", "", 405, "MethodNotSupported"),
+        ("DELETE", "/api/9/nginx", "", 405, "MethodNotSupported"),
+        ("DELETE", "/see/9/connections", "", 405, "MethodDisabled"),
+        ("DELETE", "/see/9/http/upstreams/none/servers/none/", "", 405, "MethodDisabled"),
+        ("POST", "/api/9/http/upstreams/u", "", 405, "MethodNotSupported"),
+    ] {
+        let (found, error) = ask(&bench, method, target, body);
+        let found = (found, &error["error"]["code"]);
+        assert_eq!(found, (status, &json!(code)), "{method} {target}");
+    }
+}
+
+#[test]
 fn mistakes_have_codes() {
     let bench = Bench::new(CONFIG);
     let servers = "/api/9/http/upstreams/u/servers";
     let first = "/api/9/http/upstreams/u/servers/0";
     for (method, target, body, status, code) in [
-        ("GET", "/api/10/", "", 404, "UnknownVersion"),
-        ("GET", "/api/09/", "", 404, "UnknownVersion"),
-        ("GET", "/api/9/slabs", "", 404, "PathNotFound"),
         ("GET", "/api/9/http/upstreams/none", "", 404, "UpstreamNotFound"),
         ("GET", "/api/9/http/upstreams/fixed", "", 400, "UpstreamStatic"),
         ("GET", "/api/9/http/upstreams/u/servers/9", "", 404, "UpstreamServerNotFound"),
@@ -113,4 +166,35 @@ fn mistakes_have_codes() {
         Bench::errors("server { location / { api write=maybe; } }")[0]
             .contains("invalid parameter")
     );
+}
+
+#[test]
+fn the_process_is_shown() {
+    let bench = Bench::new(CONFIG);
+    let get = |target: &str| ask(&bench, "GET", target, "").1;
+    let nginx = get("/api/9/nginx");
+    assert_eq!((&nginx["build"], &nginx["address"]), (&json!("tidegate-r32"), &json!("192.0.2.1")));
+    assert_eq!(nginx["load_timestamp"].as_str().map(str::len), Some(24));
+    assert_eq!(get("/api/9/processes"), json!({ "respawned": 0 }));
+    assert_eq!(get("/api/9/ssl")["verify_failures"]["no_cert"], json!(0));
+    assert!(get("/api/9/workers/").is_array());
+    assert!(get("/api/9/connections")["accepted"].is_u64());
+    let (status, body) = ask(&bench, "DELETE", "/api/9/http/requests", "");
+    assert_eq!((status, body), (204, Value::Null));
+}
+
+#[test]
+fn large_groups_are_written_on_a_pool_thread() {
+    let servers: String = (0..3000)
+        .map(|number| format!("server 127.0.{}.{}:1;", number / 250, number % 250 + 1))
+        .collect();
+    let bench = Bench::new(&format!(
+        "upstream a {{ zone a 1m; {servers} }} upstream b {{ zone b 1m; {servers} }}
+         server {{ location /api {{ api; }} }}"
+    ));
+    let (status, groups) = ask(&bench, "GET", "/api/9/http/upstreams", "");
+    let peers = |group: &str| groups[group]["peers"].as_array().map(Vec::len);
+    assert_eq!((status, peers("a"), peers("b")), (200, Some(3000), Some(3000)));
+    let (_, servers) = ask(&bench, "GET", "/api/9/http/upstreams/a/servers", "");
+    assert_eq!(servers.as_array().map(Vec::len), Some(3000));
 }

@@ -1,17 +1,14 @@
 //! The state of groups of servers, as JSON.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 use tidegate_codec::date;
-use tidegate_core::Exchange;
-use tidegate_core::counters;
-use tidegate_upstream::peers::{Health, Member, SlotView};
+use tidegate_upstream::peers::{Health, Member, Peer, SlotView, Statistics};
 use tidegate_upstream::{Group, ServerOptions, idle_of};
 
-use crate::upstream::Groups;
+use super::zones::responses_of;
 
 /// The time of a command, by both clocks.
 #[derive(Clone, Copy)]
@@ -21,52 +18,27 @@ pub(super) struct CommandTime {
     pub(super) unix_millis: u64,
 }
 
-/// Returns the process at `now`.
-pub(super) fn process(x: &Exchange, now: CommandTime) -> Value {
-    json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "build": "tidegate",
-        "generation": x.plan.generation,
-        "timestamp": time(now.unix_millis),
-        "pid": std::process::id(),
-    })
-}
-
-pub(super) fn connections() -> Value {
-    let statistics = counters::figures();
-    json!({
-        "accepted": statistics.accepted,
-        "dropped": statistics.accepted.saturating_sub(statistics.handled),
-        "active": statistics.active.saturating_sub(statistics.waiting),
-        "idle": statistics.waiting,
-    })
-}
-
-pub(super) fn requests() -> Value {
-    let statistics = counters::figures();
-    json!({ "total": statistics.requests, "current": statistics.writing })
-}
-
-/// Returns all groups by name.
-pub(super) fn upstreams(groups: &Groups, now: CommandTime) -> Value {
-    let groups = groups.changing();
-    let value = |(name, (group, zone)): (String, (Arc<Group>, String))| {
-        (name, upstream(&group, &zone, now))
-    };
-    Value::Object(groups.into_iter().map(value).collect())
+/// Whether a group serves sessions of `stream`; requests of `http` have other figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sessions {
+    Of,
+    No,
 }
 
 /// Returns a group with its servers.
-pub(super) fn upstream(group: &Group, zone: &str, now: CommandTime) -> Value {
-    let peers: Vec<Value> = group.view(now.monotonic).iter().map(|slot| peer(slot, now)).collect();
-    let mut value = json!({
-        "peers": peers,
-        "keepalive": idle_of(group),
-        "zombies": 0,
-        "zone": zone,
-    });
+pub(super) fn upstream(group: &Group, zone: &str, now: CommandTime, sessions: Sessions) -> Value {
+    let peers: Vec<Value> =
+        group.view(now.monotonic).iter().map(|slot| peer(slot, now, sessions)).collect();
+    let mut value = json!({ "peers": peers, "zombies": 0, "zone": zone });
+    if sessions == Sessions::No {
+        value["keepalive"] = idle_of(group).into();
+    }
     if let Some((most, _)) = group.options().queue {
-        value["queue"] = json!({ "size": group.waiting(), "max_size": most });
+        value["queue"] = json!({
+            "size": group.waiting(),
+            "max_size": most,
+            "overflows": group.overflows(),
+        });
     }
     value
 }
@@ -139,10 +111,8 @@ fn millis(time: Duration) -> u64 {
 ///
 /// The statistics are counted without locks by many threads: each is exact, and their sums need not agree. Fields
 /// without a value yet (no check, no response so far) are left out. Times are milliseconds.
-fn peer(slot: &SlotView, now: CommandTime) -> Value {
+fn peer(slot: &SlotView, now: CommandTime, sessions: Sessions) -> Value {
     let (peer, statistics) = (&slot.peer, &slot.peer.statistics);
-    let responses: Vec<u64> =
-        statistics.responses.iter().map(|count| count.load(Relaxed)).collect();
     let mut value = json!({
         "id": slot.number,
         "server": &*peer.text,
@@ -151,15 +121,6 @@ fn peer(slot: &SlotView, now: CommandTime) -> Value {
         "weight": slot.options.weight,
         "state": state(slot),
         "active": peer.active(),
-        "requests": statistics.requests.load(Relaxed),
-        "responses": {
-            "1xx": responses[0],
-            "2xx": responses[1],
-            "3xx": responses[2],
-            "4xx": responses[3],
-            "5xx": responses[4],
-            "total": responses.iter().sum::<u64>(),
-        },
         "sent": statistics.sent.load(Relaxed),
         "received": statistics.received.load(Relaxed),
         "fails": statistics.fails.load(Relaxed),
@@ -171,6 +132,14 @@ fn peer(slot: &SlotView, now: CommandTime) -> Value {
         },
         "downtime": millis(statistics.down_time(now.monotonic)),
     });
+    let (requests, times) = match sessions {
+        Sessions::Of => ("connections", SESSION_TIMES),
+        Sessions::No => {
+            value["responses"] = responses(statistics);
+            ("requests", TIMES)
+        }
+    };
+    value[requests] = statistics.requests.load(Relaxed).into();
     match statistics.last_check.load(Relaxed) {
         0 => {}
         check => value["health_checks"]["last_passed"] = (check == 2).into(),
@@ -185,14 +154,29 @@ fn peer(slot: &SlotView, now: CommandTime) -> Value {
     if slot.options.max_conns > 0 {
         value["max_conns"] = slot.options.max_conns.into();
     }
-    for (name, micros) in
-        [("header_time", peer.header_time()), ("response_time", peer.last_byte_time())]
-    {
+    for (name, average) in times {
+        let micros = average(peer);
         if micros > 0 {
             value[name] = (micros / 1000).into();
         }
     }
     value
+}
+
+type Times = &'static [(&'static str, fn(&Peer) -> u64)];
+
+/// The averages of a server, by their names.
+const TIMES: Times = &[("header_time", Peer::header_time), ("response_time", Peer::last_byte_time)];
+const SESSION_TIMES: Times = &[
+    ("connect_time", Peer::connect_time),
+    ("first_byte_time", Peer::header_time),
+    ("response_time", Peer::last_byte_time),
+];
+
+fn responses(statistics: &Statistics) -> Value {
+    let classes = statistics.responses.each_ref().map(|count| count.load(Relaxed));
+    let codes = statistics.codes.get().into_iter().flat_map(|codes| codes.codes());
+    responses_of(classes, codes, classes.iter().sum())
 }
 
 fn state(slot: &SlotView) -> &'static str {
@@ -208,7 +192,7 @@ fn state(slot: &SlotView) -> &'static str {
 }
 
 /// Returns the time in ISO 8601 with milliseconds, in UTC.
-fn time(millis: u64) -> String {
+pub(super) fn time(millis: u64) -> String {
     let seconds = i64::try_from(millis / 1000).unwrap_or(i64::MAX);
     let text = date::format_iso8601(seconds, 0);
     let text = String::from_utf8_lossy(&text[..19]);

@@ -32,16 +32,15 @@ pub(crate) fn handle<'a>(
     cache: &Arc<CacheSettings>,
     gateway: &Arc<dyn Gateway>,
 ) -> Result<Step<'a>, &'a mut Exchange> {
-    let method = x.request.method;
-    let is_cached = cache.serves(x);
+    let (method, is_cached) = (x.request.method, cache.serves(x));
     let invalidates = cache.rfc9111 && is_unsafe(method);
     let purges = cache.purge.wants(x);
     if !is_cached && !invalidates && !purges {
         return Err(x);
     }
-    let store = match cache.zone(x) {
+    let (store, figures) = match cache.zone(x) {
         ZoneSelection::Zone(zone) => match zone.store() {
-            Some(store) => store,
+            Some(store) => (store, &zone.figures),
             None => return Err(x),
         },
         ZoneSelection::Off => return Err(x),
@@ -87,6 +86,7 @@ pub(crate) fn handle<'a>(
         cache: cache.clone(),
         gateway: gateway.clone(),
         store: store.clone(),
+        figures: figures.clone(),
         main,
         decision: match bypass {
             true => CacheDecision::bypassing(),

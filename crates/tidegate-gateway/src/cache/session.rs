@@ -35,6 +35,7 @@ use tidegate_upstream::LogContext;
 
 use crate::cache::config::settings::CacheSettings;
 use crate::cache::decide::decision::{CacheDecision, Input, Output, Sharing};
+use crate::cache::figures::CacheFigures;
 use crate::cache::fill::origin::OriginFetch;
 use crate::cache::fill::task::{FillEvent, FillTask, let_others_ask, next_event, start};
 use crate::cache::gateway::{FillRequestOptions, Gateway, switches};
@@ -48,6 +49,7 @@ pub(super) struct CacheSession {
     pub cache: Arc<CacheSettings>,
     pub gateway: Arc<dyn Gateway>,
     pub store: Store,
+    pub figures: Arc<CacheFigures>,
     /// The key of this location and request, without a variant.
     pub main: Key,
     pub decision: CacheDecision,
@@ -416,6 +418,7 @@ impl CacheSession {
     ) -> FillTask {
         FillTask {
             store: self.store.clone(),
+            figures: self.figures.clone(),
             main: self.main.clone(),
             names: lookup.names.clone(),
             variant_set: lookup.variant_set,

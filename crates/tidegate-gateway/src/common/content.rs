@@ -95,6 +95,8 @@ pub(crate) fn install<P: Protocol, C: CacheCaller>(
         return Ok(());
     };
     location.plan.show(&(&protocol, &cache));
+    let counted = cache.clone();
+    location.logger(Box::new(move |x| cache::figures::log(x, &counted)));
     let gateway: Arc<dyn Gateway> = Arc::new(Cached(protocol.clone()));
     location.gateway(Box::new(move |x| {
         let has_body = x.request.body.is_present() && x.request.body.stored().is_none();

@@ -25,7 +25,7 @@ fn within(block: &Outline, plan: &mut PlanBuilder<'_>, read: &mut Vec<Span>) {
         let resources = plan.environment.resources;
         let found = Resolver::parse(&texts, Duration::ZERO, |host| resources.addresses(host));
         match found {
-            Ok(resolver) => show(&resolver, plan),
+            Ok(resolver) => show_zone(&resolver, plan),
             Err(error) => {
                 plan.diagnostics.push(Diagnostic::emerg(error.to_string()).at(first.span));
             }
@@ -36,8 +36,15 @@ fn within(block: &Outline, plan: &mut PlanBuilder<'_>, read: &mut Vec<Span>) {
     }
 }
 
-/// Makes the figures of a resolver known to those who show the plan's zones.
-pub(super) fn show(resolver: &Resolver, plan: &mut PlanBuilder<'_>) {
+/// Shows a group's resolver to tests, and its figures to those who show the plan's zones.
+pub(super) fn show(resolver: Option<&Resolver>, plan: &mut PlanBuilder<'_>) {
+    plan.show(&resolver);
+    if let Some(resolver) = resolver {
+        show_zone(resolver, plan);
+    }
+}
+
+fn show_zone(resolver: &Resolver, plan: &mut PlanBuilder<'_>) {
     if let Some(ResolverZone { name, tally }) = &resolver.zone {
         plan.figures.add_tally(Kind::Resolver, name, tally.clone());
     }

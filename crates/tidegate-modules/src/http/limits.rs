@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_conf::{Args, Diagnostic, Span, parse_size};
-use tidegate_core::figures::{Kind, Tally};
+use tidegate_core::figures::{Kind, Slab, SlabUse, Tally};
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::PlanBuilder;
 
@@ -173,6 +173,12 @@ pub(crate) struct States<S> {
     counted: Mutex<S>,
 }
 
+/// The counters of a zone.
+pub(crate) trait Stored {
+    /// Returns their memory.
+    fn used(&self) -> SlabUse;
+}
+
 /// The zones of a configuration by name.
 struct Zones<S, P>(HashMap<String, Arc<Zone<S, P>>>);
 
@@ -188,7 +194,7 @@ struct ZoneNames(HashSet<String>);
 
 impl<S, P> Zone<S, P>
 where
-    S: Default + Send + 'static,
+    S: Stored + Default + Send + 'static,
     P: Copy + 'static,
 {
     /// Opens the zones that a module declares; `directive` is nginx's name for them when their key has changed
@@ -231,6 +237,10 @@ where
         let name = conf.name.clone();
         let tally = plan.all_figures().tally(kind, &name, width);
         plan.figures.add_tally(kind, &name, tally.clone());
+        let counted = states.clone();
+        let used = move || counted.lock().used();
+        let slab = Slab { bytes: conf.bytes as u64, used: Arc::new(used) };
+        plan.figures.add_slab(&name, slab);
         Ok(Zone { name, key, bytes_max: conf.bytes, settings: conf.settings, states, tally })
     }
 

@@ -17,10 +17,10 @@ mod tests;
 use std::sync::Arc;
 
 use tidegate_conf::{Contexts, Diagnostic, Directive};
-use tidegate_core::figures::{Kind, Sample, Zone, ZoneGroup};
+use tidegate_core::figures::{Kind, Sample, ServerZone, Zone, ZoneGroup};
 use tidegate_core::{Exchange, Phase, Step, Template};
 use tidegate_plan::module::{BlockInfo, Module};
-use tidegate_plan::{LocationBuilder, PlanBuilder};
+use tidegate_plan::{LocationBuilder, PlanBuilder, ServerBuilder};
 use tidegate_rt::clock;
 
 use conf::{Conf, ROWS, ZoneText};
@@ -48,6 +48,15 @@ impl Module for StatusZone {
         if child.location.is_none() {
             child.location.clone_from(&parent.location);
         }
+    }
+
+    fn prepare_server(conf: &Conf, server: &mut ServerBuilder<'_, '_>) -> Result<(), Diagnostic> {
+        let kind = if server.plan.in_stream() { Kind::SessionServer } else { Kind::Server };
+        if let Some(ZoneText::Named(name)) = &conf.server {
+            let zone = server.plan.all_figures().zone(kind, name);
+            server.server.extensions.insert(ServerZone(zone));
+        }
+        Ok(())
     }
 
     fn prepare_session(

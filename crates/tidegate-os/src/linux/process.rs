@@ -184,6 +184,11 @@ pub fn parent_death_signal() -> io::Result<()> {
     Ok(rustix::process::set_parent_process_death_signal(Some(RawSignal::TERM))?)
 }
 
+/// Returns the id of the process that started this one.
+pub fn parent_id() -> u32 {
+    std::os::unix::process::parent_id()
+}
+
 /// Sets the permission bits that new files do not get, and returns the former ones.
 pub fn umask(mask: u32) -> u32 {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(mask & 0o777)).as_raw_mode()

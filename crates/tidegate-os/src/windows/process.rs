@@ -92,6 +92,11 @@ pub fn exists(pid: u32) -> bool {
     own(unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) }).is_ok()
 }
 
+/// Returns 0: processes have no parent on this system.
+pub fn parent_id() -> u32 {
+    0
+}
+
 /// Does nothing: there is no such signal on this system.
 pub fn ignore_sigpipe() {}
 

@@ -38,6 +38,8 @@ pub struct Group {
     attempts_max: AtomicU32,
     /// Requests in the `queue`.
     waiting: AtomicUsize,
+    /// Requests that found the `queue` full.
+    overflows: AtomicUsize,
     /// Held by the first one in the queue; given in the order of arrival.
     head: Semaphore,
     freed: Notify,
@@ -130,6 +132,7 @@ impl Group {
             is_large: AtomicBool::new(false),
             attempts_max: AtomicU32::new(0),
             waiting: AtomicUsize::new(0),
+            overflows: AtomicUsize::new(0),
             head: Semaphore::new(1),
             freed: Notify::new(),
             altered: Notify::new(),
@@ -216,7 +219,10 @@ impl Group {
     /// sent goes to the next waiter.
     pub async fn wait(self: &Arc<Self>, choice: &mut Choice) -> Option<(Lease, Instant)> {
         let (most, time) = self.options.queue?;
-        let ticket = Ticket::take(self, most)?;
+        let Some(ticket) = Ticket::take(self, most) else {
+            self.overflows.fetch_add(1, Ordering::Relaxed);
+            return None;
+        };
         let waiting = async {
             // Never closed; an error would only end the order.
             let _head = self.head.acquire().await;
@@ -261,6 +267,11 @@ impl Group {
     /// Returns the number of requests in the `queue`.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of requests that found the `queue` full.
+    pub fn overflows(&self) -> usize {
+        self.overflows.load(Ordering::Relaxed)
     }
 
     /// Returns the settings beside method and idle connections.

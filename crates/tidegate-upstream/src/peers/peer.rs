@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use tidegate_core::figures::StatusCounts;
 use tidegate_rt::net::Addr;
 
 use super::options::TimeKind;
@@ -38,6 +39,8 @@ pub struct Statistics {
     pub requests: AtomicU64,
     /// Responses by the first digit of their status.
     pub responses: [AtomicU64; 5],
+    /// Responses by status, once there was one.
+    pub codes: OnceLock<Box<StatusCounts>>,
     /// Bytes sent to it.
     pub sent: AtomicU64,
     /// Bytes received from it.
@@ -194,6 +197,9 @@ impl Statistics {
         ];
         let all = counts.into_iter().chain(&self.responses);
         all.for_each(|count| count.store(0, Ordering::Relaxed));
+        if let Some(codes) = self.codes.get() {
+            codes.reset();
+        }
     }
 
     /// Returns the time since the last request.
@@ -217,6 +223,7 @@ impl Statistics {
         let class = usize::from(status / 100).wrapping_sub(1);
         if let Some(count) = self.responses.get(class) {
             count.fetch_add(1, Ordering::Relaxed);
+            self.codes.get_or_init(Box::default).count(status);
         }
         self.sent.fetch_add(sent, Ordering::Relaxed);
         self.received.fetch_add(received, Ordering::Relaxed);
@@ -322,6 +329,11 @@ impl Peer {
     /// Returns the average time to the head, in microseconds.
     pub fn header_time(&self) -> u64 {
         self.times.header.value.load(Ordering::Relaxed)
+    }
+
+    /// Returns the average time until it is connected, in microseconds.
+    pub fn connect_time(&self) -> u64 {
+        self.times.connect.value.load(Ordering::Relaxed)
     }
 
     /// Returns the average time to the last byte, in microseconds.

@@ -12,7 +12,7 @@ use super::error::ResolveError;
 pub struct ResolverZone {
     /// Its name.
     pub name: String,
-    /// Its counters: questions by [`QUESTIONS`], then answers by [`ANSWERS`].
+    /// Its counters: questions by [`QUESTIONS`], then answers by [`OUTCOMES`].
     pub tally: Arc<Tally>,
 }
 
@@ -20,7 +20,7 @@ pub struct ResolverZone {
 pub const QUESTIONS: [&str; 3] = ["name", "srv", "addr"];
 
 /// Kinds of answers, in the order of the response codes of RFC 1035 section 4.1.1; then none in time, and other failures.
-pub const ANSWERS: [&str; 8] =
+pub const OUTCOMES: [&str; 8] =
     ["noerror", "formerr", "servfail", "nxdomain", "notimp", "refused", "timedout", "unknown"];
 
 /// Places in [`QUESTIONS`].
@@ -35,7 +35,7 @@ static ZONES: Mutex<BTreeMap<String, Arc<Tally>>> = Mutex::new(BTreeMap::new());
 impl ResolverZone {
     pub(super) fn named(name: &str) -> ResolverZone {
         let mut zones = ZONES.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || Arc::new(Tally::new(QUESTIONS.len() + ANSWERS.len()));
+        let make = || Arc::new(Tally::new(QUESTIONS.len() + OUTCOMES.len()));
         let tally = zones.entry(name.to_owned()).or_insert_with(make).clone();
         ResolverZone { name: name.to_owned(), tally }
     }

@@ -1,6 +1,6 @@
 //! The caches of `proxy_cache_path`: opened once for a path, kept over reloads, maintained by services.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,6 +11,7 @@ use tidegate_cache::{DiskFailures, Levels, Options, RealDisk, Store};
 use tidegate_conf::Diagnostic;
 use tidegate_core::Level;
 use tidegate_core::error_log::ErrorLog;
+use tidegate_core::figures::{Slab, SlabUse};
 use tidegate_core::instance;
 use tidegate_core::plan::Service;
 use tidegate_os::os_error;
@@ -19,6 +20,7 @@ use tidegate_rt::clock;
 
 use crate::cache::config::conf::{Pace, PathConf};
 use crate::cache::config::scrub::CacheScrubber;
+use crate::cache::figures::CacheFigures;
 
 /// Files that one call of the store handles, so that `*_threshold` can end a run.
 const STEP_FILES: usize = 10;
@@ -38,7 +40,13 @@ const INDEX_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Zone {
     /// `None` while a configuration is only tested.
     store: Option<Store>,
+    /// Responses by what the cache did.
+    pub(crate) figures: Arc<CacheFigures>,
 }
+
+/// The caches of a plan by name, for `api`.
+#[derive(Default)]
+pub(crate) struct ShownCaches(pub(crate) BTreeMap<String, Arc<Zone>>);
 
 /// Shows nothing: a cache outlives the settings that use it.
 impl fmt::Debug for Zone {
@@ -110,7 +118,12 @@ pub(crate) fn open(
         true => Some(open_store(prefix, conf, &path, temporary, plan)?),
         false => None,
     };
-    let zone = Arc::new(Zone { store: store.clone() });
+    let make = || Ok::<_, Diagnostic>(CacheFigures::default());
+    let kept = format!("{prefix}cache figures {}", conf.name);
+    let figures = plan.environment.reload_state.get_or_make(&kept, make)?;
+    let zone = Arc::new(Zone { store: store.clone(), figures });
+    plan.extensions.entry::<ShownCaches>().0.insert(conf.name.clone(), zone.clone());
+    show_memory(&conf.name, conf.keys_bytes, store.clone(), plan);
     plan.shared::<Zones>().by_name.insert((prefix, conf.name.clone()), zone);
     if let Some(store) = store {
         let (manager, loader) = (conf.manager, conf.loader);
@@ -132,6 +145,16 @@ pub(crate) fn open(
         }
     }
     Ok(())
+}
+
+/// Makes the memory of a cache's keys known to those who show zones of memory.
+fn show_memory(name: &str, bytes: u64, store: Option<Store>, plan: &mut PlanBuilder<'_>) {
+    let used = move || {
+        let Some(stats) = store.as_ref().map(Store::stats) else { return SlabUse::default() };
+        let (keys, most) = (stats.keys as u64, stats.keys_max.max(1) as u64);
+        SlabUse { bytes: (bytes / most).saturating_mul(keys), entries: keys }
+    };
+    plan.figures.add_slab(name, Slab { bytes, used: Arc::new(used) });
 }
 
 fn open_store(

@@ -6,16 +6,18 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
-use tidegate_cache::{Fill, FillWriter, Key, Pending, Store};
+use tidegate_cache::{Committed, Fill, FillWriter, Key, Pending, Store};
 use tidegate_core::{Body, BodyError, Chunk};
 use tidegate_rt::timer::Deadline;
 use tidegate_rt::{clock, yield_now};
 
+use crate::cache::figures::CacheFigures;
 use crate::cache::fill::flush::{Flush, flush_threshold};
 use crate::cache::fill::origin::{BodyProgress, BodyRest, Resume};
 use crate::cache::fill::successor::Successor;
 use crate::cache::ranges::part_reader::PartReader;
 use crate::cache::ranges::plan::{self, BLOCK_BYTES};
+use crate::cache::status::CacheStatus;
 
 /// The longest that readers wait for less than is worth a flush ([`flush_threshold`]): more often follows soon.
 const HELD_MAX: Duration = Duration::from_millis(2);
@@ -55,12 +57,17 @@ enum CopyEnd {
 ///
 /// Cancelling: it runs in a task that belongs to no client. It is dropped only when the thread ends, at any await:
 /// then the writer is dropped, and the fill breaks off.
-pub(crate) async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>, store: Store) {
+pub(crate) async fn pump(
+    writer: FillWriter,
+    body: Body,
+    resume: Option<Resume>,
+    cache: FilledCache,
+) {
     let mut pump = Pump {
         writer,
         resume,
-        flush: Flush::of(&store),
-        store,
+        flush: Flush::of(&cache.store),
+        cache,
         held: Deadline::new(),
         successor: Successor::Unknown,
         taken: Vec::new(),
@@ -108,21 +115,21 @@ pub(crate) async fn pump(writer: FillWriter, body: Body, resume: Option<Resume>,
         }
     }
     pump.finish().await;
-    let Pump { writer, store, taken, flush, .. } = pump;
-    let now = clock::unix_millis();
-    // In every case the readers have the bytes that arrived; disk errors are counted by the store.
-    let committed = move || {
-        let committed = writer.commit(now);
-        taken.iter().for_each(|key| drop(store.remove(key)));
-        Ok(committed)
-    };
-    let _ = flush.slots.run(committed).await;
+    pump.commit().await;
+}
+
+/// The cache that a fill is for.
+pub(crate) struct FilledCache {
+    pub store: Store,
+    pub figures: Arc<CacheFigures>,
+    /// `$upstream_cache_status` of the request that began the fill.
+    pub status: CacheStatus,
 }
 
 struct Pump {
     writer: FillWriter,
     resume: Option<Resume>,
-    store: Store,
+    cache: FilledCache,
     flush: Flush,
     /// When readers get bytes that are too few for a flush.
     held: Deadline,
@@ -192,8 +199,8 @@ impl Pump {
         let is_next = start <= at + count as u64
             && resume.identity().size().is_some()
             && self.unreadable != Some(start);
-        let lookup =
-            is_next.then(|| self.store.peek(&plan::key(self.writer.fill().key(), id, start)))?;
+        let lookup = is_next
+            .then(|| self.cache.store.peek(&plan::key(self.writer.fill().key(), id, start)))?;
         (lookup.entry.is_some() || lookup.fill.is_some()).then_some(start)
     }
 
@@ -208,7 +215,8 @@ impl Pump {
             }
             let key = plan::key(self.writer.fill().key(), id, at);
             let length = plan::block_of(at, size).len();
-            let part = PartReader::open(&self.store, &key, length, clock::unix_millis()).await;
+            let part =
+                PartReader::open(&self.cache.store, &key, length, clock::unix_millis()).await;
             let Some(mut part) = part else {
                 self.unreadable = Some(at);
                 return;
@@ -276,6 +284,22 @@ impl Pump {
         } else if held > 0 {
             self.flush.wakeups.begin(now);
             self.writer.show();
+        }
+    }
+
+    /// Stores the object and counts it.
+    async fn commit(self) {
+        let Pump { writer, cache, taken, flush, .. } = self;
+        let FilledCache { store, figures, status } = cache;
+        let (now, bytes) = (clock::unix_millis(), writer.fill().watermark());
+        // In every case the readers have the bytes that arrived; disk errors are counted by the store.
+        let committed = move || {
+            let committed = writer.commit(now);
+            taken.iter().for_each(|key| drop(store.remove(key)));
+            Ok(committed)
+        };
+        if let Ok(Committed::Stored) = flush.slots.run(committed).await {
+            figures.written(status, bytes);
         }
     }
 

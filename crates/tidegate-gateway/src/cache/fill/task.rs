@@ -36,10 +36,11 @@ use crate::cache::decide::decision::{
 };
 use crate::cache::decide::facts::CacheRules;
 use crate::cache::decide::policy::{OriginExchange, Refusal, Storable};
+use crate::cache::figures::CacheFigures;
 use crate::cache::fill::origin::{
     OriginFetch, OriginRequester, Resume, length_of, may_leave_readers_behind,
 };
-use crate::cache::fill::pump::pump;
+use crate::cache::fill::pump::{FilledCache, pump};
 use crate::cache::meta::{Meta, decoded, new_variant_set, tags_of};
 use crate::cache::ranges::object::PartialObject;
 use crate::cache::status::CacheStatus;
@@ -58,6 +59,7 @@ const LIVE_TYPES: [&[u8]; 2] = [b"text/event-stream", b"multipart/x-mixed-replac
 /// The parameters of a fill, copied from the request that began it; they refer to no exchange.
 pub(crate) struct FillTask {
     pub store: Store,
+    pub figures: Arc<CacheFigures>,
     pub main: Key,
     /// The fields by which the fill's key was chosen; empty when it is the main key.
     pub names: Vec<Vec<u8>>,
@@ -385,7 +387,9 @@ impl FillTask {
             send_event(to.as_ref(), FillEvent::Follow(reader, self.decision.status())).await;
         }
         drop(to);
-        pump(writer, body.into_body(), resume, self.store.clone()).await;
+        let (store, figures) = (self.store.clone(), self.figures.clone());
+        let cache = FilledCache { store, figures, status: self.decision.status() };
+        pump(writer, body.into_body(), resume, cache).await;
     }
 
     /// Sets the id of the stored parts of the same object, so that the fill takes them up.

@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
+use tidegate_core::figures::SlabUse;
+
+use crate::http::limits::Stored;
 
 /// The counters of a zone.
 #[derive(Default)]
@@ -42,6 +45,12 @@ impl Counts {
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.by_key.len()
+    }
+}
+
+impl Stored for Counts {
+    fn used(&self) -> SlabUse {
+        SlabUse { bytes: self.bytes as u64, entries: self.by_key.len() as u64 }
     }
 }
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
+use tidegate_core::figures::SlabUse;
 
 use super::logic::Bucket;
+use crate::http::limits::Stored;
 
 /// A bucket that has been empty for this time may be removed before its room is needed.
 const STALE_AFTER: Duration = Duration::from_secs(60);
@@ -54,6 +56,12 @@ impl Default for Buckets {
             oldest: NONE,
             bytes: 0,
         }
+    }
+}
+
+impl Stored for Buckets {
+    fn used(&self) -> SlabUse {
+        SlabUse { bytes: self.bytes as u64, entries: self.places.len() as u64 }
     }
 }
 

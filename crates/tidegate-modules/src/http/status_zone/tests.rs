@@ -1,5 +1,6 @@
-//! What zones count, inheritance, values of variables, mistakes.
+//! What zones count, inheritance, values of variables, how `api` shows them, mistakes.
 
+use serde_json::{Value, json};
 use tidegate_core::figures::{Kind, Totals};
 
 use crate::testing::Bench;
@@ -109,4 +110,39 @@ fn mistakes_are_refused() {
         let errors = Bench::errors(&format!("server {{ {directive}; }}"));
         assert!(errors[0].contains(message), "{directive}: {errors:?}");
     }
+}
+
+#[test]
+fn the_api_shows_and_resets_zones() {
+    let bench = Bench::new(
+        "limit_req_zone $scheme zone=r:1m rate=1r/m; limit_conn_zone $scheme zone=c:1m;
+        server { status_zone s; location /api { api write=on; }
+            location / { status_zone l; return 200 hello; }
+            location /limited { status_zone $arg_z zone=z:5; limit_req zone=r; limit_conn c 1; } }",
+    );
+    let get = |target: &str| -> Value { serde_json::from_str(&bench.text(target)).unwrap() };
+    bench.get("/");
+    bench.get("/limited?z=a/b");
+    bench.get("/limited?z=a/b");
+    let location = get("/api/9/http/location_zones/l");
+    let responses = json!({ "1xx": 0, "2xx": 1, "3xx": 0, "4xx": 0, "5xx": 0, "codes": { "200": 1 },
+        "total": 1 });
+    assert_eq!((&location["requests"], &location["responses"]), (&json!(1), &responses));
+    assert!(location.get("processing").is_none() && location.get("ssl").is_none());
+    let slashes = get("/api/9/http/location_zones/a/b/?fields=requests");
+    assert_eq!(slashes, json!({ "requests": 2 }), "values may have slashes");
+    assert_eq!(get("/api/9/http/location_zones?fields="), json!(["a/b", "l", "z"]));
+    let server = get("/api/9/http/server_zones/s");
+    assert_eq!(server["requests"], json!(7), "four of them asked the API, one is in progress");
+    assert_eq!(server["processing"], json!(1));
+    assert_eq!(server["ssl"]["handshakes"], json!(0));
+    let limits = json!({ "r": { "passed": 1, "delayed": 0, "rejected": 1, "delayed_dry_run": 0,
+        "rejected_dry_run": 0 } });
+    assert_eq!(get("/api/9/http/limit_reqs"), limits);
+    let limits = json!({ "c": { "passed": 1, "rejected": 0, "rejected_dry_run": 0 } });
+    assert_eq!(get("/api/9/http/limit_conns"), limits);
+    assert_eq!(get("/api/9/slabs/r")["pages"], json!({ "used": 1, "free": 255 }));
+    let delete = bench.send("DELETE /api/9/http/location_zones/l HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(delete.status, 204);
+    assert_eq!(get("/api/9/http/location_zones/l")["requests"], json!(0));
 }

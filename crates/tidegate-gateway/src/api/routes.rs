@@ -1,0 +1,222 @@
+//! The paths of the API: one table, from which requests are routed and directories are listed.
+
+use serde_json::json;
+use tidegate_codec::request::Method;
+
+use super::error::ApiError;
+use super::objects::{Document, Form, Object, Objects};
+use super::{CommandResult, Query, caches, groups, process, zones};
+
+/// A path of the API and what is there.
+struct Route {
+    /// The parts of the path behind the version.
+    path: &'static [&'static str],
+    content: Content,
+}
+
+/// What is at a path.
+enum Content {
+    /// The names of the paths one level below.
+    Directory,
+    /// An object, which DELETE may reset.
+    Object { show: fn(&Query<'_>) -> Object, delete: Deletes },
+    /// Objects, each with a path of its own below this one, where DELETE may reset it.
+    Collection {
+        all: fn(&Query<'_>) -> Objects,
+        form: Form,
+        delete: Deletes,
+        /// Code and text of the error for a name that no object has.
+        missing: (&'static str, &'static str),
+    },
+    /// Paths that are routed by a function: it gets the parts behind this path.
+    Below(fn(&Query<'_>, &Command<'_>) -> Result<CommandResult, ApiError>),
+}
+
+/// Whether DELETE resets an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deletes {
+    Resets,
+    Never,
+}
+
+/// A command for paths that a function routes.
+pub(super) struct Command<'a> {
+    pub(super) version: &'a str,
+    /// The parts of the path behind the route's.
+    pub(super) rest: &'a [&'a str],
+    pub(super) body: &'a [u8],
+}
+
+/// Accepted versions. They differ in the paths that they have; all paths are in all versions here.
+const VERSIONS: std::ops::RangeInclusive<u32> = 1..=9;
+
+const fn object(
+    path: &'static [&'static str],
+    show: fn(&Query<'_>) -> Object,
+    delete: Deletes,
+) -> Route {
+    Route { path, content: Content::Object { show, delete } }
+}
+
+const fn collection(
+    path: &'static [&'static str],
+    all: fn(&Query<'_>) -> Objects,
+    delete: Deletes,
+    missing: (&'static str, &'static str),
+) -> Route {
+    Route { path, content: Content::Collection { all, form: Form::Map, delete, missing } }
+}
+
+const fn directory(path: &'static [&'static str]) -> Route {
+    Route { path, content: Content::Directory }
+}
+
+/// All paths, in the order in which directories list them.
+const ROUTES: &[Route] = &[
+    directory(&[]),
+    object(&["nginx"], process::nginx, Deletes::Never),
+    object(&["processes"], process::processes, Deletes::Resets),
+    object(&["connections"], process::connections, Deletes::Resets),
+    collection(&["slabs"], zones::slabs, Deletes::Resets, ("SlabNotFound", "slab not found")),
+    directory(&["http"]),
+    object(&["http", "requests"], process::requests, Deletes::Resets),
+    collection(&["http", "server_zones"], zones::servers, Deletes::Resets, SERVER_ZONE),
+    collection(
+        &["http", "location_zones"],
+        zones::locations,
+        Deletes::Resets,
+        ("LocationZoneNotFound", "location zone not found"),
+    ),
+    collection(
+        &["http", "caches"],
+        caches::caches,
+        Deletes::Resets,
+        ("CacheNotFound", "cache not found"),
+    ),
+    collection(&["http", "limit_conns"], zones::limit_conns, Deletes::Resets, LIMIT_CONN),
+    collection(
+        &["http", "limit_reqs"],
+        zones::limit_reqs,
+        Deletes::Resets,
+        ("LimitReqNotFound", "limit_req not found"),
+    ),
+    Route { path: &["http", "upstreams"], content: Content::Below(groups::http) },
+    directory(&["stream"]),
+    collection(&["stream", "server_zones"], zones::session_servers, Deletes::Resets, SERVER_ZONE),
+    collection(&["stream", "limit_conns"], zones::session_limit_conns, Deletes::Resets, LIMIT_CONN),
+    Route { path: &["stream", "upstreams"], content: Content::Below(groups::stream) },
+    collection(
+        &["resolvers"],
+        zones::resolvers,
+        Deletes::Resets,
+        ("ResolverZoneNotFound", "resolver zone not found"),
+    ),
+    object(&["ssl"], process::ssl, Deletes::Resets),
+    Route {
+        path: &["workers"],
+        content: Content::Collection {
+            all: process::workers,
+            form: Form::List,
+            delete: Deletes::Never,
+            missing: ("WorkerNotFound", "worker not found"),
+        },
+    },
+];
+
+const SERVER_ZONE: (&str, &str) = ("ServerZoneNotFound", "server zone not found");
+const LIMIT_CONN: (&str, &str) = ("LimitConnNotFound", "limit_conn not found");
+
+/// Carries a command out and makes the response.
+///
+/// # Errors
+/// In this order: an unknown version, an unknown path (404), a method that the path does not have (405), a change without
+/// `write=on` (405), a name that is not there (404), then those of the command.
+pub(super) fn carry_out(
+    query: &Query<'_>,
+    path: &str,
+    body: &[u8],
+) -> Result<CommandResult, ApiError> {
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let [version, rest @ ..] = &parts[..] else {
+        allow(query, Deletes::Never)?;
+        return Ok(CommandResult::of(VERSIONS.collect::<Vec<_>>().into()));
+    };
+    let known = version.parse().is_ok_and(|version| VERSIONS.contains(&version));
+    if !known || version.starts_with('0') {
+        return Err(ApiError::new(404, "UnknownVersion", "unknown version"));
+    }
+    let fitting = ROUTES.iter().filter(|route| rest.starts_with(route.path));
+    let route = fitting.max_by_key(|route| route.path.len());
+    let Some(Route { path, content }) = route else { return Err(ApiError::no_path()) };
+    let below = &rest[path.len()..];
+    match (content, below) {
+        (Content::Below(carry_out), rest) => carry_out(query, &Command { version, rest, body }),
+        (Content::Directory, []) => {
+            allow(query, Deletes::Never)?;
+            Ok(CommandResult::of(json!(names_below(path))))
+        }
+        (Content::Object { show, delete }, []) => {
+            allow(query, *delete)?;
+            Ok(of_one(query, show(query)))
+        }
+        (Content::Collection { all, form, .. }, []) => {
+            allow(query, Deletes::Never)?;
+            Ok(of_all(query, all(query), *form))
+        }
+        (Content::Collection { all, delete, missing: (code, text), .. }, name) => {
+            allow(query, *delete)?;
+            // Names may have slashes: values of variables are names of zones.
+            let name = name.join("/");
+            let found = all(query).into_iter().find(|(known, _)| *known == name);
+            let (_, object) = found.ok_or_else(|| ApiError::new(404, code, *text))?;
+            Ok(of_one(query, object))
+        }
+        (Content::Directory | Content::Object { .. }, _) => Err(ApiError::no_path()),
+    }
+}
+
+/// Shows objects, or the fields of each that are wanted.
+pub(super) fn of_all(query: &Query<'_>, objects: Objects, form: Form) -> CommandResult {
+    CommandResult::new(Document { objects, form, fields: fields(query) })
+}
+
+/// Shows or resets an object, by the method.
+pub(super) fn of_one(query: &Query<'_>, object: Object) -> CommandResult {
+    if query.x.request.method == Method::Delete {
+        object.reset();
+        return CommandResult::nothing();
+    }
+    CommandResult::new(Document { fields: fields(query), ..Document::single(object) })
+}
+
+/// Allows GET and HEAD, and DELETE where it resets something and changes are allowed.
+fn allow(query: &Query<'_>, delete: Deletes) -> Result<(), ApiError> {
+    match query.x.request.method {
+        Method::Get | Method::Head => Ok(()),
+        Method::Delete if delete == Deletes::Resets => allow_change(query),
+        _ => Err(ApiError::no_method()),
+    }
+}
+
+/// Allows a change where `write=on` is set.
+pub(super) fn allow_change(query: &Query<'_>) -> Result<(), ApiError> {
+    match query.settings.write {
+        true => Ok(()),
+        false => Err(ApiError::new(405, "MethodDisabled", "method disabled")),
+    }
+}
+
+/// Returns the names of the paths one level below a directory.
+fn names_below(path: &[&str]) -> Vec<&'static str> {
+    let below = ROUTES.iter().filter(|route| route.path.len() == path.len() + 1);
+    let below = below.filter(|route| route.path.starts_with(path));
+    below.filter_map(|route| route.path.last().copied()).collect()
+}
+
+/// Returns the fields that the argument `fields` names; `None` without it.
+fn fields(query: &Query<'_>) -> Option<Vec<String>> {
+    let args = String::from_utf8_lossy(&query.x.request.args);
+    let wanted = args.split('&').find_map(|arg| arg.strip_prefix("fields="))?;
+    let names = wanted.split(',').filter(|name| !name.is_empty());
+    Some(names.map(str::to_owned).collect())
+}

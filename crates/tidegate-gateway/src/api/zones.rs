@@ -1,0 +1,183 @@
+//! Zones that count requests, limits, questions to name servers, and zones of memory, as JSON.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tidegate_core::figures::{Catalog, Kind, Slab, Tally, Totals, Zone};
+use tidegate_upstream::resolve::{OUTCOMES, QUESTIONS};
+
+use super::Query;
+use super::objects::{Object, Objects};
+use super::process::handshakes_of;
+
+pub(super) fn servers(query: &Query<'_>) -> Objects {
+    zones(Some(&query.x.plan.figures), Kind::Server, server)
+}
+
+pub(super) fn locations(query: &Query<'_>) -> Objects {
+    zones(Some(&query.x.plan.figures), Kind::Location, |zone| {
+        let totals = zone.totals();
+        json!({
+            "requests": totals.requests(),
+            "responses": responses(&totals),
+            "discarded": totals.discarded(),
+            "received": totals.received,
+            "sent": totals.sent,
+        })
+    })
+}
+
+pub(super) fn session_servers(query: &Query<'_>) -> Objects {
+    zones(of_sessions(query), Kind::SessionServer, session_server)
+}
+
+fn server(zone: &Zone) -> Value {
+    let totals = zone.totals();
+    json!({
+        "processing": totals.processing,
+        "requests": totals.requests(),
+        "responses": responses(&totals),
+        "discarded": totals.discarded(),
+        "received": totals.received,
+        "sent": totals.sent,
+        "ssl": handshakes_of(zone.handshakes()),
+    })
+}
+
+fn session_server(zone: &Zone) -> Value {
+    let totals = zone.totals();
+    let [_, done, _, of_clients, of_servers] = totals.classes();
+    json!({
+        "processing": totals.processing,
+        "connections": totals.requests(),
+        "sessions": {
+            "2xx": done,
+            "4xx": of_clients,
+            "5xx": of_servers,
+            "total": totals.responses(),
+        },
+        "discarded": totals.discarded(),
+        "received": totals.received,
+        "sent": totals.sent,
+        "ssl": handshakes_of(zone.handshakes()),
+    })
+}
+
+fn responses(totals: &Totals) -> Value {
+    let classes = totals.classes();
+    responses_of(classes, totals.codes(), totals.responses())
+}
+
+/// Shows responses by class and status.
+pub(super) fn responses_of(
+    [informational, done, redirects, of_clients, of_servers]: [u64; 5],
+    codes: impl Iterator<Item = (u16, u64)>,
+    total: u64,
+) -> Value {
+    let codes: Map<String, Value> =
+        codes.map(|(code, count)| (code.to_string(), count.into())).collect();
+    json!({
+        "1xx": informational,
+        "2xx": done,
+        "3xx": redirects,
+        "4xx": of_clients,
+        "5xx": of_servers,
+        "codes": codes,
+        "total": total,
+    })
+}
+
+pub(super) fn limit_reqs(query: &Query<'_>) -> Objects {
+    const NAMES: [&str; 5] =
+        ["passed", "delayed", "rejected", "delayed_dry_run", "rejected_dry_run"];
+    tallies(Some(&query.x.plan.figures), Kind::LimitReq, |totals| named(&NAMES, totals))
+}
+
+const LIMIT_CONN: [&str; 3] = ["passed", "rejected", "rejected_dry_run"];
+
+pub(super) fn limit_conns(query: &Query<'_>) -> Objects {
+    tallies(Some(&query.x.plan.figures), Kind::LimitConn, |totals| named(&LIMIT_CONN, totals))
+}
+
+pub(super) fn session_limit_conns(query: &Query<'_>) -> Objects {
+    let show = |totals: &[u64]| named(&LIMIT_CONN, totals);
+    tallies(of_sessions(query), Kind::SessionLimitConn, show)
+}
+
+/// Returns the zones of resolvers of `http` and `stream`.
+pub(super) fn resolvers(query: &Query<'_>) -> Objects {
+    let show = |totals: &[u64]| {
+        let (questions, outcomes) = totals.split_at(QUESTIONS.len().min(totals.len()));
+        json!({ "requests": named(&QUESTIONS, questions), "responses": named(&OUTCOMES, outcomes) })
+    };
+    let mut zones = tallies(Some(&query.x.plan.figures), Kind::Resolver, show);
+    zones.extend(tallies(of_sessions(query), Kind::Resolver, show));
+    zones.sort_by(|(one, _), (other, _)| one.cmp(other));
+    zones.dedup_by(|(one, _), (other, _)| one == other);
+    zones
+}
+
+/// Returns the zones of memory of `http` and `stream`.
+pub(super) fn slabs(query: &Query<'_>) -> Objects {
+    let catalogs = [Some(&query.x.plan.figures), of_sessions(query)];
+    let slabs = catalogs.into_iter().flatten().flat_map(Catalog::slabs);
+    let object = |(name, slab): (&String, &Slab)| {
+        let slab = slab.clone();
+        (name.clone(), Object::new(move || slab_value(&slab)).resettable(|| {}))
+    };
+    let mut objects: Objects = slabs.map(object).collect();
+    objects.sort_by(|(one, _), (other, _)| one.cmp(other));
+    objects.dedup_by(|(one, _), (other, _)| one == other);
+    objects
+}
+
+/// Bytes of nginx's pages, by which the size of a zone is shown.
+const PAGE_BYTES: u64 = 4096;
+/// Bytes of an entry, by which the entries of a zone are shown.
+const SLOT_BYTES: u64 = 128;
+
+/// Shows a zone as nginx would hold it: the written size in pages, its entries in slots of one size. The memory of a zone
+/// is not shared here, and grows with its entries.
+fn slab_value(slab: &Slab) -> Value {
+    let used = (slab.used)();
+    let all = slab.bytes / PAGE_BYTES;
+    let pages = used.bytes.div_ceil(PAGE_BYTES).clamp(1, all.max(1));
+    let slots = pages * (PAGE_BYTES / SLOT_BYTES);
+    json!({
+        "pages": { "used": pages, "free": all.saturating_sub(pages) },
+        "slots": {
+            (SLOT_BYTES.to_string()): {
+                "used": used.entries,
+                "free": slots.saturating_sub(used.entries),
+                "reqs": used.entries,
+                "fails": 0,
+            },
+        },
+    })
+}
+
+fn of_sessions<'a>(query: &'a Query<'_>) -> Option<&'a Catalog> {
+    query.x.plan.sessions.as_ref().map(|plan| &plan.figures)
+}
+
+fn zones(catalog: Option<&Catalog>, kind: Kind, show: fn(&Zone) -> Value) -> Objects {
+    let zones = catalog.into_iter().flat_map(|catalog| catalog.zones(kind));
+    let object = |(name, zone): (String, &'static Zone)| {
+        (name, Object::new(move || show(zone)).resettable(|| zone.reset()))
+    };
+    zones.map(object).collect()
+}
+
+fn tallies(catalog: Option<&Catalog>, kind: Kind, show: fn(&[u64]) -> Value) -> Objects {
+    let tallies = catalog.into_iter().flat_map(|catalog| catalog.tallies(kind));
+    let object = |(name, tally): (String, Arc<Tally>)| {
+        let shown = tally.clone();
+        (name, Object::new(move || show(&shown.totals())).resettable(move || tally.reset()))
+    };
+    tallies.map(object).collect()
+}
+
+fn named(names: &[&str], totals: &[u64]) -> Value {
+    let fields = names.iter().zip(totals).map(|(name, total)| ((*name).into(), (*total).into()));
+    Value::Object(fields.collect())
+}

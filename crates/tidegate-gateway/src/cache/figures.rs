@@ -1,0 +1,63 @@
+//! What is counted of a cache: responses and their bytes, by what the cache did for the request.
+
+use tidegate_core::Exchange;
+use tidegate_core::figures::Counts;
+
+use super::config::settings::{CacheSettings, ZoneSelection};
+use super::status::{CacheNote, CacheStatus};
+
+/// The values of `$upstream_cache_status`, in the order of their counters.
+const STATUSES: [CacheStatus; 7] = [
+    CacheStatus::Miss,
+    CacheStatus::Bypass,
+    CacheStatus::Expired,
+    CacheStatus::Stale,
+    CacheStatus::Updating,
+    CacheStatus::Revalidated,
+    CacheStatus::Hit,
+];
+
+/// Counters of a status: responses and their bytes, responses written to the cache and their bytes.
+const WIDTH: usize = 4;
+
+/// Counters of a cache, by status.
+#[derive(Default)]
+pub(crate) struct CacheFigures(Counts<{ WIDTH * STATUSES.len() }>);
+
+impl CacheFigures {
+    fn count(&self, status: CacheStatus, bytes: u64) {
+        self.0.add(place(status), 1);
+        self.0.add(place(status) + 1, bytes);
+    }
+
+    /// Counts a response that was written to the cache.
+    pub(crate) fn written(&self, status: CacheStatus, bytes: u64) {
+        self.0.add(place(status) + 2, 1);
+        self.0.add(place(status) + 3, bytes);
+    }
+
+    /// Returns responses, their bytes, written responses and their bytes of each status since the last reset.
+    pub(crate) fn totals(&self) -> impl Fn(CacheStatus) -> [u64; WIDTH] + use<> {
+        let totals = self.0.totals();
+        move |status| std::array::from_fn(|counter| totals[place(status) + counter])
+    }
+
+    /// Lets all sums start at zero again.
+    pub(crate) fn reset(&self) {
+        self.0.reset();
+    }
+}
+
+fn place(status: CacheStatus) -> usize {
+    WIDTH * STATUSES.iter().position(|one| *one == status).unwrap_or_default()
+}
+
+/// Counts a request of a location with a cache when it has ended.
+pub(crate) fn log(x: &mut Exchange, cache: &CacheSettings) {
+    let Some(status) = x.modules.extensions.of::<CacheNote>().map(|note| note.status) else {
+        return;
+    };
+    if let ZoneSelection::Zone(zone) = cache.zone(x) {
+        zone.figures.count(status, x.outcome.body_bytes_sent);
+    }
+}
