@@ -15,6 +15,10 @@ use tuning::Knobs;
 pub(crate) enum Scenario {
     /// `return 200` with a fixed text.
     Fixed,
+    /// The same in a location.
+    Located,
+    /// The same in a location, with zones that count it (`status_zone`) at server and location.
+    Counted,
     /// Files of two sizes.
     Files,
     /// A small file below many directories.
@@ -179,6 +183,8 @@ fn temporary(setup: &Setup<'_>) -> String {
 fn http_level(setup: &Setup<'_>) -> String {
     let upstream = match setup.scenario {
         Scenario::Fixed
+        | Scenario::Located
+        | Scenario::Counted
         | Scenario::Files
         | Scenario::Depth(_)
         | Scenario::Handlers
@@ -217,6 +223,15 @@ fn location(setup: &Setup<'_>) -> String {
     let mut lines: Vec<&str> = Vec::new();
     match setup.scenario {
         Scenario::Fixed => return format!("        return 200 \"{FIXED_BODY}\";\n"),
+        Scenario::Located => {
+            return format!("        location / {{ return 200 \"{FIXED_BODY}\"; }}\n");
+        }
+        Scenario::Counted => {
+            return format!(
+                "        status_zone server;\n\
+                 \x20       location / {{ status_zone location; return 200 \"{FIXED_BODY}\"; }}\n"
+            );
+        }
         // The text of the last three is their own.
         Scenario::Files
         | Scenario::Depth(_)
