@@ -14,6 +14,7 @@ mod error;
 mod groups;
 mod objects;
 mod process;
+pub(crate) mod prometheus;
 mod routes;
 mod view;
 mod zones;

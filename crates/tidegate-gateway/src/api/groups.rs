@@ -7,7 +7,7 @@ use tidegate_core::Exchange;
 use tidegate_upstream::Group;
 
 use super::error::ApiError;
-use super::objects::{Form, Object};
+use super::objects::{Form, Object, Objects};
 use super::routes::{Command, allow_change, of_all, of_one};
 use super::view::{self, CommandTime, Sessions};
 use super::{CommandResult, Query, change};
@@ -27,6 +27,22 @@ pub(super) fn of_block(x: &Exchange, stream: bool) -> Option<&Groups> {
         false => x.plan.extensions.of(),
         true => x.plan.sessions.as_ref()?.extensions.of(),
     }
+}
+
+/// Returns all groups of `http`.
+pub(super) fn all_http(query: &Query<'_>) -> Objects {
+    all(query, Sessions::No)
+}
+
+/// Returns all groups of `stream`.
+pub(super) fn all_stream(query: &Query<'_>) -> Objects {
+    all(query, Sessions::Of)
+}
+
+fn all(query: &Query<'_>, sessions: Sessions) -> Objects {
+    let groups = of_block(query.x, sessions == Sessions::Of).cloned().unwrap_or_default();
+    let shown = |(name, (group, zone))| (name, shown(group, zone, query.now, sessions));
+    groups.changing().into_iter().map(shown).collect()
 }
 
 /// Handles commands about groups, by nginx's API (`/http/upstreams/…`, `/stream/upstreams/…`).
@@ -63,12 +79,10 @@ fn carry_out(
     if !reads {
         allow_change(query)?;
     }
-    let groups = of_block(x, sessions == Sessions::Of).cloned().unwrap_or_default();
     let [name, rest @ ..] = command.rest else {
-        let all = groups.changing().into_iter();
-        let objects = all.map(|(name, (group, zone))| (name, shown(group, zone, now, sessions)));
-        return Ok(of_all(query, objects.collect(), Form::Map));
+        return Ok(of_all(query, all(query, sessions), Form::Map));
     };
+    let groups = of_block(x, sessions == Sessions::Of).cloned().unwrap_or_default();
     let Some((group, zone)) = groups.changing().remove(*name) else {
         return Err(match groups.is_named(name) {
             true => ApiError::new(400, "UpstreamStatic", "upstream is static"),

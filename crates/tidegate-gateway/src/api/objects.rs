@@ -34,6 +34,11 @@ impl Object {
         self
     }
 
+    /// Returns what it shows.
+    pub(super) fn value(self) -> Value {
+        (self.show)()
+    }
+
     /// Resets what it shows.
     pub(super) fn reset(self) {
         if let Some(reset) = self.reset {

@@ -1,9 +1,15 @@
 //! `metrics`: the process's metrics in the text format of Prometheus.
 //!
 //! ```nginx
-//! location = /metrics { metrics; allow 127.0.0.1; deny all; }
+//! location = /metrics { metrics tidegate nginxplus; allow 127.0.0.1; deny all; }
 //! ```
-//! Connections and requests, thread pools, and event-loop iterations where `loop_watchdog` is set.
+//! The words are sets of names, as exporters have them:
+//!
+//! | | |
+//! |---|---|
+//! | `tidegate` | connections and requests, thread pools, and event-loop iterations where `loop_watchdog` is set |
+//! | `nginx` | the names of nginx' exporter for `stub_status` |
+//! | `nginxplus` | those of its mode for nginx Plus: what `api` shows |
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +19,7 @@ use bytes::Bytes;
 use tidegate_codec::Known;
 use tidegate_codec::request::Method;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
-use tidegate_core::{Body, Exchange, Step, blocking, counters};
+use tidegate_core::{Body, Exchange, Level, Step, blocking, counters};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 use tidegate_rt::iteration;
@@ -23,8 +29,22 @@ pub(crate) struct Metrics;
 
 #[derive(Default)]
 pub(crate) struct Conf {
-    on: Option<()>,
+    sets: Option<Vec<NameSet>>,
 }
+
+/// A set of metrics by the exporter whose names they have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum NameSet {
+    Tidegate,
+    Nginx,
+    NginxPlus,
+}
+
+const SETS: &[(&str, NameSet)] = &[
+    ("tidegate", NameSet::Tidegate),
+    ("nginx", NameSet::Nginx),
+    ("nginxplus", NameSet::NginxPlus),
+];
 
 impl Module for Metrics {
     type Conf = Conf;
@@ -32,26 +52,62 @@ impl Module for Metrics {
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[&[row(
         "metrics",
         Contexts::LOCATION,
-        Arity::NONE,
+        Arity::between(0, SETS.len()),
         "",
-        "Sends metrics of connections, thread pools and event loops in the Prometheus text format.",
-        |conf, args| once(&mut conf.on, (), args),
+        "Sends metrics in the Prometheus text format. The words choose sets of names: `tidegate` (connections, thread \
+         pools, event loops), `nginx` and `nginxplus` (those of nginx' exporter in its two modes). Without words they are \
+         the first two.",
+        |conf, args| {
+            let mut sets = Vec::new();
+            for index in 0..args.len() {
+                let set = args.choice(index, SETS)?;
+                if sets.contains(&set) {
+                    return Err(args.invalid_parameter(index));
+                }
+                sets.push(set);
+            }
+            if sets.is_empty() {
+                sets = vec![NameSet::Tidegate, NameSet::Nginx];
+            }
+            once(&mut conf.sets, sets, args)
+        },
     )]];
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-        if conf.on.is_some() {
-            location.content(Box::new(respond));
-        }
+        let Some(sets) = conf.sets.clone() else { return Ok(()) };
+        location.content(Box::new(move |x| respond(x, &sets)));
         Ok(())
     }
 }
 
-fn respond(x: &mut Exchange) -> Step<'_> {
+fn respond<'a>(x: &'a mut Exchange, sets: &[NameSet]) -> Step<'a> {
     if !matches!(x.request.method, Method::Get | Method::Head) {
         return Step::Status(405);
     }
-    let text = text::write(&counters::figures(), &blocking::figures(), &iteration::figures());
+    let mut text = String::new();
+    for set in sets {
+        let connections = counters::figures();
+        match set {
+            NameSet::Tidegate => {
+                text += &text::write(&connections, &blocking::figures(), &iteration::figures());
+            }
+            NameSet::Nginx => text::write_nginx(&connections, &mut text),
+            NameSet::NginxPlus => {}
+        }
+    }
     x.disposition.set_status(200);
     x.response.headers.set_known(Known::ContentType, b"text/plain; version=0.0.4");
-    Step::Respond(Body::from(Bytes::from(text)))
+    if !sets.contains(&NameSet::NginxPlus) {
+        return Step::Respond(Body::from(Bytes::from(text)));
+    }
+    let plus = tidegate_gateway::plus_metrics(x);
+    Step::Wait(Box::pin(async move {
+        match blocking::run(move || Ok(plus())).await {
+            Ok(plus) => Step::Respond(Body::from(Bytes::from(text + &plus))),
+            Err(error) => {
+                x.log(Level::Error, format_args!("metrics were not written: {error}"));
+                Step::Status(503)
+            }
+        }
+    }))
 }

@@ -52,3 +52,37 @@ fn only_get_is_served() {
     assert!(bench.get("/").text().contains("\ntidegate_connections_active "));
     assert_eq!(bench.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n").status, 405);
 }
+
+#[test]
+fn words_choose_sets_of_names() {
+    let bench = Bench::new(
+        "upstream u { zone u 64k; server 127.0.0.1:1; server 127.0.0.1:1; }
+        limit_req_zone $scheme zone=r:1m rate=1r/s;
+        server { status_zone \"a\\\"b\"; location = /both { metrics; } location / { status_zone l; return 200; }
+            location = /nginx { metrics nginx; } location = /plus { metrics nginxplus; } }",
+    );
+    bench.get("/");
+    let both = bench.text("/both");
+    assert!(both.contains("\ntidegate_requests_total ") && both.contains("\nnginx_up 1\n"));
+    assert!(!both.contains("nginxplus"));
+    assert!(bench.text("/nginx").starts_with("# HELP nginx_up "));
+    let plus = bench.text("/plus");
+    for line in [
+        "# TYPE nginxplus_server_zone_requests counter",
+        "nginxplus_server_zone_requests{server_zone=\"a\\\"b\"} 4",
+        "nginxplus_location_zone_responses{code=\"2xx\",location_zone=\"l\"} 1",
+        "nginxplus_location_zone_responses_codes{code=\"200\",location_zone=\"l\"} 1",
+        "nginxplus_upstream_server_state{server=\"127.0.0.1:1\",upstream=\"u\"} 1",
+        "nginxplus_upstream_server_limit{server=\"127.0.0.1:1\",upstream=\"u\"} 0",
+        "nginxplus_upstream_keepalive{upstream=\"u\"} 0",
+        "nginxplus_limit_request_passed{zone=\"r\"} 0",
+        "nginxplus_ssl_handshakes 0",
+    ] {
+        let count = plus.lines().filter(|found| *found == line).count();
+        assert_eq!(count, 1, "{line} in\n{plus}");
+    }
+    for wrong in ["vts", "nginx nginx"] {
+        let errors = Bench::errors(&format!("server {{ location / {{ metrics {wrong}; }} }}"));
+        assert!(errors[0].contains("invalid"), "{errors:?}");
+    }
+}

@@ -71,6 +71,25 @@ fn write_connections(figures: &counters::ConnectionFigures, out: &mut String) {
     }
 }
 
+/// Writes what `stub_status` shows, under the names of nginx' exporter.
+pub(super) fn write_nginx(figures: &counters::ConnectionFigures, out: &mut String) {
+    let rows = [
+        ("up", "gauge", "Always 1.", 1),
+        ("connections_accepted", "counter", "Connections accepted.", figures.accepted),
+        ("connections_active", "gauge", "Open connections.", figures.active),
+        ("connections_handled", "counter", "Connections served.", figures.handled),
+        ("connections_reading", "gauge", "Connections with a request being read.", figures.reading),
+        ("connections_waiting", "gauge", "Idle connections.", figures.waiting),
+        ("connections_writing", "gauge", "Connections with a response.", figures.writing),
+        ("http_requests_total", "counter", "Requests.", figures.requests),
+    ];
+    for (name, kind, help, value) in rows {
+        let name = format!("nginx_{name}");
+        head(&name, kind, help, out);
+        line(&name, &[], value as f64, out);
+    }
+}
+
 fn write_loops(loops: &[iteration::IterationFigures], out: &mut String) {
     let name = "tidegate_loop_turn_seconds";
     head(
