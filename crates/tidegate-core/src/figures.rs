@@ -316,6 +316,11 @@ impl Zone {
         self.handshakes.get_or_init(tally::new_handshakes)
     }
 
+    /// Returns the counters of TLS handshakes, where there are any.
+    pub fn shown_handshakes(&self) -> Option<&Tally> {
+        self.handshakes.get()
+    }
+
     fn before(&self) -> MutexGuard<'_, Option<Box<Totals>>> {
         self.before.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
 //! Zones by kind and name: all of a process, and those of a plan.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{Tally, Zone};
 
@@ -29,6 +29,8 @@ pub enum Kind {
 pub struct Figures {
     zones: Mutex<BTreeMap<(Kind, String), &'static Zone>>,
     tallies: Mutex<BTreeMap<(Kind, String), Arc<Tally>>>,
+    /// Held by plans: the next plan is built while the present one is in use.
+    groups: Mutex<BTreeMap<(Kind, String), Weak<ZoneGroup>>>,
 }
 
 impl Figures {
@@ -45,10 +47,37 @@ impl Figures {
     }
 }
 
+impl Figures {
+    /// Returns the group of this kind and name for the values of `key`, a text with variables: the present one, unless the
+    /// configuration has changed it. Its zones keep their figures then, but each counts to `most` anew.
+    pub fn group(
+        self: &Arc<Self>,
+        kind: Kind,
+        name: &str,
+        key: &[u8],
+        most: usize,
+    ) -> Arc<ZoneGroup> {
+        let rest = self.zone(kind, name);
+        let mut groups = self.groups.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = groups.get(&(kind, name.to_owned())).and_then(Weak::upgrade);
+        if let Some(group) = known.filter(|group| *group.key == *key && group.most == most) {
+            return group;
+        }
+        let (figures, keys, known) = (self.clone(), Default::default(), Default::default());
+        let (name, key) = (name.to_owned(), key.into());
+        let group = ZoneGroup { figures, kind, key, most, rest, name: name.clone(), keys, known };
+        let group = Arc::new(group);
+        groups.insert((kind, name), Arc::downgrade(&group));
+        group
+    }
+}
+
 /// Zones by the value of a variable: at most a number of them, and one for all further values.
 pub struct ZoneGroup {
     figures: Arc<Figures>,
     kind: Kind,
+    /// The text whose values have zones.
+    key: Box<[u8]>,
     most: usize,
     /// The zone of values that have none, with the group's name.
     rest: &'static Zone,
@@ -59,13 +88,6 @@ pub struct ZoneGroup {
 }
 
 impl ZoneGroup {
-    /// Makes the group `name`, in which `most` values have a zone of their own.
-    pub fn new(figures: Arc<Figures>, kind: Kind, name: &str, most: usize) -> ZoneGroup {
-        let rest = figures.zone(kind, name);
-        let (keys, known) = Default::default();
-        ZoneGroup { figures, kind, most, rest, name: name.to_owned(), keys, known }
-    }
-
     /// Returns the zone of a value; `None` for an empty one, which is not counted.
     pub fn zone(&self, value: &[u8]) -> Option<&'static Zone> {
         if value.is_empty() {
@@ -134,14 +156,9 @@ impl Catalog {
         self.zones.insert((kind, name.to_owned()), zone);
     }
 
-    /// Returns the group of this name, which `make` makes at the first call: directives that name one group share it.
-    pub fn group(
-        &mut self,
-        kind: Kind,
-        name: &str,
-        make: impl FnOnce() -> ZoneGroup,
-    ) -> Arc<ZoneGroup> {
-        self.groups.entry((kind, name.to_owned())).or_insert_with(|| Arc::new(make())).clone()
+    /// Adds a group of zones.
+    pub fn add_group(&mut self, kind: Kind, name: &str, group: Arc<ZoneGroup>) {
+        self.groups.insert((kind, name.to_owned()), group);
     }
 
     /// Adds counters.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{BOUNDS_MILLIS, BUCKETS, CODES, Figures, Kind, Sample, Tally, Totals, ZoneGroup};
+use super::{BOUNDS_MILLIS, BUCKETS, CODES, Figures, Kind, Sample, Tally, Totals};
 
 fn sample(status: u16, micros: u64) -> Sample {
     Sample::new(Some(status), 10, 100, Duration::from_micros(micros))
@@ -85,7 +85,7 @@ fn times_are_in_the_bucket_that_bounds_them() {
 #[test]
 fn a_group_has_a_limit() {
     let figures = Arc::new(Figures::default());
-    let group = ZoneGroup::new(figures.clone(), Kind::Location, "rest", 2);
+    let group = figures.group(Kind::Location, "rest", b"$a", 2);
     assert!(group.zone(b"").is_none(), "no value, no count");
     for value in [&b"a"[..], b"b", b"c", b"d", b"a", &[b'x'; 300]] {
         group.zone(value).unwrap().count(&sample(200, 1));
@@ -95,6 +95,10 @@ fn a_group_has_a_limit() {
     let mut names: Vec<_> = group.shown().into_iter().map(|(name, _)| name).collect();
     names.sort();
     assert_eq!(names, ["a", "b", "rest"]);
+    let again = figures.group(Kind::Location, "rest", b"$a", 2);
+    assert!(Arc::ptr_eq(&group, &again), "a reload keeps it");
+    let other = figures.group(Kind::Location, "rest", b"$b", 2);
+    assert_eq!(other.shown().len(), 1, "values of another variable are others");
 }
 
 #[test]

@@ -33,21 +33,21 @@ pub(super) fn session_servers(query: &Query<'_>) -> Objects {
 
 fn server(zone: &Zone) -> Value {
     let totals = zone.totals();
-    json!({
+    let value = json!({
         "processing": totals.processing,
         "requests": totals.requests(),
         "responses": responses(&totals),
         "discarded": totals.discarded(),
         "received": totals.received,
         "sent": totals.sent,
-        "ssl": handshakes_of(zone.handshakes()),
-    })
+    });
+    with_handshakes(value, zone)
 }
 
 fn session_server(zone: &Zone) -> Value {
     let totals = zone.totals();
     let [_, done, _, of_clients, of_servers] = totals.classes();
-    json!({
+    let value = json!({
         "processing": totals.processing,
         "connections": totals.requests(),
         "sessions": {
@@ -59,8 +59,15 @@ fn session_server(zone: &Zone) -> Value {
         "discarded": totals.discarded(),
         "received": totals.received,
         "sent": totals.sent,
-        "ssl": handshakes_of(zone.handshakes()),
-    })
+    });
+    with_handshakes(value, zone)
+}
+
+fn with_handshakes(mut value: Value, zone: &Zone) -> Value {
+    if let Some(handshakes) = zone.shown_handshakes() {
+        value["ssl"] = handshakes_of(handshakes);
+    }
+    value
 }
 
 fn responses(totals: &Totals) -> Value {

@@ -54,6 +54,8 @@ impl Module for StatusZone {
         let kind = if server.plan.in_stream() { Kind::SessionServer } else { Kind::Server };
         if let Some(ZoneText::Named(name)) = &conf.server {
             let zone = server.plan.all_figures().zone(kind, name);
+            // From now on the zone shows handshakes; those of values of variables have none, as no request is known yet.
+            zone.handshakes();
             server.server.extensions.insert(ServerZone(zone));
         }
         Ok(())
@@ -133,9 +135,9 @@ fn target(
             Some(Target::Fixed(zone))
         }
         Some(ZoneText::Keyed { key, name, most }) => {
-            let key = plan.template(key)?;
-            let make = || ZoneGroup::new(figures, kind, name, *most);
-            Some(Target::Keyed(plan.figures.group(kind, name, make), key))
+            let group = figures.group(kind, name, &key.bytes, *most);
+            plan.figures.add_group(kind, name, group.clone());
+            Some(Target::Keyed(group, plan.template(key)?))
         }
     })
 }

@@ -130,7 +130,8 @@ impl Resolver {
                 }
                 Some(("ipv4", text)) => resolver.ipv4 = flag(text)?,
                 Some(("ipv6", text)) => resolver.ipv6 = flag(text)?,
-                Some(("status_zone", name)) if !name.is_empty() => {
+                Some(("status_zone", "")) => return Err(invalid()),
+                Some(("status_zone", name)) => {
                     resolver.zone = Some(ResolverZone::named(name));
                 }
                 _ => {

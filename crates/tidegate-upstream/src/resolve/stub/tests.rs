@@ -8,6 +8,7 @@ use tidegate_rt::net::{ListenOptions, Listener};
 use tidegate_rt::spawn_local;
 
 use super::*;
+use crate::resolve::QUESTIONS;
 
 const A: u16 = 1;
 const CNAME: u16 = 5;
@@ -122,6 +123,24 @@ fn servers_that_fail() {
     assert!(found.is_err_and(ResolveError::is_not_found));
     let (found, _) = ask(nothing, nothing, &[]);
     assert!(found.is_err_and(ResolveError::is_not_found), "a name without addresses");
+}
+
+#[test]
+fn questions_are_counted_in_their_zone() {
+    let zone = ["ipv6=off", "status_zone=counted"];
+    let _ = ask(|_, _| (GOOD, vec![(1, vec![192, 0, 2, 1])]), nothing, &zone);
+    let _ = ask(nothing, nothing, &zone);
+    let _ = ask(|_, _| (0x8185, Vec::new()), nothing, &zone);
+    let totals = ResolverZone::named("counted").tally.totals();
+    let (questions, outcomes) = totals.split_at(QUESTIONS.len());
+    assert_eq!(questions, [3, 0, 0]);
+    assert_eq!(outcomes, [1, 0, 0, 1, 0, 1, 0, 0], "found, not found, refused");
+    let resolver = |word: &str| {
+        let words = ["127.0.0.1".to_owned(), word.to_owned()];
+        Resolver::parse(&words, Duration::from_secs(1), |_| unreachable!())
+    };
+    assert!(resolver("status_zone=z").is_ok_and(|resolver| resolver.zone.is_some()));
+    assert!(resolver("status_zone=").is_err());
 }
 
 #[test]
