@@ -45,9 +45,7 @@ impl Figures {
         let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);
         tallies.entry((kind, name.to_owned())).or_insert_with(|| Tally::new(width).into()).clone()
     }
-}
 
-impl Figures {
     /// Returns the group of this kind and name for the values of `key`, a text with variables: the present one, unless the
     /// configuration has changed it. Its zones keep their figures then, but each counts to `most` anew.
     pub fn group(
