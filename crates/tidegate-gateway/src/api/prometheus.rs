@@ -32,8 +32,6 @@ enum Labels {
     Name(&'static str),
     /// Id and process of a thread.
     Worker,
-    /// The object is a group: its name alone.
-    Group,
     /// The group's name and the address of each of its servers, which are the objects.
     Peers,
 }
@@ -63,16 +61,16 @@ const SECTIONS: &[Section] = &[
         "server_zone",
         SESSIONS,
     ),
-    of_groups("upstream_", "http/upstreams", groups::all_http, Labels::Group, GROUP),
-    of_groups("upstream_server_", "http/upstreams", groups::all_http, Labels::Peers, PEER),
-    of_groups(
+    section("upstream_", "http/upstreams", groups::all_http, Labels::Name("upstream"), GROUP),
+    section("upstream_server_", "http/upstreams", groups::all_http, Labels::Peers, PEER),
+    section(
         "stream_upstream_",
         "stream/upstreams",
         groups::all_stream,
-        Labels::Group,
+        Labels::Name("upstream"),
         SESSION_GROUP,
     ),
-    of_groups(
+    section(
         "stream_upstream_server_",
         "stream/upstreams",
         groups::all_stream,
@@ -90,7 +88,7 @@ const SECTIONS: &[Section] = &[
         LIMIT_CONN,
     ),
     by_name("cache_", "http/caches", caches::caches, "zone", CACHE),
-    of_groups("worker_", "workers", process::workers, Labels::Worker, WORKER),
+    section("worker_", "workers", process::workers, Labels::Worker, WORKER),
 ];
 
 const fn one(
@@ -99,7 +97,7 @@ const fn one(
     objects: fn(&Query<'_>) -> Objects,
     families: &'static [Family],
 ) -> Section {
-    Section { prefix, path, objects, labels: Labels::None, families }
+    section(prefix, path, objects, Labels::None, families)
 }
 
 const fn by_name(
@@ -109,10 +107,10 @@ const fn by_name(
     label: &'static str,
     families: &'static [Family],
 ) -> Section {
-    Section { prefix, path, objects, labels: Labels::Name(label), families }
+    section(prefix, path, objects, Labels::Name(label), families)
 }
 
-const fn of_groups(
+const fn section(
     prefix: &'static str,
     path: &'static str,
     objects: fn(&Query<'_>) -> Objects,
@@ -289,22 +287,18 @@ fn lines_of(
 ) -> Vec<(String, Value)> {
     let mut lines = Vec::new();
     for (name, mut value) in objects {
-        let labels_of = |second: &str, text: &str| {
-            let (name, text) = (escaped(&name), escaped(text));
-            format!("{second}=\"{text}\",upstream=\"{name}\"")
-        };
         match labels {
             Labels::None => lines.push((String::new(), value)),
             Labels::Name(label) => lines.push((format!("{label}=\"{}\"", escaped(&name)), value)),
-            Labels::Group => lines.push((format!("upstream=\"{}\"", escaped(&name)), value)),
             Labels::Worker => {
                 lines.push((format!("id=\"{name}\",pid=\"{}\"", value["pid"]), value))
             }
             Labels::Peers => {
                 let Value::Array(peers) = value["peers"].take() else { continue };
+                let group = escaped(&name);
                 for peer in peers {
-                    let server = peer["server"].as_str().unwrap_or_default();
-                    lines.push((labels_of("server", server), peer));
+                    let server = escaped(peer["server"].as_str().unwrap_or_default());
+                    lines.push((format!("server=\"{server}\",upstream=\"{group}\""), peer));
                 }
             }
         }
@@ -316,10 +310,10 @@ fn lines_of(
 }
 
 fn write_section(section: &Section, objects: &[(String, Value)], out: &mut String) {
+    if objects.is_empty() {
+        return;
+    }
     for (name, kind, path) in section.families {
-        if objects.is_empty() {
-            return;
-        }
         let name = format!("nginxplus_{}{name}", section.prefix);
         let place = section.path;
         write_head(&name, kind, &format!("{path} in {place} of the API."), out);
