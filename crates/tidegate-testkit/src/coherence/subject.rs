@@ -212,10 +212,14 @@ impl Subject {
     }
 }
 
-/// Writes a new version; the state that it is once it has its name.
+/// Writes a new version to a file of its own; the state that it is once it has its name.
+///
+/// A file that was moved to this path may still be the body of a response. It is removed rather than truncated, since the
+/// truncation would be a change that no history records.
 fn write_file(path: &Path, length: u64) -> io::Result<State> {
     let base = next_base();
-    let mut file = fs::File::create(path)?;
+    let _ = fs::remove_file(path);
+    let mut file = fs::File::create_new(path)?;
     file.write_all(&object::bytes(base, 0, length as usize))?;
     Ok(State::File { base, length })
 }
