@@ -121,6 +121,17 @@ impl Default for Block {
     }
 }
 
+impl Block {
+    #[inline]
+    fn count(&self, sample: &Sample) {
+        add(&self.statuses[usize::from(sample.status)], 1);
+        add(&self.received, sample.received);
+        add(&self.sent, sample.sent);
+        add(&self.micros, sample.micros);
+        add(&self.times[usize::from(sample.bucket)], 1);
+    }
+}
+
 /// Changes a counter of the calling thread's block. Only that thread writes, so a load and a store suffice. Sums wrap
 /// around, so that a subtraction is an addition.
 #[inline]
@@ -276,20 +287,17 @@ impl Zone {
     /// Counts a finished request in the calling thread's block.
     #[inline]
     pub fn count(&self, sample: &Sample) {
-        let Some(block) = self.blocks.own() else { return };
-        add(&block.statuses[usize::from(sample.status)], 1);
-        add(&block.received, sample.received);
-        add(&block.sent, sample.sent);
-        add(&block.micros, sample.micros);
-        add(&block.times[usize::from(sample.bucket)], 1);
+        if let Some(block) = self.blocks.own() {
+            block.count(sample);
+        }
     }
 
     /// Counts a request as in progress until the returned value is dropped, which must be on the same thread.
     #[inline]
     pub fn begin(&'static self) -> Option<Processing> {
-        let Block { processing, .. } = self.blocks.own()?;
-        add(processing, 1);
-        Some(Processing { processing, not_send: std::marker::PhantomData })
+        let block = self.blocks.own()?;
+        add(&block.processing, 1);
+        Some(Processing { block, not_send: std::marker::PhantomData })
     }
 
     /// Returns the sums of all threads since the last reset.
@@ -334,13 +342,22 @@ impl Zone {
 
 /// A request in progress, counted in its zone.
 pub struct Processing {
-    processing: &'static AtomicU64,
-    /// The counter is the thread's own.
+    block: &'static Block,
+    /// The counters are the thread's own.
     not_send: std::marker::PhantomData<*const ()>,
 }
 
+impl Processing {
+    /// Counts the request as finished.
+    #[inline]
+    pub fn finish(self, sample: &Sample) {
+        self.block.count(sample);
+    }
+}
+
 impl Drop for Processing {
+    #[inline]
     fn drop(&mut self) {
-        add(self.processing, 1_u64.wrapping_neg());
+        add(&self.block.processing, 1_u64.wrapping_neg());
     }
 }

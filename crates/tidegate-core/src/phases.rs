@@ -43,7 +43,13 @@ pub enum PhaseResult {
 pub fn run(x: &mut Exchange) -> impl Future<Output = PhaseResult> {
     // From here on, the watchdog's time is the request's.
     tidegate_rt::iteration::mark(|what| describe(x, what));
-    let first = if x.is_subrequest() { Phase::ServerRewrite } else { Phase::PostRead };
+    let mut first = Phase::ServerRewrite;
+    if !x.is_subrequest() {
+        first = Phase::PostRead;
+        if let Some(zone) = x.location_ref().zone {
+            x.processing = zone.begin();
+        }
+    }
     drive(x, first, None)
 }
 

@@ -4,7 +4,7 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::figures::Catalog;
+use crate::figures::{Catalog, Zone};
 use crate::handler::{Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer};
 pub use crate::ids::{LocationId, ServerId};
 use crate::listen::{ListenerKey, ListenerPlan};
@@ -102,6 +102,8 @@ pub struct Location {
     pub trailers: Vec<Trailer>,
     /// Functions of the log phase.
     pub loggers: Vec<Logger>,
+    /// The status zone that counts requests which begin here as in progress: that of the server block.
+    pub zone: Option<&'static Zone>,
     /// Values of modules for their own handlers, by type.
     pub extensions: PlanExtensions,
     /// `uninitialized_variable_warn`: whether the use of a variable without a value is logged.

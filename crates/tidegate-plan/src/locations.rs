@@ -105,6 +105,7 @@ impl PlanBuilder<'_> {
             filters: Vec::new(),
             trailers: Vec::new(),
             loggers: Vec::new(),
+            zone: None,
             extensions: PlanExtensions::default(),
             warn_uninitialized: true,
         })

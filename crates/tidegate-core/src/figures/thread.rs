@@ -1,5 +1,6 @@
 //! A value for each thread, found by the thread's number.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -22,7 +23,10 @@ impl<T: Default> Slots<T> {
     /// Returns the calling thread's value; `None` while the thread ends.
     #[inline]
     pub(super) fn own(&self) -> Option<&T> {
-        let number = NUMBER.try_with(|number| number.0).ok()?;
+        let number = match KNOWN.get() {
+            0 => first_number()?,
+            known => known - 1,
+        };
         let (chunk, place) = position(number);
         let chunk = match self.0.get(chunk)?.get() {
             Some(chunk) => chunk,
@@ -59,6 +63,16 @@ struct ThreadNumber(usize);
 
 thread_local! {
     static NUMBER: ThreadNumber = ThreadNumber::take();
+    /// The number and 1, once it is taken and as long as it is the thread's: read without a look at a destructor's state.
+    static KNOWN: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Takes the calling thread's number; `None` while the thread ends.
+#[cold]
+fn first_number() -> Option<usize> {
+    let number = NUMBER.try_with(|number| number.0).ok()?;
+    KNOWN.set(number + 1);
+    Some(number)
 }
 
 /// Numbers that were given back, and the lowest one that was never taken.
@@ -78,6 +92,7 @@ impl ThreadNumber {
 impl Drop for ThreadNumber {
     /// Gives the number back. The lock orders this thread's counts before those of the next one with the number.
     fn drop(&mut self) {
+        KNOWN.set(0);
         FREE.lock().unwrap_or_else(PoisonError::into_inner).0.insert(self.0);
     }
 }

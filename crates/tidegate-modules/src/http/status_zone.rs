@@ -15,6 +15,7 @@ mod conf;
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tidegate_conf::{Contexts, Diagnostic, Directive};
 use tidegate_core::figures::{Kind, Sample, ServerZone, Zone, ZoneGroup};
@@ -86,7 +87,11 @@ impl Module for StatusZone {
         if let Some(server) = server
             && location.context().intersects(SERVERS)
         {
-            begin_in(server.clone(), location);
+            match **server {
+                Target::Fixed(zone) => location.location.zone = Some(zone),
+                // The value may depend on handlers before.
+                Target::Keyed(..) => begin_in(server.clone(), location),
+            }
         }
         if server.is_some() || of_location.is_some() {
             location.logger(Box::new(move |x| log(x, zones.0.as_deref(), zones.1.as_ref())));
@@ -106,6 +111,7 @@ enum Target {
 
 impl Target {
     /// Returns the zone of a request; `None` for a value that is empty.
+    #[inline]
     fn zone(&self, x: &mut Exchange) -> Option<&'static Zone> {
         match self {
             Target::Fixed(zone) => Some(zone),
@@ -113,6 +119,7 @@ impl Target {
         }
     }
 
+    #[inline]
     fn count(&self, x: &mut Exchange, sample: &Sample) {
         if let Some(zone) = self.zone(x) {
             zone.count(sample);
@@ -158,17 +165,31 @@ fn log(x: &mut Exchange, server: Option<&Target>, location: Option<&Target>) {
     if x.is_subrequest() {
         return;
     }
-    x.processing = None;
     let outcome = &x.outcome;
     let status = match outcome.bytes_sent == 0 && !outcome.complete {
         true => None,
         false => Some(x.disposition.logged_status()),
     };
     let received = outcome.request_length + x.client.body_bytes();
-    let time = clock::batch_now().saturating_duration_since(x.progress.started);
-    let sample = Sample::new(status, received, outcome.bytes_sent, time);
-    for zone in [server, location].into_iter().flatten() {
-        zone.count(x, &sample);
+    let sample = Sample::new(status, received, outcome.bytes_sent, time(x));
+    match (x.processing.take(), server) {
+        // It began in the zone that it ends in.
+        (Some(processing), Some(Target::Fixed(_))) => processing.finish(&sample),
+        (_, Some(server)) => server.count(x, &sample),
+        (_, None) => {}
+    }
+    if let Some(location) = location {
+        location.count(x, &sample);
+    }
+}
+
+/// Returns the time since the beginning. Most requests begin and end in one batch of events.
+#[inline]
+fn time(x: &Exchange) -> Duration {
+    let now = clock::batch_now();
+    match now == x.progress.started {
+        true => Duration::ZERO,
+        false => now.saturating_duration_since(x.progress.started),
     }
 }
 
@@ -178,6 +199,5 @@ fn session(x: &Exchange) -> Sample {
         Some(session) => (session.traffic.received.get(), session.traffic.sent.get()),
         None => (0, 0),
     };
-    let time = clock::batch_now().saturating_duration_since(x.progress.started);
-    Sample::new(Some(x.disposition.status()), received, sent, time)
+    Sample::new(Some(x.disposition.status()), received, sent, time(x))
 }
