@@ -217,6 +217,43 @@ step_unit() {
         '! systemctl start tidegate && journalctl -u tidegate | grep -q "is bound to 0.0.0.0:81, which no .listen. of the configuration has"'
 }
 
+# What configurations reach under nginx.service: sockets of other services in /tmp, files below /home, `transparent`.
+step_places() {
+    local own=$root/etc/nginx/conf.d/own.conf home=/home
+    install ./tidegate.deb >/dev/null 2>&1
+    inside systemctl stop nginx
+    inside mkdir -p "$home/www"
+    cat >"$root/root/origin.conf" <<'CONFIGURATION'
+daemon off; pid /run/origin.pid; error_log /dev/null; events {}
+http {
+    access_log off;
+    server { listen unix:/tmp/origin.sock; listen 127.0.0.1:8090; return 200 "from $remote_addr\n"; }
+}
+CONFIGURATION
+    inside systemd-run --quiet --unit origin /usr/sbin/nginx -c /root/origin.conf
+    cat >"$own" <<CONFIGURATION
+proxy_cache_path $home/www/cache keys_zone=home:1m;
+server {
+    listen 127.0.0.1:8091;
+    access_log $home/www/access.log;
+    location /socket { proxy_pass http://unix:/tmp/origin.sock; proxy_cache home; proxy_cache_valid 1h; }
+    location /foreign { proxy_pass http://127.0.0.1:8090; proxy_bind 127.0.0.9 transparent; }
+}
+CONFIGURATION
+    check "tidegate.service starts" inside systemctl start tidegate
+    check "a socket in /tmp" eventually inside sh -c 'curl -s http://127.0.0.1:8091/socket | grep -x "from unix:"'
+    check "a cache below $home" eventually inside sh -c 'find "$1" -type f | grep .' sh "$home/www/cache"
+    check "transparent" inside sh -c 'curl -s http://127.0.0.1:8091/foreign | grep -x "from 127.0.0.9"'
+    check "a log below $home" eventually inside grep -q /foreign "$home/www/access.log"
+    inside mv "$home/www/access.log" "$home/www/old"
+    check "it is opened again" inside systemctl kill --kill-who=main --signal=USR1 tidegate
+    check "lines go to the new file" eventually inside sh -c \
+        'curl -s -o /dev/null http://127.0.0.1:8091/later; grep -q /later "$1"' sh "$home/www/access.log"
+    rm "$own"
+    inside systemctl stop tidegate origin
+    inside systemctl start nginx
+}
+
 # What the administrator did to files of the packages stays.
 step_conffiles() {
     local file=$root/etc/apt/apt.conf.d/20tidegate
@@ -352,7 +389,7 @@ step_purge_running() {
 }
 
 all=(beside refused there pid_files conffiles upgrades upgrade_refused hangs rotate full_disks log_places
-    nameless_user back_refused back at_once remove purge_running unit)
+    nameless_user back_refused back at_once remove purge_running places unit)
 make_base
 boot
 run_steps "$@"
