@@ -12,6 +12,7 @@ mod caches;
 mod change;
 mod error;
 mod groups;
+pub(crate) mod history;
 mod objects;
 mod process;
 pub(crate) mod prometheus;

@@ -34,6 +34,7 @@ mod upstream;
 mod uwsgi;
 
 pub use api::Api;
+pub use api::history::keep as keep_history;
 pub use api::prometheus::plus_metrics;
 pub use cache::decide::conditions::comparison as if_modified_since;
 pub use common::content::{read_body, read_body_by};

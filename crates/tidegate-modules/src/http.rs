@@ -8,6 +8,7 @@ pub(crate) mod auth_request;
 pub(crate) mod autoindex;
 pub(crate) mod browser;
 pub(crate) mod charset;
+pub(crate) mod dashboard;
 pub(crate) mod dav;
 pub(crate) mod early_body;
 pub(crate) mod empty_gif;

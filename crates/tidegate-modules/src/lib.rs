@@ -36,6 +36,7 @@ use http::auth_request::AuthRequest;
 use http::autoindex::Autoindex;
 use http::browser::Browser;
 use http::charset::Charset;
+use http::dashboard::Dashboard;
 use http::dav::Dav;
 use http::early_body::EarlyBody;
 use http::empty_gif::EmptyGif;
@@ -156,6 +157,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<StubStatus>::NEW,
     &Entry::<Metrics>::NEW,
     &Entry::<Api>::NEW,
+    &Entry::<Dashboard>::NEW,
     &Entry::<EmptyGif>::NEW,
     &Entry::<Flv>::NEW,
     &Entry::<Mp4>::NEW,

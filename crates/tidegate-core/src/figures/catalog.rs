@@ -40,6 +40,12 @@ impl Figures {
         zones.entry((kind, name.to_owned())).or_insert_with(Zone::forever)
     }
 
+    /// Returns all zones of a kind, also those of earlier plans.
+    pub fn zones(&self, kind: Kind) -> Vec<&'static Zone> {
+        let zones = self.zones.lock().unwrap_or_else(PoisonError::into_inner);
+        zones.iter().filter(|((of, _), _)| *of == kind).map(|(_, zone)| *zone).collect()
+    }
+
     /// Returns the counters of this kind and name, `width` of them.
     pub fn tally(&self, kind: Kind, name: &str, width: usize) -> Arc<Tally> {
         let mut tallies = self.tallies.lock().unwrap_or_else(PoisonError::into_inner);

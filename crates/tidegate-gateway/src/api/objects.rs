@@ -34,6 +34,10 @@ impl Object {
         self
     }
 
+    pub(super) fn weight(&self) -> usize {
+        self.weight
+    }
+
     /// Returns what it shows.
     pub(super) fn value(self) -> Value {
         (self.show)()

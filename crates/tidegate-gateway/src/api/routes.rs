@@ -1,11 +1,12 @@
 //! The paths of the API: one table, from which requests are routed and directories are listed.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tidegate_codec::request::Method;
+use tidegate_core::figures::BOUNDS_MILLIS;
 
 use super::error::ApiError;
 use super::objects::{Document, Form, Object, Objects};
-use super::{CommandResult, Query, caches, groups, process, zones};
+use super::{CommandResult, Query, caches, groups, history, process, zones};
 
 /// A path of the API and what is there.
 struct Route {
@@ -81,12 +82,7 @@ const ROUTES: &[Route] = &[
     directory(&["http"]),
     object(&["http", "requests"], process::requests, Deletes::Resets),
     collection(&["http", "server_zones"], zones::servers, Deletes::Resets, SERVER_ZONE),
-    collection(
-        &["http", "location_zones"],
-        zones::locations,
-        Deletes::Resets,
-        ("LocationZoneNotFound", "location zone not found"),
-    ),
+    collection(&["http", "location_zones"], zones::locations, Deletes::Resets, LOCATION_ZONE),
     collection(
         &["http", "caches"],
         caches::caches,
@@ -121,8 +117,20 @@ const ROUTES: &[Route] = &[
             missing: ("WorkerNotFound", "worker not found"),
         },
     },
+    // Ours.
+    directory(&["tidegate"]),
+    collection(&["tidegate", "server_times"], zones::server_times, Deletes::Never, SERVER_ZONE),
+    collection(
+        &["tidegate", "location_times"],
+        zones::location_times,
+        Deletes::Never,
+        LOCATION_ZONE,
+    ),
+    Route { path: &["tidegate", "snapshot"], content: Content::Below(snapshot) },
+    Route { path: &["tidegate", "history"], content: Content::Below(history) },
 ];
 
+const LOCATION_ZONE: (&str, &str) = ("LocationZoneNotFound", "location zone not found");
 const SERVER_ZONE: (&str, &str) = ("ServerZoneNotFound", "server zone not found");
 const LIMIT_CONN: (&str, &str) = ("LimitConnNotFound", "limit_conn not found");
 
@@ -173,6 +181,53 @@ pub(super) fn carry_out(
         }
         (Content::Directory | Content::Object { .. }, _) => Err(ApiError::no_path()),
     }
+}
+
+/// Shows all objects of the API at one time, each under its path, and collections as one object.
+fn snapshot(query: &Query<'_>, command: &Command<'_>) -> Result<CommandResult, ApiError> {
+    leaf(query, command)?;
+    let of_page = json!({
+        "bounds_ms": BOUNDS_MILLIS,
+        "cpu_ms": history::cpu_millis(),
+        "time_ms": query.now.unix_millis,
+        "write": query.settings.write,
+    });
+    let mut objects = vec![("api".to_owned(), Object::new(move || of_page))];
+    for Route { path, content } in ROUTES {
+        let object = match content {
+            Content::Object { show, .. } => show(query),
+            Content::Collection { all, .. } => collected(all(query)),
+            _ => continue,
+        };
+        objects.push((path.join("/"), object));
+    }
+    objects.push(("http/upstreams".to_owned(), collected(groups::all_http(query))));
+    objects.push(("stream/upstreams".to_owned(), collected(groups::all_stream(query))));
+    Ok(of_all(query, objects, Form::Map))
+}
+
+/// Shows the figures of the last minutes.
+fn history(query: &Query<'_>, command: &Command<'_>) -> Result<CommandResult, ApiError> {
+    leaf(query, command)?;
+    Ok(of_one(query, history::shown()))
+}
+
+/// Allows what is only read and has no paths below.
+fn leaf(query: &Query<'_>, command: &Command<'_>) -> Result<(), ApiError> {
+    match command.rest {
+        [] => allow(query, Deletes::Never),
+        _ => Err(ApiError::no_path()),
+    }
+}
+
+/// Makes one object of many.
+fn collected(objects: Objects) -> Object {
+    let weight = objects.iter().map(|(_, object)| object.weight()).sum();
+    let show = move || {
+        let fields = objects.into_iter().map(|(name, object)| (name, object.value()));
+        Value::Object(fields.collect())
+    };
+    Object::new(show).weighing(weight)
 }
 
 /// Shows objects, or the fields of each that are wanted.

@@ -32,6 +32,7 @@ fn groups_are_shown() {
         "resolvers",
         "ssl",
         "workers",
+        "tidegate",
     ];
     assert_eq!(get("/api/9/"), json!(all));
     let of_http = [

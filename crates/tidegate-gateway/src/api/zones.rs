@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use tidegate_core::figures::{Catalog, Kind, Slab, Tally, Totals, Zone};
+use tidegate_core::figures::{BOUNDS_MILLIS, Catalog, Kind, Slab, Tally, Totals, Zone};
 use tidegate_upstream::resolve::{OUTCOMES, QUESTIONS};
 
 use super::Query;
@@ -25,6 +25,22 @@ pub(super) fn locations(query: &Query<'_>) -> Objects {
             "sent": totals.sent,
         })
     })
+}
+
+/// Returns the times of the requests of servers.
+pub(super) fn server_times(query: &Query<'_>) -> Objects {
+    zones(Some(&query.x.plan.figures), Kind::Server, times)
+}
+
+/// Returns the times of the requests of locations.
+pub(super) fn location_times(query: &Query<'_>) -> Objects {
+    zones(Some(&query.x.plan.figures), Kind::Location, times)
+}
+
+/// Shows how many requests took a time up to each bound and above the one before, and their sum in milliseconds.
+fn times(zone: &Zone) -> Value {
+    let totals = zone.totals();
+    json!({ "counts": totals.times, "bounds_ms": BOUNDS_MILLIS, "sum_ms": totals.micros / 1000 })
 }
 
 pub(super) fn session_servers(query: &Query<'_>) -> Objects {

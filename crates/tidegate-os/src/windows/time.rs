@@ -8,6 +8,7 @@ use windows_sys::Win32::Foundation::{FILETIME, SYSTEMTIME};
 use windows_sys::Win32::Security::Cryptography::{
     BCRYPT_USE_SYSTEM_PREFERRED_RNG, BCryptGenRandom,
 };
+use windows_sys::Win32::System::Threading::{GetCurrentProcess, GetProcessTimes};
 use windows_sys::Win32::System::Time::{
     FileTimeToSystemTime, GetTimeZoneInformation, SystemTimeToFileTime,
     SystemTimeToTzSpecificLocalTime, TIME_ZONE_INFORMATION,
@@ -32,6 +33,19 @@ pub fn clock_monotonic_coarse() -> Duration {
 pub fn clock_monotonic() -> Duration {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed()
+}
+
+/// Returns the processor time of all threads of this process so far; `None` where the system does not say.
+pub fn clock_process_cpu() -> Option<Duration> {
+    let none = FILETIME { dwLowDateTime: 0, dwHighDateTime: 0 };
+    let (mut created, mut ended, mut kernel, mut user) = (none, none, none, none);
+    // SAFETY: the handle of the own process is always valid; all pointers are to live structures of their type.
+    let known = unsafe {
+        GetProcessTimes(GetCurrentProcess(), &mut created, &mut ended, &mut kernel, &mut user)
+    };
+    let ticks =
+        |time: FILETIME| u64::from(time.dwHighDateTime) << 32 | u64::from(time.dwLowDateTime);
+    (known != 0).then(|| Duration::from_nanos(100 * (ticks(kernel) + ticks(user))))
 }
 
 /// Returns the offset of local clocks at a Unix time, in seconds east of Greenwich; 0 where that is unknown.
