@@ -28,7 +28,6 @@ pub(crate) mod limit_conn;
 pub(crate) mod limit_req;
 pub(crate) mod limits;
 pub(crate) mod log;
-pub(crate) mod made_variable;
 pub(crate) mod map;
 pub(crate) mod media_types;
 pub(crate) mod metrics;

@@ -8,6 +8,7 @@ pub mod http_core;
 mod loaded_modules;
 mod location_builder;
 mod locations;
+pub mod made_variable;
 pub mod main_core;
 pub mod module;
 mod outline;

@@ -27,10 +27,8 @@ use tidegate_core::subrequest::{SubrequestOptions, SubrequestResponse};
 use tidegate_core::variables::{Changeable, VariableSetter};
 use tidegate_core::{Body, Exchange, Level, Phase, Step, Template};
 use tidegate_plan::module::{BlockInfo, Module};
-use tidegate_plan::{LocationBuilder, PlanBuilder};
+use tidegate_plan::{LocationBuilder, PlanBuilder, made_variable};
 use tidegate_rt::spawn_local;
-
-use super::made_variable;
 
 /// Bytes of a response's body that are read and discarded, so that its connection can be reused.
 const BODY_BYTES_MAX: u64 = 64 << 10;

@@ -24,10 +24,9 @@ use tidegate_codec::Known;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Statement};
 use tidegate_core::client::Address;
 use tidegate_core::{Exchange, Template};
-use tidegate_plan::PlanBuilder;
 use tidegate_plan::module::Module;
+use tidegate_plan::{PlanBuilder, made_variable};
 
-use super::made_variable;
 use super::realip::{self, Trusted};
 use table::Table;
 

@@ -25,11 +25,10 @@ use std::time::Duration;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Statement, Word};
 use tidegate_conf::{once, row};
 use tidegate_core::{Exchange, Template};
-use tidegate_plan::PlanBuilder;
 use tidegate_plan::module::Module;
+use tidegate_plan::{PlanBuilder, made_variable};
 
 use super::geoip::{Clients, trusted_proxy};
-use super::made_variable;
 use super::realip::Trusted;
 use database::{Database, DatabasePath};
 use reload::{CurrentDatabase, DatabaseReloader};

@@ -20,10 +20,8 @@ use tidegate_conf::{
 use tidegate_core::host_names::{AddNameError, HostNames};
 use tidegate_core::regex::Regex;
 use tidegate_core::{Exchange, Template};
-use tidegate_plan::PlanBuilder;
 use tidegate_plan::module::Module;
-
-use super::made_variable;
+use tidegate_plan::{PlanBuilder, made_variable};
 
 /// `ngx_http_map_module`.
 pub(crate) struct Map;

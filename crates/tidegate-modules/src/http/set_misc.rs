@@ -18,9 +18,8 @@ use std::sync::atomic::AtomicU64;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, Word, once, row};
 use tidegate_core::Template;
-use tidegate_plan::PlanBuilder;
+use tidegate_plan::{PlanBuilder, made_variable};
 
-use super::made_variable;
 use super::rewrite::assignment::Target;
 use super::rewrite::conf::{Conf, Statement};
 

@@ -17,10 +17,8 @@ use std::sync::Arc;
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Statement, Word};
 use tidegate_core::Exchange;
-use tidegate_plan::PlanBuilder;
 use tidegate_plan::module::Module;
-
-use super::made_variable;
+use tidegate_plan::{PlanBuilder, made_variable};
 
 /// `ngx_http_split_clients_module`.
 pub(crate) struct SplitClients;

@@ -37,7 +37,7 @@ pub(crate) enum Target {
 
 impl SetConf {
     pub(crate) fn read(args: &Args<'_>) -> Result<SetConf, Diagnostic> {
-        let name = crate::http::made_variable::name(args, 0)?;
+        let name = tidegate_plan::made_variable::name(args, 0)?;
         Ok(SetConf { name, value: args.word(1).clone(), span: args.word(0).span })
     }
 

@@ -1,11 +1,14 @@
-//! The name of the variable that a block (`map`, `geo`, `split_clients`) defines by others.
+//! The name of the variable that a directive (`map`, `geo`, `split_clients`) defines by others.
 
+use crate::PlanBuilder;
 use tidegate_conf::{Args, Diagnostic, Span};
 use tidegate_core::variables::Changeable;
-use tidegate_plan::PlanBuilder;
 
 /// Returns the name of the variable that an argument gives as `$name`.
-pub(crate) fn name(args: &Args<'_>, index: usize) -> Result<String, Diagnostic> {
+///
+/// # Errors
+/// It is no name of a variable.
+pub fn name(args: &Args<'_>, index: usize) -> Result<String, Diagnostic> {
     match args.bytes(index) {
         [b'$', name @ ..] if !name.is_empty() => Ok(String::from_utf8_lossy(name).into_owned()),
         _ => {
@@ -16,7 +19,10 @@ pub(crate) fn name(args: &Args<'_>, index: usize) -> Result<String, Diagnostic> 
 }
 
 /// Defines the variables of all `blocks`; an error in one of them does not hide errors in the others.
-pub(crate) fn define_all<Block>(
+///
+/// # Errors
+/// None: they are among the diagnostics of the plan.
+pub fn define_all<Block>(
     blocks: &[Block],
     plan: &mut PlanBuilder<'_>,
     define: impl Fn(&Block, &mut PlanBuilder<'_>) -> Result<(), Diagnostic>,
@@ -30,7 +36,10 @@ pub(crate) fn define_all<Block>(
 }
 
 /// Refuses a name that a module reserves.
-pub(crate) fn check_free(plan: &PlanBuilder<'_>, name: &str, span: Span) -> Result<(), Diagnostic> {
+///
+/// # Errors
+/// The name is reserved.
+pub fn check_free(plan: &PlanBuilder<'_>, name: &str, span: Span) -> Result<(), Diagnostic> {
     match plan.variables.changeable(name) {
         // What `set` then does to a name with a setter is still the setter's.
         Changeable::Free | Changeable::By(_) => Ok(()),
@@ -39,6 +48,6 @@ pub(crate) fn check_free(plan: &PlanBuilder<'_>, name: &str, span: Span) -> Resu
 }
 
 /// Makes the error for a name whose variable cannot be redefined.
-pub(crate) fn duplicate(name: &str, span: Span) -> Diagnostic {
+pub fn duplicate(name: &str, span: Span) -> Diagnostic {
     Diagnostic::emerg(format!("the duplicate \"{name}\" variable")).at(span)
 }
