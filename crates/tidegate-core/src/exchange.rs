@@ -243,6 +243,13 @@ impl Exchange {
         crate::variables::evaluate_named(self, name, out)
     }
 
+    /// Gives a variable whose values live outside of requests another value ([`Changeable::Stored`]).
+    ///
+    /// [`Changeable::Stored`]: crate::variables::Changeable::Stored
+    pub fn store_variable(&mut self, id: VariableId, value: &[u8]) {
+        crate::variables::store(self, id, value);
+    }
+
     /// Returns the value of a `set` variable or named capture.
     pub fn slot(&self, slot: usize) -> Option<&[u8]> {
         self.modules.slots.get(slot)?.as_deref()

@@ -14,6 +14,8 @@ pub type Fixed = fn(&mut Exchange, &mut Vec<u8>) -> bool;
 pub type Prefixed = fn(&mut Exchange, &[u8], &mut Vec<u8>) -> bool;
 /// Appends the value of a variable of the configuration (`map`, `geo`, …).
 pub type Computed = Arc<dyn Fn(&mut Exchange, &mut Vec<u8>) -> bool + Send + Sync>;
+/// Stores a value that `set` gives to a variable of the configuration whose values live outside of requests (`keyval`).
+pub type StoredSetter = Arc<dyn Fn(&mut Exchange, &[u8]) + Send + Sync>;
 /// Changes a built-in variable by `set`.
 pub type VariableSetter = fn(&mut Exchange, &[u8]);
 
@@ -62,6 +64,8 @@ pub enum Changeable {
     Free,
     /// It may, by this function: a built-in variable with a setter.
     By(VariableSetter),
+    /// It may, by the function of [`VariableTable::define_stored`], which [`Exchange::store_variable`] calls.
+    Stored(VariableId),
     /// It may not: a built-in variable without a setter.
     Never,
 }
@@ -108,6 +112,8 @@ pub struct VariableTable {
     entries: Vec<Entry>,
     /// Computed variables that the configuration may not change.
     kept: HashSet<String>,
+    /// Of variables whose values live outside of requests.
+    setters: HashMap<VariableId, StoredSetter>,
     slot_count: usize,
 }
 
@@ -121,6 +127,7 @@ impl VariableTable {
             names: Vec::new(),
             entries: Vec::new(),
             kept: HashSet::new(),
+            setters: HashMap::new(),
             slot_count: 0,
         };
         for variable in declared {
@@ -205,6 +212,14 @@ impl VariableTable {
         self.define(name, known, Entry::Computed { compute, cache });
     }
 
+    /// Defines a variable whose values live outside of requests: it is computed at each use, and `set` calls `store`.
+    pub fn define_stored(&mut self, name: &str, compute: Computed, store: StoredSetter) {
+        self.define_computed(name, compute, false);
+        if let Some(id) = self.find(&name.to_ascii_lowercase()) {
+            self.setters.insert(id, store);
+        }
+    }
+
     /// Reserves a name for its module: nothing else may give it a value from now on.
     pub fn keep(&mut self, name: &str) {
         self.kept.insert(name.to_ascii_lowercase());
@@ -212,7 +227,10 @@ impl VariableTable {
 
     fn define(&mut self, name: String, known: Option<VariableId>, entry: Entry) {
         match known {
-            Some(id) => self.entries[id.0 as usize] = entry,
+            Some(id) => {
+                self.setters.remove(&id);
+                self.entries[id.0 as usize] = entry;
+            }
             None => drop(self.insert(name, entry)),
         }
     }
@@ -227,6 +245,9 @@ impl VariableTable {
         let name = name.to_ascii_lowercase();
         if self.kept.contains(&name) {
             return Changeable::Never;
+        }
+        if let Some(id) = self.find(&name).filter(|id| self.setters.contains_key(id)) {
+            return Changeable::Stored(id);
         }
         self.declared.get(name.as_str()).map_or(Changeable::Free, |variable| variable.change)
     }
@@ -279,6 +300,14 @@ pub(crate) fn evaluate(x: &mut Exchange, id: VariableId, out: &mut Vec<u8>) -> b
     let plan = x.plan.clone();
     let VariableTable { entries, names, .. } = &plan.variables;
     evaluate_entry(x, &entries[id.0 as usize], &names[id.0 as usize], out)
+}
+
+/// Calls the setter of a variable whose values live outside of requests.
+pub(crate) fn store(x: &mut Exchange, id: VariableId, value: &[u8]) {
+    let plan = x.plan.clone();
+    if let Some(store) = plan.variables.setters.get(&id) {
+        store(x, value);
+    }
 }
 
 /// Appends the value of the variable of this name, in use or not; returns `false` when it has none.

@@ -1,4 +1,4 @@
-//! The name of the variable that a directive (`map`, `geo`, `split_clients`) defines by others.
+//! The name of the variable that a directive (`map`, `geo`, `split_clients`, `keyval`) defines by others.
 
 use crate::PlanBuilder;
 use tidegate_conf::{Args, Diagnostic, Span};
@@ -42,7 +42,7 @@ pub fn define_all<Block>(
 pub fn check_free(plan: &PlanBuilder<'_>, name: &str, span: Span) -> Result<(), Diagnostic> {
     match plan.variables.changeable(name) {
         // What `set` then does to a name with a setter is still the setter's.
-        Changeable::Free | Changeable::By(_) => Ok(()),
+        Changeable::Free | Changeable::By(_) | Changeable::Stored(_) => Ok(()),
         Changeable::Never => Err(duplicate(name, span)),
     }
 }

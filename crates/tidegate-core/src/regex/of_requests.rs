@@ -17,7 +17,9 @@ impl Regex {
     ) -> Result<Regex, RegexError> {
         Regex::with_slots(text, caseless, |name| match variables.changeable(name) {
             Changeable::Never => Err(RegexError(format!("the duplicate \"{name}\" variable"))),
-            Changeable::Free | Changeable::By(_) => Ok(variables.define_slot(name)),
+            Changeable::Free | Changeable::By(_) | Changeable::Stored(_) => {
+                Ok(variables.define_slot(name))
+            }
         })
     }
 

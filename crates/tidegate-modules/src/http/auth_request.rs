@@ -24,11 +24,12 @@ use std::sync::Arc;
 use tidegate_codec::Known;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, Word, row};
 use tidegate_core::subrequest::{SubrequestOptions, SubrequestResponse};
-use tidegate_core::variables::{Changeable, VariableSetter};
 use tidegate_core::{Body, Exchange, Level, Phase, Step, Template};
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder, made_variable};
 use tidegate_rt::spawn_local;
+
+use super::rewrite::assignment::Target;
 
 /// Bytes of a response's body that are read and discarded, so that its connection can be reused.
 const BODY_BYTES_MAX: u64 = 64 << 10;
@@ -104,24 +105,14 @@ fn set(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// The variable that an `auth_request_set` assigns.
-enum SetTarget {
-    Slot(usize),
-    BuiltIn(VariableSetter),
-}
-
 struct Set {
-    target: SetTarget,
+    target: Target,
     value: Template,
 }
 
 impl Set {
     fn new(conf: &SetConf, plan: &mut PlanBuilder<'_>) -> Result<Set, Diagnostic> {
-        let target = match plan.variables.changeable(&conf.name) {
-            Changeable::Free => SetTarget::Slot(plan.variables.define_slot(&conf.name)),
-            Changeable::By(setter) => SetTarget::BuiltIn(setter),
-            Changeable::Never => return Err(made_variable::duplicate(&conf.name, conf.span)),
-        };
+        let target = Target::compile(&conf.name, conf.span, plan)?;
         Ok(Set { target, value: plan.template(&conf.value)? })
     }
 }
@@ -180,10 +171,8 @@ impl AuthSubrequest {
     fn set_variables(&self, x: &mut Exchange, reply: &mut SubrequestResponse) {
         for set in &self.sets {
             let value = set.value.value(reply.exchange());
-            match set.target {
-                SetTarget::Slot(slot) => x.set_slot(slot, Some(&value)),
-                SetTarget::BuiltIn(setter) => setter(x, &value),
-            }
+            // One that is too long has been logged, and changes nothing.
+            let _ = set.target.put(x, &value);
         }
     }
 }

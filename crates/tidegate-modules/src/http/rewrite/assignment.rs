@@ -1,7 +1,7 @@
 //! `set`, of requests and of sessions.
 
 use tidegate_conf::{Args, Diagnostic, Span, Word};
-use tidegate_core::variables::{Changeable, VariableSetter};
+use tidegate_core::variables::{Changeable, VariableId, VariableSetter};
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::PlanBuilder;
 
@@ -33,6 +33,7 @@ pub(crate) struct Assignment {
 pub(crate) enum Target {
     Slot(usize),
     BuiltIn(VariableSetter),
+    Stored(VariableId),
 }
 
 impl SetConf {
@@ -59,6 +60,7 @@ impl Target {
     ) -> Result<Target, Diagnostic> {
         match plan.variables.changeable(name) {
             Changeable::By(setter) => Ok(Target::BuiltIn(setter)),
+            Changeable::Stored(id) => Ok(Target::Stored(id)),
             Changeable::Free => Ok(Target::Slot(plan.variables.define_slot(name))),
             Changeable::Never => {
                 let message = format!("the duplicate \"{name}\" variable");
@@ -67,11 +69,13 @@ impl Target {
         }
     }
 
-    /// Returns the value so far, empty without one; that of a built-in variable is given by its template.
+    /// Returns the value so far, empty without one; that of another variable is given by its template.
     pub(crate) fn value(&self, own: Option<&Template>, x: &mut Exchange) -> Vec<u8> {
         match self {
             Target::Slot(slot) => x.slot(*slot).unwrap_or_default().to_vec(),
-            Target::BuiltIn(_) => own.map(|own| own.value(x)).unwrap_or_default(),
+            Target::BuiltIn(_) | Target::Stored(_) => {
+                own.map(|own| own.value(x)).unwrap_or_default()
+            }
         }
     }
 
@@ -93,6 +97,10 @@ impl Target {
             }
             Target::BuiltIn(setter) => {
                 setter(x, value);
+                Ok(())
+            }
+            Target::Stored(id) => {
+                x.store_variable(*id, value);
                 Ok(())
             }
         }

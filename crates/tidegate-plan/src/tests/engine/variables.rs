@@ -119,6 +119,7 @@ fn a_table_of_names() {
     let kind = |table: &VariableTable, name: &str| match table.changeable(name) {
         Changeable::Free => "free",
         Changeable::By(_) => "by",
+        Changeable::Stored(_) => "stored",
         Changeable::Never => "never",
     };
     table.keep("Mine");
@@ -134,6 +135,10 @@ fn a_table_of_names() {
     ] {
         assert_eq!(kind(&table, name), expected, "{name}");
     }
+    table.define_stored("Kept_Outside", Arc::new(|_, _| false), Arc::new(|_, _| ()));
+    assert_eq!(kind(&table, "kept_OUTSIDE"), "stored");
+    table.define_computed("kept_outside", Arc::new(|_, _| false), false);
+    assert_eq!(kind(&table, "kept_outside"), "free", "defined anew");
     // A name has one number and one slot, in any case of letters and order of definitions.
     let id = table.resolve("late", Span::NONE);
     let slot = table.define_slot("Late");
