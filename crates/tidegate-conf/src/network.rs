@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::{Args, Diagnostic, parse_number};
 
 /// A network.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network {
     address: IpAddr,
     bits: u8,
@@ -39,6 +39,12 @@ impl Network {
     /// Returns the number of bits that its addresses have in common.
     pub fn bits(self) -> u8 {
         self.bits
+    }
+
+    /// Returns the network of `bits` bits that it lies in; itself where it has fewer.
+    pub fn widened(self, bits: u8) -> Network {
+        let bits = bits.min(self.bits);
+        Network { address: masked(self.address, bits), bits }
     }
 
     /// Returns whether it contains an address; an IPv4-mapped IPv6 address counts as its IPv4 address.

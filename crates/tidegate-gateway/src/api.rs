@@ -5,14 +5,15 @@
 //! location /api { api write=on; allow 127.0.0.1; deny all; }
 //! ```
 //! `GET /api/9/http/upstreams/NAME`, `POST …/NAME/servers` with `{"server":"192.0.2.1:80"}`,
-//! `PATCH …/NAME/servers/3` with `{"drain":true}`, `DELETE …/NAME/servers/3`; `GET /api/9/http/server_zones`. The
-//! paths are one table, in `routes`.
+//! `PATCH …/NAME/servers/3` with `{"drain":true}`, `DELETE …/NAME/servers/3`; `GET /api/9/http/server_zones`;
+//! `POST /api/9/http/keyvals/ZONE` with `{"key":"value"}`. The paths are one table, in `routes`.
 
 mod caches;
 mod change;
 mod error;
 mod groups;
 pub(crate) mod history;
+mod keyvals;
 mod objects;
 mod process;
 pub(crate) mod prometheus;
@@ -82,8 +83,8 @@ const ROWS: &[Directive<Conf>] = &[row(
     Contexts::LOCATION,
     Arity::between(0, 1),
     "",
-    "Sends figures of the server and the state of upstream groups in JSON; `write=on` allows requests to change groups and \
-     to reset figures.",
+    "Sends figures of the server, the state of upstream groups and the pairs of `keyval_zone` in JSON; `write=on` allows \
+     requests to change groups and pairs and to reset figures.",
     |conf, args| {
         let write = match args.bytes(0) {
             b"" | b"write=off" => false,
@@ -101,11 +102,13 @@ struct CommandResult {
     document: Option<Document>,
     /// Path of the created object, below the version.
     place: Option<String>,
+    /// The zone of pairs whose file is to be written before the response.
+    changed: keyvals::Changed,
 }
 
 impl CommandResult {
     fn new(document: Document) -> CommandResult {
-        CommandResult { status: 200, document: Some(document), place: None }
+        CommandResult { status: 200, document: Some(document), ..CommandResult::nothing() }
     }
 
     fn of(value: Value) -> CommandResult {
@@ -114,7 +117,7 @@ impl CommandResult {
 
     /// 204: something was reset or removed.
     fn nothing() -> CommandResult {
-        CommandResult { status: 204, document: None, place: None }
+        CommandResult { status: 204, document: None, place: None, changed: None }
     }
 }
 
@@ -139,8 +142,9 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
     let path = path.into_owned();
     let now = CommandTime { monotonic: clock::now(), unix_millis: clock::unix_millis() };
     let result = routes::carry_out(&Query { x, settings, now }, &path, &body);
-    if result.is_ok() {
+    if let Ok(result) = &result {
         save(x, &path).await;
+        save_pairs(x, result).await;
     }
     let result = match result {
         Ok(result) => result,
@@ -177,6 +181,16 @@ async fn save(x: &mut Exchange, path: &str) {
             Level::Error,
             format_args!("the state of upstream \"{name}\" was not written: {error}"),
         );
+    }
+}
+
+/// Writes the file of a zone of pairs that was changed, where it has one (`state=`).
+async fn save_pairs(x: &mut Exchange, result: &CommandResult) {
+    let Some(zone) = &result.changed else { return };
+    if let Err(error) = zone.save().await {
+        let name = zone.name();
+        let what = format_args!("the state of keyval zone \"{name}\" was not written: {error}");
+        x.log(Level::Error, what);
     }
 }
 

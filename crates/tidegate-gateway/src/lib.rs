@@ -10,6 +10,7 @@
 //! | `cache` | the cache's rules and directives; `tidegate-cache` stores |
 //! | `slice` | responses made of several parts of an object |
 //! | `upstream`, `health_check`, `api` | groups of servers: their directives, health checks, changes at run time |
+//! | `keyval` | pairs that are looked up, and changed at run time |
 //! | `stream` | the same for sessions of TCP and UDP |
 //!
 //! The clock is read once for an event, by the task that waited for it or by the first function called: a handler, a
@@ -23,6 +24,7 @@ mod common;
 mod fastcgi;
 mod grpc;
 mod health_check;
+mod keyval;
 mod memcached;
 mod proxy;
 mod scgi;
@@ -41,6 +43,9 @@ pub use common::content::{read_body, read_body_by};
 pub use fastcgi::{FastCgi, FastCgiCache};
 pub use grpc::Grpc;
 pub use health_check::HealthCheck;
+pub use keyval::Keyval;
+#[doc(hidden)]
+pub use keyval::pairs::fuzz_keyval_pairs;
 pub use memcached::Memcached;
 pub use proxy::{Proxy, ProxyCache};
 pub use scgi::{Scgi, ScgiCache};

@@ -10,6 +10,7 @@ use crate::api::Api;
 use crate::fastcgi::{FastCgi, FastCgiCache};
 use crate::grpc::Grpc;
 use crate::health_check::HealthCheck;
+use crate::keyval::Keyval;
 use crate::memcached::Memcached;
 use crate::proxy::{Proxy, ProxyCache};
 use crate::scgi::{Scgi, ScgiCache};
@@ -32,6 +33,7 @@ impl ModuleList for Gateways {
             &Entry::<MainCore>::NEW,
             &Entry::<HttpCore>::NEW,
             &Entry::<StreamCore>::NEW,
+            &Entry::<Keyval>::NEW,
             &Entry::<Upstream>::NEW,
             &Entry::<Proxy>::NEW,
             &Entry::<SessionProxy>::NEW,

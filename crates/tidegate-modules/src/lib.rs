@@ -80,8 +80,8 @@ use stream::set::SessionSet;
 use stream::ssl_preread::SslPreread;
 use tidegate_front::{Http2, Http3, Ssl};
 use tidegate_gateway::{
-    Api, FastCgi, FastCgiCache, Grpc, HealthCheck, Memcached, Proxy, ProxyCache, Scgi, ScgiCache,
-    SessionHealthCheck, SessionProxy, Slice, Upstream, Uwsgi, UwsgiCache,
+    Api, FastCgi, FastCgiCache, Grpc, HealthCheck, Keyval, Memcached, Proxy, ProxyCache, Scgi,
+    ScgiCache, SessionHealthCheck, SessionProxy, Slice, Upstream, Uwsgi, UwsgiCache,
 };
 
 /// Writes out all buffers of access logs of this process (`access_log … buffer=`), on the calling thread. It is
@@ -92,6 +92,8 @@ pub use http::log::flush_logs;
 pub use http::geoip::database::fuzz_geoip;
 #[doc(hidden)]
 pub use http::geoip2::database::fuzz_geoip2;
+#[doc(hidden)]
+pub use tidegate_gateway::fuzz_keyval_pairs;
 
 /// All modules: those of this crate, of the gateways, of the front side and of the engine. Within a phase handlers
 /// run in this order, and so do response filters; the groups follow the order of the phases.
@@ -111,6 +113,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Map>::NEW,
     &Entry::<Geo>::NEW,
     &Entry::<SplitClients>::NEW,
+    &Entry::<Keyval>::NEW,
     // Variables of modules that have settings in each location.
     &Entry::<Referer>::NEW,
     &Entry::<Browser>::NEW,

@@ -25,6 +25,7 @@ pub(super) const TARGETS: &[Target] = &[
     Target { name: "quic_packets", run: tidegate_quic::fuzzing::fuzz_packets },
     Target { name: "acme_responses", run: tidegate_acme::fuzzing::fuzz_responses },
     Target { name: "geoip", run: tidegate_modules::fuzz_geoip },
+    Target { name: "keyval_pairs", run: tidegate_modules::fuzz_keyval_pairs },
     Target { name: "geoip2", run: tidegate_modules::fuzz_geoip2 },
     Target { name: "cache_header", run: tidegate_cache::fuzz_header },
     Target { name: "cache_journal", run: tidegate_cache::fuzz_journal },

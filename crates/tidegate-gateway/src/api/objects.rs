@@ -12,15 +12,29 @@ use tidegate_core::{Body, BodyError, Chunk, blocking};
 
 /// Something that can be shown, and perhaps be reset.
 pub(super) struct Object {
-    show: Box<dyn FnOnce() -> Value + Send>,
+    show: Show,
     reset: Option<Box<dyn FnOnce() + Send>>,
     /// Objects in it that take time, such as servers.
     weight: usize,
 }
 
+/// How an object is shown.
+enum Show {
+    Whole(Box<dyn FnOnce() -> Value + Send>),
+    Pieces(Pieces),
+}
+
+/// Appends the next part of an object's text; returns `false` behind the last one.
+type Pieces = Box<dyn FnMut(&mut Vec<u8>) -> bool + Send>;
+
 impl Object {
     pub(super) fn new(show: impl FnOnce() -> Value + Send + 'static) -> Object {
-        Object { show: Box::new(show), reset: None, weight: 1 }
+        Object { show: Show::Whole(Box::new(show)), reset: None, weight: 1 }
+    }
+
+    /// Makes an object of any size. `write` appends the next part of its text, and returns `false` behind the last one.
+    pub(super) fn of_pieces(write: impl FnMut(&mut Vec<u8>) -> bool + Send + 'static) -> Object {
+        Object { show: Show::Pieces(Box::new(write)), reset: None, weight: 1 }
     }
 
     /// What DELETE does.
@@ -40,7 +54,14 @@ impl Object {
 
     /// Returns what it shows.
     pub(super) fn value(self) -> Value {
-        (self.show)()
+        match self.show {
+            Show::Whole(show) => show(),
+            Show::Pieces(mut write) => {
+                let mut text = Vec::new();
+                while write(&mut text) {}
+                serde_json::from_slice(&text).unwrap_or_default()
+            }
+        }
     }
 
     /// Resets what it shows.
@@ -118,6 +139,8 @@ struct Writer {
     form: Form,
     fields: Option<Vec<String>>,
     started: bool,
+    /// The object that is written in pieces.
+    present: Option<Pieces>,
 }
 
 impl Writer {
@@ -131,11 +154,18 @@ impl Writer {
             false => (name, object),
         });
         let fields = fields.filter(|_| !names);
-        Writer { objects: objects.collect::<Vec<_>>().into_iter(), form, fields, started: false }
+        let objects = objects.collect::<Vec<_>>().into_iter();
+        Writer { objects, form, fields, started: false, present: None }
     }
 
-    /// Writes the next object; returns `false` behind the last one.
+    /// Writes the next object, or a piece of one; returns `false` behind the last one.
     fn write(&mut self, out: &mut Vec<u8>) -> bool {
+        if let Some(write) = &mut self.present {
+            if !write(out) {
+                self.present = None;
+            }
+            return true;
+        }
         let (open, close) = match self.form {
             Form::Single => ("", ""),
             Form::Map => ("{", "}"),
@@ -156,7 +186,13 @@ impl Writer {
             out.extend_from_slice(Value::String(name).to_string().as_bytes());
             out.push(b':');
         }
-        let mut value = (object.show)();
+        let mut value = match object.show {
+            Show::Whole(show) => show(),
+            Show::Pieces(write) => {
+                self.present = Some(write);
+                return true;
+            }
+        };
         if let (Some(wanted), Value::Object(fields)) = (&self.fields, &mut value) {
             fields.retain(|name, _| wanted.iter().any(|wanted| wanted == name));
         }

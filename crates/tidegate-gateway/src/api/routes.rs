@@ -6,7 +6,7 @@ use tidegate_core::figures::BOUNDS_MILLIS;
 
 use super::error::ApiError;
 use super::objects::{Document, Form, Object, Objects};
-use super::{CommandResult, Query, caches, groups, history, process, zones};
+use super::{CommandResult, Query, caches, groups, history, keyvals, process, zones};
 
 /// A path of the API and what is there.
 struct Route {
@@ -97,10 +97,12 @@ const ROUTES: &[Route] = &[
         ("LimitReqNotFound", "limit_req not found"),
     ),
     Route { path: &["http", "upstreams"], content: Content::Below(groups::http) },
+    Route { path: &["http", "keyvals"], content: Content::Below(keyvals::http) },
     directory(&["stream"]),
     collection(&["stream", "server_zones"], zones::session_servers, Deletes::Resets, SERVER_ZONE),
     collection(&["stream", "limit_conns"], zones::session_limit_conns, Deletes::Resets, LIMIT_CONN),
     Route { path: &["stream", "upstreams"], content: Content::Below(groups::stream) },
+    Route { path: &["stream", "keyvals"], content: Content::Below(keyvals::stream) },
     collection(
         &["resolvers"],
         zones::resolvers,

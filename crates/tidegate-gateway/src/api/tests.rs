@@ -43,9 +43,13 @@ fn groups_are_shown() {
         "limit_conns",
         "limit_reqs",
         "upstreams",
+        "keyvals",
     ];
     assert_eq!(get("/api/9/http/"), json!(of_http));
-    assert_eq!(get("/api/9/stream"), json!(["server_zones", "limit_conns", "upstreams"]));
+    assert_eq!(
+        get("/api/9/stream"),
+        json!(["server_zones", "limit_conns", "upstreams", "keyvals"])
+    );
     let groups = get("/api/9/http/upstreams");
     assert_eq!(groups.as_object().map(serde_json::Map::len), Some(1), "only those with a zone");
     let group = get("/see/9/http/upstreams/u/");
