@@ -24,6 +24,8 @@ pub(super) const TARGETS: &[Target] = &[
     Target { name: "h3_connection", run: tidegate_h3::fuzzing::fuzz_connection },
     Target { name: "quic_packets", run: tidegate_quic::fuzzing::fuzz_packets },
     Target { name: "acme_responses", run: tidegate_acme::fuzzing::fuzz_responses },
+    Target { name: "jose_tokens", run: tidegate_jose::fuzzing::fuzz_token },
+    Target { name: "jose_keys", run: tidegate_jose::fuzzing::fuzz_key_set },
     Target { name: "geoip", run: tidegate_modules::fuzz_geoip },
     Target { name: "keyval_pairs", run: tidegate_modules::fuzz_keyval_pairs },
     Target { name: "geoip2", run: tidegate_modules::fuzz_geoip2 },

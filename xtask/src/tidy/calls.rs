@@ -73,6 +73,7 @@ const REQUEST_PATH: &[&str] = &[
     "tidegate-h2",
     "tidegate-h3",
     "tidegate-acme",
+    "tidegate-jose",
     "tidegate-os",
     "tidegate-rt",
     "tidegate-cache",

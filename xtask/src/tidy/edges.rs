@@ -16,7 +16,7 @@ pub(super) struct Row {
 /// Libraries that a crate without I/O must not use: runtimes, and TLS.
 const NO_RUNTIME: &[&str] = &["tokio", "mio", "async", "futures", "smol", "hyper", "rustls", "aws"];
 
-/// The same for a crate whose work is to sign: it has the cryptographic library, but no TLS.
+/// The same for a crate whose work is to sign or to verify: it has the cryptographic library, but no TLS.
 const NO_RUNTIME_BUT_CRYPTOGRAPHY: &[&str] =
     &["tokio", "mio", "async", "futures", "smol", "hyper", "rustls"];
 
@@ -90,6 +90,7 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-os",
             "tidegate-quic",
             "tidegate-acme",
+            "tidegate-jose",
         ],
         never: &["tokio"],
     },
@@ -105,6 +106,8 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-tls",
             // For `acme_issuer`.
             "tidegate-acme",
+            // For `auth_jwt`.
+            "tidegate-jose",
             "tidegate-cache",
             "tidegate-codec",
             "tidegate-conf",
@@ -212,6 +215,8 @@ pub(super) const TABLE: &[Row] = &[
         may_depend_on: &["tidegate-codec"],
         never: NO_RUNTIME_BUT_CRYPTOGRAPHY,
     },
+    // Tokens and keys: texts and time are its arguments. It verifies and decrypts.
+    Row { name: "tidegate-jose", may_depend_on: &[], never: NO_RUNTIME_BUT_CRYPTOGRAPHY },
     // One end of a connection: bytes and time are its arguments.
     Row {
         name: "tidegate-h2",
