@@ -4,6 +4,7 @@ pub(crate) mod access;
 pub(crate) mod acme;
 pub(crate) mod addition;
 pub(crate) mod auth_basic;
+pub(crate) mod auth_jwt;
 pub(crate) mod auth_request;
 pub(crate) mod autoindex;
 pub(crate) mod browser;

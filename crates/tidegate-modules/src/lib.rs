@@ -32,6 +32,7 @@ use http::access::Access;
 use http::acme::Acme;
 use http::addition::Addition;
 use http::auth_basic::AuthBasic;
+use http::auth_jwt::AuthJwt;
 use http::auth_request::AuthRequest;
 use http::autoindex::Autoindex;
 use http::browser::Browser;
@@ -128,9 +129,10 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // Limits. A request that is delayed by its rate is not counted among the connections yet.
     &Entry::<LimitReq>::NEW,
     &Entry::<LimitConn>::NEW,
-    // Access phase. The cheapest check first: addresses, then passwords, then subrequests.
+    // Access phase. The cheapest check first: addresses, then passwords, then tokens, then subrequests.
     &Entry::<Access>::NEW,
     &Entry::<AuthBasic>::NEW,
+    &Entry::<AuthJwt>::NEW,
     &Entry::<AuthRequest>::NEW,
     // Precontent phase. Mirrored requests are copies of the original one, before `try_files` changes the path.
     &Entry::<Mirror>::NEW,
