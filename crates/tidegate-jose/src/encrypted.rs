@@ -15,6 +15,7 @@ use crate::json::Object;
 use crate::key::{Key, Material};
 use crate::key_set::KeySet;
 use crate::key_wrap::KeyManagement;
+use crate::limits::CHEAP_KEYS_MAX;
 
 /// An encrypted token that has been parsed.
 #[derive(Clone, Debug)]
@@ -67,14 +68,15 @@ impl EncryptedToken {
     /// 1 ms.
     pub fn is_costly(&self, sets: &[Arc<KeySet>]) -> bool {
         self.keys(sets).any(|key| matches!(key.material, Material::Rsa(..)))
+            || self.keys(sets).nth(CHEAP_KEYS_MAX).is_some()
     }
 
     /// Decrypts the content with the keys that the token may have been encrypted for; see
     /// [`SignedToken::verify`](crate::SignedToken::verify).
     ///
     /// # Errors
-    /// There is no such key, or none decrypts the token. Which step has failed is not told, and a key that cannot be
-    /// decrypted is replaced by a random one, so that the time does not tell it either (RFC 7516 section 11.5).
+    /// There is no such key, or none decrypts the token. Which step has failed is not said, and a key that cannot be
+    /// decrypted is replaced by a random one, so that the time does not show it either (RFC 7516 section 11.5).
     pub fn decrypt(&self, sets: &[Arc<KeySet>]) -> Result<Vec<u8>, TokenError> {
         let mut keys = self.keys(sets).peekable();
         if keys.peek().is_none() {

@@ -147,14 +147,14 @@ fn keys_are_chosen_by_identifier_algorithm_and_use() {
 }
 
 #[test]
-fn many_public_keys_are_costly() {
+fn many_keys_are_costly() {
     let vectors = vectors();
-    let token = parse(vectors["signed"]["ES256"].as_str().expect("")).expect("a token");
     let many = |count| vec![keys(|_| {})[0].clone(); count];
-    assert!(!token.is_costly(&many(4)));
-    assert!(token.is_costly(&many(5)));
-    let secret = parse(vectors["signed"]["HS256"].as_str().expect("")).expect("a token");
-    assert!(!secret.is_costly(&many(5)));
+    for algorithm in ["ES256", "HS256"] {
+        let token = parse(vectors["signed"][algorithm].as_str().expect("")).expect("a token");
+        assert!(!token.is_costly(&many(4)), "{algorithm}");
+        assert!(token.is_costly(&many(5)), "{algorithm}");
+    }
 }
 
 proptest! {

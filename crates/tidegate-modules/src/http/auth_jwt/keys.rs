@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tidegate_codec::Known;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::plan::ServerId;
 use tidegate_core::subrequest::SubrequestOptions;
@@ -180,10 +181,18 @@ async fn request(
     let subrequest = x.subrequest(path, args, SubrequestOptions::default());
     let mut subrequest = subrequest.map_err(|_| Unavailable)?;
     subrequest.exchange().lineage.inherited.insert(facts.clone());
-    let reply = subrequest.run().await;
+    let mut reply = subrequest.run().await;
     let status = reply.status();
     if status != 200 {
         x.log(Level::Error, format_args!("key request \"{shown}\" unexpected status: {status}"));
+        return Err(Unavailable);
+    }
+    if reply.exchange().response.headers.contains(Known::ContentEncoding) {
+        let advice = "proxy_set_header Accept-Encoding \"\"; prevents that";
+        x.log(
+            Level::Error,
+            format_args!("key request \"{shown}\": the response is compressed; {advice}"),
+        );
         return Err(Unavailable);
     }
     let Ok(text) = reply.read(KEY_SET_BYTES_MAX).await else {

@@ -12,7 +12,7 @@ const FUTURE: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCIsImtpZCI6IjAwMDEifQ.eyJ
 const NAMELESS: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiJib2IifQ.xNXLM02Zlk_79XTUm13rLi-KC9_iD9ZSovVNLRiuPms";
 /// Made with the same key; `kid` is 0002.
 const OTHER_NAME: &str = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCIsImtpZCI6IjAwMDIifQ.eyJzdWIiOiJib2IifQ.aW-OHqQ5o3S0UvsdJacUI-PDWWMRbKC72jZnLqMdJFw";
-/// Signed by nobody, with `sub` as `eve`.
+/// Without a signature, with `sub` as `eve`.
 const NONE: &str = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJldmUifQ.";
 
 const KEY: &str = r#"{"kty":"oct","k":"ZmFudGFzdGljand0","kid":"0001"}"#;
