@@ -144,6 +144,10 @@ const SURROUNDINGS: &[Surroundings] = &[
     },
     Surroundings { of: "realip", texts: &[("LOCATION", "set_real_ip_from 10.0.0.0/8;")] },
     Surroundings { of: "auth_basic", texts: &[("LOCATION", "auth_basic_user_file f;")] },
+    Surroundings {
+        of: "auth_jwt",
+        texts: &[("LOCATION", "auth_jwt x;\nauth_jwt_key_request /keys;")],
+    },
     Surroundings { of: "mirror", texts: &[("LOCATION", "mirror /m;")] },
     Surroundings { of: "mp4", texts: &[("LOCATION", "mp4;")] },
     Surroundings { of: "autoindex", texts: &[("LOCATION", "autoindex on;")] },

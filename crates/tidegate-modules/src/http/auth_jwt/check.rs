@@ -49,14 +49,18 @@ impl TokenCheck {
             let values = values.collect::<Result<_, _>>()?;
             requires.push(Requirement { values, status: require.status });
         }
+        let (kind, leeway) =
+            (conf.kind.unwrap_or(TokenKind::Signed), conf.leeway.unwrap_or_default());
+        let key_cache = conf.key_cache.unwrap_or_default();
+        plan.show(&(kind, leeway, key_cache));
         let sources = conf.sources.iter().map(|source| KeySource::new(source, plan));
         Ok(TokenCheck {
             sources: sources.collect::<Result<_, _>>()?,
             realm: plan.template(&access.realm)?,
             token: access.token.as_ref().map(|token| plan.template(token)).transpose()?,
-            kind: conf.kind.unwrap_or(TokenKind::Signed),
-            key_cache: conf.key_cache.unwrap_or_default(),
-            leeway: conf.leeway.unwrap_or_default(),
+            kind,
+            key_cache,
+            leeway,
             requires,
         })
     }

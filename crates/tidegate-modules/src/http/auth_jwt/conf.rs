@@ -113,7 +113,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         Arity::ONE,
         "",
         "File with a JSON Web Key Set whose keys verify or decrypt tokens. Several are used together, with those of \
-         `auth_jwt_key_request`.",
+         `auth_jwt_key_request`. A token with `kid` is tried with the keys of that name and those without one.",
         |conf, args| add_source(conf, args, Origin::File),
     ),
     row(
@@ -121,7 +121,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         WITH_LIMIT_EXCEPT,
         Arity::ONE,
         "",
-        "URI of a subrequest whose response is a JSON Web Key Set.",
+        "URI of a subrequest whose response, of up to 1 MB, is a JSON Web Key Set. A status other than 200 is an error.",
         |conf, args| add_source(conf, args, Origin::Request),
     ),
     row(
@@ -146,7 +146,10 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         WITH_LIMIT_EXCEPT,
         Arity::ONE,
         "signed",
-        "Type of tokens: `signed` (JWS), `encrypted` (JWE), or `nested` (signed, then encrypted).",
+        "Type of tokens: `signed` (JWS), `encrypted` (JWE), or `nested` (signed, then encrypted). Signatures: HS, RS, PS \
+         and ES with 256, 384 and 512; EdDSA with Ed25519. Keys of contents: dir, A128KW, A192KW, A256KW, A128GCMKW, \
+         A192GCMKW, A256GCMKW; RSA-OAEP, with 256, 384 and 512 as well. Contents: A128CBC-HS256, A192CBC-HS384, \
+         A256CBC-HS512, A128GCM, A192GCM, A256GCM.",
         |conf, args| {
             let kinds = [
                 ("signed", TokenKind::Signed),
