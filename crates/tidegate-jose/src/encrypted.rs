@@ -65,7 +65,7 @@ impl EncryptedToken {
     }
 
     /// Says whether [`EncryptedToken::decrypt`] may take longer than an event loop should wait: a private RSA key takes
-    /// 1 ms.
+    /// 2 ms.
     pub fn is_costly(&self, sets: &[Arc<KeySet>]) -> bool {
         self.keys(sets).any(|key| matches!(key.material, Material::Rsa(..)))
             || self.keys(sets).nth(CHEAP_KEYS_MAX).is_some()

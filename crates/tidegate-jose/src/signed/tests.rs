@@ -155,6 +155,8 @@ fn many_keys_are_costly() {
         assert!(!token.is_costly(&many(4)), "{algorithm}");
         assert!(token.is_costly(&many(5)), "{algorithm}");
     }
+    let slow = parse(vectors["signed"]["ES384"].as_str().expect("")).expect("a token");
+    assert!(slow.is_costly(&many(1)) && !slow.is_costly(&[]));
 }
 
 proptest! {
