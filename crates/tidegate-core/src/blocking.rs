@@ -7,12 +7,17 @@
 #[cfg(test)]
 mod tests;
 
+use std::future::poll_fn;
 use std::io;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
-use tidegate_rt::blocking::{JobError, PoolFigures, ThreadPool, submit};
+use tidegate_rt::blocking::{JobError, JobHandle, PoolFigures, ThreadPool, submit};
+
+use crate::timeline::{self, Cause};
 
 /// The pool for all work that names no other pool.
 pub const DEFAULT: &str = "default";
@@ -151,12 +156,27 @@ pub fn run_on<T: Send + 'static, W: FnOnce() -> io::Result<T> + Send + 'static>(
         Some(Ok(job)) => Ok(job),
     };
     async move {
-        match job.map_err(io::Error::other)?.await {
+        let mut job = job.map_err(io::Error::other)?;
+        match poll_fn(|context| poll_job(&mut job, context, Cause::Disk)).await {
             Ok(result) => result,
             Err(JobError::Panicked(message)) => Err(io::Error::other(message)),
             Err(JobError::Cancelled) => Err(io::Error::other("thread pool is closed")),
         }
     }
+}
+
+/// Polls for the result of a job. Its wait belongs to `cause`, and that for a thread to the pool.
+pub fn poll_job<T>(
+    job: &mut JobHandle<T>,
+    context: &mut Context<'_>,
+    cause: Cause,
+) -> Poll<Result<T, JobError>> {
+    let polled = Pin::new(&mut *job).poll(context);
+    match polled.is_pending() {
+        true => timeline::waits_for(cause),
+        false => timeline::queued(job.queued()),
+    }
+    polled
 }
 
 /// Runs `work` on a thread of the default pool without waiting for it; without a pool, or with a full queue, runs it

@@ -9,6 +9,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_codec::Headers;
@@ -81,6 +82,8 @@ pub struct TlsInfo {
     pub offered_groups: Box<[u16]>,
     /// Code points of the signature algorithms that the client offered; kept only when the configuration uses them.
     pub offered_signatures: Box<[u16]>,
+    /// The time from the accepted connection to the end of the handshake, by the coarse clock; zero over QUIC.
+    pub handshake: Duration,
     /// The certificate that the client sent.
     pub client: Option<Box<ClientCertificate>>,
 }

@@ -22,6 +22,7 @@ use crate::figures::Processing;
 use crate::ids::LocationId;
 use crate::plan::{Location, Plan, Server};
 use crate::settings::Settings;
+use crate::timeline::Timeline;
 use crate::variables::VariableId;
 
 pub use disposition::Disposition;
@@ -124,6 +125,8 @@ pub struct Exchange {
     pub lineage: Lineage,
     /// Counts it as in progress in the status zone of its server.
     pub processing: Option<Processing>,
+    /// Where its time goes, if the plan asks for it; that of a subrequest is its parent's.
+    pub timeline: Option<Rc<Timeline>>,
 }
 
 impl Exchange {
@@ -146,6 +149,7 @@ impl Exchange {
             limit_rate: Default::default(),
             lineage: Default::default(),
             processing: None,
+            timeline: None,
         };
         x.modules.slots.resize(x.plan.slot_count, None);
         x
@@ -170,6 +174,7 @@ impl Exchange {
             limit_rate,
             lineage,
             processing,
+            timeline,
         } = self;
         *plan = fresh_plan;
         *ordinal = 0;
@@ -185,6 +190,7 @@ impl Exchange {
         *limit_rate = None;
         *lineage = Default::default();
         *processing = None;
+        *timeline = None;
         modules.slots.resize(plan.slot_count, None);
     }
 

@@ -49,6 +49,7 @@ pub mod temp_file;
 pub mod template;
 #[cfg(test)]
 mod tests;
+pub mod timeline;
 pub mod variables;
 
 pub use body::{Body, BodyError, BodyStream, Chunk, FileRange, Resident};

@@ -1,11 +1,13 @@
 //! Rate limits in bytes a second (`limit_rate`, `proxy_limit_rate`, `proxy_download_rate` and others): how many bytes
 //! may pass now, and how long to wait for more.
 
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use tidegate_rt::clock;
 use tidegate_rt::timer::Deadline;
+
+use crate::timeline::{Cause, waits_for};
 
 #[cfg(test)]
 mod tests;
@@ -42,7 +44,10 @@ impl Rate {
                 Ok(bytes) => return Poll::Ready(bytes),
                 Err(wait) => self.timer.set(now + wait),
             }
-            ready!(self.timer.poll_elapsed(context));
+            if self.timer.poll_elapsed(context).is_pending() {
+                waits_for(Cause::Limit);
+                return Poll::Pending;
+            }
         }
     }
 }

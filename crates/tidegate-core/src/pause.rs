@@ -7,12 +7,13 @@ use std::time::Duration;
 use crate::error_log::Level;
 use crate::exchange::Exchange;
 use crate::step::Step;
+use crate::timeline::{Cause, blame};
 
-/// Waits for `time` to pass.
+/// Waits for `time` to pass; `cause` is what the time belongs to.
 ///
 /// # Errors
 /// The step that ends the request when the client closes the connection meanwhile, which is logged.
-pub async fn pause(x: &mut Exchange, time: Duration) -> Result<(), Step<'static>> {
+pub async fn pause(x: &mut Exchange, time: Duration, cause: Cause) -> Result<(), Step<'static>> {
     let mut sleep = std::pin::pin!(tidegate_rt::timer::sleep(time));
     let (client, watch) = (x.client.clone(), !x.is_subrequest());
     let left = poll_fn(|context| {
@@ -24,7 +25,7 @@ pub async fn pause(x: &mut Exchange, time: Duration) -> Result<(), Step<'static>
             false => Poll::Pending,
         }
     });
-    if !left.await {
+    if !blame(cause, left).await {
         return Ok(());
     }
     x.log(Level::Info, format_args!("client prematurely closed connection"));

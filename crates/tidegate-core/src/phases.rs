@@ -29,6 +29,7 @@ use crate::phase_cursor::{NextAction, PhaseCursor, count_redirect};
 use crate::plan::Plan;
 use crate::refused::Refused;
 use crate::step::{Jump, Step};
+use crate::timeline::{self, Cause};
 
 /// What the driver does after the phases.
 pub enum PhaseResult {
@@ -50,7 +51,7 @@ pub fn run(x: &mut Exchange) -> impl Future<Output = PhaseResult> {
             x.processing = zone.begin();
         }
     }
-    drive(x, first, None)
+    timeline::around(x.timeline.clone(), drive(x, first, None))
 }
 
 /// Describes the request for the report of a long event-loop iteration (`loop_watchdog`).
@@ -122,14 +123,19 @@ pub async fn post_action(x: &mut Exchange) {
     let (status, headers) = (x.disposition.status(), std::mem::take(&mut x.response.headers));
     x.request.method = tidegate_codec::request::Method::Get;
     let client = std::mem::replace(&mut x.client, Rc::new(NoClient));
-    if let Ok(phase) = enter(x, jump)
-        && let PhaseResult::Send(mut body) = drive(x, phase, None).await
-    {
-        while let Some(Ok(_)) = body.next().await {}
+    if let Ok(phase) = enter(x, jump) {
+        timeline::around(x.timeline.clone(), discarded(x, phase)).await;
     }
     x.client = client;
     x.disposition.set_status(status);
     x.response.headers = headers;
+}
+
+/// Runs an internal request whose response is discarded.
+async fn discarded(x: &mut Exchange, phase: Phase) {
+    if let PhaseResult::Send(mut body) = drive(x, phase, None).await {
+        while let Some(Ok(_)) = body.next().await {}
+    }
 }
 
 async fn drive(x: &mut Exchange, mut phase: Phase, mut status: Option<u16>) -> PhaseResult {
@@ -201,7 +207,7 @@ async fn walk(x: &mut Exchange, plan: &Plan, phase: Phase) -> Step<'static> {
 /// Delays a 401 by `auth_delay`.
 async fn delay_unauthorized(x: &mut Exchange) -> Step<'static> {
     x.log(Level::Info, format_args!("delaying unauthorized request"));
-    match crate::pause::pause(x, x.settings().auth_delay).await {
+    match crate::pause::pause(x, x.settings().auth_delay, Cause::Auth).await {
         Ok(()) => Step::Status(401),
         Err(gone) => gone,
     }

@@ -135,6 +135,8 @@ pub struct Plan {
     pub generation: u64,
     /// The zones that count what is served.
     pub figures: Catalog,
+    /// Whether requests record where their time goes: a directive or a variable asks for it.
+    pub timelines: bool,
     /// Values of modules for request time, by type.
     pub extensions: PlanExtensions,
     /// Background work of modules for the plan's lifetime (cache managers, zones).

@@ -18,6 +18,7 @@ use tidegate_codec::Headers;
 use crate::blocking;
 use crate::body::{Chunk, FileRange};
 use crate::body_buffer::BodyBuffer;
+use crate::timeline::{Cause, waits_for};
 
 /// The source of a body: a protocol driver.
 pub trait BodySource {
@@ -227,7 +228,10 @@ impl RequestBody {
     ) -> Poll<Result<Option<Bytes>, RequestBodyError>> {
         let Some(source) = self.source.as_mut() else { return Poll::Ready(Ok(None)) };
         let bytes = match source.poll_bytes(context) {
-            Poll::Pending => return Poll::Pending,
+            Poll::Pending => {
+                waits_for(Cause::ClientSlowUpload);
+                return Poll::Pending;
+            }
             Poll::Ready(Err(error)) => {
                 self.fail();
                 return Poll::Ready(Err(error));

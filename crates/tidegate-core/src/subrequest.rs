@@ -83,6 +83,7 @@ impl Exchange {
             limit_rate: self.limit_rate,
             lineage: self.lineage.fork(),
             processing: None,
+            timeline: None,
         }
     }
 

@@ -19,6 +19,7 @@ use tidegate_core::body::{Body, Tunnel};
 use tidegate_core::client::{CancelCode, ClientIo};
 use tidegate_core::phases::{self, PhaseResult};
 use tidegate_core::settings::{Lingering, Settings};
+use tidegate_core::timeline;
 use tidegate_rt::clock;
 
 use crate::action::{ConnectionAction, Linger};
@@ -116,7 +117,8 @@ async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> Conne
     };
     let action = match outcome {
         PhaseResult::Send(body) if link.state() == ConnectionState::Serving => {
-            respond(front, link, x, output, client, body).await
+            let timeline = x.timeline.clone();
+            timeline::around(timeline, respond(front, link, x, output, client, body)).await
         }
         // Given up by the module that was to make the response.
         PhaseResult::Send(_) => ConnectionAction::Close,

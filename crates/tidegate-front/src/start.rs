@@ -9,6 +9,7 @@ use tidegate_core::client::{Address, Connection, ProxyProtocol};
 use tidegate_core::counters::OpenConnection;
 use tidegate_core::error_log::Level;
 use tidegate_core::plan::Plan;
+use tidegate_rt::clock;
 use tidegate_rt::net::Stream;
 use tidegate_rt::timer::timeout;
 
@@ -71,7 +72,7 @@ pub(crate) fn enter(
     let front = front.clone();
     tidegate_rt::spawn_local(async move {
         // Boxed, so that the task stays as small as an idle connection.
-        let starting = start(&front, stream, info, input, listener_ref);
+        let starting = start(&front, stream, info, (input, accepted), listener_ref);
         let Some((io, info, input, multiplexer)) = Box::pin(starting).await else { return };
         let link = Link::new(io, info, multiplexer, input, accept_info);
         // Behind its first request, which clients send with the end of the handshake, it needs no task.
@@ -90,7 +91,7 @@ async fn start(
     front: &Rc<Front>,
     stream: Rc<Stream>,
     mut info: Connection,
-    mut input: Vec<u8>,
+    (mut input, accepted_at): (Vec<u8>, Instant),
     listener_ref: ListenerRef,
 ) -> Option<(Io, Connection, Vec<u8>, Option<Rc<Multiplexer>>)> {
     // The plan that `listener_ref` belongs to: there was no await since.
@@ -118,7 +119,10 @@ async fn start(
     }
     let owner = HandshakeOwner::Connection(plan.clone());
     let accepted = crate::tls::accept(owner, stream, info, listener_ref, input, limit).await;
-    accepted.map(|(io, info, input)| {
+    accepted.map(|(io, mut info, input)| {
+        if let Some(tls) = &mut info.tls {
+            tls.handshake = clock::now().saturating_duration_since(accepted_at);
+        }
         let multiplexer = negotiated(&plan, &info, listener_ref);
         (io, info, input, multiplexer)
     })

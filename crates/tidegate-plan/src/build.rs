@@ -84,6 +84,7 @@ fn build_block(
         servers: Vec::new(),
         services: Vec::new(),
         figures: Catalog::default(),
+        timelines: false,
         extensions: PlanExtensions::default(),
         shared: HashMap::new(),
         server_names: Vec::new(),
@@ -105,10 +106,13 @@ fn build_block(
         servers,
         services,
         figures,
+        timelines,
         extensions,
         diagnostics,
         ..
     } = plan;
+    let timelines =
+        timelines || TIMELINE_VARIABLES.iter().any(|name| variables.find(name).is_some());
     // A location that could not be built has a diagnostic and no plan.
     let locations: Option<Vec<Location>> = locations.into_iter().collect();
     let slot_count = variables.slot_count();
@@ -121,12 +125,16 @@ fn build_block(
         slot_count,
         generation: environment.generation,
         figures,
+        timelines,
         extensions,
         services,
         sessions: None,
     });
     (plan, diagnostics)
 }
+
+/// Variables for which requests record where their time goes.
+const TIMELINE_VARIABLES: [&str; 2] = ["request_timeline", "request_verdict"];
 
 /// Removes diagnostics about missing parts of a block where another error may be their cause.
 fn remove_consequences(diagnostics: &mut Vec<Diagnostic>) {

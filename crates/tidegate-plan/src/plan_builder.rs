@@ -56,6 +56,8 @@ pub struct PlanBuilder<'e> {
     pub(crate) servers: Vec<Server>,
     /// The zones that count what the plan serves.
     pub figures: Catalog,
+    /// Whether requests record where their time goes; modules that show it set this.
+    pub timelines: bool,
     /// Values of modules for request time, by type.
     pub extensions: PlanExtensions,
     /// Background work of the plan.

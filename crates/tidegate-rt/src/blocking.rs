@@ -11,9 +11,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -31,9 +31,18 @@ pub use threads::{PoolFigures, ThreadPool};
 /// Invariant: a job that runs is not interrupted when its caller has left; it may check [`Reply::is_abandoned`]. A
 /// waiting caller gets the reply, the panic or [`JobError::Cancelled`]: the sender is dropped with the job.
 pub struct Job {
-    cancelled: Arc<AtomicBool>,
+    state: Arc<JobState>,
     submitted: Instant,
     work: Box<dyn FnOnce() + Send>,
+}
+
+/// What a job and its handle share.
+#[derive(Debug, Default)]
+struct JobState {
+    /// The handle was dropped.
+    cancelled: AtomicBool,
+    /// The time that the job has waited for a thread, in microseconds.
+    queued: AtomicU32,
 }
 
 /// The queue is full (`thread_pool … max_queue=`) or the pool is closed.
@@ -60,7 +69,7 @@ pub trait Pool: Send + Sync {
 #[derive(Debug)]
 pub struct JobHandle<T> {
     result: oneshot::Receiver<Result<T, Panic>>,
-    cancelled: Arc<AtomicBool>,
+    state: Arc<JobState>,
 }
 
 /// A job ended without result.
@@ -103,7 +112,7 @@ where
     T: Send + 'static,
 {
     let (sender, result) = oneshot::channel();
-    let cancelled = Arc::new(AtomicBool::new(false));
+    let state = Arc::new(JobState::default());
     let work = Box::new(move || {
         let sender = Rc::new(RefCell::new(Some(sender)));
         let reply = Reply { sender: sender.clone() };
@@ -115,8 +124,8 @@ where
         }
     });
     let submitted = crate::clock::exact_now();
-    pool.submit_job(Job { cancelled: Arc::clone(&cancelled), submitted, work })?;
-    Ok(JobHandle { result, cancelled })
+    pool.submit_job(Job { state: Arc::clone(&state), submitted, work })?;
+    Ok(JobHandle { result, state })
 }
 
 /// Runs a future on the calling thread of a pool, which waits for it: for work that is made of futures, and may wait
@@ -150,7 +159,13 @@ impl Job {
 
     /// Whether its handle was dropped, so that no result is wanted.
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed)
+        self.state.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Tells its handle how long it has waited for a thread.
+    fn note_queued(&self, waited: Duration) {
+        let micros = u32::try_from(waited.as_micros()).unwrap_or(u32::MAX);
+        self.state.queued.store(micros, Ordering::Relaxed);
     }
 }
 
@@ -182,19 +197,24 @@ impl<T> Future for JobHandle<T> {
 impl<T> JobHandle<T> {
     /// Lets the job run although its result is not wanted.
     pub fn detach(mut self) {
-        self.cancelled = Arc::default();
+        self.state = Arc::default();
+    }
+
+    /// Returns how long the job has waited for a thread; zero until it has begun.
+    pub fn queued(&self) -> Duration {
+        Duration::from_micros(self.state.queued.load(Ordering::Relaxed).into())
     }
 }
 
 impl<T> Drop for JobHandle<T> {
     fn drop(&mut self) {
-        self.cancelled.store(true, Ordering::Relaxed);
+        self.state.cancelled.store(true, Ordering::Relaxed);
     }
 }
 
 impl std::fmt::Debug for Job {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Job").field("cancelled", &self.cancelled).finish_non_exhaustive()
+        f.debug_struct("Job").field("state", &self.state).finish_non_exhaustive()
     }
 }
 

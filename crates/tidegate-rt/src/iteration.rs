@@ -90,7 +90,20 @@ thread_local! {
     static ENDINGS: RefCell<Option<Endings>> = const { RefCell::new(None) };
     /// Runs of tasks in this iteration.
     static RUNS: Cell<u32> = const { Cell::new(0) };
+    /// Whether the times of iterations are kept for [`delay`].
+    static IS_TIMED: Cell<bool> = const { Cell::new(false) };
+    static TIMES: Cell<Option<Times>> = const { Cell::new(None) };
 }
+
+/// When this iteration began, and beginning and end of the one before it.
+#[derive(Clone, Copy)]
+struct Times {
+    began: Instant,
+    before: Option<(Instant, Instant)>,
+}
+
+/// The longest time between two iterations in which the event loop has looked for events without waiting for them.
+const LOOK_MAX: Duration = Duration::from_micros(200);
 
 /// Runs `work` before this worker's event loop polls for events again, and when the event loop ends. Returns `false` on
 /// threads without a worker's event loop, where nothing will be run.
@@ -135,6 +148,27 @@ pub fn watch(limit: Option<(Duration, Reporter)>) {
     WATCH.set(watch);
 }
 
+/// Keeps the times of this thread's iterations from now on, for [`delay`], or no longer.
+pub fn keep_times(keep: bool) {
+    IS_TIMED.set(keep);
+    TIMES.set(keep.then(|| Times { began: exact_now(), before: None }));
+}
+
+/// Returns the part of a wait from `since` to `now` in which its event may have been there while the event loop was busy:
+/// this iteration so far, and the one before it if there was no pause between the two. Zero where the times of iterations
+/// are not kept.
+pub fn delay(since: Instant, now: Instant) -> Duration {
+    let Some(times) = TIMES.get() else { return Duration::ZERO };
+    let this = now.saturating_duration_since(times.began.max(since));
+    let before = match times.before {
+        Some((began, ended)) if times.began.saturating_duration_since(ended) <= LOOK_MAX => {
+            ended.saturating_duration_since(began.max(since))
+        }
+        _ => Duration::ZERO,
+    };
+    this + before
+}
+
 /// Starts another piece of work, which `write` describes; it is that of the task whenever it runs, until the next mark.
 /// Does nothing where iterations are not watched.
 pub fn mark(write: impl FnOnce(&mut Vec<u8>)) {
@@ -162,6 +196,11 @@ pub fn figures() -> Vec<IterationFigures> {
 /// Begins an iteration: the event loop has found events, or has waited.
 pub(crate) fn begin() {
     share::begin_iteration();
+    if IS_TIMED.get()
+        && let Some(times) = TIMES.get()
+    {
+        TIMES.set(Some(Times { began: exact_now(), ..times }));
+    }
     with(|watch| {
         watch.turn_began = exact_now();
         watch.piece_began = watch.turn_began;
@@ -172,6 +211,13 @@ pub(crate) fn begin() {
 pub(crate) fn end() {
     run_endings();
     let runs = RUNS.take();
+    if IS_TIMED.get()
+        && runs > 0
+        && let Some(times) = TIMES.get()
+    {
+        let now = exact_now();
+        TIMES.set(Some(Times { began: now, before: Some((times.began, now)) }));
+    }
     with(|watch| {
         if runs > 0 {
             watch.end_iteration(exact_now(), runs);

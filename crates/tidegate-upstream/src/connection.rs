@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use tidegate_core::timeline::{Cause, blame};
 use tidegate_rt::clock;
 use tidegate_rt::net::{Addr, ConnectOptions, Stream};
 use tidegate_rt::timer::{Deadline, timeout};
@@ -112,7 +113,7 @@ pub async fn dial(
     options: &ConnectOptions,
     limit: Duration,
 ) -> Result<Rc<Stream>, ConnectError> {
-    match timeout(limit, Stream::connect(address, options)).await {
+    match blame(Cause::Connect, timeout(limit, Stream::connect(address, options))).await {
         Err(_) => Err(ConnectError::TimedOut),
         Ok(Err(error)) => Err(match address {
             Addr::Unix(_) => ConnectError::SocketFailed(address_text(address), error),
@@ -133,7 +134,7 @@ pub async fn secure(
     tls: &TlsTarget,
     limit: Duration,
 ) -> Result<Io, ConnectError> {
-    match timeout(limit, connect(stream, address, tls)).await {
+    match blame(Cause::Tls, timeout(limit, connect(stream, address, tls))).await {
         Err(_) => Err(ConnectError::HandshakeTimedOut),
         Ok(Err(error)) => Err(ConnectError::Handshake(failure(&error, tls))),
         Ok(Ok(tls)) => Ok(Io::Tls(tls)),

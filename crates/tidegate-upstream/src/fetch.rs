@@ -18,6 +18,7 @@ use tidegate_codec::request::Method;
 use tidegate_codec::response::{ResponseFraming, ResponseHead};
 use tidegate_core::error_log::Level;
 use tidegate_core::request_body::RequestBody;
+use tidegate_core::timeline::{Cause, blame};
 use tidegate_rt::clock;
 
 use connecting::{AttemptConnection, ConnectionNeeds, connect};
@@ -226,7 +227,7 @@ impl Fetch {
     /// Waits for a server (`queue`). Boxed: few groups have a queue.
     fn queue(&mut self) -> impl Future<Output = Option<(Lease, Instant)>> {
         let OriginRequest { group, choice, .. } = &mut self.request;
-        Box::pin(group.wait(choice))
+        blame(Cause::Queue, Box::pin(group.wait(choice)))
     }
 
     /// Returns the error when all servers were tried, are failing, busy or down.
@@ -412,8 +413,8 @@ impl Fetch {
                 reader.poll_head(connection, context)
             });
             read.map(Some)
-        })
-        .await;
+        });
+        let read = blame(Cause::OriginThink, read).await;
         if let Some(UploadEnd { result, body, sent }) = ended {
             if let Some(attempt) = self.report.borrow_mut().last() {
                 attempt.bytes_sent += sent;

@@ -44,6 +44,7 @@ fn plan(slot_count: usize) -> PlanRef {
         slot_count,
         generation: 1,
         figures: Default::default(),
+        timelines: false,
         extensions: Default::default(),
         services: vec![],
         sessions: None,
@@ -110,6 +111,7 @@ fn used(plan: PlanRef) -> Exchange {
     x.preserved_headers.push(b"C", b"d");
     x.limit_rate = Some(1);
     x.processing = Figures::default().zone(Kind::Server, "z").begin();
+    x.timeline = Some(Timeline::begin(std::time::Instant::now(), None));
     x.lineage.page_type = Some(Rc::from(&b"text/html"[..]));
     x
 }
@@ -149,8 +151,9 @@ fn the_next_request_sees_nothing_of_the_previous_one() {
         limit_rate,
         lineage,
         processing,
+        timeline,
     } = x;
-    assert!(processing.is_none());
+    assert!(processing.is_none() && timeline.is_none());
     assert_eq!((plan.slot_count, connection.number, limit_rate), (2, 7, None));
     assert_eq!(ordinal, 0);
     assert!(preserved_headers.is_empty() && preserved_headers.text().is_empty());

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use tidegate_core::phases::PhaseResult;
+use tidegate_core::timeline;
 use tidegate_h2::ErrorCode;
 
 use super::respond;
@@ -41,7 +42,9 @@ pub(super) async fn run(
     match outcome {
         // Given up by the module that was to make the response.
         PhaseResult::Send(_) if matches!(stream.state(), StreamState::Cancelled(_)) => {}
-        PhaseResult::Send(body) => respond::respond(&stream, x, body).await,
+        PhaseResult::Send(body) => {
+            timeline::around(x.timeline.clone(), respond::respond(&stream, x, body)).await;
+        }
         PhaseResult::Close => finish::without_response(x),
     }
     if let Some(rest) = finish::request(x, false) {

@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use tidegate_core::LocalFuture;
 use tidegate_core::phases::PhaseResult;
+use tidegate_core::timeline;
 use tidegate_h3::ErrorCode;
 
 use super::connection::QuicLink;
@@ -67,7 +68,9 @@ pub(super) async fn run(
     match outcome {
         // Given up by the module that was to make the response.
         PhaseResult::Send(_) if matches!(stream.state(), StreamState::Cancelled(_)) => {}
-        PhaseResult::Send(body) => respond::respond(&stream, x, body).await,
+        PhaseResult::Send(body) => {
+            timeline::around(x.timeline.clone(), respond::respond(&stream, x, body)).await;
+        }
         PhaseResult::Close => finish::without_response(x),
     }
     if let Some(rest) = finish::request(x, false) {

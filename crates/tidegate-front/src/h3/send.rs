@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::body::{Body, BodyError, Chunk, FileRange};
+use tidegate_core::timeline::{Cause, waits_for};
 use tidegate_core::{Exchange, file_read, phases};
 use tidegate_rt::clock;
 
@@ -173,6 +174,7 @@ impl Sending<'_> {
             }
             loop {
                 if pull.deadline.poll_elapsed(context).is_pending() {
+                    waits_for(Cause::ClientSlowRead);
                     return Poll::Pending;
                 }
                 match outbox.progress.take().map(|progress| progress + timeout) {

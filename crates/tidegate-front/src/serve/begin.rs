@@ -14,6 +14,7 @@ use tidegate_core::exchange::{Captures, ModuleState, PathSource, Routing};
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::phases::{self, PhaseResult};
 use tidegate_core::plan::{Plan, ServerId};
+use tidegate_core::timeline::Timeline;
 use tidegate_core::{Exchange, LocalFuture};
 
 use crate::front::Front;
@@ -57,6 +58,10 @@ pub(crate) fn first_byte(front: &Front, x: &mut Exchange, now: Instant) {
     x.progress.started = now;
     x.ordinal = x.connection.requests.get() + 1;
     x.connection.requests.set(x.ordinal);
+    if x.plan.timelines {
+        let tls = x.connection.tls.as_ref().filter(|_| x.ordinal == 1);
+        x.timeline = Some(Timeline::begin(now, tls.map(|tls| tls.handshake)));
+    }
 }
 
 /// What a head says about its body and the connection.

@@ -17,6 +17,7 @@ use tidegate_core::body::{Body, BodyError, Chunk, Tunnel};
 use tidegate_core::client::{Client, ClientIo};
 use tidegate_core::exchange::{ClientAbort, HeadSending, PieceSending};
 use tidegate_core::phases;
+use tidegate_core::timeline::{Cause, blame};
 use tidegate_rt::timer::Deadline;
 
 /// The longest time that collected pieces wait for more: an application writes its page in a few pieces, and each piece
@@ -172,7 +173,8 @@ pub(crate) async fn limited(
     timeout: Duration,
     write: impl Future<Output = io::Result<usize>>,
 ) -> Result<usize, SendError> {
-    match until(deadline, |deadline| deadline.set_after(timeout), write).await {
+    let limited = until(deadline, |deadline| deadline.set_after(timeout), write);
+    match blame(Cause::ClientSlowRead, limited).await {
         None => Err(SendError::Timeout),
         Some(Err(error)) => Err(SendError::Client(error)),
         Some(Ok(written)) => Ok(written),

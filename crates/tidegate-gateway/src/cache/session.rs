@@ -28,6 +28,7 @@ use tidegate_codec::date::parse_http;
 use tidegate_codec::request::Method;
 use tidegate_core::exchange::Conditions;
 use tidegate_core::template::any_is_true;
+use tidegate_core::timeline::{Cause, blame};
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_rt::clock;
 use tidegate_rt::sync::mpsc;
@@ -174,7 +175,7 @@ impl CacheSession {
         if !filling.whole || filling.joinable && (self.terms.is_some() || !is_stale()) {
             return lookup;
         }
-        fill.placed().await;
+        blame(Cause::Disk, fill.placed()).await;
         let now = clock::unix_millis();
         lookup::look(&self.store, &self.main, &x.request.head.headers, now).await
     }
@@ -431,6 +432,7 @@ impl CacheSession {
             parts: lookup.parts.clone(),
             stale: lookup.entry.clone(),
             generation: lookup.generation,
+            timeline: x.timeline.clone(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! `proxy_pass` and its kin: the server of each request, fixed or made of variables.
 
 use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::timeline::{Cause, blame};
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::LocationBuilder;
 use tidegate_rt::clock;
@@ -120,7 +121,8 @@ impl Pass {
             return Err(Refused::BAD_GATEWAY);
         };
         // Boxed: the state of a query is large, and most targets need none.
-        match Box::pin(resolver.resolve(&name, clock::now())).await {
+        let resolving = Box::pin(resolver.resolve(&name, clock::now()));
+        match blame(Cause::Dns, resolving).await {
             Ok(addresses) => {
                 let target = url.with_addresses(addresses, clock::now());
                 let target = target.map_err(|_| Refused::INTERNAL)?;

@@ -21,6 +21,7 @@ use std::sync::{Arc, OnceLock};
 
 use tidegate_codec::Known;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
+use tidegate_core::timeline::{Cause, blame};
 use tidegate_core::{Exchange, Level, Phase, Step, Template, blocking, credentials};
 use tidegate_os::os_error;
 use tidegate_plan::LocationBuilder;
@@ -139,7 +140,8 @@ async fn decide(
     user: Vec<u8>,
     password: Vec<u8>,
 ) -> Step<'static> {
-    let result = check_password(file.clone(), user.clone(), password).await;
+    let checking = check_password(file.clone(), user.clone(), password);
+    let result = blame(Cause::Auth, checking).await;
     let (user, file) = (String::from_utf8_lossy(&user), file.display());
     match result {
         Ok(CheckResult::Right) => return Step::Next,

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use tidegate_codec::Known;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, Word, row};
 use tidegate_core::subrequest::{SubrequestOptions, SubrequestResponse};
+use tidegate_core::timeline::{Cause, blame};
 use tidegate_core::{Body, Exchange, Level, Phase, Step, Template};
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder, made_variable};
@@ -146,7 +147,7 @@ impl AuthSubrequest {
         else {
             return Step::Status(500);
         };
-        let mut reply = subrequest.run().await;
+        let mut reply = blame(Cause::Auth, subrequest.run()).await;
         // Before the status is applied: an error page may depend on the variables.
         self.set_variables(x, &mut reply);
         let step = match reply.status() {

@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::figures::Kind;
 use tidegate_core::pause::pause;
+use tidegate_core::timeline::Cause;
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Level, Phase, Step};
 use tidegate_plan::module::{BlockInfo, Module};
@@ -280,7 +281,7 @@ fn less(level: Level) -> Level {
 
 /// Delays a request, unless its client closes the connection.
 async fn wait(x: &mut Exchange, time: Duration) -> Step<'static> {
-    match pause(x, time).await {
+    match pause(x, time, Cause::Limit).await {
         Ok(()) => Step::Decline,
         Err(gone) => gone,
     }

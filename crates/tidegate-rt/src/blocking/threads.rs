@@ -250,6 +250,7 @@ impl PoolShared {
                     // Within the lock, so that a job is always counted as queued or as running.
                     figures.running += 1;
                     let waited = exact_now().saturating_duration_since(job.submitted);
+                    job.note_queued(waited);
                     figures.waited += waited;
                     figures.waited_max = figures.waited_max.max(waited);
                 }

@@ -387,3 +387,30 @@ fn long_iterations_are_reported_with_their_longest_work() {
     assert!(iterations.length_max >= Duration::from_millis(60));
     assert!(iterations.buckets.iter().sum::<u64>() >= iterations.long);
 }
+
+#[test]
+fn the_delay_of_an_event_is_the_work_of_the_iterations_around_it() {
+    let worker = Worker::run("delays", None, |_| async {
+        let begun = exact_now();
+        assert_eq!(crate::iteration::delay(begun, begun), Duration::ZERO, "times are not kept");
+        crate::iteration::keep_times(true);
+        // A timer that fires while another task keeps the event loop busy.
+        let since = exact_now();
+        let late = spawn_local(async move {
+            crate::timer::sleep(Duration::from_millis(1)).await;
+            let now = exact_now();
+            (crate::iteration::delay(since, now), now.saturating_duration_since(since))
+        });
+        let busy = spawn_local(async {
+            crate::yield_now().await;
+            let until = exact_now() + Duration::from_millis(60);
+            while exact_now() < until {}
+        });
+        busy.await.unwrap();
+        let (delay, waited) = late.await.unwrap();
+        assert!(delay >= Duration::from_millis(50) && delay <= waited, "{delay:?} of {waited:?}");
+        crate::iteration::keep_times(false);
+        assert_eq!(crate::iteration::delay(since, exact_now()), Duration::ZERO);
+    });
+    worker.unwrap().join().unwrap();
+}

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use tidegate_core::LocalFuture;
+use tidegate_core::timeline::{Cause, blame};
 use tidegate_rt::clock;
 
 use crate::connection::{ConnectError, OriginConnection};
@@ -101,7 +102,8 @@ async fn obtain_in_order(
     peer: &Peer,
     careful: bool,
 ) -> Result<AttemptConnection, ConnectError> {
-    let (place, parcel) = peer.process_queue().wait(request.fit(peer), careful).await;
+    let waiting = peer.process_queue().wait(request.fit(peer), careful);
+    let (place, parcel) = blame(Cause::Queue, waiting).await;
     let handed = parcel.map(PackedConnection::open).filter(|connection| connection.is_quiet_now());
     let mut obtained = match handed {
         Some(connection) => AttemptConnection { connection, reused: true, at: clock::now() },
@@ -124,7 +126,8 @@ async fn obtain(
     elsewhere: Option<(Arc<PoolSummary>, Fit)>,
 ) -> Result<AttemptConnection, ConnectError> {
     if let Some((owner, fit)) = elsewhere {
-        let connection = handover::ask(owner, request.group.id, fit).await;
+        let asked = handover::ask(owner, request.group.id, fit);
+        let connection = blame(Cause::Connect, asked).await;
         if let Some(connection) = connection.filter(|other| other.is_quiet_now()) {
             return Ok(AttemptConnection { connection, reused: true, at: clock::now() });
         }

@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use tidegate_codec::response::ResponseHead;
+use tidegate_core::timeline::{Cause, blame};
 use tidegate_rt::clock;
 
 use super::Fetch;
@@ -95,7 +96,7 @@ impl Fetch {
             let now = clock::now();
             let log = self.log.error_log();
             let seat = shared::take(&self.request, &self.settings, log, peer, now, avoid.as_ref());
-            match seat.ready().await {
+            match blame(Cause::Connect, seat.ready()).await {
                 Ok(()) => return Ok(seat),
                 Err(SeatError::Connect(error)) => return Err(failure_of_connect(&error)),
                 Err(SeatError::Full) => avoid = Some(seat.connection().clone()),
@@ -145,7 +146,7 @@ impl Fetch {
     ) -> Waited {
         let limit = self.settings.read_timeout;
         let (report, given_back) = (&self.report, &mut self.given_back);
-        poll_fn(|context| {
+        let waited = poll_fn(|context| {
             if let Some(sending) = upload
                 && let Poll::Ready(end) = sending.as_mut().poll(context)
             {
@@ -165,8 +166,8 @@ impl Fetch {
             }
             let read = stream.poll_limited(context, limit, OriginStream::poll_head);
             read.map(|read| read.map_or(Waited::TimedOut, Waited::Head))
-        })
-        .await
+        });
+        blame(Cause::OriginThink, waited).await
     }
 
     async fn pass_interim(&self, head: ResponseHead) {

@@ -11,6 +11,7 @@ use tidegate_codec::fastcgi::RecordError;
 use tidegate_core::body::{Body, BodyError, BodyStream, Chunk};
 use tidegate_core::error_log::Level;
 use tidegate_core::pace::{GrantInterval, Rate};
+use tidegate_core::timeline::{Cause, waits_for};
 use tidegate_rt::clock;
 
 use super::framing::{Framing, Piece};
@@ -350,7 +351,11 @@ impl BodyStream for BodyReader {
                 }
                 Piece::More => {}
             }
-            match ready!(self.poll_receive(context)) {
+            let Poll::Ready(received) = self.poll_receive(context) else {
+                waits_for(Cause::OriginStream);
+                return Poll::Pending;
+            };
+            match received {
                 Err(error) => return Poll::Ready(Some(Err(error))),
                 Ok(true) => {}
                 Ok(false) => match self.start.closed(false) {

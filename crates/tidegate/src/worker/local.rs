@@ -321,6 +321,7 @@ fn watch_iterations(plan: &Plan) {
         );
         log.say(Level::Warn, message);
     });
+    iteration::keep_times(plan.timelines);
     iteration::watch(plan.main.loop_watchdog.map(|limit| (limit, report)));
 }
 

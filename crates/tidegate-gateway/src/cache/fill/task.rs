@@ -14,6 +14,7 @@
 //! it.
 
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -23,6 +24,7 @@ use tidegate_codec::caching::write_variant;
 use tidegate_codec::request::Method;
 use tidegate_codec::response::ResponseHead;
 use tidegate_codec::{Headers, Known, connection};
+use tidegate_core::timeline::{self, Timeline};
 use tidegate_core::{Exchange, blocking};
 use tidegate_rt::clock;
 use tidegate_rt::sync::{mpsc, oneshot};
@@ -81,6 +83,8 @@ pub(crate) struct FillTask {
     pub generation: Option<u64>,
     /// The head of an object of which only parts are stored.
     pub parts: Option<OpenEntry>,
+    /// That of the request, which waits for the head.
+    pub timeline: Option<Rc<Timeline>>,
 }
 
 /// The events of a fill for the request that began it.
@@ -114,6 +118,7 @@ pub(crate) async fn next_event(
         if watch && client.poll_closed(context).is_ready() {
             return Poll::Ready(None);
         }
+        timeline::waits_as_before();
         Poll::Pending
     })
     .await
@@ -139,7 +144,8 @@ async fn run(
     let is_head = origin_fetch.request.method == Method::Head;
     let origin = OriginRequester::of(&origin_fetch);
     let OriginFetch { request, settings, report, log } = origin_fetch;
-    match fetch(request, settings, report, log).await {
+    let timeline = task.timeline.take().filter(|_| to.is_some());
+    match timeline::beside(timeline, fetch(request, settings, report, log)).await {
         Err(error) => task.handle_failure(error, writer, to).await,
         Ok(response) => {
             let received = OriginReply { response, is_head, origin, at: clock::unix_millis() };

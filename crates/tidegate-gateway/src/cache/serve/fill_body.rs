@@ -12,6 +12,7 @@ use std::task::{Context, Poll, ready};
 use tidegate_cache::{BreakReason, Fill, FillHead, FillReader, Head, Piece};
 use tidegate_codec::request::Method;
 use tidegate_core::generated::{Yielder, generate};
+use tidegate_core::timeline::{Cause, blame, waits_for};
 use tidegate_core::{Body, BodyError, BodyStream, Chunk, Exchange, FileRange, Level, Step};
 use tidegate_rt::{Task, spawn_local};
 use tidegate_upstream::LogContext;
@@ -44,7 +45,7 @@ pub(crate) async fn follow(
     mut reader: FillReader,
     status: CacheStatus,
 ) -> Result<Step<'static>, BreakReason> {
-    let has_head = matches!(reader.head().await, Head::Ready(_));
+    let has_head = matches!(blame(Cause::CacheLock, reader.head()).await, Head::Ready(_));
     let of = reader.fill();
     if has_head && !of.has_file() && !of.is_whole() {
         let broken = of.has_ended();
@@ -60,7 +61,7 @@ pub(crate) async fn respond(
     mut reader: FillReader,
     status: CacheStatus,
 ) -> Result<Step<'static>, BreakReason> {
-    let published = match reader.head().await {
+    let published = match blame(Cause::CacheLock, reader.head()).await {
         Head::Ready(head) => head,
         Head::Uncacheable => return Err(BreakReason::Uncacheable),
         Head::Failed(reason) => return Err(reason),
@@ -152,7 +153,10 @@ impl BodyStream for FillBody {
             false if is_one_of_many => FIRST_OF_MANY_BYTES_MAX,
             false => FIRST_PIECE_BYTES_MAX,
         };
-        let piece = ready!(reader.poll_next(context, most));
+        let Poll::Ready(piece) = reader.poll_next(context, most) else {
+            waits_for(Cause::OriginStream);
+            return Poll::Pending;
+        };
         self.begun = true;
         if is_one_of_many && piece.length() == most as u64 {
             // Runs behind all tasks that are ready now.
@@ -171,8 +175,9 @@ impl BodyStream for FillBody {
                 Some(chunk_of(piece).ok_or(BodyError::Incomplete))
             }
             Piece::End => {
-                if self.waits {
-                    ready!(reader.poll_stored(context));
+                if self.waits && reader.poll_stored(context).is_pending() {
+                    waits_for(Cause::Disk);
+                    return Poll::Pending;
                 }
                 None
             }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tidegate_cache::{Fill, FillHead, FillReader, Head};
 use tidegate_codec::caching::rfc9111::reuse::RequestTerms;
 use tidegate_core::Exchange;
+use tidegate_core::timeline::{Cause, blame};
 use tidegate_rt::{clock, timer};
 
 use crate::cache::decide::coverage;
@@ -20,7 +21,7 @@ pub(crate) async fn head_of(
     x: &Exchange,
     reader: &mut FillReader,
 ) -> Option<Option<Arc<FillHead>>> {
-    poll_fn(|context| {
+    let head = poll_fn(|context| {
         if let Poll::Ready(head) = reader.poll_head(context) {
             return Poll::Ready(Some(match head {
                 Head::Ready(head) => Some(head),
@@ -28,8 +29,8 @@ pub(crate) async fn head_of(
             }));
         }
         x.client.poll_closed(context).map(|_| None)
-    })
-    .await
+    });
+    blame(Cause::CacheLock, head).await
 }
 
 /// Waits until a fill ends, has a head, has the bytes that the request needs or more than a small body, or until
@@ -51,7 +52,7 @@ pub(crate) async fn for_progress(
     // A reader is woken when the byte at its offset arrives.
     let mut reader = fill.reader(needed.saturating_sub(1).min(FOLLOW_FROM_BYTES));
     let mut sleep = std::pin::pin!(timer::sleep(time));
-    poll_fn(|context| {
+    let progress = poll_fn(|context| {
         let ready = match head.is_some() {
             true => reader.poll_next(context, 1).is_ready(),
             false => match reader.poll_head(context) {
@@ -74,6 +75,6 @@ pub(crate) async fn for_progress(
             return Poll::Ready(Input::ClientGone);
         }
         Poll::Pending
-    })
-    .await
+    });
+    blame(Cause::CacheLock, progress).await
 }

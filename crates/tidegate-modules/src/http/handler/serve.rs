@@ -12,8 +12,9 @@ use tidegate_core::body::FileRange;
 use tidegate_core::exchange::RangeSupport;
 use tidegate_core::pool_choice::PoolChoice;
 use tidegate_core::request_body::StoredBody;
+use tidegate_core::timeline::Cause;
 use tidegate_core::variables::VariableId;
-use tidegate_core::{Body, Exchange, Level, Step};
+use tidegate_core::{Body, Exchange, Level, Step, blocking};
 use tidegate_handler::server::{Abandonment, Parts, Payload, Taken};
 use tidegate_handler::{Handler, Request};
 use tidegate_rt::blocking::{JobError, JobHandle, Reply, submit_replying};
@@ -186,14 +187,13 @@ fn run(
 /// that a response that is ready counts. Dropped at its await, the job is abandoned.
 async fn outcome(
     x: &Exchange,
-    job: JobHandle<Result<HandlerResponse, FailureText>>,
+    mut job: JobHandle<Result<HandlerResponse, FailureText>>,
     timeout: Duration,
 ) -> WaitOutcome {
-    let mut job = pin!(job);
     let mut late = pin!(timer::sleep(timeout));
     let (client, watch) = (x.client.clone(), !x.is_subrequest());
     poll_fn(|context| {
-        if let Poll::Ready(ended) = job.as_mut().poll(context) {
+        if let Poll::Ready(ended) = blocking::poll_job(&mut job, context, Cause::Handler) {
             return Poll::Ready(match ended {
                 Ok(response) => WaitOutcome::Responded(response),
                 Err(error) => WaitOutcome::Job(error),

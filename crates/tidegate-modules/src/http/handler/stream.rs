@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::body::{BodyError, BodyStream};
+use tidegate_core::timeline::{Cause, waits_for};
 use tidegate_core::{Chunk, Exchange, Level};
 use tidegate_handler::server::{self, Sink};
 use tidegate_rt::mail::{MailSender, Mailbox, mailbox};
@@ -107,6 +108,7 @@ impl BodyStream for Streamed {
                 self.deadline.set_after(self.timeout);
             }
             let late = self.deadline.poll_elapsed(context);
+            waits_for(Cause::Handler);
             return late.map(|()| self.broken("is too slow"));
         };
         self.deadline.clear();
