@@ -49,6 +49,7 @@ pub(crate) mod static_files;
 pub(crate) mod status_zone;
 pub(crate) mod stub_status;
 pub(crate) mod sub;
+pub(crate) mod timeline;
 pub(crate) mod try_files;
 pub(crate) mod userid;
 pub(crate) mod wasm;

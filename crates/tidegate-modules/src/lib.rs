@@ -72,6 +72,7 @@ use http::static_files::StaticFiles;
 use http::status_zone::StatusZone;
 use http::stub_status::StubStatus;
 use http::sub::Sub;
+use http::timeline::Timelines;
 use http::try_files::TryFiles;
 use http::userid::UserId;
 use http::wasm::Wasm;
@@ -181,6 +182,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<HeadersMore>::NEW,
     &Entry::<UserId>::NEW,
     &Entry::<AddedHeaders>::NEW,
+    &Entry::<Timelines>::NEW,
     &Entry::<Gunzip>::NEW,
     &Entry::<Addition>::NEW,
     &Entry::<Sub>::NEW,

@@ -37,12 +37,21 @@ pub struct Job {
 }
 
 /// What a job and its handle share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct JobState {
     /// The handle was dropped.
     cancelled: AtomicBool,
-    /// The time that the job has waited for a thread, in microseconds.
+    /// The time that the job has waited for a thread, in microseconds; [`WAITING`] until it has begun.
     queued: AtomicU32,
+}
+
+/// The job waits for a thread.
+const WAITING: u32 = u32::MAX;
+
+impl Default for JobState {
+    fn default() -> JobState {
+        JobState { cancelled: AtomicBool::new(false), queued: AtomicU32::new(WAITING) }
+    }
 }
 
 /// The queue is full (`thread_pool … max_queue=`) or the pool is closed.
@@ -164,7 +173,7 @@ impl Job {
 
     /// Tells its handle how long it has waited for a thread.
     fn note_queued(&self, waited: Duration) {
-        let micros = u32::try_from(waited.as_micros()).unwrap_or(u32::MAX);
+        let micros = u32::try_from(waited.as_micros()).unwrap_or(WAITING).min(WAITING - 1);
         self.state.queued.store(micros, Ordering::Relaxed);
     }
 }
@@ -200,9 +209,12 @@ impl<T> JobHandle<T> {
         self.state = Arc::default();
     }
 
-    /// Returns how long the job has waited for a thread; zero until it has begun.
+    /// Returns how long the job has waited for a thread; without a limit where it has not begun.
     pub fn queued(&self) -> Duration {
-        Duration::from_micros(self.state.queued.load(Ordering::Relaxed).into())
+        match self.state.queued.load(Ordering::Relaxed) {
+            WAITING => Duration::MAX,
+            micros => Duration::from_micros(micros.into()),
+        }
     }
 }
 

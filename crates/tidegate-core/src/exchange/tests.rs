@@ -111,7 +111,7 @@ fn used(plan: PlanRef) -> Exchange {
     x.preserved_headers.push(b"C", b"d");
     x.limit_rate = Some(1);
     x.processing = Figures::default().zone(Kind::Server, "z").begin();
-    x.timeline = Some(Timeline::begin(std::time::Instant::now(), None));
+    x.timeline = Some(Timeline::begin(tidegate_rt::clock::exact_now(), None));
     x.lineage.page_type = Some(Rc::from(&b"text/html"[..]));
     x
 }

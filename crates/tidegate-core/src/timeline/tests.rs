@@ -167,7 +167,7 @@ fn verdict_of<F: Future>(work: impl FnOnce() -> F) -> Verdict {
 }
 
 #[test]
-fn the_disk_is_told_apart_from_the_queue_before_it() {
+fn the_disk_is_distinguished_from_the_queue_before_it() {
     let pool = ThreadPool::new("one", 1, 5).unwrap();
     let job = || {
         stall();

@@ -32,6 +32,7 @@ pub use buffer::flush_logs;
 use buffer::{Buffer, FlushService};
 use conf::Conf;
 use format::Format;
+pub(crate) use format::{escape_default, escape_json};
 use target::LogTarget;
 
 /// `ngx_http_log_module`.

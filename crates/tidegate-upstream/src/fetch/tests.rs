@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate_codec::request::Method as HttpMethod;
 use tidegate_core::body::{BodyStream, Chunk};
 use tidegate_core::error_log::ErrorLog;
-use tidegate_rt::net::{Addr, ListenOptions, Listener, Stream};
+use tidegate_rt::net::{Addr, ConnectOptions, ListenOptions, Listener, Stream};
 
 use super::*;
 use crate::OriginBody;
@@ -410,4 +410,42 @@ fn a_request_takes_the_idle_connection_of_another_thread() {
     }
     origin.join().expect("the origin");
     assert_eq!(pool::idle_of(&group), 1);
+}
+
+/// The origin's queue of connections is full until some are accepted.
+#[test]
+fn a_slow_connect_is_distinguished_from_the_origin_behind_it() {
+    use tidegate_core::timeline::{Timeline, around};
+    let verdict = tidegate_rt::block_on(async {
+        let any = Addr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+        let options = ListenOptions { backlog: 1, ..ListenOptions::default() };
+        let listener = Listener::bind(&any, &options).expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let patience = Duration::from_millis(100);
+        let connect = || async {
+            crate::connection::dial(&address, &ConnectOptions::default(), patience).await
+        };
+        let mut queued = Vec::new();
+        while let Ok(stream) = connect().await {
+            queued.push(stream);
+        }
+        let timeline = Timeline::begin(clock::exact_now(), None);
+        let target = address.clone();
+        let dial = async move {
+            let limit = Duration::from_secs(30);
+            crate::connection::dial(&target, &ConnectOptions::default(), limit).await
+        };
+        let dial = tidegate_rt::spawn_local(around(Some(timeline.clone()), dial));
+        // The place that is free now is taken at the client's next attempt, a second after the first one.
+        let accepted = tidegate_rt::spawn_local(async move {
+            let mut all = Vec::new();
+            while let Ok(stream) = listener.accept().await {
+                all.push(stream);
+            }
+        });
+        assert!(dial.await.expect("no panic").is_ok());
+        drop(accepted);
+        timeline.view(clock::exact_now()).verdict()
+    });
+    assert_eq!(verdict.expect("an event loop").name(), "connect");
 }

@@ -12,7 +12,7 @@ use tidegate_core::body::FileRange;
 use tidegate_core::exchange::RangeSupport;
 use tidegate_core::pool_choice::PoolChoice;
 use tidegate_core::request_body::StoredBody;
-use tidegate_core::timeline::Cause;
+use tidegate_core::timeline::{self, Cause};
 use tidegate_core::variables::VariableId;
 use tidegate_core::{Body, Exchange, Level, Step, blocking};
 use tidegate_handler::server::{Abandonment, Parts, Payload, Taken};
@@ -200,9 +200,14 @@ async fn outcome(
             });
         }
         if watch && client.poll_closed(context).is_ready() {
+            timeline::queued(job.queued());
             return Poll::Ready(WaitOutcome::ClientLeft);
         }
-        late.as_mut().poll(context).map(|()| WaitOutcome::Late)
+        let late = late.as_mut().poll(context).map(|()| WaitOutcome::Late);
+        if late.is_ready() {
+            timeline::queued(job.queued());
+        }
+        late
     })
     .await
 }

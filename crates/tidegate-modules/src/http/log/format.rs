@@ -54,7 +54,7 @@ impl Format {
 const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
 
 /// Escapes all from `start` on, or writes `-` where there is no value.
-pub(super) fn escape_default(out: &mut Vec<u8>, start: usize, found: bool) {
+pub(crate) fn escape_default(out: &mut Vec<u8>, start: usize, found: bool) {
     if !found {
         out.truncate(start);
         out.push(b'-');
@@ -68,7 +68,7 @@ pub(super) fn escape_default(out: &mut Vec<u8>, start: usize, found: bool) {
 }
 
 /// Escapes all from `start` on for a JSON string; bytes above 127 are kept.
-pub(super) fn escape_json(out: &mut Vec<u8>, start: usize, _found: bool) {
+pub(crate) fn escape_json(out: &mut Vec<u8>, start: usize, _found: bool) {
     let harmful = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
     rewrite(out, start, harmful, |byte, out| {
         let letter = match byte {
