@@ -19,6 +19,8 @@ pub(crate) enum Scenario {
     Located,
     /// The same in a location, with zones that count it (`status_zone`) at server and location.
     Counted,
+    /// The same in a location, with timelines (`slow_log`).
+    Timed,
     /// Files of two sizes.
     Files,
     /// A small file below many directories.
@@ -185,6 +187,7 @@ fn http_level(setup: &Setup<'_>) -> String {
         Scenario::Fixed
         | Scenario::Located
         | Scenario::Counted
+        | Scenario::Timed
         | Scenario::Files
         | Scenario::Depth(_)
         | Scenario::Handlers
@@ -230,6 +233,13 @@ fn location(setup: &Setup<'_>) -> String {
             return format!(
                 "        status_zone server;\n\
                  \x20       location / {{ status_zone location; return 200 \"{FIXED_BODY}\"; }}\n"
+            );
+        }
+        Scenario::Timed => {
+            return format!(
+                "        slow_log {}/slow.log threshold=1h;\n\
+                 \x20       location / {{ return 200 \"{FIXED_BODY}\"; }}\n",
+                setup.directory.display()
             );
         }
         // The text of the last three is their own.

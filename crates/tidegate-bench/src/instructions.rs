@@ -47,10 +47,11 @@ enum Work {
 }
 
 /// The paths, by far the most requests of a server, and the share of HTTP/2 in its own.
-pub(crate) const PATHS: [Path; 16] = [
+pub(crate) const PATHS: [Path; 17] = [
     path("fixed", Scenario::Fixed, Request::to("/")),
     path("fixed-location", Scenario::Located, Request::to("/")),
     path("fixed-counted", Scenario::Counted, Request::to("/")),
+    path("fixed-timed", Scenario::Timed, Request::to("/")),
     path("file", Scenario::Depth(Lookup::Plain), Request::to("/small.html")),
     path("file-open-cache", Scenario::Files, Request::to("/small.html")),
     path("file-large", Scenario::Files, Request::to("/large.bin")),

@@ -73,7 +73,7 @@ impl Facts {
 }
 
 /// Takes `$upstream_addr` apart: attempts are separated by `, `, groups by ` : `.
-fn origins_of(list: &[u8]) -> Vec<&[u8]> {
+pub(super) fn origins_of(list: &[u8]) -> Vec<&[u8]> {
     let mut origins = Vec::new();
     let mut rest = list;
     while !rest.is_empty() {
@@ -164,7 +164,7 @@ fn push(out: &mut Vec<u8>, write: impl FnOnce(&mut String)) {
 
 /// Appends a name with its value, in quotes where it is not one plain word. What could be mistaken for another part of
 /// the line is escaped as in access logs.
-fn word(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+pub(super) fn word(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.extend_from_slice(name.as_bytes());
     let is_plain = !value.is_empty() && !value.contains(&b' ');
     if !is_plain {
@@ -179,7 +179,7 @@ fn word(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 }
 
 /// Appends a member with a string. Bytes that are not UTF-8 are replaced, so that each line is valid JSON.
-fn member(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+pub(super) fn member(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     push(out, |out| {
         let _ = write!(out, ",\"{name}\":\"");
     });

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use proptest::prelude::*;
 use serde_json::Value;
 use tidegate_core::timeline::Timeline;
 use tidegate_rt::clock;
 
+use super::line;
 use crate::testing::{Bench, TestResponse};
 
 /// Sends a request that began 2 s ago, all of which a handshake took.
@@ -123,5 +125,33 @@ fn mistakes_are_refused() {
     ] {
         let errors = Bench::errors(&format!("server {{ {directive}; }}"));
         assert!(errors[0].contains(message), "{directive}: {errors:?}");
+    }
+}
+
+proptest! {
+    /// Whatever a client sends, a line stays one line, and its parts are found again.
+    #[test]
+    fn values_do_not_leave_their_place(value in proptest::collection::vec(any::<u8>(), 0..60)) {
+        let mut json = b"{\"a\":1".to_vec();
+        line::member(&mut json, "b", &value);
+        json.push(b'}');
+        let object: Value = serde_json::from_slice(&json).unwrap();
+        prop_assert_eq!(object["b"].as_str(), Some(&*String::from_utf8_lossy(&value)));
+        let mut text = Vec::new();
+        line::word(&mut text, "b=", &value);
+        let quoted = text.get(2) == Some(&b'"');
+        let inner = if quoted { &text[3..text.len() - 1] } else { &text[2..] };
+        prop_assert!(inner.iter().all(|byte| (b' '..0x7f).contains(byte) && *byte != b'"'));
+        prop_assert!(quoted || !inner.is_empty() && !inner.contains(&b' '));
+    }
+
+    /// Lists of origins are taken apart as they were put together.
+    #[test]
+    fn origins_are_counted(groups in proptest::collection::vec(1..4_usize, 0..4)) {
+        let list = groups.iter().map(|count| vec!["unix:/a b"; *count].join(", "));
+        let list = list.collect::<Vec<_>>().join(" : ");
+        let origins = line::origins_of(list.as_bytes());
+        prop_assert_eq!(origins.len(), groups.iter().sum::<usize>());
+        prop_assert!(origins.iter().all(|origin| *origin == b"unix:/a b"));
     }
 }
