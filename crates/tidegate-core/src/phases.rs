@@ -24,6 +24,7 @@ use crate::client::NoClient;
 use crate::error_log::Level;
 use crate::error_page::{self, StatusResult};
 use crate::exchange::Exchange;
+use crate::future::LocalFuture;
 pub use crate::handler::{Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer};
 use crate::phase_cursor::{NextAction, PhaseCursor, count_redirect};
 use crate::plan::Plan;
@@ -51,7 +52,13 @@ pub fn run(x: &mut Exchange) -> impl Future<Output = PhaseResult> {
             x.processing = zone.begin();
         }
     }
-    timeline::around(x.timeline.clone(), drive(x, first, None))
+    drive(x, first, None)
+}
+
+/// As [`run`], for a request with a timeline. Boxed: other requests have no room for it, and copy nothing.
+#[cold]
+pub fn run_recorded(x: &mut Exchange) -> LocalFuture<'_, PhaseResult> {
+    Box::pin(timeline::around(x.timeline.clone(), run(x)))
 }
 
 /// Describes the request for the report of a long event-loop iteration (`loop_watchdog`).

@@ -112,13 +112,20 @@ async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> Conne
         head::Received::Broken(status) => begin::refuse(x, status).await,
         head::Received::Request => match begin::refusal(link.binding(), x) {
             Some(status) => begin::refuse(x, status).await,
+            None if x.timeline.is_some() => phases::run_recorded(x).await,
             None => phases::run(x).await,
         },
     };
     let action = match outcome {
         PhaseResult::Send(body) if link.state() == ConnectionState::Serving => {
-            let timeline = x.timeline.clone();
-            timeline::around(timeline, respond(front, link, x, output, client, body)).await
+            match x.timeline.clone() {
+                None => respond(front, link, x, output, client, body).await,
+                // Boxed: other requests have no room for it.
+                timeline => {
+                    let respond = respond(front, link, x, output, client, body);
+                    Box::pin(timeline::around(timeline, respond)).await
+                }
+            }
         }
         // Given up by the module that was to make the response.
         PhaseResult::Send(_) => ConnectionAction::Close,

@@ -229,7 +229,10 @@ impl<L: ModuleList> Bench<L> {
     /// Runs the phases for an exchange and reads its response to the end.
     pub fn run(&self, mut x: Exchange) -> TestResponse {
         self.settled(async {
-            let response = phases::run(&mut x).await;
+            let response = match x.timeline.is_some() {
+                true => phases::run_recorded(&mut x).await,
+                false => phases::run(&mut x).await,
+            };
             reply(x, response).await
         })
     }

@@ -68,9 +68,13 @@ pub(super) async fn run(
     match outcome {
         // Given up by the module that was to make the response.
         PhaseResult::Send(_) if matches!(stream.state(), StreamState::Cancelled(_)) => {}
-        PhaseResult::Send(body) => {
-            timeline::around(x.timeline.clone(), respond::respond(&stream, x, body)).await;
-        }
+        PhaseResult::Send(body) => match x.timeline.clone() {
+            None => respond::respond(&stream, x, body).await,
+            timeline => {
+                let respond = respond::respond(&stream, x, body);
+                Box::pin(timeline::around(timeline, respond)).await;
+            }
+        },
         PhaseResult::Close => finish::without_response(x),
     }
     if let Some(rest) = finish::request(x, false) {

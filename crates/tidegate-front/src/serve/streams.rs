@@ -16,6 +16,7 @@ use tidegate_core::error_log::Level;
 use tidegate_core::error_page;
 use tidegate_core::exchange::FieldOwner;
 use tidegate_core::phases::{self, PhaseResult};
+use tidegate_core::timeline;
 use tidegate_fields::{FieldEncoder, Fields, Head, HeadFault};
 
 use super::begin;
@@ -116,10 +117,13 @@ pub(crate) fn remember(waker: &mut Option<Waker>, context: &Context<'_>) {
 /// Dropped at an await, the phases are given up in the middle.
 pub(crate) async fn run_phases(inbox: &RefCell<Inbox>, x: &mut Exchange) -> PhaseResult {
     if !x.request.body.is_present() {
-        return phases::run(x).await;
+        return match x.timeline.is_some() {
+            true => phases::run_recorded(x).await,
+            false => phases::run(x).await,
+        };
     }
     let outcome = {
-        let mut run = pin!(phases::run(x));
+        let mut run = pin!(timeline::around(x.timeline.clone(), phases::run(x)));
         poll_fn(|context| {
             let polled = run.as_mut().poll(context);
             let is_malformed = inbox.borrow_mut().waits_for_body(context);
