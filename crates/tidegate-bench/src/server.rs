@@ -306,9 +306,28 @@ fn prepare(directory: &Path, job: Job) -> io::Result<SocketAddr> {
     if let Scenario::Protocols(_) = job.scenario {
         config::protocols::prepare(directory)?;
     }
-    let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
+    let address = free_address(job.scenario)?;
     write_config(directory, job, address, 0)?;
     Ok(address)
+}
+
+/// Returns a free address that no further listener of the scenario has: those are free as well.
+fn free_address(scenario: Scenario) -> io::Result<SocketAddr> {
+    let further = match scenario {
+        Scenario::Fairness(places) => vec![places.tls, places.stream],
+        Scenario::Protocols(places) => vec![places.plain, places.ecdsa, places.rsa],
+        _ => Vec::new(),
+    };
+    // Held meanwhile, so that none is returned twice.
+    let mut taken = Vec::new();
+    loop {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = listener.local_addr()?;
+        if further.iter().all(|port| port.address() != address) {
+            return Ok(address);
+        }
+        taken.push(listener);
+    }
 }
 
 /// The small file again below as many directories as each depth has.
