@@ -24,6 +24,7 @@ use crate::client::NoClient;
 use crate::error_log::Level;
 use crate::error_page::{self, StatusResult};
 use crate::exchange::Exchange;
+use crate::figures::Zone;
 use crate::future::LocalFuture;
 pub use crate::handler::{Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer};
 use crate::phase_cursor::{NextAction, PhaseCursor, count_redirect};
@@ -40,8 +41,8 @@ pub enum PhaseResult {
     Close,
 }
 
-/// Takes a request, whose server is chosen, through all phases and filters.
-#[inline]
+/// Takes a request, whose server is chosen, through all phases and filters. Inlined, as the future would be copied.
+#[inline(always)]
 pub fn run(x: &mut Exchange) -> impl Future<Output = PhaseResult> {
     // From here on, the watchdog's time is the request's.
     tidegate_rt::iteration::mark(|what| describe(x, what));
@@ -49,10 +50,16 @@ pub fn run(x: &mut Exchange) -> impl Future<Output = PhaseResult> {
     if !x.is_subrequest() {
         first = Phase::PostRead;
         if let Some(zone) = x.location_ref().zone {
-            x.processing = zone.begin();
+            count_in(x, zone);
         }
     }
     drive(x, first, None)
+}
+
+/// Counts a request as in progress.
+#[inline(never)]
+fn count_in(x: &mut Exchange, zone: &'static Zone) {
+    x.processing = zone.begin();
 }
 
 /// As [`run`], for a request with a timeline. Boxed: other requests have no room for it, and copy nothing.

@@ -28,9 +28,10 @@ impl<const N: usize> Default for Counts<N> {
 }
 
 impl<const N: usize> Counts<N> {
-    /// Adds to a counter of the calling thread; one that does not exist is not counted.
-    pub fn add(&self, counter: usize, change: u64) {
-        if let Some(counter) = self.rows.own().and_then(|row| row.0.get(counter)) {
+    /// Adds to counters of the calling thread, from `first` on; those that do not exist are not counted.
+    pub fn add_all<const M: usize>(&self, first: usize, changes: [u64; M]) {
+        let row = self.rows.own().and_then(|row| row.0.get(first..));
+        for (counter, change) in row.into_iter().flatten().zip(changes) {
             super::add(counter, change);
         }
     }

@@ -26,14 +26,12 @@ pub(crate) struct CacheFigures(Counts<{ WIDTH * STATUSES.len() }>);
 
 impl CacheFigures {
     fn count(&self, status: CacheStatus, bytes: u64) {
-        self.0.add(place(status), 1);
-        self.0.add(place(status) + 1, bytes);
+        self.0.add_all(place(status), [1, bytes]);
     }
 
     /// Counts a response that was written to the cache.
     pub(crate) fn written(&self, status: CacheStatus, bytes: u64) {
-        self.0.add(place(status) + 2, 1);
-        self.0.add(place(status) + 3, bytes);
+        self.0.add_all(place(status) + 2, [1, bytes]);
     }
 
     /// Returns responses, their bytes, written responses and their bytes of each status since the last reset.
