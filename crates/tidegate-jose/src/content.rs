@@ -49,29 +49,27 @@ impl ContentEncryption {
     }
 
     /// Decrypts a content and checks its tag; `None` where it is not authentic.
-    pub(crate) fn open(
-        self,
-        key: &[u8],
-        authenticated: &[u8],
-        vector: &[u8],
-        ciphertext: &[u8],
-        tag: &[u8],
-    ) -> Option<Vec<u8>> {
+    pub(crate) fn open(self, key: &[u8], sealed: &Sealed<'_>) -> Option<Vec<u8>> {
         match self {
-            ContentEncryption::CbcHmac(_) => open_cbc(key, authenticated, vector, ciphertext, tag),
-            ContentEncryption::Gcm(_) => open_gcm(key, authenticated, vector, ciphertext, tag),
+            ContentEncryption::CbcHmac(_) => open_cbc(key, sealed),
+            ContentEncryption::Gcm(_) => open_gcm(key, sealed),
         }
     }
 }
 
+/// What was encrypted, and what its tag covers besides.
+pub(crate) struct Sealed<'a> {
+    /// Data that is sent as it is and covered by the tag.
+    pub(crate) authenticated: &'a [u8],
+    /// The initialization vector.
+    pub(crate) vector: &'a [u8],
+    pub(crate) ciphertext: &'a [u8],
+    pub(crate) tag: &'a [u8],
+}
+
 /// Decrypts by AES in Galois/Counter Mode, with a vector of 12 bytes and a tag of 16.
-pub(crate) fn open_gcm(
-    key: &[u8],
-    authenticated: &[u8],
-    vector: &[u8],
-    ciphertext: &[u8],
-    tag: &[u8],
-) -> Option<Vec<u8>> {
+pub(crate) fn open_gcm(key: &[u8], sealed: &Sealed<'_>) -> Option<Vec<u8>> {
+    let Sealed { authenticated, vector, ciphertext, tag } = *sealed;
     let algorithm = match key.len() {
         16 => &aead::AES_128_GCM,
         24 => &aead::AES_192_GCM,
@@ -83,20 +81,15 @@ pub(crate) fn open_gcm(
     }
     let key = LessSafeKey::new(UnboundKey::new(algorithm, key).ok()?);
     let nonce = Nonce::try_assume_unique_for_key(vector).ok()?;
-    let mut sealed = [ciphertext, tag].concat();
-    let length = key.open_in_place(nonce, Aad::from(authenticated), &mut sealed).ok()?.len();
-    sealed.truncate(length);
-    Some(sealed)
+    let mut content = [ciphertext, tag].concat();
+    let length = key.open_in_place(nonce, Aad::from(authenticated), &mut content).ok()?.len();
+    content.truncate(length);
+    Some(content)
 }
 
 /// Decrypts by AES in CBC mode, once the tag has been found right.
-fn open_cbc(
-    key: &[u8],
-    authenticated: &[u8],
-    vector: &[u8],
-    ciphertext: &[u8],
-    tag: &[u8],
-) -> Option<Vec<u8>> {
+fn open_cbc(key: &[u8], sealed: &Sealed<'_>) -> Option<Vec<u8>> {
+    let Sealed { authenticated, vector, ciphertext, tag } = *sealed;
     let (mac_algorithm, algorithm) = match key.len() {
         32 => (hmac::HMAC_SHA256, &cipher::AES_128),
         48 => (hmac::HMAC_SHA384, &cipher::AES_192),

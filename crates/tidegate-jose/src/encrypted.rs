@@ -8,7 +8,7 @@ use std::sync::Arc;
 use aws_lc_rs::rand;
 
 use crate::base64url;
-use crate::content::ContentEncryption;
+use crate::content::{ContentEncryption, Sealed};
 use crate::error::TokenError;
 use crate::header::{self, Header};
 use crate::json::Object;
@@ -108,7 +108,12 @@ impl EncryptedToken {
                 random
             }
         };
-        let content = &self.content;
-        content.open(&content_key, &self.authenticated, &self.vector, &self.ciphertext, &self.tag)
+        let sealed = Sealed {
+            authenticated: &self.authenticated,
+            vector: &self.vector,
+            ciphertext: &self.ciphertext,
+            tag: &self.tag,
+        };
+        self.content.open(&content_key, &sealed)
     }
 }

@@ -9,7 +9,7 @@ use aws_lc_rs::rsa::{
 };
 
 use crate::base64url;
-use crate::content::{ContentEncryption, open_gcm};
+use crate::content::{ContentEncryption, Sealed, open_gcm};
 use crate::error::TokenError;
 use crate::header::Header;
 use crate::key::Material;
@@ -81,7 +81,7 @@ impl KeyManagement {
                 unwrap(key, encrypted)
             }
             (KeyManagement::GcmWrap { vector, tag, .. }, Material::Secret(key)) => {
-                open_gcm(key, b"", vector, encrypted, tag)
+                open_gcm(key, &Sealed { authenticated: b"", vector, ciphertext: encrypted, tag })
             }
             (KeyManagement::Oaep(algorithm), Material::Rsa(_, Some(decrypter))) => {
                 let mut key = vec![0; decrypter.min_output_size()];
