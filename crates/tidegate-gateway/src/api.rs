@@ -24,17 +24,21 @@ mod zones;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use serde_json::Value;
 use tidegate_codec::Known;
-use tidegate_codec::request::Method;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::{Body, Exchange, Level, Step};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 use tidegate_rt::clock;
+use tidegate_upstream::Group;
 
 use super::common::content::read_body;
+use crate::keyval::Zone;
+use crate::upstream::saved::StateFile;
 use objects::{Document, Object};
 use view::CommandTime;
 
@@ -69,7 +73,7 @@ impl Module for Api {
         let Some(write) = conf.write else { return Ok(()) };
         let prefix = location.location.name.len();
         let loaded = clock::unix_millis();
-        let settings = std::sync::Arc::new(Settings { write, loaded, prefix });
+        let settings = Arc::new(Settings { write, loaded, prefix });
         location.content(Box::new(move |x| {
             let settings = settings.clone();
             Step::Wait(Box::pin(async move { handle(x, &settings).await }))
@@ -102,8 +106,16 @@ struct CommandResult {
     document: Option<Document>,
     /// Path of the created object, below the version.
     place: Option<String>,
-    /// The zone of pairs whose file is to be written before the response.
-    changed: keyvals::Changed,
+    /// What has a file that is to be written before the response.
+    changed: Option<Changed>,
+}
+
+/// What a command has changed.
+enum Changed {
+    /// The servers of a group with a `state`.
+    Servers { name: String, group: Arc<Group>, file: Arc<StateFile> },
+    /// A zone of pairs, which may have a `state=`.
+    Pairs(Arc<Zone>),
 }
 
 impl CommandResult {
@@ -128,10 +140,10 @@ struct Query<'a> {
     now: CommandTime,
 }
 
-/// Handles a command: reads its body, carries it out, and writes the group's state before the response is sent.
+/// Handles a command: reads its body, carries it out, and writes the file of what it changed before the response is sent.
 ///
 /// Invariant: a command is carried out completely or not at all, between two awaits. Cancelling: dropped while the
-/// body is read it has changed nothing; dropped while the state is written it has changed the group, and the pool
+/// body is read it has changed nothing; dropped while the file is written it has changed the group or zone, and the pool
 /// writes the file all the same.
 async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
     let body = match read(x).await {
@@ -142,17 +154,16 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
     let path = path.into_owned();
     let now = CommandTime { monotonic: clock::now(), unix_millis: clock::unix_millis() };
     let result = routes::carry_out(&Query { x, settings, now }, &path, &body);
-    if let Ok(result) = &result {
-        save(x, &path).await;
-        save_pairs(x, result).await;
-    }
-    let result = match result {
+    let mut result = match result {
         Ok(result) => result,
         Err(error) => {
             let value = error.value(&request_id(x));
             CommandResult { status: error.status, ..CommandResult::of(value) }
         }
     };
+    if let Some(changed) = result.changed.take() {
+        save(x, changed).await;
+    }
     x.disposition.set_status(result.status);
     if let Some(place) = result.place {
         let kept = x.request.path.len() - path.len();
@@ -165,32 +176,16 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
     Step::Respond(document.body())
 }
 
-/// Writes a changed group's servers to its file, where it has one (`state`).
-async fn save(x: &mut Exchange, path: &str) {
-    if matches!(x.request.method, Method::Get | Method::Head) {
-        return;
-    }
-    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let [_, block, "upstreams", name, "servers", ..] = &parts[..] else { return };
-    let Some(groups) = groups::of_block(x, *block == "stream") else { return };
-    let group = groups.changing().remove(*name).map(|(group, _)| group);
-    if let (Some(saved), Some(group)) = (groups.saved(name), group)
-        && let Err(error) = saved.write(group).await
-    {
-        x.log(
-            Level::Error,
-            format_args!("the state of upstream \"{name}\" was not written: {error}"),
-        );
-    }
-}
-
-/// Writes the file of a zone of pairs that was changed, where it has one (`state=`).
-async fn save_pairs(x: &mut Exchange, result: &CommandResult) {
-    let Some(zone) = &result.changed else { return };
-    if let Err(error) = zone.save().await {
-        let name = zone.name();
-        let what = format_args!("the state of keyval zone \"{name}\" was not written: {error}");
-        x.log(Level::Error, what);
+/// Writes the file of what a command has changed.
+async fn save(x: &mut Exchange, changed: Changed) {
+    let (what, written) = match changed {
+        Changed::Servers { name, group, file } => {
+            (format!("upstream \"{name}\""), file.write(group).await)
+        }
+        Changed::Pairs(zone) => (format!("keyval zone \"{}\"", zone.name()), zone.save().await),
+    };
+    if let Err(error) = written {
+        x.log(Level::Error, format_args!("the state of {what} was not written: {error}"));
     }
 }
 

@@ -10,7 +10,7 @@ use super::error::ApiError;
 use super::objects::{Form, Object, Objects};
 use super::routes::{Command, allow_change, of_all, of_one};
 use super::view::{self, CommandTime, Sessions};
-use super::{CommandResult, Query, change};
+use super::{Changed, CommandResult, Query, change};
 use crate::upstream::Groups;
 
 pub(super) fn http(query: &Query<'_>, command: &Command<'_>) -> Result<CommandResult, ApiError> {
@@ -93,7 +93,13 @@ fn carry_out(
         let wrong = || ApiError::new(400, "UpstreamBadServerId", "invalid server ID");
         text.parse::<u32>().map_err(|_| wrong())
     };
-    match (method, rest) {
+    let changed = match groups.saved(name) {
+        Some(file) if !reads && !rest.is_empty() => {
+            Some(Changed::Servers { name: (*name).to_owned(), group: group.clone(), file })
+        }
+        _ => None,
+    };
+    let done = match (method, rest) {
         (Method::Post, _) => {
             let (number, value) = change::add(&group, command.body, now)?;
             let version = command.version;
@@ -114,7 +120,8 @@ fn carry_out(
             .ok_or_else(ApiError::no_server),
         (_, [_]) => Ok(CommandResult::new(servers(group, now))),
         _ => Ok(of_one(query, shown(group, zone, now, sessions))),
-    }
+    };
+    Ok(CommandResult { changed, ..done? })
 }
 
 /// Shows a group, or resets its statistics.

@@ -1,6 +1,5 @@
 //! Commands about the pairs of `keyval_zone`, of `http` and of `stream`.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
@@ -11,7 +10,7 @@ use tidegate_core::blocking;
 use super::error::ApiError;
 use super::objects::{Form, Object, Objects};
 use super::routes::{Command, allow_change, of_all};
-use super::{CommandResult, Query};
+use super::{Changed, CommandResult, Query};
 use crate::keyval::pairs::{self, Pair, PairsError, Wanted};
 use crate::keyval::table::{Record, Table, TableError};
 use crate::keyval::{Zone, Zones};
@@ -78,7 +77,7 @@ fn carry_out(
         }
         _ => return show(query, zone, now),
     };
-    Ok(CommandResult { changed: Some(zone.clone()), ..done })
+    Ok(CommandResult { changed: Some(Changed::Pairs(zone.clone())), ..done })
 }
 
 fn all(zones: Option<&Zones>, now: Instant) -> Objects {
@@ -185,6 +184,3 @@ fn error_of(error: TableError) -> ApiError {
         TableError::NoRoom => ApiError::new(507, "KeyvalOutOfMemory", text),
     }
 }
-
-/// The zone that a command has changed.
-pub(super) type Changed = Option<Arc<Zone>>;
