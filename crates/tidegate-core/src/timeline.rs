@@ -3,7 +3,8 @@
 //! A timeline belongs to a request where the configuration asks for it (`slow_log`, `server_timing`, variables). What
 //! waits says why, where it returns [`Poll::Pending`](std::task::Poll): [`waits_for`] or [`blame`]. The time until the
 //! request is polled again belongs to that cause, so that each moment has one cause and the sum of all waits is never
-//! more than the time of the request. Work of the request in a task of its own is recorded by [`beside`]. A request that has no timeline pays for a look at a flag where it waits.
+//! more than the time of the request. Work of the request in a task of its own is recorded by [`beside`]. A request that
+//! has no timeline pays for a look at a flag where it waits.
 //!
 //! ```
 //! use std::time::Instant;
