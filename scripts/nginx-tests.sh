@@ -21,4 +21,5 @@ if ! [ -d "$suite" ]; then
     git -C "$suite" checkout --quiet "$commit"
 fi
 exec python3 tests/conformance/nginx-tests.py --tests "$suite" --binary "$binary" --jobs 2 --below \
-    --baseline tests/conformance/nginx-baseline.tsv --expected tests/conformance/nginx-tests.tsv "${@:2}"
+    --own-name tidegate --repeated-tickets --baseline tests/conformance/nginx-baseline.tsv \
+    --expected tests/conformance/nginx-tests.tsv "${@:2}"

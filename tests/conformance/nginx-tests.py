@@ -3,7 +3,8 @@
 
     nginx-tests.py --tests DIR --binary PATH [--jobs N] [--only REGEX]
                    [--timeout 120] [--out results.tsv] [--baseline base.tsv]
-                   [--expected list.tsv]
+                   [--expected list.tsv] [--own-name NAME]
+                   [--repeated-tickets]
     nginx-tests.py --merge run1.tsv run2.tsv ... --out base.tsv
     nginx-tests.py --report results.tsv [--baseline base.tsv]
 
@@ -36,6 +37,15 @@ Files of the suite skip themselves unless `-V` says OpenSSL and which one. A
 server that is built with rustls is therefore run through a script that, for
 the arguments `-V` alone, puts OPENSSL in the place of rustls' name; all other
 arguments reach the server unchanged (--no-openssl-word: no such script).
+
+Three files check the field Server, which is a server's own. With --own-name
+they run in a copy that expects this name where they expect nginx's; all that
+server_tokens changes (the version, the build, error pages) is checked as it is.
+
+The suite's client for HTTP/3 cuts session tickets from the data it has received
+and ends when that data comes again, which a server may send until it is
+acknowledged (RFC 9000 13.3). With --repeated-tickets it runs in a copy that
+takes the repetition.
 """
 
 import argparse
@@ -533,6 +543,30 @@ def openssl_word(binary, info, path):
     return path
 
 
+OWN_NAME_FILES = '*server_tokens.t'
+
+
+def expect_own_name(tests, name):
+    """Changes the expected name in the copy TESTS, below the server's start"""
+    for f in fnmatch.filter(os.listdir(tests), OWN_NAME_FILES):
+        path = os.path.join(tests, f)
+        setup, run, checks = read_text(path).partition('$t->run()')
+        with open(path, 'w') as out:
+            out.write(setup + run + re.sub(r'\bnginx\b', name, checks))
+
+
+def take_repeated_tickets(tests):
+    """Changes the client of the copy TESTS"""
+    path = os.path.join(tests, 'lib/Test/Nginx/HTTP3.pm')
+    ends = 'die "bad inner" if $old ne @$this[2];'
+    client = read_text(path)
+    if ends not in client:
+        sys.exit('--repeated-tickets: the client of the suite has changed')
+    with open(path, 'w') as out:
+        out.write(client.replace(ends, ends.replace(
+            ' if ', ' if length @$this[2] == @$this[1] && ')))
+
+
 def reachable(path, uid, gid, mode):
     if uid is None:
         return True
@@ -590,11 +624,16 @@ def run_all(a, base):
     work = tempfile.mkdtemp(prefix='cf-')  # short: unix socket paths go in it
     os.chmod(work, 0o755)
     try:
-        if not reachable(tests, uid, gid, os.R_OK | os.X_OK):
+        copied = a.own_name or a.repeated_tickets
+        if copied or not reachable(tests, uid, gid, os.R_OK | os.X_OK):
             shutil.copytree(tests, work + '/tests',
                             ignore=shutil.ignore_patterns('.git', '.hg'))
             subprocess.run(['chmod', '-R', 'a+rX', work + '/tests'])
             tests = work + '/tests'
+        if a.own_name:
+            expect_own_name(tests, a.own_name)
+        if a.repeated_tickets:
+            take_repeated_tickets(tests)
         if not reachable(binary, uid, gid, os.X_OK):
             os.mkdir(work + '/bin')
             shutil.copy2(binary, work + '/bin/')
@@ -1010,6 +1049,10 @@ def main():
     ap.add_argument('--safe', action='store_true',
                     help='leave out what wants TEST_NGINX_UNSAFE')
     ap.add_argument('--modules', metavar='DIR', help='TEST_NGINX_MODULES')
+    ap.add_argument('--own-name', metavar='NAME',
+                    help="the name in the server's field Server")
+    ap.add_argument('--repeated-tickets', action='store_true',
+                    help="the suite's client takes repeated session tickets")
     ap.add_argument('--no-openssl-word', action='store_true',
                     help='show -V of a server with rustls as it is')
     ap.add_argument('--below', action='store_true',
