@@ -125,6 +125,7 @@ fn configuration(module: &str, name: &str, context: &str) -> String {
         "if in location" => server(format!("location / {{ if ($uri) {{ {statement} }} }}")),
         "limit_except" => server(format!("location / {{ limit_except GET {{ {statement} }} }}")),
         "acme_issuer" => format!("http {{ acme_issuer asked {{ {statement} }} }}"),
+        "otel_exporter" => format!("http {{ otel_exporter {{ {statement} }} }}"),
         "upstream" => format!("{outer} {{ upstream asked {{ {statement} }} }}"),
         other => format!("{other} {{ {statement} }}"),
     };

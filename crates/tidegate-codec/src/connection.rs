@@ -6,6 +6,12 @@ pub fn has_token(list: &[u8], token: &[u8]) -> bool {
     tokens(list).any(|item| item.eq_ignore_ascii_case(token))
 }
 
+/// Returns whether a text is a token, as names of fields are (RFC 9110 section 5.6.2).
+pub fn is_token(text: &[u8]) -> bool {
+    let is_token_byte = |b: &u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(b);
+    !text.is_empty() && text.iter().all(is_token_byte)
+}
+
 /// The options of a `Connection` field (RFC 9110 section 7.6.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConnectionOptions {

@@ -36,6 +36,8 @@ bitflags! {
         const MAIL_SERVER = 1 << 13;
         /// `acme_issuer { }`
         const ACME_ISSUER = 1 << 14;
+        /// `otel_exporter { }`
+        const OTEL_EXPORTER = 1 << 15;
 
         /// `http`, `server`
         const HTTP_SERVER = Self::HTTP.bits() | Self::SERVER.bits();
@@ -54,12 +56,12 @@ bitflags! {
         /// `mail`, `server` in it
         const MAIL_AND_SERVER = Self::MAIL.bits() | Self::MAIL_SERVER.bits();
         /// Everywhere
-        const ANY = (1 << 15) - 1;
+        const ANY = u16::MAX;
     }
 }
 
 /// The name of each single context, as in nginx's documentation.
-const NAMES: [(Contexts, &str); 15] = [
+const NAMES: [(Contexts, &str); 16] = [
     (Contexts::MAIN, "main"),
     (Contexts::EVENTS, "events"),
     (Contexts::HTTP, "http"),
@@ -75,6 +77,7 @@ const NAMES: [(Contexts, &str); 15] = [
     (Contexts::MAIL, "mail"),
     (Contexts::MAIL_SERVER, "server in mail"),
     (Contexts::ACME_ISSUER, "acme_issuer"),
+    (Contexts::OTEL_EXPORTER, "otel_exporter"),
 ];
 
 impl Contexts {

@@ -35,6 +35,8 @@ pub(crate) mod metrics;
 pub(crate) mod mirror;
 pub(crate) mod mp4;
 pub(crate) mod not_modified;
+pub(crate) mod otel;
+mod outbound;
 pub(crate) mod random_index;
 pub(crate) mod range;
 pub(crate) mod realip;

@@ -60,6 +60,7 @@ use http::metrics::Metrics;
 use http::mirror::Mirror;
 use http::mp4::Mp4;
 use http::not_modified::NotModified;
+use http::otel::Otel;
 use http::random_index::RandomIndex;
 use http::range::Ranges;
 use http::realip::RealIp;
@@ -192,6 +193,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Ranges>::NEW,
     // The log phase.
     &Entry::<AccessLog>::NEW,
+    &Entry::<Otel>::NEW,
     // Settings of connections: it has no handler in a phase, and no filter.
     &Entry::<Ssl>::NEW,
     &Entry::<Http2>::NEW,

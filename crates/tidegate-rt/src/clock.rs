@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tidegate_os::time;
 
@@ -106,6 +106,11 @@ pub(crate) fn is_in_batch() -> bool {
 #[inline]
 pub fn unix_millis() -> u64 {
     u64::try_from(time::clock_realtime_coarse().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns the time since 1970 in nanoseconds, as exact as the system has it: a call of the system.
+pub fn unix_time() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// Returns seconds since 1970, up to one timer tick behind.

@@ -46,6 +46,11 @@ const GROUPS: &[&[(Contexts, &str, &str)]] = &[
         "} server { location / { proxy_pass http://a; } } }",
     )],
     &[(
+        Contexts::OTEL_EXPORTER,
+        "http { otel_exporter { endpoint a:1;",
+        "} server { location / { otel_trace on; } } }",
+    )],
+    &[(
         Contexts::STREAM_UPSTREAM,
         "stream { upstream a { UPSTREAM server 127.0.0.1:1;",
         "} server { listen 1; proxy_pass a; } }",
@@ -125,6 +130,10 @@ const SURROUNDINGS: &[Surroundings] = &[
             "SESSION",
             "proxy_ssl on;\nproxy_ssl_trusted_certificate cert.pem;\nproxy_pass 127.0.0.1:1;",
         )],
+    },
+    Surroundings {
+        of: "otel",
+        texts: &[("HTTP", "otel_exporter { endpoint a:1; }"), ("LOCATION", "otel_trace on;")],
     },
     Surroundings {
         of: "limit_req",

@@ -1,8 +1,6 @@
 //! Requests to an ACME server, over the connections of gateways: one for each request, since they are few and far apart.
 
 use std::future::poll_fn;
-use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -10,7 +8,6 @@ use bytes::Bytes;
 use tidegate_acme::{BODY_BYTES_MAX, Method, Request, Response};
 use tidegate_codec::Known;
 use tidegate_codec::request::Method as HttpMethod;
-use tidegate_core::blocking;
 use tidegate_core::body::{BodyStream, Chunk};
 use tidegate_rt::net::Addr;
 use tidegate_rt::{clock, timer};
@@ -22,6 +19,7 @@ use tidegate_upstream::{
 };
 
 use super::issuer::IssuerPlan;
+use crate::http::outbound;
 
 /// An absolute URL with `https`.
 pub(super) struct Url<'a> {
@@ -153,7 +151,7 @@ async fn one(
     request: &Request,
     url: &Url<'_>,
 ) -> Result<OriginResponse, String> {
-    let addresses = addresses(plan, url).await?;
+    let addresses = outbound::addresses(plan.resolver.as_ref(), url.host, url.port).await?;
     let addresses = addresses.into_iter().map(Addr::Inet).collect();
     let group = Arc::new(Group::transient(url.authority, addresses, clock::now()));
     let target = url.target();
@@ -203,28 +201,6 @@ async fn one(
         504 => format!("no response from https://{}{target} in time", url.authority),
         _ => format!("no response from https://{}{target}", url.authority),
     })
-}
-
-/// Returns the addresses of a host: by `resolver`, or by the system on a pool thread.
-async fn addresses(plan: &IssuerPlan, url: &Url<'_>) -> Result<Vec<SocketAddr>, String> {
-    let (host, port) = (url.host.to_owned(), url.port);
-    if let Ok(address) = host.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(address, port)]);
-    }
-    if let Some(resolver) = &plan.resolver {
-        let found = resolver.resolve(&host, clock::now()).await;
-        let found = found.map_err(|error| format!("{host} could not be resolved ({error})"))?;
-        return Ok(found.into_iter().map(|address| SocketAddr::new(address, port)).collect());
-    }
-    let name = host.clone();
-    let look_up = move || (name.as_str(), port).to_socket_addrs().map(Vec::from_iter);
-    let found = blocking::run(look_up).await;
-    let found =
-        found.map_err(|error: io::Error| format!("{host} could not be resolved ({error})"))?;
-    match found.is_empty() {
-        true => Err(format!("{host} has no address")),
-        false => Ok(found),
-    }
 }
 
 async fn received(response: OriginResponse) -> Result<Response, String> {

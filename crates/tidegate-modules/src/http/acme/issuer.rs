@@ -8,15 +8,15 @@ use tidegate_acme::{
 };
 use tidegate_conf::{Diagnostic, Span, Word};
 use tidegate_core::error_log::ErrorLog;
-use tidegate_plan::http_core::HttpCore;
-use tidegate_plan::{Outline, PlanBuilder};
-use tidegate_tls::{TlsOptions, TlsSettings, cipher_suites, key_files, pem};
+use tidegate_plan::PlanBuilder;
+use tidegate_tls::TlsSettings;
 use tidegate_upstream::resolve::Resolver;
 
 use super::challenges::Challenges;
 use super::dns::{self, DnsProgram};
 use super::https::Url;
 use super::rows::{AccountKeyConf, IssuerConf};
+use crate::http::outbound;
 
 /// Identifier and key of an external account, as written.
 type AccountTexts = (String, String);
@@ -57,17 +57,6 @@ impl IssuerPlan {
     }
 }
 
-/// Suites of TLS 1.2 towards the server, as OpenSSL's list.
-const CIPHERS: &str = "DEFAULT";
-/// The most certificates between the server's and a trusted one.
-const VERIFY_DEPTH: u64 = 10;
-/// Where systems have the certificates that they trust: Debian, Fedora, Alpine, SUSE.
-const SYSTEM_BUNDLES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-    "/etc/ssl/ca-bundle.pem",
-];
 /// In front of a key that is written in the configuration.
 const TEXT: &str = "data:";
 
@@ -107,6 +96,9 @@ pub(super) fn compile(
     };
     let directory = directory(name, conf, plan);
     let http = plan.http_block();
+    let owner = format!("acme_issuer \"{name}\"");
+    let verify = conf.verify.unwrap_or(true);
+    let tls = outbound::tls(&owner, conf.trusted.as_ref(), verify, span, plan)?;
     Ok(IssuerPlan {
         name: name.to_owned(),
         config,
@@ -114,8 +106,8 @@ pub(super) fn compile(
         directory,
         external,
         dns: dns(conf)?,
-        tls: Arc::new(tls(name, conf, span, plan)?),
-        resolver: http.map(|http| resolver(http, plan)).transpose()?.flatten(),
+        tls: Arc::new(tls),
+        resolver: http.map(|http| outbound::resolver(http, plan)).transpose()?.flatten(),
         log: plan.main.error_log.clone(),
         challenges: challenges.clone(),
     })
@@ -183,54 +175,4 @@ fn default_directory(name: &str, plan: &PlanBuilder<'_>) -> PathBuf {
     let beside = Path::new(plan.environment.layout.proxy_temp).parent();
     let path = beside.unwrap_or(Path::new("")).join(format!("acme_{name}"));
     plan.path(&path.to_string_lossy())
-}
-
-fn tls(
-    name: &str,
-    conf: &IssuerConf,
-    span: Span,
-    plan: &mut PlanBuilder<'_>,
-) -> Result<TlsSettings, Diagnostic> {
-    let verify = conf.verify.unwrap_or(true);
-    let trusted = match &conf.trusted {
-        _ if !verify => Vec::new(),
-        Some(word) => key_files::certificates(plan, word)?,
-        None => system_bundle(name, span, plan),
-    };
-    let options = TlsOptions {
-        tls12: true,
-        tls13: true,
-        suites: cipher_suites::tls12(CIPHERS),
-        session_reuse: true,
-        server_name: true,
-        verify,
-        trusted,
-        verify_depth: VERIFY_DEPTH,
-        ..TlsOptions::default()
-    };
-    let settings = TlsSettings::new(&options);
-    settings.map_err(|error| Diagnostic::emerg(error.to_string()).at(span))
-}
-
-fn system_bundle(name: &str, span: Span, plan: &mut PlanBuilder<'_>) -> Vec<Vec<u8>> {
-    let resources = plan.environment.resources;
-    let found = SYSTEM_BUNDLES.iter().find_map(|file| resources.read(Path::new(file)).ok());
-    let trusted = found.and_then(|bytes| pem::certificates(&bytes).ok()).unwrap_or_default();
-    if trusted.is_empty() {
-        let message = format!("the system has no trusted certificates for acme_issuer \"{name}\"");
-        let found = Diagnostic::warn(message).at(span);
-        plan.diagnostics.push(
-            found.help("install the package `ca-certificates`, or set `ssl_trusted_certificate`"),
-        );
-    }
-    trusted
-}
-
-fn resolver(http: &Outline, plan: &PlanBuilder<'_>) -> Result<Option<Resolver>, Diagnostic> {
-    let Some(core) = http.conf::<HttpCore>() else { return Ok(None) };
-    let Some(words) = &core.resolver else { return Ok(None) };
-    let words: Vec<String> = words.iter().map(|word| word.display().into_owned()).collect();
-    let look_up = |host: &str| plan.environment.resources.addresses(host);
-    let resolver = Resolver::parse(&words, core.plain.settings().resolver_timeout, look_up);
-    resolver.map(Some).map_err(|error| Diagnostic::emerg(error.to_string()))
 }

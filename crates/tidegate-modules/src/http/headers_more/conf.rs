@@ -1,6 +1,7 @@
 //! The directives as written: options, then fields.
 
 use tidegate_codec::Known;
+use tidegate_codec::connection::is_token;
 use tidegate_conf::{Args, Diagnostic, Span};
 
 /// The directives of one block.
@@ -170,7 +171,7 @@ fn field(args: &Args<'_>, index: usize, mode: Mode) -> Result<FieldConf, Diagnos
         let message = format!("variables in the name of a field: \"{shown}\"");
         return Err(args.error(index, message).help("only values may have variables"));
     }
-    if name.is_empty() || !name.iter().copied().all(is_token_byte) {
+    if !is_token(name) {
         return Err(args.error(index, format!("invalid field name \"{shown}\"")));
     }
     match name.strip_suffix(b"*") {
@@ -182,11 +183,6 @@ fn field(args: &Args<'_>, index: usize, mode: Mode) -> Result<FieldConf, Diagnos
         _ => {}
     }
     Ok(FieldConf { name: name.to_vec(), value: value.to_vec(), span: args.word(index).span })
-}
-
-/// Returns whether a name may contain this byte (RFC 9110 section 5.6.2).
-fn is_token_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Refuses `-a` for fields that a response has once.
