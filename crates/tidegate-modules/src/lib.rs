@@ -96,6 +96,8 @@ pub use http::geoip::database::fuzz_geoip;
 #[doc(hidden)]
 pub use http::geoip2::database::fuzz_geoip2;
 #[doc(hidden)]
+pub use http::otel::fuzz_otel;
+#[doc(hidden)]
 pub use tidegate_gateway::fuzz_keyval_pairs;
 
 /// All modules: those of this crate, of the gateways, of the front side and of the engine. Within a phase handlers

@@ -217,3 +217,21 @@ fn shown(
     out.extend_from_slice(text.as_bytes());
     true
 }
+
+/// Runs the parsers of this module on arbitrary bytes, for fuzzing: of `traceparent` and of a collector's response.
+#[doc(hidden)]
+pub fn fuzz_otel(data: &[u8]) {
+    if let Some(parent) = context::Parent::parse(data) {
+        let context = context::Context {
+            trace: parent.trace,
+            span: parent.span,
+            parent: Some(parent),
+            state: String::new(),
+        };
+        let again = context::Parent::parse(context.parent_field(parent.sampled).as_bytes());
+        assert_eq!(again, Some(parent), "what is passed on is valid");
+    }
+    if let Some((count, _)) = grpc::refused_of(data) {
+        assert!(count > 0, "no refusal of nothing");
+    }
+}
