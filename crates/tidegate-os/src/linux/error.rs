@@ -20,6 +20,11 @@ pub fn is_out_of_descriptors(code: i32) -> bool {
     matches!(code, libc::EMFILE | libc::ENFILE)
 }
 
+/// Whether an error means that the system does not know an option of a socket.
+pub fn is_unknown_option(code: i32) -> bool {
+    code == libc::ENOPROTOOPT
+}
+
 /// Whether an error of open or stat means "access refused".
 pub fn is_refused(code: i32) -> bool {
     matches!(code, libc::EACCES | libc::ELOOP | libc::EMLINK)

@@ -35,6 +35,11 @@ pub fn is_out_of_descriptors(code: i32) -> bool {
     code == 10024
 }
 
+/// Whether an error means that the system does not know an option of a socket (WSAENOPROTOOPT).
+pub fn is_unknown_option(code: i32) -> bool {
+    code == 10042
+}
+
 /// Whether an error of open or stat means "access refused".
 pub fn is_refused(code: i32) -> bool {
     matches!(

@@ -1,5 +1,6 @@
 //! A UDP socket for QUIC: datagrams in batches, with their ECN marks (RFC 3168) and local addresses, joined and divided
-//! by the kernel where it can (UDP GRO and GSO).
+//! by the kernel where it can (UDP GRO and GSO). A system that does not know the options for that (Wine, old ones of
+//! Windows) gets them one by one.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +12,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
-use tidegate_os::{ListenAddr, OwnedSocket, socket};
+use tidegate_os::{ListenAddr, OwnedSocket, datagram, error, socket};
 use tokio::io::Interest;
 
 use super::watched::{Watched, watched};
@@ -26,7 +27,8 @@ const JOINED_BYTES_MAX: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Packets {
     io: Watched,
-    state: UdpSocketState,
+    /// What the library knows of the socket; `None` where it cannot use it.
+    batches: Option<UdpSocketState>,
     stopped: StopReceiving,
 }
 
@@ -92,10 +94,23 @@ impl Packets {
     /// # Errors
     /// The event loop cannot watch it, or it is no UDP socket.
     pub fn from_socket(owned: OwnedSocket) -> io::Result<Packets> {
-        let state = UdpSocketState::new(UdpSockRef::from(&owned))?;
+        let batches = match UdpSocketState::new(UdpSockRef::from(&owned)) {
+            Ok(state) => Some(state),
+            Err(error) if error.raw_os_error().is_some_and(error::is_unknown_option) => None,
+            Err(error) => return Err(error),
+        };
+        Packets::watching(owned, batches)
+    }
+
+    fn watching(owned: OwnedSocket, batches: Option<UdpSocketState>) -> io::Result<Packets> {
+        if batches.is_none() {
+            let local = socket::local_addr(&owned)?;
+            let is_ipv6 = matches!(local, ListenAddr::Inet(address) if address.is_ipv6());
+            datagram::set_packet_info(&owned, is_ipv6)?;
+        }
         socket::set_nonblocking(&owned, true)?;
         let io = watched(owned, Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Packets { io, state, stopped: StopReceiving::default() })
+        Ok(Packets { io, batches, stopped: StopReceiving::default() })
     }
 
     /// Makes `stop` stop this socket as well.
@@ -114,12 +129,12 @@ impl Packets {
 
     /// Returns the most datagrams that one call can send; 1 where the system does not divide.
     pub fn segments_max(&self) -> usize {
-        self.state.max_gso_segments()
+        self.batches.as_ref().map_or(1, UdpSocketState::max_gso_segments)
     }
 
     /// Whether datagrams may be divided on their way, so that the size of a path cannot be measured.
     pub fn may_fragment(&self) -> bool {
-        self.state.may_fragment()
+        self.batches.as_ref().is_none_or(UdpSocketState::may_fragment)
     }
 
     /// Receives the datagrams that have arrived, at most those of one call, and passes each to `each`. Ready without any
@@ -139,26 +154,46 @@ impl Packets {
                 return Poll::Pending;
             }
             let mut guard = ready!(self.io.poll_read_ready(context))?;
-            let mut metas = [RecvMeta::default(); BATCH];
-            let received = {
-                let mut slices = slices(&mut memory.0);
-                self.state.recv(UdpSockRef::from(self.io.get_ref()), &mut slices, &mut metas)
-            };
-            match received {
-                Ok(count) => {
-                    for (meta, bytes) in
-                        metas.iter().zip(memory.0.chunks(JOINED_BYTES_MAX)).take(count)
-                    {
-                        divide(meta, bytes, each);
-                    }
-                    return Poll::Ready(Ok(()));
-                }
+            match self.receive(memory, each) {
+                Ok(()) => return Poll::Ready(Ok(())),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
                 // An ICMP error about an earlier datagram.
                 Err(error) if is_about_a_peer(&error) => return Poll::Ready(Ok(())),
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
+    }
+
+    /// Receives what one call gives.
+    fn receive(
+        &self,
+        memory: &mut PacketMemory,
+        each: &mut dyn FnMut(Received<'_>),
+    ) -> io::Result<()> {
+        let Some(state) = &self.batches else { return self.receive_one(memory, each) };
+        let mut metas = [RecvMeta::default(); BATCH];
+        let count = {
+            let mut slices = slices(&mut memory.0);
+            state.recv(UdpSockRef::from(self.io.get_ref()), &mut slices, &mut metas)?
+        };
+        for (meta, bytes) in metas.iter().zip(memory.0.chunks(JOINED_BYTES_MAX)).take(count) {
+            divide(meta, bytes, each);
+        }
+        Ok(())
+    }
+
+    fn receive_one(
+        &self,
+        memory: &mut PacketMemory,
+        each: &mut dyn FnMut(Received<'_>),
+    ) -> io::Result<()> {
+        let socket = socket::borrow(self.io.get_ref());
+        let (length, from, to) = datagram::receive_with_local(socket, &mut memory.0)?;
+        share::spend(length);
+        if let (Some(from), Some(bytes)) = (from, memory.0.get(..length)) {
+            each(Received { bytes, from, to, ecn: 0 });
+        }
+        Ok(())
     }
 
     /// Sends at once.
@@ -174,7 +209,19 @@ impl Packets {
             src_ip: outgoing.from,
         };
         share::spend(outgoing.bytes.len());
-        self.state.try_send(UdpSockRef::from(self.io.get_ref()), &transmit)
+        match &self.batches {
+            Some(state) => state.try_send(UdpSockRef::from(self.io.get_ref()), &transmit),
+            None => self.send_one(outgoing),
+        }
+    }
+
+    fn send_one(&self, outgoing: &Outgoing<'_>) -> io::Result<()> {
+        let socket = socket::borrow(self.io.get_ref());
+        match outgoing.from {
+            Some(from) => datagram::send_from(socket, outgoing.bytes, &outgoing.to, from)?,
+            None => socket::send_to(socket, outgoing.bytes, &outgoing.to)?,
+        };
+        Ok(())
     }
 
     /// As [`Packets::try_send`], but pending while the send buffer is full.

@@ -3,16 +3,20 @@
 use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use tidegate_os::{ListenAddr, ListenOptions, Transport, listen};
+use tidegate_os::{ListenAddr, ListenOptions, OwnedSocket, Transport, listen};
 
 use super::{Outgoing, PacketMemory, Packets, StopReceiving};
 use crate::block_on;
 
 fn bound() -> (Packets, SocketAddr) {
+    watched(|owned| Packets::from_socket(owned).expect("watched"))
+}
+
+fn watched(make: impl FnOnce(OwnedSocket) -> Packets) -> (Packets, SocketAddr) {
     let any = ListenAddr::Inet(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
     let options = ListenOptions { transport: Transport::Datagram, ..ListenOptions::default() };
     let socket = listen::listen_socket(&any, &options).expect("a socket");
-    let packets = Packets::from_socket(socket).expect("watched");
+    let packets = make(socket);
     let ListenAddr::Inet(address) = packets.local_addr().expect("an address") else {
         panic!("not an internet address")
     };
@@ -45,6 +49,32 @@ fn datagrams_arrive_whole_with_marks_and_addresses() {
             received.await.expect("received");
         }
         assert_eq!(found, [(1200, 1), (1200, 2), (700, 3)]);
+    })
+    .expect("a loop");
+}
+
+#[test]
+fn without_the_options_of_batches_datagrams_are_received_and_sent_one_by_one() {
+    block_on(async {
+        let single = || watched(|owned| Packets::watching(owned, None).expect("watched"));
+        let ((server, to), (client, from)) = (single(), single());
+        assert_eq!((server.segments_max(), server.may_fragment()), (1, true));
+        for (bytes, local) in [(&[1; 1200][..], None), (&[2; 700], Some(from.ip()))] {
+            let outgoing = Outgoing { bytes, segment_bytes: None, to, from: local, ecn: 2 };
+            poll_fn(|context| client.poll_send(context, &outgoing)).await.expect("sent");
+        }
+        let (mut memory, mut found) = (PacketMemory::default(), Vec::new());
+        while found.len() < 2 {
+            let mut each = |received: super::Received<'_>| {
+                assert_eq!((received.from, received.ecn), (from, 0));
+                // Where the system reports the local address, it is that one.
+                assert!(received.to.is_none_or(|local| local == to.ip()));
+                found.push((received.bytes.len(), received.bytes[0]));
+            };
+            let received = poll_fn(|context| server.poll_receive(context, &mut memory, &mut each));
+            received.await.expect("received");
+        }
+        assert_eq!(found, [(1200, 1), (700, 2)]);
     })
     .expect("a loop");
 }
