@@ -125,7 +125,7 @@ pub struct Exchange {
     pub lineage: Lineage,
     /// Counts it as in progress in the status zone of its server.
     pub processing: Option<Processing>,
-    /// Where its time goes, if the plan asks for it; that of a subrequest is its parent's.
+    /// Where its time goes: on if the plan asks for it. A subrequest has none: it is part of its parent's.
     pub timeline: Option<Rc<Timeline>>,
 }
 
@@ -190,7 +190,9 @@ impl Exchange {
         *limit_rate = None;
         *lineage = Default::default();
         *processing = None;
-        *timeline = None;
+        if let Some(timeline) = timeline {
+            timeline.end();
+        }
         modules.slots.resize(plan.slot_count, None);
     }
 

@@ -25,7 +25,6 @@ use crate::error_log::Level;
 use crate::error_page::{self, StatusResult};
 use crate::exchange::Exchange;
 use crate::figures::Zone;
-use crate::future::LocalFuture;
 pub use crate::handler::{Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer};
 use crate::phase_cursor::{NextAction, PhaseCursor, count_redirect};
 use crate::plan::Plan;
@@ -60,12 +59,6 @@ pub fn run(x: &mut Exchange) -> impl Future<Output = PhaseResult> {
 #[inline(never)]
 fn count_in(x: &mut Exchange, zone: &'static Zone) {
     x.processing = zone.begin();
-}
-
-/// As [`run`], for a request with a timeline. Boxed: other requests have no room for it, and copy nothing.
-#[cold]
-pub fn run_recorded(x: &mut Exchange) -> LocalFuture<'_, PhaseResult> {
-    Box::pin(timeline::around(x.timeline.clone(), run(x)))
 }
 
 /// Describes the request for the report of a long event-loop iteration (`loop_watchdog`).
@@ -118,7 +111,8 @@ pub fn trailers<'x>(x: &'x mut Exchange, body: &mut Body) -> &'x Headers {
 
 /// Makes a response with `status` to a request that cannot pass the phases (bad head, timeout).
 pub async fn refuse(x: &mut Exchange, status: u16) -> PhaseResult {
-    drive(x, Phase::PostRead, Some(status)).await
+    let timeline = x.timeline.clone();
+    timeline::around(timeline.as_deref(), drive(x, Phase::PostRead, Some(status))).await
 }
 
 /// Runs `post_action` after a response was sent: an internal request whose response is discarded. It continues when the
@@ -138,7 +132,8 @@ pub async fn post_action(x: &mut Exchange) {
     x.request.method = tidegate_codec::request::Method::Get;
     let client = std::mem::replace(&mut x.client, Rc::new(NoClient));
     if let Ok(phase) = enter(x, jump) {
-        timeline::around(x.timeline.clone(), discarded(x, phase)).await;
+        let timeline = x.timeline.clone();
+        timeline::around(timeline.as_deref(), discarded(x, phase)).await;
     }
     x.client = client;
     x.disposition.set_status(status);

@@ -95,7 +95,8 @@ pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>) -> ConnectionAction 
 ///
 /// Dropped at an await, the request ends unlogged; its connection closes ([`serve`]).
 async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> ConnectionAction {
-    let Scratch { exchange: x, output, client, .. } = scratch;
+    let Scratch { exchange: x, output, client, timeline, .. } = scratch;
+    let timeline = &**timeline;
     output.clear();
     let received = head::receive(front, link, x, client).await;
     let _writing = front.counters.writing();
@@ -112,20 +113,14 @@ async fn request(front: &Front, link: &Rc<Link>, scratch: &mut Scratch) -> Conne
         head::Received::Broken(status) => begin::refuse(x, status).await,
         head::Received::Request => match begin::refusal(link.binding(), x) {
             Some(status) => begin::refuse(x, status).await,
-            None if x.timeline.is_some() => phases::run_recorded(x).await,
-            None => phases::run(x).await,
+            None => timeline::around(Some(timeline), phases::run(x)).await,
         },
     };
     let action = match outcome {
         PhaseResult::Send(body) if link.state() == ConnectionState::Serving => {
-            match x.timeline.clone() {
-                None => respond(front, link, x, output, client, body).await,
-                // Boxed: other requests have no room for it.
-                timeline => {
-                    let respond = respond(front, link, x, output, client, body);
-                    Box::pin(timeline::around(timeline, respond)).await
-                }
-            }
+            timeline.note_response();
+            let respond = respond(front, link, x, output, client, body);
+            timeline::around(Some(timeline), respond).await
         }
         // Given up by the module that was to make the response.
         PhaseResult::Send(_) => ConnectionAction::Close,

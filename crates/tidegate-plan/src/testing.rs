@@ -229,10 +229,9 @@ impl<L: ModuleList> Bench<L> {
     /// Runs the phases for an exchange and reads its response to the end.
     pub fn run(&self, mut x: Exchange) -> TestResponse {
         self.settled(async {
-            let response = match x.timeline.is_some() {
-                true => phases::run_recorded(&mut x).await,
-                false => phases::run(&mut x).await,
-            };
+            let timeline = x.timeline.clone();
+            let run = phases::run(&mut x);
+            let response = tidegate_core::timeline::around(timeline.as_deref(), run).await;
             reply(x, response).await
         })
     }

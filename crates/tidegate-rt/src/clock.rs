@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use tidegate_os::time;
 
-use crate::{batch_epoch, date};
+use crate::{batch_epoch, date, iteration};
 
 /// Returns monotonic time, up to one timer tick (1 to 10 ms, by kernel) behind and never ahead. It is read without a
 /// system call, and once in a run of a task.
@@ -76,10 +76,16 @@ pub fn monotonic_reading() -> Duration {
 }
 
 /// Returns the monotonic time of the current batch of events, exact at its beginning: a batch is served within less
-/// than the precision of `$request_time`. Outside of a batch it is [`exact_now`].
+/// than the precision of `$request_time`. Outside of a batch it is [`exact_now`], or a reading that the event loop has
+/// made just before.
 #[inline]
 pub fn batch_now() -> Instant {
-    BATCH.get().unwrap_or_else(exact_now)
+    BATCH.get().unwrap_or_else(begun_now)
+}
+
+#[inline]
+fn begun_now() -> Instant {
+    iteration::beginning().unwrap_or_else(exact_now)
 }
 
 /// Runs `work`, a batch of events, with one reading of the clock for [`batch_now`].
@@ -91,7 +97,7 @@ pub fn batch(work: impl FnOnce()) {
         }
     }
     let _ended = Ended;
-    BATCH.set(Some(exact_now()));
+    BATCH.set(Some(begun_now()));
     batch_epoch::advance();
     run(work);
 }

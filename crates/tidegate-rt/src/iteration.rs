@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use pin_project_lite::pin_project;
 
-use crate::clock::exact_now;
+use crate::clock;
 use crate::share::{self, Waiting};
 
 /// Runs of tasks after which the event loop polls for events although more tasks are ready. Results of thread pools are
@@ -92,14 +92,17 @@ thread_local! {
     static RUNS: Cell<u32> = const { Cell::new(0) };
     /// Whether the times of iterations are kept for [`delay`].
     static IS_TIMED: Cell<bool> = const { Cell::new(false) };
-    static TIMES: Cell<Option<Times>> = const { Cell::new(None) };
-}
-
-/// When this iteration began, and beginning and end of the one before it.
-#[derive(Clone, Copy)]
-struct Times {
-    began: Instant,
-    before: Option<(Instant, Instant)>,
+    /// When this iteration began; `None` where times are not kept.
+    static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// When the iteration before began, and when it ended.
+    static BEFORE_BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
+    static BEFORE_ENDED: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// The reading of the beginning, as long as it has not been used.
+    static FRESH: Cell<Option<Instant>> = const { Cell::new(None) };
+    /// The last reading of [`exact_now`] in this iteration, and the run in which it was made. Behind [`end`] it is the time
+    /// of the end.
+    static LAST: Cell<Option<Instant>> = const { Cell::new(None) };
+    static LAST_RUN: Cell<u32> = const { Cell::new(0) };
 }
 
 /// The longest time between two iterations in which the event loop has looked for events without waiting for them.
@@ -133,7 +136,7 @@ pub fn watch(limit: Option<(Duration, Reporter)>) {
     ON.set(limit.is_some());
     RUNS.set(0);
     let watch = limit.map(|(limit, report)| {
-        let now = exact_now();
+        let now = clock::exact_now();
         IterationWatch {
             limit,
             report,
@@ -151,17 +154,38 @@ pub fn watch(limit: Option<(Duration, Reporter)>) {
 /// Keeps the times of this thread's iterations from now on, for [`delay`], or no longer.
 pub fn keep_times(keep: bool) {
     IS_TIMED.set(keep);
-    TIMES.set(keep.then(|| Times { began: exact_now(), before: None }));
+    BEGAN.set(keep.then(clock::exact_now));
+    for time in [&BEFORE_BEGAN, &BEFORE_ENDED, &FRESH, &LAST] {
+        time.set(None);
+    }
+}
+
+/// Returns the exact time. The reading serves as the end of the iteration where no other run of a task follows.
+#[inline]
+pub fn exact_now() -> Instant {
+    let now = clock::exact_now();
+    LAST.set(Some(now));
+    LAST_RUN.set(RUNS.get());
+    now
+}
+
+/// Returns the time at which this iteration began, once, if it is known and nothing has run in it before this run.
+#[inline]
+pub(crate) fn beginning() -> Option<Instant> {
+    match FRESH.take() {
+        Some(began) if RUNS.get() == 0 => Some(began),
+        _ => None,
+    }
 }
 
 /// Returns the part of a wait from `since` to `now` in which its event may have been there while the event loop was busy:
 /// this iteration so far, and the one before it if there was no pause between the two. Zero where the times of iterations
 /// are not kept.
 pub fn delay(since: Instant, now: Instant) -> Duration {
-    let Some(times) = TIMES.get() else { return Duration::ZERO };
-    let this = now.saturating_duration_since(times.began.max(since));
-    let before = match times.before {
-        Some((began, ended)) if times.began.saturating_duration_since(ended) <= LOOK_MAX => {
+    let Some(this_began) = BEGAN.get() else { return Duration::ZERO };
+    let this = now.saturating_duration_since(this_began.max(since));
+    let before = match (BEFORE_BEGAN.get(), BEFORE_ENDED.get()) {
+        (Some(began), Some(ended)) if this_began.saturating_duration_since(ended) <= LOOK_MAX => {
             ended.saturating_duration_since(began.max(since))
         }
         _ => Duration::ZERO,
@@ -196,13 +220,13 @@ pub fn figures() -> Vec<IterationFigures> {
 /// Begins an iteration: the event loop has found events, or has waited.
 pub(crate) fn begin() {
     share::begin_iteration();
-    if IS_TIMED.get()
-        && let Some(times) = TIMES.get()
-    {
-        TIMES.set(Some(Times { began: exact_now(), ..times }));
+    if IS_TIMED.get() {
+        let now = Some(clock::exact_now());
+        begin_at(now);
+        FRESH.set(now);
     }
     with(|watch| {
-        watch.turn_began = exact_now();
+        watch.turn_began = clock::exact_now();
         watch.piece_began = watch.turn_began;
     });
 }
@@ -211,18 +235,25 @@ pub(crate) fn begin() {
 pub(crate) fn end() {
     run_endings();
     let runs = RUNS.take();
-    if IS_TIMED.get()
-        && runs > 0
-        && let Some(times) = TIMES.get()
-    {
-        let now = exact_now();
-        TIMES.set(Some(Times { began: now, before: Some((times.began, now)) }));
+    if IS_TIMED.get() && runs > 0 && (LAST.get().is_none() || LAST_RUN.get() + 1 != runs) {
+        // The last run has not read the clock.
+        LAST.set(Some(clock::exact_now()));
     }
     with(|watch| {
         if runs > 0 {
-            watch.end_iteration(exact_now(), runs);
+            watch.end_iteration(clock::exact_now(), runs);
         }
     });
+}
+
+/// Begins another iteration. One in which nothing ran had no end: then the one before it stays.
+#[inline]
+fn begin_at(now: Option<Instant>) {
+    if let Some(ended) = LAST.take() {
+        BEFORE_BEGAN.set(BEGAN.get());
+        BEFORE_ENDED.set(Some(ended));
+    }
+    BEGAN.set(now);
 }
 
 /// Counts a run of a task. After [`RUNS_MAX`] runs the event loop polls for events without a callback.
@@ -230,6 +261,10 @@ fn count_run() {
     RUNS.set(RUNS.get() + 1);
     if RUNS.get() == RUNS_MAX {
         end();
+        if IS_TIMED.get() {
+            begin_at(LAST.get());
+            FRESH.set(None);
+        }
     }
 }
 
@@ -261,7 +296,7 @@ fn sums_of_this_thread() -> Arc<Sums> {
 
 impl IterationWatch {
     fn end_piece(&mut self) {
-        let now = exact_now();
+        let now = clock::exact_now();
         let length = now.saturating_duration_since(self.piece_began);
         if length > self.longest {
             self.longest = length;

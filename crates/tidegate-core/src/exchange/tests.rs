@@ -111,7 +111,7 @@ fn used(plan: PlanRef) -> Exchange {
     x.preserved_headers.push(b"C", b"d");
     x.limit_rate = Some(1);
     x.processing = Figures::default().zone(Kind::Server, "z").begin();
-    x.timeline = Some(Timeline::begin(tidegate_rt::clock::exact_now(), None));
+    x.timeline = Some(Timeline::begun(tidegate_rt::clock::exact_now(), None));
     x.lineage.page_type = Some(Rc::from(&b"text/html"[..]));
     x
 }
@@ -153,7 +153,7 @@ fn the_next_request_sees_nothing_of_the_previous_one() {
         processing,
         timeline,
     } = x;
-    assert!(processing.is_none() && timeline.is_none());
+    assert!(processing.is_none() && timeline.is_some_and(|timeline| !timeline.is_on()));
     assert_eq!((plan.slot_count, connection.number, limit_rate), (2, 7, None));
     assert_eq!(ordinal, 0);
     assert!(preserved_headers.is_empty() && preserved_headers.text().is_empty());

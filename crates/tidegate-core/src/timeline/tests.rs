@@ -52,7 +52,7 @@ fn names_and_numbers_are_those_of_the_list() {
 #[test]
 fn text_forms() {
     let mut view = view(1_832_104, &[(Cause::Connect, 1500), (Cause::OriginThink, 1_710_000)]);
-    (view.head, view.response) = (120, 1_800_000);
+    (view.head, view.response) = (Some(120), Some(1_800_000));
     let mut json = String::new();
     view.write_json(&mut json);
     assert_eq!(
@@ -73,17 +73,64 @@ fn text_forms() {
 #[test]
 fn a_handshake_counts_for_the_first_request() {
     let started = now();
-    let timeline = Timeline::begin(started, Some(Duration::from_millis(30)));
-    let view = timeline.view(started + Duration::from_millis(10));
+    let timeline = Timeline::begun(started, Some(Duration::from_millis(30)));
+    let view = timeline.view(started + Duration::from_millis(10)).unwrap();
     assert_eq!((view.total, view.verdict().name()), (40_000, "tls"));
-    // The rest is the client's, whose head is not complete.
-    assert_eq!(view.spent[Cause::ClientSlowUpload as usize], 10_000);
+    assert_eq!((view.head, view.response), (Some(30_000), None));
+    // The rest is work.
+    assert_eq!(view.spent[Cause::Loop as usize], 10_000);
     assert_eq!(view.waits().len(), 2);
+}
+
+#[test]
+fn the_client_is_blamed_for_the_rest_of_its_head() {
+    let timeline = Timeline::begun(now(), None);
+    let began = now();
+    while now() - began < Duration::from_millis(5) {}
+    timeline.head_part();
+    let view = timeline.view(now()).unwrap();
+    assert!(view.spent[Cause::ClientSlowUpload as usize] >= 5000, "{view:?}");
+    assert!(view.head >= Some(5000) && view.response.is_none(), "{view:?}");
+    timeline.lose_head();
+    assert_eq!(timeline.view(now()).unwrap().head, None);
+}
+
+#[test]
+fn memory_is_used_again_and_nothing_of_the_request_before_is_left() {
+    let started = now();
+    let timeline = Timeline::begun(started, Some(Duration::from_secs(9)));
+    let earlier = timeline.reference();
+    cause_after(&timeline, waiting(&[Cause::Auth]));
+    timeline.note_response();
+    timeline.end();
+    assert_eq!(timeline.view(started), None);
+    timeline.begin(started, None);
+    let expected = View { head: Some(0), ..View::default() };
+    assert_eq!(timeline.view(started), Some(expected.clone()));
+    // Work that was begun for the earlier request is not this one's.
+    let mut fetch = std::pin::pin!(beside(Some(earlier), waiting(&[Cause::Dns])));
+    assert!(fetch.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    assert_eq!(timeline.view(started), Some(expected));
+}
+
+#[test]
+fn a_response_without_a_wait_is_there_at_the_next_wait_or_the_end() {
+    let started = now();
+    let timeline = Timeline::begun(started, None);
+    assert_eq!(cause_after(&timeline, async {}), Cause::Loop);
+    assert_eq!(timeline.view(started).unwrap().response, None);
+    timeline.note_response();
+    let end = started + Duration::from_secs(1);
+    assert_eq!(timeline.view(end).unwrap().response, Some(1_000_000));
+    cause_after(&timeline, waiting(&[Cause::ClientSlowRead]));
+    let response = timeline.view(end).unwrap().response;
+    assert!(response.is_some());
+    assert_eq!(timeline.view(end + Duration::from_secs(1)).unwrap().response, response);
 }
 
 /// Polls once, and returns the cause of the time from then on.
 fn cause_after<F: Future>(timeline: &Rc<Timeline>, future: F) -> Cause {
-    let mut recorded = std::pin::pin!(around(Some(timeline.clone()), future));
+    let mut recorded = std::pin::pin!(around(Some(timeline), future));
     let _ = recorded.as_mut().poll(&mut Context::from_waker(Waker::noop()));
     timeline.cause.get()
 }
@@ -99,7 +146,7 @@ fn waiting(causes: &'static [Cause]) -> impl Future<Output = ()> {
 #[test]
 fn one_cause_of_several_counts_whatever_their_order() {
     use Cause::*;
-    let timeline = Timeline::begin(now(), None);
+    let timeline = Timeline::begun(now(), None);
     for (causes, expected) in [
         (&[][..], Other),
         (&[OriginThink], OriginThink),
@@ -112,7 +159,9 @@ fn one_cause_of_several_counts_whatever_their_order() {
         let asked = blame(Auth, waiting(causes));
         assert_eq!(cause_after(&timeline, asked), Auth, "{causes:?}");
     }
-    assert_eq!(cause_after(&timeline, async {}), Loop, "it runs");
+    // That wait was given up, and goes on until another one begins.
+    assert_eq!(cause_after(&timeline, async {}), Auth);
+    assert_eq!(cause_after(&Timeline::begun(now(), None), async {}), Loop, "it runs");
 }
 
 #[test]
@@ -122,36 +171,46 @@ fn nothing_is_recorded_outside_of_a_timeline() {
     queued(Duration::from_secs(9));
     let mut off = std::pin::pin!(around(None, waiting(&[Cause::Auth])));
     assert!(off.as_mut().poll(context).is_pending());
-    let timeline = Timeline::begin(now(), None);
+    let timeline = Timeline::begun(now(), None);
     assert_eq!(cause_after(&timeline, waiting(&[])), Cause::Other);
-    // A panic ends the recording as well.
-    let panics = poll_fn::<(), _>(|_| panic!("in a request"));
+    // What a poll has named before it panicked is forgotten as well.
+    let panics = poll_fn::<(), _>(|_| {
+        waits_for(Cause::Auth);
+        panic!("in a request")
+    });
     let caught = catch_unwind(AssertUnwindSafe(|| cause_after(&timeline, panics)));
     assert!(caught.is_err());
-    waits_for(Cause::Auth);
     assert_eq!(cause_after(&timeline, waiting(&[])), Cause::Other);
+    let off = Rc::new(Timeline::default());
+    cause_after(&off, waiting(&[Cause::Auth]));
+    assert_eq!(off.view(now()), None);
 }
 
 #[test]
 fn a_task_beside_the_request_names_its_waits() {
-    let timeline = Timeline::begin(now(), None);
+    let timeline = Timeline::begun(now(), None);
     let context = &mut Context::from_waker(Waker::noop());
-    let request = || {
+    let mut request = std::pin::pin!(around(
+        Some(&timeline),
         poll_fn::<(), _>(|_| {
             waits_as_before();
             Poll::Pending
         })
-    };
-    assert_eq!(cause_after(&timeline, request()), Cause::ClientSlowUpload);
-    let mut fetch = std::pin::pin!(beside(Some(timeline.clone()), waiting(&[Cause::Dns])));
+    ));
+    // Until the task begins, the cause is not known.
+    assert!(request.as_mut().poll(context).is_pending());
+    assert_eq!(timeline.cause.get(), Cause::Other);
+    let reference = timeline.reference();
+    let mut fetch = std::pin::pin!(beside(Some(reference.clone()), waiting(&[Cause::Dns])));
     assert!(fetch.as_mut().poll(context).is_pending());
     assert_eq!(timeline.cause.get(), Cause::Dns);
     // That the request is polled meanwhile changes nothing.
-    assert_eq!(cause_after(&timeline, request()), Cause::Dns);
-    let mut ended = std::pin::pin!(beside(Some(timeline.clone()), async {}));
+    assert!(request.as_mut().poll(context).is_pending());
+    assert_eq!(timeline.cause.get(), Cause::Dns);
+    let mut ended = std::pin::pin!(beside(Some(reference), async {}));
     assert!(ended.as_mut().poll(context).is_ready());
     assert_eq!(timeline.cause.get(), Cause::Other);
-    assert_eq!(timeline.view(now()).response, 0);
+    assert_eq!(timeline.view(now()).unwrap().response, None);
 }
 
 /// Keeps a thread busy for a time that no other wait of these tests has.
@@ -161,9 +220,9 @@ fn stall() {
 }
 
 fn verdict_of<F: Future>(work: impl FnOnce() -> F) -> Verdict {
-    let timeline = Timeline::begin(now(), None);
-    wait(around(Some(timeline.clone()), async { work().await }));
-    timeline.view(now()).verdict()
+    let timeline = Timeline::begun(now(), None);
+    wait(around(Some(&timeline), async { work().await }));
+    timeline.view(now()).unwrap().verdict()
 }
 
 #[test]
@@ -200,7 +259,7 @@ proptest! {
         handshake in 0..1_000_000_u64,
     ) {
         let started = now();
-        let timeline = Timeline::begin(started, Some(Duration::from_micros(handshake)));
+        let timeline = Timeline::begun(started, Some(Duration::from_micros(handshake)));
         let mut at = started;
         for (cause, waited, worked) in steps {
             at += Duration::from_micros(waited);
@@ -208,7 +267,7 @@ proptest! {
             timeline.move_to_pool(before, Duration::from_micros(waited / 2));
             at += Duration::from_micros(worked);
             timeline.pause(at, Cause::numbered(cause));
-            let view = timeline.view(at);
+            let view = timeline.view(at).unwrap();
             let sum: u64 = view.spent.iter().map(|spent| u64::from(*spent)).sum();
             prop_assert!(sum <= u64::from(view.total), "{sum} of {}", view.total);
             prop_assert!(view.ended.iter().all(|end| *end <= view.total));

@@ -9,10 +9,10 @@ use super::cause::{CAUSES, Cause};
 pub struct View {
     /// The time from the start.
     pub total: u32,
-    /// When the head had been read; 0 if it has not.
-    pub head: u32,
-    /// When there was a response; 0 if there is none.
-    pub response: u32,
+    /// When the head had been read, if it has.
+    pub head: Option<u32>,
+    /// When there was a response, if there is one.
+    pub response: Option<u32>,
     pub(super) spent: [u32; CAUSES],
     pub(super) ended: [u32; CAUSES],
 }
@@ -78,7 +78,7 @@ impl View {
         let _ = write!(out, ",\"verdict\":\"{}\",\"share\":", verdict.name());
         write_seconds(verdict.time, out);
         for (name, moment) in [("head", self.head), ("response", self.response)] {
-            if moment > 0 {
+            if let Some(moment) = moment {
                 let _ = write!(out, ",\"{name}\":");
                 write_seconds(moment, out);
             }
@@ -106,9 +106,9 @@ impl View {
         let _ = write!(out, ", verdict;desc=\"{}\";dur=", verdict.name());
         write_millis(verdict.time, &mut out);
         if all {
-            if self.head > 0 {
+            if let Some(head) = self.head {
                 out.push_str(", head;dur=");
-                write_millis(self.head, &mut out);
+                write_millis(head, &mut out);
             }
             for wait in self.waits() {
                 let _ = write!(out, ", {};dur=", wait.cause.name());

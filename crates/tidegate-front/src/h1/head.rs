@@ -106,6 +106,9 @@ pub(super) async fn receive(
         let reading = begun.then(|| front.counters.reading());
         let received = more(link, x, begun || preface == Preface::Partly, &options).await;
         drop(reading);
+        if begun && let Some(timeline) = &x.timeline {
+            timeline.head_part();
+        }
         if !matches!(received, More::Bytes) {
             return without_more(link, x, &options, begun, received);
         }
@@ -174,6 +177,9 @@ fn cut(
 ) -> Received {
     keep_partial(&link.received.borrow(), options, &mut x.request.head);
     link.received.borrow_mut().clear();
+    if let Some(timeline) = &x.timeline {
+        timeline.lose_head();
+    }
     begin::identify(link.binding(), x);
     x.progress.action = action(x, x.request.head.has_line());
     x.log(Level::Info, format_args!("{reason}"));

@@ -31,24 +31,21 @@ pub(super) async fn run(
     begun: Begun,
 ) {
     let writing = front.counters.writing();
-    let x = &mut scratch.exchange;
+    let Scratch { exchange: x, timeline, .. } = &mut *scratch;
     let outcome = match begun {
         Begun::Refused(status) => begin::refuse(x, status).await,
         Begun::Request => match begin::refusal(link.binding(), x) {
             Some(status) => begin::refuse(x, status).await,
-            None => streams::run_phases(&stream.inbox, x).await,
+            None => streams::run_phases(&stream.inbox, x, timeline).await,
         },
     };
     match outcome {
         // Given up by the module that was to make the response.
         PhaseResult::Send(_) if matches!(stream.state(), StreamState::Cancelled(_)) => {}
-        PhaseResult::Send(body) => match x.timeline.clone() {
-            None => respond::respond(&stream, x, body).await,
-            timeline => {
-                let respond = respond::respond(&stream, x, body);
-                Box::pin(timeline::around(timeline, respond)).await;
-            }
-        },
+        PhaseResult::Send(body) => {
+            timeline.note_response();
+            timeline::around(Some(timeline), respond::respond(&stream, x, body)).await;
+        }
         PhaseResult::Close => finish::without_response(x),
     }
     if let Some(rest) = finish::request(x, false) {

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use tidegate_core::LocalFuture;
 use tidegate_core::phases::PhaseResult;
-use tidegate_core::timeline;
+use tidegate_core::timeline::{self, Cause};
 use tidegate_h3::ErrorCode;
 
 use super::connection::QuicLink;
@@ -54,27 +54,25 @@ pub(super) async fn run(
     begun: Begun,
 ) {
     let writing = front.counters.writing();
-    let x = &mut scratch.exchange;
-    if let Some(info) = link.verified().await {
+    let Scratch { exchange: x, timeline, .. } = &mut *scratch;
+    let verified = timeline::blame(Cause::Tls, link.verified());
+    if let Some(info) = timeline::around(Some(timeline), verified).await {
         x.connection = info;
     }
     let outcome = match begun {
         Begun::Refused(status) => begin::refuse(x, status).await,
         Begun::Request => match begin::refusal(&link.binding, x) {
             Some(status) => begin::refuse(x, status).await,
-            None => streams::run_phases(&stream.inbox, x).await,
+            None => streams::run_phases(&stream.inbox, x, timeline).await,
         },
     };
     match outcome {
         // Given up by the module that was to make the response.
         PhaseResult::Send(_) if matches!(stream.state(), StreamState::Cancelled(_)) => {}
-        PhaseResult::Send(body) => match x.timeline.clone() {
-            None => respond::respond(&stream, x, body).await,
-            timeline => {
-                let respond = respond::respond(&stream, x, body);
-                Box::pin(timeline::around(timeline, respond)).await;
-            }
-        },
+        PhaseResult::Send(body) => {
+            timeline.note_response();
+            timeline::around(Some(timeline), respond::respond(&stream, x, body)).await;
+        }
         PhaseResult::Close => finish::without_response(x),
     }
     if let Some(rest) = finish::request(x, false) {

@@ -14,7 +14,6 @@ use tidegate_core::exchange::{Captures, ModuleState, PathSource, Routing};
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::phases::{self, PhaseResult};
 use tidegate_core::plan::{Plan, ServerId};
-use tidegate_core::timeline::Timeline;
 use tidegate_core::{Exchange, LocalFuture};
 
 use crate::front::Front;
@@ -53,14 +52,22 @@ fn server_of_handshake(connection: &Connection, servers: &VirtualServers) -> Ser
 
 /// Counts a request whose first byte has arrived, and starts its time. `now` is exact
 /// ([`tidegate_rt::clock::batch_now`]), as most requests take less than a tick of the cheap clock.
+#[inline]
 pub(crate) fn first_byte(front: &Front, x: &mut Exchange, now: Instant) {
     front.counters.request();
     x.progress.started = now;
     x.ordinal = x.connection.requests.get() + 1;
     x.connection.requests.set(x.ordinal);
     if x.plan.timelines {
+        begin_timeline(x, now);
+    }
+}
+
+#[inline(never)]
+fn begin_timeline(x: &Exchange, now: Instant) {
+    if let Some(timeline) = &x.timeline {
         let tls = x.connection.tls.as_ref().filter(|_| x.ordinal == 1);
-        x.timeline = Some(Timeline::begin(now, tls.map(|tls| tls.handshake)));
+        timeline.begin(now, tls.map(|tls| tls.handshake));
     }
 }
 

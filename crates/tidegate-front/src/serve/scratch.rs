@@ -6,6 +6,7 @@ use std::rc::Rc;
 use tidegate_core::Exchange;
 use tidegate_core::client::{Address, Client, Connection};
 use tidegate_core::exchange::PlanRef;
+use tidegate_core::timeline::Timeline;
 use tidegate_h2::{Buffers, StreamId};
 
 use crate::client::ClientStream;
@@ -29,6 +30,8 @@ pub(crate) struct Scratch {
     pub output: Vec<u8>,
     /// The exchange's client on a connection that serves one request at a time, see [`Scratch::attach`].
     pub client: Rc<ClientStream>,
+    /// The exchange's timeline.
+    pub timeline: Rc<Timeline>,
     /// Its client where requests are streams, from the first such request on: see [`Scratch::attach_stream`].
     pub stream: Option<Rc<Stream>>,
     /// Its last request had a client of its own: see [`Scratch::attach_client`].
@@ -108,10 +111,14 @@ impl Spares {
         let spare = self.requests.borrow_mut().pop();
         spare.unwrap_or_else(|| {
             let client = Rc::<ClientStream>::default();
+            let timeline = Rc::<Timeline>::default();
+            let mut exchange = Exchange::new(plan(), self.no_connection.clone(), client.clone());
+            exchange.timeline = Some(timeline.clone());
             Box::new(Scratch {
-                exchange: Exchange::new(plan(), self.no_connection.clone(), client.clone()),
+                exchange,
                 output: Vec::with_capacity(READ_BYTES),
                 client,
+                timeline,
                 stream: None,
                 has_own_client: false,
             })

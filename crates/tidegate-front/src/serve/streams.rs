@@ -16,7 +16,7 @@ use tidegate_core::error_log::Level;
 use tidegate_core::error_page;
 use tidegate_core::exchange::FieldOwner;
 use tidegate_core::phases::{self, PhaseResult};
-use tidegate_core::timeline;
+use tidegate_core::timeline::{self, Timeline};
 use tidegate_fields::{FieldEncoder, Fields, Head, HeadFault};
 
 use super::begin;
@@ -115,15 +115,16 @@ pub(crate) fn remember(waker: &mut Option<Waker>, context: &Context<'_>) {
 /// passed on before: no reader may take it for complete (RFC 9113 section 8.1.1, RFC 9114 section 4.1.2).
 ///
 /// Dropped at an await, the phases are given up in the middle.
-pub(crate) async fn run_phases(inbox: &RefCell<Inbox>, x: &mut Exchange) -> PhaseResult {
+pub(crate) async fn run_phases(
+    inbox: &RefCell<Inbox>,
+    x: &mut Exchange,
+    timeline: &Timeline,
+) -> PhaseResult {
     if !x.request.body.is_present() {
-        return match x.timeline.is_some() {
-            true => phases::run_recorded(x).await,
-            false => phases::run(x).await,
-        };
+        return timeline::around(Some(timeline), phases::run(x)).await;
     }
     let outcome = {
-        let mut run = pin!(timeline::around(x.timeline.clone(), phases::run(x)));
+        let mut run = pin!(timeline::around(Some(timeline), phases::run(x)));
         poll_fn(|context| {
             let polled = run.as_mut().poll(context);
             let is_malformed = inbox.borrow_mut().waits_for_body(context);

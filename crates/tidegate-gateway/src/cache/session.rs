@@ -28,7 +28,7 @@ use tidegate_codec::date::parse_http;
 use tidegate_codec::request::Method;
 use tidegate_core::exchange::Conditions;
 use tidegate_core::template::any_is_true;
-use tidegate_core::timeline::{Cause, blame};
+use tidegate_core::timeline::{Cause, Timeline, blame};
 use tidegate_core::{Exchange, Level, Step};
 use tidegate_rt::clock;
 use tidegate_rt::sync::mpsc;
@@ -432,7 +432,7 @@ impl CacheSession {
             parts: lookup.parts.clone(),
             stale: lookup.entry.clone(),
             generation: lookup.generation,
-            timeline: x.timeline.clone(),
+            timeline: x.timeline.as_ref().map(Timeline::reference),
         }
     }
 

@@ -23,7 +23,7 @@ use tidegate_core::timeline::View;
 use tidegate_core::variables::Variable;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
-use tidegate_rt::clock;
+use tidegate_rt::{clock, iteration};
 
 use conf::{Conf, LineForm, ROWS, SlowLogConf, Timing};
 use line::Names;
@@ -106,11 +106,19 @@ impl SlowLog {
 
     /// Writes the line of a request that was slow. Subrequests are parts of one; a tunnel is as long as its user likes.
     fn consider(&self, x: &mut Exchange) {
-        if x.is_subrequest() || x.disposition.status() == SWITCHED {
+        let Some(timeline) = &x.timeline else { return };
+        let now = iteration::exact_now();
+        // Cheaper than the time that has passed, for the many that are not slow.
+        let is_quick = timeline.started().checked_add(self.threshold).is_none_or(|at| at > now);
+        if is_quick || x.is_subrequest() {
             return;
         }
-        let Some(view) = view(x) else { return };
-        if Duration::from_micros(view.total.into()) < self.threshold {
+        let Some(view) = timeline.view(now) else { return };
+        self.log(x, &view);
+    }
+
+    fn log(&self, x: &mut Exchange, view: &View) {
+        if x.disposition.status() == SWITCHED {
             return;
         }
         let number = self.seen.fetch_add(1, Ordering::Relaxed);
@@ -118,8 +126,8 @@ impl SlowLog {
             return;
         }
         let mut line = match self.form {
-            LineForm::Text => line::text(x, &view, &self.names),
-            LineForm::Json => line::json(x, &view, &self.names),
+            LineForm::Text => line::text(x, view, &self.names),
+            LineForm::Json => line::json(x, view, &self.names),
         };
         line.push(b'\n');
         self.file.write_at_iteration_end(&line);
@@ -135,7 +143,7 @@ const SWITCHED: u16 = 101;
 
 /// Returns the present state of the request's timeline.
 fn view(x: &Exchange) -> Option<View> {
-    Some(x.timeline.as_ref()?.view(clock::exact_now()))
+    x.timeline.as_ref()?.view(clock::exact_now())
 }
 
 /// Adds `Server-Timing` (W3C Server Timing) with what is known before the response is sent.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Barrier};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{on_loop, poll_once};
 use crate::blocking::{JobError, Pool, QueueFull, Reply, ThreadPool, submit_replying};
@@ -389,28 +389,51 @@ fn long_iterations_are_reported_with_their_longest_work() {
 }
 
 #[test]
+fn the_first_run_of_an_iteration_uses_the_event_loops_reading_once() {
+    let worker = Worker::run("readings", None, |_| async {
+        crate::iteration::keep_times(true);
+        let woken = spawn_local(async {
+            crate::timer::sleep(Duration::from_millis(1)).await;
+            let woken = exact_now();
+            let (loops, own) = (crate::clock::batch_now(), crate::clock::batch_now());
+            assert!(loops <= woken && woken <= own, "{loops:?} {woken:?} {own:?}");
+        });
+        woken.await.unwrap();
+        crate::iteration::keep_times(false);
+        let now = exact_now();
+        assert!(crate::clock::batch_now() >= now);
+    });
+    worker.unwrap().join().unwrap();
+}
+
+#[test]
 fn the_delay_of_an_event_is_the_work_of_the_iterations_around_it() {
     let worker = Worker::run("delays", None, |_| async {
         let begun = exact_now();
         assert_eq!(crate::iteration::delay(begun, begun), Duration::ZERO, "times are not kept");
         crate::iteration::keep_times(true);
-        // A timer that fires while another task keeps the event loop busy.
-        let since = exact_now();
-        let late = spawn_local(async move {
-            crate::timer::sleep(Duration::from_millis(1)).await;
-            let now = exact_now();
-            (crate::iteration::delay(since, now), now.saturating_duration_since(since))
-        });
-        let busy = spawn_local(async {
-            crate::yield_now().await;
-            let until = exact_now() + Duration::from_millis(60);
-            while exact_now() < until {}
-        });
-        busy.await.unwrap();
-        let (delay, waited) = late.await.unwrap();
-        assert!(delay >= Duration::from_millis(50) && delay <= waited, "{delay:?} of {waited:?}");
+        // The last reading of a run may be that of the iteration's end.
+        let clocks: [fn() -> Instant; 2] = [exact_now, crate::iteration::exact_now];
+        for clock in clocks {
+            // A timer that fires while another task keeps the event loop busy.
+            let since = exact_now();
+            let late = spawn_local(async move {
+                crate::timer::sleep(Duration::from_millis(1)).await;
+                let now = exact_now();
+                (crate::iteration::delay(since, now), now.saturating_duration_since(since))
+            });
+            let busy = spawn_local(async move {
+                crate::yield_now().await;
+                let until = clock() + Duration::from_millis(60);
+                while clock() < until {}
+            });
+            busy.await.unwrap();
+            let (delay, waited) = late.await.unwrap();
+            let least = Duration::from_millis(50);
+            assert!(delay >= least && delay <= waited, "{delay:?} of {waited:?}");
+        }
         crate::iteration::keep_times(false);
-        assert_eq!(crate::iteration::delay(since, exact_now()), Duration::ZERO);
+        assert_eq!(crate::iteration::delay(exact_now(), exact_now()), Duration::ZERO);
     });
     worker.unwrap().join().unwrap();
 }

@@ -14,7 +14,6 @@
 //! it.
 
 use std::future::poll_fn;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -24,7 +23,7 @@ use tidegate_codec::caching::write_variant;
 use tidegate_codec::request::Method;
 use tidegate_codec::response::ResponseHead;
 use tidegate_codec::{Headers, Known, connection};
-use tidegate_core::timeline::{self, Timeline};
+use tidegate_core::timeline::{self, TimelineRef};
 use tidegate_core::{Exchange, blocking};
 use tidegate_rt::clock;
 use tidegate_rt::sync::{mpsc, oneshot};
@@ -84,7 +83,7 @@ pub(crate) struct FillTask {
     /// The head of an object of which only parts are stored.
     pub parts: Option<OpenEntry>,
     /// That of the request, which waits for the head.
-    pub timeline: Option<Rc<Timeline>>,
+    pub timeline: Option<TimelineRef>,
 }
 
 /// The events of a fill for the request that began it.

@@ -14,7 +14,7 @@ use crate::testing::{Bench, TestResponse};
 fn slow(bench: &Bench, target: &str) -> TestResponse {
     let mut x = bench.received(&format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
     assert!(bench.plan.timelines);
-    x.timeline = Some(Timeline::begin(clock::exact_now(), Some(Duration::from_secs(2))));
+    x.timeline = Some(Timeline::begun(clock::exact_now(), Some(Duration::from_secs(2))));
     bench.run(x)
 }
 
@@ -57,7 +57,7 @@ fn only_slow_requests_are_logged_and_of_these_a_sample() {
     let bench = bench("slow_log slow.log threshold=1s sample=1/3;", "return 204;");
     (0..7).for_each(|_| drop(slow(&bench, "/slow")));
     let mut quick = bench.received("GET /quick HTTP/1.1\r\nHost: a\r\n\r\n");
-    quick.timeline = Some(Timeline::begin(clock::exact_now(), None));
+    quick.timeline = Some(Timeline::begun(clock::exact_now(), None));
     bench.run(quick);
     let log = bench.read("slow.log");
     assert_eq!((log.lines().count(), log.contains("/quick")), (3, false), "{log}");
