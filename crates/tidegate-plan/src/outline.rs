@@ -33,14 +33,17 @@ pub struct Outline {
 pub(crate) struct Confs {
     /// What the block has without directives of its own. The inner blocks of a block share it, by their context.
     inherited: Arc<[AnyConf]>,
-    /// Settings of modules with directives in the block, by the number of the module.
+    /// Settings of modules with directives in the block, by the number of the module; sorted once the block is read.
     own: Vec<(usize, AnyConf)>,
 }
 
 impl Confs {
-    /// Returns the settings of each module.
+    /// Returns the settings of each module, in a block that is read.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &AnyConf> {
-        self.inherited.iter().enumerate().map(|(module, conf)| self.own(module).unwrap_or(conf))
+        let mut own = self.own.iter().peekable();
+        self.inherited.iter().enumerate().map(move |(module, inherited)| {
+            own.next_if(|(owner, _)| *owner == module).map_or(inherited, |(_, conf)| conf)
+        })
     }
 
     fn of_module(&self, module: usize) -> Option<&AnyConf> {
@@ -137,7 +140,9 @@ impl<'a> Outliner<'a> {
 
     fn take(&mut self, block: &mut Outline, statement: &Statement) -> Result<(), Diagnostic> {
         let checked = self.registry.check(statement, block.context);
-        let opened = self.block_row(statement, block.context);
+        // Only few statements have a block: those without one are not searched for among the rows.
+        let has_block = statement.block.is_some();
+        let opened = has_block.then(|| self.block_row(statement, block.context)).flatten();
         if let Err(diagnostic) = checked {
             // A block in a wrong context is read as well, so that its own errors are reported.
             let guess = self.block_row(statement, Contexts::ANY);

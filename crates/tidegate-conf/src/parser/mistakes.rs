@@ -148,6 +148,12 @@ fn quoted(text: &[u8], word: Span, is_if: bool) -> String {
 /// Returns the number of words before the first directive in a statement that should have been a block. The
 /// words before it are on lines of their own.
 pub(super) fn missing_open(text: &[u8], words: &[Word]) -> Option<usize> {
+    // First, as it holds for few statements.
+    let on_new_line = |pair: &[Word]| {
+        let gap = text.get(pair[0].span.end as usize..pair[1].span.start as usize);
+        gap.is_some_and(|gap| gap.contains(&b'\n'))
+    };
+    let index = words.windows(2).position(on_new_line)? + 1;
     let first = words.first()?;
     let known = known::find(&first.bytes);
     if !known.iter().any(|known| known.kind == Kind::Block) {
@@ -158,11 +164,6 @@ pub(super) fn missing_open(text: &[u8], words: &[Word]) -> Option<usize> {
     if known.iter().any(|known| known.kind != Kind::Block) && !words.get(2).is_some_and(is_plain) {
         return None;
     }
-    let on_new_line = |pair: &[Word]| {
-        let gap = text.get(pair[0].span.end as usize..pair[1].span.start as usize);
-        gap.is_some_and(|gap| gap.contains(&b'\n'))
-    };
-    let index = words.windows(2).position(on_new_line)? + 1;
     let next = words.get(index).filter(|word| !word.quoted)?;
     (!known::find(&next.bytes).is_empty()).then_some(index)
 }

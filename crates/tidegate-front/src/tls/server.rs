@@ -275,6 +275,9 @@ pub(super) fn check_listeners(plan: &mut PlanBuilder<'_>) {
             shared.tls |= listen.tls || listen.quic;
         }
     }
+    if !by_address.values().any(|shared| shared.tls) {
+        return;
+    }
     for server in http.blocks("server") {
         let shared = || {
             let at = |listen| Some((listen, by_address.get(&place(listen))?));

@@ -46,18 +46,18 @@ impl Module for Index {
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-        let plan = &mut *location.plan;
-        let mut names = Vec::new();
-        for word in &conf.names {
-            names.push(plan.template(word)?);
-        }
-        if names.is_empty() {
-            names.push(Template::constant(b"index.html"));
-        }
-        let outer = plan.http_block().and_then(|http| http.conf::<Index>());
-        if outer.is_none_or(|outer| outer.names != conf.names) {
-            warn_absolute(&conf.names, plan);
-        }
+        let names = location.plan.made_of(conf, |plan| {
+            let outer = plan.http_block().and_then(|http| http.conf::<Index>());
+            if outer.is_none_or(|outer| outer.names != conf.names) {
+                warn_absolute(&conf.names, plan);
+            }
+            let names: Result<Vec<_>, _> =
+                conf.names.iter().map(|word| plan.template(word)).collect();
+            names.map(|names| match names.is_empty() {
+                true => vec![Template::constant(b"index.html")],
+                false => names,
+            })
+        })?;
         location.plan.show(&names);
         let handler = files::handler(move |x, probe| respond(&names, x, probe));
         location.handler(Phase::Content, handler);

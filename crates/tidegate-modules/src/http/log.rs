@@ -96,15 +96,10 @@ impl Module for AccessLog {
         if conf.off {
             return Ok(());
         }
-        let mut targets = Vec::new();
-        match conf.logs.is_empty() {
-            true => targets.push(LogTarget::default_log(location.plan)?),
-            false => {
-                for log in &conf.logs {
-                    targets.push(LogTarget::open(log, conf, location.plan)?);
-                }
-            }
-        }
+        let targets = location.plan.made_of(conf, |plan| match conf.logs.is_empty() {
+            true => LogTarget::default_log(plan).map(|log| vec![log]),
+            false => conf.logs.iter().map(|log| LogTarget::open(log, conf, plan)).collect(),
+        })?;
         location.plan.show(&targets);
         location.logger(Box::new(move |x| write(&targets, x)));
         Ok(())
