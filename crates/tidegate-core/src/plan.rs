@@ -4,6 +4,8 @@ use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tidegate_conf::Diagnostic;
+
 use crate::figures::{Catalog, Zone};
 use crate::handler::{Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer};
 pub use crate::ids::{LocationId, ServerId};
@@ -133,6 +135,8 @@ pub struct Plan {
     pub slot_count: usize,
     /// Number of this generation, counted from 1.
     pub generation: u64,
+    /// What remains to be done before it serves, see [`Plan::open`].
+    pub openings: Vec<Opening>,
     /// The zones that count what is served.
     pub figures: Catalog,
     /// Whether requests record where their time goes: a directive or a variable asks for it.
@@ -144,6 +148,11 @@ pub struct Plan {
     /// The plan of the `stream` block, if there is one.
     pub sessions: Option<Arc<Plan>>,
 }
+
+/// A step between the build of a plan and its use, which a check of a configuration leaves out. It may add background
+/// work.
+pub type Opening =
+    Box<dyn FnOnce(&mut Vec<Arc<dyn Service>>) -> Result<(), Diagnostic> + Send + Sync>;
 
 /// Background work of a plan, run by the worker's housekeeping.
 pub trait Service: Send + Sync {
@@ -161,6 +170,15 @@ pub trait Service: Send + Sync {
 }
 
 impl Plan {
+    /// Does what remains before the plan serves: once, and with the rights of the process that serves it.
+    ///
+    /// # Errors
+    /// The first step that fails; the plan cannot serve then.
+    pub fn open(&mut self) -> Result<(), Diagnostic> {
+        let openings = std::mem::take(&mut self.openings);
+        openings.into_iter().try_for_each(|opening| opening(&mut self.services))
+    }
+
     /// Returns a server block of this plan.
     pub fn server(&self, id: ServerId) -> &Server {
         &self.servers[id.0 as usize]

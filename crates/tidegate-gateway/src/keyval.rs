@@ -48,7 +48,7 @@ impl Module for Keyval {
             let opened = Zone::open(zone, plan)?;
             zones.0.insert(zone.name.clone(), Arc::new(opened));
         }
-        if zones.0.values().any(|zone| zone.needs_care()) && plan.environment.for_use {
+        if zones.0.values().any(|zone| zone.needs_care()) {
             let zones = zones.0.values().cloned().collect();
             let care = ZoneCare::new(zones, plan.main.error_log.clone());
             plan.services.push(Arc::new(care));

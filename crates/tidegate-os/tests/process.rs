@@ -24,8 +24,9 @@ fn main() {
             a_failed_start_is_reported();
             titles_appear();
             daemons_have_their_own_session();
+            forks_have_an_environment_of_their_own();
             limits_and_privileges();
-            println!("process: 6 tests passed");
+            println!("process: 7 tests passed");
         }
     }
 }
@@ -37,6 +38,7 @@ fn part(name: &str) {
         "listeners" => inherited_part(),
         "title" => title_part(),
         "daemon" => daemon_part(),
+        "fork" => fork_part(),
         "limits" => limits_part(),
         _ => std::process::exit(99),
     }
@@ -177,6 +179,43 @@ fn daemon_part() {
     let session = stat.rsplit_once(')').unwrap().1.split_ascii_whitespace().nth(3).unwrap();
     let input = std::fs::read_link("/proc/self/fd/0").unwrap();
     report(&format!("{} {session} {}", std::process::id(), input.display()));
+}
+
+fn forks_have_an_environment_of_their_own() {
+    let (pid, from) = start("fork", &[("OLD", "x"), ("BOTH", "x")], &[]);
+    // The forked process ends before the one that has forked it reports the rest.
+    assert_eq!(read_report(&from), "BOTH=y, NEW=a=b; BOTH=x, OLD=x, code 3");
+    assert!(collect(pid, from).success());
+}
+
+fn fork_part() {
+    std::thread::scope(|scope| {
+        let refused = || process::fork().is_err() && process::set_environment(&[]).is_err();
+        assert!(scope.spawn(refused).join().unwrap());
+    });
+    // The thread may still be ending.
+    while process::thread_count().unwrap() > 1 {
+        std::thread::yield_now();
+    }
+    let shown = || {
+        let all = std::env::vars().map(|(name, value)| format!("{name}={value}"));
+        let mut all: Vec<_> = all.collect();
+        all.sort();
+        all.join(", ")
+    };
+    let (ours, theirs) = socket::socketpair().unwrap();
+    let Some(pid) = process::fork().unwrap() else {
+        let variable = |name: &str, value: &str| (name.into(), value.into());
+        let wrong = [variable("", "x"), variable("A=B", "x"), variable("C", "\0")];
+        let right = [variable("BOTH", "y"), variable("NEW", "a=b")];
+        process::set_environment(&[&wrong[..], &right].concat()).unwrap();
+        socket::write(&theirs, shown().as_bytes()).unwrap();
+        std::process::exit(3);
+    };
+    drop(theirs);
+    let child = read_report(&ours);
+    let status = collect(pid, ours);
+    report(&format!("{child}; {}, code {}", shown(), status.code().unwrap()));
 }
 
 fn limits_and_privileges() {

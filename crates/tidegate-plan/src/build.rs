@@ -49,8 +49,12 @@ pub fn build(
         plan
     };
     let plan = part(root.blocks("http").next(), false);
+    let mut openings = Vec::new();
     let sessions = match root.blocks("stream").next() {
-        Some(block) => part(Some(block), true).map(|plan| Some(Arc::new(plan))),
+        Some(block) => part(Some(block), true).map(|mut plan| {
+            openings.append(&mut plan.openings);
+            Some(Arc::new(plan))
+        }),
         None => Some(None),
     };
     remove_consequences(&mut diagnostics);
@@ -59,6 +63,7 @@ pub fn build(
         (Some(mut plan), Some(sessions)) if !fatal => {
             // Background work of both blocks is one list.
             plan.services.extend(sessions.iter().flat_map(|plan| plan.services.iter().cloned()));
+            plan.openings.extend(openings);
             Ok((Plan { sessions, ..plan }, diagnostics))
         }
         _ => Err(diagnostics),
@@ -84,9 +89,10 @@ fn build_block(
         servers: Vec::new(),
         services: Vec::new(),
         figures: Catalog::default(),
+        openings: Vec::new(),
         timelines: false,
         extensions: PlanExtensions::default(),
-        shared: HashMap::new(),
+        shared: HashMap::default(),
         server_names: Vec::new(),
         block: None,
         stream,
@@ -105,6 +111,7 @@ fn build_block(
         locations,
         servers,
         services,
+        openings,
         figures,
         timelines,
         extensions,
@@ -124,6 +131,7 @@ fn build_block(
         variables,
         slot_count,
         generation: environment.generation,
+        openings,
         figures,
         timelines,
         extensions,

@@ -166,7 +166,7 @@ pub fn prepare(environment: &Environment<'_>, root: &Outline) -> Result<MainSett
     let logs = root.conf::<HttpCore>().map_or(&[][..], |core| &core.error_logs);
     let prefix = environment.prefix;
     // A worker may have no permission to read the directory.
-    if !environment.for_use {
+    if !environment.is_checked {
         loaded_modules::check(&main.load_modules, prefix)?;
     }
     // No plain directive is allowed in both blocks.

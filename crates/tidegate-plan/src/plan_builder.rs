@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::figures::{Catalog, Figures};
 use tidegate_core::main_settings::MainSettings;
-use tidegate_core::plan::{Location, PlanExtensions, Server, Service};
+use tidegate_core::plan::{Location, Opening, PlanExtensions, Server, Service};
 use tidegate_core::variables::VariableTable;
 use tidegate_os::layout::Layout;
 
@@ -38,8 +38,9 @@ pub struct Environment<'a> {
     pub parsed: &'a ReloadState,
     /// Number of the generation, counted from 1.
     pub generation: u64,
-    /// Whether the plan will be used, which it is not for `-t`: only then files are created and zones opened.
-    pub for_use: bool,
+    /// Whether the configuration has been checked by a process with more rights: what only that one can look at is not
+    /// looked at again.
+    pub is_checked: bool,
     /// Receives the settings that modules show ([`PlanBuilder::show`]); only tests have one.
     pub shown: Option<&'a RefCell<Vec<String>>>,
 }
@@ -54,6 +55,8 @@ pub struct PlanBuilder<'e> {
     pub variables: VariableTable,
     pub(crate) locations: Vec<Option<Location>>,
     pub(crate) servers: Vec<Server>,
+    /// Steps that remain for the use of the plan: only then files are created and read, and caches opened.
+    pub openings: Vec<Opening>,
     /// The zones that count what the plan serves.
     pub figures: Catalog,
     /// Whether requests record where their time goes; modules that show it set this.
@@ -62,7 +65,7 @@ pub struct PlanBuilder<'e> {
     pub extensions: PlanExtensions,
     /// Background work of the plan.
     pub services: Vec<Arc<dyn Service>>,
-    pub(crate) shared: HashMap<TypeId, Box<dyn Any>>,
+    pub(crate) shared: HashMap<TypeId, Box<dyn Any>, foldhash::fast::RandomState>,
     /// Names of the server that is being built, as written.
     pub server_names: Vec<Word>,
     pub(crate) block: Option<&'e Outline>,

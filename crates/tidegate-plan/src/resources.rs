@@ -111,6 +111,16 @@ pub struct ReloadState {
 }
 
 impl ReloadState {
+    /// Takes the objects of another one, except those that this one has.
+    pub fn adopt(&self, other: &ReloadState) {
+        let others =
+            std::mem::take(&mut *other.objects.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        for (key, object) in others {
+            objects.entry(key).or_insert(object);
+        }
+    }
+
     /// Returns the object of this type and name; `make` makes it at the first call.
     ///
     /// # Errors

@@ -183,11 +183,12 @@ impl<L: ModuleList> Bench<L> {
             reload_state: &reload_state,
             parsed: &reload_state,
             generation: 1,
-            for_use: true,
+            is_checked: false,
             shown: Some(&shown),
         };
         match build(&environment, statements, Span::NONE) {
-            Ok((plan, mut warnings)) => {
+            Ok((mut plan, mut warnings)) => {
+                plan.open().map_err(|error| messages(&[error]))?;
                 // The program sorts them as well.
                 Diagnostic::sort(&mut warnings, &sources);
                 Ok(Bench {

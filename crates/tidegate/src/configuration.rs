@@ -13,6 +13,7 @@ use tidegate_os::layout::CHOSEN;
 use tidegate_os::path;
 
 use crate::options::Options;
+use crate::start_error::StartError;
 
 /// The sources of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,6 +69,17 @@ pub(crate) fn read_again(origin: &Origin, bundle: Bundle) -> Parsed {
     parse(origin, &BundleLoader::new(bundle))
 }
 
+/// Makes a plan ready for use that was built as a check, of these files.
+///
+/// # Errors
+/// Something cannot be opened.
+pub(crate) fn open(plan: &mut Plan, origin: &Origin, bundle: Bundle) -> Result<(), StartError> {
+    plan.open().map_err(|error| {
+        let sources = read_again(origin, bundle).sources;
+        StartError::Configuration(error.first_line(&sources))
+    })
+}
+
 fn parse(origin: &Origin, loader: &dyn Loader) -> Parsed {
     let directory = origin.file.parent().unwrap_or(Path::new("/"));
     let mut parser = Parser::new(loader, directory);
@@ -87,7 +99,8 @@ pub(crate) struct PlanInputs<'a> {
     /// See [`Environment::parsed`].
     pub parsed: &'a ReloadState,
     pub generation: u64,
-    pub for_use: bool,
+    /// See [`Environment::is_checked`].
+    pub is_checked: bool,
 }
 
 impl Parsed {
@@ -107,6 +120,18 @@ impl Parsed {
         first.map_or_else(String::new, |found| found.first_line(&self.sources))
     }
 
+    /// Builds the plan for use; see [`Parsed::plan`].
+    pub(crate) fn opened_plan(&mut self, origin: &Origin, inputs: &PlanInputs<'_>) -> Option<Plan> {
+        let mut plan = self.plan(origin, inputs)?;
+        match plan.open() {
+            Ok(()) => Some(plan),
+            Err(error) => {
+                self.diagnostics.push(error);
+                None
+            }
+        }
+    }
+
     /// Builds the plan, of which the statements are used up. All diagnostics end up in [`Parsed::diagnostics`], sorted; without a plan at
     /// least one of them is fatal.
     pub(crate) fn plan(&mut self, origin: &Origin, inputs: &PlanInputs<'_>) -> Option<Plan> {
@@ -123,7 +148,7 @@ impl Parsed {
                 reload_state: inputs.reload_state,
                 parsed: inputs.parsed,
                 generation: inputs.generation,
-                for_use: inputs.for_use,
+                is_checked: inputs.is_checked,
                 shown: None,
             };
             let statements = std::mem::take(&mut self.statements);

@@ -71,11 +71,11 @@ fn serve(directory: &Path, port: u16) -> Result<ExitCode, DemoError> {
     let built = Generation::build(&origin, &mut parsed, FIRST_GENERATION, Arc::default());
     report_diagnostics(&report, &parsed.diagnostics, &parsed.sources);
     let built = built.ok_or(DemoError::Configuration)?;
-    let first = built
+    let (first, checked) = built
         .open_sockets(&mut Vec::new(), |error| report.failure(&error.to_string()))
         .map_err(|_| DemoError::Bind)?;
     println!("{}", pages::instructions(directory, port));
-    single::run(origin, first, false).map_err(DemoError::Start)
+    single::run(origin, first, checked, false).map_err(DemoError::Start)
 }
 
 fn report_diagnostics(

@@ -43,7 +43,13 @@ pub(crate) const FIRST_GENERATION: u64 = 1;
 /// A checked configuration before its sockets are opened.
 pub(crate) struct Built {
     pub generation: Generation,
-    plan: Plan,
+    checked: CheckedPlan,
+}
+
+/// A plan that was built as a check, and the objects in it that a next plan would take over.
+pub(crate) struct CheckedPlan {
+    pub plan: Plan,
+    pub reload_state: ReloadState,
 }
 
 impl Generation {
@@ -64,7 +70,7 @@ impl Generation {
             reload_state: &reload_state,
             parsed: &kept.parsed,
             generation: number,
-            for_use: false,
+            is_checked: false,
         };
         let plan = parsed.plan(origin, &inputs)?;
         let found = rights::of(&plan.main, resources.sends_from_anywhere());
@@ -88,7 +94,7 @@ impl Generation {
             claims: Vec::new(),
             listening: Vec::new(),
         };
-        Some(Built { generation, plan })
+        Some(Built { generation, checked: CheckedPlan { plan, reload_state } })
     }
 
     pub(crate) fn log(&self) -> &ErrorLog {
@@ -126,14 +132,14 @@ impl Built {
     /// Whether a `listen` has this address.
     #[cfg(unix)]
     pub(crate) fn listens_at(&self, place: &ListenerKey) -> bool {
-        self.plan.all_listeners().any(|listener| listener.place() == *place)
+        self.checked.plan.all_listeners().any(|listener| listener.place() == *place)
     }
 
     fn wanted(&self) -> Vec<&ListenerPlan> {
-        self.plan.all_listeners().collect()
+        self.checked.plan.all_listeners().collect()
     }
 
-    /// Opens the sockets that are not in `present`.
+    /// Opens the sockets that are not in `present`. Returns the plan beside the generation.
     ///
     /// # Errors
     /// The new sockets, when an address could not be opened.
@@ -141,12 +147,12 @@ impl Built {
         mut self,
         present: &mut Vec<Listening>,
         on_failure: impl FnMut(&BindError),
-    ) -> Result<Generation, Vec<Listening>> {
+    ) -> Result<(Generation, CheckedPlan), Vec<Listening>> {
         let threads = threads::count(&self.generation.main);
         let opening = open_patiently(&self.wanted(), present, threads, on_failure);
         if opening.failed.is_empty() {
             self.generation.listening = opening.listening;
-            return Ok(self.generation);
+            return Ok((self.generation, self.checked));
         }
         let is_new = |one: &Listening| opening.new.contains(&one.place) && !one.sockets.is_empty();
         Err(opening.listening.into_iter().filter(is_new).collect())

@@ -43,6 +43,8 @@ pub(crate) struct Handover {
 #[derive(Debug)]
 pub(crate) enum ToWorker {
     Serve(Box<Handover>),
+    /// To a process that was forked with its generation: it may serve.
+    Begin,
     /// Logs that were opened again.
     Reopen(Vec<(PathBuf, File)>),
     /// Another process is to receive the packets of QUIC, or (`false`) this one again.
@@ -77,6 +79,7 @@ const LEAVE_QUIC: u8 = 8;
 const RESUME_QUIC: u8 = 9;
 const ARE_YOU_ALIVE: u8 = 10;
 const ALIVE: u8 = 11;
+const BEGIN: u8 = 12;
 
 impl Generation {
     /// Makes the message for a worker. A log that cannot be opened is reported and replaced by the null device; the
@@ -134,6 +137,7 @@ impl ToWorker {
             ToWorker::LeaveQuic(leave) => {
                 writer.bytes.push(if *leave { LEAVE_QUIC } else { RESUME_QUIC });
             }
+            ToWorker::Begin => writer.bytes.push(BEGIN),
             ToWorker::AreYouAlive => writer.bytes.push(ARE_YOU_ALIVE),
             ToWorker::Quit => writer.bytes.push(QUIT),
             ToWorker::Terminate => writer.bytes.push(TERMINATE),
@@ -152,6 +156,7 @@ impl ToWorker {
             REOPEN => ToWorker::Reopen(reader.logs()?),
             LEAVE_QUIC => ToWorker::LeaveQuic(true),
             RESUME_QUIC => ToWorker::LeaveQuic(false),
+            BEGIN => ToWorker::Begin,
             ARE_YOU_ALIVE => ToWorker::AreYouAlive,
             QUIT => ToWorker::Quit,
             TERMINATE => ToWorker::Terminate,

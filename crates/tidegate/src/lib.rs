@@ -80,8 +80,8 @@ impl Server {
         self
     }
 
-    /// Runs the program by its command line, to its end. Call it first in `main`: a master starts its own binary again
-    /// as the worker, and daemons fork, which threads would not survive.
+    /// Runs the program by its command line, to its end. Call it first in `main`: daemons fork, which threads would not
+    /// survive, and so does the first worker, unless there are threads. Later workers are the same binary, started again.
     pub fn run(self) -> ExitCode {
         tidegate_os::held_signals::hold();
         for (name, handler) in self.handlers {

@@ -3,10 +3,12 @@
 
 mod children;
 mod environment;
+mod forked;
 mod signals;
 pub(crate) mod upgrade;
 
 use std::ffi::OsString;
+use std::io;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Instant;
@@ -17,14 +19,16 @@ use tidegate_rt::clock::exact_now;
 
 use crate::configuration::Origin;
 use crate::events::{self, QueuedSignal};
-use crate::generation::{FIRST_GENERATION, Generation};
+use crate::generation::{CheckedPlan, FIRST_GENERATION, Generation};
 use crate::handover::{ToMaster, ToWorker};
 use crate::listening::remove_socket_files;
 use crate::pidfile::PidFile;
+use crate::report::Report;
 use crate::start_error::StartError;
 use crate::supervisor::Supervisor;
 use crate::{panics, version};
 use children::Children;
+use forked::Fork;
 use upgrade::Upgrade;
 
 /// An event of a master.
@@ -90,19 +94,30 @@ pub(crate) struct Master {
     ending: Ending,
     /// The worker was ended by WINCH and is not to be replaced.
     worker_stopped: bool,
+    /// The plan of the first generation: the first worker's memory is a copy of it. Freed behind the worker's start, which
+    /// it would slow down.
+    checked: Option<CheckedPlan>,
     exit: ExitCode,
 }
 
 /// Runs a master with its first generation until it ends.
+///
+/// The process that serves the first generation is forked while there is one thread ([`forked`]), and begins once nothing
+/// of the start can fail any more. Signals wait until then.
 pub(crate) fn run(
     origin: Origin,
-    first: Generation,
+    (first, checked): (Generation, CheckedPlan),
     arguments: Vec<OsString>,
     inherited: bool,
+    report: &Report,
 ) -> Result<ExitCode, StartError> {
     let line: Vec<_> = arguments.iter().map(|word| word.to_string_lossy()).collect();
     title::set_process_title(&format!("nginx: master process {}", line.join(" ")));
     process::ignore_sigpipe();
+    let (first, checked, forked) = match forked::fork(&origin, first, checked, report) {
+        Fork::Continue(both) => both,
+        Fork::Break(code) => return Ok(code),
+    };
     let log = first.log().clone();
     panics::log_to(log.clone());
     let (sender, events) = events::queue();
@@ -114,6 +129,7 @@ pub(crate) fn run(
             remove_socket_files(&first.listening, &[]);
         }
     })?;
+    report.close();
     greet(&log);
     let mut master = Master {
         origin,
@@ -128,11 +144,18 @@ pub(crate) fn run(
         supervisor: Supervisor::from_environment(exact_now()),
         ending: Ending::No,
         worker_stopped: false,
+        checked: Some(checked),
         exit: ExitCode::SUCCESS,
     };
-    master.start_worker();
-    // The plan was for the check alone.
-    tidegate_os::return_free_memory();
+    match forked {
+        Some(forked) => {
+            let begun = master.children.begin(forked);
+            master.say_started(begun);
+        }
+        None => master.start_worker(),
+    }
+    // The process that was forked may have ended before the signal of its end was caught.
+    master.collect_children();
     master.run_events(&events);
     master.close();
     Ok(master.exit)
@@ -210,13 +233,19 @@ impl Master {
 
     fn start_worker(&mut self) {
         let handover = self.current.handover(&self.origin);
-        match self.children.start(handover, &self.current.main) {
+        let started = self.children.start(handover, &self.current.main);
+        self.say_started(started);
+    }
+
+    fn say_started(&self, started: io::Result<u32>) {
+        match started {
             Ok(pid) => self.say(Level::Notice, &format!("start worker process {pid}")),
             Err(error) => self.say(Level::Alert, &format!("cannot start a worker: {error}")),
         }
     }
 
     fn receive(&mut self, pid: u32, message: ToMaster) {
+        self.free_checked();
         match message {
             ToMaster::Ready(generation) => {
                 self.children.note_ready();
@@ -260,6 +289,13 @@ impl Master {
         }
         self.supervisor.ready(self.current.number, self.current.log());
         self.reload_if_asked();
+    }
+
+    /// Frees the plan that was for the check, and for the first worker.
+    fn free_checked(&mut self) {
+        if self.checked.take().is_some() {
+            tidegate_os::return_free_memory();
+        }
     }
 
     fn roll_back(&mut self, why: &str) {

@@ -1,7 +1,9 @@
 //! Messages before the configured error log exists: to standard error as in nginx, and to the log of `-e`.
 
+use std::fs::File;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
+use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Severity, SourceMap};
 use tidegate_core::error_log::{ErrorLog, Level, LogSink};
@@ -14,6 +16,8 @@ use crate::configuration::Origin;
 /// The destination of messages of the start.
 pub(crate) struct Report {
     log: ErrorLog,
+    /// The file of `log`.
+    file: Option<Arc<LogFile>>,
     /// `-q`: only errors are printed on standard error.
     quiet: bool,
 }
@@ -21,15 +25,16 @@ pub(crate) struct Report {
 impl Report {
     /// Opens the log of `-e`. A failure is reported and ignored, as in nginx.
     pub(crate) fn open(origin: &Origin, quiet: bool) -> Report {
-        let mut report = Report { log: ErrorLog::default(), quiet };
+        let mut report = Report { log: ErrorLog::default(), file: None, quiet };
         if origin.error_log == "stderr" || origin.error_log.starts_with("syslog:") {
             return report;
         }
         let path = full_path(&origin.prefix, &origin.error_log);
         match open_append(&path) {
             Ok(file) => {
-                let sink = LogSink::File(LogFile::new(path, file).into());
-                report.log = ErrorLog::new(vec![(sink, Level::Notice)]);
+                let file = Arc::new(LogFile::new(path, file));
+                report.log = ErrorLog::new(vec![(LogSink::File(file.clone()), Level::Notice)]);
+                report.file = Some(file);
             }
             Err(error) => {
                 let failed = open_failed(&path, &error);
@@ -37,6 +42,15 @@ impl Report {
             }
         }
         report
+    }
+
+    /// Closes the log: the server runs, and has logs of its own, which are reopened when this one is moved away.
+    pub(crate) fn close(&self) {
+        if let Some(file) = &self.file
+            && let Ok(nothing) = File::options().append(true).open(tidegate_os::platform::NULL)
+        {
+            file.replace(nothing);
+        }
     }
 
     /// Reports a message of the program itself.

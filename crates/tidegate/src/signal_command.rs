@@ -39,7 +39,7 @@ pub(crate) fn run(origin: &Origin, command: SignalCommand, report: &Report) -> E
         reload_state: &reload_state,
         parsed: &reload_state,
         generation: 1,
-        for_use: false,
+        is_checked: false,
     };
     let plan = parsed.plan(origin, &inputs);
     let Some(plan) = plan else {

@@ -16,12 +16,12 @@ use tidegate_rt::signal::ProcessSignal;
 
 use crate::configuration::{self, Origin, PlanInputs};
 use crate::events::{self, QueuedSignal};
-use crate::generation::Generation;
+use crate::generation::{CheckedPlan, Generation};
 use crate::listening::{self, Listening, open_patiently, remove_socket_files};
 use crate::panics;
 use crate::pidfile::PidFile;
 use crate::report::log_diagnostic;
-use crate::resources::{KeptFiles, MasterResources, WorkerResources};
+use crate::resources::{KeptFiles, MasterResources};
 use crate::start_error::StartError;
 use crate::supervisor::Supervisor;
 use crate::worker::{WorkerServer, threads};
@@ -71,12 +71,15 @@ struct Single {
 pub(crate) fn run(
     origin: Origin,
     mut first: Generation,
+    checked: CheckedPlan,
     inherited: bool,
 ) -> Result<ExitCode, StartError> {
     let (sender, events) = events::queue();
     let listening = std::mem::take(&mut first.listening);
-    let (logs, reload_state) = (LogFiles::default(), ReloadState::default());
-    let started = start(&origin, &first, &logs, &reload_state, &listening, &sender);
+    let logs = std::mem::take(&mut first.logs);
+    let CheckedPlan { plan, reload_state } = checked;
+    reload_state.adopt(&first.kept.parsed);
+    let started = start(&origin, &mut first, plan, &listening, &sender);
     let started = started.inspect_err(|error| {
         first.log().say(Level::Emerg, format_args!("{error}"));
         if !inherited {
@@ -107,21 +110,22 @@ pub(crate) fn run(
 /// Starts what serves. Where that fails, no pid file is left.
 fn start(
     origin: &Origin,
-    first: &Generation,
-    logs: &LogFiles,
-    reload_state: &ReloadState,
+    first: &mut Generation,
+    mut plan: Plan,
     listening: &[Listening],
     sender: &Sender<ProcessEvent>,
 ) -> Result<(PidFile, WorkerServer), StartError> {
     events::watch_signals(sender.clone()).map_err(StartError::System)?;
     let pid_file = PidFile::create(&first.main.pid).map_err(StartError::PidFile)?;
-    let server = first_plan(origin, first, logs, reload_state).and_then(|plan| {
+    let opened = configuration::open(&mut plan, origin, std::mem::take(&mut first.bundle));
+    let server = opened.and_then(|()| {
+        let plan = Arc::new(plan);
         panics::log_to(plan.main.error_log.clone());
         let log = &plan.main.error_log;
         log.say(Level::Notice, format_args!("using the \"{EVENT_METHOD}\" event method"));
         let to_end = sender.clone();
         let ended = Arc::new(move |number| drop(to_end.send(ProcessEvent::ThreadEnded(number))));
-        WorkerServer::start(plan.clone(), listening, ended).map_err(StartError::System)
+        WorkerServer::start(plan, listening, ended).map_err(StartError::System)
     });
     match server {
         Ok(server) => Ok((pid_file, server)),
@@ -269,27 +273,6 @@ impl Single {
     }
 }
 
-/// Builds the plan from the files that were checked at the start: they are not read again, as they may have changed
-/// meanwhile.
-fn first_plan(
-    origin: &Origin,
-    first: &Generation,
-    logs: &LogFiles,
-    reload_state: &ReloadState,
-) -> Result<Arc<Plan>, StartError> {
-    let resources = WorkerResources::new(logs, first.findings.clone(), Vec::new());
-    let mut parsed = configuration::read_again(origin, first.bundle.clone());
-    let inputs = PlanInputs {
-        resources: &resources,
-        reload_state,
-        parsed: reload_state,
-        generation: first.number,
-        for_use: true,
-    };
-    let plan = parsed.plan(origin, &inputs);
-    plan.map(Arc::new).ok_or_else(|| StartError::Configuration(parsed.first_mistake()))
-}
-
 /// Builds the plan of a reload.
 fn plan(
     origin: &Origin,
@@ -307,9 +290,9 @@ fn plan(
         reload_state,
         parsed: reload_state,
         generation,
-        for_use: true,
+        is_checked: false,
     };
-    let plan = parsed.plan(origin, &inputs);
+    let plan = parsed.opened_plan(origin, &inputs);
     match &plan {
         None => {
             for found in parsed.diagnostics.iter().filter(|found| found.severity.is_fatal()) {

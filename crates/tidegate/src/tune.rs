@@ -42,7 +42,7 @@ pub(crate) fn run(origin: &Origin) -> ExitCode {
         reload_state: &reload_state,
         parsed: &reload_state,
         generation: 1,
-        for_use: false,
+        is_checked: false,
     };
     let passes = parsed.has_directive_ending(PASSING);
     let plan = parsed.plan(origin, &inputs);

@@ -44,6 +44,7 @@ fn plan(slot_count: usize) -> PlanRef {
         slot_count,
         generation: 1,
         figures: Default::default(),
+        openings: Vec::new(),
         timelines: false,
         extensions: Default::default(),
         services: vec![],

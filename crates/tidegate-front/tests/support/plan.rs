@@ -48,7 +48,7 @@ pub(super) fn compile(
         reload_state,
         parsed: reload_state,
         generation: 1,
-        for_use: true,
+        is_checked: false,
         shown: None,
     };
     (build(&environment, statements, Span::NONE), sources)
@@ -57,7 +57,10 @@ pub(super) fn compile(
 /// Returns the plan of a text without mistakes.
 pub(super) fn whole((built, sources): (Built, SourceMap)) -> Arc<Plan> {
     match built {
-        Ok((plan, _)) => Arc::new(plan),
+        Ok((mut plan, _)) => {
+            plan.open().expect("a plan that can be used");
+            Arc::new(plan)
+        }
         Err(diagnostics) => panic!("{}", diagnostics[0].render(&sources, false)),
     }
 }

@@ -103,7 +103,7 @@ impl Module for GeoIp2 {
                 define(variable, &current, &clients, plan)?;
             }
         }
-        if !reloader.is_empty() && plan.environment.for_use {
+        if !reloader.is_empty() {
             reloader.log = Some(plan.main.error_log.clone());
             plan.services.push(Arc::new(reloader));
         }

@@ -1,8 +1,9 @@
 //! Starting, watching and signalling processes, and the limits of this process.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 
@@ -66,6 +67,44 @@ pub fn spawn(
     let child = command.spawn()?;
     drop(moves);
     Ok(Spawned { pid: child.id() })
+}
+
+/// Continues in two processes with the same memory and open descriptors; signals that are held back stay so in both.
+/// Returns the id of the new one in the process that called, and `None` in the new one.
+///
+/// # Errors
+/// Refused once the process has more than one thread, since only the calling one would survive; no processes or memory
+/// left; /proc is not mounted.
+pub fn fork() -> io::Result<Option<u32>> {
+    if thread_count()? != 1 {
+        return Err(io::Error::other("cannot fork after threads were started"));
+    }
+    // SAFETY: this is the only thread, so no lock can be held by a thread that the child lacks.
+    let pid = check(unsafe { libc::fork() })?;
+    Ok(u32::try_from(pid).ok().filter(|pid| *pid != 0))
+}
+
+/// Replaces the environment of this process. Variables that no environment can hold are left out: those without a name, or
+/// with a `=` in the name or a NUL byte.
+///
+/// # Errors
+/// Refused once the process has more than one thread, which might read the environment meanwhile.
+pub fn set_environment(variables: &[(OsString, OsString)]) -> io::Result<()> {
+    if thread_count()? != 1 {
+        return Err(io::Error::other("cannot change the environment after threads were started"));
+    }
+    let text = |text: &OsString| CString::new(text.as_bytes()).ok();
+    // SAFETY: this is the only thread, so no other one reads or changes `environ`; the strings end with NUL, and setenv
+    // copies them.
+    unsafe {
+        check(libc::clearenv())?;
+        for (name, value) in variables {
+            if let (Some(name), Some(value)) = (text(name), text(value)) {
+                libc::setenv(name.as_ptr(), value.as_ptr(), 1);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Collects one child that has ended, if any.

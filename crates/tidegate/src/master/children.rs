@@ -20,6 +20,7 @@ use tidegate_os::socket::socketpair;
 use tidegate_os::title;
 use tidegate_rt::clock::exact_now;
 
+use super::forked::ForkedWorker;
 use super::{EventSender, environment};
 use crate::handover::{Handover, ToWorker};
 use crate::start::WORKER_ARGUMENT;
@@ -101,6 +102,20 @@ impl Children {
             self.respawn_at = Some(exact_now() + RESPAWN_PAUSE_MAX);
         }
         started
+    }
+
+    /// Lets a process begin to serve that was forked with its generation.
+    ///
+    /// # Errors
+    /// No thread is available: the process ends, and another attempt is due later.
+    pub(super) fn begin(&mut self, forked: ForkedWorker) -> io::Result<u32> {
+        let ForkedWorker { pid, socket } = forked;
+        let threads = MessageThreads::start(socket, self.events.clone(), &messages::spawn)
+            .inspect_err(|_| self.respawn_at = Some(exact_now() + RESPAWN_PAUSE_MAX))?;
+        let messages = threads.begin(pid);
+        let _ = messages.send(ToWorker::Begin);
+        self.running.push(Child { pid, messages, started: exact_now(), role: Role::Serving });
+        Ok(pid)
     }
 
     /// Starts a worker that is to replace the serving one, see [`Children::succeed`].

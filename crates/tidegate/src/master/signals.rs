@@ -125,7 +125,8 @@ impl Master {
             log.say(Level::Emerg, format_args!("{error}"));
         };
         let mut next = match built.open_sockets(&mut present, log_failure) {
-            Ok(next) => next,
+            // The plan was for the check alone.
+            Ok((next, _)) => next,
             Err(failed) => {
                 listening::remove_socket_files(&failed, &self.current.listening);
                 self.say(Level::Emerg, "still could not bind()");
@@ -205,7 +206,7 @@ impl Master {
     /// | any worker while the master ends, or one that was asked to end and owes no reply | nothing |
     /// | one that was asked to end (WINCH) before its reply to a reload | the reload is given up |
     /// | the worker that serves, or its successor | a reload in progress is given up; a worker is due if none serves |
-    fn collect_children(&mut self) {
+    pub(super) fn collect_children(&mut self) {
         while let Some((pid, status)) = wait_any_nohang() {
             if self.upgrade.has_ended(pid, &mut self.pid_file) {
                 self.say(Level::Notice, &format!("new binary process {pid} exited: {status}"));
@@ -217,6 +218,7 @@ impl Master {
                 continue;
             }
             let Some(role) = self.children.ended(pid) else { continue };
+            self.free_checked();
             // One that has ended responds no more.
             self.show_life();
             let (level, text) = end_report(pid, status, self.ending != Ending::No);

@@ -45,8 +45,8 @@ pub(crate) fn start(
     let passed = activation::passed(|place| built.listens_at(place));
     present.extend(passed.map_err(StartError::Activation)?);
     let log_failure = |error: &BindError| report.say(Level::Emerg, &error.to_string());
-    let mut first = match built.open_sockets(&mut present, log_failure) {
-        Ok(first) => first,
+    let (mut first, checked) = match built.open_sockets(&mut present, log_failure) {
+        Ok(opened) => opened,
         Err(failed) => {
             listening::remove_socket_files(&failed, &[]);
             return Err(StartError::Bind);
@@ -64,9 +64,9 @@ pub(crate) fn start(
         tidegate_os::daemon::daemonize().map_err(StartError::Daemon)?;
     }
     if first.main.master_process {
-        master::run(origin, first, arguments, inherited)
+        master::run(origin, (first, checked), arguments, inherited, report)
     } else {
-        single::run(origin, first, inherited)
+        single::run(origin, first, checked, inherited)
     }
 }
 

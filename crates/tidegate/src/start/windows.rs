@@ -30,9 +30,10 @@ pub(crate) fn start(
     report: &Report,
 ) -> Result<ExitCode, StartError> {
     let log_failure = |error: &BindError| report.say(Level::Emerg, &error.to_string());
-    let first = built.open_sockets(&mut Vec::new(), log_failure).map_err(|_| StartError::Bind)?;
+    let opened = built.open_sockets(&mut Vec::new(), log_failure);
+    let (first, checked) = opened.map_err(|_| StartError::Bind)?;
     pidfile::check(&first.main.pid).map_err(StartError::PidFile)?;
     // From here on connections are not refused.
     tidegate_os::service::serving();
-    single::run(origin, first, false)
+    single::run(origin, first, checked, false)
 }

@@ -19,8 +19,9 @@ use tidegate_rt::clock::exact_now;
 use tidegate_rt::signal::ProcessSignal;
 
 use super::WorkerServer;
-use crate::configuration::{self, PlanInputs};
+use crate::configuration::{self, Origin, PlanInputs};
 use crate::events::{self, QueuedSignal};
+use crate::generation::{CheckedPlan, Generation};
 use crate::handover::{Handover, ToMaster, ToWorker};
 use crate::listening::Listening;
 use crate::panics;
@@ -68,9 +69,71 @@ pub(crate) fn run(name: &str) -> ExitCode {
         // Asked to end before it began, or the master has ended.
         _ => return ExitCode::SUCCESS,
     };
-    let generation = handover.generation;
-    match Worker::start(*handover, socket.clone()) {
-        Ok((worker, events)) => worker.run(&events),
+    let (logs, reload_state) = (LogFiles::default(), ReloadState::default());
+    let (generation, rights) = (handover.generation, handover.rights.clone());
+    let kept = Kept { logs, reload_state };
+    serve(socket, generation, &rights, kept, |kept| {
+        let (plan, listening, _) = plan(*handover, &kept.logs, &kept.reload_state)?;
+        Ok((plan, listening))
+    })
+}
+
+/// Runs a process that was forked by a master with the generation to serve, to its end. `changed` is the result of the
+/// change of its environment.
+pub(crate) fn run_forked(
+    socket: OwnedFd,
+    origin: &Origin,
+    first: Generation,
+    checked: CheckedPlan,
+    changed: io::Result<()>,
+) -> ExitCode {
+    let socket = Arc::new(socket);
+    held_signals::end_on_request();
+    title::set_process_title("nginx: worker process");
+    let CheckedPlan { mut plan, reload_state } = checked;
+    let Generation { number, logs, kept, rights, listening, bundle, findings, claims, .. } = first;
+    reload_state.adopt(&kept.parsed);
+    // What the configuration names, and the locks, are the master's.
+    drop((kept, findings, claims));
+    match ToWorker::receive(&*socket) {
+        Ok(Some(ToWorker::Begin)) => {}
+        // Asked to end before it began, or the master has given up.
+        _ => return ExitCode::SUCCESS,
+    }
+    serve(socket, number, &rights, Kept { logs, reload_state }, |_| {
+        changed.map_err(StartError::System)?;
+        configuration::open(&mut plan, origin, bundle)?;
+        Ok((Arc::new(plan), listening))
+    })
+}
+
+/// What reloads take over from the generation before.
+struct Kept {
+    logs: LogFiles,
+    reload_state: ReloadState,
+}
+
+/// Takes the rights of a worker, and serves the plan that `make` returns.
+fn serve(
+    socket: Arc<OwnedFd>,
+    generation: u64,
+    rights: &Rights,
+    kept: Kept,
+    make: impl FnOnce(&Kept) -> Result<(Arc<Plan>, Vec<Listening>), StartError>,
+) -> ExitCode {
+    let started = take_rights(rights).and_then(|failures| {
+        let (plan, listening) = make(&kept)?;
+        for error in failures {
+            plan.main.error_log.say(Level::Alert, format_args!("{error}"));
+        }
+        Worker::start(generation, plan, listening, kept, socket.clone())
+    });
+    match started {
+        Ok((worker, events)) => {
+            // What the configuration was read and compiled with; behind the start, which it would slow down.
+            tidegate_os::return_free_memory();
+            worker.run(&events)
+        }
         Err(error) => {
             let _ = ToMaster::Failed(generation, error.to_string()).send(&*socket);
             ExitCode::FAILURE
@@ -90,8 +153,7 @@ pub(crate) fn run(name: &str) -> ExitCode {
 /// `worker_shutdown_timeout` counts from the last reload.
 struct Worker {
     socket: Arc<OwnedFd>,
-    logs: LogFiles,
-    reload_state: ReloadState,
+    kept: Kept,
     server: WorkerServer,
     listening: Vec<Listening>,
     /// Generations before the current one whose requests or sessions have not all ended.
@@ -105,17 +167,13 @@ struct Worker {
 
 impl Worker {
     fn start(
-        handover: Handover,
+        generation: u64,
+        plan: Arc<Plan>,
+        listening: Vec<Listening>,
+        kept: Kept,
         socket: Arc<OwnedFd>,
     ) -> Result<(Worker, Receiver<WorkerEvent>), StartError> {
-        let failures = take_rights(&handover.rights)?;
-        let (logs, reload_state) = (LogFiles::default(), ReloadState::default());
-        let generation = handover.generation;
-        let (plan, listening, _) = plan(handover, &logs, &reload_state)?;
         panics::log_to(plan.main.error_log.clone());
-        for error in failures {
-            plan.main.error_log.say(Level::Alert, format_args!("{error}"));
-        }
         let (sender, events) = events::queue();
         events::watch_signals(sender.clone()).map_err(StartError::System)?;
         listen_to_master(socket.clone(), sender.clone()).map_err(StartError::System)?;
@@ -125,8 +183,7 @@ impl Worker {
         let _ = ToMaster::Ready(generation).send(&*socket);
         let worker = Worker {
             socket,
-            logs,
-            reload_state,
+            kept,
             server,
             listening,
             older: Vec::new(),
@@ -170,7 +227,7 @@ impl Worker {
             WorkerEvent::ThreadEnded(_) => {}
             WorkerEvent::Message(message) => match *message {
                 ToWorker::Serve(handover) if !self.finishing => self.reload(*handover),
-                ToWorker::Serve(_) => {}
+                ToWorker::Serve(_) | ToWorker::Begin => {}
                 ToWorker::Reopen(files) => {
                     self.say("reopening logs");
                     flush_logs();
@@ -201,7 +258,7 @@ impl Worker {
             ProcessSignal::User1 => {
                 self.say("reopening logs");
                 flush_logs();
-                self.logs.reopen();
+                self.kept.logs.reopen();
             }
             ProcessSignal::Hangup
             | ProcessSignal::User2
@@ -231,7 +288,7 @@ impl Worker {
     /// file, which the master has opened again. The reply is sent last: the master relies on it.
     fn reload(&mut self, handover: Handover) {
         let generation = handover.generation;
-        let made = plan(handover, &self.logs, &self.reload_state).and_then(|made| {
+        let made = plan(handover, &self.kept.logs, &self.kept.reload_state).and_then(|made| {
             let (plan, listening, again) = made;
             let before = self.server.plan().clone();
             self.server.reload(plan, &listening).map_err(StartError::System)?;
@@ -260,7 +317,7 @@ impl Worker {
     }
 
     fn replace_logs(&self, files: Vec<(PathBuf, File)>) {
-        let logs = self.logs.by_path();
+        let logs = self.kept.logs.by_path();
         for (path, file) in files {
             if let Some(log) = logs.get(&path) {
                 log.replace(file);
@@ -317,9 +374,9 @@ fn plan(
         reload_state,
         parsed: reload_state,
         generation,
-        for_use: true,
+        is_checked: true,
     };
-    let Some(plan) = parsed.plan(&origin, &inputs) else {
+    let Some(plan) = parsed.opened_plan(&origin, &inputs) else {
         return Err(StartError::Configuration(parsed.first_mistake()));
     };
     // The configuration as written, and what it was compiled from.

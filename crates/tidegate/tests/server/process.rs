@@ -69,6 +69,33 @@ fn a_killed_worker_is_replaced() {
     server.quit();
 }
 
+/// The first worker is a copy of the master, its replacement a program of its own: neither has files of the master.
+#[test]
+fn workers_have_the_same_descriptors() {
+    let site = Site::new();
+    let cache = site.path("cache");
+    let caches = format!("proxy_cache_path {} keys_zone=z:1m;", cache.display());
+    site.configure("", &format!("{caches} {SERVER}"));
+    let server = site.start();
+    let descriptors = || {
+        let worker = server.wait_number("start worker process ");
+        assert_eq!(site.get(site.port), "old");
+        let of = |number: fs::DirEntry| fs::read_link(number.path()).ok();
+        let all = fs::read_dir(format!("/proc/{worker}/fd")).unwrap();
+        let files = all.flatten().filter_map(of).map(|path| path.display().to_string());
+        // The client's connection may be closing, and the journal is open while the cache begins.
+        let passes = |name: &String| name.starts_with("socket:") || name.contains("/.journal.");
+        let mut files: Vec<String> = files.filter(|name| !passes(name)).collect();
+        files.sort();
+        (worker, files)
+    };
+    let (worker, first) = descriptors();
+    kill(worker, Signal::Kill).unwrap();
+    server.wait_log(&format!("worker process {worker} exited on signal 9"));
+    assert_eq!(first, descriptors().1);
+    server.quit();
+}
+
 #[test]
 fn quit_lets_a_request_in_progress_finish() {
     let site = Site::new();

@@ -38,8 +38,8 @@ const INDEX_PAUSE: Duration = Duration::from_secs(1);
 
 /// A cache in use.
 pub(crate) struct Zone {
-    /// `None` while a configuration is only tested.
-    store: Option<Store>,
+    /// Empty until the plan is used: a configuration that is only tested opens none.
+    store: Arc<OnceLock<Store>>,
     /// Responses by what the cache did.
     pub(crate) figures: Arc<CacheFigures>,
 }
@@ -56,9 +56,9 @@ impl fmt::Debug for Zone {
 }
 
 impl Zone {
-    /// Returns the store; `None` while a configuration is only tested.
+    /// Returns the store; `None` where the plan is not used.
     pub(crate) fn store(&self) -> Option<&Store> {
-        self.store.as_ref()
+        self.store.get()
     }
 }
 
@@ -114,10 +114,9 @@ pub(crate) fn open(
     if conf.use_temp_path {
         plan.environment.resources.directory(&temporary);
     }
-    let store = match plan.environment.for_use {
-        true => Some(open_store(prefix, conf, &path, temporary, plan)?),
-        false => None,
-    };
+    let survivor = format!("{prefix}cache_path {}", path.display());
+    let make = || Ok::<_, Diagnostic>(OnceLock::new());
+    let store: Arc<OnceLock<Store>> = plan.environment.reload_state.get_or_make(&survivor, make)?;
     let make = || Ok::<_, Diagnostic>(CacheFigures::default());
     let kept = format!("{prefix}cache figures {}", conf.name);
     let figures = plan.environment.reload_state.get_or_make(&kept, make)?;
@@ -125,44 +124,52 @@ pub(crate) fn open(
     plan.extensions.entry::<ShownCaches>().0.insert(conf.name.clone(), zone.clone());
     show_memory(&conf.name, conf.keys_bytes, store.clone(), plan);
     plan.shared::<Zones>().by_name.insert((prefix, conf.name.clone()), zone);
-    if let Some(store) = store {
-        let (manager, loader) = (conf.manager, conf.loader);
-        let (name, manage_at) = (conf.name.clone(), Mutex::new(None));
-        let log = plan.main.error_log.clone();
-        let purger_service = CachePurger {
-            name: name.clone(),
-            store: store.clone(),
-            eager: conf.purges,
-            pace: conf.purger,
-        };
-        let manager_service =
-            CacheManager { name, store: store.clone(), log, manager, loader, manage_at };
-        plan.services.push(Arc::new(manager_service));
-        plan.services.push(Arc::new(purger_service));
-        if let Some(round) = conf.scrub {
-            let log = plan.main.error_log.clone();
-            plan.services.push(Arc::new(CacheScrubber::new(&conf.name, store, log, round)));
-        }
-    }
+    let (conf, log) = (conf.clone(), plan.main.error_log.clone());
+    plan.openings.push(Box::new(move |services| {
+        let store = open_store(&conf, &path, temporary, &store)?;
+        serve(&conf, store, log, services);
+        Ok(())
+    }));
     Ok(())
 }
 
+/// Adds the background work of an opened cache.
+fn serve(conf: &PathConf, store: Store, log: ErrorLog, services: &mut Vec<Arc<dyn Service>>) {
+    services.push(Arc::new(CacheManager {
+        name: conf.name.clone(),
+        store: store.clone(),
+        log: log.clone(),
+        manager: conf.manager,
+        loader: conf.loader,
+        manage_at: Mutex::new(None),
+    }));
+    services.push(Arc::new(CachePurger {
+        name: conf.name.clone(),
+        store: store.clone(),
+        eager: conf.purges,
+        pace: conf.purger,
+    }));
+    if let Some(round) = conf.scrub {
+        services.push(Arc::new(CacheScrubber::new(&conf.name, store, log, round)));
+    }
+}
+
 /// Makes the memory of a cache's keys known to those who show zones of memory.
-fn show_memory(name: &str, bytes: u64, store: Option<Store>, plan: &mut PlanBuilder<'_>) {
+fn show_memory(name: &str, bytes: u64, store: Arc<OnceLock<Store>>, plan: &mut PlanBuilder<'_>) {
     let used = move || {
-        let Some(stats) = store.as_ref().map(Store::stats) else { return SlabUse::default() };
+        let Some(stats) = store.get().map(Store::stats) else { return SlabUse::default() };
         let (keys, most) = (stats.keys as u64, stats.keys_max.max(1) as u64);
         SlabUse { bytes: (bytes / most).saturating_mul(keys), entries: keys }
     };
     plan.figures.add_slab(name, Slab { bytes, used: Arc::new(used) });
 }
 
+/// Opens the cache of a path, or takes the one that is open.
 fn open_store(
-    prefix: &'static str,
     conf: &PathConf,
     path: &Path,
     temporary: PathBuf,
-    plan: &PlanBuilder<'_>,
+    place: &OnceLock<Store>,
 ) -> Result<Store, Diagnostic> {
     let mut options = Options::new(path);
     // Without `levels` all files are in one directory.
@@ -175,9 +182,10 @@ fn open_store(
     options.started_at = started_at();
     options.sync = conf.sync;
     options.owner = Some(instance::name().to_owned());
-    let survivor = format!("{prefix}cache_path {}", path.display());
-    let opened =
-        plan.environment.reload_state.get_or_make(&survivor, || open_with_retries(&options));
+    let opened = match place.get() {
+        Some(store) => Ok(store.clone()),
+        None => open_with_retries(&options).map(|opened| place.get_or_init(|| opened).clone()),
+    };
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::ResourceBusy => {
             let message = format!("cache directory \"{}\" is {error}", path.display());
@@ -194,7 +202,7 @@ fn open_store(
         Diagnostic::emerg(format!("cache \"{}\": {error}", conf.name)).at(conf.span)
     })?;
     store.read_metadata_by(crate::cache::meta::bearing);
-    Ok(Store::clone(&store))
+    Ok(store)
 }
 
 /// Opens a cache whose directory may still be locked by a server that is ending or whose master was killed. It

@@ -57,10 +57,13 @@ pub(super) fn prepare(plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         if own.wanted.is_empty() {
             continue;
         }
-        if plan.environment.for_use {
-            issuance.load(&own);
-        }
-        let task = IssuerTask { issuance, plan: Arc::new(own) };
+        let own = Arc::new(own);
+        let (stored, wanted) = (issuance.clone(), own.clone());
+        plan.openings.push(Box::new(move |_| {
+            stored.load(&wanted);
+            Ok(())
+        }));
+        let task = IssuerTask { issuance, plan: own };
         plan.shared::<BackgroundTasks>().add(Arc::new(task));
     }
     plan.share(prepared);
