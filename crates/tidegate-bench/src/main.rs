@@ -35,6 +35,7 @@ mod raw;
 mod report;
 mod response;
 mod server;
+mod start;
 mod statistics;
 mod study;
 mod suites;
@@ -55,6 +56,15 @@ fn main() -> ExitCode {
     if let Some(ended) = raw::run(std::env::args_os().skip(1)) {
         ended.unwrap_or_else(|reason| eprintln!("tidegate-bench: {reason}"));
         return ExitCode::FAILURE;
+    }
+    if let Some(ended) = start::run(std::env::args_os().skip(1)) {
+        return match ended {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(reason) => {
+                eprintln!("tidegate-bench: {reason}");
+                ExitCode::from(2)
+            }
+        };
     }
     if let Some(ended) = instructions::run(std::env::args_os().skip(1)) {
         return match ended {

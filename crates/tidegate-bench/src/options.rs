@@ -148,6 +148,11 @@ Usage: tidegate-bench instructions [--tidegate PATH] [--table FILE [--update]] [
   counts the instructions of one request by path, under valgrind (which must be installed); fails
   when one is more than 2 % above FILE; --update writes FILE
 
+Usage: tidegate-bench start [--tidegate PATH] [--nginx PATH] [--servers N]... [--rounds N]
+
+  measures the time until the first response of N virtual servers (default: 1000), at a start and at
+  a reload, beside nginx
+
 Options of the suites:
 
   --tidegate PATH       program to measure (default: tidegate, for blocking tidegate-example,
