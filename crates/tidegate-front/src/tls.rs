@@ -29,6 +29,7 @@ pub(crate) mod quic;
 mod server;
 mod shared_zone;
 mod stapling;
+mod ticket_keys;
 mod trust_rows;
 mod variables;
 

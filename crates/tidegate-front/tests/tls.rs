@@ -96,6 +96,28 @@ fn keys_of_two_kinds() {
     assert!(rsa.body.starts_with("TLSv1.2 ECDHE-RSA-AES256-GCM-SHA384"), "{}", rsa.body);
 }
 
+/// Two servers that know nothing of each other: each has its own plan, zones and random numbers.
+#[test]
+fn servers_with_one_secret_resume_each_others_sessions() {
+    let directory = Directory::new(&["a"]);
+    for (name, byte) in [("one", 1), ("same", 1), ("other", 2)] {
+        std::fs::write(directory.path(name), [byte; 32]).expect("written");
+    }
+    let server = |secret: &str| {
+        let directives = format!("ssl_session_ticket_key derived:{secret} rotate=1h;");
+        Server::tls(&directory, &[&format!("{} {directives} {SHOW}", directory.pair("a"))])
+    };
+    let (one, same, other) = (server("one"), server("same"), server("other"));
+    for versions in [V12, V13] {
+        for (next, expected) in [(&same, "r"), (&other, ".")] {
+            let client = Client::new(&directory).versions(versions);
+            let reused = |server| client.body(server, "a").split(' ').nth(4).map(str::to_owned);
+            assert_eq!(reused(&one).as_deref(), Some("."));
+            assert_eq!(reused(next).as_deref(), Some(expected));
+        }
+    }
+}
+
 #[test]
 fn resumes_as_configured() {
     let directory = Directory::new(&["a"]);
@@ -395,7 +417,6 @@ fn encrypted_keys() {
 fn configuration_errors() {
     let directory = Directory::new(&["a", "b"]);
     std::fs::write(directory.path("empty"), "").expect("written");
-    std::fs::write(directory.path("short"), "12345").expect("written");
     let path = |name: &str| directory.path(name).display().to_string();
     let both = directory.pair("a");
     let with = |more: &str| format!("{both} {more}");
@@ -446,9 +467,38 @@ fn configuration_errors() {
             with("ssl_session_cache shared:S:1k;"),
             "session cache \"shared:S:1k\" is too small".to_owned(),
         ),
+    ] {
+        check_config(&directory, &config, &expected);
+    }
+}
+
+#[test]
+fn mistakes_of_ticket_keys() {
+    let directory = Directory::new(&["a"]);
+    std::fs::write(directory.path("short"), "12345").expect("written");
+    let path = |name: &str| directory.path(name).display().to_string();
+    let with = |more: &str| format!("{} {more}", directory.pair("a"));
+    for (config, expected) in [
         (
             with("ssl_session_ticket_key short;"),
             format!("\"{}\" must be 48 or 80 bytes", path("short")),
+        ),
+        (
+            with("ssl_session_ticket_key derived:short;"),
+            format!("\"{}\" must be at least 32 bytes", path("short")),
+        ),
+        (
+            with("ssl_session_ticket_key derived:;"),
+            "\"derived:\" needs the name of a file".to_owned(),
+        ),
+        (with("ssl_session_ticket_key derived:short rotate=0;"), "invalid rotate \"0\"".to_owned()),
+        (
+            with("ssl_session_ticket_key derived:short every=1h;"),
+            "invalid parameter \"every=1h\"".to_owned(),
+        ),
+        (
+            with("ssl_session_ticket_key short rotate=1h;"),
+            "only keys of \"derived:FILE\" are rotated".to_owned(),
         ),
         (
             with("ssl_session_ticket_key none;"),

@@ -95,4 +95,6 @@ pub use sessions::SessionCache;
 pub use side::{Client, Server, Side};
 pub use stapling::Stapled;
 pub use stream::TlsStream;
-pub use tickets::{RandomKeys, TicketKey, TicketKeys};
+pub use tickets::{
+    ConfiguredKey, DerivedKeys, RandomKeys, SECRET_BYTES_MIN, TicketKey, TicketKeys,
+};

@@ -9,12 +9,13 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
-use aws_lc_rs::hkdf::{HKDF_SHA256, Prk, Salt};
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use rustls::server::ProducesTickets;
 
 use crate::observed;
@@ -118,12 +119,112 @@ impl RandomKeys {
     }
 }
 
+/// Keys that follow from a secret and the time (`ssl_session_ticket_key derived:`): all servers with the secret have the
+/// same ones, without telling each other.
+///
+/// Time is divided into epochs, whose number is the Unix time divided by the length. The key of an epoch is expanded from
+/// the secret and the number (HKDF, RFC 5869). The present epoch's key encrypts; those of the epochs before and behind it
+/// decrypt as well, for tickets of the epoch before, and for servers whose clocks differ.
+pub struct DerivedKeys {
+    prk: Prk,
+    /// The length of an epoch in seconds, at least 1.
+    epoch: u64,
+    /// Keys that were made, by their epochs: those around the present one.
+    made: Mutex<BTreeMap<u64, TicketKey>>,
+}
+
+/// Shortest secret of derived keys, bytes: that of AES-256.
+pub const SECRET_BYTES_MIN: usize = 32;
+
+impl DerivedKeys {
+    /// Makes the keys of a secret, which change after this time, at least a second; returns `None` for a secret of less
+    /// than [`SECRET_BYTES_MIN`] bytes.
+    pub fn new(secret: &[u8], rotate: Duration) -> Option<DerivedKeys> {
+        if secret.len() < SECRET_BYTES_MIN {
+            return None;
+        }
+        let prk = Salt::new(HKDF_SHA256, b"tidegate derived ticket keys").extract(secret);
+        Some(DerivedKeys { prk, epoch: rotate.as_secs().max(1), made: Mutex::default() })
+    }
+
+    /// Returns the key of the epoch at this time.
+    fn encrypting(&self, now_unix_seconds: u64) -> Option<TicketKey> {
+        self.key(now_unix_seconds / self.epoch, now_unix_seconds)
+    }
+
+    /// Returns the keys that decrypt at this time, the encrypting one first.
+    fn decrypting(&self, now_unix_seconds: u64) -> impl Iterator<Item = TicketKey> {
+        let now = now_unix_seconds / self.epoch;
+        let epochs = [Some(now), now.checked_sub(1), now.checked_add(1)];
+        epochs.into_iter().flatten().filter_map(move |epoch| self.key(epoch, now_unix_seconds))
+    }
+
+    fn key(&self, epoch: u64, now_unix_seconds: u64) -> Option<TicketKey> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(key) = made.get(&epoch) {
+            return Some(key.clone());
+        }
+        let key = self.derive(epoch)?;
+        let now = now_unix_seconds / self.epoch;
+        made.retain(|known, _| known.abs_diff(now) <= 1);
+        made.insert(epoch, key.clone());
+        Some(key)
+    }
+
+    fn derive(&self, epoch: u64) -> Option<TicketKey> {
+        let number = epoch.to_be_bytes();
+        let mut name = [0; NAME_BYTES];
+        let of_name: [&[u8]; 2] = [b"name", &number];
+        self.prk.expand(&of_name, Length(NAME_BYTES)).ok()?.fill(&mut name).ok()?;
+        let mut secret = [0; SECRET_BYTES_MIN];
+        let of_key: [&[u8]; 2] = [b"key", &number];
+        self.prk.expand(&of_key, Length(SECRET_BYTES_MIN)).ok()?.fill(&mut secret).ok()?;
+        Some(TicketKey { name, prk: extract(&secret) })
+    }
+}
+
+/// A number of bytes to expand.
+struct Length(usize);
+
+impl KeyType for Length {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+/// A key of `ssl_session_ticket_key`.
+#[derive(Clone)]
+pub enum ConfiguredKey {
+    /// A file's.
+    File(TicketKey),
+    /// Those of a secret.
+    Derived(Arc<DerivedKeys>),
+}
+
+impl ConfiguredKey {
+    fn encrypting(&self, now_unix_seconds: u64) -> Option<TicketKey> {
+        match self {
+            ConfiguredKey::File(key) => Some(key.clone()),
+            ConfiguredKey::Derived(keys) => keys.encrypting(now_unix_seconds),
+        }
+    }
+
+    fn decrypt(&self, context: &[u8], ticket: &[u8], now: u64) -> Option<(u64, Vec<u8>)> {
+        match self {
+            ConfiguredKey::File(key) => key.decrypt(context, ticket),
+            ConfiguredKey::Derived(keys) => {
+                keys.decrypting(now).find_map(|key| key.decrypt(context, ticket))
+            }
+        }
+    }
+}
+
 /// The source of a server's keys. Clones are the same keys, so that servers which share them resume each
 /// other's sessions.
 #[derive(Clone)]
 pub enum TicketKeys {
-    /// Files: the first key encrypts, all decrypt.
-    Files(Vec<TicketKey>),
+    /// Configured ones: the first encrypts, all decrypt.
+    Configured(Vec<ConfiguredKey>),
     /// Random keys, replaced after each session timeout.
     Random(Arc<RandomKeys>),
 }
@@ -132,7 +233,7 @@ impl fmt::Debug for TicketKeys {
     /// Writes it without the keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            TicketKeys::Files(_) => "Files",
+            TicketKeys::Configured(_) => "Configured",
             TicketKeys::Random(_) => "Random",
         })
     }
@@ -149,8 +250,9 @@ pub(crate) struct Tickets {
 impl Tickets {
     pub(crate) fn encrypt_at(&self, plain: &[u8], now_unix_seconds: u64) -> Option<Vec<u8>> {
         match &self.keys {
-            TicketKeys::Files(keys) => {
-                keys.first()?.encrypt(&self.context, now_unix_seconds, plain)
+            TicketKeys::Configured(keys) => {
+                let key = keys.first()?.encrypting(now_unix_seconds)?;
+                key.encrypt(&self.context, now_unix_seconds, plain)
             }
             TicketKeys::Random(keys) => {
                 let keys = keys.current(now_unix_seconds);
@@ -160,11 +262,14 @@ impl Tickets {
     }
 
     pub(crate) fn decrypt_at(&self, ticket: &[u8], now_unix_seconds: u64) -> Option<Vec<u8>> {
-        let decrypt =
-            |keys: &[TicketKey]| keys.iter().find_map(|key| key.decrypt(&self.context, ticket));
+        let (context, now) = (&self.context, now_unix_seconds);
         let (time, session) = match &self.keys {
-            TicketKeys::Files(keys) => decrypt(keys),
-            TicketKeys::Random(keys) => decrypt(&keys.current(now_unix_seconds)),
+            TicketKeys::Configured(keys) => {
+                keys.iter().find_map(|key| key.decrypt(context, ticket, now))
+            }
+            TicketKeys::Random(keys) => {
+                keys.current(now).iter().find_map(|key| key.decrypt(context, ticket))
+            }
         }?;
         let age = now_unix_seconds.saturating_sub(time);
         (age <= self.timeout.as_secs()).then_some(session)
@@ -195,6 +300,12 @@ impl ProducesTickets for Tickets {
 impl fmt::Debug for TicketKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TicketKey").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for DerivedKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DerivedKeys").field("epoch", &self.epoch).finish_non_exhaustive()
     }
 }
 

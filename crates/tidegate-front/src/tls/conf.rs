@@ -7,6 +7,8 @@ use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, Word, on
 use tidegate_tls::openssl_commands::{self, Command};
 use tidegate_tls::{PairCache, StatusScope};
 
+use super::ticket_keys::TicketKeyConf;
+
 /// `ssl_protocols`: the versions that are supported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TlsVersions {
@@ -67,7 +69,7 @@ pub struct Conf {
     pub session_cache: Option<SessionCacheConf>,
     pub session_timeout: Option<Duration>,
     pub session_tickets: Option<bool>,
-    pub ticket_keys: Vec<Word>,
+    pub ticket_keys: Vec<TicketKeyConf>,
     pub verify_client: Option<VerifyClient>,
     pub client_certificate: Option<Word>,
     pub trusted_certificate: Option<Word>,
@@ -392,11 +394,14 @@ pub(super) const SESSION_ROWS: &[Directive<Conf>] = &[
     ),
     row(
         "ssl_session_ticket_key",
-        Arity::ONE,
+        Arity::ONE_OR_TWO,
         "",
-        "File of 48 or 80 random bytes with a key for tickets. The first encrypts, all decrypt.",
+        "File of 48 or 80 random bytes with a key for tickets. The first encrypts, all decrypt. `derived:FILE` is a secret \
+         of 32 bytes or more, from which keys are derived that change after `rotate` (12h): servers with one secret resume \
+         each other's sessions while their clocks differ by less than that. A ticket is valid in the time of its key and \
+         the next.",
         |conf, args| {
-            conf.ticket_keys.push(args.word(0).clone());
+            conf.ticket_keys.push(TicketKeyConf::parse(args)?);
             Ok(())
         },
     ),

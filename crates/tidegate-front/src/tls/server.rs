@@ -11,13 +11,14 @@ use tidegate_plan::http_core::HttpCore;
 use tidegate_plan::http_core::listen::ListenConf;
 use tidegate_plan::{Outline, PlanBuilder};
 use tidegate_tls::{
-    Groups, RandomKeys, ServerOptions, ServerProtocols, ServerSettings, SessionCache, Stapled,
-    TicketKey, TicketKeys, cipher_suites, groups, key_files,
+    Groups, ServerOptions, ServerProtocols, ServerSettings, SessionCache, Stapled, TicketKeys,
+    cipher_suites, groups, key_files,
 };
 
 use super::chosen::{ChosenPairs, is_chosen};
 use super::conf::{Conf, SessionCacheConf, VerifyClient};
 use super::ocsp::ClientOcsp;
+use super::ticket_keys::{self, TicketKeyConf};
 use super::{Ssl, client, key_log, keys, ocsp, shared_zone, stapling};
 
 /// Returns the time limit of a session's handshake (`ssl_handshake_timeout`).
@@ -145,8 +146,9 @@ fn resumption(
             Some(shared_zone::cache(plan, name, *bytes, SessionCache::with_bytes)?)
         }
     };
-    let tickets = has_tickets.then(|| ticket_keys(conf, plan, timeout)).transpose()?;
-    if is_early && let Some(word) = conf.ticket_keys.first() {
+    let tickets =
+        has_tickets.then(|| ticket_keys::compile(&conf.ticket_keys, plan, timeout)).transpose()?;
+    if is_early && let Some(TicketKeyConf { file: word, .. }) = conf.ticket_keys.first() {
         let message = "\"ssl_session_ticket_key\" is not used with \"ssl_early_data\"";
         let found = Diagnostic::warn(message).at(word.span);
         plan.diagnostics.push(found.label("each session is kept here and resumed once"));
@@ -231,29 +233,6 @@ fn curves(word: &Word, plan: &mut PlanBuilder<'_>) -> Result<Groups, Diagnostic>
         plan.diagnostics.push(Diagnostic::warn(message).at(word.span));
     }
     Ok(groups)
-}
-
-fn ticket_keys(
-    conf: &Conf,
-    plan: &PlanBuilder<'_>,
-    timeout: Duration,
-) -> Result<TicketKeys, Diagnostic> {
-    if conf.ticket_keys.is_empty() {
-        let make = || Ok::<_, Diagnostic>(RandomKeys::new(timeout));
-        let name = format!("tickets:{}", timeout.as_secs());
-        return Ok(TicketKeys::Random(plan.environment.reload_state.get_or_make(&name, make)?));
-    }
-    let mut keys = Vec::new();
-    for word in &conf.ticket_keys {
-        let bytes = plan.read_file(word)?;
-        let key = TicketKey::from_file(&bytes).ok_or_else(|| {
-            let path = plan.conf_path(&word.display());
-            let message = format!("\"{}\" must be 48 or 80 bytes", path.display());
-            Diagnostic::emerg(message).at(word.span)
-        })?;
-        keys.push(key);
-    }
-    Ok(TicketKeys::Files(keys))
 }
 
 /// Checks that each address with `ssl` or `quic` has a certificate: of its default server, or, when that one rejects
