@@ -26,6 +26,7 @@ pub(super) const TARGETS: &[Target] = &[
     Target { name: "acme_responses", run: tidegate_acme::fuzzing::fuzz_responses },
     Target { name: "jose_tokens", run: tidegate_jose::fuzzing::fuzz_token },
     Target { name: "jose_keys", run: tidegate_jose::fuzzing::fuzz_key_set },
+    Target { name: "store_replies", run: tidegate_store::resp::fuzz_replies },
     Target { name: "geoip", run: tidegate_modules::fuzz_geoip },
     Target { name: "keyval_pairs", run: tidegate_modules::fuzz_keyval_pairs },
     Target { name: "geoip2", run: tidegate_modules::fuzz_geoip2 },

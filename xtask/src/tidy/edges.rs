@@ -91,6 +91,7 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-quic",
             "tidegate-acme",
             "tidegate-jose",
+            "tidegate-store",
         ],
         never: &["tokio"],
     },
@@ -103,6 +104,8 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-front",
             "tidegate-core",
             "tidegate-upstream",
+            // For `zone_sync_store`.
+            "tidegate-store",
             "tidegate-tls",
             // For `acme_issuer`.
             "tidegate-acme",
@@ -125,6 +128,8 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-plan",
             "tidegate-core",
             "tidegate-upstream",
+            // For `zone_sync_store`.
+            "tidegate-store",
             "tidegate-tls",
             "tidegate-cache",
             "tidegate-codec",
@@ -171,6 +176,12 @@ pub(super) const TABLE: &[Row] = &[
             "tidegate-rt",
             "tidegate-os",
         ],
+        never: TLS_LIBRARY,
+    },
+    // A client of engines that keep state for several servers. It has no notion of a request.
+    Row {
+        name: "tidegate-store",
+        may_depend_on: &["tidegate-core", "tidegate-tls", "tidegate-rt", "tidegate-os"],
         never: TLS_LIBRARY,
     },
     // Connections for a protocol over QUIC; it names the transport's library and no other one.

@@ -1,0 +1,157 @@
+//! The URL of an engine: `redis[s]://[USER:PASSWORD@]HOST[:PORT][,HOST[:PORT]…][/DATABASE]`.
+//!
+//! ```
+//! let address = tidegate_store::Address::parse("rediss://app:p%40ss@one:7000,two/2").unwrap();
+//! assert!(address.tls);
+//! assert_eq!((address.hosts[1].name.as_str(), address.hosts[1].port), ("two", 6379));
+//! assert_eq!((address.password.as_deref(), address.database), (Some("p@ss"), 2));
+//! ```
+
+use std::fmt;
+
+/// Where an engine is, and how to log in.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Address {
+    /// Whether the connection has TLS (`rediss`).
+    pub tls: bool,
+    /// The hosts in order of preference. One is used at a time: the others are its replicas, or stand by.
+    pub hosts: Vec<Host>,
+    /// The user, if there is one beside the password.
+    pub user: Option<String>,
+    /// The password.
+    pub password: Option<String>,
+    /// The number of the database.
+    pub database: u32,
+}
+
+/// A host with its port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// A name or an address, without the brackets of IPv6.
+    pub name: String,
+    /// The port.
+    pub port: u16,
+}
+
+/// The port without one in the URL.
+pub const PORT_DEFAULT: u16 = 6379;
+/// The most hosts of a URL.
+pub const HOSTS_MAX: usize = 16;
+
+impl Address {
+    /// Parses a URL.
+    ///
+    /// # Errors
+    /// The reason, in words for a diagnostic.
+    pub fn parse(url: &str) -> Result<Address, &'static str> {
+        let (tls, rest) = match (url.strip_prefix("redis://"), url.strip_prefix("rediss://")) {
+            (Some(rest), _) => (false, rest),
+            (_, Some(rest)) => (true, rest),
+            _ => return Err("expected a URL that begins with `redis://` or `rediss://`"),
+        };
+        if rest.contains(['?', '#']) {
+            return Err(
+                "a URL with `?` or `#` is not supported; in a password write `%3F` and `%23`",
+            );
+        }
+        let (login, rest) = match rest.rsplit_once('@') {
+            Some((login, rest)) => (Some(login), rest),
+            None => (None, rest),
+        };
+        let (user, password) = login.map_or(Ok((None, None)), parse_login)?;
+        let (hosts, database) = rest.split_once('/').unwrap_or((rest, ""));
+        let database = match database {
+            "" => 0,
+            text => text.parse().map_err(|_| "the database behind `/` is a number")?,
+        };
+        let hosts: Vec<Host> = hosts.split(',').map(parse_host).collect::<Result<_, _>>()?;
+        if hosts.len() > HOSTS_MAX {
+            return Err("more than 16 hosts");
+        }
+        Ok(Address { tls, hosts, user, password, database })
+    }
+}
+
+impl fmt::Display for Address {
+    /// Writes the URL without user and password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.tls { "rediss://" } else { "redis://" })?;
+        for (index, host) in self.hosts.iter().enumerate() {
+            write!(f, "{}{host}", if index > 0 { "," } else { "" })?;
+        }
+        write!(f, "/{}", self.database)
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name.contains(':') {
+            true => write!(f, "[{}]:{}", self.name, self.port),
+            false => write!(f, "{}:{}", self.name, self.port),
+        }
+    }
+}
+
+/// User and password.
+type Login = (Option<String>, Option<String>);
+
+fn parse_login(login: &str) -> Result<Login, &'static str> {
+    let (user, password) = login.split_once(':').ok_or("expected `USER:PASSWORD@`")?;
+    let user = decode(user)?;
+    Ok((Some(user).filter(|user| !user.is_empty()), Some(decode(password)?)))
+}
+
+fn parse_host(text: &str) -> Result<Host, &'static str> {
+    let (name, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (name, port) = rest.split_once(']').ok_or("`[` without `]`")?;
+            name.parse::<std::net::Ipv6Addr>().map_err(|_| "no IPv6 address in the brackets")?;
+            match port.strip_prefix(':') {
+                None if !port.is_empty() => return Err("expected `:PORT` behind the address"),
+                port => (name, port),
+            }
+        }
+        None => match text.split_once(':') {
+            Some((_, port)) if port.contains(':') => {
+                return Err("write an IPv6 address in brackets");
+            }
+            Some((name, port)) => (name, Some(port)),
+            None => (text, None),
+        },
+    };
+    if name.is_empty() {
+        return Err("no host");
+    }
+    let port = match port {
+        None => PORT_DEFAULT,
+        Some(port) => port.parse().ok().filter(|port| *port > 0).ok_or("invalid port")?,
+    };
+    Ok(Host { name: name.to_owned(), port })
+}
+
+/// Decodes `%` and two digits (RFC 3986 section 2.1).
+fn decode(text: &str) -> Result<String, &'static str> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((byte, tail)) = rest.split_first() {
+        rest = tail;
+        if *byte != b'%' {
+            out.push(*byte);
+            continue;
+        }
+        let digits = tail.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
+        let decoded = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
+        out.push(decoded.ok_or("`%` without two digits in user or password")?);
+        rest = &tail[2..];
+    }
+    String::from_utf8(out).map_err(|_| "user or password are not UTF-8")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,47 @@
+//! URLs, and what is wrong in them.
+
+use super::{Address, HOSTS_MAX};
+
+#[test]
+fn urls_are_read() {
+    let table = [
+        ("redis://one", "redis://one:6379/0", None, None),
+        ("redis://one:7/3", "redis://one:7/3", None, None),
+        ("rediss://[::1]:7,b/", "rediss://[::1]:7,b:6379/0", None, None),
+        ("redis://:pw@h", "redis://h:6379/0", None, Some("pw")),
+        ("redis://u:p%2F%40:x@h/1", "redis://h:6379/1", Some("u"), Some("p/@:x")),
+        ("redis://u:a@b@h", "redis://h:6379/0", Some("u"), Some("a@b")),
+    ];
+    for (url, shown, user, password) in table {
+        let address = Address::parse(url).unwrap_or_else(|reason| panic!("{url}: {reason}"));
+        assert_eq!(address.to_string(), shown, "{url}");
+        assert_eq!((address.user.as_deref(), address.password.as_deref()), (user, password));
+        assert!(!format!("{address:?}").contains("pw"));
+    }
+}
+
+#[test]
+fn errors() {
+    let many = format!("redis://{}", vec!["h"; HOSTS_MAX + 1].join(","));
+    let table = [
+        ("http://h", "expected a URL that begins with `redis://` or `rediss://`"),
+        ("redis://", "no host"),
+        ("redis://a,,b", "no host"),
+        ("redis://:7", "no host"),
+        ("redis://h:0", "invalid port"),
+        ("redis://h:70000", "invalid port"),
+        ("redis://h/x", "the database behind `/` is a number"),
+        ("redis://h/1/2", "the database behind `/` is a number"),
+        ("redis://::1", "write an IPv6 address in brackets"),
+        ("redis://[::1", "`[` without `]`"),
+        ("redis://[x]", "no IPv6 address in the brackets"),
+        ("redis://[::1]x", "expected `:PORT` behind the address"),
+        ("redis://pw@h", "expected `USER:PASSWORD@`"),
+        ("redis://u:%4@h", "`%` without two digits in user or password"),
+        ("redis://u:%ff@h", "user or password are not UTF-8"),
+        (&many, "more than 16 hosts"),
+    ];
+    for (url, reason) in table {
+        assert_eq!(Address::parse(url), Err(reason), "{url}");
+    }
+}

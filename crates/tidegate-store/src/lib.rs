@@ -1,0 +1,32 @@
+//! A client of Redis and Valkey, for state that several servers share.
+//!
+//! Requests never wait for the engine: its commands are sent by tasks of a background thread, over one connection without
+//! waiting for replies in between. What the commands mean is in the crates above.
+//!
+//! | file | content |
+//! |---|---|
+//! | address | URLs |
+//! | resp | the protocol: words out, replies in; no I/O |
+//! | command | commands and scripts |
+//! | engine | the queue in front of the connection, states, figures |
+//! | connection, run | the connection, and the task that has it |
+//! | key | names of records in the engine |
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod address;
+mod command;
+mod connection;
+mod engine;
+mod key;
+pub mod resp;
+mod run;
+
+pub use address::{Address, HOSTS_MAX, Host, PORT_DEFAULT};
+pub use command::{Command, Script};
+pub use engine::{
+    CallError, Engine, EngineSettings, Figures, QUEUE_BYTES_MAX, QUEUE_MAX, Reply, State,
+};
+pub use key::write_key;
+pub use resp::Value;
+pub use run::{Lines, run};
