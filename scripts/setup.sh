@@ -6,7 +6,7 @@
 #                            and a client of HTTP/3
 #   scripts/setup.sh bench   the same as run, and genuine nginx to compare with
 #   scripts/setup.sh test    the same as bench and windows, curl, valgrind, and the servers behind gateways:
-#                            php-fpm, memcached and uWSGI
+#                            php-fpm, memcached, uWSGI and Redis
 #   scripts/setup.sh deny    the same as run, and cargo-deny
 #   scripts/setup.sh book    the same as run, and mdbook
 #   scripts/setup.sh windows the same as run, and the tools to build for Windows and to run the result
@@ -88,6 +88,7 @@ missing_packages() {
         have curl || echo curl
         have git || echo git
         have memcached || echo memcached
+        have redis-server || echo redis-server
         have valgrind || echo valgrind
         have uwsgi || echo uwsgi-core
         compgen -G '/usr/lib/uwsgi/plugins/python3*' >/dev/null || echo uwsgi-plugin-python3

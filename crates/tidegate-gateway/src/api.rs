@@ -18,6 +18,7 @@ mod objects;
 mod process;
 pub(crate) mod prometheus;
 mod routes;
+mod sync;
 mod view;
 mod zones;
 

@@ -11,6 +11,7 @@
 //! | `slice` | responses made of several parts of an object |
 //! | `upstream`, `health_check`, `api` | groups of servers: their directives, health checks, changes at run time |
 //! | `keyval` | pairs that are looked up, and changed at run time |
+//! | `zone_sync` | stores by which servers share zones |
 //! | `stream` | the same for sessions of TCP and UDP |
 //!
 //! The clock is read once for an event, by the task that waited for it or by the first function called: a handler, a
@@ -34,6 +35,7 @@ mod stream;
 mod testing;
 mod upstream;
 mod uwsgi;
+pub mod zone_sync;
 
 pub use api::Api;
 pub use api::history::keep as keep_history;
@@ -54,3 +56,4 @@ pub use stream::health_check::SessionHealthCheck;
 pub use stream::proxy::SessionProxy;
 pub use upstream::Upstream;
 pub use uwsgi::{Uwsgi, UwsgiCache};
+pub use zone_sync::ZoneSync;

@@ -19,6 +19,7 @@ use crate::stream::health_check::SessionHealthCheck;
 use crate::stream::proxy::SessionProxy;
 use crate::upstream::Upstream;
 use crate::uwsgi::{Uwsgi, UwsgiCache};
+use crate::zone_sync::ZoneSync;
 
 pub(crate) use tidegate_plan::testing::TestResponse;
 
@@ -33,6 +34,7 @@ impl ModuleList for Gateways {
             &Entry::<MainCore>::NEW,
             &Entry::<HttpCore>::NEW,
             &Entry::<StreamCore>::NEW,
+            &Entry::<ZoneSync>::NEW,
             &Entry::<Keyval>::NEW,
             &Entry::<Upstream>::NEW,
             &Entry::<Proxy>::NEW,

@@ -84,7 +84,7 @@ use stream::ssl_preread::SslPreread;
 use tidegate_front::{Http2, Http3, Ssl};
 use tidegate_gateway::{
     Api, FastCgi, FastCgiCache, Grpc, HealthCheck, Keyval, Memcached, Proxy, ProxyCache, Scgi,
-    ScgiCache, SessionHealthCheck, SessionProxy, Slice, Upstream, Uwsgi, UwsgiCache,
+    ScgiCache, SessionHealthCheck, SessionProxy, Slice, Upstream, Uwsgi, UwsgiCache, ZoneSync,
 };
 
 /// Writes out all buffers of access logs of this process (`access_log … buffer=`), on the calling thread. It is
@@ -111,6 +111,8 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<StatusZone>::NEW,
     // Before all rules: validations of names, and the certificates that other servers name.
     &Entry::<Acme>::NEW,
+    // Before the zones that are shared by a store.
+    &Entry::<ZoneSync>::NEW,
     // Variables made of variables: before the modules that use them, so that `set` finds them defined. GeoIp is the
     // first, as it reserves names from the others.
     &Entry::<GeoIp>::NEW,

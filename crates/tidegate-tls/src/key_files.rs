@@ -3,6 +3,9 @@
 #[cfg(test)]
 mod tests;
 
+use std::io;
+use std::path::Path;
+
 use aws_lc_rs::digest;
 use rustls_pki_types::CertificateRevocationListDer;
 use rustls_pki_types::pem::PemObject as _;
@@ -18,6 +21,20 @@ const PASSWORDS_MAX: usize = 1000;
 /// What to do where a key was in an engine or a store.
 const KEY_ADVICE: &str = "put the key into a PEM file that only root can read: the worker gets it from the master; it \
                           may be encrypted, with `ssl_password_file`";
+
+/// Where systems have the certificates that they trust: Debian, Fedora, Alpine, SUSE.
+const SYSTEM_BUNDLES: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+    "/etc/ssl/ca-bundle.pem",
+];
+
+/// Returns the certificates (DER) that the system trusts; empty where it has none. `read` reads a file.
+pub fn system_certificates(read: impl Fn(&Path) -> io::Result<Vec<u8>>) -> Vec<Vec<u8>> {
+    let found = SYSTEM_BUNDLES.iter().find_map(|file| read(Path::new(file)).ok());
+    found.and_then(|bytes| pem::certificates(&bytes).ok()).unwrap_or_default()
+}
 
 /// Returns the pass phrases in the content of a file (`ssl_password_file`): one a line, without empty lines,
 /// the first thousand.

@@ -6,7 +6,7 @@ use tidegate_core::figures::BOUNDS_MILLIS;
 
 use super::error::ApiError;
 use super::objects::{Document, Form, Object, Objects};
-use super::{CommandResult, Query, caches, groups, history, keyvals, process, zones};
+use super::{CommandResult, Query, caches, groups, history, keyvals, process, sync, zones};
 
 /// A path of the API and what is there.
 struct Route {
@@ -103,6 +103,7 @@ const ROUTES: &[Route] = &[
     collection(&["stream", "limit_conns"], zones::session_limit_conns, Deletes::Resets, LIMIT_CONN),
     Route { path: &["stream", "upstreams"], content: Content::Below(groups::stream) },
     Route { path: &["stream", "keyvals"], content: Content::Below(keyvals::stream) },
+    object(&["stream", "zone_sync"], sync::zone_sync, Deletes::Never),
     collection(
         &["resolvers"],
         zones::resolvers,
@@ -127,6 +128,12 @@ const ROUTES: &[Route] = &[
         zones::location_times,
         Deletes::Never,
         LOCATION_ZONE,
+    ),
+    collection(
+        &["tidegate", "stores"],
+        sync::all,
+        Deletes::Never,
+        ("StoreNotFound", "store not found"),
     ),
     Route { path: &["tidegate", "snapshot"], content: Content::Below(snapshot) },
     Route { path: &["tidegate", "history"], content: Content::Below(history) },

@@ -48,7 +48,7 @@ fn groups_are_shown() {
     assert_eq!(get("/api/9/http/"), json!(of_http));
     assert_eq!(
         get("/api/9/stream"),
-        json!(["server_zones", "limit_conns", "upstreams", "keyvals"])
+        json!(["server_zones", "limit_conns", "upstreams", "keyvals", "zone_sync"])
     );
     let groups = get("/api/9/http/upstreams");
     assert_eq!(groups.as_object().map(serde_json::Map::len), Some(1), "only those with a zone");

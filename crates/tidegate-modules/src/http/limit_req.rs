@@ -10,9 +10,12 @@
 mod buckets;
 mod conf;
 mod logic;
+mod pending;
+mod shared;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,12 +26,14 @@ use tidegate_core::pause::pause;
 use tidegate_core::timeline::Cause;
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Level, Phase, Step};
+use tidegate_gateway::zone_sync;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 
 use super::limits::{self, Refusal};
 use buckets::{Buckets, NoRoom};
-use conf::{Conf, REFUSAL_ROWS, ROWS, Rate, RuleText};
+use conf::{Conf, REFUSAL_ROWS, ROWS, RuleText, ZoneSettings};
+use shared::{Shared, Terms};
 
 /// `ngx_http_limit_req_module`.
 pub(crate) struct LimitReq;
@@ -56,7 +61,16 @@ impl Module for LimitReq {
     }
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
-        Zone::open_all(&conf.zones, "limit_req", (Kind::LimitReq, COUNTED), plan)
+        Zone::open_all(&conf.zones, "limit_req", (Kind::LimitReq, COUNTED), plan)?;
+        for zone in &conf.zones {
+            let Some(sync) = &zone.settings().sync else { continue };
+            let store = zone_sync::find(sync, plan)?;
+            let (opened, failure) = (zone.opened(plan)?, zone.settings().failure);
+            let shared = Arc::new(Shared::new(opened, store, failure));
+            shared.store.add(shared.clone());
+            plan.shared::<SharedZones>().0.insert(zone.name().to_owned(), shared);
+        }
+        Ok(())
     }
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
@@ -73,16 +87,27 @@ impl Module for LimitReq {
 }
 
 /// A zone with the bucket of each key.
-type Zone = limits::Zone<Buckets, Rate>;
+type Zone = limits::Zone<Buckets, ZoneSettings>;
+
+/// The zones of a configuration that are shared, by name.
+#[derive(Default)]
+struct SharedZones(HashMap<String, Arc<Shared>>);
 
 /// Counts a request in a zone's bucket.
-fn fill(zone: &Zone, buckets: &mut Buckets, key: &[u8], now: Instant) -> Result<(), NoRoom> {
-    buckets.fill(key, zone.settings.0, now, zone.bytes_max)
+fn fill(
+    zone: &Zone,
+    buckets: &mut Buckets,
+    (key, rate): (&[u8], u64),
+    now: Instant,
+) -> Result<(), NoRoom> {
+    buckets.fill(key, rate, now, zone.bytes_max)
 }
 
 /// A `limit_req` directive; excesses in thousandths of a request.
 struct RateLimit {
     zone: Arc<Zone>,
+    /// Where servers share the zone.
+    shared: Option<Arc<Shared>>,
     burst: u64,
     free: u64,
 }
@@ -90,7 +115,20 @@ struct RateLimit {
 impl RateLimit {
     fn new(text: &RuleText, plan: &mut PlanBuilder<'_>) -> Result<RateLimit, Diagnostic> {
         let zone = Zone::find(plan, &text.zone, text.span)?;
-        Ok(RateLimit { zone, burst: text.burst, free: text.free })
+        let shared = plan.shared::<SharedZones>().0.get(&text.zone).cloned();
+        if let Some(shared) = &shared {
+            shared.allow_burst(text.burst);
+        }
+        Ok(RateLimit { zone, shared, burst: text.burst, free: text.free })
+    }
+
+    /// Returns the rate by which a request with this key is decided; `None`: it is refused.
+    fn rate(&self, buckets: &Buckets, key: &[u8]) -> Option<u64> {
+        match self.shared.as_ref().map(|shared| shared.terms(buckets, key)) {
+            None => Some(self.zone.settings.rate),
+            Some(Terms::Rate(rate)) => Some(rate),
+            Some(Terms::Refuse) => None,
+        }
     }
 }
 
@@ -142,6 +180,10 @@ enum RateDecision<'r> {
     NoRoom {
         zone: &'r Zone,
     },
+    /// The store of the zone is not available, and `sync_failure=reject`.
+    NoStore {
+        zone: &'r Zone,
+    },
 }
 
 impl RateLimits {
@@ -152,7 +194,7 @@ impl RateLimits {
     /// | no key in any rule | declined, as if there were no limit | the same |
     /// | within all rates | PASSED | the same |
     /// | above a rate, within the burst | DELAYED_DRY_RUN | DELAYED: waits, then declines |
-    /// | above a burst, or no room in the zone | REJECTED_DRY_RUN | REJECTED: the status of `limit_req_status` |
+    /// | above a burst, no room in the zone, or no store | REJECTED_DRY_RUN | REJECTED: the status of `limit_req_status` |
     ///
     /// Invariant: a request is counted once, however often internal redirects bring it here: its status is kept
     /// with it and its subrequests. Dropped while it waits, it is still counted, as in nginx. Sources: `limit_req`,
@@ -169,6 +211,15 @@ impl RateLimits {
             RateDecision::NoRoom { zone } => {
                 self.count(zone, LimitReqStatus::Rejected);
                 x.log(Level::Alert, format_args!("could not allocate node{dry}"));
+                return self.refuse(x);
+            }
+            RateDecision::NoStore { zone } => {
+                self.count(zone, LimitReqStatus::Rejected);
+                let name = &zone.name;
+                x.log(
+                    self.refusal.level,
+                    format_args!("limiting requests{dry}, no store of zone \"{name}\""),
+                );
                 return self.refuse(x);
             }
             RateDecision::Refuse { excess, zone } => {
@@ -208,36 +259,43 @@ impl RateLimits {
         for rule in &self.rules {
             let start = text.len();
             if rule.zone.write_key(x, &mut text) {
-                keys.push((rule, start..text.len()));
+                keys.push((rule, start..text.len(), rule.zone.settings.rate));
             }
         }
         let mut verdict =
             if keys.is_empty() { RateDecision::Unlimited } else { RateDecision::Pass };
         let mut longest = Duration::ZERO;
-        for (index, (rule, key)) in keys.iter().enumerate() {
+        let count = keys.len();
+        for (index, (rule, key, rate)) in keys.iter_mut().enumerate() {
             let (zone, key) = (&*rule.zone, &text[key.clone()]);
-            let (mut buckets, rate) = (zone.states.lock(), zone.settings.0);
-            let excess = buckets.excess(key, rate, now);
+            let mut buckets = zone.states.lock();
+            let Some(now_rate) = rule.rate(&buckets, key) else {
+                return RateDecision::NoStore { zone };
+            };
+            *rate = now_rate;
+            let excess = buckets.excess(key, *rate, now);
             if excess > rule.burst {
+                // Where the zone is shared, the others tell when it is allowed again.
+                buckets.touch(key);
                 return RateDecision::Refuse { excess, zone };
             }
             // The last rule decides and counts under one lock, so that no other thread comes between.
-            if index + 1 == keys.len() && fill(zone, &mut buckets, key, now).is_err() {
+            if index + 1 == count && fill(zone, &mut buckets, (key, *rate), now).is_err() {
                 return RateDecision::NoRoom { zone };
             }
-            let time = logic::delay(excess, rule.free, rate);
+            let time = logic::delay(excess, rule.free, *rate);
             if time > longest {
                 longest = time;
                 verdict = RateDecision::Delay { time, excess, zone };
             }
         }
-        for (rule, key) in keys.iter().rev().skip(1) {
+        for (rule, key, rate) in keys.iter().rev().skip(1) {
             let mut buckets = rule.zone.states.lock();
-            if fill(&rule.zone, &mut buckets, &text[key.clone()], now).is_err() {
+            if fill(&rule.zone, &mut buckets, (&text[key.clone()], *rate), now).is_err() {
                 return RateDecision::NoRoom { zone: &rule.zone };
             }
         }
-        for (rule, _) in &keys {
+        for (rule, ..) in &keys {
             match verdict {
                 RateDecision::Delay { zone, .. } if std::ptr::eq(zone, &*rule.zone) => {}
                 _ => self.count(&rule.zone, LimitReqStatus::Passed),

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_conf::{Args, Diagnostic, Span, parse_size};
 use tidegate_core::figures::{Kind, Slab, SlabUse, Tally};
 use tidegate_core::{Exchange, Level, Template};
+use tidegate_gateway::zone_sync::Sync;
 use tidegate_plan::PlanBuilder;
 
 /// Bytes of the longest key; longer ones are logged and not limited, as in nginx.
@@ -118,6 +119,30 @@ pub(crate) struct ZoneConf<P> {
     settings: P,
 }
 
+impl<P> ZoneConf<P> {
+    /// Returns the module's parameters.
+    pub(crate) fn settings(&self) -> &P {
+        &self.settings
+    }
+
+    /// Returns the zone's name.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the zone, once it was opened.
+    pub(crate) fn opened<S>(
+        &self,
+        plan: &mut PlanBuilder<'_>,
+    ) -> Result<Arc<Zone<S, P>>, Diagnostic>
+    where
+        S: Stored + Default + Send + 'static,
+        P: Clone + 'static,
+    {
+        Zone::find(plan, &self.name, self.span)
+    }
+}
+
 /// Reads the value of a `zone=name:size` argument: the name, and the size in bytes.
 pub(crate) fn parse_zone(
     args: &Args<'_>,
@@ -154,6 +179,11 @@ pub(crate) fn add_zone<P>(
     let word = args.word(0);
     zones.push(ZoneConf { key: word.bytes.clone(), name, bytes, span: word.span, settings });
     Ok(())
+}
+
+/// Reads `sync` or `sync=NAME`.
+pub(crate) fn sync(args: &Args<'_>, index: usize, store: Option<&str>) -> Sync {
+    Sync { store: store.map(str::to_owned), span: args.word(index).span }
 }
 
 /// A zone with this configuration's settings; `S` is the type of its counters.
@@ -195,7 +225,7 @@ struct ZoneNames(HashSet<String>);
 impl<S, P> Zone<S, P>
 where
     S: Stored + Default + Send + 'static,
-    P: Copy + 'static,
+    P: Clone + 'static,
 {
     /// Opens the zones that a module declares; `directive` is nginx's name for them when their key has changed
     /// since the last configuration. `kind` and `width` are those of the zones' figures.
@@ -241,7 +271,14 @@ where
         let used = move || counted.lock().used();
         let slab = Slab { bytes: conf.bytes as u64, used: Arc::new(used) };
         plan.figures.add_slab(&name, slab);
-        Ok(Zone { name, key, bytes_max: conf.bytes, settings: conf.settings, states, tally })
+        Ok(Zone {
+            name,
+            key,
+            bytes_max: conf.bytes,
+            settings: conf.settings.clone(),
+            states,
+            tally,
+        })
     }
 
     /// Returns the zone that a rule names.

@@ -2,28 +2,19 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::path::Path;
 
 use tidegate_conf::{Diagnostic, Span, Word};
 use tidegate_core::blocking;
 use tidegate_plan::http_core::HttpCore;
 use tidegate_plan::{Outline, PlanBuilder};
 use tidegate_rt::clock;
-use tidegate_tls::{TlsOptions, TlsSettings, cipher_suites, key_files, pem};
+use tidegate_tls::{TlsOptions, TlsSettings, cipher_suites, key_files};
 use tidegate_upstream::resolve::Resolver;
 
 /// Suites of TLS 1.2 towards the server, as OpenSSL's list.
 const CIPHERS: &str = "DEFAULT";
 /// The most certificates between the server's and a trusted one.
 const VERIFY_DEPTH: u64 = 10;
-/// Where systems have the certificates that they trust: Debian, Fedora, Alpine, SUSE.
-const SYSTEM_BUNDLES: [&str; 4] = [
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/cert.pem",
-    "/etc/ssl/ca-bundle.pem",
-];
-
 /// Makes the TLS settings of connections for `owner` (`acme_issuer "le"`), which is at `span`: the server's certificate
 /// must be signed by one of `trusted`, else by one that the system trusts, unless `verify` is off.
 ///
@@ -58,8 +49,7 @@ pub(super) fn tls(
 
 fn system_bundle(owner: &str, span: Span, plan: &mut PlanBuilder<'_>) -> Vec<Vec<u8>> {
     let resources = plan.environment.resources;
-    let found = SYSTEM_BUNDLES.iter().find_map(|file| resources.read(Path::new(file)).ok());
-    let trusted = found.and_then(|bytes| pem::certificates(&bytes).ok()).unwrap_or_default();
+    let trusted = key_files::system_certificates(|path| resources.read(path));
     if trusted.is_empty() {
         let message = format!("the system has no trusted certificates for {owner}");
         let found = Diagnostic::warn(message).at(span);

@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::support::{Connection, Server, Site, connect};
 
 /// A program behind the server; it ends with the test.
-struct Component(Child);
+pub(crate) struct Component(Child);
 
 impl Component {
     /// Starts a program and waits for a text in its output.
     #[track_caller]
-    fn start(command: &mut Command, ready: &str) -> Component {
+    pub(crate) fn start(command: &mut Command, ready: &str) -> Component {
         let name = command.get_program().to_owned();
         let started =
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
@@ -37,6 +37,10 @@ impl Component {
             seen.push('\n');
         }
         panic!("{name:?} ended:\n{seen}");
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
     }
 }
 

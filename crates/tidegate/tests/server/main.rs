@@ -10,5 +10,6 @@ mod mistakes;
 mod process;
 mod restarts;
 mod signals;
+mod stores;
 mod supervised;
 mod support;

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use foldhash::quality::RandomState;
 use tidegate_core::figures::SlabUse;
 
-use super::logic::Bucket;
+use super::logic::{Bucket, REQUEST, Recent};
+use super::pending::Pending;
 use crate::http::limits::Stored;
 
 /// A bucket that has been empty for this time may be removed before its room is needed.
@@ -25,6 +26,8 @@ pub(super) struct Buckets {
     newest: u32,
     oldest: u32,
     bytes: usize,
+    /// What other servers do not know yet, where they share the zone.
+    pending: Option<Pending>,
 }
 
 struct Slot {
@@ -55,6 +58,7 @@ impl Default for Buckets {
             newest: NONE,
             oldest: NONE,
             bytes: 0,
+            pending: None,
         }
     }
 }
@@ -84,6 +88,7 @@ impl Buckets {
             self.slots[place as usize].bucket.fill(rate, now);
             self.unlink(place);
             self.link(place);
+            self.count(place);
             return Ok(());
         }
         if cost(key) > bytes_max {
@@ -99,8 +104,78 @@ impl Buckets {
         while self.bytes + cost(key) > bytes_max && self.oldest != NONE {
             self.remove(self.oldest);
         }
-        self.insert(key, Bucket::new(now));
+        let place = self.insert(key, Bucket::new(now));
+        self.count(place);
         Ok(())
+    }
+
+    /// Notes from now on what other servers are to know.
+    pub(super) fn share(&mut self) {
+        self.pending.get_or_insert_default();
+    }
+
+    /// Notes that the contents for this key are of interest, if there are any.
+    pub(super) fn touch(&mut self, key: &[u8]) {
+        if let (Some(pending), Some(place)) = (&mut self.pending, self.places.get(key)) {
+            pending.touch(*place);
+        }
+    }
+
+    /// Returns the recent requests of a key.
+    pub(super) fn recent(&self, key: &[u8]) -> Recent {
+        let place = self.places.get(key);
+        let recent = place.and_then(|place| Some(self.pending.as_ref()?.recent(*place)));
+        recent.unwrap_or_default()
+    }
+
+    /// Returns the number of keys that other servers are to know.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.as_ref().map_or(0, Pending::len)
+    }
+
+    /// Takes the places that have changed, up to `most`.
+    pub(super) fn take_changed(&mut self, most: usize) -> Vec<u32> {
+        self.pending.as_mut().map_or(Vec::new(), |pending| pending.take(most))
+    }
+
+    /// Takes the requests at a place to send them, at most `most`; `None` for a place without a key.
+    pub(super) fn send(&mut self, place: u32, most: u64) -> Option<(Arc<[u8]>, u64)> {
+        let requests = self.pending.as_mut()?.send(place, most);
+        let slot = self.slots.get(place as usize)?;
+        (!slot.key.is_empty()).then(|| (slot.key.clone(), requests))
+    }
+
+    /// Puts back what was not sent after all, where the key still has this place.
+    pub(super) fn put_back(&mut self, place: u32, key: &Arc<[u8]>, requests: u64) {
+        if let (true, Some(pending)) = (self.is_at(place, key), &mut self.pending) {
+            pending.put_back(place, requests);
+        }
+    }
+
+    /// Takes over the contents that all servers have together, where the key still has this place; `sent` requests were
+    /// sent, and `total` is the count of all.
+    pub(super) fn adopt(
+        &mut self,
+        (place, key): (u32, &Arc<[u8]>),
+        level: u64,
+        (sent, total): (u64, u64),
+        now: Instant,
+    ) {
+        if let (true, Some(pending)) = (self.is_at(place, key), &mut self.pending) {
+            let not_sent = pending.adopt(place, sent, total);
+            let level = level.saturating_add(not_sent.saturating_mul(REQUEST));
+            self.slots[place as usize].bucket = Bucket::with_level(level, now);
+        }
+    }
+
+    fn is_at(&self, place: u32, key: &Arc<[u8]>) -> bool {
+        self.slots.get(place as usize).is_some_and(|slot| Arc::ptr_eq(&slot.key, key))
+    }
+
+    fn count(&mut self, place: u32) {
+        if let Some(pending) = &mut self.pending {
+            pending.count(place);
+        }
     }
 
     /// Returns the number of keys.
@@ -109,7 +184,7 @@ impl Buckets {
         self.places.len()
     }
 
-    fn insert(&mut self, key: &[u8], bucket: Bucket) {
+    fn insert(&mut self, key: &[u8], bucket: Bucket) -> u32 {
         let key: Arc<[u8]> = key.into();
         self.bytes += cost(&key);
         let slot = Slot { key: key.clone(), bucket, newer: NONE, older: NONE };
@@ -125,6 +200,7 @@ impl Buckets {
         };
         self.places.insert(key, place);
         self.link(place);
+        place
     }
 
     fn remove(&mut self, place: u32) {
@@ -134,6 +210,9 @@ impl Buckets {
         self.bytes -= cost(&key);
         self.places.remove(&key);
         self.free.push(place);
+        if let Some(pending) = &mut self.pending {
+            pending.forget(place);
+        }
     }
 
     /// Links a slot as the newest.

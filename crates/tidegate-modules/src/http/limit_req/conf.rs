@@ -1,6 +1,7 @@
 //! The directives of `limit_req`.
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, row};
+use tidegate_gateway::zone_sync::Sync;
 
 use super::logic::{self, REQUEST};
 use crate::http::limits::{self, RefusalConf, ZoneConf};
@@ -8,14 +9,35 @@ use crate::http::limits::{self, RefusalConf, ZoneConf};
 /// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
-    pub zones: Vec<ZoneConf<Rate>>,
+    pub zones: Vec<ZoneConf<ZoneSettings>>,
     pub rules: Vec<RuleText>,
     pub refusal: RefusalConf,
 }
 
-/// A rate in thousandths of a request per second.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rate(pub u64);
+/// The parameters of a zone beside its key and its size.
+#[derive(Clone, Debug)]
+pub(crate) struct ZoneSettings {
+    /// In thousandths of a request per second.
+    pub rate: u64,
+    /// The store by which servers share the zone.
+    pub sync: Option<Sync>,
+    pub failure: SyncFailure,
+}
+
+/// How a server decides while the store is not available.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SyncFailure {
+    /// By its share of the rate.
+    #[default]
+    Share,
+    /// By the whole rate.
+    Local,
+    /// All requests are refused.
+    Reject,
+}
+
+const FAILURES: [(&str, SyncFailure); 3] =
+    [("share", SyncFailure::Share), ("local", SyncFailure::Local), ("reject", SyncFailure::Reject)];
 
 /// A `limit_req` as written; excesses in thousandths of a request.
 #[derive(Clone)]
@@ -32,10 +54,14 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     row(
         "limit_req_zone",
         Contexts::HTTP,
-        Arity::THREE,
+        Arity::between(3, 5),
         "",
         "A zone for the states of keys: the key, `zone=name:size` and `rate=`, requests a second (`r/s`) or \
-         a minute (`r/m`).",
+         a minute (`r/m`). `sync` (`sync=NAME` with several stores): servers with the same `zone_sync_store` have this rate \
+         together. A request does not wait for the store: each server decides by what it knows, and learns of the others' \
+         requests in each interval. The rate is exact over time; a burst may be exceeded once, by each other server's burst and \
+         what it allows in an interval. `sync_failure=share` (the default), `local` or `reject`: while the store is not \
+         available, a server allows its recent share of the rate, the whole rate, or nothing.",
         zone,
     ),
     row(
@@ -58,6 +84,7 @@ pub(super) const REFUSAL_ROWS: &[Directive<Conf>] = limits::refusal_rows!(
 
 fn zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let (mut place, mut rate) = (None, logic::parse_rate("1r/s").unwrap_or(REQUEST));
+    let (mut sync, mut failure) = (None, None);
     for index in 1..args.len() {
         match args.parameter(index)? {
             ("zone", Some(value)) => place = Some(limits::parse_zone(args, index, value)?),
@@ -68,11 +95,27 @@ fn zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
                         .help("rates are requests a second or minute, such as `10r/s` and `30r/m`")
                 })?;
             }
+            ("sync", store) if store != Some("") => sync = Some(limits::sync(args, index, store)),
+            ("sync_failure", Some(value)) => {
+                let known = FAILURES.iter().find(|(name, _)| *name == value);
+                let known = known.ok_or_else(|| {
+                    let error = args.invalid_parameter(index);
+                    error.help("there are `share`, `local` and `reject`")
+                })?;
+                failure = Some((known.1, index));
+            }
             _ => return Err(args.invalid_parameter(index)),
         }
     }
+    if let (None, Some((_, index))) = (&sync, failure) {
+        return Err(args.error(index, "\"sync_failure\" without \"sync\""));
+    }
+    let failure = failure.map_or(SyncFailure::default(), |(failure, _)| failure);
     match place {
-        Some(place) => limits::add_zone(&mut conf.zones, args, place, Rate(rate)),
+        Some(place) => {
+            let settings = ZoneSettings { rate, sync, failure };
+            limits::add_zone(&mut conf.zones, args, place, settings)
+        }
         None => Err(args.error_here("\"limit_req_zone\" must have \"zone\" parameter")),
     }
 }

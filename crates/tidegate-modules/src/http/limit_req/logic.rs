@@ -1,4 +1,5 @@
-//! The leaky bucket of one key, and the delay of a request by its excess. `now` is an argument.
+//! The leaky bucket of one key, the delay of a request by its excess, and the terms of buckets that servers share. `now` is an
+//! argument.
 //!
 //! Each request fills the bucket by one; it leaks at the rate. Its contents beyond the request that is being served
 //! are the excess, counted in thousandths of a request.
@@ -11,30 +12,37 @@ pub(super) const REQUEST: u64 = 1000;
 /// The bucket of a key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
-    excess: u64,
+    /// The contents at `last`: the last request included, so one more than its excess.
+    level: u64,
     last: Instant,
 }
 
 impl Bucket {
     /// Makes the bucket of a key's first request.
     pub(super) fn new(now: Instant) -> Bucket {
-        Bucket { excess: 0, last: now }
+        Bucket { level: REQUEST, last: now }
+    }
+
+    /// Makes a bucket with contents that are known otherwise.
+    pub(super) fn with_level(level: u64, now: Instant) -> Bucket {
+        Bucket { level, last: now }
     }
 
     /// Returns the excess that one more request would have; `rate` in thousandths of a request per second.
     pub(super) fn excess(&self, rate: u64, now: Instant) -> u64 {
-        (self.excess + REQUEST).saturating_sub(self.leaked(rate, now))
+        self.level.saturating_sub(self.leaked(rate, now))
     }
 
     /// Counts a request.
     pub(super) fn fill(&mut self, rate: u64, now: Instant) {
-        let excess = self.excess(rate, now);
-        *self = Bucket { excess, last: self.last.max(now) };
+        let level = self.excess(rate, now).saturating_add(REQUEST);
+        *self = Bucket { level, last: self.last.max(now) };
     }
 
     /// Returns whether it has been empty for `time`: a new bucket would be the same.
     pub(super) fn is_stale(&self, rate: u64, now: Instant, time: Duration) -> bool {
-        now.saturating_duration_since(self.last) >= time && self.leaked(rate, now) >= self.excess
+        let excess = self.level.saturating_sub(REQUEST);
+        now.saturating_duration_since(self.last) >= time && self.leaked(rate, now) >= excess
     }
 
     fn leaked(&self, rate: u64, now: Instant) -> u64 {
@@ -59,4 +67,57 @@ pub(super) fn parse_rate(text: &str) -> Option<u64> {
     let count = tidegate_conf::parse_number(count.as_bytes()).filter(|count| *count > 0)?;
     // A rate below a thousandth would never leak.
     Some((count.checked_mul(1000)? / seconds).max(1))
+}
+
+/// Microseconds in a second.
+const MICROS: u128 = 1_000_000;
+/// The longest time that is sent to an engine, in microseconds: its scripts calculate with 53 bits.
+const MICROS_MAX: u128 = 1 << 51;
+
+/// Returns the time in which contents leak, in microseconds, rounded to the nearest.
+pub(super) fn micros_of(level: u64, rate: u64) -> u64 {
+    let rate = u128::from(rate.max(1));
+    ((u128::from(level) * MICROS + rate / 2) / rate).min(MICROS_MAX) as u64
+}
+
+/// Returns the contents that leak in this many microseconds.
+pub(super) fn level_of(micros: u64, rate: u64) -> u64 {
+    let level = u128::from(micros) * u128::from(rate) / MICROS;
+    u64::try_from(level).unwrap_or(u64::MAX)
+}
+
+/// A part of the whole, in thousandths.
+pub(super) type Share = u64;
+/// The whole.
+pub(super) const WHOLE: Share = 1000;
+
+/// The recent requests of a key: those of this server, and those of all servers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Recent {
+    own: f32,
+    all: f32,
+}
+
+/// What a round leaves of the counts before it.
+const FADING: f32 = 0.9;
+
+impl Recent {
+    /// Counts the requests between two rounds.
+    pub(super) fn count(&mut self, own: u64, all: u64) {
+        if all > 0 {
+            self.own = self.own * FADING + own.min(all) as f32;
+            self.all = self.all * FADING + all as f32;
+        }
+    }
+
+    /// Returns this server's share. A server without requests keeps a quarter of an even share, since requests may move to
+    /// it; so does one that does not know its share, but with an even one.
+    pub(super) fn share(&self, nodes: u32) -> Share {
+        let even = WHOLE / u64::from(nodes.max(1));
+        if self.all < 1.0 {
+            return even.max(1);
+        }
+        let share = (self.own / self.all * WHOLE as f32) as u64;
+        share.clamp((even / 4).max(1), WHOLE)
+    }
 }

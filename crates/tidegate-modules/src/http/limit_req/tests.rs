@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+mod model;
+
 use super::buckets::{Buckets, NoRoom};
 use super::logic::{Bucket, delay, parse_rate};
 use crate::testing::Bench;
@@ -154,6 +156,24 @@ fn errors() {
         ("limit_req_zone $uri zone=a rate=1r/s;", "invalid zone size \"zone=a\""),
         ("limit_req_zone $uri zone=a:1m rate=1r/h;", "invalid rate \"rate=1r/h\""),
         ("limit_req_zone $uri rate=1r/s foo;", "invalid parameter \"foo\""),
+        ("limit_req_zone $uri zone=a:1m rate=1r/s sync;", "\"sync\" without \"zone_sync_store\""),
+        (
+            "zone_sync_store redis://h name=one; limit_req_zone $uri zone=a:1m rate=1r/s sync=two;",
+            "zone_sync_store \"two\" is missing",
+        ),
+        (
+            "zone_sync_store redis://h name=a; zone_sync_store redis://h name=b;
+             limit_req_zone $uri zone=a:1m rate=1r/s sync;",
+            "\"sync\" names none of several stores",
+        ),
+        (
+            "limit_req_zone $uri zone=a:1m rate=1r/s sync sync_failure=all;",
+            "invalid parameter \"sync_failure=all\"",
+        ),
+        (
+            "limit_req_zone $uri zone=a:1m rate=1r/s sync_failure=local;",
+            "\"sync_failure\" without \"sync\"",
+        ),
         ("server { limit_req zone=q; }", "zero size shared memory zone \"q\""),
         ("limit_req burst=1;", "\"limit_req\" must have \"zone\" parameter"),
         ("limit_req zone=q burst=0;", "invalid burst value \"burst=0\""),

@@ -1,0 +1,206 @@
+//! A zone that servers share by a store (`sync`).
+//!
+//! The engine has a theoretical arrival time (GCRA) for each key: the time at which its bucket will be empty. This server
+//! decides at once by its own bucket, and notes the requests that it has counted. In each interval a script adds them:
+//! `TAT = max(TAT, now) + n * T`, with the engine's clock, where `T` is the time of one request; the bucket takes over
+//! `TAT - now`. So the requests of all servers are in one sum, and the rate is exact over time: what was admitted in excess
+//! before the servers knew of each other is a debt that all of them wait for. The excess itself is bounded, for each key and
+//! burst, by `(servers - 1) * (burst + 1 + rate * interval)`.
+//!
+//! A key that was refused is sent with no requests, to learn when it is allowed again.
+//!
+//! Errors: the contents of a bucket are late by a round trip; a round whose reply is lost may be counted twice, at most once
+//! for a lost connection; requests that were counted while the engine was unavailable are sent later, up to a burst for each
+//! key; buckets that a zone has no room for take their requests along.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use tidegate_gateway::zone_sync::{Member, MemberFigures, SyncStore};
+use tidegate_store::{CallError, Command, Script, Value, write_key};
+
+use super::Zone;
+use super::buckets::Buckets;
+use super::conf::SyncFailure;
+use super::logic::{REQUEST, WHOLE, level_of, micros_of};
+use crate::http::limits::Stored;
+
+/// A shared zone of one configuration.
+pub(super) struct Shared {
+    zone: Arc<Zone>,
+    pub(super) store: Arc<SyncStore>,
+    failure: SyncFailure,
+    /// The largest burst of a rule with this zone, in thousandths of a request.
+    burst: AtomicU64,
+    sent: Mutex<Vec<Sent>>,
+}
+
+/// A key that was sent.
+struct Sent {
+    place: u32,
+    key: Arc<[u8]>,
+    requests: u64,
+}
+
+/// Keys of one round. Those beyond wait for the next one: 8 MB of keys of the longest kind, and 20 ms of the engine.
+const KEYS_MAX: usize = 8192;
+/// Keys of one call of the script, which holds up the engine for a millisecond.
+const KEYS_OF_CALL: usize = 512;
+/// Keys that are handled under one hold of the zone's lock, for which requests wait.
+const KEYS_AT_ONCE: usize = 64;
+
+/// Adds requests to the arrival times of keys. ARGV: how far in the future one may be; for each key the time of its requests
+/// and their number. A time that is further away is of a restored or a wrong engine. The reply has, for each key, the time
+/// until its bucket is empty, and the number of all requests of the key.
+pub(super) static ADD: Script = Script::new(
+    "if redis.replicate_commands then redis.replicate_commands() end
+local t = redis.call('TIME')
+local now = t[1] * 1000000 + t[2]
+local out = {}
+for i, key in ipairs(KEYS) do
+  local tat, total = now, 0
+  local known = redis.pcall('GET', key)
+  if type(known) == 'string' then
+    local a, b = string.match(known, '^(%d+):(%d+)$')
+    if a then tat, total = tonumber(a), tonumber(b) end
+  end
+  tat = math.min(math.max(tat, now), now + ARGV[1])
+  local n = tonumber(ARGV[i * 2 + 1])
+  if n > 0 then
+    tat = tat + ARGV[i * 2]
+    total = total + n
+    local value = string.format('%.0f:%.0f', tat, total)
+    redis.call('SET', key, value, 'PX', string.format('%.0f', (tat - now) / 1000 + 1000))
+  end
+  out[i * 2 - 1] = tat - now
+  out[i * 2] = total
+end
+return out",
+);
+
+/// The rate by which this server decides about a key.
+pub(super) enum Terms {
+    Rate(u64),
+    /// `sync_failure=reject`, and the store is not available.
+    Refuse,
+}
+
+impl Shared {
+    pub(super) fn new(zone: Arc<Zone>, store: Arc<SyncStore>, failure: SyncFailure) -> Shared {
+        zone.states.lock().share();
+        Shared { zone, store, failure, burst: AtomicU64::new(0), sent: Mutex::default() }
+    }
+
+    /// Notes the burst of a rule.
+    pub(super) fn allow_burst(&self, burst: u64) {
+        self.burst.fetch_max(burst, Ordering::Relaxed);
+    }
+
+    /// Returns the rate for a key: that of the zone, and this server's share while the store is not available.
+    pub(super) fn terms(&self, buckets: &Buckets, key: &[u8]) -> Terms {
+        let rate = self.zone.settings.rate;
+        if self.store.is_available() {
+            return Terms::Rate(rate);
+        }
+        match self.failure {
+            SyncFailure::Local => Terms::Rate(rate),
+            SyncFailure::Reject => Terms::Refuse,
+            SyncFailure::Share => {
+                let share = buckets.recent(key).share(self.store.nodes());
+                Terms::Rate((rate.saturating_mul(share) / WHOLE).max(1))
+            }
+        }
+    }
+
+    /// Returns how far in the future an arrival time may be, in microseconds: after a burst and an interval of each server.
+    fn farthest(&self) -> u64 {
+        let rate = self.zone.settings.rate;
+        let burst = self.burst.load(Ordering::Relaxed).saturating_add(REQUEST);
+        let interval = self.store.interval().as_micros() as u64;
+        let of_server = micros_of(burst, rate).saturating_add(interval);
+        of_server.saturating_mul(u64::from(self.store.nodes())).min(1 << 51)
+    }
+
+    /// Takes what has changed, in parts.
+    fn take(&self) -> Vec<Sent> {
+        // After a failure this is what other servers get to know: no more than a burst.
+        let most = match self.store.is_available() {
+            true => u64::MAX,
+            false => self.burst.load(Ordering::Relaxed) / REQUEST + 1,
+        };
+        let places = self.zone.states.lock().take_changed(KEYS_MAX);
+        let mut sent = Vec::with_capacity(places.len());
+        for places in places.chunks(KEYS_AT_ONCE) {
+            let mut buckets = self.zone.states.lock();
+            for place in places.iter().copied() {
+                if let Some((key, requests)) = buckets.send(place, most) {
+                    sent.push(Sent { place, key, requests });
+                }
+            }
+        }
+        sent
+    }
+
+    fn command(&self, keys: &[Sent]) -> Command {
+        let (rate, mut name) = (self.zone.settings.rate, Vec::new());
+        let mut command = Command::script(&ADD, keys.len());
+        for sent in keys {
+            name.clear();
+            write_key(&mut name, self.store.prefix(), "r", &self.zone.name, &sent.key);
+            command.push(&name);
+        }
+        command.push_number(self.farthest());
+        for sent in keys {
+            command.push_number(micros_of(sent.requests.saturating_mul(REQUEST), rate));
+            command.push_number(sent.requests);
+        }
+        command
+    }
+
+    /// Takes over the reply of a call, or puts back what was sent.
+    fn take_over(&self, keys: &[Sent], reply: Option<&[Value]>, now: Instant) {
+        let farthest = self.farthest().saturating_mul(2);
+        let reply = reply.filter(|values| values.len() == 2 * keys.len());
+        for (at, keys) in keys.chunks(KEYS_AT_ONCE).enumerate() {
+            let mut buckets = self.zone.states.lock();
+            for (index, sent) in keys.iter().enumerate() {
+                let at = 2 * (at * KEYS_AT_ONCE + index);
+                let number = |at: usize| u64::try_from(reply?.get(at)?.as_integer()?).ok();
+                let (Some(micros), Some(total)) = (number(at), number(at + 1)) else {
+                    buckets.put_back(sent.place, &sent.key, sent.requests);
+                    continue;
+                };
+                let level = level_of(micros.min(farthest), self.zone.settings.rate);
+                let counts = (sent.requests, total);
+                buckets.adopt((sent.place, &sent.key), level, counts, now);
+            }
+        }
+    }
+}
+
+impl Member for Shared {
+    fn name(&self) -> &str {
+        &self.zone.name
+    }
+
+    fn begin(&self, _store: &SyncStore) -> Vec<Command> {
+        let sent = self.take();
+        let commands = sent.chunks(KEYS_OF_CALL).map(|keys| self.command(keys)).collect();
+        *self.sent.lock().unwrap_or_else(PoisonError::into_inner) = sent;
+        commands
+    }
+
+    fn end(&self, _store: &SyncStore, results: Vec<Result<Value, CallError>>, now: Instant) {
+        let sent = std::mem::take(&mut *self.sent.lock().unwrap_or_else(PoisonError::into_inner));
+        for (keys, result) in sent.chunks(KEYS_OF_CALL).zip(&results) {
+            let reply = result.as_ref().ok().and_then(Value::as_list);
+            self.take_over(keys, reply, now);
+        }
+    }
+
+    fn figures(&self) -> MemberFigures {
+        let buckets = self.zone.states.lock();
+        MemberFigures { records: buckets.used().entries, pending: buckets.pending() as u64 }
+    }
+}

@@ -1,0 +1,154 @@
+//! Servers that share zones by Redis, as Debian has it. `scripts/setup.sh test` installs it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::process::Command;
+
+use crate::gateways::Component;
+use crate::support::{Server, Site, connect};
+
+/// An engine with a port of its own.
+struct Engine {
+    component: Component,
+    port: u16,
+}
+
+impl Engine {
+    fn start(port: u16) -> Engine {
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
+        command.args(["--appendonly", "no", "--logfile", "/dev/stderr"]);
+        let component = Component::start(&mut command, "Ready to accept connections");
+        Engine { component, port }
+    }
+
+    /// Stops it (`-STOP`), or lets it go on (`-CONT`).
+    fn signal(&self, signal: &str) {
+        let pid = self.component.id().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    }
+
+    /// Sends a command of words without spaces; returns the first bytes of its reply.
+    fn ask(&self, command: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
+        let mut reply = [0; 256];
+        let count = stream.read(&mut reply).unwrap();
+        String::from_utf8_lossy(&reply[..count]).into_owned()
+    }
+}
+
+/// A server with zones that are shared, and its port.
+struct Node {
+    site: Site,
+    _server: Server,
+}
+
+const LIMITS: &str = "
+    zone_sync_store redis://127.0.0.1:{engine}/0 interval=10ms timeout=5s;
+    limit_req_zone $arg_k zone=r:1m rate=1r/m sync;
+    limit_req_status 429;
+    server {
+        listen 127.0.0.1:{port};
+        location / { limit_req zone=r burst=4 nodelay; }
+        location /api { api write=on; }
+    }";
+
+impl Node {
+    fn start(engine: u16, http: &str) -> Node {
+        let site = Site::new();
+        let http = http.replace("{engine}", &engine.to_string());
+        site.configure("worker_processes 1;", &http);
+        let server = site.start();
+        server.wait_log("start worker process ");
+        let node = Node { site, _server: server };
+        node.until_api("/tidegate/stores", "\"state\":\"ready\"");
+        node
+    }
+
+    fn status(&self, target: &str) -> u16 {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.site.port)).unwrap();
+        let request = format!("GET {target} HTTP/1.0\r\nHost: a\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+
+    fn api(&self, path: &str) -> String {
+        connect(self.site.port).unwrap().get(&format!("/api/9{path}"))
+    }
+
+    /// Asks until the API says something.
+    fn until_api(&self, path: &str, text: &str) {
+        while !self.api(path).contains(text) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Returns the rounds so far.
+    fn rounds(&self) -> u64 {
+        let text = self.api("/tidegate/stores/default");
+        let at = text.split("\"rounds\":").nth(1).unwrap();
+        at.split(',').next().unwrap().parse().unwrap()
+    }
+
+    /// Waits until a round has begun and ended.
+    fn await_round(&self) {
+        let before = self.rounds();
+        while self.rounds() < before + 2 {
+            // There is no round without a change.
+            self.status("/?k=change");
+        }
+    }
+}
+
+#[test]
+fn a_rate_is_that_of_all_servers() {
+    let engine = Engine::start(Site::new().second_port);
+    let (one, two) = (Node::start(engine.port, LIMITS), Node::start(engine.port, LIMITS));
+    one.until_api("/stream/zone_sync", "\"nodes_online\":1");
+    let long = "k=".to_owned() + &"x".repeat(4000);
+    for key in ["k=a", &long] {
+        for _ in 0..5 {
+            assert_eq!(one.status(&format!("/?{key}")), 404);
+        }
+        assert_eq!(one.status(&format!("/?{key}")), 429);
+        one.await_round();
+        // The other server admits one request before it knows.
+        assert_eq!(two.status(&format!("/?{key}")), 404);
+        two.await_round();
+        assert_eq!(two.status(&format!("/?{key}")), 429);
+    }
+    assert_eq!(two.status("/?k=b"), 404);
+    // A value of another kind, or with a time far away, counts as none, or as the burst of both.
+    assert_eq!(engine.ask("LPUSH tidegate:r:r:=c 1"), ":1\r\n");
+    assert_eq!(two.status("/?k=c"), 404);
+    two.await_round();
+    assert_eq!(two.status("/?k=c"), 404);
+    assert!(engine.ask("GET tidegate:r:r:=c").starts_with('$'));
+}
+
+#[test]
+fn a_paused_engine_and_a_new_one_cost_no_request() {
+    let port = Site::new().second_port;
+    let engine = Engine::start(port);
+    let http = LIMITS.replace("timeout=5s", "timeout=20ms");
+    let node = Node::start(port, &http);
+    engine.signal("-STOP");
+    assert_eq!(node.status("/?k=a"), 404);
+    node.until_api("/tidegate/stores", "\"available\":false");
+    assert_eq!(node.status("/?k=b"), 404);
+    engine.signal("-CONT");
+    node.until_api("/tidegate/stores", "\"available\":true");
+    // What was counted meanwhile is sent.
+    while !engine.ask("GET tidegate:r:r:=b").starts_with('$') {
+        std::thread::yield_now();
+    }
+    drop(engine);
+    node.until_api("/tidegate/stores", "\"available\":false");
+    assert_eq!(node.status("/?k=c"), 404);
+    let _engine = Engine::start(port);
+    node.until_api("/tidegate/stores", "\"available\":true");
+    assert_eq!(node.status("/?k=c"), 404);
+}
