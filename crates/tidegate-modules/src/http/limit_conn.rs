@@ -9,9 +9,12 @@
 
 mod conf;
 mod counts;
+mod others;
+mod shared;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -19,12 +22,14 @@ use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::figures::{Kind, Tally};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Phase, Step};
+use tidegate_gateway::zone_sync;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 
 use super::limits::{self, Refusal, States};
-use conf::{Conf, REFUSAL_ROWS, ROWS, RuleText};
+use conf::{Conf, REFUSAL_ROWS, ROWS, RuleText, ZoneSettings};
 use counts::Counts;
+use shared::Shared;
 
 /// `ngx_http_limit_conn_module`.
 pub(crate) struct LimitConn;
@@ -45,7 +50,15 @@ impl Module for LimitConn {
 
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         let kind = if plan.in_stream() { Kind::SessionLimitConn } else { Kind::LimitConn };
-        Zone::open_all(&conf.zones, "limit_conn_zone", (kind, COUNTED), plan)
+        Zone::open_all(&conf.zones, "limit_conn_zone", (kind, COUNTED), plan)?;
+        for zone in &conf.zones {
+            let Some(sync) = &zone.settings().sync else { continue };
+            let store = zone_sync::find(sync, plan)?;
+            let shared = Arc::new(Shared::new(zone.opened(plan)?, store));
+            shared.store.add(shared.clone());
+            plan.shared::<SharedZones>().0.insert(zone.name().to_owned(), shared);
+        }
+        Ok(())
     }
 
     fn prepare_stream(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
@@ -84,17 +97,29 @@ const VARIABLES: &[Variable] = &[Variable::fixed(
 )];
 
 /// A zone with the number of requests of each key.
-type Zone = limits::Zone<Counts, ()>;
+type Zone = limits::Zone<Counts, ZoneSettings>;
+
+/// The zones of a configuration that are shared, by name.
+#[derive(Default)]
+struct SharedZones(HashMap<String, Arc<Shared>>);
 
 /// A `limit_conn` directive.
 struct ConnLimit {
     zone: Arc<Zone>,
+    /// Where servers share the zone.
+    shared: Option<Arc<Shared>>,
     most: u32,
 }
 
 impl ConnLimit {
     fn new(text: &RuleText, plan: &mut PlanBuilder<'_>) -> Result<ConnLimit, Diagnostic> {
-        Ok(ConnLimit { zone: Zone::find(plan, &text.zone, text.span)?, most: text.most })
+        let zone = Zone::find(plan, &text.zone, text.span)?;
+        let shared = plan.shared::<SharedZones>().0.get(&text.zone).cloned();
+        Ok(ConnLimit { zone, shared, most: text.most })
+    }
+
+    fn most(&self) -> u32 {
+        self.shared.as_ref().map_or(self.most, |shared| shared.most(self.most))
     }
 }
 
@@ -152,7 +177,7 @@ impl LocationLimits {
             if !zone.write_key(x, &mut key) {
                 continue;
             }
-            if !zone.states.lock().enter(&key, rule.most, zone.bytes_max) {
+            if !zone.states.lock().enter(&key, rule.most(), zone.bytes_max) {
                 // The counts in earlier zones are released.
                 drop(places);
                 return self.refuse(x, zone);

@@ -47,10 +47,13 @@ struct Node {
 const LIMITS: &str = "
     zone_sync_store redis://127.0.0.1:{engine}/0 interval=10ms timeout=5s;
     limit_req_zone $arg_k zone=r:1m rate=1r/m sync;
-    limit_req_status 429;
+    limit_conn_zone $arg_k zone=c:1m sync;
+    limit_req_status 429; limit_conn_status 429;
     server {
         listen 127.0.0.1:{port};
         location / { limit_req zone=r burst=4 nodelay; }
+        location /slow { limit_conn c 1; limit_rate 1k; root {dir}; }
+        location /fast { limit_conn c 1; }
         location /api { api write=on; }
     }";
 
@@ -151,4 +154,36 @@ fn a_paused_engine_and_a_new_one_cost_no_request() {
     let _engine = Engine::start(port);
     node.until_api("/tidegate/stores", "\"available\":true");
     assert_eq!(node.status("/?k=c"), 404);
+}
+
+#[test]
+fn connections_are_counted_together() {
+    let engine = Engine::start(Site::new().second_port);
+    let (one, two) = (Node::start(engine.port, LIMITS), Node::start(engine.port, LIMITS));
+    std::fs::write(one.site.path("slow"), "x".repeat(1 << 20)).unwrap();
+    // A request that is in progress as long as its connection.
+    let mut slow = TcpStream::connect(("127.0.0.1", one.site.port)).unwrap();
+    slow.write_all(b"GET /slow?k=a HTTP/1.0\r\nHost: a\r\n\r\n").unwrap();
+    let mut head = [0; 12];
+    slow.read_exact(&mut head).unwrap();
+    assert_eq!(&head, b"HTTP/1.1 200");
+    assert_eq!(one.status("/fast?k=a"), 429);
+    one.await_round();
+    // The other server admits one request before it knows.
+    assert_eq!(two.status("/fast?k=a"), 404);
+    two.await_round();
+    assert_eq!(two.status("/fast?k=a"), 429);
+    drop(slow);
+    while two.status("/fast?k=a") != 404 {}
+    // A server that has died has left a count with a lease.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    let until = now.as_millis() + 400;
+    assert_eq!(engine.ask(&format!("HSET tidegate:c:c:=b dead 5:{until}")), ":1\r\n");
+    assert_eq!(two.status("/fast?k=b"), 404);
+    two.await_round();
+    let mut refused = 0;
+    while two.status("/fast?k=b") != 404 {
+        refused += 1;
+    }
+    assert!(refused > 0, "the lease has not counted");
 }

@@ -1,6 +1,7 @@
 //! The directives of `limit_conn`.
 
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Span, row};
+use tidegate_gateway::zone_sync::Sync;
 
 use crate::http::limits::{self, RefusalConf, ZoneConf};
 
@@ -10,9 +11,16 @@ const CONNECTIONS_MAX: u64 = 65_535;
 /// The directives of one block.
 #[derive(Default)]
 pub(crate) struct Conf {
-    pub zones: Vec<ZoneConf<()>>,
+    pub zones: Vec<ZoneConf<ZoneSettings>>,
     pub rules: Vec<RuleText>,
     pub refusal: RefusalConf,
+}
+
+/// The parameters of a zone beside its key and its size.
+#[derive(Clone, Debug)]
+pub(crate) struct ZoneSettings {
+    /// The store by which servers share the zone.
+    pub sync: Option<Sync>,
 }
 
 /// A `limit_conn` as written.
@@ -29,9 +37,12 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     row(
         "limit_conn_zone",
         Contexts::HTTP_STREAM,
-        Arity::TWO,
+        Arity::between(2, 3),
         "",
-        "A zone for the numbers of connections of keys: the key and `zone=name:size`.",
+        "A zone for the numbers of connections of keys: the key and `zone=name:size`. `sync` (`sync=NAME` with several stores): \
+         servers with the same `zone_sync_store` count together. A request does not wait for the store: each server learns of the \
+         others' counts in each interval, so that the limit may be exceeded until then. The counts of a server that has died \
+         end after 20 intervals. While the store is not available a server allows its even part of the limit, at least one.",
         zone,
     ),
     row(
@@ -53,7 +64,14 @@ fn zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         return Err(args.invalid_parameter(1));
     };
     let place = limits::parse_zone(args, 1, value)?;
-    limits::add_zone(&mut conf.zones, args, place, ())
+    let sync = match args.len() {
+        3 => match args.parameter(2)? {
+            ("sync", store) if store != Some("") => Some(limits::sync(args, 2, store)),
+            _ => return Err(args.invalid_parameter(2)),
+        },
+        _ => None,
+    };
+    limits::add_zone(&mut conf.zones, args, place, ZoneSettings { sync })
 }
 
 fn rule(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use foldhash::quality::RandomState;
 use tidegate_core::figures::SlabUse;
 
+use super::others::Others;
 use crate::http::limits::Stored;
 
 /// The counters of a zone.
@@ -12,22 +13,33 @@ use crate::http::limits::Stored;
 pub(super) struct Counts {
     by_key: HashMap<Box<[u8]>, u32, RandomState>,
     bytes: usize,
+    /// The counts of other servers, where they share the zone.
+    others: Option<Others>,
 }
 
 impl Counts {
-    /// Counts a request of this key; returns `false` and counts nothing if there are already `most`, or if the key
-    /// would not fit into `bytes_max`.
+    /// Counts a request of this key; returns `false` and counts nothing if there are already `most`, those of other servers
+    /// included, or if the key would not fit into `bytes_max`.
     pub(super) fn enter(&mut self, key: &[u8], most: u32, bytes_max: usize) -> bool {
-        if let Some(count) = self.by_key.get_mut(key) {
-            let free = *count < most;
-            *count += u32::from(free);
-            return free;
+        let others = self.others.as_ref().map_or(0, |others| others.count(key));
+        let own = self.by_key.get(key).copied().unwrap_or(0);
+        let is_new = own == 0;
+        let fits = !is_new || self.bytes + cost(key) <= bytes_max;
+        let free = fits && own.saturating_add(others) < most;
+        if let Some(shared) = &mut self.others {
+            // Also where it is refused, to learn when it is not any more.
+            shared.touch(key, free, bytes_max / cost(key));
         }
-        if self.bytes + cost(key) > bytes_max {
+        if !free {
             return false;
         }
-        self.bytes += cost(key);
-        self.by_key.insert(key.into(), 1);
+        match self.by_key.get_mut(key) {
+            Some(count) => *count += 1,
+            None => {
+                self.bytes += cost(key);
+                self.by_key.insert(key.into(), 1);
+            }
+        }
         true
     }
 
@@ -39,6 +51,29 @@ impl Counts {
             self.by_key.remove(key);
             self.bytes -= cost(key);
         }
+        if let Some(others) = &mut self.others {
+            others.touch(key, true, usize::MAX);
+        }
+    }
+
+    /// Returns the requests of this server in progress.
+    pub(super) fn own(&self, key: &[u8]) -> u32 {
+        self.by_key.get(key).copied().unwrap_or(0)
+    }
+
+    /// Notes from now on what other servers are to know.
+    pub(super) fn share(&mut self) {
+        self.others.get_or_insert_default();
+    }
+
+    /// Returns the counts of other servers, where the zone is shared.
+    pub(super) fn others(&mut self) -> Option<&mut Others> {
+        self.others.as_mut()
+    }
+
+    /// Returns the number of keys that other servers are to know.
+    pub(super) fn pending(&self) -> usize {
+        self.others.as_ref().map_or(0, Others::pending)
     }
 
     /// Returns the number of keys.

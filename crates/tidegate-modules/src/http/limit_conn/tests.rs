@@ -1,5 +1,7 @@
 //! Counts and the limits of connections.
 
+use std::time::Duration;
+
 use super::counts::Counts;
 use crate::testing::Bench;
 
@@ -20,6 +22,49 @@ fn counts_go_up_and_down() {
     (0..3).for_each(|_| counts.leave(b"a"));
     assert_eq!(counts.len(), 0);
     assert!(counts.enter(b"a", 1, bytes));
+}
+
+#[test]
+fn others_count_and_keys_come_again_while_they_have_a_count() {
+    let (start, turn) = (tidegate_rt::clock::now(), Duration::from_secs(1));
+    let mut counts = Counts::default();
+    counts.share();
+    assert!(counts.enter(b"a", 2, 1 << 20));
+    let keys = counts.others().expect("shared").take(10, start, start + turn);
+    assert_eq!(keys.len(), 1);
+    counts.others().expect("shared").adopt(&keys[0], 1, 1);
+    assert!(!counts.enter(b"a", 2, 1 << 20), "one here and one there");
+    assert!(counts.enter(b"a", 3, 1 << 20));
+    assert_eq!(counts.pending(), 1, "it is listed once");
+    let take =
+        |counts: &mut Counts, now| counts.others().expect("shared").take(10, now, now + turn).len();
+    assert_eq!(take(&mut counts, start), 1);
+    assert_eq!(take(&mut counts, start), 0);
+    assert_eq!(take(&mut counts, start + turn), 1, "its lease is renewed");
+    assert_eq!(take(&mut counts, start + turn), 0);
+    (0..2).for_each(|_| counts.leave(b"a"));
+    assert_eq!(take(&mut counts, start + turn), 1, "its end is sent");
+    let others = counts.others().expect("shared");
+    others.adopt(&keys[0], 0, 0);
+    assert_eq!(others.len(), 0, "it is forgotten");
+    assert_eq!(take(&mut counts, start + turn * 2), 0);
+    assert_eq!(take(&mut counts, start + turn * 3), 0);
+}
+
+#[test]
+fn refused_keys_do_not_fill_the_memory() {
+    let mut counts = Counts::default();
+    counts.share();
+    for key in 0..1000u32 {
+        assert!(!counts.enter(&key.to_be_bytes(), 0, 128 * 64));
+    }
+    assert_eq!(counts.others().expect("shared").len(), 128);
+    // What was not sent stays.
+    let (now, others) = (tidegate_rt::clock::now(), counts.others().expect("shared"));
+    let keys = others.take(100, now, now);
+    assert_eq!((keys.len(), others.pending()), (100, 28));
+    others.put_back(&keys[0]);
+    assert_eq!(others.pending(), 29);
 }
 
 const ZONES: &str = "limit_conn_zone $arg_a zone=a:1m; limit_conn_zone $arg_b zone=b:1m;
