@@ -39,6 +39,8 @@ use tidegate_upstream::Group;
 
 use super::common::content::read_body;
 use crate::keyval::Zone;
+use crate::keyval::shared::SharedPairs;
+use crate::keyval::write::Write;
 use crate::upstream::saved::StateFile;
 use objects::{Document, Object};
 use view::CommandTime;
@@ -117,6 +119,8 @@ enum Changed {
     Servers { name: String, group: Arc<Group>, file: Arc<StateFile> },
     /// A zone of pairs, which may have a `state=`.
     Pairs(Arc<Zone>),
+    /// The pairs of a zone that servers share, once the store has them.
+    Shared { zone: Arc<Zone>, shared: Arc<SharedPairs>, write: Write },
 }
 
 impl CommandResult {
@@ -143,7 +147,8 @@ struct Query<'a> {
 
 /// Handles a command: reads its body, carries it out, and writes the file of what it changed before the response is sent.
 ///
-/// Invariant: a command is carried out completely or not at all, between two awaits. Cancelling: dropped while the
+/// Invariant: a command is carried out completely or not at all, between two awaits, or by the store where servers share a
+/// zone. Cancelling: dropped while the
 /// body is read it has changed nothing; dropped while the file is written it has changed the group or zone, and the pool
 /// writes the file all the same.
 async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
@@ -162,6 +167,16 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
             CommandResult { status: error.status, ..CommandResult::of(value) }
         }
     };
+    if let Some(Changed::Shared { zone, shared, write }) = result.changed.take_if(is_shared) {
+        match shared.write(&write).await {
+            Ok(()) => result.changed = Some(Changed::Pairs(zone)),
+            Err(error) => {
+                let error = keyvals::refused(error);
+                let value = error.value(&request_id(x));
+                result = CommandResult { status: error.status, ..CommandResult::of(value) };
+            }
+        }
+    }
     if let Some(changed) = result.changed.take() {
         save(x, changed).await;
     }
@@ -177,13 +192,19 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
     Step::Respond(document.body())
 }
 
+fn is_shared(changed: &mut Changed) -> bool {
+    matches!(changed, Changed::Shared { .. })
+}
+
 /// Writes the file of what a command has changed.
 async fn save(x: &mut Exchange, changed: Changed) {
     let (what, written) = match changed {
         Changed::Servers { name, group, file } => {
             (format!("upstream \"{name}\""), file.write(group).await)
         }
-        Changed::Pairs(zone) => (format!("keyval zone \"{}\"", zone.name()), zone.save().await),
+        Changed::Shared { zone, .. } | Changed::Pairs(zone) => {
+            (format!("keyval zone \"{}\"", zone.name()), zone.save().await)
+        }
     };
     if let Err(error) = written {
         x.log(Level::Error, format_args!("the state of {what} was not written: {error}"));

@@ -11,10 +11,13 @@ mod care;
 mod conf;
 mod index;
 pub(crate) mod pairs;
+mod scripts;
+pub(crate) mod shared;
 pub(crate) mod store;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;
+pub(crate) mod write;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -29,10 +32,13 @@ use tidegate_plan::module::Module;
 use tidegate_plan::{PlanBuilder, made_variable};
 use tidegate_rt::clock;
 
+use crate::zone_sync;
 use care::ZoneCare;
 use conf::{Conf, ROWS, VariableConf, ZoneConf};
+use shared::SharedPairs;
 use store::{Moment, Store};
 use table::Record;
+use write::Write;
 
 /// `ngx_http_keyval_module` and `ngx_stream_keyval_module`.
 pub struct Keyval;
@@ -77,6 +83,8 @@ pub(crate) struct Zone {
     pub(crate) timeout: Option<Duration>,
     /// The file of `state=`.
     state: Option<Arc<Path>>,
+    /// Where servers share the zone.
+    pub(crate) shared: Option<Arc<SharedPairs>>,
 }
 
 /// The stores of zones that plans use, by block and name: the next plan is built while the present one is in use.
@@ -106,7 +114,18 @@ impl Zone {
         let used = Arc::new(move || counted.table().used());
         plan.figures.add_slab(&conf.name, Slab { bytes: conf.bytes as u64, used });
         let (name, timeout) = (conf.name.clone(), conf.timeout);
-        Ok(Zone { name, store, bytes_max: conf.bytes, timeout, state })
+        let shared = match &conf.sync {
+            None => None,
+            Some(sync) => {
+                let by = zone_sync::find(sync, plan)?;
+                let pairs = (store.clone(), conf.bytes);
+                let log = plan.main.error_log.clone();
+                let shared = Arc::new(SharedPairs::new(&name, by.clone(), pairs, log));
+                by.add(shared.clone());
+                Some(shared)
+            }
+        };
+        Ok(Zone { name, store, bytes_max: conf.bytes, timeout, state, shared })
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -156,6 +175,13 @@ impl Zone {
         };
         if key.is_empty() {
             return fail(&"the key is empty");
+        }
+        if let Some(shared) = &self.shared {
+            // The change comes back from the store.
+            if !shared.send(&Write::Put((key, value, self.timeout))) {
+                fail(&"the store is not available");
+            }
+            return;
         }
         let now = clock::now();
         let expires = self.expiry(None, now);

@@ -13,6 +13,7 @@ use super::routes::{Command, allow_change, of_all};
 use super::{Changed, CommandResult, Query};
 use crate::keyval::pairs::{self, Pair, PairsError, Wanted};
 use crate::keyval::table::{Record, Table, TableError};
+use crate::keyval::write::{Write, WriteError};
 use crate::keyval::{Zone, Zones};
 
 pub(super) fn http(query: &Query<'_>, command: &Command<'_>) -> Result<CommandResult, ApiError> {
@@ -59,6 +60,19 @@ fn carry_out(
     let [name] = command.rest else { return Ok(of_all(query, all(zones, now), Form::Map)) };
     let unknown = || ApiError::new(404, "KeyvalNotFound", "keyval not found");
     let zone = zones.and_then(|zones| zones.0.get(*name)).ok_or_else(unknown)?;
+    if let (Some(shared), false) = (&zone.shared, reads) {
+        let write = write(zone, method, command.body, now)?;
+        let status = if method == Method::Post { 201 } else { 204 };
+        let place = format!("/{}/{block}/keyvals/{name}/", command.version);
+        let place = (method == Method::Post).then_some(place);
+        let changed = Changed::Shared { zone: zone.clone(), shared: shared.clone(), write };
+        return Ok(CommandResult {
+            status,
+            place,
+            changed: Some(changed),
+            ..CommandResult::nothing()
+        });
+    }
     let done = match method {
         Method::Post => {
             add(zone, command.body, now)?;
@@ -137,6 +151,61 @@ fn add(zone: &Zone, body: &[u8], now: Instant) -> Result<(), ApiError> {
     }
     let record = records.pop().ok_or_else(|| format_error("key required"))?;
     zone.store.change().add(record, zone.bytes_max, now).map_err(error_of)
+}
+
+/// Returns the change of a shared zone that a command wants. What this server knows is checked here, the rest by the engine.
+fn write(zone: &Zone, method: Method, body: &[u8], now: Instant) -> Result<Write, ApiError> {
+    let time = |time| Ok::<_, ApiError>(time_of(zone, time)?.or(zone.timeout));
+    let matching = zone.store.matching();
+    let mut pairs = match method {
+        Method::Delete => return Ok(Write::Clear),
+        _ => parse(body)?,
+    };
+    if method == Method::Post {
+        let pair = |Pair { key, wanted }| match wanted {
+            Wanted::Value { value: Some(value), time: wanted } => Ok((key, value, time(wanted)?)),
+            _ => Err(format_error(format!("no value for key \"{key}\""))),
+        };
+        let pairs = pairs.into_iter().map(pair).collect::<Result<Vec<_>, ApiError>>()?;
+        // The keys have to be valid, and the pairs have to fit.
+        let record = |(key, value, _): &(String, String, _)| Record {
+            key: key.as_str().into(),
+            value: value.as_str().into(),
+            expires: None,
+        };
+        let records = pairs.iter().map(record).collect();
+        let fitting = Table::of(matching, records, zone.bytes_max, now).map_err(error_of)?;
+        let used = zone.store.table().used().bytes.saturating_add(fitting.used().bytes);
+        if used > zone.bytes_max as u64 {
+            return Err(error_of(TableError::NoRoom));
+        }
+        return match pairs.len() {
+            0 => Err(format_error("key required")),
+            1 => Ok(pairs.into_iter().next().map_or(Write::Clear, Write::Add)),
+            _ => Ok(Write::Fill(pairs)),
+        };
+    }
+    let pair = pairs.pop().ok_or_else(|| format_error("key required"))?;
+    if !pairs.is_empty() {
+        return Err(format_error("only one key can be updated"));
+    }
+    // A network may be written in several ways: the engine has one of them.
+    let known = zone.store.table().get(&pair.key, now).map(|record| (*record.key).to_owned());
+    let key = known.unwrap_or(pair.key);
+    Ok(match pair.wanted {
+        Wanted::Nothing => Write::Remove(key),
+        Wanted::Value { value, time: wanted } => Write::Change(key, value, time(wanted)?),
+    })
+}
+
+/// Returns the response for a change of a shared zone that was not made.
+pub(super) fn refused(error: WriteError) -> ApiError {
+    match error {
+        WriteError::Exists(key) => error_of(TableError::Exists(key)),
+        WriteError::Missing(key) => error_of(TableError::Missing(key)),
+        WriteError::Filled => format_error("only one key can be added"),
+        WriteError::Unavailable(reason) => ApiError::new(503, "StoreUnavailable", reason),
+    }
 }
 
 fn change(zone: &Zone, body: &[u8], now: Instant) -> Result<(), ApiError> {

@@ -7,6 +7,7 @@ use tidegate_conf::{parse_milliseconds, parse_size, row};
 use tidegate_plan::made_variable;
 
 use super::index::Matching;
+use crate::zone_sync::Sync;
 
 /// The directives of a block.
 #[derive(Default)]
@@ -22,6 +23,8 @@ pub(super) struct ZoneConf {
     pub(super) state: Option<Word>,
     pub(super) timeout: Option<Duration>,
     pub(super) matching: Matching,
+    /// The store by which servers share the zone.
+    pub(super) sync: Option<Sync>,
     pub(super) span: Span,
 }
 
@@ -41,7 +44,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
     row(
         "keyval_zone",
         Contexts::HTTP_STREAM,
-        Arity::between(1, 5),
+        Arity::between(1, 6),
         "",
         "A zone of pairs that `keyval` looks up, which `api` and `set` change: `zone=NAME:SIZE [state=FILE] [timeout=TIME] \
          [type=string|ip|prefix]`. SIZE bounds the memory of the pairs, 160 bytes for each (224 with another type than \
@@ -50,7 +53,10 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
          `set` changes is in it a second later. TIME removes pairs after it, counted from the last change of their value. \
          `string`: the key is that of a pair; `ip`: keys of pairs are addresses and networks, and the smallest one that has \
          the key's address or network is found; `prefix`: the longest key that the text begins with. Reloads keep the pairs, \
-         unless the type changes. `sync` is refused: each server has pairs of its own.",
+         unless the type changes. `sync` (`sync=NAME` with several stores): servers with the same `zone_sync_store` share the \
+         pairs. Each has all of them, so that lookups never wait; a change goes to the store first, and reaches all servers within \
+         an interval and a round trip. While the store is not available lookups go on, and changes get 503 \
+         (`StoreUnavailable`). A store without pairs gets those of the first server that asks.",
         set_zone,
     ),
     row(
@@ -67,6 +73,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
 fn set_zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let span = args.word(0).span;
     let (mut zone, mut state, mut timeout, mut matching) = (None, None, None, None);
+    let mut sync = None;
     for index in 0..args.len() {
         let text = args.text(index)?;
         match text.split_once('=') {
@@ -94,10 +101,10 @@ fn set_zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
                 };
                 fill(&mut matching, known, args)?;
             }
-            None if text == "sync" => {
-                let help = "remove the parameter: each server has pairs of its own";
-                let message = "the parameter \"sync\" of \"keyval_zone\" is not supported yet";
-                return Err(args.error(index, message).help(help));
+            None if text == "sync" => fill(&mut sync, Sync { store: None, span }, args)?,
+            Some(("sync", name)) if !name.is_empty() => {
+                let (store, span) = (Some(name.to_owned()), args.word(index).span);
+                fill(&mut sync, Sync { store, span }, args)?;
             }
             _ => return Err(args.invalid_parameter(index)),
         }
@@ -110,7 +117,7 @@ fn set_zone(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
         return Err(args.error_here(format!("duplicate zone \"{name}\"")));
     }
     let matching = matching.unwrap_or_default();
-    conf.zones.push(ZoneConf { name, bytes, state, timeout, matching, span });
+    conf.zones.push(ZoneConf { name, bytes, state, timeout, matching, sync, span });
     Ok(())
 }
 

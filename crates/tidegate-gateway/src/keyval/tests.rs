@@ -377,10 +377,7 @@ fn a_large_zone_is_shown_in_pieces() {
 #[test]
 fn mistakes_are_refused() {
     for (config, part) in [
-        (
-            "keyval_zone zone=a:1m sync timeout=1h;",
-            "\"sync\" of \"keyval_zone\" is not supported yet",
-        ),
+        ("keyval_zone zone=a:1m sync timeout=1h;", "\"sync\" without \"zone_sync_store\""),
         ("keyval_zone timeout=1h;", "must have \"zone\" parameter"),
         ("keyval_zone zone=a;", "invalid zone size \"a\""),
         ("keyval_zone zone=:1m;", "invalid zone name"),

@@ -44,18 +44,22 @@ struct Node {
     _server: Server,
 }
 
-const LIMITS: &str = "
+const LIMITS: &str = r#"
     zone_sync_store redis://127.0.0.1:{engine}/0 interval=10ms timeout=5s;
     limit_req_zone $arg_k zone=r:1m rate=1r/m sync;
     limit_conn_zone $arg_k zone=c:1m sync;
     limit_req_status 429; limit_conn_status 429;
+    keyval_zone zone=p:1m timeout=1h state={dir}/pairs sync;
+    keyval $arg_k $pair zone=p;
     server {
         listen 127.0.0.1:{port};
         location / { limit_req zone=r burst=4 nodelay; }
         location /slow { limit_conn c 1; limit_rate 1k; root {dir}; }
         location /fast { limit_conn c 1; }
+        location /pair { return 200 "[$pair]"; }
+        location /set { set $pair new; return 204; }
         location /api { api write=on; }
-    }";
+    }"#;
 
 impl Node {
     fn start(engine: u16, http: &str) -> Node {
@@ -186,4 +190,73 @@ fn connections_are_counted_together() {
         refused += 1;
     }
     assert!(refused > 0, "the lease has not counted");
+}
+
+impl Node {
+    /// Sends a command about pairs; returns the status.
+    fn pairs(&self, method: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.site.port)).unwrap();
+        let length = body.len();
+        let request = format!(
+            "{method} /api/9/http/keyvals/p HTTP/1.0\r\nHost: a\r\nContent-Length: {length}\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        let code = response.split("\"code\":\"").nth(1).and_then(|rest| rest.split('"').next());
+        format!("{} {}", &response[9..12], code.unwrap_or_default())
+    }
+
+    fn pair(&self, key: &str) -> String {
+        connect(self.site.port).unwrap().get(&format!("/pair?k={key}"))
+    }
+
+    fn until_pair(&self, key: &str, value: &str) {
+        while self.pair(key) != format!("[{value}]") {
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn pairs_are_those_of_all_servers() {
+    let port = Site::new().second_port;
+    let engine = Engine::start(port);
+    let (one, two) = (Node::start(port, LIMITS), Node::start(port, LIMITS));
+    assert_eq!(one.pairs("POST", r#"{"a":"1"}"#), "201 ");
+    assert_eq!(one.pair("a"), "[1]", "it is known here before the response");
+    two.until_pair("a", "1");
+    assert_eq!(two.pairs("POST", r#"{"a":"2"}"#), "409 KeyvalKeyExists");
+    assert_eq!(two.pairs("POST", r#"{"b":"1","c":"1"}"#), "400 KeyvalFormatError");
+    assert_eq!(two.pairs("PATCH", r#"{"a":"2:\n3"}"#), "204 ");
+    one.until_pair("a", "2:\n3");
+    assert_eq!(two.pairs("PATCH", r#"{"x":"2"}"#), "404 KeyvalKeyNotFound");
+    assert_eq!(two.pairs("PATCH", r#"{"a":null}"#), "204 ");
+    one.until_pair("a", "");
+    assert_eq!(one.pairs("POST", r#"{"b":"1","c":{"value":"2","expire":300}}"#), "201 ");
+    two.until_pair("c", "2");
+    assert_eq!(one.status("/set?k=d"), 204);
+    two.until_pair("d", "new");
+    // Its time is over on both servers.
+    two.until_pair("c", "");
+    one.until_pair("c", "");
+    // A third server gets all pairs.
+    let three = Node::start(port, LIMITS);
+    three.until_pair("b", "1");
+    drop(three);
+    // Lookups go on without the engine, changes do not.
+    drop(engine);
+    one.until_api("/tidegate/stores", "\"state\":\"broken\"");
+    assert_eq!(one.pair("b"), "[1]");
+    assert_eq!(one.pairs("POST", r#"{"e":"1"}"#), "503 StoreUnavailable");
+    // A new engine gets the pairs of one server.
+    let engine = Engine::start(port);
+    while !engine.ask("HLEN tidegate:kp:p:=").starts_with(":2") {
+        std::thread::yield_now();
+    }
+    one.until_api("/tidegate/stores", "\"available\":true");
+    assert_eq!(one.pairs("POST", r#"{"e":"1"}"#), "201 ");
+    two.until_pair("e", "1");
+    assert_eq!(two.pairs("DELETE", ""), "204 ");
+    one.until_pair("b", "");
 }
