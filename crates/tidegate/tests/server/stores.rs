@@ -15,9 +15,14 @@ struct Engine {
 
 impl Engine {
     fn start(port: u16) -> Engine {
+        Engine::with(port, &[])
+    }
+
+    fn with(port: u16, arguments: &[&str]) -> Engine {
         let mut command = Command::new("redis-server");
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
         command.args(["--appendonly", "no", "--logfile", "/dev/stderr"]);
+        command.args(arguments);
         let component = Component::start(&mut command, "Ready to accept connections");
         Engine { component, port }
     }
@@ -259,4 +264,24 @@ fn pairs_are_those_of_all_servers() {
     two.until_pair("e", "1");
     assert_eq!(two.pairs("DELETE", ""), "204 ");
     one.until_pair("b", "");
+}
+
+#[test]
+fn an_old_engine_with_a_password_is_used() {
+    let port = Site::new().second_port;
+    // It knows neither HELLO nor, with that, RESP3.
+    let _engine = Engine::with(port, &["--rename-command", "HELLO", "", "--requirepass", "p/w"]);
+    let limits =
+        LIMITS.replace("redis://", "redis://:p%2Fw@").replace("/0 interval", "/3 interval");
+    let (one, two) = (Node::start(port, &limits), Node::start(port, &limits));
+    one.until_api("/stream/zone_sync", "\"nodes_online\":1");
+    assert_eq!(one.pairs("POST", r#"{"a":"1"}"#), "201 ");
+    two.until_pair("a", "1");
+    for _ in 0..5 {
+        assert_eq!(one.status("/?k=a"), 404);
+    }
+    one.await_round();
+    assert_eq!(two.status("/?k=a"), 404);
+    two.await_round();
+    assert_eq!(two.status("/?k=a"), 429);
 }
