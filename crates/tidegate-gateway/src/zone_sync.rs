@@ -8,6 +8,7 @@
 //! has changed in all zones, without waiting in between, and the zones take over the replies. A zone that is shared is a
 //! [`Member`]; what its commands mean is its own matter.
 
+mod budget;
 mod conf;
 mod nodes;
 mod store;

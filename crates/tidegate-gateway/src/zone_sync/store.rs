@@ -1,11 +1,13 @@
 //! A store as its zones see it: their commands in each interval, and whether it is available.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate_core::error_log::ErrorLog;
 use tidegate_store::{CallError, Command, Engine, Value};
+
+use super::budget::{self, KEYS_FIRST, Round};
 
 /// A zone that is shared.
 ///
@@ -53,6 +55,9 @@ pub(crate) struct Kept {
     pub(crate) rounds_failed: AtomicU64,
     /// Microseconds of the last round.
     pub(crate) round_micros: AtomicU64,
+    /// The keys that a zone may send in a round, and the most that one has sent in this one.
+    keys: AtomicUsize,
+    keys_used: AtomicUsize,
 }
 
 impl Kept {
@@ -65,6 +70,8 @@ impl Kept {
             rounds: AtomicU64::new(0),
             rounds_failed: AtomicU64::new(0),
             round_micros: AtomicU64::new(0),
+            keys: AtomicUsize::new(KEYS_FIRST),
+            keys_used: AtomicUsize::new(0),
         }
     }
 }
@@ -118,6 +125,23 @@ impl SyncStore {
     /// Returns the time between two rounds.
     pub fn interval(&self) -> Duration {
         self.interval
+    }
+
+    /// Returns the number of keys that a zone may send in a round; a member with more keeps them for the next one.
+    pub fn keys_max(&self) -> usize {
+        self.kept.keys.load(Ordering::Relaxed)
+    }
+
+    /// Notes how many keys a zone sends in this round.
+    pub fn note_keys(&self, count: usize) {
+        self.kept.keys_used.fetch_max(count, Ordering::Relaxed);
+    }
+
+    /// Notes the end of a round: the number of keys follows the time that it took.
+    pub(super) fn note_round(&self, taken: Duration, late: bool) {
+        let keys = self.kept.keys_used.swap(0, Ordering::Relaxed);
+        let round = Round { keys, taken, limit: self.engine().timeout(), late };
+        self.kept.keys.store(budget::next(self.keys_max(), round), Ordering::Relaxed);
     }
 
     /// Returns whether the last round has succeeded. Requests call this: it is one read.

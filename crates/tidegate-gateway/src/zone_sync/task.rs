@@ -121,8 +121,10 @@ async fn round(store: &SyncStore, renews: bool, lines: &mut Lines) {
 fn note(store: &SyncStore, failure: Option<CallError>, begun: Instant, lines: &mut Lines) {
     let now = clock::exact_now();
     store.kept.rounds.fetch_add(1, Ordering::Relaxed);
-    let micros = now.saturating_duration_since(begun).as_micros() as u64;
-    store.kept.round_micros.store(micros, Ordering::Relaxed);
+    let taken = now.saturating_duration_since(begun);
+    store.kept.round_micros.store(taken.as_micros() as u64, Ordering::Relaxed);
+    let late = matches!(failure, Some(CallError::TimedOut | CallError::Lost(_)));
+    store.note_round(taken, late);
     store.set_available(failure.is_none());
     let Some(failure) = failure else { return };
     store.kept.rounds_failed.fetch_add(1, Ordering::Relaxed);

@@ -25,8 +25,6 @@ pub(super) struct Shared {
     sent: Mutex<Vec<Arc<[u8]>>>,
 }
 
-/// Keys of one round. Those beyond wait for the next one.
-const KEYS_MAX: usize = 8192;
 /// Keys of one call of the script, which holds up the engine for a few milliseconds.
 const KEYS_OF_CALL: usize = 256;
 /// Keys that are handled under one hold of the zone's lock, for which requests wait.
@@ -115,9 +113,10 @@ impl Member for Shared {
         let now = clock::exact_now();
         let next = now + store.interval() * RENEWAL_INTERVALS;
         let keys = match self.zone.states.lock().others() {
-            Some(others) => others.take(KEYS_MAX, now, next),
+            Some(others) => others.take(store.keys_max(), now, next),
             None => Vec::new(),
         };
+        store.note_keys(keys.len());
         let mut counts = Vec::with_capacity(keys.len());
         for keys in keys.chunks(KEYS_AT_ONCE) {
             let own = self.zone.states.lock();

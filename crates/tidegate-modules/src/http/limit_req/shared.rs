@@ -43,10 +43,8 @@ struct Sent {
     requests: u64,
 }
 
-/// Keys of one round. Those beyond wait for the next one: 8 MB of keys of the longest kind, and 20 ms of the engine.
-const KEYS_MAX: usize = 8192;
-/// Keys of one call of the script, which holds up the engine for a millisecond.
-const KEYS_OF_CALL: usize = 512;
+/// Keys of one call of the script, which holds up the engine for a few milliseconds.
+const KEYS_OF_CALL: usize = 256;
 /// Keys that are handled under one hold of the zone's lock, for which requests wait.
 const KEYS_AT_ONCE: usize = 64;
 
@@ -129,7 +127,8 @@ impl Shared {
             true => u64::MAX,
             false => self.burst.load(Ordering::Relaxed) / REQUEST + 1,
         };
-        let places = self.zone.states.lock().take_changed(KEYS_MAX);
+        let places = self.zone.states.lock().take_changed(self.store.keys_max());
+        self.store.note_keys(places.len());
         let mut sent = Vec::with_capacity(places.len());
         for places in places.chunks(KEYS_AT_ONCE) {
             let mut buckets = self.zone.states.lock();
