@@ -64,7 +64,7 @@ impl SourceFile {
     }
 
     /// Returns a handle to the text that does not borrow the map.
-    pub(crate) fn shared_bytes(&self) -> Arc<[u8]> {
+    pub fn shared_bytes(&self) -> Arc<[u8]> {
         Arc::clone(&self.bytes)
     }
 

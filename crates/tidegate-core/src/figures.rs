@@ -14,14 +14,18 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod thread;
+mod times;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 pub use catalog::{Catalog, Figures, Kind, Shown, Slab, SlabUse, ZoneGroup};
 pub use counts::Counts;
-pub use tally::{HANDSHAKES, Tally, VERIFY_FAILURES, handshakes};
+pub use tally::{
+    HANDSHAKES, LIMIT_CONN, LIMIT_REQ, Tally, VERIFY_FAILURES, handshakes, new_handshakes,
+};
+pub use times::TimeCounts;
 
 /// Upper bounds of the histogram's buckets, in milliseconds; one more bucket has what is longer. They are those of nginx
 /// Plus' `response_time_hist` and of OpenTelemetry's durations of HTTP requests.
@@ -39,10 +43,12 @@ const CODES: [u16; 67] = [
     501, 502, 503, 504, 505, 506, 507, 508, 510, 511,
 ];
 
-/// Counters of statuses: the codes, the other statuses of the five classes, and requests without a response.
-const STATUSES: usize = CODES.len() + CLASSES + 1;
+/// Counters of statuses: the codes, the other statuses of the five classes, requests without a response, and sessions
+/// that went on elsewhere.
+const STATUSES: usize = CODES.len() + CLASSES + 2;
 const CLASSES: usize = 5;
-const DISCARDED: usize = STATUSES - 1;
+const DISCARDED: usize = STATUSES - 2;
+const PASSED: usize = STATUSES - 1;
 
 /// Counters of statuses that many threads change, for servers of groups.
 #[derive(Debug)]
@@ -164,6 +170,11 @@ impl Sample {
         };
         Sample { status, bucket: bucket(micros), received, sent, micros }
     }
+
+    /// Makes it one of a session that another listening address took over (`pass`).
+    pub fn passed(self) -> Sample {
+        Sample { status: PASSED as u8, ..self }
+    }
 }
 
 /// Returns the bucket of a time.
@@ -224,6 +235,11 @@ impl Totals {
         pairs.filter(|(_, count)| *count > 0)
     }
 
+    /// Returns the responses by class, from 1xx to 5xx, whose statuses have no counter of their own.
+    pub fn other_codes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.statuses[CODES.len()..DISCARDED].iter().copied()
+    }
+
     /// Returns the responses of all statuses.
     pub fn responses(&self) -> u64 {
         self.statuses[..DISCARDED].iter().sum()
@@ -234,9 +250,14 @@ impl Totals {
         self.statuses[DISCARDED]
     }
 
+    /// Returns the sessions that another listening address took over.
+    pub fn passed(&self) -> u64 {
+        self.statuses[PASSED]
+    }
+
     /// Returns the finished requests and those in progress.
     pub fn requests(&self) -> u64 {
-        self.responses() + self.discarded() + self.processing
+        self.responses() + self.discarded() + self.passed() + self.processing
     }
 
     /// Adds a thread's counters.
@@ -265,9 +286,6 @@ impl Totals {
     }
 }
 
-/// The zone of a server, in the server's extensions: TLS handshakes are counted there.
-pub struct ServerZone(pub &'static Zone);
-
 /// A status zone.
 #[derive(Default)]
 pub struct Zone {
@@ -276,6 +294,8 @@ pub struct Zone {
     before: Mutex<Option<Box<Totals>>>,
     /// TLS handshakes of a zone of servers, once there was one.
     handshakes: OnceLock<Tally>,
+    /// Whether any of its servers listens with TLS.
+    secure: AtomicBool,
 }
 
 impl Zone {
@@ -322,6 +342,17 @@ impl Zone {
     /// Returns the counters of TLS handshakes, by the names of [`HANDSHAKES`] and [`VERIFY_FAILURES`].
     pub fn handshakes(&self) -> &Tally {
         self.handshakes.get_or_init(tally::new_handshakes)
+    }
+
+    /// Records that one of its servers listens with TLS.
+    pub fn set_secure(&self) {
+        self.secure.store(true, Ordering::Relaxed);
+        self.handshakes();
+    }
+
+    /// Returns whether any of its servers listens with TLS.
+    pub fn is_secure(&self) -> bool {
+        self.secure.load(Ordering::Relaxed)
     }
 
     /// Returns the counters of TLS handshakes, where there are any.

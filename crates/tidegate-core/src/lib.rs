@@ -42,6 +42,7 @@ pub mod regex;
 pub mod request_body;
 pub mod session;
 pub mod settings;
+pub mod status_zone;
 pub mod step;
 pub mod subrequest;
 pub mod syslog;

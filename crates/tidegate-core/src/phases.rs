@@ -93,6 +93,9 @@ pub(crate) async fn content_alone(x: &mut Exchange) -> PhaseResult {
 
 /// Runs the loggers of the request's location.
 pub fn log(x: &mut Exchange) {
+    if let Some(timeline) = x.timeline.as_ref().filter(|_| !x.is_subrequest()) {
+        timeline::slow::count(timeline);
+    }
     for logger in &x.location_ref().loggers {
         logger(x);
     }

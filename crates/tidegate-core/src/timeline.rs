@@ -22,6 +22,7 @@
 
 mod around;
 mod cause;
+pub mod slow;
 #[cfg(test)]
 mod tests;
 mod view;

@@ -26,8 +26,11 @@ use std::task::Poll;
 use tidegate_core::client::{Address, Connection, NoClient};
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::{Exchange, PlanRef};
+use tidegate_core::figures::{Sample, Zone};
 use tidegate_core::session::{PassTo, Session};
+use tidegate_core::status_zone::ServerZone;
 use tidegate_core::{LocalFuture, Phase, Step, phases};
+use tidegate_rt::clock;
 
 use crate::front::Front;
 use crate::listener::ListenerRef;
@@ -123,9 +126,13 @@ async fn run_entered(
         Err(_) => INTERNAL_ERROR,
     });
     if let Some(PassTo(address)) = x.modules.extensions.remove::<PassTo>() {
+        let zone = zone_of(&mut x);
         match transport.pass(front, &mut x, &address) {
             // It continues there, and is logged there.
-            Ok(()) => return front.left(),
+            Ok(()) => {
+                count_passed(&x, zone);
+                return front.left();
+            }
             Err(error) => {
                 log_session(&x, Level::Error, &error.to_string());
                 x.disposition.set_status(INTERNAL_ERROR);
@@ -140,6 +147,24 @@ async fn run_entered(
     drop(x);
     drop(running);
     front.left();
+}
+
+/// Returns the zone that the server counts in.
+fn zone_of(x: &mut Exchange) -> Option<&'static Zone> {
+    let plan = x.plan.clone();
+    let ServerZone(target) = plan.server(x.routing.server).extensions.of()?;
+    target.zone(x)
+}
+
+/// Counts a session that another listening address took over: the figures of its bytes are those until then.
+fn count_passed(x: &Exchange, zone: Option<&'static Zone>) {
+    let (received, sent) = x
+        .session()
+        .map_or((0, 0), |session| (session.traffic.received.get(), session.traffic.sent.get()));
+    let time = clock::batch_now().saturating_duration_since(x.progress.started);
+    if let Some(zone) = zone {
+        zone.count(&Sample::new(None, received, sent, time).passed());
+    }
 }
 
 /// Runs the phases up to the content; returns the status for the log.

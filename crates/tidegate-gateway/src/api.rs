@@ -7,18 +7,24 @@
 //! `GET /api/9/http/upstreams/NAME`, `POST …/NAME/servers` with `{"server":"192.0.2.1:80"}`,
 //! `PATCH …/NAME/servers/3` with `{"drain":true}`, `DELETE …/NAME/servers/3`; `GET /api/9/http/server_zones`;
 //! `POST /api/9/http/keyvals/ZONE` with `{"key":"value"}`. The paths are one table, in `routes`.
+//!
+//! `api /status/;`, with a path, is the form of Angie: see `tree`.
 
 mod caches;
 mod change;
 mod error;
+pub(crate) mod exporters;
 mod groups;
 pub(crate) mod history;
 mod keyvals;
 mod objects;
+mod openapi;
 mod process;
 pub(crate) mod prometheus;
+mod query;
 mod routes;
 mod sync;
+pub(crate) mod tree;
 mod view;
 mod zones;
 
@@ -28,22 +34,16 @@ mod tests;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use serde_json::Value;
 use tidegate_codec::Known;
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
 use tidegate_core::{Body, Exchange, Level, Step};
-use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
+use tidegate_plan::{LocationBuilder, PlanBuilder};
 use tidegate_rt::clock;
-use tidegate_upstream::Group;
 
 use super::common::content::read_body;
-use crate::keyval::Zone;
-use crate::keyval::shared::SharedPairs;
-use crate::keyval::write::Write;
-use crate::upstream::saved::StateFile;
-use objects::{Document, Object};
-use view::CommandTime;
+use query::{Changed, CommandResult, Query, Settings, now};
+use tree::{ConfigFiles, TreeSettings};
 
 /// `ngx_http_api_module`: the directive `api`, whose location responds with the state of groups of servers in JSON
 /// and, with `write=on`, changes them at run time.
@@ -51,17 +51,17 @@ pub struct Api;
 
 #[derive(Default)]
 pub struct Conf {
-    /// Whether changes are allowed.
-    write: Option<bool>,
+    form: Option<ApiForm>,
+    /// `api_config_files`.
+    files: Option<bool>,
 }
 
-/// The settings of a location's handler.
-struct Settings {
-    write: bool,
-    /// When the configuration was loaded, in Unix milliseconds.
-    loaded: u64,
-    /// Bytes of the location's name.
-    prefix: usize,
+/// A form of `api`.
+enum ApiForm {
+    /// The paths of nginx Plus; whether changes are allowed.
+    Commands { write: bool },
+    /// A tree at the paths of Angie.
+    Tree(Word),
 }
 
 /// Longest body of a command, in bytes.
@@ -73,77 +73,75 @@ impl Module for Api {
     const DIRECTIVES: &'static [&'static [Directive<Conf>]] = &[ROWS];
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
-        let Some(write) = conf.write else { return Ok(()) };
+        location.plan.show(&conf.files.unwrap_or(false));
         let prefix = location.location.name.len();
         let loaded = clock::unix_millis();
-        let settings = Arc::new(Settings { write, loaded, prefix });
-        location.content(Box::new(move |x| {
-            let settings = settings.clone();
-            Step::Wait(Box::pin(async move { handle(x, &settings).await }))
-        }));
+        match &conf.form {
+            None => {}
+            Some(ApiForm::Commands { write }) => {
+                let settings = Arc::new(Settings { write: *write, loaded, prefix });
+                location.content(Box::new(move |x| {
+                    let settings = settings.clone();
+                    Step::Wait(Box::pin(async move { handle(x, &settings).await }))
+                }));
+            }
+            Some(ApiForm::Tree(path)) => {
+                tree::look_at_program();
+                let is_regex =
+                    location.outline.args.first().is_some_and(|word| word.bytes.starts_with(b"~"));
+                let settings = Arc::new(TreeSettings {
+                    path: location.plan.template(path)?,
+                    prefix: (!is_regex).then_some(prefix),
+                    loaded,
+                    files: (conf.files == Some(true)).then(|| files(location.plan)),
+                });
+                location.content(Box::new(move |x| {
+                    let settings = settings.clone();
+                    Step::Wait(Box::pin(async move { tree::respond(x, &settings).await }))
+                }));
+            }
+        }
         Ok(())
     }
 }
 
-const ROWS: &[Directive<Conf>] = &[row(
-    "api",
-    Contexts::LOCATION,
-    Arity::between(0, 1),
-    "",
-    "Sends figures of the server, the state of upstream groups and the pairs of `keyval_zone` in JSON; `write=on` allows \
-     requests to change groups and pairs and to reset figures.",
-    |conf, args| {
-        let write = match args.bytes(0) {
-            b"" | b"write=off" => false,
-            b"write=on" => true,
-            _ => return Err(args.invalid_parameter(0)),
-        };
-        once(&mut conf.write, write, args)
-    },
-)];
-
-/// The result of a command.
-struct CommandResult {
-    status: u16,
-    /// The body; `None` for none.
-    document: Option<Document>,
-    /// Path of the created object, below the version.
-    place: Option<String>,
-    /// What has a file that is to be written before the response.
-    changed: Option<Changed>,
+/// Returns the files of the configuration that is loaded.
+fn files(plan: &PlanBuilder<'_>) -> ConfigFiles {
+    let files = plan.environment.sources.files();
+    let on_disk = files.filter(|(_, file)| file.path().is_some());
+    on_disk.map(|(_, file)| (file.name().to_owned(), file.shared_bytes())).collect()
 }
 
-/// What a command has changed.
-enum Changed {
-    /// The servers of a group with a `state`.
-    Servers { name: String, group: Arc<Group>, file: Arc<StateFile> },
-    /// A zone of pairs, which may have a `state=`.
-    Pairs(Arc<Zone>),
-    /// The pairs of a zone that servers share, once the store has them.
-    Shared { zone: Arc<Zone>, shared: Arc<SharedPairs>, write: Write },
-}
-
-impl CommandResult {
-    fn new(document: Document) -> CommandResult {
-        CommandResult { status: 200, document: Some(document), ..CommandResult::nothing() }
-    }
-
-    fn of(value: Value) -> CommandResult {
-        CommandResult::new(Document::single(Object::new(move || value)))
-    }
-
-    /// 204: something was reset or removed.
-    fn nothing() -> CommandResult {
-        CommandResult { status: 204, document: None, place: None, changed: None }
-    }
-}
-
-/// A command that is carried out.
-struct Query<'a> {
-    x: &'a Exchange,
-    settings: &'a Settings,
-    now: CommandTime,
-}
+const ROWS: &[Directive<Conf>] = &[
+    row(
+        "api",
+        Contexts::LOCATION,
+        Arity::between(0, 1),
+        "",
+        "Sends figures of the server, the state of upstream groups and the pairs of `keyval_zone` in JSON, at the paths of \
+         nginx Plus; `write=on` allows requests to change groups and pairs and to reset figures. With a path, such as \
+         `/status/`, it sends a tree of figures at the paths of Angie instead: the path, which may have variables, and \
+         what follows the location's name are the path of an object.",
+        |conf, args| {
+            let form = match args.bytes(0) {
+                b"" | b"write=off" => ApiForm::Commands { write: false },
+                b"write=on" => ApiForm::Commands { write: true },
+                [b'/', ..] => ApiForm::Tree(args.word(0).clone()),
+                _ => return Err(args.invalid_parameter(0)),
+            };
+            once(&mut conf.form, form, args)
+        },
+    ),
+    row(
+        "api_config_files",
+        Contexts::LOCATION,
+        Arity::FLAG,
+        "off",
+        "Adds the names and texts of the configuration's files to `/status/angie` of an `api` with a path. They may have \
+         secrets.",
+        |conf, args| once(&mut conf.files, args.flag(0)?, args),
+    ),
+];
 
 /// Handles a command: reads its body, carries it out, and writes the file of what it changed before the response is sent.
 ///
@@ -158,7 +156,7 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
     };
     let path = String::from_utf8_lossy(x.request.path.get(settings.prefix..).unwrap_or_default());
     let path = path.into_owned();
-    let now = CommandTime { monotonic: clock::now(), unix_millis: clock::unix_millis() };
+    let now = now();
     let result = routes::carry_out(&Query { x, settings, now }, &path, &body);
     let mut result = match result {
         Ok(result) => result,

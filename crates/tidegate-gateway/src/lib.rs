@@ -38,8 +38,10 @@ mod uwsgi;
 pub mod zone_sync;
 
 pub use api::Api;
+pub use api::exporters::{Names as ExporterNames, exporter_metrics, note_start};
 pub use api::history::keep as keep_history;
 pub use api::prometheus::plus_metrics;
+pub use api::tree::figures_tree;
 pub use cache::decide::conditions::comparison as if_modified_since;
 pub use common::content::{read_body, read_body_by};
 pub use fastcgi::{FastCgi, FastCgiCache};

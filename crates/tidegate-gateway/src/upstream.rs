@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use tidegate_conf::{Contexts, Diagnostic, Directive, Span, Word};
+use tidegate_core::figures::{Slab, SlabUse};
 use tidegate_core::variables::Variable;
 use tidegate_plan::http_core::HttpCore;
 use tidegate_plan::module::{BlockRow, Module};
@@ -33,7 +34,7 @@ use tidegate_plan::{Outline, PlanBuilder, Resources};
 use tidegate_rt::clock;
 use tidegate_upstream::care::names::NamesTask;
 use tidegate_upstream::care::{BackgroundTasks, BackgroundWorker, PlanCare};
-use tidegate_upstream::peers::{Mutability, Stickiness};
+use tidegate_upstream::peers::{Mutability, Peer, Stickiness};
 use tidegate_upstream::resolve::{Resolver, ResolverError};
 use tidegate_upstream::{BalancingMethod, Group, GroupOptions, Keepalive};
 
@@ -241,13 +242,8 @@ fn entry(
         Some((_, servers)) => servers,
         None => &conf.servers,
     };
-    if servers.is_empty() && saved.is_none() {
-        let message = "no servers are inside upstream";
-        return Err(Diagnostic::emerg(message).at(outline.span));
-    }
-    if saved.is_none() && servers.iter().all(|server| server.options.backup) {
-        let message = format!("no servers in upstream \"{name}\"");
-        return Err(Diagnostic::emerg(message).at(outline.span).help("all of them are `backup`"));
+    if saved.is_none() {
+        check_servers(&name, conf, outline.span)?;
     }
     let needs_port = plan.in_stream();
     let pending = plan.shared::<Groups>().pending();
@@ -283,6 +279,7 @@ fn entry(
     let group = Arc::new(group);
     latest.insert(name.clone(), group.clone());
     drop(latest);
+    show_memory(conf, &group, plan);
     match (resolver, pending) {
         (Some(resolver), _) if group.is_changing() => look_up(&group, resolver, plan),
         (_, Some(pending)) => pending.add(&group, server::PORT),
@@ -297,6 +294,31 @@ fn entry(
     let key = (hash.is_some() || sticky.is_some()).then_some(GroupKey { hash, sticky });
     let (zone, saved) = (conf.zone.clone(), saved.map(|(saved, _)| saved));
     Ok((name, GroupEntry { group, key, zone, saved }))
+}
+
+/// Checks that a group has a server that is no backup. Commands of `api` may add servers to a group with a `zone`.
+fn check_servers(name: &str, conf: &Conf, span: Span) -> Result<(), Diagnostic> {
+    match &conf.servers[..] {
+        [] if conf.zone.is_some() => Ok(()),
+        [] => Err(Diagnostic::emerg("no servers are inside upstream").at(span)),
+        servers if servers.iter().all(|server| server.options.backup) => {
+            let message = format!("no servers in upstream \"{name}\"");
+            Err(Diagnostic::emerg(message).at(span).help("all of them are `backup`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Makes the memory of a group's `zone` known to those who show zones of memory.
+fn show_memory(conf: &Conf, group: &Arc<Group>, plan: &mut PlanBuilder<'_>) {
+    let bytes = conf.zone_size.and_then(|size| size.bytes);
+    let (Some(zone), Some(bytes)) = (&conf.zone, bytes) else { return };
+    let group = group.clone();
+    let used = move || {
+        let servers = u64::from(group.attempts_max());
+        SlabUse { bytes: servers * size_of::<Peer>() as u64, entries: servers }
+    };
+    plan.figures.add_slab(zone, Slab { bytes, used: Arc::new(used) });
 }
 
 /// A file and the servers in it.

@@ -37,6 +37,7 @@ pub(crate) mod mp4;
 pub(crate) mod not_modified;
 pub(crate) mod otel;
 mod outbound;
+pub(crate) mod prometheus;
 pub(crate) mod random_index;
 pub(crate) mod range;
 pub(crate) mod realip;

@@ -61,6 +61,7 @@ use http::mirror::Mirror;
 use http::mp4::Mp4;
 use http::not_modified::NotModified;
 use http::otel::Otel;
+use http::prometheus::Prometheus;
 use http::random_index::RandomIndex;
 use http::range::Ranges;
 use http::realip::RealIp;
@@ -167,6 +168,7 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     &Entry::<Wasm>::NEW,
     &Entry::<StubStatus>::NEW,
     &Entry::<Metrics>::NEW,
+    &Entry::<Prometheus>::NEW,
     &Entry::<Api>::NEW,
     &Entry::<Dashboard>::NEW,
     &Entry::<EmptyGif>::NEW,

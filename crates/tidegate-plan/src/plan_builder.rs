@@ -7,7 +7,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use tidegate_conf::{Diagnostic, Word};
+use tidegate_conf::{Diagnostic, SourceMap, Word};
 use tidegate_core::figures::{Catalog, Figures};
 use tidegate_core::main_settings::MainSettings;
 use tidegate_core::plan::{Location, Opening, PlanExtensions, Server, Service};
@@ -30,6 +30,8 @@ pub struct Environment<'a> {
     pub error_log: &'a str,
     /// Built-in paths.
     pub layout: &'static Layout,
+    /// The texts that the configuration was read from.
+    pub sources: &'a SourceMap,
     /// Access to files and names.
     pub resources: &'a dyn Resources,
     /// Objects kept across reloads.

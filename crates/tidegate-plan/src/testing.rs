@@ -179,6 +179,7 @@ impl<L: ModuleList> Bench<L> {
             conf_directory: dir.path(),
             error_log: "logs/error.log",
             layout: &tidegate_os::layout::PREFIX,
+            sources: &sources,
             resources: &resources,
             reload_state: &reload_state,
             parsed: &reload_state,

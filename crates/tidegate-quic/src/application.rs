@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tidegate_tls::quic::QuicHello;
 
 use crate::connection::Connection;
-use crate::event::Served;
+use crate::event::{Closed, Served};
 use crate::settings::ServerSettings;
 
 /// The decision about a client that opens a connection.
@@ -61,6 +61,10 @@ pub trait Application {
     fn prepare(&self, local: Option<IpAddr>, hello: QuicHello) -> Option<Preparing> {
         let _ = (local, hello);
         None
+    }
+    /// Is called when a client's first packet begins no connection, because its handshake fails at once.
+    fn failed(&self, local: Option<IpAddr>, closed: &Closed) {
+        let _ = (local, closed);
     }
     /// Passes a packet on to the thread of its connection, if there is room for it there.
     fn pass_on(&self, thread: u16, packet: Packet);

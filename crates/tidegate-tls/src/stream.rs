@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use rustls::{Error, InvalidMessage};
+use rustls::{Error, HandshakeKind, InvalidMessage};
 use tidegate_rt::net::Stream;
 
 use crate::buffers::{self, INPUT_BYTES};
@@ -40,6 +40,12 @@ impl<S: Side> TlsStream<S> {
         session.input.rest();
         let state = RefCell::new(State { session, is_more_likely: false });
         TlsStream { stream, state }
+    }
+
+    /// Returns whether its session is that of an earlier connection.
+    pub fn is_resumed(&self) -> bool {
+        let state = self.state.borrow();
+        state.session.common().handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
     /// Returns the socket below.

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use tidegate_core::figures::{HANDSHAKES, Tally, VERIFY_FAILURES};
 use tidegate_core::timeline::{Cause, blame};
 use tidegate_rt::clock;
 use tidegate_rt::net::{Addr, ConnectOptions, Stream};
@@ -16,7 +17,7 @@ use crate::address::address_text;
 use crate::log::{TIMED_OUT, os_error};
 use crate::peers::process_queue::{QueuePlace, WaitingRequest};
 use crate::settings::{FetchSettings, LocalAddress};
-use tidegate_tls::{HandshakeError, TlsTarget, connect};
+use tidegate_tls::{HandshakeError, TlsConnectError, TlsTarget, connect};
 
 const CONNECTING: &str = "connecting to upstream";
 const HANDSHAKING: &str = "SSL handshaking to upstream";
@@ -48,8 +49,8 @@ pub enum ConnectError {
     Header(io::Error),
     /// No connection within `*_connect_timeout`.
     TimedOut,
-    /// The handshake failed; the text is for the log.
-    Handshake(String),
+    /// The handshake failed: the text for the log, and the reason by a name of `HANDSHAKES` or `VERIFY_FAILURES`.
+    Handshake(String, Option<&'static str>),
     /// The connection was made, but its handshake did not end within the same time.
     HandshakeTimedOut,
 }
@@ -64,7 +65,7 @@ impl fmt::Display for ConnectError {
                 write!(f, "connect() to {socket} failed ({})", os_error(error))
             }
             ConnectError::Header(error) => write!(f, "send() failed ({})", os_error(error)),
-            ConnectError::Handshake(message) => f.write_str(message),
+            ConnectError::Handshake(message, _) => f.write_str(message),
         }
     }
 }
@@ -88,7 +89,7 @@ impl ConnectError {
             | ConnectError::Failed(_)
             | ConnectError::SocketFailed(..)
             | ConnectError::Header(_) => CONNECTING,
-            ConnectError::Handshake(_) | ConnectError::HandshakeTimedOut => HANDSHAKING,
+            ConnectError::Handshake(..) | ConnectError::HandshakeTimedOut => HANDSHAKING,
         }
     }
 }
@@ -136,16 +137,16 @@ pub async fn secure(
 ) -> Result<Io, ConnectError> {
     match blame(Cause::Tls, timeout(limit, connect(stream, address, tls))).await {
         Err(_) => Err(ConnectError::HandshakeTimedOut),
-        Ok(Err(error)) => Err(ConnectError::Handshake(failure(&error, tls))),
+        Ok(Err(error)) => Err(ConnectError::Handshake(failure(&error, tls), reason(&error))),
         Ok(Ok(tls)) => Ok(Io::Tls(tls)),
     }
 }
 
 /// Returns the failure in nginx's words.
-fn failure(error: &tidegate_tls::TlsConnectError, tls: &TlsTarget) -> String {
+fn failure(error: &TlsConnectError, tls: &TlsTarget) -> String {
     let error = match error {
-        tidegate_tls::TlsConnectError::Handshake(error) => error,
-        tidegate_tls::TlsConnectError::OtherName => {
+        TlsConnectError::Handshake(error) => error,
+        TlsConnectError::OtherName => {
             let name = String::from_utf8_lossy(tls.name());
             return format!("upstream SSL certificate does not match \"{name}\"");
         }
@@ -159,6 +160,54 @@ fn failure(error: &tidegate_tls::TlsConnectError, tls: &TlsTarget) -> String {
             format!("SSL_do_handshake() failed ({})", os_error(error))
         }
         HandshakeError::Protocol(reason) => format!("SSL_do_handshake() failed (SSL: {reason})"),
+    }
+}
+
+/// Returns what is counted of a failure beside it.
+fn reason(error: &TlsConnectError) -> Option<&'static str> {
+    let error = match error {
+        TlsConnectError::OtherName => return Some("hostname_mismatch"),
+        TlsConnectError::Handshake(error) => error,
+    };
+    match error {
+        HandshakeError::Certificate(fault) if fault.starts_with("10:") => Some("expired_cert"),
+        HandshakeError::Certificate(fault) if fault.starts_with("23:") => Some("revoked_cert"),
+        HandshakeError::Certificate(_) => Some("other"),
+        HandshakeError::Protocol(error) if error.is_no_common_protocol() => {
+            Some("no_common_protocol")
+        }
+        HandshakeError::Protocol(error) if error.is_no_common_cipher() => Some("no_common_cipher"),
+        HandshakeError::Protocol(error) if error.is_rejected_certificate() => {
+            Some("peer_rejected_cert")
+        }
+        _ => None,
+    }
+}
+
+/// Counts a handshake with an origin by its end; connections without one are not counted.
+pub fn count_handshake(tally: &Tally, end: Result<&Io, &ConnectError>) {
+    let names = || HANDSHAKES.iter().chain(&VERIFY_FAILURES);
+    let count = |event: &str| {
+        if let Some(place) = names().position(|name| *name == event) {
+            tally.count(place);
+        }
+    };
+    match end {
+        Ok(Io::Tls(stream)) => {
+            count("handshakes");
+            if stream.is_resumed() {
+                count("session_reuses");
+            }
+        }
+        Err(ConnectError::Handshake(_, reason)) => {
+            count("handshakes_failed");
+            reason.iter().for_each(|reason| count(reason));
+        }
+        Err(ConnectError::HandshakeTimedOut) => {
+            count("handshakes_failed");
+            count("handshake_timeout");
+        }
+        _ => {}
     }
 }
 

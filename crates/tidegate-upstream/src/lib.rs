@@ -72,7 +72,7 @@ mod settings;
 mod tunnel;
 mod wire;
 
-pub use connection::{ConnectError, connect_options, dial, secure};
+pub use connection::{ConnectError, connect_options, count_handshake, dial, secure};
 pub use fetch::{READING_HEAD, fetch};
 pub use h1::body::{BodyReader, OriginBody, Upgraded};
 pub use h1::scratch::give_head;

@@ -29,7 +29,7 @@ pub use options::{
     BalancingMethod, Keepalive, Mutability, Outcome, ServerOptions, Stickiness, TimeKind,
 };
 pub(crate) use peer::InFlight;
-pub use peer::{Peer, Statistics};
+pub use peer::{Peer, ResponseTimes, Statistics};
 pub use state::SlotView;
 
 pub use crate::address::address_text;

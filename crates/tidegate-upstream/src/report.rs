@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
@@ -34,6 +34,8 @@ pub struct Attempt {
     pub bytes_received: u64,
     /// Measures the request's time for `least_time`.
     in_flight: Option<InFlight>,
+    /// The balancing method measures times.
+    is_measured: bool,
     /// The server's requests are counted.
     is_counted: bool,
 }
@@ -101,6 +103,7 @@ impl Report {
                 .time()
                 .zip(peer)
                 .map(|(kind, peer)| InFlight::begin(peer, kind, now)),
+            is_measured: group.method.time().is_some(),
             is_counted: group.is_changing(),
         });
     }
@@ -188,6 +191,9 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         if let (true, AttemptPeer::Peer(peer)) = (self.is_counted, &self.at) {
             peer.statistics.add(self.status, self.bytes_sent, self.bytes_received);
+            let times = [self.connect_millis, self.header_millis, self.response_millis];
+            let time = |millis| (millis != NONE).then(|| Duration::from_millis(u64::from(millis)));
+            peer.count_times(self.started, times.map(time), !self.is_measured);
         }
     }
 }

@@ -12,4 +12,4 @@ pub use dns::ServiceRecord;
 pub use error::{ResolveError, ResolverError};
 pub use host_port::{HostPort, HostPortError, addresses, parse};
 pub use stub::Resolver;
-pub use zone::{OUTCOMES, QUESTIONS, ResolverZone};
+pub use zone::{OUTCOMES, QUESTIONS, ResolverZone, SENT};

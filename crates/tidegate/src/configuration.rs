@@ -144,6 +144,7 @@ impl Parsed {
                 conf_directory: origin.file.parent().unwrap_or(Path::new("/")),
                 error_log: &origin.error_log,
                 layout: CHOSEN,
+                sources: &self.sources,
                 resources: inputs.resources,
                 reload_state: inputs.reload_state,
                 parsed: inputs.parsed,

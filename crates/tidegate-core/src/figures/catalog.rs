@@ -1,6 +1,7 @@
 //! Zones by kind and name: all of a process, and those of a plan.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::{Tally, Zone};
@@ -52,8 +53,8 @@ impl Figures {
         tallies.entry((kind, name.to_owned())).or_insert_with(|| Tally::new(width).into()).clone()
     }
 
-    /// Returns the group of this kind and name for the values of `key`, a text with variables: the present one, unless the
-    /// configuration has changed it. Its zones keep their figures then, but each counts to `most` anew.
+    /// Returns the group of this kind and name for the values of `key`, the texts with variables that use it: the present
+    /// one, unless the configuration has changed it. Its zones keep their figures then, but each counts to `most` anew.
     pub fn group(
         self: &Arc<Self>,
         kind: Kind,
@@ -69,7 +70,9 @@ impl Figures {
         }
         let (figures, keys, known) = (self.clone(), Default::default(), Default::default());
         let (name, key) = (name.to_owned(), key.into());
-        let group = ZoneGroup { figures, kind, key, most, rest, name: name.clone(), keys, known };
+        let secure = AtomicBool::new(false);
+        let group =
+            ZoneGroup { figures, kind, key, most, rest, name: name.clone(), secure, keys, known };
         let group = Arc::new(group);
         groups.insert((kind, name), Arc::downgrade(&group));
         group
@@ -80,12 +83,14 @@ impl Figures {
 pub struct ZoneGroup {
     figures: Arc<Figures>,
     kind: Kind,
-    /// The text whose values have zones.
+    /// The texts whose values have zones.
     key: Box<[u8]>,
     most: usize,
     /// The zone of values that have none, with the group's name.
     rest: &'static Zone,
     name: String,
+    /// Whether a server of its zones listens with TLS.
+    secure: AtomicBool,
     keys: Mutex<HashMap<Vec<u8>, &'static Zone>>,
     /// What each thread knows of `keys`, so that threads do not wait for each other.
     known: super::thread::Slots<Mutex<HashMap<Vec<u8>, &'static Zone>>>,
@@ -106,10 +111,24 @@ impl ZoneGroup {
         if !keys.contains_key(value) && (keys.len() >= self.most || value.len() > VALUE_BYTES_MAX) {
             return Some(self.rest);
         }
-        let make = || self.figures.zone(self.kind, &String::from_utf8_lossy(value));
+        let make = || {
+            let zone = self.figures.zone(self.kind, &String::from_utf8_lossy(value));
+            if self.secure.load(Ordering::Relaxed) {
+                zone.set_secure();
+            }
+            zone
+        };
         let zone = *keys.entry(value.to_vec()).or_insert_with(make);
         known.insert(value.to_vec(), zone);
         Some(zone)
+    }
+
+    /// Records that a server of its zones listens with TLS.
+    pub fn set_secure(&self) {
+        self.secure.store(true, Ordering::Relaxed);
+        self.rest.set_secure();
+        let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        keys.values().for_each(|zone| zone.set_secure());
     }
 
     pub(super) fn shown(&self) -> Vec<(String, &'static Zone)> {
@@ -122,7 +141,7 @@ impl ZoneGroup {
 }
 
 /// Longest value with a zone of its own, in bytes.
-const VALUE_BYTES_MAX: usize = 255;
+const VALUE_BYTES_MAX: usize = 256;
 
 /// The zones of one plan, for those who show them.
 #[derive(Default)]
@@ -163,6 +182,11 @@ impl Catalog {
     /// Adds a group of zones.
     pub fn add_group(&mut self, kind: Kind, name: &str, group: Arc<ZoneGroup>) {
         self.groups.insert((kind, name.to_owned()), group);
+    }
+
+    /// Returns the group of this kind and name.
+    pub fn group(&self, kind: Kind, name: &str) -> Option<Arc<ZoneGroup>> {
+        self.groups.get(&(kind, name.to_owned())).cloned()
     }
 
     /// Adds counters.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 /// A row of counters, changed by all threads.
+#[derive(Debug)]
 pub struct Tally {
     counters: Box<[AtomicU64]>,
     /// The counts at the last reset.
@@ -58,12 +59,29 @@ pub const HANDSHAKES: [&str; 7] = [
 pub const VERIFY_FAILURES: [&str; 5] =
     ["no_cert", "expired_cert", "revoked_cert", "hostname_mismatch", "other"];
 
+/// What is counted of limits of requests: nginx Plus' counters, then Angie's further ones, of requests without a key and of
+/// those that the zone had no room for.
+pub const LIMIT_REQ: [&str; 7] = [
+    "passed",
+    "delayed",
+    "rejected",
+    "delayed_dry_run",
+    "rejected_dry_run",
+    "skipped",
+    "exhausted",
+];
+
+/// What is counted of limits of connections, as [`LIMIT_REQ`].
+pub const LIMIT_CONN: [&str; 5] =
+    ["passed", "rejected", "rejected_dry_run", "skipped", "exhausted"];
+
 /// Returns the counters of all TLS handshakes with clients.
 pub fn handshakes() -> &'static Tally {
     static ALL: LazyLock<Tally> = LazyLock::new(new_handshakes);
     &ALL
 }
 
-pub(super) fn new_handshakes() -> Tally {
+/// Makes counters of handshakes.
+pub fn new_handshakes() -> Tally {
     Tally::new(HANDSHAKES.len() + VERIFY_FAILURES.len())
 }

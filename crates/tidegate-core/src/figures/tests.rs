@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{BOUNDS_MILLIS, BUCKETS, CODES, Figures, Kind, Sample, Tally, Totals};
+use super::{
+    BOUNDS_MILLIS, BUCKETS, CODES, Figures, Kind, Sample, Tally, TimeCounts, Totals, Zone,
+};
 
 fn sample(status: u16, micros: u64) -> Sample {
     Sample::new(Some(status), 10, 100, Duration::from_micros(micros))
@@ -110,4 +112,28 @@ fn tallies_count_and_start_again() {
     tally.reset();
     tally.count(0);
     assert_eq!(tally.totals(), [1, 0]);
+}
+
+#[test]
+fn sessions_that_went_on_elsewhere_and_rare_statuses_are_counted_apart() {
+    let zone = Zone::forever();
+    zone.count(&Sample::new(None, 5, 0, Duration::ZERO).passed());
+    zone.count(&Sample::new(Some(299), 0, 0, Duration::ZERO));
+    let totals = zone.totals();
+    assert_eq!((totals.passed(), totals.discarded(), totals.requests()), (1, 0, 2));
+    assert_eq!(totals.other_codes().collect::<Vec<_>>(), [0, 1, 0, 0, 0]);
+    assert_eq!(totals.classes(), [0, 1, 0, 0, 0]);
+}
+
+#[test]
+fn times_are_counted_by_their_bounds() {
+    let times = TimeCounts::default();
+    for millis in [0, 5, 6, 20_000] {
+        times.count(Duration::from_millis(millis));
+    }
+    let (counts, micros) = times.totals();
+    assert_eq!((counts[0], counts[1], counts[BUCKETS - 1]), (2, 1, 1));
+    assert_eq!((counts.iter().sum::<u64>(), micros), (4, 20_011_000));
+    times.reset();
+    assert_eq!(times.totals(), ([0; BUCKETS], 0));
 }

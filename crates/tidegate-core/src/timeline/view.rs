@@ -38,7 +38,7 @@ pub struct Verdict {
 }
 
 /// Least time of a cause that is named, in microseconds.
-const NAMED_MICROS: u32 = 1000;
+pub(super) const NAMED_MICROS: u32 = 1000;
 /// Least part of the whole time of a cause that is named: a tenth.
 const NAMED_PART: u64 = 10;
 

@@ -187,10 +187,7 @@ impl QuicLink {
     pub(super) fn handshake(&self) {
         let Some(negotiated) = self.quic.handshake() else { return };
         let plan = self.front.plan();
-        let local = self.info().local.clone();
-        let listener_ref = ListenerRef::find_for(&plan, &self.port.address, &local, true);
-        let Some(listener_ref) = listener_ref else { return };
-        let names = QuicNames::new(plan.shared().clone(), listener_ref);
+        let Some(names) = self.names() else { return };
         let (mut tls, statuses) = names.known(negotiated);
         let old = self.info();
         // Those that requests which have begun share.
@@ -225,6 +222,14 @@ impl QuicLink {
             let _ = self.core.set(RefCell::new(core));
         }
         self.send_own();
+    }
+
+    /// Returns the servers of the connection's listener; `None` where the plan has none any more.
+    pub(super) fn names(&self) -> Option<QuicNames> {
+        let plan = self.front.plan();
+        let local = self.info().local.clone();
+        let listener_ref = ListenerRef::find_for(&plan, &self.port.address, &local, true)?;
+        Some(QuicNames::new(plan.shared().clone(), listener_ref))
     }
 
     /// Queries the statuses of the client's certificates (`ssl_ocsp`). Its requests wait for that.

@@ -19,6 +19,7 @@ use super::exchange;
 use super::head;
 use super::held::is_behind;
 use super::stream::Stream;
+use crate::tls::quic::HandshakeFailure;
 
 /// Bytes that are read from a stream at once.
 const READ_BYTES: usize = 16 * 1024;
@@ -30,6 +31,9 @@ impl Served for QuicLink {
             Event::Connected => {
                 self.handshaking.take();
                 self.handshake();
+                if let Some(names) = self.names() {
+                    names.count(&self.info());
+                }
                 self.send_own();
             }
             Event::Opened(direction) => {
@@ -268,8 +272,18 @@ impl QuicLink {
         }
     }
 
+    /// Counts a handshake that ended before it was complete.
+    fn count_failed(&self, closed: &Closed) {
+        if let Some(names) = self.names() {
+            names.count_failed(&self.info(), HandshakeFailure::of(closed));
+        }
+    }
+
     /// The connection has ended.
     fn closed(&self, closed: &Closed) {
+        if self.handshaking.take().is_some() && closed.by != ClosedBy::Us {
+            self.count_failed(closed);
+        }
         match closed.by {
             ClosedBy::Us => {}
             // An application that ends without an error.

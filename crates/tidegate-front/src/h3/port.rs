@@ -13,7 +13,7 @@ use tidegate_core::error_log::Level;
 use tidegate_core::plan::Plan;
 use tidegate_h3::ErrorCode;
 use tidegate_quic::{
-    Admission, Application, Connection, Endpoint, Keys, Limits, Packet, Preparing, Served,
+    Admission, Application, Closed, Connection, Endpoint, Keys, Limits, Packet, Preparing, Served,
     ServerSettings,
 };
 use tidegate_rt::clock;
@@ -27,7 +27,8 @@ use super::directives::Http3Server;
 use super::threads::Threads;
 use crate::front::Front;
 use crate::listener::ListenerRef;
-use crate::tls::quic::{QuicNames, has_chosen};
+use crate::serve::scratch::no_connection;
+use crate::tls::quic::{HandshakeFailure, QuicNames, has_chosen};
 
 /// The idle timeout of connections where `keepalive_timeout` is 0, which ends them behind their requests.
 const IDLE_DEFAULT: Duration = Duration::from_secs(60);
@@ -278,6 +279,12 @@ impl Application for Application3 {
             drop(handshaking);
             Some(server)
         }))
+    }
+
+    fn failed(&self, local: Option<IpAddr>, closed: &Closed) {
+        if let Some(prepared) = self.0.prepared(local) {
+            prepared.names.count_failed(&no_connection(), HandshakeFailure::of(closed));
+        }
     }
 
     fn pass_on(&self, thread: u16, packet: Packet) {

@@ -49,6 +49,30 @@ impl HandshakeOwner<'_> {
             HandshakeOwner::Session(x) => x.plan.clone(),
         }
     }
+
+    /// Calls `work` with an exchange whose variables show what is known of the handshake with a server.
+    pub(super) fn with_exchange<T>(
+        &mut self,
+        server: ServerId,
+        connection: &Connection,
+        known: &TlsInfo,
+        work: impl FnOnce(&mut Exchange) -> T,
+    ) -> T {
+        let connection =
+            Rc::new(Connection { tls: Some(Box::new(known.clone())), ..connection.clone() });
+        match self {
+            HandshakeOwner::Session(x) => {
+                x.connection = connection;
+                work(x)
+            }
+            HandshakeOwner::Connection(plan) => {
+                let location = plan.server(server).location;
+                let mut x = Exchange::new(plan.clone(), connection, Rc::new(NoClient));
+                (x.routing.server, x.routing.location) = (server, location);
+                work(&mut x)
+            }
+        }
+    }
 }
 
 /// Returns whether either name of a pair has a variable.
@@ -85,7 +109,7 @@ impl ChosenPairs {
         connection: &Connection,
         known: &TlsInfo,
     ) -> Result<Vec<KeyPair>, String> {
-        let names = self.names(owner, server, connection, known);
+        let names = owner.with_exchange(server, connection, known, |x| self.values(x));
         let now = clock::now();
         if let Some(cache) = &self.cache {
             let found = names.iter().map(|(certificate, key)| cache.find(certificate, key, now));
@@ -104,29 +128,6 @@ impl ChosenPairs {
         match blocking::run(work).await {
             Ok(loaded) => loaded.map_err(|error| error.to_string()),
             Err(error) => Err(format!("cannot load certificate ({})", os_error(&error))),
-        }
-    }
-
-    fn names(
-        &self,
-        owner: &mut HandshakeOwner<'_>,
-        server: ServerId,
-        connection: &Connection,
-        known: &TlsInfo,
-    ) -> Vec<(PemSource, PemSource)> {
-        let connection =
-            Rc::new(Connection { tls: Some(Box::new(known.clone())), ..connection.clone() });
-        match owner {
-            HandshakeOwner::Session(x) => {
-                x.connection = connection;
-                self.values(x)
-            }
-            HandshakeOwner::Connection(plan) => {
-                let location = plan.server(server).location;
-                let mut x = Exchange::new(plan.clone(), connection, Rc::new(NoClient));
-                (x.routing.server, x.routing.location) = (server, location);
-                self.values(&mut x)
-            }
         }
     }
 

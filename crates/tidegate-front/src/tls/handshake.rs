@@ -19,7 +19,7 @@ use tidegate_tls::{
 
 use super::chosen::HandshakeOwner;
 use super::conf::VerifyClient;
-use super::figures::{self, HandshakeEvent};
+use super::figures::{Handshake, HandshakeEvent};
 use super::ocsp::{ClientOcsp, QueryError};
 use super::server::TlsServer;
 use super::{challenges, client, variables};
@@ -57,7 +57,9 @@ pub(crate) async fn accept(
         Ok(Begun::Plain(input)) => Some((Io::Plain(stream), info, input)),
         Err(failure) => {
             if !matches!(failure, Failure::Silent) {
-                figures::failed(plan.server(servers.default), failure.event());
+                let (server, known) = (servers.default, &TlsInfo::default());
+                let handshake = Handshake { owner: &mut owner, server, connection: &info, known };
+                handshake.failed(failure.event());
             }
             report(log, &info, &failure);
             None
@@ -168,8 +170,9 @@ async fn begin<'p>(
     let statuses = negotiated.client.as_mut().map(|shown| std::mem::take(&mut shown.statuses));
     let queries = lender.ocsp.as_ref().zip(statuses.filter(|statuses| !statuses.is_empty()));
     keep(negotiated, settings, &mut known);
-    let meant = plan.server(named(servers, &known).unwrap_or(servers.default));
-    figures::done(meant, &known, lender.verify_client == VerifyClient::On);
+    let server = named(servers, &known).unwrap_or(servers.default);
+    let handshake = Handshake { owner, server, connection: info, known: &known };
+    handshake.done(lender.verify_client == VerifyClient::On);
     Ok(Begun::Tls(tls, Box::new(known), queries))
 }
 

@@ -12,15 +12,17 @@ use tidegate_core::error_log::Level;
 use tidegate_core::exchange::{Captures, PlanRef};
 use tidegate_core::listen::VirtualServers;
 use tidegate_core::plan::{Plan, ServerId};
+use tidegate_quic::{Closed, ClosedBy};
 use tidegate_tls::quic::{QuicHello, QuicNegotiated, QuicServers};
 use tidegate_tls::{ServerSettings, StatusQuery};
 
 use super::chosen::{ChosenPairs, HandshakeOwner};
 use super::conf::VerifyClient;
+use super::figures::{Handshake, HandshakeEvent};
+use super::handshake;
 use super::ocsp::QueryError;
 use super::server::TlsServer;
 use super::variables;
-use super::{figures, handshake};
 use crate::h3::directives::Http3Server;
 use crate::listener::ListenerRef;
 use crate::serve::scratch::no_connection;
@@ -33,6 +35,36 @@ pub(crate) const HQ_INTEROP: &[u8] = b"hq-interop";
 const NO_PROTOCOL: &[u8] = b"\0";
 /// Bytes of a session's number, as in OpenSSL.
 const SESSION_ID_BYTES: usize = 32;
+
+/// The alert of RFC 8446 section 6.2.
+const PROTOCOL_VERSION: u8 = 70;
+
+/// The end of a handshake that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HandshakeFailure {
+    /// The client went silent.
+    Timeout,
+    /// An alert of either side (RFC 9001 section 4.8).
+    Alert(u8),
+    /// Another end.
+    Other,
+}
+
+impl HandshakeFailure {
+    /// Returns what the end of a connection says of its handshake.
+    pub(crate) fn of(closed: &Closed) -> HandshakeFailure {
+        // Errors of TLS are its alerts, from there on (RFC 9000 section 20.1).
+        const CRYPTO_ERROR: u64 = 0x100;
+        match closed.by {
+            ClosedBy::IdleTimeout => HandshakeFailure::Timeout,
+            ClosedBy::Transport(code) => match code.checked_sub(CRYPTO_ERROR).map(u8::try_from) {
+                Some(Ok(alert)) => HandshakeFailure::Alert(alert),
+                _ => HandshakeFailure::Other,
+            },
+            _ => HandshakeFailure::Other,
+        }
+    }
+}
 
 /// The servers of one listener of a plan.
 pub(crate) struct QuicNames {
@@ -89,10 +121,8 @@ impl QuicNames {
         let servers = self.listener_ref.servers(plan);
         let server_named = servers.is_some_and(|servers| named(servers, name).is_some());
         let mut known = TlsInfo { server_named, ..TlsInfo::default() };
-        if let Some((settings, tls, server)) = self.lent(name) {
+        if let Some((settings, tls, _)) = self.lent(name) {
             handshake::keep(negotiated, &settings, &mut known);
-            let requires = tls.verify_client == VerifyClient::On;
-            figures::done(plan.server(server), &known, requires);
             known.early = tls.early_data.then(|| Rc::new(Cell::new(true)));
         }
         known.server_name = hello.server_name;
@@ -109,6 +139,34 @@ impl QuicNames {
         tidegate_rt::random::unpredictable(&mut id);
         known.session_id = id;
         (known, statuses.unwrap_or_default())
+    }
+
+    /// Counts a handshake that was completed.
+    pub(crate) fn count(&self, info: &Connection) {
+        let (Some(servers), Some(known)) = (self.listener_ref.servers(&self.plan), &info.tls)
+        else {
+            return;
+        };
+        let name = known.server_name.as_deref();
+        let requires =
+            self.lent(name).is_some_and(|(_, tls, _)| tls.verify_client == VerifyClient::On);
+        let mut owner = HandshakeOwner::Connection(PlanRef::new(self.plan.clone()));
+        let server = named(servers, name).unwrap_or(servers.default);
+        Handshake { owner: &mut owner, server, connection: info, known }.done(requires);
+    }
+
+    /// Counts a handshake that failed; `alert` is that of the client or of the server.
+    pub(crate) fn count_failed(&self, info: &Connection, end: HandshakeFailure) {
+        let Some(servers) = self.listener_ref.servers(&self.plan) else { return };
+        let event = match end {
+            HandshakeFailure::Timeout => Some(HandshakeEvent::Timeout),
+            HandshakeFailure::Alert(PROTOCOL_VERSION) => Some(HandshakeEvent::NoCommonProtocol),
+            HandshakeFailure::Alert(42..=46 | 48) => Some(HandshakeEvent::RejectedCertificate),
+            HandshakeFailure::Alert(_) | HandshakeFailure::Other => None,
+        };
+        let mut owner = HandshakeOwner::Connection(PlanRef::new(self.plan.clone()));
+        let (server, known) = (servers.default, &TlsInfo::default());
+        Handshake { owner: &mut owner, server, connection: info, known }.failed(event);
     }
 
     /// Returns the reason why the client of a handshake is not trusted after all, by the statuses of its certificates.

@@ -53,6 +53,12 @@ pub(super) const VARIABLES: &[Variable] = &[
         |x, out| put(x, out, |tls| Some(tls.signature)),
     ),
     Variable::replaceable(
+        "ssl_server_cert_type",
+        "Kind of the key of the server's certificate in the handshake: `RSA`, `ECDSA`, `ED25519` or `ED448`. Empty in a \
+         resumed session.",
+        |x, out| put(x, out, |tls| key_kind(tls.signature)),
+    ),
+    Variable::replaceable(
         "ssl_sigalgs",
         "Signature algorithms that the client offers, joined by `:`.",
         |x, out| put_list(x, out, |tls| &tls.offered_signatures, signature_schemes::name),
@@ -193,6 +199,12 @@ pub(super) const CIPHERS: &str = "ssl_ciphers";
 pub(super) const CURVES: &str = "ssl_curves";
 pub(super) const SIGNATURES: &str = "ssl_sigalgs";
 const SECONDS_OF_DAY: i64 = 86_400;
+
+/// Returns the kind of the key that signs by an algorithm, which has OpenSSL's name.
+fn key_kind(algorithm: &str) -> Option<&'static str> {
+    let kinds = [("rsa", "RSA"), ("ecdsa", "ECDSA"), ("ed25519", "ED25519"), ("ed448", "ED448")];
+    kinds.iter().find(|(start, _)| algorithm.starts_with(start)).map(|(_, kind)| *kind)
+}
 
 /// Returns the whole days until a certificate ends; zero for one that has ended. Both arguments are seconds since 1970.
 fn days_left(last: i64, now: i64) -> i64 {

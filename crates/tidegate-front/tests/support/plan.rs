@@ -44,6 +44,7 @@ pub(super) fn compile(
         conf_directory: prefix.as_ref(),
         error_log: "stderr",
         layout: &tidegate_os::layout::PREFIX,
+        sources: &sources,
         resources: &Files,
         reload_state,
         parsed: reload_state,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::Query;
 use super::objects::{Object, Objects};
+use super::query::Query;
 use crate::cache::config::zones::{ShownCaches, Zone};
 use crate::cache::status::CacheStatus;
 

@@ -6,7 +6,8 @@ use tidegate_upstream::resolve::{self, HostPort};
 use tidegate_upstream::{Group, Member, ServerOptions};
 
 use super::error::ApiError;
-use super::view::{self, CommandTime};
+use super::query::CommandTime;
+use super::view;
 use crate::upstream::server::{PORT, set_option};
 
 /// Parameters of a server in a command.

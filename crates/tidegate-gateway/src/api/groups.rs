@@ -6,12 +6,29 @@ use tidegate_codec::request::Method;
 use tidegate_core::Exchange;
 use tidegate_upstream::Group;
 
+use super::change;
 use super::error::ApiError;
 use super::objects::{Form, Object, Objects};
-use super::routes::{Command, allow_change, of_all, of_one};
-use super::view::{self, CommandTime, Sessions};
-use super::{Changed, CommandResult, Query, change};
+use super::query::{Changed, CommandResult, CommandTime, Query};
+use super::routes::{Command, SubPath, allow_change, of_all, of_one};
+use super::view::{self, Sessions};
 use crate::upstream::Groups;
+
+/// The paths of groups below the route, and their methods.
+pub(super) const PATHS: &[SubPath] = &[
+    SubPath { path: "", methods: &[Method::Get], what: "Groups of servers that have a `zone`" },
+    SubPath { path: "/{name}", methods: &[Method::Get, Method::Delete], what: "A group" },
+    SubPath {
+        path: "/{name}/servers",
+        methods: &[Method::Get, Method::Post],
+        what: "Parameters of the servers of a group",
+    },
+    SubPath {
+        path: "/{name}/servers/{id}",
+        methods: &[Method::Get, Method::Patch, Method::Delete],
+        what: "Parameters of a server",
+    },
+];
 
 pub(super) fn http(query: &Query<'_>, command: &Command<'_>) -> Result<CommandResult, ApiError> {
     carry_out(query, command, "http")

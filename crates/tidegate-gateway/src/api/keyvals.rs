@@ -9,12 +9,22 @@ use tidegate_core::blocking;
 
 use super::error::ApiError;
 use super::objects::{Form, Object, Objects};
-use super::routes::{Command, allow_change, of_all};
-use super::{Changed, CommandResult, Query};
+use super::query::{Changed, CommandResult, Query};
+use super::routes::{Command, SubPath, allow_change, of_all};
 use crate::keyval::pairs::{self, Pair, PairsError, Wanted};
 use crate::keyval::table::{Record, Table, TableError};
 use crate::keyval::write::{Write, WriteError};
 use crate::keyval::{Zone, Zones};
+
+/// The paths of zones below the route, and their methods.
+pub(super) const PATHS: &[SubPath] = &[
+    SubPath { path: "", methods: &[Method::Get], what: "Zones of pairs" },
+    SubPath {
+        path: "/{name}",
+        methods: &[Method::Get, Method::Post, Method::Patch, Method::Delete],
+        what: "The pairs of a zone",
+    },
+];
 
 pub(super) fn http(query: &Query<'_>, command: &Command<'_>) -> Result<CommandResult, ApiError> {
     carry_out(query, command, query.x.plan.extensions.of(), "http")

@@ -48,6 +48,13 @@ impl Object {
         self
     }
 
+    /// Makes an object with this one as its only field.
+    pub(super) fn inside(self, name: &'static str) -> Object {
+        let weight = self.weight;
+        let show = move || Value::Object([(name.to_owned(), self.value())].into_iter().collect());
+        Object::new(show).weighing(weight)
+    }
+
     pub(super) fn weight(&self) -> usize {
         self.weight
     }
@@ -95,7 +102,7 @@ pub(super) struct Document {
 }
 
 /// Objects that are written at once.
-const WEIGHT_AT_ONCE: usize = 64;
+pub(super) const WEIGHT_AT_ONCE: usize = 64;
 /// Bytes of a piece: a pool thread writes whole objects until there are as many.
 const PIECE_BYTES: usize = 64 * 1024;
 

@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use tidegate_core::counters::{self, ConnectionFigures};
 use tidegate_core::figures::{HANDSHAKES, Tally, VERIFY_FAILURES, handshakes};
 
-use super::Query;
 use super::objects::{Object, Objects};
+use super::query::Query;
 use super::view::time;
 
 /// The build, as nginx Plus' release that has these paths: clients choose by it what they ask for.
@@ -32,7 +32,7 @@ pub(super) fn nginx(query: &Query<'_>) -> Object {
 }
 
 /// Returns the address of the server that the client reached, without its port.
-fn address(query: &Query<'_>) -> String {
+pub(super) fn address(query: &Query<'_>) -> String {
     let text = query.x.connection.local.text();
     match text.rsplit_once(':') {
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host.to_owned(),

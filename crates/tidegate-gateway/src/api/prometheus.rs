@@ -7,11 +7,10 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 use tidegate_core::Exchange;
-use tidegate_rt::clock;
 
 use super::objects::{Object, Objects};
-use super::view::CommandTime;
-use super::{Query, Settings, caches, groups, process, zones};
+use super::query::{self, Query, Settings};
+use super::{caches, groups, process, zones};
 
 /// Objects of the API that have families of one prefix.
 struct Section {
@@ -263,7 +262,7 @@ const WORKER: &[Family] = &[
 
 /// Collects what is shown; the returned function writes the text, which takes time where there are many servers.
 pub fn plus_metrics(x: &Exchange) -> impl FnOnce() -> String + Send + 'static {
-    let now = CommandTime { monotonic: clock::now(), unix_millis: clock::unix_millis() };
+    let now = query::now();
     let settings = Settings { write: false, loaded: 0, prefix: 0 };
     let query = Query { x, settings: &settings, now };
     let collect = |section: &'static Section| (section, (section.objects)(&query));

@@ -1,22 +1,25 @@
-//! The paths of the API: one table, from which requests are routed and directories are listed.
+//! The paths of the API: one table, from which requests are routed, directories are listed, and the description by
+//! OpenAPI is made.
 
 use serde_json::{Value, json};
 use tidegate_codec::request::Method;
 use tidegate_core::figures::BOUNDS_MILLIS;
+use tidegate_core::timeline;
 
 use super::error::ApiError;
 use super::objects::{Document, Form, Object, Objects};
-use super::{CommandResult, Query, caches, groups, history, keyvals, process, sync, zones};
+use super::query::{CommandResult, Query};
+use super::{caches, groups, history, keyvals, openapi, process, sync, zones};
 
 /// A path of the API and what is there.
-struct Route {
+pub(super) struct Route {
     /// The parts of the path behind the version.
-    path: &'static [&'static str],
-    content: Content,
+    pub(super) path: &'static [&'static str],
+    pub(super) content: Content,
 }
 
 /// What is at a path.
-enum Content {
+pub(super) enum Content {
     /// The names of the paths one level below.
     Directory,
     /// An object, which DELETE may reset.
@@ -30,12 +33,24 @@ enum Content {
         missing: (&'static str, &'static str),
     },
     /// Paths that are routed by a function: it gets the parts behind this path.
-    Below(fn(&Query<'_>, &Command<'_>) -> Result<CommandResult, ApiError>),
+    Below { carry_out: CarryOut, paths: &'static [SubPath] },
+}
+
+type CarryOut = fn(&Query<'_>, &Command<'_>) -> Result<CommandResult, ApiError>;
+
+/// A path below one that a function routes.
+pub(super) struct SubPath {
+    /// Behind the route's path, with names in braces.
+    pub(super) path: &'static str,
+    /// Its methods; where there is GET, HEAD is another one.
+    pub(super) methods: &'static [Method],
+    /// What is there.
+    pub(super) what: &'static str,
 }
 
 /// Whether DELETE resets an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deletes {
+pub(super) enum Deletes {
     Resets,
     Never,
 }
@@ -68,12 +83,20 @@ const fn collection(
     Route { path, content: Content::Collection { all, form: Form::Map, delete, missing } }
 }
 
+const fn below(
+    path: &'static [&'static str],
+    carry_out: CarryOut,
+    paths: &'static [SubPath],
+) -> Route {
+    Route { path, content: Content::Below { carry_out, paths } }
+}
+
 const fn directory(path: &'static [&'static str]) -> Route {
     Route { path, content: Content::Directory }
 }
 
 /// All paths, in the order in which directories list them.
-const ROUTES: &[Route] = &[
+pub(super) const ROUTES: &[Route] = &[
     directory(&[]),
     object(&["nginx"], process::nginx, Deletes::Never),
     object(&["processes"], process::processes, Deletes::Resets),
@@ -96,13 +119,13 @@ const ROUTES: &[Route] = &[
         Deletes::Resets,
         ("LimitReqNotFound", "limit_req not found"),
     ),
-    Route { path: &["http", "upstreams"], content: Content::Below(groups::http) },
-    Route { path: &["http", "keyvals"], content: Content::Below(keyvals::http) },
+    below(&["http", "upstreams"], groups::http, groups::PATHS),
+    below(&["http", "keyvals"], keyvals::http, keyvals::PATHS),
     directory(&["stream"]),
     collection(&["stream", "server_zones"], zones::session_servers, Deletes::Resets, SERVER_ZONE),
     collection(&["stream", "limit_conns"], zones::session_limit_conns, Deletes::Resets, LIMIT_CONN),
-    Route { path: &["stream", "upstreams"], content: Content::Below(groups::stream) },
-    Route { path: &["stream", "keyvals"], content: Content::Below(keyvals::stream) },
+    below(&["stream", "upstreams"], groups::stream, groups::PATHS),
+    below(&["stream", "keyvals"], keyvals::stream, keyvals::PATHS),
     object(&["stream", "zone_sync"], sync::zone_sync, Deletes::Never),
     collection(
         &["resolvers"],
@@ -135,9 +158,18 @@ const ROUTES: &[Route] = &[
         Deletes::Never,
         ("StoreNotFound", "store not found"),
     ),
-    Route { path: &["tidegate", "snapshot"], content: Content::Below(snapshot) },
-    Route { path: &["tidegate", "history"], content: Content::Below(history) },
+    below(&["tidegate", "snapshot"], snapshot, &[only("All objects, each by its path")]),
+    below(
+        &["tidegate", "history"],
+        history,
+        &[only("The sums of each second of the last minutes")],
+    ),
+    below(&["tidegate", "slow"], slow, &[only("The latest slow requests, the newest first")]),
 ];
+
+const fn only(what: &'static str) -> SubPath {
+    SubPath { path: "", methods: &[Method::Get], what }
+}
 
 const LOCATION_ZONE: (&str, &str) = ("LocationZoneNotFound", "location zone not found");
 const SERVER_ZONE: (&str, &str) = ("ServerZoneNotFound", "server zone not found");
@@ -158,6 +190,10 @@ pub(super) fn carry_out(
         allow(query, Deletes::Never)?;
         return Ok(CommandResult::of(VERSIONS.collect::<Vec<_>>().into()));
     };
+    if *version == openapi::NAME && rest.is_empty() {
+        allow(query, Deletes::Never)?;
+        return Ok(CommandResult::of(openapi::document(*VERSIONS.end())));
+    }
     let known = version.parse().is_ok_and(|version| VERSIONS.contains(&version));
     if !known || version.starts_with('0') {
         return Err(ApiError::new(404, "UnknownVersion", "unknown version"));
@@ -167,7 +203,9 @@ pub(super) fn carry_out(
     let Some(Route { path, content }) = route else { return Err(ApiError::no_path()) };
     let below = &rest[path.len()..];
     match (content, below) {
-        (Content::Below(carry_out), rest) => carry_out(query, &Command { version, rest, body }),
+        (Content::Below { carry_out, .. }, rest) => {
+            carry_out(query, &Command { version, rest, body })
+        }
         (Content::Directory, []) => {
             allow(query, Deletes::Never)?;
             Ok(CommandResult::of(json!(names_below(path))))
@@ -221,6 +259,29 @@ fn history(query: &Query<'_>, command: &Command<'_>) -> Result<CommandResult, Ap
     Ok(of_one(query, history::shown()))
 }
 
+/// Shows the latest requests that a `slow_log` is about.
+fn slow(query: &Query<'_>, command: &Command<'_>) -> Result<CommandResult, ApiError> {
+    leaf(query, command)?;
+    let mut all = timeline::slow::latest().into_iter();
+    let mut first = true;
+    let write = move |out: &mut Vec<u8>| {
+        out.push(if std::mem::take(&mut first) { b'[' } else { b',' });
+        match all.next() {
+            Some(description) => out.extend_from_slice(&description),
+            // The list is over, or empty.
+            None => {
+                if out.last() == Some(&b',') {
+                    out.pop();
+                }
+                out.push(b']');
+                return false;
+            }
+        }
+        true
+    };
+    Ok(of_one(query, Object::of_pieces(write)))
+}
+
 /// Allows what is only read and has no paths below.
 fn leaf(query: &Query<'_>, command: &Command<'_>) -> Result<(), ApiError> {
     match command.rest {
@@ -230,7 +291,7 @@ fn leaf(query: &Query<'_>, command: &Command<'_>) -> Result<(), ApiError> {
 }
 
 /// Makes one object of many.
-fn collected(objects: Objects) -> Object {
+pub(super) fn collected(objects: Objects) -> Object {
     let weight = objects.iter().map(|(_, object)| object.weight()).sum();
     let show = move || {
         let fields = objects.into_iter().map(|(name, object)| (name, object.value()));

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use serde_json::{Map, Value, json};
 use tidegate_store::State;
 
-use super::Query;
 use super::objects::{Object, Objects};
+use super::query::Query;
 use crate::zone_sync::{Stores, SyncStore};
 
 /// Shows all stores together, as `zone_sync` of the commercial nginx: zones with their records, and messages.

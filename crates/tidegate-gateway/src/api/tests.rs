@@ -203,3 +203,47 @@ fn large_groups_are_written_on_a_pool_thread() {
     let (_, servers) = ask(&bench, "GET", "/api/9/http/upstreams/a/servers", "");
     assert_eq!(servers.as_array().map(Vec::len), Some(3000));
 }
+
+#[test]
+fn the_description_has_all_paths_and_their_methods() {
+    let bench = Bench::new(CONFIG);
+    let (status, document) = ask(&bench, "GET", "/api/openapi.json", "");
+    assert_eq!((status, &document["openapi"]), (200, &json!("3.0.3")));
+    let paths = document["paths"].as_object().unwrap();
+    for (path, item) in paths {
+        let target = format!("/api/9{}", path.replace("{id}", "0").replace("{name}", "none"));
+        for method in ["GET", "POST", "PATCH", "DELETE", "PUT"] {
+            let documented = item.get(method.to_ascii_lowercase()).is_some();
+            let (_, value) = ask(&bench, method, &target, "{}");
+            let code = value["error"]["code"].as_str().unwrap_or_default();
+            assert_ne!(code, "PathNotFound", "{method} {path}");
+            assert_eq!(code != "MethodNotSupported", documented, "{method} {path}: {code}");
+        }
+    }
+    // Everything that directories name is described.
+    let mut directories = vec![String::new()];
+    while let Some(directory) = directories.pop() {
+        for name in ask(&bench, "GET", &format!("/api/9{directory}"), "").1.as_array().unwrap() {
+            let path = format!("{directory}/{}", name.as_str().unwrap());
+            assert!(paths.contains_key(&path), "{path}");
+            if ["http", "stream", "tidegate"].iter().any(|name| path == format!("/{name}")) {
+                directories.push(path);
+            }
+        }
+    }
+}
+
+#[test]
+fn slow_requests_are_a_list() {
+    let bench = Bench::new(CONFIG);
+    let slow = |text: &str| tidegate_core::timeline::slow::keep(text.as_bytes());
+    slow("{\"n\":1}");
+    slow("{\"n\":2}");
+    assert_eq!(ask(&bench, "GET", "/api/9/tidegate/slow", "").1, json!([{ "n": 2 }, { "n": 1 }]));
+    (0..300).for_each(|number| slow(&format!("{{\"n\":{number}}}")));
+    let latest = ask(&bench, "GET", "/api/9/tidegate/slow", "").1;
+    assert_eq!((latest.as_array().map(Vec::len), &latest[0]["n"]), (Some(256), &json!(299)));
+    slow(&" ".repeat(1024 * 1024));
+    let latest = tidegate_core::timeline::slow::latest();
+    assert_eq!((latest.len(), latest[0].len()), (1, 1024 * 1024), "not too many bytes");
+}

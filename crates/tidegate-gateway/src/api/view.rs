@@ -1,22 +1,17 @@
 //! The state of groups of servers, as JSON.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tidegate_codec::date;
+use tidegate_core::figures::{BOUNDS_MILLIS, TimeCounts};
 use tidegate_upstream::peers::{Health, Member, Peer, SlotView, Statistics};
 use tidegate_upstream::{Group, ServerOptions, idle_of};
 
+use super::process::handshakes_of;
+use super::query::CommandTime;
 use super::zones::responses_of;
-
-/// The time of a command, by both clocks.
-#[derive(Clone, Copy)]
-pub(super) struct CommandTime {
-    pub(super) monotonic: Instant,
-    /// Milliseconds since 1970.
-    pub(super) unix_millis: u64,
-}
 
 /// Whether a group serves sessions of `stream`; requests of `http` have other figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,18 +155,35 @@ fn peer(slot: &SlotView, now: CommandTime, sessions: Sessions) -> Value {
             value[name] = (micros / 1000).into();
         }
     }
+    if let Some(handshakes) = statistics.handshakes.get() {
+        value["ssl"] = handshakes_of(handshakes);
+    }
+    if let Some(times) = statistics.times.get() {
+        value["header_time_hist"] = histogram(&times.header);
+        value["response_time_hist"] = histogram(&times.response);
+    }
     value
 }
 
-type Times = &'static [(&'static str, fn(&Peer) -> u64)];
+pub(super) type Times = &'static [(&'static str, fn(&Peer) -> u64)];
 
 /// The averages of a server, by their names.
-const TIMES: Times = &[("header_time", Peer::header_time), ("response_time", Peer::last_byte_time)];
-const SESSION_TIMES: Times = &[
+pub(super) const TIMES: Times =
+    &[("header_time", Peer::header_time), ("response_time", Peer::last_byte_time)];
+pub(super) const SESSION_TIMES: Times = &[
     ("connect_time", Peer::connect_time),
     ("first_byte_time", Peer::header_time),
     ("response_time", Peer::last_byte_time),
 ];
+
+/// Shows how many times were not above each bound, in milliseconds, and above the one before it.
+fn histogram(times: &TimeCounts) -> Value {
+    let (counts, micros) = times.totals();
+    let names = BOUNDS_MILLIS.iter().map(u64::to_string).chain(["inf".to_owned()]);
+    let mut fields: Map<String, Value> = names.zip(counts.map(Value::from)).collect();
+    fields.insert("sum".to_owned(), (micros / 1000).into());
+    Value::Object(fields)
+}
 
 fn responses(statistics: &Statistics) -> Value {
     let classes = statistics.responses.each_ref().map(|count| count.load(Relaxed));

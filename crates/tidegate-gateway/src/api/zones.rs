@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
-use tidegate_core::figures::{BOUNDS_MILLIS, Catalog, Kind, Slab, Tally, Totals, Zone};
+use tidegate_core::figures::{
+    BOUNDS_MILLIS, Catalog, Kind, LIMIT_CONN, LIMIT_REQ, Slab, Tally, Totals, Zone,
+};
 use tidegate_upstream::resolve::{OUTCOMES, QUESTIONS};
 
-use super::Query;
 use super::objects::{Object, Objects};
 use super::process::handshakes_of;
+use super::query::Query;
 
 pub(super) fn servers(query: &Query<'_>) -> Objects {
     zones(Some(&query.x.plan.figures), Kind::Server, server)
@@ -111,28 +113,44 @@ pub(super) fn responses_of(
 }
 
 pub(super) fn limit_reqs(query: &Query<'_>) -> Objects {
-    const NAMES: [&str; 5] =
-        ["passed", "delayed", "rejected", "delayed_dry_run", "rejected_dry_run"];
-    tallies(Some(&query.x.plan.figures), Kind::LimitReq, |totals| named(&NAMES, totals))
+    tallies(Some(&query.x.plan.figures), Kind::LimitReq, |totals| limited(&LIMIT_REQ, totals))
 }
 
-const LIMIT_CONN: [&str; 3] = ["passed", "rejected", "rejected_dry_run"];
-
 pub(super) fn limit_conns(query: &Query<'_>) -> Objects {
-    tallies(Some(&query.x.plan.figures), Kind::LimitConn, |totals| named(&LIMIT_CONN, totals))
+    tallies(Some(&query.x.plan.figures), Kind::LimitConn, |totals| limited(&LIMIT_CONN, totals))
 }
 
 pub(super) fn session_limit_conns(query: &Query<'_>) -> Objects {
-    let show = |totals: &[u64]| named(&LIMIT_CONN, totals);
+    let show = |totals: &[u64]| limited(&LIMIT_CONN, totals);
     tallies(of_sessions(query), Kind::SessionLimitConn, show)
 }
 
-/// Returns the zones of resolvers of `http` and `stream`.
+/// Shows what limits decided. What the zone had no room for is rejected; what has no key is not shown.
+fn limited(names: &[&str], totals: &[u64]) -> Value {
+    let mut value = Map::new();
+    for (name, total) in names.iter().zip(totals) {
+        match *name {
+            "skipped" => {}
+            "exhausted" => {
+                value["rejected"] = (value["rejected"].as_u64().unwrap_or(0) + total).into()
+            }
+            name => {
+                value.insert(name.to_owned(), (*total).into());
+            }
+        }
+    }
+    Value::Object(value)
+}
+
 pub(super) fn resolvers(query: &Query<'_>) -> Objects {
-    let show = |totals: &[u64]| {
+    resolver_zones(query, |totals| {
         let (questions, outcomes) = totals.split_at(QUESTIONS.len().min(totals.len()));
         json!({ "requests": named(&QUESTIONS, questions), "responses": named(&OUTCOMES, outcomes) })
-    };
+    })
+}
+
+/// Returns the zones of resolvers of `http` and `stream`.
+pub(super) fn resolver_zones(query: &Query<'_>, show: fn(&[u64]) -> Value) -> Objects {
     let mut zones = tallies(Some(&query.x.plan.figures), Kind::Resolver, show);
     zones.extend(tallies(of_sessions(query), Kind::Resolver, show));
     zones.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -179,11 +197,11 @@ fn slab_value(slab: &Slab) -> Value {
     })
 }
 
-fn of_sessions<'a>(query: &'a Query<'_>) -> Option<&'a Catalog> {
+pub(super) fn of_sessions<'a>(query: &'a Query<'_>) -> Option<&'a Catalog> {
     query.x.plan.sessions.as_ref().map(|plan| &plan.figures)
 }
 
-fn zones(catalog: Option<&Catalog>, kind: Kind, show: fn(&Zone) -> Value) -> Objects {
+pub(super) fn zones(catalog: Option<&Catalog>, kind: Kind, show: fn(&Zone) -> Value) -> Objects {
     let zones = catalog.into_iter().flat_map(|catalog| catalog.zones(kind));
     let object = |(name, zone): (String, &'static Zone)| {
         (name, Object::new(move || show(zone)).resettable(|| zone.reset()))
@@ -191,7 +209,7 @@ fn zones(catalog: Option<&Catalog>, kind: Kind, show: fn(&Zone) -> Value) -> Obj
     zones.map(object).collect()
 }
 
-fn tallies(catalog: Option<&Catalog>, kind: Kind, show: fn(&[u64]) -> Value) -> Objects {
+pub(super) fn tallies(catalog: Option<&Catalog>, kind: Kind, show: fn(&[u64]) -> Value) -> Objects {
     let tallies = catalog.into_iter().flat_map(|catalog| catalog.tallies(kind));
     let object = |(name, tally): (String, Arc<Tally>)| {
         let shown = tally.clone();

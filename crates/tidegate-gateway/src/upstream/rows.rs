@@ -23,7 +23,14 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         has_effect: true,
         set: |_, _| Ok(()),
     },
-    row("server", BOTH, Arity::AT_LEAST_ONE, "", "One server of the group.", set_server),
+    row(
+        "server",
+        BOTH,
+        Arity::AT_LEAST_ONE,
+        "",
+        "One server of the group. `sid=` is Angie's name of `route=`.",
+        set_server,
+    ),
     row(
         "keepalive",
         HERE,

@@ -117,7 +117,8 @@ pub(crate) fn set_option(
         ("max_fails", Some(_)) => options.max_fails = number()?,
         ("fail_timeout", Some(_)) => options.fail_timeout = time()?,
         ("slow_start", Some(_)) => options.slow_start = time()?,
-        ("route", Some(route)) if route.len() <= ROUTE_BYTES_MAX => {
+        // Angie's name for it.
+        ("route" | "sid", Some(route)) if route.len() <= ROUTE_BYTES_MAX => {
             options.route = Some(route.into());
         }
         ("backup", None) => options.backup = true,

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, Directive};
-use tidegate_core::figures::{Kind, Tally};
+use tidegate_core::figures::{Kind, LIMIT_CONN, Tally};
 use tidegate_core::variables::Variable;
 use tidegate_core::{Exchange, Phase, Step};
 use tidegate_gateway::zone_sync;
@@ -141,8 +141,12 @@ impl LimitConnStatus {
     }
 }
 
-/// Number of counters of a zone: one for each status, in the order of `api`.
-const COUNTED: usize = LimitConnStatus::RejectedDryRun as usize + 1;
+/// Number of counters of a zone: those of [`LIMIT_CONN`], which begin with one for each status.
+const COUNTED: usize = LIMIT_CONN.len();
+/// The counter of requests without a key, or with one that is too long.
+const SKIPPED: usize = LimitConnStatus::RejectedDryRun as usize + 1;
+/// The counter of requests that the zone had no room for.
+const EXHAUSTED: usize = SKIPPED + 1;
 
 /// A request's count in a zone, released when the request ends.
 struct CountedRequest {
@@ -175,13 +179,21 @@ impl LocationLimits {
         for rule in &self.rules {
             let (zone, mut key) = (&*rule.zone, Vec::new());
             if !zone.write_key(x, &mut key) {
+                zone.tally.count(SKIPPED);
                 continue;
             }
-            if !zone.states.lock().enter(&key, rule.most(), zone.bytes_max) {
-                // The counts in earlier zones are released.
+            let mut counts = zone.states.lock();
+            if !counts.enter(&key, rule.most(), zone.bytes_max) {
+                let reason = match counts.has(&key) {
+                    true => LimitConnStatus::Rejected as usize,
+                    false => EXHAUSTED,
+                };
+                // The counts in earlier zones, of which one may be this one, are released.
+                drop(counts);
                 drop(places);
-                return self.refuse(x, zone);
+                return self.refuse(x, zone, reason);
             }
+            drop(counts);
             let (states, tally) = (zone.states.clone(), zone.tally.clone());
             places.push(CountedRequest { states, tally, key });
         }
@@ -195,7 +207,8 @@ impl LocationLimits {
         Step::Decline
     }
 
-    fn refuse(&self, x: &mut Exchange, zone: &Zone) -> Step<'static> {
+    /// Refuses a request; `reason` is the counter for it.
+    fn refuse(&self, x: &mut Exchange, zone: &Zone, reason: usize) -> Step<'static> {
         let (dry, name) = (if self.refusal.dry_run { ", dry run," } else { "" }, &zone.name);
         x.log(self.refusal.level, format_args!("limiting connections{dry} by zone \"{name}\""));
         if self.refusal.dry_run {
@@ -203,7 +216,7 @@ impl LocationLimits {
             note(x, LimitConnStatus::RejectedDryRun);
             return Step::Decline;
         }
-        zone.tally.count(LimitConnStatus::Rejected as usize);
+        zone.tally.count(reason);
         note(x, LimitConnStatus::Rejected);
         Step::Status(self.refusal.status)
     }

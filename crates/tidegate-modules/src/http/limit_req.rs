@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_conf::{Diagnostic, Directive};
-use tidegate_core::figures::Kind;
+use tidegate_core::figures::{Kind, LIMIT_REQ};
 use tidegate_core::pause::pause;
 use tidegate_core::timeline::Cause;
 use tidegate_core::variables::Variable;
@@ -154,8 +154,12 @@ impl LimitReqStatus {
     }
 }
 
-/// Number of counters of a zone: one for each status, in the order of `api`.
-const COUNTED: usize = LimitReqStatus::RejectedDryRun as usize + 1;
+/// Number of counters of a zone: those of [`LIMIT_REQ`], which begin with one for each status.
+const COUNTED: usize = LIMIT_REQ.len();
+/// The counter of requests without a key, or with one that is too long.
+const SKIPPED: usize = LimitReqStatus::RejectedDryRun as usize + 1;
+/// The counter of requests that the zone had no room for.
+const EXHAUSTED: usize = SKIPPED + 1;
 
 /// All limits of a location.
 struct RateLimits {
@@ -209,7 +213,10 @@ impl RateLimits {
             RateDecision::Unlimited => return Step::Decline,
             RateDecision::Pass => note(x, LimitReqStatus::Passed),
             RateDecision::NoRoom { zone } => {
-                self.count(zone, LimitReqStatus::Rejected);
+                match self.refusal.dry_run {
+                    true => zone.tally.count(LimitReqStatus::RejectedDryRun as usize),
+                    false => zone.tally.count(EXHAUSTED),
+                }
                 x.log(Level::Alert, format_args!("could not allocate node{dry}"));
                 return self.refuse(x);
             }
@@ -258,8 +265,9 @@ impl RateLimits {
         let mut keys = Vec::with_capacity(self.rules.len());
         for rule in &self.rules {
             let start = text.len();
-            if rule.zone.write_key(x, &mut text) {
-                keys.push((rule, start..text.len(), rule.zone.settings.rate));
+            match rule.zone.write_key(x, &mut text) {
+                true => keys.push((rule, start..text.len(), rule.zone.settings.rate)),
+                false => rule.zone.tally.count(SKIPPED),
             }
         }
         let mut verdict =

@@ -7,10 +7,12 @@
 //!     location / { status_zone $host zone=hosts:100; }
 //! }
 //! ```
+//! Directives with the same `zone=` share the zone: of their COUNTs the largest counts.
 //! A server counts all of its requests, and those in progress; a location counts those that end in it. A request is
 //! counted once, when it has ended.
 
 mod conf;
+mod groups;
 #[cfg(test)]
 mod tests;
 
@@ -18,8 +20,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_conf::{Contexts, Diagnostic, Directive};
-use tidegate_core::figures::{Kind, Sample, ServerZone, Zone, ZoneGroup};
-use tidegate_core::{Exchange, Phase, Step, Template};
+use tidegate_core::figures::{Kind, Sample, Zone};
+use tidegate_core::status_zone::{ServerZone, Target};
+use tidegate_core::{Exchange, Phase, Step};
+use tidegate_plan::http_core::HttpCore;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder, ServerBuilder};
 use tidegate_rt::clock;
@@ -51,13 +55,29 @@ impl Module for StatusZone {
         }
     }
 
+    fn prepare_http(_conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        groups::open(plan);
+        Ok(())
+    }
+
+    fn prepare_stream(_conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+        groups::open(plan);
+        Ok(())
+    }
+
     fn prepare_server(conf: &Conf, server: &mut ServerBuilder<'_, '_>) -> Result<(), Diagnostic> {
         let kind = if server.plan.in_stream() { Kind::SessionServer } else { Kind::Server };
-        if let Some(ZoneText::Named(name)) = &conf.server {
-            let zone = server.plan.all_figures().zone(kind, name);
-            // From now on the zone shows handshakes; those of values of variables have none, as no request is known yet.
-            zone.handshakes();
-            server.server.extensions.insert(ServerZone(zone));
+        if let Some(target) = target(&conf.server, kind, server.plan)? {
+            let core = server.outline.conf::<HttpCore>();
+            if core.is_some_and(|core| core.listens.iter().any(|listen| listen.tls || listen.quic))
+            {
+                target.set_secure();
+            }
+            if let Target::Fixed(zone) = target {
+                // From now on the zone shows handshakes, also while there were none.
+                zone.handshakes();
+            }
+            server.server.extensions.insert(ServerZone(Arc::new(target)));
         }
         Ok(())
     }
@@ -73,7 +93,7 @@ impl Module for StatusZone {
         begin_in(zone.clone(), server);
         server.location.loggers.push(Box::new(move |x| {
             x.processing = None;
-            zone.count(x, &session(x));
+            count(&zone, x, &session(x));
         }));
         Ok(())
     }
@@ -102,31 +122,6 @@ impl Module for StatusZone {
 
 const SERVERS: Contexts = Contexts::SERVER.union(Contexts::STREAM_SERVER);
 
-/// The zone of a request.
-enum Target {
-    Fixed(&'static Zone),
-    /// By the value of a text with variables.
-    Keyed(Arc<ZoneGroup>, Template),
-}
-
-impl Target {
-    /// Returns the zone of a request; `None` for a value that is empty.
-    #[inline]
-    fn zone(&self, x: &mut Exchange) -> Option<&'static Zone> {
-        match self {
-            Target::Fixed(zone) => Some(zone),
-            Target::Keyed(group, key) => group.zone(&key.value(x)),
-        }
-    }
-
-    #[inline]
-    fn count(&self, x: &mut Exchange, sample: &Sample) {
-        if let Some(zone) = self.zone(x) {
-            zone.count(sample);
-        }
-    }
-}
-
 /// Opens the zone that a directive names and makes it known to those who show the plan's zones.
 fn target(
     text: &Option<ZoneText>,
@@ -141,11 +136,11 @@ fn target(
             plan.figures.add(kind, name, zone);
             Some(Target::Fixed(zone))
         }
-        Some(ZoneText::Keyed { key, name, most }) => {
-            let group = figures.group(kind, name, &key.bytes, *most);
-            plan.figures.add_group(kind, name, group.clone());
-            Some(Target::Keyed(group, plan.template(key)?))
-        }
+        Some(ZoneText::Keyed { key, name, .. }) => match plan.figures.group(kind, name) {
+            Some(group) => Some(Target::Keyed(group, plan.template(key)?)),
+            // cannot be: all groups are open
+            None => None,
+        },
     })
 }
 
@@ -175,11 +170,18 @@ fn log(x: &mut Exchange, server: Option<&Target>, location: Option<&Target>) {
     match (x.processing.take(), server) {
         // It began in the zone that it ends in.
         (Some(processing), Some(Target::Fixed(_))) => processing.finish(&sample),
-        (_, Some(server)) => server.count(x, &sample),
+        (_, Some(server)) => count(server, x, &sample),
         (_, None) => {}
     }
     if let Some(location) = location {
-        location.count(x, &sample);
+        count(location, x, &sample);
+    }
+}
+
+#[inline]
+fn count(target: &Target, x: &mut Exchange, sample: &Sample) {
+    if let Some(zone) = target.zone(x) {
+        zone.count(sample);
     }
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tidegate_conf::{Diagnostic, Directive};
 use tidegate_core::Exchange;
 use tidegate_core::log_file::{LogFile, write_pending_lines};
-use tidegate_core::timeline::View;
+use tidegate_core::timeline::{View, slow};
 use tidegate_core::variables::Variable;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
@@ -121,13 +121,15 @@ impl SlowLog {
         if x.disposition.status() == SWITCHED {
             return;
         }
+        let description = line::json(x, view, &self.names);
+        slow::keep(&description);
         let number = self.seen.fetch_add(1, Ordering::Relaxed);
         if !number.is_multiple_of(self.sample) {
             return;
         }
         let mut line = match self.form {
             LineForm::Text => line::text(x, view, &self.names),
-            LineForm::Json => line::json(x, view, &self.names),
+            LineForm::Json => description,
         };
         line.push(b'\n');
         self.file.write_at_iteration_end(&line);

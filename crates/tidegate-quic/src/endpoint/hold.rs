@@ -11,6 +11,7 @@ use tidegate_rt::net::Received;
 
 use super::{Endpoint, State as Own, send};
 use crate::application::{Admission, Application, Preparing};
+use crate::event::Closed;
 use crate::hello::{Hello, HelloReader};
 use crate::settings::ServerSettings;
 
@@ -80,10 +81,11 @@ impl<A: Application> Endpoint<A> {
         let mut state = self.state.borrow_mut();
         let Own { library, buffer, .. } = &mut *state;
         buffer.clear();
+        let local = incoming.local_ip();
+        let mut failure = None;
         let response = match admission {
             Admission::Retry if incoming.may_retry() => library.retry(incoming, buffer).ok(),
             Admission::Accept | Admission::Retry => {
-                let local = incoming.local_ip();
                 let server =
                     server.or_else(|| local.and_then(|local| self.application.server_at(local)));
                 match library.accept(incoming, now, buffer, server.map(|server| server.0)) {
@@ -93,7 +95,10 @@ impl<A: Application> Endpoint<A> {
                         connection.serve(self.application.begin(&connection));
                         return;
                     }
-                    Err(error) => error.response,
+                    Err(error) => {
+                        failure = Some(Closed::from(error.cause));
+                        error.response
+                    }
                 }
             }
             Admission::Refuse => Some(library.refuse(incoming, buffer)),
@@ -104,6 +109,10 @@ impl<A: Application> Endpoint<A> {
         };
         if let Some(transmit) = response {
             let _ = self.socket.try_send(&send::outgoing(&transmit, buffer));
+        }
+        drop(state);
+        if let Some(closed) = failure {
+            self.application.failed(local, &closed);
         }
     }
 

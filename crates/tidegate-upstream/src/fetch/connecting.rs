@@ -7,7 +7,7 @@ use tidegate_core::LocalFuture;
 use tidegate_core::timeline::{Cause, blame};
 use tidegate_rt::clock;
 
-use crate::connection::{ConnectError, OriginConnection};
+use crate::connection::{ConnectError, OriginConnection, count_handshake};
 use crate::peers::Peer;
 use crate::pool;
 use crate::pool::fit::Fit;
@@ -134,6 +134,10 @@ async fn obtain(
     }
     let OriginRequest { local, tls, .. } = request;
     let opened = OriginConnection::open(&peer.address, *local, tls.as_ref(), settings).await;
+    if tls.is_some() {
+        let end = opened.as_ref().map(|connection| &connection.io);
+        count_handshake(peer.statistics.handshakes(), end);
+    }
     let connection = opened?;
     let at = connection.opened;
     Ok(AttemptConnection { connection, reused: false, at })

@@ -44,7 +44,7 @@ pub(super) fn failure_of_connect(error: &ConnectError) -> AttemptFailure {
         ConnectError::Failed(_)
         | ConnectError::SocketFailed(..)
         | ConnectError::Header(_)
-        | ConnectError::Handshake(_) => Event::Refused,
+        | ConnectError::Handshake(..) => Event::Refused,
     };
     AttemptFailure { event, message, action, client_status: None }
 }

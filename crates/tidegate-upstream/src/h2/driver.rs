@@ -18,6 +18,7 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::Bytes;
 use tidegate_codec::request::Version;
 use tidegate_core::error_log::{ErrorLog, Level};
+use tidegate_core::figures::Tally;
 use tidegate_h2::{ErrorCode, Event};
 use tidegate_rt::net::Addr;
 use tidegate_rt::timer::Deadline;
@@ -26,7 +27,7 @@ use tidegate_tls::TlsTarget;
 
 use super::connection::{Phase, SharedConnection, State};
 use super::slot::StreamEnd;
-use crate::connection::{ConnectError, OriginConnection};
+use crate::connection::{ConnectError, OriginConnection, count_handshake};
 use crate::h1::scratch;
 use crate::log::os_error;
 use crate::pool::shared;
@@ -38,6 +39,8 @@ pub(crate) struct OpenRequest {
     pub local: Option<LocalAddress>,
     pub tls: Option<TlsTarget>,
     pub settings: Arc<FetchSettings>,
+    /// Counts the handshake, where there is one.
+    pub handshakes: Option<Arc<Tally>>,
     /// For errors of a connection that no request has.
     pub log: ErrorLog,
     /// The server, as log lines name it.
@@ -84,6 +87,9 @@ async fn connect(
     let mut opening = pin!(OriginConnection::open(address, *local, tls.as_ref(), settings));
     poll_fn(|context| {
         if let Poll::Ready(opened) = opening.as_mut().poll(context) {
+            if let Some(tally) = &open.handshakes {
+                count_handshake(tally, opened.as_ref().map(|connection| &connection.io));
+            }
             return Poll::Ready(Some(opened));
         }
         let mut state = connection.state.borrow_mut();

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tidegate_core::figures::StatusCounts;
+use tidegate_core::figures::{StatusCounts, Tally, TimeCounts, new_handshakes};
 use tidegate_rt::net::Addr;
 
 use super::options::TimeKind;
@@ -41,6 +41,10 @@ pub struct Statistics {
     pub responses: [AtomicU64; 5],
     /// Responses by status, once there was one.
     pub codes: OnceLock<Box<StatusCounts>>,
+    /// Times to the heads and to the ends of its responses, once there was one.
+    pub times: OnceLock<Box<ResponseTimes>>,
+    /// TLS handshakes with it, once there was one, by the names of `HANDSHAKES` and `VERIFY_FAILURES`.
+    pub handshakes: OnceLock<Arc<Tally>>,
     /// Bytes sent to it.
     pub sent: AtomicU64,
     /// Bytes received from it.
@@ -65,7 +69,16 @@ pub struct Statistics {
     down_time: AtomicU64,
 }
 
-/// Response times, for `least_time`.
+/// Histograms of a server's times.
+#[derive(Debug, Default)]
+pub struct ResponseTimes {
+    /// To the head of a response, or to the first byte of a session.
+    pub header: TimeCounts,
+    /// To the end.
+    pub response: TimeCounts,
+}
+
+/// Response times, for `least_time` and for status pages.
 #[derive(Debug, Default)]
 struct Times {
     header: Average,
@@ -200,6 +213,13 @@ impl Statistics {
         if let Some(codes) = self.codes.get() {
             codes.reset();
         }
+        if let Some(handshakes) = self.handshakes.get() {
+            handshakes.reset();
+        }
+        if let Some(times) = self.times.get() {
+            times.header.reset();
+            times.response.reset();
+        }
     }
 
     /// Returns the time since the last request.
@@ -216,6 +236,11 @@ impl Statistics {
     pub fn down_time(&self, now: Instant) -> Duration {
         let former = Duration::from_millis(self.down_time.load(Ordering::Relaxed));
         former + self.down_for(now).unwrap_or_default()
+    }
+
+    /// Returns the counters of TLS handshakes with it.
+    pub fn handshakes(&self) -> &Arc<Tally> {
+        self.handshakes.get_or_init(|| Arc::new(new_handshakes()))
     }
 
     /// Counts an attempt that has ended.
@@ -323,6 +348,35 @@ impl Peer {
         if since > 0 {
             let passed = moment::millis(now).saturating_sub(since);
             self.statistics.down_time.fetch_add(passed, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts the times of an attempt that began at `started`, each as far as it came. `averages`: no request's time is
+    /// measured for the balancing method, so the averages are those of finished attempts.
+    pub(crate) fn count_times(
+        &self,
+        started: Instant,
+        [connect, header, response]: [Option<Duration>; 3],
+        averages: bool,
+    ) {
+        let times = self.statistics.times.get_or_init(Box::default);
+        if let Some(time) = header {
+            times.header.count(time);
+        }
+        if let Some(time) = response {
+            times.response.count(time);
+        }
+        if !averages {
+            return;
+        }
+        let of = &self.times;
+        for (average, time) in
+            [(&of.connect, connect), (&of.header, header), (&of.last_byte, response)]
+        {
+            if let Some(time) = time {
+                let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+                average.add(millis, moment::millis(started + time));
+            }
         }
     }
 

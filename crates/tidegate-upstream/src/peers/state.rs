@@ -9,7 +9,7 @@ use super::choice::Choice;
 use super::hashes;
 use super::options::{BalancingMethod, Outcome, PeerSpec, ServerOptions, Stickiness};
 use super::peer::Peer;
-use super::slot::Slot;
+use super::slot::{SHARE_UNIT, Slot};
 use super::tier::Tier;
 use crate::address::address_text;
 
@@ -47,6 +47,10 @@ pub struct SlotView {
     pub health: Health,
     /// It has as many requests as `max_conns` allows.
     pub full: bool,
+    /// It grows to its weight (`slow_start`).
+    pub recovering: bool,
+    /// The name by which requests are bound to it (`sticky`).
+    pub route: Vec<u8>,
 }
 
 impl State {
@@ -175,6 +179,8 @@ impl State {
             resting: slot.is_resting(self.lone, now),
             health: slot.health(),
             full: slot.is_full(),
+            recovering: slot.grown(now) < SHARE_UNIT,
+            route: slot.route(),
         };
         self.slots().map(view).collect()
     }

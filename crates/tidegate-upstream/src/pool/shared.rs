@@ -69,6 +69,7 @@ pub(crate) fn take(
         local: request.local,
         tls: request.tls.clone(),
         settings: settings.clone(),
+        handshakes: request.tls.is_some().then(|| peer.statistics.handshakes().clone()),
         log: log.clone(),
         server: peer.text.clone(),
         group: group.id,

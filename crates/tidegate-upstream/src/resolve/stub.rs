@@ -301,6 +301,9 @@ impl Resolver {
         }
         for attempt in 0.. {
             let server = self.servers[first.wrapping_add(attempt) % self.servers.len()];
+            if let Some(zone) = &self.zone {
+                zone.count_sent(kind);
+            }
             match timer::timeout(RETRY, exchange(server, name, kind)).await {
                 Ok(Ok(Ok(answer))) => return Ok(answer),
                 Ok(Ok(Err(DnsError::Refused(code)))) => {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_core::figures::Tally;
 
+use super::dns::RecordType;
 use super::error::ResolveError;
 
 /// A `status_zone=` of a `resolver`. Resolvers that name the same zone share it, over reloads as well.
@@ -12,7 +13,7 @@ use super::error::ResolveError;
 pub struct ResolverZone {
     /// Its name.
     pub name: String,
-    /// Its counters: questions by [`QUESTIONS`], then answers by [`OUTCOMES`].
+    /// Its counters: questions by [`QUESTIONS`], then answers by [`OUTCOMES`], then queries by [`SENT`].
     pub tally: Arc<Tally>,
 }
 
@@ -22,6 +23,9 @@ pub const QUESTIONS: [&str; 3] = ["name", "srv", "addr"];
 /// Kinds of answers, in the order of the response codes of RFC 1035 section 4.1.1; then none in time, and other failures.
 pub const OUTCOMES: [&str; 8] =
     ["noerror", "formerr", "servfail", "nxdomain", "notimp", "refused", "timedout", "unknown"];
+
+/// Types of queries, of which a question may send several.
+pub const SENT: [&str; 4] = ["a", "aaaa", "srv", "ptr"];
 
 /// Places in [`QUESTIONS`].
 pub(super) const NAME: usize = 0;
@@ -35,7 +39,7 @@ static ZONES: Mutex<BTreeMap<String, Arc<Tally>>> = Mutex::new(BTreeMap::new());
 impl ResolverZone {
     pub(super) fn named(name: &str) -> ResolverZone {
         let mut zones = ZONES.lock().unwrap_or_else(PoisonError::into_inner);
-        let make = || Arc::new(Tally::new(QUESTIONS.len() + OUTCOMES.len()));
+        let make = || Arc::new(Tally::new(QUESTIONS.len() + OUTCOMES.len() + SENT.len()));
         let tally = zones.entry(name.to_owned()).or_insert_with(make).clone();
         ResolverZone { name: name.to_owned(), tally }
     }
@@ -49,6 +53,16 @@ impl ResolverZone {
         };
         self.tally.count(question);
         self.tally.count(QUESTIONS.len() + answer);
+    }
+
+    /// Counts a query.
+    pub(super) fn count_sent(&self, kind: RecordType) {
+        let place = match kind {
+            RecordType::A => 0,
+            RecordType::Aaaa => 1,
+            RecordType::Srv => 2,
+        };
+        self.tally.count(QUESTIONS.len() + OUTCOMES.len() + place);
     }
 }
 

@@ -15,7 +15,9 @@ use tidegate_rt::net::{Addr, ConnectOptions, Stream};
 use tidegate_tls::TlsTarget;
 use tidegate_upstream::peers::{Choice, Lease, Outcome, Peer};
 use tidegate_upstream::relay::{Direction, RelayEnd, RelayOptions, relay};
-use tidegate_upstream::{ConnectError, Io, SharedReport, connect_options, dial, os_error, secure};
+use tidegate_upstream::{
+    ConnectError, Io, SharedReport, connect_options, count_handshake, dial, os_error, secure,
+};
 
 use super::conf::Header;
 use super::datagrams;
@@ -198,7 +200,11 @@ async fn connect_and_relay(
     };
     let mut pending = header(x, settings.protocol, false);
     let nodelay = x.settings().tcp_nodelay;
+    let has_tls = tls.is_some();
     let opened = open(&peer.address, (options, nodelay), settings, (tls, &mut pending)).await;
+    if has_tls {
+        count_handshake(peer.statistics.handshakes(), opened.as_ref().map(|(_, io)| io));
+    }
     let (stream, io) = match opened {
         Ok(opened) => opened,
         Err(error) => return failed(x, tries, (peer, clock::now()), &error),

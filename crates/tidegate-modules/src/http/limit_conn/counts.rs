@@ -43,6 +43,11 @@ impl Counts {
         true
     }
 
+    /// Returns whether requests of this key are in progress.
+    pub(super) fn has(&self, key: &[u8]) -> bool {
+        self.by_key.contains_key(key)
+    }
+
     /// Ends the count of a request of this key.
     pub(super) fn leave(&mut self, key: &[u8]) {
         let Some(count) = self.by_key.get_mut(key) else { return };

@@ -81,8 +81,53 @@ fn words_choose_sets_of_names() {
         let count = plus.lines().filter(|found| *found == line).count();
         assert_eq!(count, 1, "{line} in\n{plus}");
     }
-    for wrong in ["vts", "nginx nginx"] {
+    for wrong in ["prometheus", "nginx nginx"] {
         let errors = Bench::errors(&format!("server {{ location / {{ metrics {wrong}; }} }}"));
         assert!(errors[0].contains("invalid"), "{errors:?}");
     }
+}
+
+#[test]
+fn names_of_others_show_the_same_figures() {
+    let bench = Bench::new(
+        "upstream u { zone u 64k; server 127.0.0.1:1; }
+        server { status_zone s; location = /vts { status_zone off; metrics vts; }
+            location = /ingress { status_zone off; metrics ingress; } location / { status_zone l; return 404; } }",
+    );
+    bench.get("/");
+    let check = |text: &str, lines: &[&str]| {
+        for line in lines {
+            let count = text.lines().filter(|found| found == line).count();
+            assert_eq!(count, 1, "{line} in\n{text}");
+        }
+    };
+    check(
+        &bench.text("/vts"),
+        &[
+            "# TYPE nginx_vts_server_requests_total counter",
+            "nginx_vts_server_requests_total{host=\"s\",code=\"4xx\"} 1",
+            "nginx_vts_server_requests_total{host=\"*\",code=\"total\"} 1",
+            "nginx_vts_filter_requests_total{filter=\"location\",filter_name=\"l\",code=\"4xx\"} 1",
+            "nginx_vts_server_request_duration_seconds_bucket{host=\"s\",le=\"+Inf\"} 1",
+            "nginx_vts_server_request_duration_seconds_count{host=\"s\"} 1",
+            "nginx_vts_upstream_requests_total{upstream=\"u\",backend=\"127.0.0.1:1\",code=\"total\"} 0",
+            "nginx_vts_upstream_response_duration_seconds_sum{upstream=\"u\",backend=\"127.0.0.1:1\"} 0",
+            "nginx_vts_main_shm_usage_bytes{shared=\"max_size\"} 65536",
+        ],
+    );
+    let text = bench.text("/ingress");
+    check(
+        &text,
+        &[
+            "# TYPE nginx_ingress_controller_request_duration_seconds histogram",
+            "nginx_ingress_controller_nginx_process_num_procs{controller_class=\"nginx\",controller_namespace=\"\",\
+             controller_pod=\"tidegate\"} 1",
+        ],
+    );
+    let is_line = |line: &&str| line.contains("_requests{") && line.ends_with("status=\"404\"} 1");
+    let lines: Vec<&str> = text.lines().filter(is_line).collect();
+    assert!(
+        lines[0].contains("host=\"s\",ingress=\"s\"") && lines[1].contains("path=\"l\""),
+        "{lines:?}"
+    );
 }

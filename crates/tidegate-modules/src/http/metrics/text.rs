@@ -44,6 +44,18 @@ pub(super) fn write(
     out
 }
 
+/// Writes how many requests had each verdict.
+pub(super) fn write_verdicts(
+    verdicts: impl Iterator<Item = (&'static str, u64)>,
+    out: &mut String,
+) {
+    let name = "tidegate_verdict_total";
+    head(name, "counter", "Requests by the cause that took most of their time.", out);
+    for (verdict, count) in verdicts {
+        line(name, &[("verdict", verdict)], count as f64, out);
+    }
+}
+
 fn write_connections(figures: &counters::ConnectionFigures, out: &mut String) {
     let rows = [
         ("connections_accepted_total", "counter", "Connections accepted.", figures.accepted),

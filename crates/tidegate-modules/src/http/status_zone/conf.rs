@@ -35,7 +35,8 @@ pub(super) const ROWS: &[Directive<Conf>] = &[row(
     "Counts requests in the zone of this name, those of the server or those that end in the location: in progress, by \
      status, bytes, times. Servers that name the same zone share it. A location has the zone of the location around it; \
      `off` ends that. `status_zone $variable zone=NAME[:COUNT]` counts each value in a zone with the value as its name, \
-     for at most COUNT values (1 without it) and without empty ones; all further values count in the zone NAME.",
+     for at most COUNT values (1 without it) and without empty ones; all further values count in the zone NAME. \
+     Directives that name the same zone share it, with the largest of their COUNTs.",
     |conf, args| {
         let text = parse(args)?;
         once(&mut conf.written, text, args)

@@ -84,6 +84,21 @@ fn values_have_zones_of_their_own() {
 }
 
 #[test]
+fn directives_of_the_same_zone_share_it() {
+    let bench = Bench::new(
+        "server { location /a { status_zone $arg_a zone=z; return 200; }
+            location /b { status_zone b$arg_a zone=z:3; return 200; } }",
+    );
+    for target in ["/a?a=1", "/b?a=1", "/a?a=2", "/b?a=9", "/a?a=1"] {
+        bench.get(target);
+    }
+    let zones = bench.plan.figures.zones(Kind::Location).into_iter();
+    let counts: Vec<_> = zones.map(|(name, zone)| (name, zone.totals().requests())).collect();
+    let expected = [("1", 2), ("2", 1), ("b1", 1), ("z", 1)];
+    assert_eq!(counts, expected.map(|(name, count)| (name.to_owned(), count)));
+}
+
+#[test]
 fn without_zones_nothing_is_added() {
     let bench =
         Bench::new("server { location / { return 200; } location /off { status_zone off; } }");
@@ -145,4 +160,19 @@ fn the_api_shows_and_resets_zones() {
     let delete = bench.send("DELETE /api/9/http/location_zones/l HTTP/1.1\r\nHost: a\r\n\r\n");
     assert_eq!(delete.status, 204);
     assert_eq!(get("/api/9/http/location_zones/l")["requests"], json!(0));
+}
+
+#[test]
+fn parts_of_the_tree_may_have_slashes() {
+    let bench = Bench::new(
+        "server { location /status/ { api /status/; }
+            location / { status_zone $uri zone=z:9; return 200; } }",
+    );
+    for target in ["/a/b", "/a", "//a//c/"] {
+        bench.get(target);
+    }
+    let total =
+        |path: &str| bench.text(&format!("/status/http/location_zones/{path}/requests/total"));
+    assert_eq!(["a/b", "a", "a/c", "z"].map(total), ["1", "1", "1", "0"]);
+    assert!(total("a/d").contains("PathNotFound"));
 }

@@ -51,7 +51,8 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         "File for a line about each request that took at least `threshold` (500ms), a handshake in front of the \
          connection's first request included: the time, the cause that took most of it with its share, the request, the \
          origin, the number of attempts, the cache status, the location, and all waits. `sample=1/N` logs the first of \
-         each N such requests, `format=json` one JSON object per line. Tunnels (101) are not logged.",
+         each N such requests, `format=json` one JSON object per line. Tunnels (101) are not logged. The latest 256 \
+         such requests are at `tidegate/slow` of `api` as well, whatever `sample` is.",
         |conf, args| {
             let log = parse(args)?;
             once(&mut conf.log, log, args)

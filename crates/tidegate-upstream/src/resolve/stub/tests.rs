@@ -8,7 +8,7 @@ use tidegate_rt::net::{ListenOptions, Listener};
 use tidegate_rt::spawn_local;
 
 use super::*;
-use crate::resolve::QUESTIONS;
+use crate::resolve::{OUTCOMES, QUESTIONS};
 
 const A: u16 = 1;
 const CNAME: u16 = 5;
@@ -134,7 +134,9 @@ fn questions_are_counted_in_their_zone() {
     let totals = ResolverZone::named("counted").tally.totals();
     let (questions, outcomes) = totals.split_at(QUESTIONS.len());
     assert_eq!(questions, [3, 0, 0]);
+    let (outcomes, sent) = outcomes.split_at(OUTCOMES.len());
     assert_eq!(outcomes, [1, 0, 0, 1, 0, 1, 0, 0], "found, not found, refused");
+    assert_eq!(sent, [3, 0, 0, 0], "`ipv6=off`");
     let resolver = |word: &str| {
         let words = ["127.0.0.1".to_owned(), word.to_owned()];
         Resolver::parse(&words, Duration::from_secs(1), |_| unreachable!())

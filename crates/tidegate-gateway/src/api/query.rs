@@ -1,0 +1,80 @@
+//! A command and its result, as all parts of the API use them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde_json::Value;
+use tidegate_core::Exchange;
+use tidegate_rt::clock;
+use tidegate_upstream::Group;
+
+use super::objects::{Document, Object};
+use crate::keyval::Zone;
+use crate::keyval::shared::SharedPairs;
+use crate::keyval::write::Write;
+use crate::upstream::saved::StateFile;
+
+/// The settings of a location's handler.
+pub(super) struct Settings {
+    pub(super) write: bool,
+    /// When the configuration was loaded, in Unix milliseconds.
+    pub(super) loaded: u64,
+    /// Bytes of the location's name.
+    pub(super) prefix: usize,
+}
+
+/// The time of a command, by both clocks.
+#[derive(Clone, Copy)]
+pub(super) struct CommandTime {
+    pub(super) monotonic: Instant,
+    /// Milliseconds since 1970.
+    pub(super) unix_millis: u64,
+}
+
+/// Returns the present time by both clocks.
+pub(super) fn now() -> CommandTime {
+    CommandTime { monotonic: clock::now(), unix_millis: clock::unix_millis() }
+}
+
+/// The result of a command.
+pub(super) struct CommandResult {
+    pub(super) status: u16,
+    /// The body; `None` for none.
+    pub(super) document: Option<Document>,
+    /// Path of the created object, below the version.
+    pub(super) place: Option<String>,
+    /// What has a file that is to be written before the response.
+    pub(super) changed: Option<Changed>,
+}
+
+/// What a command has changed.
+pub(super) enum Changed {
+    /// The servers of a group with a `state`.
+    Servers { name: String, group: Arc<Group>, file: Arc<StateFile> },
+    /// A zone of pairs, which may have a `state=`.
+    Pairs(Arc<Zone>),
+    /// The pairs of a zone that servers share, once the store has them.
+    Shared { zone: Arc<Zone>, shared: Arc<SharedPairs>, write: Write },
+}
+
+impl CommandResult {
+    pub(super) fn new(document: Document) -> CommandResult {
+        CommandResult { status: 200, document: Some(document), ..CommandResult::nothing() }
+    }
+
+    pub(super) fn of(value: Value) -> CommandResult {
+        CommandResult::new(Document::single(Object::new(move || value)))
+    }
+
+    /// 204: something was reset or removed.
+    pub(super) fn nothing() -> CommandResult {
+        CommandResult { status: 204, document: None, place: None, changed: None }
+    }
+}
+
+/// A command that is carried out.
+pub(super) struct Query<'a> {
+    pub(super) x: &'a Exchange,
+    pub(super) settings: &'a Settings,
+    pub(super) now: CommandTime,
+}

@@ -1,0 +1,283 @@
+//! Figures as one tree of objects, at the paths of Angie's API: `api /status/;`.
+//!
+//! ```nginx
+//! location /status/ { api /status/; api_config_files on; allow 127.0.0.1; deny all; }
+//! ```
+//! The path of a request's object is the argument and what follows the location's name, as with `alias`. Each object has a
+//! path, down to single numbers: `GET /status/http/server_zones/shop/requests/total`. `?date=epoch` shows times as seconds
+//! since 1970. `/status/tidegate` is another name of `/status/angie`.
+
+mod error;
+mod groups;
+mod process;
+#[cfg(test)]
+mod tests;
+mod zones;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use tidegate_codec::Known;
+use tidegate_codec::request::Method;
+use tidegate_core::{Exchange, Level, Step, Template, blocking};
+
+use super::caches;
+use super::objects::{Document, Object, Objects, WEIGHT_AT_ONCE};
+use super::query::{self, Query, Settings};
+use error::TreeError;
+pub(super) use process::look_at_program;
+
+/// The settings of a location with a tree.
+pub(super) struct TreeSettings {
+    /// The path of an object, up to what follows the location's name.
+    pub(super) path: Template,
+    /// Bytes of the location's name; `None` where nothing is appended to the path.
+    pub(super) prefix: Option<usize>,
+    /// When the configuration was loaded.
+    pub(super) loaded: u64,
+    /// `api_config_files`: the files of the configuration.
+    pub(super) files: Option<ConfigFiles>,
+}
+
+/// Names and texts of the files of a configuration.
+pub(crate) type ConfigFiles = Arc<[(String, Arc<[u8]>)]>;
+
+/// How times are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dates {
+    /// By ISO 8601, with milliseconds.
+    Text,
+    /// Seconds since 1970.
+    Epoch,
+}
+
+/// What objects are shown with.
+pub(super) struct View {
+    dates: Dates,
+    files: Option<ConfigFiles>,
+}
+
+/// What is at a path.
+enum Content {
+    Object(fn(&Query<'_>, &View) -> Object),
+    /// Objects by name.
+    Collection(fn(&Query<'_>, &View) -> Objects),
+}
+
+/// The paths below `/status`, in the order in which they are shown.
+const ROUTES: &[(&[&str], Content)] = &[
+    (&["angie"], Content::Object(process::server)),
+    (&["connections"], Content::Object(|query, _| super::process::connections(query))),
+    (&["slabs"], Content::Collection(|query, _| super::zones::slabs(query))),
+    (&["http", "server_zones"], Content::Collection(|query, _| zones::servers(query))),
+    (&["http", "location_zones"], Content::Collection(|query, _| zones::locations(query))),
+    (&["http", "caches"], Content::Collection(|query, _| caches::caches(query))),
+    (&["http", "limit_conns"], Content::Collection(|query, _| zones::limit_conns(query))),
+    (&["http", "limit_reqs"], Content::Collection(|query, _| zones::limit_reqs(query))),
+    (&["http", "upstreams"], Content::Collection(groups::http)),
+    (&["resolvers"], Content::Collection(|query, _| zones::resolvers(query))),
+    (&["stream", "server_zones"], Content::Collection(|query, _| zones::session_servers(query))),
+    (&["stream", "limit_conns"], Content::Collection(|query, _| zones::session_limits(query))),
+    (&["stream", "upstreams"], Content::Collection(groups::stream)),
+];
+
+/// The root of all paths.
+const ROOT: &str = "status";
+
+/// What a path names.
+enum Found {
+    /// An object.
+    Whole(Object),
+    /// The part of an object that the names lead to.
+    Part(Object, Vec<String>),
+}
+
+/// Responds with the object of a request's path.
+///
+/// # Errors
+/// 405 for methods other than GET and HEAD, else 404 for a path without an object; both with a description in JSON.
+pub(super) async fn respond(x: &mut Exchange, settings: &TreeSettings) -> Step<'static> {
+    let path = path(x, settings);
+    let found = match x.request.method {
+        Method::Get | Method::Head => match object(x, settings, &path).await {
+            Ok(found) => found.ok_or_else(|| TreeError::no_path(&path)),
+            Err(step) => return step,
+        },
+        _ => Err(TreeError::no_method(x.request.method.name(), &path)),
+    };
+    let (status, object) = match found {
+        Ok(object) => (200, object),
+        Err(error) => {
+            x.response.reason = error.reason.map(Bytes::from_static);
+            (error.status, Object::new(move || error.value()))
+        }
+    };
+    x.disposition.set_status(status);
+    x.response.headers.set_known(Known::ContentType, b"application/json");
+    Step::Respond(Document::single(object).body())
+}
+
+/// Returns the path of the object that a request is for.
+fn path(x: &mut Exchange, settings: &TreeSettings) -> String {
+    let mut path = settings.path.value(x);
+    let rest = settings.prefix.and_then(|prefix| x.request.path.get(prefix..));
+    path.extend_from_slice(rest.unwrap_or_default());
+    String::from_utf8_lossy(&path).into_owned()
+}
+
+/// Returns the object at a path. A part of a large object is found by a pool thread, which makes the whole for it.
+async fn object(
+    x: &mut Exchange,
+    settings: &TreeSettings,
+    path: &str,
+) -> Result<Option<Object>, Step<'static>> {
+    let view = View { dates: dates(&x.request.args), files: settings.files.clone() };
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    let (object, names) = match find(x, settings.loaded, &view, &parts) {
+        None => return Ok(None),
+        Some(Found::Whole(object)) => return Ok(Some(object)),
+        Some(Found::Part(object, names)) => (object, names),
+    };
+    let of_value = |value: Value| Object::new(move || value);
+    if object.weight() <= WEIGHT_AT_ONCE {
+        return Ok(part(object.value(), &names).map(of_value));
+    }
+    match blocking::run(move || Ok(part(object.value(), &names))).await {
+        Ok(found) => Ok(found.map(of_value)),
+        Err(error) => {
+            x.log(Level::Error, format_args!("figures were not collected: {error}"));
+            Err(Step::Status(503))
+        }
+    }
+}
+
+fn dates(args: &[u8]) -> Dates {
+    match args.split(|byte| *byte == b'&').any(|arg| arg == b"date=epoch") {
+        true => Dates::Epoch,
+        false => Dates::Text,
+    }
+}
+
+/// Collects the tree below `/status`, with times as seconds since 1970; the returned function makes its value, which takes
+/// time where there are many objects.
+pub fn figures_tree(x: &Exchange) -> impl FnOnce() -> Value + Send + 'static {
+    let settings = Settings { write: false, loaded: 0, prefix: 0 };
+    let query = Query { x, settings: &settings, now: query::now() };
+    let object = below(&query, &View { dates: Dates::Epoch, files: None }, &[]);
+    move || object.value()
+}
+
+/// Finds what a path names, whose first part is `status`.
+fn find(x: &Exchange, loaded: u64, view: &View, parts: &[&str]) -> Option<Found> {
+    let settings = Settings { write: false, loaded, prefix: 0 };
+    let query = Query { x, settings: &settings, now: query::now() };
+    let [root, rest @ ..] = parts else {
+        return Some(Found::Whole(below(&query, view, &[]).inside(ROOT)));
+    };
+    if *root != ROOT {
+        return None;
+    }
+    let mut rest = rest.to_vec();
+    if rest.first() == Some(&"tidegate") {
+        rest[0] = "angie";
+    }
+    let known = |route: &&(&[&str], Content)| rest.starts_with(route.0) && is_there(x, route.0);
+    let Some((route, content)) = ROUTES.iter().find(known) else {
+        let is_directory = |(route, _): &(&[&str], Content)| route.starts_with(&rest);
+        let exists = ROUTES.iter().any(is_directory) && is_there(x, &rest);
+        return exists.then(|| Found::Whole(below(&query, view, &rest)));
+    };
+    let names: Vec<String> = rest[route.len()..].iter().map(|name| (*name).to_owned()).collect();
+    match content {
+        Content::Object(show) => Some(Found::of(show(&query, view), names)),
+        Content::Collection(all) if names.is_empty() => {
+            Some(Found::Whole(super::routes::collected(all(&query, view))))
+        }
+        Content::Collection(all) => {
+            let mut objects = all(&query, view);
+            let (place, used) = name_at(&names, |name| {
+                objects.iter().position(|(known, _)| without_slashes(known) == name)
+            })?;
+            Some(Found::of(objects.swap_remove(place).1, names[used..].to_vec()))
+        }
+    }
+}
+
+impl Found {
+    fn of(object: Object, names: Vec<String>) -> Found {
+        match names.is_empty() {
+            true => Found::Whole(object),
+            false => Found::Part(object, names),
+        }
+    }
+}
+
+/// Returns whether the configuration has what a path is about.
+fn is_there(x: &Exchange, path: &[&str]) -> bool {
+    path.first() != Some(&"stream") || x.plan.sessions.is_some()
+}
+
+/// Shows all paths below a directory as one object.
+fn below(query: &Query<'_>, view: &View, directory: &[&str]) -> Object {
+    let depth = directory.len();
+    let mut objects = Objects::new();
+    for (path, content) in ROUTES {
+        if !path.starts_with(directory) || !is_there(query.x, path) {
+            continue;
+        }
+        let name = path[depth];
+        if objects.iter().any(|(known, _)| known == name) {
+            continue;
+        }
+        let object = match content {
+            _ if path.len() > depth + 1 => below(query, view, &path[..=depth]),
+            Content::Object(show) => show(query, view),
+            Content::Collection(all) => super::routes::collected(all(query, view)),
+        };
+        objects.push((name.to_owned(), object));
+    }
+    super::routes::collected(objects)
+}
+
+/// Returns the part of a value that the names lead to.
+fn part(mut value: Value, mut names: &[String]) -> Option<Value> {
+    while !names.is_empty() {
+        let Value::Object(fields) = &mut value else { return None };
+        let (found, used) = name_at(names, |name| {
+            let key = fields.keys().find(|key| without_slashes(key) == name)?.clone();
+            fields.remove(&key)
+        })?;
+        (value, names) = (found, &names[used..]);
+    }
+    Some(value)
+}
+
+/// Finds a name that may have slashes: that of the most parts wins. Returns what is found and the number of its parts.
+fn name_at<T>(parts: &[String], mut find: impl FnMut(&str) -> Option<T>) -> Option<(T, usize)> {
+    let lengths = (1..=parts.len().min(NAME_PARTS_MAX)).rev();
+    lengths.into_iter().find_map(|used| Some((find(&parts[..used].join("/"))?, used)))
+}
+
+/// Most parts of a name with slashes: names are values of variables, and have 255 bytes at most.
+const NAME_PARTS_MAX: usize = 128;
+
+/// Returns a name as paths have it: they lose repeated slashes.
+fn without_slashes(name: &str) -> String {
+    let parts: Vec<&str> = name.split('/').filter(|part| !part.is_empty()).collect();
+    parts.join("/")
+}
+
+/// Shows a time in Unix milliseconds.
+fn time(millis: u64, dates: Dates) -> Value {
+    match dates {
+        Dates::Text => super::view::time(millis).into(),
+        Dates::Epoch => (millis / 1000).into(),
+    }
+}
+
+/// Makes an object of names and values.
+fn named<'n>(pairs: impl IntoIterator<Item = (&'n str, u64)>) -> Value {
+    let fields = pairs.into_iter().map(|(name, value)| (name.to_owned(), value.into()));
+    Value::Object(fields.collect::<Map<String, Value>>())
+}
