@@ -32,8 +32,9 @@ const SERVICE_NAME_DEFAULT: &str = "unknown_service:nginx";
 /// Wait before a failed call is repeated: the first, and the longest.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// The longest wait for the last spans when the process ends.
-const FINISH_TIME_MAX: Duration = Duration::from_secs(2);
+/// The longest wait for the last spans when the process ends: a master that ends at once (TERM) kills a worker that
+/// has not ended after a second.
+const FINISH_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// The exporter of a plan.
 pub(super) struct Exporter {
