@@ -68,7 +68,7 @@ bench() {
         --wine "$directory/$triple/release/tidegate.exe" "$@"
 }
 
-# All but HTTP/3: Wine 8 cannot read an option (IPV6_V6ONLY of sockets of IPv4) that the library for UDP asks for.
+# All but HTTP/3: not every case of it runs under Wine 8, which has neither batches nor marks of datagrams.
 cases() {
     local one directories=()
     for one in tests/cases/*/; do

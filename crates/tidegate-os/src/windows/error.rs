@@ -35,9 +35,10 @@ pub fn is_out_of_descriptors(code: i32) -> bool {
     code == 10024
 }
 
-/// Whether an error means that the system does not know an option of a socket (WSAENOPROTOOPT).
+/// Whether an error means that the system does not know an option of a socket (WSAENOPROTOOPT), or not of this kind of
+/// socket (WSAEOPNOTSUPP).
 pub fn is_unknown_option(code: i32) -> bool {
-    code == 10042
+    matches!(code, 10042 | 10045)
 }
 
 /// Whether an error of open or stat means "access refused".
