@@ -1,10 +1,10 @@
 //! Commands for the engine, and scripts that run there.
 
-use std::fmt::Write as _;
 use std::sync::OnceLock;
 
 use sha1::{Digest, Sha1};
 
+use crate::key::hexadecimal;
 use crate::resp::{write_count, write_word};
 
 /// A command with its arguments, encoded.
@@ -32,13 +32,7 @@ impl Script {
 
     /// Returns the SHA-1 hash of the text in hexadecimal digits, the name that engines have for it.
     fn hash(&self) -> &str {
-        self.hash.get_or_init(|| {
-            Sha1::digest(self.text).iter().fold(String::new(), |mut text, byte| {
-                // Writing to a string does not fail.
-                let _ = write!(text, "{byte:02x}");
-                text
-            })
-        })
+        self.hash.get_or_init(|| hexadecimal(&Sha1::digest(self.text)))
     }
 }
 

@@ -29,13 +29,17 @@ pub fn write_key(out: &mut Vec<u8>, prefix: &str, kind: &str, zone: &str, key: &
         out.extend_from_slice(key);
         return;
     }
-    let hash = Sha256::digest(key).iter().fold(String::new(), |mut text, byte| {
+    out.push(b'#');
+    out.extend_from_slice(hexadecimal(&Sha256::digest(key)).as_bytes());
+}
+
+/// Returns the digits of a hash.
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
         // Writing to a string does not fail.
         let _ = write!(text, "{byte:02x}");
         text
-    });
-    out.push(b'#');
-    out.extend_from_slice(hash.as_bytes());
+    })
 }
 
 #[cfg(test)]

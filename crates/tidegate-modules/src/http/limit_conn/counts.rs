@@ -22,10 +22,9 @@ impl Counts {
     /// included, or if the key would not fit into `bytes_max`.
     pub(super) fn enter(&mut self, key: &[u8], most: u32, bytes_max: usize) -> bool {
         let others = self.others.as_ref().map_or(0, |others| others.count(key));
-        let own = self.by_key.get(key).copied().unwrap_or(0);
-        let is_new = own == 0;
-        let fits = !is_new || self.bytes + cost(key) <= bytes_max;
-        let free = fits && own.saturating_add(others) < most;
+        let own = self.by_key.get_mut(key);
+        let fits = own.is_some() || self.bytes + cost(key) <= bytes_max;
+        let free = fits && own.as_deref().copied().unwrap_or(0).saturating_add(others) < most;
         if let Some(shared) = &mut self.others {
             // Also where it is refused, to learn when it is not any more.
             shared.touch(key, free, bytes_max / cost(key));
@@ -33,7 +32,7 @@ impl Counts {
         if !free {
             return false;
         }
-        match self.by_key.get_mut(key) {
+        match own {
             Some(count) => *count += 1,
             None => {
                 self.bytes += cost(key);

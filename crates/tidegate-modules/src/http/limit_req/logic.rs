@@ -72,12 +72,12 @@ pub(super) fn parse_rate(text: &str) -> Option<u64> {
 /// Microseconds in a second.
 const MICROS: u128 = 1_000_000;
 /// The longest time that is sent to an engine, in microseconds: its scripts calculate with 53 bits.
-const MICROS_MAX: u128 = 1 << 51;
+pub(super) const MICROS_MAX: u64 = 1 << 51;
 
 /// Returns the time in which contents leak, in microseconds, rounded to the nearest.
 pub(super) fn micros_of(level: u64, rate: u64) -> u64 {
     let rate = u128::from(rate.max(1));
-    ((u128::from(level) * MICROS + rate / 2) / rate).min(MICROS_MAX) as u64
+    ((u128::from(level) * MICROS + rate / 2) / rate).min(u128::from(MICROS_MAX)) as u64
 }
 
 /// Returns the contents that leak in this many microseconds.

@@ -23,7 +23,7 @@ use tidegate_store::{CallError, Command, Script, Value, write_key};
 use super::Zone;
 use super::buckets::Buckets;
 use super::conf::SyncFailure;
-use super::logic::{REQUEST, WHOLE, level_of, micros_of};
+use super::logic::{MICROS_MAX, REQUEST, WHOLE, level_of, micros_of};
 use crate::http::limits::Stored;
 
 /// A shared zone of one configuration.
@@ -117,7 +117,7 @@ impl Shared {
         let burst = self.burst.load(Ordering::Relaxed).saturating_add(REQUEST);
         let interval = self.store.interval().as_micros() as u64;
         let of_server = micros_of(burst, rate).saturating_add(interval);
-        of_server.saturating_mul(u64::from(self.store.nodes())).min(1 << 51)
+        of_server.saturating_mul(u64::from(self.store.nodes())).min(MICROS_MAX)
     }
 
     /// Takes what has changed, in parts.
