@@ -9,6 +9,7 @@ mod tests;
 
 use std::future::poll_fn;
 use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
@@ -42,6 +43,18 @@ pub struct PoolSettings {
 /// All pools of the process except the default one, which file reads find without a lock.
 static NAMED: Mutex<Vec<Arc<ThreadPool>>> = Mutex::new(Vec::new());
 static DEFAULT_POOL: ArcSwapOption<ThreadPool> = ArcSwapOption::const_empty();
+
+/// Returns the addresses of a host, which the system looks up on a pool thread unless it is an address.
+///
+/// # Errors
+/// The system finds none.
+pub async fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    if let Ok(address) = host.parse::<IpAddr>() {
+        return Ok(vec![SocketAddr::new(address, port)]);
+    }
+    let name = host.to_owned();
+    run(move || (name.as_str(), port).to_socket_addrs().map(Vec::from_iter)).await
+}
 
 /// Replaces the process's pools by those of a configuration.
 ///

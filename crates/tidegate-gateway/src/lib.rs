@@ -22,11 +22,13 @@
 mod api;
 mod cache;
 mod common;
+pub mod exposition;
 mod fastcgi;
 mod grpc;
 mod health_check;
 mod keyval;
 mod memcached;
+pub mod outbound;
 mod proxy;
 mod scgi;
 mod slice;

@@ -24,13 +24,15 @@ use tidegate_conf::{Diagnostic, Directive, Span, closest};
 use tidegate_plan::PlanBuilder;
 use tidegate_plan::module::Module;
 use tidegate_store::{Engine, EngineSettings};
-use tidegate_tls::{TlsOptions, TlsSettings, cipher_suites, key_files};
+use tidegate_tls::TlsOptions;
 use tidegate_upstream::care::BackgroundTasks;
 
 use conf::{Conf, ROWS, StoreConf};
 use store::Kept;
 pub use store::{Member, MemberFigures, SyncStore};
 use task::{EngineTask, SyncTask};
+
+use crate::outbound;
 
 /// The module of `zone_sync_store`, in `http` and in `stream`.
 pub struct ZoneSync;
@@ -103,23 +105,12 @@ pub fn find(sync: &Sync, plan: &mut PlanBuilder<'_>) -> Result<Arc<SyncStore>, D
     })
 }
 
-/// Suites of TLS 1.2 towards an engine, as OpenSSL's list.
-const CIPHERS: &str = "DEFAULT";
-/// The most certificates between the engine's and a trusted one.
-const VERIFY_DEPTH: u64 = 10;
-
 fn open(written: &StoreConf, plan: &mut PlanBuilder<'_>) -> Result<SyncStore, Diagnostic> {
     let options = tls_options(written, plan)?;
     let identity = options.as_ref().map_or(String::new(), TlsOptions::identity);
     let tls = match &options {
         None => None,
-        Some(options) => {
-            let settings = TlsSettings::new(options);
-            let failed = |error: tidegate_tls::SettingsError| {
-                Diagnostic::emerg(error.to_string()).at(written.span)
-            };
-            Some(Arc::new(settings.map_err(failed)?))
-        }
+        Some(options) => Some(Arc::new(outbound::tls(options, written.span)?)),
     };
     let StoreConf { name, address, timeout, .. } = written;
     // An engine with its connection's figures stays as long as nothing about it changes.
@@ -142,27 +133,9 @@ fn tls_options(
     if !written.address.tls {
         return Ok(None);
     }
-    let trusted = match &written.trusted {
-        _ if !written.verify => Vec::new(),
-        Some(word) => key_files::certificates(plan, word)?,
-        None => key_files::system_certificates(|path| plan.environment.resources.read(path)),
-    };
-    if written.verify && trusted.is_empty() {
-        let message = "the system has no trusted certificates for \"zone_sync_store\"";
-        let help = "install the package `ca-certificates`, or write `ssl_trusted_certificate=FILE`";
-        plan.diagnostics.push(Diagnostic::warn(message).at(written.span).help(help));
-    }
-    Ok(Some(TlsOptions {
-        tls12: true,
-        tls13: true,
-        suites: cipher_suites::tls12(CIPHERS),
-        session_reuse: true,
-        server_name: true,
-        verify: written.verify,
-        trusted,
-        verify_depth: VERIFY_DEPTH,
-        ..TlsOptions::default()
-    }))
+    let owner = ("\"zone_sync_store\"", "write `ssl_trusted_certificate=FILE`");
+    let (trusted, verify) = (written.trusted.as_ref(), written.verify);
+    outbound::tls_options(owner, trusted, verify, written.span, plan).map(Some)
 }
 
 /// The longest time in which a server that is gone still counts among those that share a store: limits then allow it its

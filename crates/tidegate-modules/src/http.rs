@@ -36,7 +36,6 @@ pub(crate) mod mirror;
 pub(crate) mod mp4;
 pub(crate) mod not_modified;
 pub(crate) mod otel;
-mod outbound;
 pub(crate) mod prometheus;
 pub(crate) mod random_index;
 pub(crate) mod range;

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -286,7 +285,7 @@ impl Connection {
 const CLOSED: &str = "the engine has closed the connection";
 
 async fn connect(host: &Host) -> Result<(Rc<Stream>, Addr), Arc<str>> {
-    let addresses = addresses(host).await.map_err(|error| {
+    let addresses = blocking::addresses(&host.name, host.port).await.map_err(|error| {
         let error = os_reason(&error);
         Arc::from(format!("{host} could not be resolved ({error})"))
     })?;
@@ -301,15 +300,6 @@ async fn connect(host: &Host) -> Result<(Rc<Stream>, Addr), Arc<str>> {
         }
     }
     Err(last)
-}
-
-/// Returns the addresses of a host; names are looked up by the system, on a pool thread.
-async fn addresses(host: &Host) -> io::Result<Vec<SocketAddr>> {
-    if let Ok(address) = host.name.parse::<IpAddr>() {
-        return Ok(vec![SocketAddr::new(address, host.port)]);
-    }
-    let Host { name, port } = host.clone();
-    blocking::run(move || (name.as_str(), port).to_socket_addrs().map(Vec::from_iter)).await
 }
 
 /// Whether the engine says, in its reply to HELLO, that it takes no writes.

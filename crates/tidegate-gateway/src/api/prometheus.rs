@@ -11,6 +11,7 @@ use tidegate_core::Exchange;
 use super::objects::{Object, Objects};
 use super::query::{self, Query, Settings};
 use super::{caches, groups, process, zones};
+use crate::exposition::{escaped, head};
 
 /// Objects of the API that have families of one prefix.
 struct Section {
@@ -269,7 +270,7 @@ pub fn plus_metrics(x: &Exchange) -> impl FnOnce() -> String + Send + 'static {
     let sections: Vec<_> = SECTIONS.iter().map(collect).collect();
     move || {
         let mut out = String::new();
-        write_head("nginxplus_up", GAUGE, "Always 1.", &mut out);
+        head("nginxplus_up", GAUGE, "Always 1.", &mut out);
         out.push_str("nginxplus_up 1\n");
         for (section, objects) in sections {
             let shown = objects.into_iter().map(|(name, object)| (name, object.value()));
@@ -315,7 +316,7 @@ fn write_section(section: &Section, objects: &[(String, Value)], out: &mut Strin
     for (name, kind, path) in section.families {
         let name = format!("nginxplus_{}{name}", section.prefix);
         let place = section.path;
-        write_head(&name, kind, &format!("{path} in {place} of the API."), out);
+        head(&name, kind, &format!("{path} in {place} of the API."), out);
         for (labels, object) in objects {
             let mut line = |code: Option<&str>, value: &Value| {
                 let code = code.map(|code| format!("code=\"{code}\""));
@@ -342,10 +343,6 @@ fn write_section(section: &Section, objects: &[(String, Value)], out: &mut Strin
     }
 }
 
-fn write_head(name: &str, kind: &str, help: &str, out: &mut String) {
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
 /// Returns a field as a number: states by the exporter's numbers, what is not there as 0.
 fn number(value: &Value) -> u64 {
     match value {
@@ -361,9 +358,4 @@ fn number(value: &Value) -> u64 {
         },
         value => value.as_u64().unwrap_or(0),
     }
-}
-
-/// Escapes the value of a label.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

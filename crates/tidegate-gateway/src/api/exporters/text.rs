@@ -1,8 +1,10 @@
 //! Writing metrics: families, lines, histograms.
 
-use std::fmt::{Display, Write as _};
+use std::fmt::Display;
 
 use tidegate_core::figures::{BOUNDS_MILLIS, BUCKETS};
+
+use crate::exposition;
 
 /// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +28,7 @@ impl<'a> Family<'a> {
             Type::Gauge => "gauge",
             Type::Histogram => "histogram",
         };
-        let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+        exposition::head(name, kind, help, out);
         Family { name, out }
     }
 
@@ -62,16 +64,8 @@ impl<'a> Family<'a> {
         value: impl Display,
     ) {
         let all = labels.iter().copied().chain(bound.map(|bound| ("le", bound)));
-        let texts: Vec<String> = all
-            .map(|(name, value)| {
-                let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-                format!("{name}=\"{value}\"")
-            })
-            .collect();
-        let _ = match texts.is_empty() {
-            true => writeln!(self.out, "{}{end} {value}", self.name),
-            false => writeln!(self.out, "{}{end}{{{}}} {value}", self.name, texts.join(",")),
-        };
+        let all: Vec<_> = all.collect();
+        exposition::line(&format!("{}{end}", self.name), &all, value, self.out);
     }
 }
 

@@ -9,6 +9,7 @@ use tidegate_acme::{BODY_BYTES_MAX, Method, Request, Response};
 use tidegate_codec::Known;
 use tidegate_codec::request::Method as HttpMethod;
 use tidegate_core::body::{BodyStream, Chunk};
+use tidegate_gateway::outbound;
 use tidegate_rt::net::Addr;
 use tidegate_rt::{clock, timer};
 use tidegate_tls::{Protocols, TlsTarget};
@@ -19,7 +20,6 @@ use tidegate_upstream::{
 };
 
 use super::issuer::IssuerPlan;
-use crate::http::outbound;
 
 /// An absolute URL with `https`.
 pub(super) struct Url<'a> {

@@ -8,6 +8,7 @@ use tidegate_acme::{
 };
 use tidegate_conf::{Diagnostic, Span, Word};
 use tidegate_core::error_log::ErrorLog;
+use tidegate_gateway::outbound;
 use tidegate_plan::PlanBuilder;
 use tidegate_tls::TlsSettings;
 use tidegate_upstream::resolve::Resolver;
@@ -16,7 +17,6 @@ use super::challenges::Challenges;
 use super::dns::{self, DnsProgram};
 use super::https::Url;
 use super::rows::{AccountKeyConf, IssuerConf};
-use crate::http::outbound;
 
 /// Identifier and key of an external account, as written.
 type AccountTexts = (String, String);
@@ -98,7 +98,9 @@ pub(super) fn compile(
     let http = plan.http_block();
     let owner = format!("acme_issuer \"{name}\"");
     let verify = conf.verify.unwrap_or(true);
-    let tls = outbound::tls(&owner, conf.trusted.as_ref(), verify, span, plan)?;
+    let owner = (&*owner, "set `ssl_trusted_certificate`");
+    let options = outbound::tls_options(owner, conf.trusted.as_ref(), verify, span, plan)?;
+    let tls = outbound::tls(&options, span)?;
     Ok(IssuerPlan {
         name: name.to_owned(),
         config,

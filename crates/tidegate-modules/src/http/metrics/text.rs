@@ -1,9 +1,9 @@
 //! Metrics as text: the exposition format of Prometheus, version 0.0.4.
 
-use std::fmt::Write;
 use std::time::Duration;
 
 use tidegate_core::counters;
+use tidegate_gateway::exposition::{head, line};
 use tidegate_rt::blocking;
 use tidegate_rt::iteration;
 
@@ -135,19 +135,4 @@ fn write_loops(loops: &[iteration::IterationFigures], out: &mut String) {
     for figures in loops {
         line(name, &[("thread", &figures.thread)], figures.long as f64, out);
     }
-}
-
-fn head(name: &str, kind: &str, help: &str, out: &mut String) {
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-fn line(name: &str, labels: &[(&str, &str)], value: f64, out: &mut String) {
-    out.push_str(name);
-    for (place, (label, text)) in labels.iter().enumerate() {
-        let opening = if place == 0 { '{' } else { ',' };
-        let text = text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        let _ = write!(out, "{opening}{label}=\"{text}\"");
-    }
-    out.push_str(if labels.is_empty() { "" } else { "}" });
-    let _ = writeln!(out, " {value}");
 }

@@ -12,6 +12,7 @@ use tidegate_conf::{Diagnostic, Span, Word};
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::main_settings::Count;
 use tidegate_core::plan::Service;
+use tidegate_gateway::outbound;
 use tidegate_plan::PlanBuilder;
 use tidegate_rt::sync::select;
 use tidegate_rt::{clock, random, timer};
@@ -23,7 +24,6 @@ use super::grpc::{Collector, Failure};
 use super::protobuf::{bytes, message};
 use super::queue::{Batch, Limits, Queue};
 use super::span;
-use crate::http::outbound;
 
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(5);
 const BATCH_SIZE_DEFAULT: u64 = 512;
@@ -120,9 +120,13 @@ fn collector(
         let message = format!("invalid endpoint \"{endpoint}\"");
         return Err(Diagnostic::emerg(message).at(word.span).label("expected `HOST:PORT`"));
     };
+    let owner = ("otel_exporter", "set `trusted_certificate`");
     let tls = match secure {
         false => None,
-        true => Some(outbound::tls("otel_exporter", own.trusted.as_ref(), true, span, plan)?),
+        true => {
+            let options = outbound::tls_options(owner, own.trusted.as_ref(), true, span, plan)?;
+            Some(outbound::tls(&options, span)?)
+        }
     };
     let http = plan.http_block();
     Ok(Collector::new(

@@ -10,6 +10,7 @@ use tidegate_codec::request::Method;
 use tidegate_codec::{Headers, Known};
 use tidegate_core::body::{BodyStream, Chunk};
 use tidegate_core::error_log::ErrorLog;
+use tidegate_gateway::outbound;
 use tidegate_rt::net::Addr;
 use tidegate_rt::{clock, timer};
 use tidegate_tls::{Protocols, TlsSettings, TlsTarget};
@@ -22,7 +23,6 @@ use tidegate_upstream::{
 };
 
 use super::protobuf::{Fields, Value};
-use crate::http::outbound;
 
 /// Method and path of the request line.
 const LINE: &[u8] = b"POST /opentelemetry.proto.collector.trace.v1.TraceService/Export";
