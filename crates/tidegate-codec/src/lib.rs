@@ -45,6 +45,7 @@
 //!   [`fastcgi::ParamsWriter`] writes a request's parameters. [`cgi`] writes those of SCGI and uwsgi.
 //! - [`grpc_web::RequestDecoder`] checks a request in gRPC-Web and undoes its base64, or refuses it with a
 //!   [`grpc_web::WebError`]; [`grpc_web::ContentType`] is its form.
+//! - [`protobuf`] writes and reads the fields of messages, each a [`protobuf::Value`].
 //! - [`memcached::ValueResponse`] is the response line of a `get`, [`memcached::ValueResponseError`] an invalid one.
 //! - [`proxy_protocol::ProxyHeader`] has the addresses of the client behind a load balancer,
 //!   [`proxy_protocol::ParsedProxy`] is the result of parsing; [`proxy_protocol::ProxyProtocolError`]: the
@@ -71,6 +72,7 @@ pub mod headers;
 mod lines;
 pub mod memcached;
 pub mod pages;
+pub mod protobuf;
 pub mod proxy_protocol;
 pub mod range;
 pub mod request;

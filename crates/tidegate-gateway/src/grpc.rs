@@ -18,6 +18,7 @@
 //! `rows` has the directives, `settings` the compiled ones, `request` makes the origin's request; everything else is
 //! shared with the other gateways.
 
+pub mod call;
 mod request;
 mod rows;
 pub(crate) mod settings;

@@ -48,6 +48,7 @@ pub use cache::decide::conditions::comparison as if_modified_since;
 pub use common::content::{read_body, read_body_by};
 pub use fastcgi::{FastCgi, FastCgiCache};
 pub use grpc::Grpc;
+pub use grpc::call as grpc_call;
 pub use health_check::HealthCheck;
 pub use keyval::Keyval;
 #[doc(hidden)]

@@ -1,6 +1,7 @@
 //! What connections need that the server opens for itself: to an ACME server, to a collector of spans, to a store.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use tidegate_conf::{Diagnostic, Span, Word};
 use tidegate_core::blocking;
@@ -9,6 +10,7 @@ use tidegate_plan::{Outline, PlanBuilder};
 use tidegate_rt::clock;
 use tidegate_tls::{TlsOptions, TlsSettings, cipher_suites, key_files};
 use tidegate_upstream::resolve::Resolver;
+use tidegate_upstream::{FetchSettings, NextUpstream};
 
 /// Suites of TLS 1.2 towards the server, as OpenSSL's list.
 const CIPHERS: &str = "DEFAULT";
@@ -56,6 +58,30 @@ pub fn tls_options(
 /// The certificates are of no use.
 pub fn tls(options: &TlsOptions, span: Span) -> Result<TlsSettings, Diagnostic> {
     TlsSettings::new(options).map_err(|error| Diagnostic::emerg(error.to_string()).at(span))
+}
+
+/// Returns the limits of a request: to connect (and to send), to read, for all of it, and for the bytes of the response's head.
+/// Further addresses of the host are tried after an error or a timeout.
+pub fn fetch_settings(
+    connect: Duration,
+    read: Duration,
+    total: Duration,
+    head_bytes: usize,
+) -> FetchSettings {
+    FetchSettings {
+        connect_timeout: connect,
+        send_timeout: connect,
+        read_timeout: read,
+        head_bytes_max: head_bytes,
+        read_bytes: head_bytes,
+        next_upstream: NextUpstream(NextUpstream::ERROR.0 | NextUpstream::TIMEOUT.0),
+        next_upstream_tries: 0,
+        next_upstream_timeout: total,
+        socket_keepalive: false,
+        receive_buffer: None,
+        send_buffer: None,
+        pass_trailers: false,
+    }
 }
 
 /// Returns the `resolver` of the `http` block; `None` without one.

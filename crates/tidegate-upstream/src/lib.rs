@@ -74,7 +74,7 @@ mod wire;
 
 pub use connection::{ConnectError, connect_options, count_handshake, dial, secure};
 pub use fetch::{READING_HEAD, fetch};
-pub use h1::body::{BodyReader, OriginBody, Upgraded};
+pub use h1::body::{BodyReader, CollectError, OriginBody, Upgraded};
 pub use h1::scratch::give_head;
 pub use head::{FieldWriter, HeadList, ListFields, OriginHead, TextFields};
 pub use log::{LogContext, os_error};

@@ -1,24 +1,23 @@
 //! One health check of one server by the gRPC health checking protocol (`type=grpc`): a call of
 //! `grpc.health.v1.Health/Check`.
 
-use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tidegate_codec::Known;
 use tidegate_codec::request::Method;
-use tidegate_codec::{Headers, Known};
-use tidegate_core::body::{BodyStream, Chunk};
 use tidegate_rt::clock;
 use tidegate_upstream::care::checks::{CheckFailure, Probe};
 use tidegate_upstream::peers::Choice;
 use tidegate_upstream::{
-    FieldWriter, HeadList, ListFields, OriginBody, OriginHead, OriginRequest, OriginResponse, Peer,
-    RequestPayload, Wire,
+    CollectError, FieldWriter, HeadList, ListFields, OriginHead, OriginRequest, OriginResponse,
+    Peer, RequestPayload, Wire,
 };
 
 use super::common::{CheckedServers, ProbeError, fetch, limited, write_fields};
 use super::serving::{ServingState, encode_request};
+use crate::grpc::call::status_of;
 use crate::grpc::settings::GrpcSettings;
 
 /// A health check by gRPC.
@@ -69,7 +68,12 @@ impl GrpcProbe {
         if head.status != 200 {
             return Err(ProbeError::Status(head.status));
         }
-        let (message, trailers) = read(body).await?;
+        let collected = body.collect(BODY_BYTES_MAX).await;
+        let (message, trailers) = collected.map_err(|error| match error {
+            CollectError::Upgraded => ProbeError::Upgraded,
+            CollectError::Broken => ProbeError::Incomplete,
+            CollectError::TooLong => ProbeError::InvalidMessage,
+        })?;
         // A response without a message may have its status in the head.
         let status = trailers.as_ref().and_then(status_of).or_else(|| status_of(&head.headers));
         match status {
@@ -111,31 +115,4 @@ impl GrpcProbe {
             wire: Wire::Http2 { grpc: true },
         }
     }
-}
-
-/// Returns the status of a call, if its fields have a number there.
-fn status_of(fields: &Headers) -> Option<u32> {
-    let all = fields.iter();
-    let mut values = all.filter(|(_, name, _)| name.eq_ignore_ascii_case(b"grpc-status"));
-    let (_, _, value) = values.next()?;
-    std::str::from_utf8(value).ok()?.parse().ok()
-}
-
-/// Reads the body of a response to its end, and its trailers.
-async fn read(body: OriginBody) -> Result<(Vec<u8>, Option<Headers>), ProbeError> {
-    let mut stream = match body {
-        OriginBody::Whole(bytes) => return Ok((bytes.to_vec(), None)),
-        OriginBody::Stream(stream) => stream,
-        OriginBody::Upgraded(_) => return Err(ProbeError::Upgraded),
-    };
-    let mut text = Vec::new();
-    while text.len() <= BODY_BYTES_MAX {
-        match poll_fn(|context| stream.poll_chunk(context)).await {
-            None => return Ok((text, stream.trailers())),
-            Some(Ok(Chunk::Bytes(bytes))) => text.extend_from_slice(&bytes),
-            Some(Ok(_)) => {}
-            Some(Err(_)) => return Err(ProbeError::Incomplete),
-        }
-    }
-    Err(ProbeError::InvalidMessage)
 }

@@ -3,6 +3,10 @@
 //! `HealthCheckRequest { string service = 1; }` and `HealthCheckResponse { ServingStatus status = 1; }`, each in one
 //! frame: a byte of flags, the length in four bytes, the message.
 
+use tidegate_codec::protobuf::{self, Fields, Value};
+
+use crate::grpc::call::{PREFIX_BYTES, frame};
+
 /// The state of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ServingState {
@@ -12,28 +16,16 @@ pub(super) enum ServingState {
     ServiceUnknown,
 }
 
-/// Bytes in front of a message.
-const PREFIX_BYTES: usize = 5;
-
-/// Field 1 as a varint, which is the status, and as bytes, which is the service.
-const STATUS_KEY: u64 = 0x08;
-const SERVICE_KEY: u8 = 0x0a;
+/// Field 1 of both messages: the service, and the status.
+const FIELD: u64 = 1;
 
 /// Returns the frame that asks for the state of a service; an empty name is the whole server.
 pub(super) fn encode_request(service: &str) -> Vec<u8> {
     let mut message = Vec::with_capacity(service.len() + 12);
     if !service.is_empty() {
-        message.push(SERVICE_KEY);
-        write_varint(service.len() as u64, &mut message);
-        message.extend_from_slice(service.as_bytes());
+        protobuf::bytes(FIELD, service.as_bytes(), &mut message);
     }
-    // cannot fail: a word of a configuration is shorter than 4 GB
-    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
-    let mut frame = Vec::with_capacity(PREFIX_BYTES + message.len());
-    frame.push(0);
-    frame.extend_from_slice(&length.to_be_bytes());
-    frame.extend_from_slice(&message);
-    frame
+    frame(&message)
 }
 
 impl ServingState {
@@ -46,25 +38,11 @@ impl ServingState {
         }
         // The last value counts; a message without one has the first state.
         let mut status = 0;
-        let mut rest = message;
-        while !rest.is_empty() {
-            let (key, after) = read_varint(rest)?;
-            rest = match key & 7 {
-                0 => {
-                    let (value, after) = read_varint(after)?;
-                    if key == STATUS_KEY {
-                        status = value;
-                    }
-                    after
-                }
-                1 => after.get(8..)?,
-                2 => {
-                    let (length, after) = read_varint(after)?;
-                    after.get(usize::try_from(length).ok()?..)?
-                }
-                5 => after.get(4..)?,
-                _ => return None,
-            };
+        let mut fields = Fields(message);
+        while !fields.0.is_empty() {
+            if let (FIELD, Value::Integer(value)) = fields.field()? {
+                status = value;
+            }
         }
         Some(match status {
             1 => ServingState::Serving,
@@ -83,24 +61,4 @@ impl ServingState {
             ServingState::ServiceUnknown => "SERVICE_UNKNOWN",
         }
     }
-}
-
-fn write_varint(mut value: u64, out: &mut Vec<u8>) {
-    while value > 0x7f {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
-/// Reads a number of at most ten bytes; returns it and the bytes behind it.
-fn read_varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let mut value = 0u64;
-    for (index, byte) in bytes.iter().enumerate().take(10) {
-        value |= u64::from(byte & 0x7f) << (7 * index);
-        if byte & 0x80 == 0 {
-            return Some((value, &bytes[index + 1..]));
-        }
-    }
-    None
 }

@@ -15,7 +15,6 @@
 //! | conf | directives |
 //! | context | `traceparent` and `tracestate`, and the identifiers of a request |
 //! | span | from a request to an encoded span |
-//! | protobuf | the parts of Protocol Buffers that the messages need |
 //! | queue | spans that wait to be exported; outlives reloads |
 //! | exporter | an `otel_exporter` block, ready for use, and its task |
 //! | grpc | one call of the collector |
@@ -27,7 +26,6 @@ mod conf;
 mod context;
 mod exporter;
 mod grpc;
-mod protobuf;
 mod queue;
 mod span;
 #[cfg(test)]

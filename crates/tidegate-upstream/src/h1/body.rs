@@ -1,5 +1,6 @@
 //! A response body on its way from the origin; gives the connection back when it ended cleanly.
 
+use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -60,6 +61,41 @@ impl OriginBody {
             OriginBody::Upgraded(_) => Body::Empty,
         }
     }
+
+    /// Reads it to its end; returns its bytes and its trailers. `most` limits what is read behind the head's buffer.
+    ///
+    /// Cancelling: dropped while it waits, the rest is given up as with a dropped reader.
+    ///
+    /// # Errors
+    /// The connection has left HTTP, or the body is incomplete or longer than `most`.
+    pub async fn collect(self, most: usize) -> Result<(Vec<u8>, Option<Headers>), CollectError> {
+        let mut stream = match self {
+            OriginBody::Whole(bytes) => return Ok((bytes.to_vec(), None)),
+            OriginBody::Stream(stream) => stream,
+            OriginBody::Upgraded(_) => return Err(CollectError::Upgraded),
+        };
+        let mut bytes = Vec::new();
+        while bytes.len() <= most {
+            match poll_fn(|context| stream.poll_chunk(context)).await {
+                None => return Ok((bytes, stream.trailers())),
+                Some(Ok(Chunk::Bytes(more))) => bytes.extend_from_slice(&more),
+                Some(Ok(_)) => {}
+                Some(Err(_)) => return Err(CollectError::Broken),
+            }
+        }
+        Err(CollectError::TooLong)
+    }
+}
+
+/// The reason why a body has no end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CollectError {
+    /// The connection has left HTTP.
+    Upgraded,
+    /// The body breaks off.
+    Broken,
+    /// It is longer than the limit.
+    TooLong,
 }
 
 const READING: &str = "reading upstream";

@@ -1,6 +1,5 @@
 //! Requests to an ACME server, over the connections of gateways: one for each request, since they are few and far apart.
 
-use std::future::poll_fn;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
@@ -8,15 +7,14 @@ use bytes::Bytes;
 use tidegate_acme::{BODY_BYTES_MAX, Method, Request, Response};
 use tidegate_codec::Known;
 use tidegate_codec::request::Method as HttpMethod;
-use tidegate_core::body::{BodyStream, Chunk};
 use tidegate_gateway::outbound;
 use tidegate_rt::net::Addr;
 use tidegate_rt::{clock, timer};
 use tidegate_tls::{Protocols, TlsTarget};
 use tidegate_upstream::peers::Choice;
 use tidegate_upstream::{
-    ConnectionReuse, FetchSettings, Group, LogContext, NextUpstream, OriginBody, OriginHead,
-    OriginRequest, OriginResponse, Report, RequestPayload, Wire, fetch,
+    CollectError, ConnectionReuse, FetchSettings, Group, LogContext, OriginHead, OriginRequest,
+    OriginResponse, Report, RequestPayload, Wire, fetch,
 };
 
 use super::issuer::IssuerPlan;
@@ -40,26 +38,12 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(15);
 const READ_TIME_MAX: Duration = Duration::from_secs(40);
 /// Bytes of the largest head of a response: a list of orders can have long `Link` fields.
 const HEAD_BYTES_MAX: usize = 32 * 1024;
-const READ_BYTES: usize = 32 * 1024;
 /// Redirects of the directory that are followed.
 const REDIRECTS_MAX: usize = 5;
 const USER_AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 
 static SETTINGS: LazyLock<Arc<FetchSettings>> = LazyLock::new(|| {
-    Arc::new(FetchSettings {
-        connect_timeout: CONNECT_TIME_MAX,
-        send_timeout: CONNECT_TIME_MAX,
-        read_timeout: READ_TIME_MAX,
-        head_bytes_max: HEAD_BYTES_MAX,
-        read_bytes: READ_BYTES,
-        next_upstream: NextUpstream(NextUpstream::ERROR.0 | NextUpstream::TIMEOUT.0),
-        next_upstream_tries: 0,
-        next_upstream_timeout: TIME_MAX,
-        socket_keepalive: false,
-        receive_buffer: None,
-        send_buffer: None,
-        pass_trailers: false,
-    })
+    Arc::new(outbound::fetch_settings(CONNECT_TIME_MAX, READ_TIME_MAX, TIME_MAX, HEAD_BYTES_MAX))
 });
 
 impl<'a> Url<'a> {
@@ -205,26 +189,12 @@ async fn one(
 
 async fn received(response: OriginResponse) -> Result<Response, String> {
     let OriginResponse { head, body, .. } = response;
-    let mut bytes = Vec::new();
-    match body {
-        OriginBody::Whole(whole) => bytes.extend_from_slice(&whole),
-        OriginBody::Upgraded(_) => return Err("the server switches protocols".to_owned()),
-        OriginBody::Stream(mut stream) => {
-            while let Some(chunk) = poll_fn(|context| stream.poll_chunk(context)).await {
-                match chunk {
-                    Ok(Chunk::Bytes(more)) => bytes.extend_from_slice(&more),
-                    Ok(_) => {}
-                    Err(_) => return Err("the response breaks off".to_owned()),
-                }
-                if bytes.len() > BODY_BYTES_MAX {
-                    break;
-                }
-            }
-        }
-    }
-    if bytes.len() > BODY_BYTES_MAX {
-        return Err(format!("the response has more than {BODY_BYTES_MAX} bytes"));
-    }
+    let collected = body.collect(BODY_BYTES_MAX).await;
+    let (bytes, _) = collected.map_err(|error| match error {
+        CollectError::Upgraded => "the server switches protocols".to_owned(),
+        CollectError::Broken => "the response breaks off".to_owned(),
+        CollectError::TooLong => format!("the response has more than {BODY_BYTES_MAX} bytes"),
+    })?;
     let fields = head.headers.iter().filter_map(|(_, name, value)| {
         Some((str::from_utf8(name).ok()?, str::from_utf8(value).ok()?))
     });

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_codec::protobuf::{bytes, message};
 use tidegate_conf::{Diagnostic, Span, Word};
 use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_core::main_settings::Count;
@@ -21,7 +22,6 @@ use tidegate_upstream::care::{BackgroundTask, BackgroundTasks};
 use super::Otel;
 use super::conf::{Conf, ExporterConf};
 use super::grpc::{Collector, Failure};
-use super::protobuf::{bytes, message};
 use super::queue::{Batch, Limits, Queue};
 use super::span;
 

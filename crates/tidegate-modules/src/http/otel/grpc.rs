@@ -2,14 +2,14 @@
 //! gateways. A connection is kept for the calls that follow.
 
 use std::fmt;
-use std::future::poll_fn;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
+use tidegate_codec::protobuf::{Fields, Value};
 use tidegate_codec::request::Method;
 use tidegate_codec::{Headers, Known};
-use tidegate_core::body::{BodyStream, Chunk};
 use tidegate_core::error_log::ErrorLog;
+use tidegate_gateway::grpc_call::{PREFIX_BYTES, frame, status_of};
 use tidegate_gateway::outbound;
 use tidegate_rt::net::Addr;
 use tidegate_rt::{clock, timer};
@@ -17,12 +17,10 @@ use tidegate_tls::{Protocols, TlsSettings, TlsTarget};
 use tidegate_upstream::peers::Choice;
 use tidegate_upstream::resolve::Resolver;
 use tidegate_upstream::{
-    BalancingMethod, ConnectionReuse, FetchSettings, FieldWriter, Group, GroupOptions, HeadList,
-    Keepalive, ListFields, LogContext, Member, NextUpstream, OriginBody, OriginHead, OriginRequest,
+    BalancingMethod, CollectError, ConnectionReuse, FetchSettings, FieldWriter, Group,
+    GroupOptions, HeadList, Keepalive, ListFields, LogContext, Member, OriginHead, OriginRequest,
     OriginResponse, Report, RequestPayload, ServerOptions, Wire, fetch,
 };
-
-use super::protobuf::{Fields, Value};
 
 /// Method and path of the request line.
 const LINE: &[u8] = b"POST /opentelemetry.proto.collector.trace.v1.TraceService/Export";
@@ -32,27 +30,14 @@ const USER_AGENT: &[u8] = concat!("tidegate/", env!("CARGO_PKG_VERSION")).as_byt
 /// Limit for a call, from the lookup of the name to the end of the response; OTLP's default.
 const TIME_MAX: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-const READ_BYTES: usize = 16 * 1024;
 /// Bytes of a response, whose message says which spans were refused.
 const BODY_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of a collector's text in the log.
 const TEXT_BYTES_MAX: usize = 256;
 
 static SETTINGS: LazyLock<Arc<FetchSettings>> = LazyLock::new(|| {
-    Arc::new(FetchSettings {
-        connect_timeout: TIME_MAX,
-        send_timeout: TIME_MAX,
-        read_timeout: TIME_MAX,
-        head_bytes_max: HEAD_BYTES_MAX,
-        read_bytes: READ_BYTES,
-        next_upstream: NextUpstream(NextUpstream::ERROR.0 | NextUpstream::TIMEOUT.0),
-        next_upstream_tries: 0,
-        next_upstream_timeout: TIME_MAX,
-        socket_keepalive: false,
-        receive_buffer: None,
-        send_buffer: None,
-        pass_trailers: true,
-    })
+    let limits = outbound::fetch_settings(TIME_MAX, TIME_MAX, TIME_MAX, HEAD_BYTES_MAX);
+    Arc::new(FetchSettings { pass_trailers: true, ..limits })
 });
 
 /// The collector of a configuration.
@@ -146,11 +131,16 @@ impl Collector {
         if head.status != 200 {
             return Err(Failure::Http(head.status));
         }
-        let (bytes, trailers) = read(body).await?;
+        let collected = body.collect(BODY_BYTES_MAX).await;
+        let (bytes, trailers) = collected.map_err(|error| match error {
+            CollectError::Upgraded => Failure::Invalid("another protocol"),
+            CollectError::Broken => Failure::Connection("the response breaks off".to_owned()),
+            CollectError::TooLong => Failure::Invalid("too long"),
+        })?;
         // A response without a message may have its status in the head.
         let fields = [trailers.as_ref(), Some(&head.headers)];
-        let found = fields.into_iter().flatten().find_map(status_of);
-        match found {
+        let with_status = |fields: &Headers| Some((status_of(fields)?, message_of(fields)));
+        match fields.into_iter().flatten().find_map(with_status) {
             Some((0, _)) => {
                 self.report_refused(&bytes);
                 Ok(())
@@ -218,21 +208,10 @@ impl Collector {
     }
 }
 
-/// Returns a message in its frame: a byte of flags, the length in four bytes, the message.
-fn frame(message: &[u8]) -> Vec<u8> {
-    // Cannot fail: a batch has a limit.
-    let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
-    let mut frame = Vec::with_capacity(5 + message.len());
-    frame.push(0);
-    frame.extend_from_slice(&length.to_be_bytes());
-    frame.extend_from_slice(message);
-    frame
-}
-
 /// Returns how many spans a response's message refuses, and why: `ExportTracePartialSuccess` of
 /// `ExportTraceServiceResponse`. `None` for none.
 pub(super) fn refused_of(body: &[u8]) -> Option<(u64, String)> {
-    let (_, message) = body.split_at_checked(5)?;
+    let (_, message) = body.split_at_checked(PREFIX_BYTES)?;
     let partial = Fields(message).find_map(|field| match field {
         (1, Value::Bytes(bytes)) => Some(bytes),
         _ => None,
@@ -248,36 +227,13 @@ pub(super) fn refused_of(body: &[u8]) -> Option<(u64, String)> {
     (count > 0).then_some((count, text))
 }
 
-/// Returns the status of a call and its text, if its fields have them.
-fn status_of(fields: &Headers) -> Option<(u32, String)> {
-    let status = fields.first_named(b"grpc-status")?;
-    let status = str::from_utf8(status).ok()?.parse().ok()?;
-    Some((status, shown(fields.first_named(b"grpc-message").unwrap_or_default())))
+/// Returns the text beside a call's status.
+fn message_of(fields: &Headers) -> String {
+    shown(fields.first_named(b"grpc-message").unwrap_or_default())
 }
 
 /// Returns the beginning of a collector's text, on one line.
 fn shown(text: &[u8]) -> String {
     let text = text.get(..TEXT_BYTES_MAX).unwrap_or(text);
     String::from_utf8_lossy(text).chars().filter(|letter| !letter.is_control()).collect()
-}
-
-/// Reads the body of a response to its end, and its trailers.
-async fn read(body: OriginBody) -> Result<(Vec<u8>, Option<Headers>), Failure> {
-    let mut stream = match body {
-        OriginBody::Whole(bytes) => return Ok((bytes.to_vec(), None)),
-        OriginBody::Stream(stream) => stream,
-        OriginBody::Upgraded(_) => return Err(Failure::Invalid("another protocol")),
-    };
-    let mut bytes = Vec::new();
-    while bytes.len() <= BODY_BYTES_MAX {
-        match poll_fn(|context| stream.poll_chunk(context)).await {
-            None => return Ok((bytes, stream.trailers())),
-            Some(Ok(Chunk::Bytes(more))) => bytes.extend_from_slice(&more),
-            Some(Ok(_)) => {}
-            Some(Err(_)) => {
-                return Err(Failure::Connection("the response breaks off".to_owned()));
-            }
-        }
-    }
-    Err(Failure::Invalid("too long"))
 }

@@ -1,5 +1,6 @@
 //! From a request to its span, as a field of the message that carries spans (OTLP 1.0, `opentelemetry.proto.trace.v1`).
 
+use tidegate_codec::protobuf::{bytes, fixed32, fixed64, integer, message};
 use tidegate_conf::Span;
 use tidegate_core::Exchange;
 use tidegate_core::variables::VariableId;
@@ -8,7 +9,6 @@ use tidegate_rt::clock;
 
 use super::Settings;
 use super::context::Context;
-use super::protobuf::{bytes, fixed32, fixed64, integer, message};
 
 /// `ScopeSpans.spans`.
 const SPANS: u64 = 2;

@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
+use tidegate_codec::protobuf::{Fields, Value, bytes, fixed32, fixed64, integer, message};
 
 use super::context::Parent;
 use super::grpc::refused_of;
-use super::protobuf::{Fields, Value, bytes, fixed32, fixed64, integer, message};
 use super::queue::{Limits, Queue};
 use crate::testing::Bench;
 

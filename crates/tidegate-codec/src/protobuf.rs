@@ -1,4 +1,4 @@
-//! The parts of Protocol Buffers (encoding of version 3) that spans need, with no I/O.
+//! The parts of Protocol Buffers (encoding of version 3) that the server's own messages need: spans, and health checks.
 
 /// Types of a field's value on the wire.
 const VARINT: u64 = 0;
@@ -7,32 +7,32 @@ const BYTES: u64 = 2;
 const FIXED32: u64 = 5;
 
 /// Appends a field that is an integer.
-pub(super) fn integer(field: u64, value: u64, out: &mut Vec<u8>) {
+pub fn integer(field: u64, value: u64, out: &mut Vec<u8>) {
     varint(field << 3 | VARINT, out);
     varint(value, out);
 }
 
 /// Appends a field that is a number of 8 bytes.
-pub(super) fn fixed64(field: u64, value: u64, out: &mut Vec<u8>) {
+pub fn fixed64(field: u64, value: u64, out: &mut Vec<u8>) {
     varint(field << 3 | FIXED64, out);
     out.extend_from_slice(&value.to_le_bytes());
 }
 
 /// Appends a field that is a number of 4 bytes.
-pub(super) fn fixed32(field: u64, value: u32, out: &mut Vec<u8>) {
+pub fn fixed32(field: u64, value: u32, out: &mut Vec<u8>) {
     varint(field << 3 | FIXED32, out);
     out.extend_from_slice(&value.to_le_bytes());
 }
 
 /// Appends a field that is bytes, a text or a message.
-pub(super) fn bytes(field: u64, value: &[u8], out: &mut Vec<u8>) {
+pub fn bytes(field: u64, value: &[u8], out: &mut Vec<u8>) {
     varint(field << 3 | BYTES, out);
     varint(value.len() as u64, out);
     out.extend_from_slice(value);
 }
 
 /// Appends a field that is a message, which `write` makes.
-pub(super) fn message(field: u64, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+pub fn message(field: u64, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     let mut inner = Vec::new();
     write(&mut inner);
     bytes(field, &inner, out);
@@ -48,15 +48,18 @@ fn varint(mut value: u64, out: &mut Vec<u8>) {
 
 /// A value of a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Value<'a> {
+pub enum Value<'a> {
+    /// A varint.
     Integer(u64),
+    /// Bytes, a text or a message.
     Bytes(&'a [u8]),
     /// A number of 4 or 8 bytes.
     Fixed(&'a [u8]),
 }
 
 /// The fields of a received message in their order, with their numbers.
-pub(super) struct Fields<'a>(pub &'a [u8]);
+#[derive(Debug)]
+pub struct Fields<'a>(pub &'a [u8]);
 
 impl<'a> Fields<'a> {
     fn take(&mut self, length: u64) -> Option<&'a [u8]> {
@@ -77,7 +80,8 @@ impl<'a> Fields<'a> {
         None
     }
 
-    fn field(&mut self) -> Option<(u64, Value<'a>)> {
+    /// Reads the next field; `None` where there is none, or it is broken.
+    pub fn field(&mut self) -> Option<(u64, Value<'a>)> {
         let key = self.varint()?;
         let value = match key & 7 {
             VARINT => Value::Integer(self.varint()?),
