@@ -6,8 +6,12 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// An input of at most 16 KiB that takes longer than this, even unoptimised, is a hang.
-const INPUT_TIME_MAX: Duration = Duration::from_secs(10);
+/// An input of at most 16 KiB that takes more of the processor than this, even unoptimised, is a hang. Other processes of
+/// the machine take no part of it.
+const PROCESSOR_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// An input that takes longer than this waits for something that does not come.
+const WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// Interval of the watchdog.
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -52,16 +56,47 @@ impl Guard {
     }
 }
 
+/// Looks at the running input at each interval. An input is known by its start, so its time counts from the first look.
 fn watch(ended: &mpsc::Receiver<()>, running: &Running, failures: &Path) {
+    let mut seen = None;
     while ended.recv_timeout(WATCH_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         let running = running.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((began, target, input)) = running.as_ref() else { continue };
-        if began.elapsed() > INPUT_TIME_MAX {
+        let now = processor_time();
+        let first = match seen {
+            Some((start, first)) if start == *began => first,
+            _ => now,
+        };
+        seen = Some((*began, first));
+        let spent = match (now, first) {
+            (Some(now), Some(first)) => now.saturating_sub(first),
+            _ => began.elapsed(),
+        };
+        if spent > PROCESSOR_TIME_MAX || began.elapsed() > WAIT_MAX {
             let kept = keep(failures, &name_of(target, input), input);
-            eprintln!("fuzz: {target}: an input runs for more than {INPUT_TIME_MAX:?}: {kept:?}");
+            eprintln!(
+                "fuzz: {target}: an input runs for {:?}, of which {spent:?} on a processor: {kept:?}",
+                began.elapsed()
+            );
             std::process::exit(1);
         }
     }
+}
+
+/// The processor time of this process; `None` where the system has no `/proc`.
+fn processor_time() -> Option<Duration> {
+    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+    ticks(&stat).map(|ticks| Duration::from_millis(ticks.saturating_mul(10)))
+}
+
+/// utime and stime of proc(5), in the hundredths of a second of its interface. They are the 14th and 15th field; the second
+/// one is a name that may hold anything.
+fn ticks(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_ascii_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user.saturating_add(system))
 }
 
 /// Writes an input; returns its path.
@@ -82,4 +117,17 @@ pub(super) fn fingerprint(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_read_behind_any_name() {
+        let stat = "7 (a) b (c)) R 1 2 3 4 5 6 7 8 9 10 120 30 0 0 20";
+        assert_eq!(ticks(stat), Some(150));
+        assert_eq!(ticks("7 (cut off"), None);
+        assert_eq!(ticks("7 (short) R 1 2 3"), None);
+    }
 }
