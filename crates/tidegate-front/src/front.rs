@@ -15,6 +15,7 @@ use tidegate_core::plan::Plan;
 use tidegate_h2::Buffers;
 use tidegate_rt::sync::Notify;
 
+use crate::first_bytes::FirstBytes;
 use crate::link::{Link, Order};
 use crate::parking::{Parking, reused_of};
 use crate::serve::scratch::{Scratch, Spares};
@@ -58,6 +59,8 @@ pub struct Front {
     pub(crate) taskless: TasklessConnections,
     pub(crate) sessions: Sessions,
     pub(crate) parking: Parking,
+    /// What new connections bring.
+    pub(crate) first_bytes: FirstBytes,
     pub(crate) counters: Arc<Counters>,
     spares: Spares,
     draining: Cell<bool>,
@@ -80,6 +83,7 @@ impl Front {
             taskless: TasklessConnections::default(),
             sessions: Sessions::default(),
             parking: Parking::open(),
+            first_bytes: FirstBytes::default(),
             counters: Counters::register(),
             spares: Spares::new(),
             draining: Cell::new(false),

@@ -29,6 +29,7 @@ mod accept;
 mod action;
 mod client;
 mod duplex;
+mod first_bytes;
 mod front;
 mod h1;
 mod h2;

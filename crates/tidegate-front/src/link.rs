@@ -310,7 +310,7 @@ impl Link {
         match self.park_state.get() {
             ParkState::Owned => self.waits().poll_closed(context, self.io.stream()),
             // A request that is served on the spot asks again from a task.
-            ParkState::Parked { .. } => Poll::Pending,
+            ParkState::New | ParkState::Parked { .. } => Poll::Pending,
             // The poller has reported nothing yet, or the connection would have left it.
             ParkState::CheckedOut { .. } => {
                 self.waits().watch(context);

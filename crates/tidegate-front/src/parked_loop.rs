@@ -100,7 +100,7 @@ fn serve_all(front: &Rc<Front>, events: &[ReadyEvent], now: Instant) {
 ///
 /// | polled once with a waker that does nothing | then the connection is |
 /// |---|---|
-/// | idle, and all that has arrived was read | parked as before, without a system call |
+/// | idle, and all that has arrived was read | parked as before, without a system call; a new one joins the poller |
 /// | idle, with more to read, or the peer has ended | out of the poller, in a task that waits |
 /// | closing, or a panic | dropped, which takes it out of the poller |
 /// | lingering | out of the poller, in a task that reads on |
@@ -116,6 +116,28 @@ fn serve_ready(front: &Rc<Front>, events: ReadyEvent, now: Instant) {
         front.parking.leave(&link);
         return link.wake_close_watcher();
     }
+    serve_on_the_spot(front, link, events.ended, now);
+}
+
+/// Begins to wait for the first request of a connection that was just accepted. A request that is there already is
+/// served on the spot, before the connection is watched at all: one that closes after its response never is.
+pub(crate) fn enter(front: &Rc<Front>, link: Rc<Link>, now: Instant) {
+    if front.first_bytes.are_likely() {
+        protocol::read_ahead(front, &link);
+        let have_arrived = !link.received.borrow().is_empty();
+        front.first_bytes.learn(have_arrived);
+        if have_arrived {
+            tidegate_rt::batch_epoch::advance();
+            link.set_park_state(ParkState::New);
+            return clock::batch(|| serve_on_the_spot(front, link, false, now));
+        }
+        front.give_back_input(link.received.take());
+    }
+    task::park_or_spawn(front, link, now);
+}
+
+/// Serves the requests that have arrived on a connection which is parked, or was just accepted: see [`serve_ready`].
+fn serve_on_the_spot(front: &Rc<Front>, link: Rc<Link>, ended: bool, now: Instant) {
     let (has_served, idle_since) = (link.info.requests.get() > 0, link.state().idle_since());
     let mut serving = protocol::serve(front, &link);
     let mut context = Context::from_waker(Waker::noop());
@@ -123,11 +145,12 @@ fn serve_ready(front: &Rc<Front>, events: ReadyEvent, now: Instant) {
     let polled = std::panic::catch_unwind(AssertUnwindSafe(poll));
     // An event is reported once: after a read that filled its buffer, or the peer's end, no other would follow.
     let stays = matches!(polled, Ok(Poll::Ready(ConnectionAction::Idle)))
-        && !events.ended
+        && !ended
         && !link.unread.get()
         && link.may_park_since_idle();
     if stays {
-        return link.forget_waits();
+        link.forget_waits();
+        return task::park_or_spawn(front, link, now);
     }
     let then = match polled {
         Ok(Poll::Ready(ConnectionAction::Close | ConnectionAction::Reset)) => {
@@ -149,7 +172,7 @@ fn serve_ready(front: &Rc<Front>, events: ReadyEvent, now: Instant) {
             // A connection whose requests follow each other within a sweep keeps its task.
             let lately = |since| now.saturating_duration_since(since) < SWEEP_EVERY;
             let is_busy = has_served && idle_since.is_none_or(lately);
-            front.parking.check_out(&link, is_busy || events.ended);
+            front.parking.check_out(&link, is_busy || ended);
             serving
         }
         Err(panic) => {

@@ -130,7 +130,14 @@ impl Parking {
                 link.forget_waits();
                 true
             }
-            ParkState::Owned => link.may_park(now) && self.add(link),
+            ParkState::New | ParkState::Owned => {
+                link.set_park_state(ParkState::Owned);
+                let parked = link.may_park(now) && self.add(link);
+                if parked {
+                    link.forget_waits();
+                }
+                parked
+            }
         }
     }
 
@@ -142,7 +149,6 @@ impl Parking {
         if poller.add(link.io.stream(), key.into()).is_err() {
             return false;
         }
-        link.forget_waits();
         link.set_park_state(ParkState::Parked { key });
         slot.insert(link.clone());
         true
@@ -162,11 +168,15 @@ impl Parking {
         can
     }
 
-    /// Gives a parked connection to a task: for one request, or altogether if `whole`.
-    pub(crate) fn check_out(&self, link: &Link, whole: bool) {
-        let waits_for_client = link.unread.get() || link.io.stream().is_watched();
+    /// Gives a connection whose request has to wait to a task: for this request, or altogether if `whole`. One that was
+    /// never parked joins the poller for that.
+    pub(crate) fn check_out(&self, link: &Rc<Link>, whole: bool) {
+        let whole = whole || link.unread.get() || link.io.stream().is_watched();
+        if !whole && link.park_state() == ParkState::New {
+            self.add(link);
+        }
         match link.park_state() {
-            ParkState::Parked { key } if !whole && !waits_for_client => {
+            ParkState::Parked { key } if !whole => {
                 link.set_park_state(ParkState::CheckedOut { key });
                 self.checked_out.update(|count| count + 1);
             }
@@ -174,18 +184,24 @@ impl Parking {
         }
     }
 
-    /// Takes a connection out of the poller.
+    /// Takes a connection out of the poller, if it is there.
     pub(crate) fn leave(&self, link: &Link) {
-        self.forget(link);
-        if let Some(poller) = self.poller.get() {
+        if self.strike_off(link)
+            && let Some(poller) = self.poller.get()
+        {
             let _ = poller.remove(link.io.stream());
         }
     }
 
     /// As [`Parking::leave`], for a connection that is about to close: the close takes it out of the set.
     pub(crate) fn forget(&self, link: &Link) {
+        self.strike_off(link);
+    }
+
+    /// Takes a connection out of the table; returns whether it was there.
+    fn strike_off(&self, link: &Link) -> bool {
         let key = match link.set_park_state(ParkState::Owned) {
-            ParkState::Owned => return,
+            ParkState::New | ParkState::Owned => return false,
             ParkState::Parked { key } => key,
             ParkState::CheckedOut { key } => {
                 self.checked_out.update(|count| count - 1);
@@ -193,6 +209,7 @@ impl Parking {
             }
         };
         drop(self.members.borrow_mut().try_remove(key as usize));
+        true
     }
 }
 

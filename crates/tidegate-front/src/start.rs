@@ -20,7 +20,7 @@ use crate::link::{Link, Order};
 use crate::listener::{AcceptInfo, Binding, ListenerRef};
 use crate::serve::begin::base_server;
 use crate::tls::HandshakeOwner;
-use crate::{protocol, task};
+use crate::{parked_loop, protocol, task};
 
 /// A connection as it was accepted, or as a session of `stream` passes it on.
 pub(crate) struct AcceptedConnection {
@@ -34,7 +34,7 @@ pub(crate) struct AcceptedConnection {
 
 /// Begins to serve a connection at an address of `http`, whose listener belongs to the current plan.
 ///
-/// Without a handshake a connection is parked at once. A handshake runs in a task, within the default server's
+/// Without a handshake a connection is served or parked at once. A handshake runs in a task, within the default server's
 /// `client_header_timeout`; dropped at its await, the connection closes.
 pub(crate) fn enter(
     front: &Rc<Front>,
@@ -59,7 +59,7 @@ pub(crate) fn enter(
             let multiplexer = negotiated(&plan, &info, listener_ref);
             let link = Link::new(io, info, multiplexer, input, accept_info);
             return match is_silent && !protocol::greets(&link) {
-                true => task::park_or_spawn(front, link, accepted),
+                true => parked_loop::enter(front, link, accepted),
                 false => {
                     // Behind its first request, which clients send with the end of the handshake, it needs no task.
                     link.give(Order::Park);

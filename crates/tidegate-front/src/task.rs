@@ -22,17 +22,24 @@ pub(crate) fn park_or_spawn(front: &Rc<Front>, link: Rc<Link>, now: Instant) {
     }
 }
 
-/// Gives a connection a task, with the request that has begun without one.
+/// Gives a connection a task, with the request that has begun without one. It is counted from here on: what accepts
+/// connections looks at the count before the task is polled.
 pub(crate) fn spawn(front: &Rc<Front>, link: Rc<Link>, begun: Option<Serving>) {
-    tidegate_rt::spawn_local(serve(front.clone(), link, begun));
+    let key = front.enter(&link);
+    tidegate_rt::spawn_local(serve_entered(front.clone(), link, begun, key));
 }
 
 /// Serves a connection until it ends or is parked, from the middle of a request on if that has begun.
-///
-/// Invariant: it is in the thread's list from the first poll to the end, in whatever way that happens. Dropped at its
-/// await (the thread ends), it stays in a list that is dropped with the thread.
 pub(crate) async fn serve(front: Rc<Front>, link: Rc<Link>, begun: Option<Serving>) {
     let key = front.enter(&link);
+    serve_entered(front, link, begun, key).await;
+}
+
+/// As [`serve`], for a connection that is in the thread's list under `key`.
+///
+/// Invariant: it is there to its end, in whatever way that happens. Dropped at its await (the thread ends), it stays in a
+/// list that is dropped with the thread.
+async fn serve_entered(front: Rc<Front>, link: Rc<Link>, begun: Option<Serving>, key: usize) {
     let end = guarded(&front, &link, begun).await;
     front.leave(key);
     match end {

@@ -77,7 +77,9 @@ impl IdleLimits {
 /// A connection's relation to the idle poller, the set of sockets that [`crate::parking`] watches without tasks.
 ///
 /// ```text
-///                park                    check out (waits for something other than its client)
+///   New, its request is there          check out (waits for something other than its client)
+///     │   └──────────────────────┬──────────────────────────────────┐
+///     ▼                park      ▼     check out                    ▼
 ///   Owned ──────────────────▶ Parked ─────────────────────▶ CheckedOut
 ///     ▲                        │   ▲                          │   │
 ///     │  leave, forget         │   └──────────────────────────┘   │
@@ -86,10 +88,12 @@ impl IdleLimits {
 ///          leave: its client sends or closes, or it ends
 /// ```
 ///
-/// Invariant: the poller's set and its table of members have exactly the connections that are not `Owned`, under `key`.
-/// A task serves the connections that are not `Parked`, except while a parked one is served on the spot.
+/// Invariant: the poller's set and its table of members have exactly the connections that are `Parked` or `CheckedOut`,
+/// under `key`. A task serves those that are `Owned` or `CheckedOut`. The others are served on the spot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParkState {
+    /// A request of a connection that was just accepted is served on the spot; nothing watches its socket.
+    New,
     /// A task owns it, and watches its socket.
     Owned,
     /// The poller watches its socket; there is no task.
