@@ -46,6 +46,7 @@ pub use api::prometheus::plus_metrics;
 pub use api::tree::figures_tree;
 pub use cache::decide::conditions::comparison as if_modified_since;
 pub use common::content::{read_body, read_body_by};
+pub use common::state::attempts;
 pub use fastcgi::{FastCgi, FastCgiCache};
 pub use grpc::Grpc;
 pub use grpc::call as grpc_call;

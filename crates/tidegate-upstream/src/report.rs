@@ -170,6 +170,18 @@ impl Attempt {
         }
     }
 
+    /// Returns when the attempt began.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// Returns how long after its begin the connection was established, the head had arrived, and the attempt ended; each is
+    /// `None` where it did not come to that. The resolution is a millisecond.
+    pub fn times(&self) -> [Option<Duration>; 3] {
+        let times = [self.connect_millis, self.header_millis, self.response_millis];
+        times.map(|millis| (millis != NONE).then(|| Duration::from_millis(u64::from(millis))))
+    }
+
     /// Returns the server of the attempt; `None` when none was available.
     pub fn peer(&self) -> Option<&Arc<Peer>> {
         match &self.at {
@@ -191,9 +203,7 @@ impl Drop for Attempt {
     fn drop(&mut self) {
         if let (true, AttemptPeer::Peer(peer)) = (self.is_counted, &self.at) {
             peer.statistics.add(self.status, self.bytes_sent, self.bytes_received);
-            let times = [self.connect_millis, self.header_millis, self.response_millis];
-            let time = |millis| (millis != NONE).then(|| Duration::from_millis(u64::from(millis)));
-            peer.count_times(self.started, times.map(time), !self.is_measured);
+            peer.count_times(self.started, self.times(), !self.is_measured);
         }
     }
 }

@@ -24,6 +24,11 @@ pub(crate) struct GatewayState {
     pub bound: Option<BoundSession>,
 }
 
+/// Returns the attempts of a request at servers; `None` where there were none.
+pub fn attempts(x: &Exchange) -> Option<SharedReport> {
+    x.modules.extensions.of::<GatewayState>().map(|state| state.report.clone())
+}
+
 impl GatewayState {
     /// Returns the request's state, made at its first fetch.
     pub(crate) fn of(x: &mut Exchange) -> &mut GatewayState {

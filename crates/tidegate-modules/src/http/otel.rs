@@ -1,5 +1,5 @@
 //! `otel_exporter`, `otel_trace`, …: a span of OpenTelemetry for each request, with the trace context of W3C, exported by
-//! OTLP over gRPC.
+//! OTLP.
 //!
 //! ```nginx
 //! otel_exporter { endpoint localhost:4317; }
@@ -17,15 +17,17 @@
 //! | span | from a request to an encoded span |
 //! | queue | spans that wait to be exported; outlives reloads |
 //! | exporter | an `otel_exporter` block, ready for use, and its task |
-//! | grpc | one call of the collector |
+//! | children | spans of the parts of a request |
+//! | collector | one call of the collector |
 //!
 //! A request waits for nothing here: its span is encoded in the log phase and goes to the queue, which drops it where the
 //! collector does not keep up. Nothing is recorded where `otel_trace` is off.
 
+mod children;
+mod collector;
 mod conf;
 mod context;
 mod exporter;
-mod grpc;
 mod queue;
 mod span;
 #[cfg(test)]
@@ -85,8 +87,10 @@ impl Module for Otel {
             attributes,
             names: Names::new(location.plan),
             exporter: location.plan.shared::<Shared>().exporter.clone(),
+            children: conf.children.unwrap_or(false),
         });
-        location.plan.show(&(&settings.propagation, &settings.attributes));
+        location.plan.timelines |= settings.children && settings.exporter.is_some();
+        location.plan.show(&(&settings.propagation, &settings.attributes, settings.children));
         location.location.extensions.insert(settings.clone());
         if settings.propagation.inject && !location.is_unnamed_block() {
             location.handler(Phase::Preaccess, Box::new(inject));
@@ -115,6 +119,8 @@ struct Settings {
     attributes: Vec<(Arc<str>, Template)>,
     names: Names,
     exporter: Option<Arc<Exporter>>,
+    /// `otel_child_spans`.
+    children: bool,
 }
 
 /// `otel_trace`, unless it is `off`.
@@ -165,7 +171,7 @@ fn inject(x: &mut Exchange) -> Step<'_> {
     Step::Decline
 }
 
-/// Passes the request's span on. Subrequests are parts of one.
+/// Passes the request's span on, with its children behind it. Subrequests are parts of one.
 fn record(settings: &Settings, x: &mut Exchange) {
     if x.is_subrequest() || !settings.trace.is_on(x) {
         return;
@@ -174,6 +180,9 @@ fn record(settings: &Settings, x: &mut Exchange) {
     let context = context::of(x, settings.propagation);
     let span = span::encode(x, &context, settings);
     exporter.push(&span);
+    if settings.children {
+        children::each(x, &context, |span| exporter.push(span));
+    }
 }
 
 const VARIABLES: &[Variable] = &[
@@ -229,7 +238,7 @@ pub fn fuzz_otel(data: &[u8]) {
         let again = context::Parent::parse(context.parent_field(parent.sampled).as_bytes());
         assert_eq!(again, Some(parent), "what is passed on is valid");
     }
-    if let Some((count, _)) = grpc::refused_of(data) {
+    if let Some((count, _)) = collector::refused_of(data) {
         assert!(count > 0, "no refusal of nothing");
     }
 }

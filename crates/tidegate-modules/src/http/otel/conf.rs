@@ -17,17 +17,29 @@ pub(crate) struct Conf {
     pub(super) propagation: Option<Propagation>,
     pub(super) name: Option<Word>,
     pub(super) attributes: Vec<(Arc<str>, Word)>,
+    pub(super) children: Option<bool>,
 }
 
 /// An `otel_exporter` block.
 #[derive(Default)]
 pub(super) struct ExporterConf {
     pub(super) endpoint: Option<Word>,
+    pub(super) protocol: Option<Protocol>,
     pub(super) trusted: Option<Word>,
     pub(super) headers: Vec<(Vec<u8>, Vec<u8>)>,
     pub(super) interval: Option<Duration>,
     pub(super) batch_size: Option<u64>,
     pub(super) batch_count: Option<u64>,
+}
+
+/// `protocol` of an exporter: the two forms of OTLP with binary messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// A call of gRPC.
+    #[default]
+    Grpc,
+    /// A POST request of HTTP/1.1.
+    Http,
 }
 
 /// `otel_trace_context`.
@@ -53,6 +65,7 @@ impl Conf {
             self.trace.clone_from(&parent.trace);
         }
         self.propagation = self.propagation.or(parent.propagation);
+        self.children = self.children.or(parent.children);
         if self.name.is_none() {
             self.name.clone_from(&parent.name);
         }
@@ -74,7 +87,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         args: Arity::NONE,
         kind: Kind::Block,
         default: "",
-        doc: "The collector of spans (OTLP over gRPC), and how they are collected into batches.",
+        doc: "The collector of spans (OTLP), and how they are collected into batches.",
         has_effect: true,
         set: |_, _| Ok(()),
     },
@@ -141,6 +154,16 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         |conf, args| once(&mut conf.name, args.word(0).clone(), args),
     ),
     row(
+        "otel_child_spans",
+        Contexts::HTTP_SERVER_LOCATION,
+        Arity::ONE,
+        "off",
+        "Whether a request's span has children: one for each attempt at a server of a group, with the moments at which the \
+         connection and the response's head were there, and one for each cause for which the request has waited otherwise \
+         (`$request_verdict`): all waits for one cause together, up to the end of the last one.",
+        |conf, args| once(&mut conf.children, args.flag(0)?, args),
+    ),
+    row(
         "otel_span_attr",
         Contexts::HTTP_SERVER_LOCATION,
         Arity::TWO,
@@ -160,10 +183,22 @@ pub(super) const EXPORTER_ROWS: &[Directive<Conf>] = &[
         BLOCK,
         Arity::ONE,
         "",
-        "The collector: `[http://|https://]HOST:PORT`, by gRPC, which is HTTP/2; with `https` over TLS.",
+        "The collector: `[http://|https://]HOST:PORT`; with `https` over TLS. With `protocol http/protobuf` a path may follow, \
+         which is `/v1/traces` by default.",
         |conf, args| {
             args.text(0)?;
             once(&mut conf.exporter.endpoint, args.word(0).clone(), args)
+        },
+    ),
+    row(
+        "protocol",
+        BLOCK,
+        Arity::ONE,
+        "grpc",
+        "How batches are sent: `grpc`, which is HTTP/2, or `http/protobuf`, requests of HTTP/1.1.",
+        |conf, args| {
+            let choices = [("grpc", Protocol::Grpc), ("http/protobuf", Protocol::Http)];
+            once(&mut conf.exporter.protocol, args.choice(0, &choices)?, args)
         },
     ),
     row(
@@ -219,7 +254,15 @@ pub(super) const EXPORTER_ROWS: &[Directive<Conf>] = &[
 ];
 
 /// Names of fields that the call itself has.
-const OWN_FIELDS: [&str; 4] = ["te", "content-type", "host", "user-agent"];
+const OWN_FIELDS: [&str; 7] = [
+    "te",
+    "content-type",
+    "content-length",
+    "connection",
+    "transfer-encoding",
+    "host",
+    "user-agent",
+];
 
 fn header(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let name = args.text(0)?.to_ascii_lowercase();

@@ -49,12 +49,24 @@ pub(super) fn of(x: &mut Exchange, propagation: Propagation) -> Rc<Context> {
     let mut bytes = [0; 24];
     random::unpredictable(&mut bytes);
     let ([trace @ .., _, _, _, _, _, _, _, _], [.., a, b, c, d, e, f, g, h]) = (bytes, bytes);
-    // A number of zeros only would be none; one in 2⁶⁴ is.
-    let span = [a, b, c, d, e, f, g, h | u8::from([a, b, c, d, e, f, g, h] == [0; 8])];
+    let span = valid([a, b, c, d, e, f, g, h]);
     let trace = parent.map_or(trace, |parent| parent.trace);
     let context = Rc::new(Context { trace, span, parent, state });
     x.lineage.inherited.insert(context.clone());
     context
+}
+
+/// Returns the identifier of a further span.
+pub(super) fn new_span() -> [u8; 8] {
+    let mut bytes = [0; 8];
+    random::unpredictable(&mut bytes);
+    valid(bytes)
+}
+
+/// A number of zeros only would be none; one in 2⁶⁴ is.
+fn valid(mut span: [u8; 8]) -> [u8; 8] {
+    span[7] |= u8::from(span == [0; 8]);
+    span
 }
 
 impl Context {

@@ -20,14 +20,16 @@ use tidegate_rt::{clock, random, timer};
 use tidegate_upstream::care::{BackgroundTask, BackgroundTasks};
 
 use super::Otel;
-use super::conf::{Conf, ExporterConf};
-use super::grpc::{Collector, Failure};
+use super::collector::{Collector, Endpoint, Failure};
+use super::conf::{Conf, ExporterConf, Protocol};
 use super::queue::{Batch, Limits, Queue};
 use super::span;
 
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(5);
 const BATCH_SIZE_DEFAULT: u64 = 512;
 const BATCH_COUNT_DEFAULT: u64 = 4;
+/// The path of `http/protobuf` without one in the endpoint (OTLP, section "OTLP/HTTP Request").
+const HTTP_PATH: &str = "/v1/traces";
 const SERVICE_NAME_DEFAULT: &str = "unknown_service:nginx";
 /// Wait before a failed call is repeated: the first, and the longest.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -104,19 +106,25 @@ fn collector(
     plan: &mut PlanBuilder<'_>,
 ) -> Result<Collector, Diagnostic> {
     let endpoint = word.display().into_owned();
-    let (secure, authority) = match endpoint.split_once("://") {
+    let protocol = own.protocol.unwrap_or_default();
+    let (secure, rest) = match endpoint.split_once("://") {
         None => (false, &*endpoint),
-        Some(("http", authority)) => (false, authority),
-        Some(("https", authority)) => (true, authority),
+        Some(("http", rest)) => (false, rest),
+        Some(("https", rest)) => (true, rest),
         Some((scheme, _)) => {
             let message = format!("invalid scheme \"{scheme}\" of \"endpoint\"");
             return Err(Diagnostic::emerg(message).at(word.span).help("it is `http` or `https`"));
         }
     };
+    let (authority, path) = match rest.find('/').filter(|_| protocol == Protocol::Http) {
+        Some(at) => rest.split_at(at),
+        None => (rest, HTTP_PATH),
+    };
     let (host, port) = authority.rsplit_once(':').unwrap_or((authority, ""));
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let is_host = !bare.is_empty() && bare.bytes().all(|b| b.is_ascii_graphic() && b != b'/');
-    let (true, Ok(port @ 1..)) = (is_host, port.parse::<u16>()) else {
+    let is_valid = is_host && path.bytes().all(|byte| byte.is_ascii_graphic());
+    let (true, Ok(port @ 1..)) = (is_valid, port.parse::<u16>()) else {
         let message = format!("invalid endpoint \"{endpoint}\"");
         return Err(Diagnostic::emerg(message).at(word.span).label("expected `HOST:PORT`"));
     };
@@ -130,7 +138,7 @@ fn collector(
     };
     let http = plan.http_block();
     Ok(Collector::new(
-        (bare, port, authority),
+        Endpoint { protocol, host: bare, port, authority, path },
         tls,
         own.headers.clone(),
         http.map(|http| outbound::resolver(http, plan)).transpose()?.flatten(),

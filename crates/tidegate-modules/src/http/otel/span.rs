@@ -11,21 +11,22 @@ use super::Settings;
 use super::context::Context;
 
 /// `ScopeSpans.spans`.
-const SPANS: u64 = 2;
+pub(super) const SPANS: u64 = 2;
 
 /// Numbers of `Span`'s fields.
-mod field {
-    pub(super) const TRACE_ID: u64 = 1;
-    pub(super) const SPAN_ID: u64 = 2;
-    pub(super) const TRACE_STATE: u64 = 3;
-    pub(super) const PARENT_SPAN_ID: u64 = 4;
-    pub(super) const NAME: u64 = 5;
-    pub(super) const KIND: u64 = 6;
-    pub(super) const START: u64 = 7;
-    pub(super) const END: u64 = 8;
-    pub(super) const ATTRIBUTES: u64 = 9;
-    pub(super) const STATUS: u64 = 15;
-    pub(super) const FLAGS: u64 = 16;
+pub(super) mod field {
+    pub(in super::super) const TRACE_ID: u64 = 1;
+    pub(in super::super) const SPAN_ID: u64 = 2;
+    pub(in super::super) const TRACE_STATE: u64 = 3;
+    pub(in super::super) const PARENT_SPAN_ID: u64 = 4;
+    pub(in super::super) const NAME: u64 = 5;
+    pub(in super::super) const KIND: u64 = 6;
+    pub(in super::super) const START: u64 = 7;
+    pub(in super::super) const END: u64 = 8;
+    pub(in super::super) const ATTRIBUTES: u64 = 9;
+    pub(in super::super) const EVENTS: u64 = 11;
+    pub(in super::super) const STATUS: u64 = 15;
+    pub(in super::super) const FLAGS: u64 = 16;
 }
 
 /// `SPAN_KIND_SERVER`.
@@ -36,7 +37,7 @@ const ERROR: u64 = 2;
 /// `SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK` with `SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK`: a parent is in another process.
 const REMOTE_PARENT: u32 = 0x300;
 /// The flag of a context that is sampled; what is exported is.
-const SAMPLED: u32 = 1;
+pub(super) const SAMPLED: u32 = 1;
 
 /// Bytes of the longest text of an attribute; the rest is cut off, so that a batch stays below the usual limit of 4 MB.
 pub(super) const TEXT_BYTES_MAX: usize = 4096;
@@ -104,12 +105,17 @@ pub(super) fn encode(x: &mut Exchange, context: &Context, settings: &Settings) -
             }
         }
         if status >= 500 {
-            message(field::STATUS, out, |out| integer(STATUS_CODE, ERROR, out));
+            error(out);
         }
         let remote = if context.parent.is_some() { REMOTE_PARENT } else { 0 };
         fixed32(field::FLAGS, remote | SAMPLED, out);
     });
     out
+}
+
+/// Appends the status of a span that failed.
+pub(super) fn error(out: &mut Vec<u8>) {
+    message(field::STATUS, out, |out| integer(STATUS_CODE, ERROR, out));
 }
 
 /// Returns the span's name: never empty, as the specification asks.
@@ -176,7 +182,7 @@ const ARRAY: u64 = 5;
 /// `ArrayValue.values`.
 const VALUES: u64 = 1;
 
-fn text(name: &str, value: &[u8], out: &mut Vec<u8>) {
+pub(super) fn text(name: &str, value: &[u8], out: &mut Vec<u8>) {
     message(field::ATTRIBUTES, out, |out| key_value(name, value, out));
 }
 
@@ -197,7 +203,7 @@ fn list(name: &str, value: &[u8], out: &mut Vec<u8>) {
     });
 }
 
-fn number(name: &str, value: u64, out: &mut Vec<u8>) {
+pub(super) fn number(name: &str, value: u64, out: &mut Vec<u8>) {
     message(field::ATTRIBUTES, out, |out| {
         bytes(KEY, name.as_bytes(), out);
         message(VALUE, out, |out| integer(INTEGER, value, out));
@@ -214,6 +220,6 @@ fn shortened(value: &[u8]) -> String {
     text.into_owned()
 }
 
-fn nanos(time: std::time::Duration) -> u64 {
+pub(super) fn nanos(time: std::time::Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

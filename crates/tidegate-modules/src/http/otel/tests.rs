@@ -6,8 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate_codec::protobuf::{Fields, Value, bytes, fixed32, fixed64, integer, message};
 
+use super::collector::refused_of;
 use super::context::Parent;
-use super::grpc::refused_of;
 use super::queue::{Limits, Queue};
 use crate::testing::Bench;
 
@@ -136,6 +136,12 @@ fn mistakes_are_reported() {
         (exporter("endpoint a;"), "invalid endpoint \"a\""),
         (exporter("endpoint a:0;"), "invalid endpoint \"a:0\""),
         (exporter("endpoint a:4317/x;"), "invalid endpoint \"a:4317/x\""),
+        (
+            exporter("endpoint \"a:4318/x y\"; protocol http/protobuf;"),
+            "invalid endpoint \"a:4318/x y\"",
+        ),
+        (exporter("endpoint a:4318; protocol http/json;"), "invalid value \"http/json\""),
+        (exporter("endpoint a:4318; header Content-Length 1;"), "sets \"content-length\" itself"),
         (exporter("endpoint https://:1;"), "invalid endpoint \"https://:1\""),
         (exporter("endpoint ftp://a:1;"), "invalid scheme \"ftp\" of \"endpoint\""),
         (exporter("endpoint a:1; endpoint b:1;"), "\"endpoint\" directive is duplicate"),
@@ -219,7 +225,7 @@ fn the_end_waits_for_the_last_spans() {
 
 #[test]
 fn refused_spans_are_found_in_a_response() {
-    let mut body = vec![0, 0, 0, 0, 0];
+    let mut body = Vec::new();
     assert_eq!(refused_of(&body), None);
     message(1, &mut body, |out| {
         integer(1, 3, out);

@@ -1,7 +1,8 @@
-//! One call of the collector: `opentelemetry.proto.collector.trace.v1.TraceService/Export`, by gRPC over the connections of
-//! gateways. A connection is kept for the calls that follow.
+//! One call of the collector: `opentelemetry.proto.collector.trace.v1.TraceService/Export`, by gRPC or as a request of HTTP,
+//! over the connections of gateways. A connection is kept for the calls that follow.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -22,11 +23,13 @@ use tidegate_upstream::{
     OriginResponse, Report, RequestPayload, ServerOptions, Wire, fetch,
 };
 
-/// Method and path of the request line.
-const LINE: &[u8] = b"POST /opentelemetry.proto.collector.trace.v1.TraceService/Export";
-/// Offset of the path in [`LINE`].
-const PATH_START: usize = 5;
-const USER_AGENT: &[u8] = concat!("tidegate/", env!("CARGO_PKG_VERSION")).as_bytes();
+use super::conf::Protocol;
+
+/// The method of a call, and the space behind it.
+const METHOD: &str = "POST ";
+/// The path of gRPC: service and method.
+const GRPC_PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+const USER_AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 /// Limit for a call, from the lookup of the name to the end of the response; OTLP's default.
 const TIME_MAX: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -40,8 +43,22 @@ static SETTINGS: LazyLock<Arc<FetchSettings>> = LazyLock::new(|| {
     Arc::new(FetchSettings { pass_trailers: true, ..limits })
 });
 
+/// Where a collector is.
+pub(super) struct Endpoint<'c> {
+    pub protocol: Protocol,
+    pub host: &'c str,
+    pub port: u16,
+    /// Host and port as they are written.
+    pub authority: &'c str,
+    /// For [`Protocol::Http`].
+    pub path: &'c str,
+}
+
 /// The collector of a configuration.
 pub(super) struct Collector {
+    protocol: Protocol,
+    /// Method and path: the begin of the request line.
+    line: String,
     host: String,
     port: u16,
     /// As in `:authority`.
@@ -80,22 +97,26 @@ impl fmt::Display for Failure {
 }
 
 impl Collector {
-    /// Makes it. `address` is its host, its port and both as written.
+    /// Makes it.
     pub(super) fn new(
-        (host, port, authority): (&str, u16, &str),
+        endpoint: Endpoint<'_>,
         tls: Option<TlsSettings>,
         headers: Vec<(Vec<u8>, Vec<u8>)>,
         resolver: Option<Resolver>,
         log: ErrorLog,
     ) -> Collector {
-        let name: Arc<[u8]> = host.as_bytes().into();
-        let protocols = Protocols::from([b"h2".to_vec()]);
-        let tls = tls.map(|settings| TlsTarget::new(Arc::new(settings), name, protocols));
+        let name: Arc<[u8]> = endpoint.host.as_bytes().into();
+        let (path, protocols) = match endpoint.protocol {
+            Protocol::Grpc => (GRPC_PATH, Protocols::from([b"h2".to_vec()])),
+            Protocol::Http => (endpoint.path, Protocols::default()),
+        };
         Collector {
-            host: host.to_owned(),
-            port,
-            authority: authority.to_owned(),
-            tls,
+            protocol: endpoint.protocol,
+            line: format!("{METHOD}{path}"),
+            host: endpoint.host.to_owned(),
+            port: endpoint.port,
+            authority: endpoint.authority.to_owned(),
+            tls: tls.map(|settings| TlsTarget::new(Arc::new(settings), name, protocols)),
             headers,
             resolver,
             log,
@@ -137,12 +158,16 @@ impl Collector {
             CollectError::Broken => Failure::Connection("the response breaks off".to_owned()),
             CollectError::TooLong => Failure::Invalid("too long"),
         })?;
+        if self.protocol == Protocol::Http {
+            self.report_refused(&bytes);
+            return Ok(());
+        }
         // A response without a message may have its status in the head.
         let fields = [trailers.as_ref(), Some(&head.headers)];
         let with_status = |fields: &Headers| Some((status_of(fields)?, message_of(fields)));
         match fields.into_iter().flatten().find_map(with_status) {
             Some((0, _)) => {
-                self.report_refused(&bytes);
+                self.report_refused(bytes.get(PREFIX_BYTES..).unwrap_or_default());
                 Ok(())
             }
             Some((status, text)) => Err(Failure::Status(status, text)),
@@ -172,23 +197,23 @@ impl Collector {
     }
 
     fn request(&self, group: Arc<Group>, message: &[u8]) -> OriginRequest {
-        let target = PATH_START..LINE.len();
-        let mut list = HeadList::new(LINE, target.clone());
-        let mut fields = ListFields::new(&mut list);
-        fields.field(Known::Host, b"host", self.authority.as_bytes());
-        fields.field(Known::Te, b"te", b"trailers");
-        fields.field(Known::ContentType, b"content-type", b"application/grpc");
-        fields.field(Known::UserAgent, b"user-agent", USER_AGENT);
-        for (name, value) in &self.headers {
-            fields.field(Known::of(name), name, value);
-        }
+        let target = METHOD.len()..self.line.len();
+        let (head, body, wire) = match self.protocol {
+            Protocol::Grpc => {
+                let list = OriginHead::List(Box::new(self.head_list(target.clone())));
+                (list, frame(message), Wire::Http2 { grpc: true })
+            }
+            Protocol::Http => {
+                (OriginHead::Text(self.head_text(message.len())), message.to_vec(), Wire::Http)
+            }
+        };
         OriginRequest {
             group,
             choice: Choice::default(),
             method: Method::Post,
-            head: OriginHead::List(Box::new(list)),
+            head,
             target,
-            payload: RequestPayload::Bytes(frame(message).into()),
+            payload: RequestPayload::Bytes(body.into()),
             local: None,
             paced: false,
             interim: None,
@@ -196,22 +221,52 @@ impl Collector {
             upgrade: false,
             location_tag: 0,
             tls: self.tls.clone(),
-            wire: Wire::Http2 { grpc: true },
+            wire,
         }
     }
 
+    /// Returns the head of a call by gRPC.
+    fn head_list(&self, path: Range<usize>) -> HeadList {
+        let mut list = HeadList::new(self.line.as_bytes(), path);
+        let mut fields = ListFields::new(&mut list);
+        fields.field(Known::Host, b"host", self.authority.as_bytes());
+        fields.field(Known::Te, b"te", b"trailers");
+        fields.field(Known::ContentType, b"content-type", b"application/grpc");
+        fields.field(Known::UserAgent, b"user-agent", USER_AGENT.as_bytes());
+        for (name, value) in &self.headers {
+            fields.field(Known::of(name), name, value);
+        }
+        list
+    }
+
+    /// Returns the head of a request with a message of `length` bytes.
+    fn head_text(&self, length: usize) -> Vec<u8> {
+        let Collector { line, authority, .. } = self;
+        let mut head = format!(
+            "{line} HTTP/1.1\r\nHost: {authority}\r\nUser-Agent: {USER_AGENT}\r\n\
+             Content-Type: application/x-protobuf\r\nContent-Length: {length}\r\n"
+        )
+        .into_bytes();
+        for (name, value) in &self.headers {
+            for part in [name.as_slice(), b": ", value.as_slice(), b"\r\n"] {
+                head.extend_from_slice(part);
+            }
+        }
+        head.extend_from_slice(b"\r\n");
+        head
+    }
+
     /// Logs the spans that a collector has refused of a message that it took.
-    fn report_refused(&self, body: &[u8]) {
-        let Some((count, text)) = refused_of(body) else { return };
+    fn report_refused(&self, message: &[u8]) {
+        let Some((count, text)) = refused_of(message) else { return };
         let level = tidegate_core::error_log::Level::Warn;
         self.log.say(level, format_args!("OTel: the collector refused {count} spans: \"{text}\""));
     }
 }
 
-/// Returns how many spans a response's message refuses, and why: `ExportTracePartialSuccess` of
+/// Returns how many spans a message of the collector refuses, and why: `ExportTracePartialSuccess` of
 /// `ExportTraceServiceResponse`. `None` for none.
-pub(super) fn refused_of(body: &[u8]) -> Option<(u64, String)> {
-    let (_, message) = body.split_at_checked(PREFIX_BYTES)?;
+pub(super) fn refused_of(message: &[u8]) -> Option<(u64, String)> {
     let partial = Fields(message).find_map(|field| match field {
         (1, Value::Bytes(bytes)) => Some(bytes),
         _ => None,
