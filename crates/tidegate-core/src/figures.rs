@@ -10,6 +10,7 @@
 
 mod catalog;
 mod counts;
+mod exemplar;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -20,8 +21,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-pub use catalog::{Catalog, Figures, Kind, Shown, Slab, SlabUse, ZoneGroup};
+use exemplar::Exemplars;
+
+pub use catalog::{
+    Catalog, Figures, FullestKeys, KeyUse, Kind, ServerCertificate, Shown, Slab, SlabUse, ZoneGroup,
+};
 pub use counts::Counts;
+pub use exemplar::Exemplar;
 pub use tally::{
     HANDSHAKES, LIMIT_CONN, LIMIT_REQ, Tally, VERIFY_FAILURES, handshakes, new_handshakes,
 };
@@ -296,6 +302,8 @@ pub struct Zone {
     handshakes: OnceLock<Tally>,
     /// Whether any of its servers listens with TLS.
     secure: AtomicBool,
+    /// Traced requests, once there was one.
+    exemplars: OnceLock<Box<Exemplars>>,
 }
 
 impl Zone {
@@ -337,6 +345,16 @@ impl Zone {
         if let Some(handshakes) = self.handshakes.get() {
             handshakes.reset();
         }
+    }
+
+    /// Keeps a traced request as an example of those in its bucket.
+    pub fn exemplify(&self, exemplar: Exemplar) {
+        self.exemplars.get_or_init(Box::default).keep(exemplar);
+    }
+
+    /// Returns the latest traced request of each bucket; `None` where there was none.
+    pub fn exemplars(&self) -> Option<[Option<Exemplar>; BUCKETS]> {
+        Some(self.exemplars.get()?.all())
     }
 
     /// Returns the counters of TLS handshakes, by the names of [`HANDSHAKES`] and [`VERIFY_FAILURES`].

@@ -14,8 +14,10 @@ mod caches;
 mod change;
 mod error;
 pub(crate) mod exporters;
+mod fills;
 mod groups;
 pub(crate) mod history;
+mod inside;
 mod keyvals;
 mod objects;
 mod openapi;
@@ -58,8 +60,8 @@ pub struct Conf {
 
 /// A form of `api`.
 enum ApiForm {
-    /// The paths of nginx Plus; whether changes are allowed.
-    Commands { write: bool },
+    /// The paths of nginx Plus; whether changes are allowed, and whether keys of limits are shown as they are.
+    Commands { write: bool, show_keys: bool },
     /// A tree at the paths of Angie.
     Tree(Word),
 }
@@ -78,8 +80,9 @@ impl Module for Api {
         let loaded = clock::unix_millis();
         match &conf.form {
             None => {}
-            Some(ApiForm::Commands { write }) => {
-                let settings = Arc::new(Settings { write: *write, loaded, prefix });
+            Some(ApiForm::Commands { write, show_keys }) => {
+                let (write, show_keys) = (*write, *show_keys);
+                let settings = Arc::new(Settings { write, show_keys, loaded, prefix });
                 location.content(Box::new(move |x| {
                     let settings = settings.clone();
                     Step::Wait(Box::pin(async move { handle(x, &settings).await }))
@@ -116,19 +119,36 @@ const ROWS: &[Directive<Conf>] = &[
     row(
         "api",
         Contexts::LOCATION,
-        Arity::between(0, 1),
+        Arity::between(0, 2),
         "",
         "Sends figures of the server, the state of upstream groups and the pairs of `keyval_zone` in JSON, at the paths of \
-         nginx Plus; `write=on` allows requests to change groups and pairs and to reset figures. With a path, such as \
+         nginx Plus; `write=on` allows requests to change groups and pairs and to reset figures. The fullest keys of \
+         limits (`/tidegate/limits`) are shown as hashes, which change with the process; `show_keys=on` shows them as \
+         they are. With a path, such as \
          `/status/`, it sends a tree of figures at the paths of Angie instead: the path, which may have variables, and \
          what follows the location's name are the path of an object.",
         |conf, args| {
-            let form = match args.bytes(0) {
-                b"" | b"write=off" => ApiForm::Commands { write: false },
-                b"write=on" => ApiForm::Commands { write: true },
-                [b'/', ..] => ApiForm::Tree(args.word(0).clone()),
-                _ => return Err(args.invalid_parameter(0)),
-            };
+            if let [b'/', ..] = args.bytes(0) {
+                if args.len() > 1 {
+                    return Err(args.invalid_parameter(1));
+                }
+                return once(&mut conf.form, ApiForm::Tree(args.word(0).clone()), args);
+            }
+            let (mut write, mut show_keys) = (None, None);
+            for index in 0..args.len() {
+                let (flag, value) = match args.bytes(index) {
+                    b"write=on" => (&mut write, true),
+                    b"write=off" => (&mut write, false),
+                    b"show_keys=on" => (&mut show_keys, true),
+                    b"show_keys=off" => (&mut show_keys, false),
+                    _ => return Err(args.invalid_parameter(index)),
+                };
+                if flag.replace(value).is_some() {
+                    return Err(args.invalid_parameter(index));
+                }
+            }
+            let (write, show_keys) = (write.unwrap_or(false), show_keys.unwrap_or(false));
+            let form = ApiForm::Commands { write, show_keys };
             once(&mut conf.form, form, args)
         },
     ),

@@ -1,24 +1,274 @@
-//! The text format of Prometheus, version 0.0.4: heads of families, and lines.
+//! The text formats of metrics: that of Prometheus, version 0.0.4, and OpenMetrics 1.0.
+//!
+//! A text is a row of families ([`Exposition::family`]), each with its lines. Both formats have the same lines: names,
+//! labels and values do not depend on what a client asks for, except that OpenMetrics writes bounds of histograms as
+//! `1.0`, and has exemplars.
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt::{Display, Write as _};
 
-/// Writes the head of a family.
-pub fn head(name: &str, kind: &str, help: &str, out: &mut String) {
-    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+use tidegate_core::figures::{BOUNDS_MILLIS, BUCKETS, Exemplar};
+
+/// A text format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// The text format of Prometheus.
+    #[default]
+    Prometheus,
+    /// OpenMetrics 1.0.
+    OpenMetrics,
 }
 
-/// Writes a line. Values of labels may have any characters.
-pub fn line(name: &str, labels: &[(&str, &str)], value: impl Display, out: &mut String) {
-    out.push_str(name);
-    for (place, (label, text)) in labels.iter().enumerate() {
-        let opening = if place == 0 { '{' } else { ',' };
-        let _ = write!(out, "{opening}{label}=\"{}\"", escaped(text));
+impl Format {
+    /// Returns the value of `Content-Type`.
+    pub fn content_type(self) -> &'static [u8] {
+        match self {
+            Format::Prometheus => b"text/plain; version=0.0.4",
+            Format::OpenMetrics => b"application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
     }
-    out.push_str(if labels.is_empty() { "" } else { "}" });
-    let _ = writeln!(out, " {value}");
 }
 
-/// Escapes the value of a label.
-pub fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+/// The type of a family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// A sum that only grows; its name ends with `_total`.
+    Counter,
+    /// A sum that only grows, under a name that another program has chosen. OpenMetrics prescribes how counters are named,
+    /// so the type is unknown there.
+    NamedCounter,
+    /// A value that may fall.
+    Gauge,
+    /// Values by size.
+    Histogram,
+}
+
+/// A text that is written.
+#[derive(Debug)]
+pub struct Exposition {
+    text: String,
+    format: Format,
+}
+
+impl Exposition {
+    /// Begins a text.
+    pub fn new(format: Format) -> Exposition {
+        Exposition { text: String::new(), format }
+    }
+
+    /// Begins a family, whose lines follow. A name occurs once in a text.
+    pub fn family<'a>(&'a mut self, name: &'a str, kind: Type, help: &str) -> Family<'a> {
+        let is_open = self.format == Format::OpenMetrics;
+        let (family, word) = match kind {
+            Type::Counter if is_open => (name.strip_suffix("_total").unwrap_or(name), "counter"),
+            Type::NamedCounter if is_open => (name, "unknown"),
+            Type::Counter | Type::NamedCounter => (name, "counter"),
+            Type::Gauge => (name, "gauge"),
+            Type::Histogram => (name, "histogram"),
+        };
+        let _ = writeln!(self.text, "# HELP {family} {help}\n# TYPE {family} {word}");
+        let unit = UNITS
+            .iter()
+            .find(|unit| family.strip_suffix(**unit).is_some_and(|behind| behind.ends_with('_')));
+        if let Some(unit) = unit.filter(|_| is_open) {
+            let _ = writeln!(self.text, "# UNIT {family} {unit}");
+        }
+        Family { name, out: self }
+    }
+
+    /// Ends the text.
+    pub fn finish(mut self) -> String {
+        if self.format == Format::OpenMetrics {
+            self.text.push_str("# EOF\n");
+        }
+        self.text
+    }
+}
+
+/// A part of a text, collected on the connection's thread and written later.
+pub struct Part {
+    weight: usize,
+    write: Box<dyn FnOnce(&mut Exposition) + Send>,
+}
+
+impl Part {
+    /// Makes a part of `weight` objects.
+    pub fn new(weight: usize, write: impl FnOnce(&mut Exposition) + Send + 'static) -> Part {
+        Part { weight, write: Box::new(write) }
+    }
+
+    /// Returns the number of objects that have lines: many take longer than an event loop may be held.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// Writes it.
+    pub fn write(self, out: &mut Exposition) {
+        (self.write)(out);
+    }
+}
+
+/// Objects of parts that are written at once.
+pub const WEIGHT_AT_ONCE: usize = 64;
+
+/// Units that names end with.
+const UNITS: [&str; 2] = ["seconds", "bytes"];
+
+/// A family whose lines are written.
+#[derive(Debug)]
+pub struct Family<'a> {
+    name: &'a str,
+    out: &'a mut Exposition,
+}
+
+/// Names and values of labels. Values may have any characters.
+pub type Labels<'a> = [(&'a str, &'a str)];
+
+impl Family<'_> {
+    /// Adds a line.
+    pub fn line(&mut self, labels: &Labels<'_>, value: impl Display) {
+        self.write("", labels, None, value);
+        self.out.text.push('\n');
+    }
+
+    /// Adds a line whose labels are written already; see [`label`].
+    pub fn line_of(&mut self, labels: &str, value: impl Display) {
+        let text = &mut self.out.text;
+        let _ = match labels.is_empty() {
+            true => writeln!(text, "{} {value}", self.name),
+            false => writeln!(text, "{}{{{labels}}} {value}", self.name),
+        };
+    }
+
+    /// Adds a histogram of times by [`BOUNDS_MILLIS`], each bucket's count for itself, and their sum. OpenMetrics shows the
+    /// latest traced request of each bucket.
+    pub fn times(
+        &mut self,
+        labels: &Labels<'_>,
+        counts: &[u64; BUCKETS],
+        micros: u64,
+        exemplars: Option<&[Option<Exemplar>; BUCKETS]>,
+    ) {
+        let bounds = BOUNDS_MILLIS.map(|millis| millis * 1000);
+        let exemplars = exemplars.map_or(&[][..], |all| &all[..]);
+        self.histogram(labels, &bounds, counts, micros, exemplars);
+    }
+
+    /// Adds a histogram of times: bounds in microseconds, the count of each bucket for itself, one more bucket for longer
+    /// times, and the sum in microseconds.
+    pub fn buckets(&mut self, labels: &Labels<'_>, bounds: &[u64], counts: &[u64], micros: u64) {
+        self.histogram(labels, bounds, counts, micros, &[]);
+    }
+
+    /// Adds a histogram of which only number and sum are known.
+    pub fn sums(&mut self, labels: &Labels<'_>, count: u64, sum: u64) {
+        for (end, bound, value) in
+            [("_bucket", Some("+Inf"), count), ("_sum", None, sum), ("_count", None, count)]
+        {
+            self.write(end, labels, bound, value);
+            self.out.text.push('\n');
+        }
+    }
+
+    fn histogram(
+        &mut self,
+        labels: &Labels<'_>,
+        bounds: &[u64],
+        counts: &[u64],
+        micros: u64,
+        exemplars: &[Option<Exemplar>],
+    ) {
+        let mut below = 0;
+        for (place, count) in counts.iter().enumerate() {
+            below += count;
+            let bound = bounds.get(place).map(|micros| self.bound(*micros));
+            self.write("_bucket", labels, Some(bound.as_deref().unwrap_or("+Inf")), below);
+            // A reset leaves examples of what is not counted any more.
+            if let (Some(Some(exemplar)), 1..) = (exemplars.get(place), *count) {
+                self.exemplar(exemplar);
+            }
+            self.out.text.push('\n');
+        }
+        self.write("_sum", labels, None, seconds(micros));
+        self.out.text.push('\n');
+        self.write("_count", labels, None, below);
+        self.out.text.push('\n');
+    }
+
+    /// Writes the bound of a bucket. OpenMetrics has one text for each number: that of Go (section 4.6.1).
+    fn bound(&self, micros: u64) -> String {
+        let text = seconds(micros);
+        match self.out.format {
+            Format::Prometheus => text,
+            Format::OpenMetrics if micros < 100 => {
+                let digits = micros.to_string();
+                let (first, rest) = digits.split_at(1);
+                let rest = rest.trim_end_matches('0');
+                let point = if rest.is_empty() { "" } else { "." };
+                format!("{first}{point}{rest}e-0{}", 7 - digits.len())
+            }
+            Format::OpenMetrics if text.contains('.') => text,
+            Format::OpenMetrics => text + ".0",
+        }
+    }
+
+    fn exemplar(&mut self, exemplar: &Exemplar) {
+        if self.out.format != Format::OpenMetrics {
+            return;
+        }
+        let Exemplar { trace, micros, unix_millis } = exemplar;
+        let text = &mut self.out.text;
+        let trace = u128::from_be_bytes(*trace);
+        let (whole, rest) = (unix_millis / 1000, unix_millis % 1000);
+        let _ =
+            write!(text, " # {{trace_id=\"{trace:032x}\"}} {} {whole}.{rest:03}", seconds(*micros));
+    }
+
+    fn write(&mut self, end: &str, labels: &Labels<'_>, bound: Option<&str>, value: impl Display) {
+        let text = &mut self.out.text;
+        text.push_str(self.name);
+        text.push_str(end);
+        let mut opening = '{';
+        for (name, value) in labels.iter().copied().chain(bound.map(|bound| ("le", bound))) {
+            text.push(opening);
+            opening = ',';
+            write_label(name, value, text);
+        }
+        text.push_str(if opening == '{' { "" } else { "}" });
+        let _ = write!(text, " {value}");
+    }
+}
+
+/// Returns a label as lines have it. The value may have any characters.
+pub fn label(name: &str, value: &str) -> String {
+    let mut text = String::with_capacity(name.len() + value.len() + 3);
+    write_label(name, value, &mut text);
+    text
+}
+
+fn write_label(name: &str, value: &str, text: &mut String) {
+    text.push_str(name);
+    text.push_str("=\"");
+    for character in value.chars() {
+        match character {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            other => text.push(other),
+        }
+    }
+    text.push('"');
+}
+
+/// Writes microseconds as seconds.
+pub fn seconds(micros: u64) -> String {
+    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Returns the average of a sum in microseconds, in seconds.
+pub fn average(micros: u64, count: u64) -> String {
+    seconds(micros.checked_div(count).unwrap_or(0))
 }

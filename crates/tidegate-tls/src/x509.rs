@@ -135,6 +135,26 @@ impl<'a> Certificate<'a> {
         Some((first, der::time(tag, last)?))
     }
 
+    /// Returns the names that it is for: those of the SubjectAltName extension, or else the common names.
+    pub fn names(&self) -> Vec<String> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let name = |name: &AltName<'_>| match name {
+            AltName::Dns(name) => text(name),
+            AltName::Ip(address) => {
+                match (<[u8; 4]>::try_from(*address), <[u8; 16]>::try_from(*address)) {
+                    (Ok(octets), _) => std::net::Ipv4Addr::from(octets).to_string(),
+                    (_, Ok(octets)) => std::net::Ipv6Addr::from(octets).to_string(),
+                    _ => names::hexadecimal(address),
+                }
+            }
+        };
+        let names: Vec<String> = self.alt_names().iter().map(name).collect();
+        match names.is_empty() {
+            true => self.common_names().into_iter().map(text).collect(),
+            false => names,
+        }
+    }
+
     /// Returns the serial number in hexadecimal, as OpenSSL writes it.
     pub fn serial_text(&self) -> String {
         match self.serial {

@@ -73,15 +73,18 @@ impl Readers {
         wakers
     }
 
+    /// Returns the offsets of all readers.
+    pub(super) fn offsets(&self) -> impl Iterator<Item = u64> {
+        self.slots.iter().flatten().map(|slot| slot.offset)
+    }
+
     /// Returns the lowest offset.
     pub(super) fn lowest(&self) -> u64 {
-        let offsets = self.slots.iter().flatten().map(|slot| slot.offset);
-        offsets.min().unwrap_or(u64::MAX)
+        self.offsets().min().unwrap_or(u64::MAX)
     }
 
     /// Returns the greatest offset up to the watermark. Readers that wait for a later part set no pace.
     pub(super) fn foremost(&self, watermark: u64) -> Option<u64> {
-        let offsets = self.slots.iter().flatten().map(|slot| slot.offset);
-        offsets.filter(|offset| *offset <= watermark).max()
+        self.offsets().filter(|offset| *offset <= watermark).max()
     }
 }

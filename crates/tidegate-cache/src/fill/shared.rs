@@ -137,6 +137,11 @@ impl Fill {
         self.state.lock().reader_count()
     }
 
+    /// Returns the offsets of at most `most` of its readers: what each has read.
+    pub fn offsets(&self, most: usize) -> Vec<u64> {
+        self.state.lock().readers().offsets().take(most).collect()
+    }
+
     /// Returns the number of bytes of the body that have arrived.
     pub fn watermark(&self) -> u64 {
         self.state.lock().watermark()

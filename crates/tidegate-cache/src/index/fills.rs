@@ -19,6 +19,15 @@ pub(crate) enum BeginResult {
 }
 
 impl Index {
+    /// Returns the fills that are found by their keys, in no order. Takes the lock of one shard after the other.
+    pub(crate) fn fills(&self) -> Vec<Arc<Fill>> {
+        let mut fills = Vec::new();
+        for shard in self.nodes.shards() {
+            fills.extend(shard.lock().fills().cloned());
+        }
+        fills
+    }
+
     /// Registers a fill, unless one is running. With `replace` a running one continues outside of the index.
     pub(crate) fn begin(
         &self,

@@ -52,6 +52,8 @@ pub(super) struct Shard {
     free: Vec<u32>,
     order: LeastRecent,
     live: HashMap<KeyHash, Live, RandomState>,
+    /// The running fills in `live`, which may have very many other keys.
+    fills: HashMap<KeyHash, Arc<Fill>, RandomState>,
 }
 
 impl Node {
@@ -103,6 +105,7 @@ impl Shard {
             free: Vec::new(),
             order: LeastRecent::default(),
             live: HashMap::with_hasher(spreader.clone()),
+            fills: HashMap::with_hasher(spreader.clone()),
         }
     }
 
@@ -150,6 +153,7 @@ impl Shard {
         let (slot, _) = entry.remove();
         self.order.removed(slot);
         self.live.remove(place.hash);
+        self.fills.remove(place.hash);
         self.new_ticket(slot);
         self.slots[slot as usize].set_present(None);
         self.free.push(slot);
@@ -190,6 +194,10 @@ impl Shard {
         let node = &mut self.slots[slot as usize];
         let live = self.live.entry(node.hash).or_default();
         let result = change(live);
+        match &live.fill {
+            Some(fill) => self.fills.insert(node.hash, fill.clone()),
+            None => self.fills.remove(&node.hash),
+        };
         node.is_live = live.fill.is_some() || live.uncacheable_until > 0;
         if !node.is_live {
             self.live.remove(&node.hash);
@@ -199,6 +207,11 @@ impl Shard {
 
     pub(super) fn is_filling(&self, slot: u32) -> bool {
         self.live(slot).is_some_and(|live| live.fill.is_some())
+    }
+
+    /// Returns the running fills.
+    pub(super) fn fills(&self) -> impl Iterator<Item = &Arc<Fill>> {
+        self.fills.values()
     }
 
     pub(super) fn oldest(&self) -> Option<u32> {

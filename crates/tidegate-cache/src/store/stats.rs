@@ -1,9 +1,11 @@
 //! The statistics of a store.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::handle::Store;
 use super::inner::StoreInner;
+use crate::fill::Fill;
 
 /// The statistics of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,6 +42,11 @@ impl Store {
     /// blocks for long.
     pub fn stats(&self) -> Stats {
         self.inner.stats()
+    }
+
+    /// Returns the running fills that requests find by their keys, in no order. Never blocks for long.
+    pub fn fills(&self) -> Vec<Arc<Fill>> {
+        self.inner.index.fills()
     }
 }
 

@@ -150,6 +150,34 @@ pub struct Catalog {
     groups: BTreeMap<(Kind, String), Arc<ZoneGroup>>,
     tallies: BTreeMap<(Kind, String), Arc<Tally>>,
     slabs: BTreeMap<String, Slab>,
+    keys: BTreeMap<(Kind, String), FullestKeys>,
+    certificates: BTreeMap<String, ServerCertificate>,
+}
+
+/// Returns the keys of a limit's zone with the highest values, at most as many as asked for, the highest first. Of a very
+/// large zone it looks at the keys that were used last. May take a lock for a moment.
+pub type FullestKeys = Arc<dyn Fn(usize) -> Vec<KeyUse> + Send + Sync>;
+
+/// A key of a limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyUse {
+    /// The key: any bytes, many of them from clients.
+    pub key: Vec<u8>,
+    /// Its excess in thousandths of a request, or its connections.
+    pub value: u64,
+}
+
+/// A certificate of servers, as its file has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerCertificate {
+    /// Names that it is for.
+    pub names: Vec<String>,
+    /// Its subject's name.
+    pub subject: String,
+    /// Its issuer's name.
+    pub issuer: String,
+    /// The first and the last second of its validity, since 1970.
+    pub validity: (i64, i64),
 }
 
 /// A zone of memory with a written size.
@@ -202,6 +230,26 @@ impl Catalog {
     /// Returns the zones of memory by name.
     pub fn slabs(&self) -> &BTreeMap<String, Slab> {
         &self.slabs
+    }
+
+    /// Adds the keys of a limit's zone.
+    pub fn add_keys(&mut self, kind: Kind, name: &str, keys: FullestKeys) {
+        self.keys.insert((kind, name.to_owned()), keys);
+    }
+
+    /// Returns the keys of all limits' zones.
+    pub fn keys(&self) -> &BTreeMap<(Kind, String), FullestKeys> {
+        &self.keys
+    }
+
+    /// Adds a certificate by the name of its file.
+    pub fn add_certificate(&mut self, file: &str, certificate: ServerCertificate) {
+        self.certificates.insert(file.to_owned(), certificate);
+    }
+
+    /// Returns the certificates by the names of their files.
+    pub fn certificates(&self) -> &BTreeMap<String, ServerCertificate> {
+        &self.certificates
     }
 
     /// Returns the zones of a kind, those of values of variables included.

@@ -3,8 +3,10 @@
 use std::collections::HashMap;
 
 use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::figures::ServerCertificate;
 use tidegate_plan::PlanBuilder;
 use tidegate_tls::key_files::{self, certificates, private_key};
+use tidegate_tls::x509::{Certificate, names};
 use tidegate_tls::{KeyPair, KeyPairError, KnownPairs};
 
 /// Pairs that were already loaded for this plan: certificates at the level of `http` serve many servers.
@@ -26,8 +28,28 @@ pub(super) fn load(
         return Ok(loaded.clone());
     }
     let pair = inherited(plan, certificate, key, passwords)?;
+    if let Some(shown) = pair.chain().next().and_then(shown) {
+        // The name alone: a certificate may be written in place of its file (`data:`).
+        let name = if certificate.bytes.starts_with(b"data:") {
+            "data:".to_owned()
+        } else {
+            certificate.display().into_owned()
+        };
+        plan.figures.add_certificate(&name, shown);
+    }
     plan.shared::<Loaded>().0.insert(place, pair.clone());
     Ok(pair)
+}
+
+/// Returns what status pages show of a certificate.
+fn shown(der: &[u8]) -> Option<ServerCertificate> {
+    let certificate = Certificate::parse(der)?;
+    Some(ServerCertificate {
+        names: certificate.names(),
+        subject: names::rfc2253(certificate.subject),
+        issuer: names::rfc2253(certificate.issuer),
+        validity: certificate.validity()?,
+    })
 }
 
 /// Returns the pair of an earlier generation that was made of the same bytes, or parses it.

@@ -1,25 +1,31 @@
-//! Figures in the text format of Prometheus under the names of others, so that their dashboards work: of the module
-//! nginx-module-vts (`vts`), and of ingress-nginx (`ingress`).
+//! Figures as metrics: under the server's own names (`tidegate`), and under those of others, so that their dashboards work:
+//! of the module nginx-module-vts (`vts`), and of ingress-nginx (`ingress`).
 
 mod ingress;
-mod text;
+mod own;
 mod vts;
 
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use tidegate_core::Exchange;
 use tidegate_core::counters::{self, ConnectionFigures};
-use tidegate_core::figures::{BUCKETS, Kind, Shown, Totals};
+use tidegate_core::figures::{BUCKETS, Catalog, Kind, Shown, Tally, Totals};
 use tidegate_rt::clock;
 use tidegate_upstream::Group;
+use tidegate_upstream::peers::SlotView;
 
 use super::groups::of_block;
 use crate::cache::config::zones::{ShownCaches, Zone as CacheZone};
+use crate::cache::status::CacheStatus;
+use crate::exposition::Part;
 
 /// Whose names are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
+    /// The server's own.
+    Own,
     /// nginx-module-vts.
     Vts,
     /// ingress-nginx.
@@ -28,15 +34,25 @@ pub enum Names {
 
 /// What is shown, collected on the connection's thread.
 struct Collected {
+    generation: u64,
     connections: ConnectionFigures,
     servers: Shown,
     locations: Shown,
+    session_servers: Shown,
     groups: Vec<(String, Arc<Group>)>,
+    session_groups: Vec<(String, Arc<Group>)>,
     caches: Vec<(String, Arc<CacheZone>)>,
+    limit_reqs: Limits,
+    limit_conns: Limits,
+    /// Files of certificates and the ends of their validity, in seconds since 1970.
+    certificates: BTreeMap<String, i64>,
     /// Sizes of the zones of memory as written, what is used of them, and entries.
     memory: [u64; 3],
     now: Instant,
 }
+
+/// Counters of limits by zone.
+type Limits = Vec<(String, Arc<Tally>)>;
 
 /// When the process began to serve, in Unix milliseconds.
 static STARTED: LazyLock<u64> = LazyLock::new(clock::unix_millis);
@@ -46,31 +62,92 @@ pub fn note_start() {
     LazyLock::force(&STARTED);
 }
 
-/// Collects what is shown; the returned function writes the text, which takes time where there are many servers.
-pub fn exporter_metrics(x: &Exchange, names: Names) -> impl FnOnce() -> String + Send + 'static {
-    let plan = &x.plan;
-    let groups = of_block(x, false).map(|groups| groups.changing()).unwrap_or_default();
-    let caches = plan.extensions.of::<ShownCaches>().map(|caches| caches.0.clone());
-    let mut memory = [0; 3];
-    for slab in plan.figures.slabs().values() {
-        let used = (slab.used)();
-        memory[0] += slab.bytes;
-        memory[1] += used.bytes;
-        memory[2] += used.entries;
+/// Collects what is shown.
+pub fn exporter_metrics(x: &Exchange, names: Names) -> Part {
+    let collected = Collected::of(x);
+    let weight = collected.weight();
+    Part::new(weight, move |out| match names {
+        Names::Own => own::write(&collected, out),
+        Names::Vts => vts::write(&collected, out),
+        Names::Ingress => ingress::write(&collected, out),
+    })
+}
+
+impl Collected {
+    fn of(x: &Exchange) -> Collected {
+        let plan = &x.plan;
+        let groups = |sessions| {
+            let groups = of_block(x, sessions).map(|groups| groups.changing()).unwrap_or_default();
+            groups.into_iter().map(|(name, (group, _))| (name, group)).collect()
+        };
+        let caches = plan.extensions.of::<ShownCaches>().map(|caches| caches.0.clone());
+        let mut memory = [0; 3];
+        for slab in plan.figures.slabs().values() {
+            let used = (slab.used)();
+            memory[0] += slab.bytes;
+            memory[1] += used.bytes;
+            memory[2] += used.entries;
+        }
+        let sessions = plan.sessions.as_ref().map(|plan| &plan.figures);
+        let catalogs = [Some(&plan.figures), sessions].into_iter().flatten();
+        let certificates = catalogs.flat_map(Catalog::certificates);
+        Collected {
+            generation: plan.generation,
+            connections: counters::figures(),
+            servers: plan.figures.zones(Kind::Server),
+            locations: plan.figures.zones(Kind::Location),
+            session_servers: sessions
+                .map_or_else(Shown::default, |of| of.zones(Kind::SessionServer)),
+            groups: groups(false),
+            session_groups: groups(true),
+            caches: caches.unwrap_or_default().into_iter().collect(),
+            limit_reqs: plan.figures.tallies(Kind::LimitReq).into_iter().collect(),
+            limit_conns: plan.figures.tallies(Kind::LimitConn).into_iter().collect(),
+            certificates: certificates.map(|(file, of)| (file.clone(), of.validity.1)).collect(),
+            memory,
+            now: clock::now(),
+        }
     }
-    let collected = Collected {
-        connections: counters::figures(),
-        servers: plan.figures.zones(Kind::Server),
-        locations: plan.figures.zones(Kind::Location),
-        groups: groups.into_iter().map(|(name, (group, _))| (name, group)).collect(),
-        caches: caches.unwrap_or_default().into_iter().collect(),
-        memory,
-        now: clock::now(),
-    };
-    move || match names {
-        Names::Vts => vts::write(&collected),
-        Names::Ingress => ingress::write(&collected),
+
+    /// Returns the number of objects that have lines.
+    fn weight(&self) -> usize {
+        let peers = |groups: &[(String, Arc<Group>)]| -> usize {
+            groups.iter().map(|(_, group)| group.attempts_max() as usize).sum()
+        };
+        let zones = self.servers.len() + self.locations.len() + self.session_servers.len();
+        zones
+            + self.caches.len()
+            + self.certificates.len()
+            + peers(&self.groups)
+            + peers(&self.session_groups)
     }
+}
+
+/// Classes of statuses.
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// Cache statuses and their names.
+const STATUSES: [(CacheStatus, &str); 7] = [
+    (CacheStatus::Miss, "miss"),
+    (CacheStatus::Bypass, "bypass"),
+    (CacheStatus::Expired, "expired"),
+    (CacheStatus::Stale, "stale"),
+    (CacheStatus::Updating, "updating"),
+    (CacheStatus::Revalidated, "revalidated"),
+    (CacheStatus::Hit, "hit"),
+];
+
+/// Returns the servers of groups with the groups' names. A server that is in a group twice is there once: the same labels
+/// twice would be an error.
+fn peers(groups: &[(String, Arc<Group>)], now: Instant) -> Vec<(&String, SlotView)> {
+    let mut known = HashSet::new();
+    let mut peers = Vec::new();
+    for (name, group) in groups {
+        let slots = group.view(now).into_iter();
+        let new = slots.filter(|slot| known.insert((name, slot.peer.text.clone())));
+        peers.extend(new.map(|slot| (name, slot)));
+    }
+    peers
 }
 
 /// The sums of one or more zones.

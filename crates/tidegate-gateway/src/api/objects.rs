@@ -10,6 +10,8 @@ use serde_json::Value;
 use tidegate_core::generated::generate;
 use tidegate_core::{Body, BodyError, Chunk, blocking};
 
+use crate::exposition::WEIGHT_AT_ONCE;
+
 /// Something that can be shown, and perhaps be reset.
 pub(super) struct Object {
     show: Show,
@@ -101,8 +103,6 @@ pub(super) struct Document {
     pub(super) fields: Option<Vec<String>>,
 }
 
-/// Objects that are written at once.
-pub(super) const WEIGHT_AT_ONCE: usize = 64;
 /// Bytes of a piece: a pool thread writes whole objects until there are as many.
 const PIECE_BYTES: usize = 64 * 1024;
 

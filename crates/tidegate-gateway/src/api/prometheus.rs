@@ -3,15 +3,13 @@
 //!
 //! One table names the families: each is a field of an object of the API, or several fields with their names as a label.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 use tidegate_core::Exchange;
 
 use super::objects::{Object, Objects};
 use super::query::{self, Query, Settings};
 use super::{caches, groups, process, zones};
-use crate::exposition::{escaped, head};
+use crate::exposition::{Exposition, Part, Type, label};
 
 /// Objects of the API that have families of one prefix.
 struct Section {
@@ -38,10 +36,10 @@ enum Labels {
 
 /// Name behind the prefix, type, and path of the field. At the end of a path, `*` stands for all fields, whose names are
 /// the label `code`.
-type Family = (&'static str, &'static str, &'static str);
+type Family = (&'static str, Type, &'static str);
 
-const COUNTER: &str = "counter";
-const GAUGE: &str = "gauge";
+const COUNTER: Type = Type::NamedCounter;
+const GAUGE: Type = Type::Gauge;
 
 const SECTIONS: &[Section] = &[
     one(
@@ -261,23 +259,22 @@ const WORKER: &[Family] = &[
     ("http_requests_current", GAUGE, "http/requests/current"),
 ];
 
-/// Collects what is shown; the returned function writes the text, which takes time where there are many servers.
-pub fn plus_metrics(x: &Exchange) -> impl FnOnce() -> String + Send + 'static {
+/// Collects what is shown.
+pub fn plus_metrics(x: &Exchange) -> Part {
     let now = query::now();
-    let settings = Settings { write: false, loaded: 0, prefix: 0 };
+    let settings = Settings { write: false, show_keys: false, loaded: 0, prefix: 0 };
     let query = Query { x, settings: &settings, now };
     let collect = |section: &'static Section| (section, (section.objects)(&query));
     let sections: Vec<_> = SECTIONS.iter().map(collect).collect();
-    move || {
-        let mut out = String::new();
-        head("nginxplus_up", GAUGE, "Always 1.", &mut out);
-        out.push_str("nginxplus_up 1\n");
+    let objects = sections.iter().flat_map(|(_, objects)| objects);
+    let weight = objects.map(|(_, object)| object.weight()).sum();
+    Part::new(weight, move |out| {
+        out.family("nginxplus_up", GAUGE, "Always 1.").line(&[], 1);
         for (section, objects) in sections {
             let shown = objects.into_iter().map(|(name, object)| (name, object.value()));
-            write_section(section, &lines_of(section.labels, shown), &mut out);
+            write_section(section, &lines_of(section.labels, shown), out);
         }
-        out
-    }
+    })
 }
 
 /// Returns the labels and the value of each line of a section's families.
@@ -289,16 +286,16 @@ fn lines_of(
     for (name, mut value) in objects {
         match labels {
             Labels::None => lines.push((String::new(), value)),
-            Labels::Name(label) => lines.push((format!("{label}=\"{}\"", escaped(&name)), value)),
+            Labels::Name(of) => lines.push((label(of, &name), value)),
             Labels::Worker => {
                 lines.push((format!("id=\"{name}\",pid=\"{}\"", value["pid"]), value))
             }
             Labels::Peers => {
                 let Value::Array(peers) = value["peers"].take() else { continue };
-                let group = escaped(&name);
+                let group = label("upstream", &name);
                 for peer in peers {
-                    let server = escaped(peer["server"].as_str().unwrap_or_default());
-                    lines.push((format!("server=\"{server}\",upstream=\"{group}\""), peer));
+                    let server = label("server", peer["server"].as_str().unwrap_or_default());
+                    lines.push((format!("{server},{group}"), peer));
                 }
             }
         }
@@ -309,25 +306,21 @@ fn lines_of(
     lines
 }
 
-fn write_section(section: &Section, objects: &[(String, Value)], out: &mut String) {
+fn write_section(section: &Section, objects: &[(String, Value)], out: &mut Exposition) {
     if objects.is_empty() {
         return;
     }
     for (name, kind, path) in section.families {
         let name = format!("nginxplus_{}{name}", section.prefix);
         let place = section.path;
-        head(&name, kind, &format!("{path} in {place} of the API."), out);
+        let help = format!("{path} in {place} of the API.");
+        let mut family = out.family(&name, *kind, &help);
         for (labels, object) in objects {
             let mut line = |code: Option<&str>, value: &Value| {
-                let code = code.map(|code| format!("code=\"{code}\""));
+                let code = code.map(|code| label("code", code));
                 let all = code.as_deref().into_iter().chain([&**labels]);
                 let all: Vec<&str> = all.filter(|label| !label.is_empty()).collect();
-                let labels = all.join(",");
-                let number = number(value);
-                let _ = match labels.is_empty() {
-                    true => writeln!(out, "{name} {number}"),
-                    false => writeln!(out, "{name}{{{labels}}} {number}"),
-                };
+                family.line_of(&all.join(","), number(value));
             };
             let (parent, last) = path.rsplit_once('/').unwrap_or(("", path));
             let parents = parent.split('/').filter(|part| !part.is_empty());

@@ -17,6 +17,8 @@ use crate::upstream::saved::StateFile;
 /// The settings of a location's handler.
 pub(super) struct Settings {
     pub(super) write: bool,
+    /// Whether keys of limits are shown as they are.
+    pub(super) show_keys: bool,
     /// When the configuration was loaded, in Unix milliseconds.
     pub(super) loaded: u64,
     /// Bytes of the location's name.

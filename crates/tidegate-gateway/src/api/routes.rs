@@ -9,7 +9,7 @@ use tidegate_core::timeline;
 use super::error::ApiError;
 use super::objects::{Document, Form, Object, Objects};
 use super::query::{CommandResult, Query};
-use super::{caches, groups, history, keyvals, openapi, process, sync, zones};
+use super::{caches, fills, groups, history, inside, keyvals, openapi, process, sync, zones};
 
 /// A path of the API and what is there.
 pub(super) struct Route {
@@ -158,6 +158,12 @@ pub(super) const ROUTES: &[Route] = &[
         Deletes::Never,
         ("StoreNotFound", "store not found"),
     ),
+    object(&["tidegate", "fills"], fills::running, Deletes::Never),
+    object(&["tidegate", "limits"], inside::limits, Deletes::Never),
+    object(&["tidegate", "certificates"], inside::certificates, Deletes::Never),
+    object(&["tidegate", "pools"], inside::pools, Deletes::Never),
+    object(&["tidegate", "loops"], inside::loops, Deletes::Never),
+    object(&["tidegate", "verdicts"], inside::verdicts, Deletes::Never),
     below(&["tidegate", "snapshot"], snapshot, &[only("All objects, each by its path")]),
     below(
         &["tidegate", "history"],

@@ -23,8 +23,9 @@ use tidegate_codec::request::Method;
 use tidegate_core::{Exchange, Level, Step, Template, blocking};
 
 use super::caches;
-use super::objects::{Document, Object, Objects, WEIGHT_AT_ONCE};
+use super::objects::{Document, Object, Objects};
 use super::query::{self, Query, Settings};
+use crate::exposition::WEIGHT_AT_ONCE;
 use error::TreeError;
 pub(super) use process::look_at_program;
 
@@ -162,7 +163,7 @@ fn dates(args: &[u8]) -> Dates {
 /// Collects the tree below `/status`, with times as seconds since 1970; the returned function makes its value, which takes
 /// time where there are many objects.
 pub fn figures_tree(x: &Exchange) -> impl FnOnce() -> Value + Send + 'static {
-    let settings = Settings { write: false, loaded: 0, prefix: 0 };
+    let settings = Settings { write: false, show_keys: false, loaded: 0, prefix: 0 };
     let query = Query { x, settings: &settings, now: query::now() };
     let object = below(&query, &View { dates: Dates::Epoch, files: None }, &[]);
     move || object.value()
@@ -170,7 +171,7 @@ pub fn figures_tree(x: &Exchange) -> impl FnOnce() -> Value + Send + 'static {
 
 /// Finds what a path names, whose first part is `status`.
 fn find(x: &Exchange, loaded: u64, view: &View, parts: &[&str]) -> Option<Found> {
-    let settings = Settings { write: false, loaded, prefix: 0 };
+    let settings = Settings { write: false, show_keys: false, loaded, prefix: 0 };
     let query = Query { x, settings: &settings, now: query::now() };
     let [root, rest @ ..] = parts else {
         return Some(Found::Whole(below(&query, view, &[]).inside(ROOT)));

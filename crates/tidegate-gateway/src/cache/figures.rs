@@ -20,9 +20,13 @@ const STATUSES: [CacheStatus; 7] = [
 /// Counters of a status: responses and their bytes, responses written to the cache and their bytes.
 const WIDTH: usize = 4;
 
-/// Counters of a cache, by status.
+/// Counters of fetches and of those that follow one, behind those of the statuses.
+const FILLS: usize = WIDTH * STATUSES.len();
+const FOLLOWERS: usize = FILLS + 1;
+
+/// Counters of a cache, by status, and of fills.
 #[derive(Default)]
-pub(crate) struct CacheFigures(Counts<{ WIDTH * STATUSES.len() }>);
+pub(crate) struct CacheFigures(Counts<{ FOLLOWERS + 1 }>);
 
 impl CacheFigures {
     fn count(&self, status: CacheStatus, bytes: u64) {
@@ -32,6 +36,26 @@ impl CacheFigures {
     /// Counts a response that was written to the cache.
     pub(crate) fn written(&self, status: CacheStatus, bytes: u64) {
         self.0.add_all(place(status) + 2, [1, bytes]);
+    }
+
+    /// Counts a fetch for the cache.
+    pub(crate) fn fill_begun(&self) {
+        self.0.add_all(FILLS, [1]);
+    }
+
+    /// Counts a request that reads the fetch of another one.
+    pub(crate) fn followed(&self) {
+        self.0.add_all(FOLLOWERS, [1]);
+    }
+
+    /// Returns the fetches since the last reset.
+    pub(crate) fn fills(&self) -> u64 {
+        self.0.totals()[FILLS]
+    }
+
+    /// Returns the requests that have read fetches of others since the last reset.
+    pub(crate) fn followers(&self) -> u64 {
+        self.0.totals()[FOLLOWERS]
     }
 
     /// Returns responses, their bytes, written responses and their bytes of each status since the last reset.

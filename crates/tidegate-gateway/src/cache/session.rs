@@ -211,7 +211,10 @@ impl CacheSession {
     async fn join(&self, x: &mut Exchange, fill: &Arc<Fill>) -> NextStep {
         let status = self.decision.status();
         match fill_body::follow(x, &*self.gateway, fill.reader(0), status).await {
-            Ok(step) => NextStep::Done(step),
+            Ok(step) => {
+                self.figures.followed();
+                NextStep::Done(step)
+            }
             Err(BreakReason::Uncacheable) => NextStep::Inform(Input::Released),
             Err(_) => NextStep::Inform(Input::FillEnded),
         }

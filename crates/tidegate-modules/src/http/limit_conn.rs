@@ -52,6 +52,9 @@ impl Module for LimitConn {
         let kind = if plan.in_stream() { Kind::SessionLimitConn } else { Kind::LimitConn };
         Zone::open_all(&conf.zones, "limit_conn_zone", (kind, COUNTED), plan)?;
         for zone in &conf.zones {
+            let states = zone.opened::<Counts>(plan)?.states.clone();
+            let fullest = move |most| states.lock().fullest(most);
+            plan.figures.add_keys(kind, zone.name(), Arc::new(fullest));
             let Some(sync) = &zone.settings().sync else { continue };
             let store = zone_sync::find(sync, plan)?;
             let shared = Arc::new(Shared::new(zone.opened(plan)?, store));

@@ -63,6 +63,10 @@ impl Module for LimitReq {
     fn prepare_http(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
         Zone::open_all(&conf.zones, "limit_req", (Kind::LimitReq, COUNTED), plan)?;
         for zone in &conf.zones {
+            let (states, rate) =
+                (zone.opened::<Buckets>(plan)?.states.clone(), zone.settings().rate);
+            let fullest = move |most| states.lock().fullest(rate, tidegate_rt::clock::now(), most);
+            plan.figures.add_keys(Kind::LimitReq, zone.name(), Arc::new(fullest));
             let Some(sync) = &zone.settings().sync else { continue };
             let store = zone_sync::find(sync, plan)?;
             let (opened, failure) = (zone.opened(plan)?, zone.settings().failure);

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_conf::{Args, Diagnostic, Span, parse_size};
-use tidegate_core::figures::{Kind, Slab, SlabUse, Tally};
+use tidegate_core::figures::{KeyUse, Kind, Slab, SlabUse, Tally};
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_gateway::zone_sync::Sync;
 use tidegate_plan::PlanBuilder;
@@ -207,6 +207,22 @@ pub(crate) struct States<S> {
 pub(crate) trait Stored {
     /// Returns their memory.
     fn used(&self) -> SlabUse;
+}
+
+/// Keys of a zone that are looked at for the fullest ones: the zone is locked meanwhile, for less than a millisecond.
+pub(crate) const LOOKED_AT_MAX: usize = 4096;
+/// Bytes of a key that are shown.
+const KEY_BYTES_SHOWN: usize = 256;
+
+/// Returns the keys with the highest values, the highest first. Empty ones are left out.
+pub(crate) fn fullest<K: AsRef<[u8]>>(mut all: Vec<(u64, K)>, most: usize) -> Vec<KeyUse> {
+    all.retain(|(value, _)| *value > 0);
+    all.sort_by(|(one, _), (other, _)| other.cmp(one));
+    let shown = |(value, key): (u64, K)| {
+        let key = key.as_ref();
+        KeyUse { key: key[..key.len().min(KEY_BYTES_SHOWN)].to_vec(), value }
+    };
+    all.into_iter().take(most).map(shown).collect()
 }
 
 /// The zones of a configuration by name.

@@ -1,4 +1,4 @@
-//! `metrics`: the process's metrics in the text format of Prometheus.
+//! `metrics`: figures as metrics, in the text format of Prometheus, or as OpenMetrics where the client prefers that.
 //!
 //! ```nginx
 //! location = /metrics { metrics tidegate nginxplus; allow 127.0.0.1; deny all; }
@@ -7,12 +7,13 @@
 //!
 //! | | |
 //! |---|---|
-//! | `tidegate` | connections and requests, thread pools, and event-loop iterations where `loop_watchdog` is set |
+//! | `tidegate` | connections, requests, zones, groups, caches, limits, thread pools, and event-loop iterations where `loop_watchdog` is set |
 //! | `nginx` | the names of nginx' exporter for `stub_status` |
 //! | `nginxplus` | those of its mode for nginx Plus: what `api` shows |
 //! | `vts` | those of nginx-module-vts |
 //! | `ingress` | those of ingress-nginx |
 
+mod accept;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -23,7 +24,8 @@ use tidegate_codec::request::Method;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, once, row};
 use tidegate_core::timeline::slow;
 use tidegate_core::{Body, Exchange, Level, Step, blocking, counters};
-use tidegate_gateway::ExporterNames;
+use tidegate_gateway::exposition::{Exposition, Part, WEIGHT_AT_ONCE};
+use tidegate_gateway::{ExporterNames, exporter_metrics};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 use tidegate_rt::iteration;
@@ -61,8 +63,10 @@ impl Module for Metrics {
         Contexts::LOCATION,
         Arity::between(0, SETS.len()),
         "",
-        "Sends metrics in the Prometheus text format. The words choose sets of names: `tidegate` (connections, thread \
-         pools, event loops), `nginx` and `nginxplus` (those of nginx' exporter in its two modes), `vts` (those of \
+        "Sends metrics in the Prometheus text format, or as OpenMetrics to clients that ask for \
+         `application/openmetrics-text` in `Accept`; there histograms of requests have the latest trace of each bucket, \
+         where `otel_trace` recorded one. The words choose sets of names: `tidegate` (connections, zones, groups of \
+         servers, caches, limits, thread pools, event loops), `nginx` and `nginxplus` (those of nginx' exporter in its two modes), `vts` (those of \
          nginx-module-vts) and `ingress` (those of ingress-nginx). Without words they are the first two.",
         |conf, args| {
             let mut sets = Vec::new();
@@ -92,43 +96,54 @@ fn respond<'a>(x: &'a mut Exchange, sets: &[NameSet]) -> Step<'a> {
     if !matches!(x.request.method, Method::Get | Method::Head) {
         return Step::Status(405);
     }
-    let mut text = String::new();
+    let format = accept::format(x.request.head.headers.all(Known::Accept));
+    let mut parts = Vec::new();
     for set in sets {
-        let connections = counters::figures();
         match set {
             NameSet::Tidegate => {
-                text += &text::write(&connections, &blocking::figures(), &iteration::figures());
-                if x.plan.timelines {
-                    text::write_verdicts(slow::verdicts(), &mut text);
-                }
+                parts.push(of_process(x));
+                parts.push(exporter_metrics(x, ExporterNames::Own));
             }
-            NameSet::Nginx => text::write_nginx(&connections, &mut text),
-            NameSet::NginxPlus | NameSet::Exporter(_) => {}
-        }
-    }
-    let mut later: Vec<Box<dyn FnOnce() -> String + Send>> = Vec::new();
-    for set in sets {
-        match set {
-            NameSet::Tidegate | NameSet::Nginx => {}
-            NameSet::NginxPlus => later.push(Box::new(tidegate_gateway::plus_metrics(x))),
-            NameSet::Exporter(names) => {
-                later.push(Box::new(tidegate_gateway::exporter_metrics(x, *names)));
+            NameSet::Nginx => {
+                let connections = counters::figures();
+                parts.push(Part::new(1, move |out| text::write_nginx(&connections, out)));
             }
+            NameSet::NginxPlus => parts.push(tidegate_gateway::plus_metrics(x)),
+            NameSet::Exporter(names) => parts.push(exporter_metrics(x, *names)),
         }
     }
     x.disposition.set_status(200);
-    x.response.headers.set_known(Known::ContentType, b"text/plain; version=0.0.4");
-    if later.is_empty() {
-        return Step::Respond(Body::from(Bytes::from(text)));
+    x.response.headers.set_known(Known::ContentType, format.content_type());
+    x.response.headers.push_known(Known::Vary, b"Accept");
+    let weight: usize = parts.iter().map(Part::weight).sum();
+    let write = move || {
+        let mut out = Exposition::new(format);
+        parts.into_iter().for_each(|part| part.write(&mut out));
+        Bytes::from(out.finish())
+    };
+    if weight <= WEIGHT_AT_ONCE {
+        return Step::Respond(Body::from(write()));
     }
-    let work = move || Ok(later.into_iter().map(|write| write()).collect::<String>());
     Step::Wait(Box::pin(async move {
-        match blocking::run(work).await {
-            Ok(rest) => Step::Respond(Body::from(Bytes::from(text + &rest))),
+        match blocking::run(move || Ok(write())).await {
+            Ok(text) => Step::Respond(Body::from(text)),
             Err(error) => {
                 x.log(Level::Error, format_args!("metrics were not written: {error}"));
                 Step::Status(503)
             }
         }
     }))
+}
+
+/// Collects the figures of connections, thread pools, event loops and verdicts.
+fn of_process(x: &Exchange) -> Part {
+    let connections = counters::figures();
+    let (pools, loops) = (blocking::figures(), iteration::figures());
+    let verdicts: Option<Vec<_>> = x.plan.timelines.then(|| slow::verdicts().collect());
+    Part::new(1, move |out| {
+        text::write(&connections, &pools, &loops, out);
+        if let Some(verdicts) = &verdicts {
+            text::write_verdicts(verdicts, out);
+        }
+    })
 }

@@ -41,6 +41,7 @@ use tidegate_core::{Exchange, Phase, Step, Template};
 use tidegate_plan::module::{BlockInfo, BlockRow, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 
+use super::status_zone;
 use conf::{Conf, Propagation};
 use exporter::Exporter;
 use span::Names;
@@ -183,6 +184,7 @@ fn record(settings: &Settings, x: &mut Exchange) {
     if settings.children {
         children::each(x, &context, |span| exporter.push(span));
     }
+    status_zone::exemplify(x, context.trace);
 }
 
 const VARIABLES: &[Variable] = &[

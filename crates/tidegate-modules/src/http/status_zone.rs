@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_conf::{Contexts, Diagnostic, Directive};
-use tidegate_core::figures::{Kind, Sample, Zone};
+use tidegate_core::figures::{Exemplar, Kind, Sample, Zone};
 use tidegate_core::status_zone::{ServerZone, Target};
 use tidegate_core::{Exchange, Phase, Step};
 use tidegate_plan::http_core::HttpCore;
@@ -114,6 +114,7 @@ impl Module for StatusZone {
             }
         }
         if server.is_some() || of_location.is_some() {
+            location.location.extensions.insert(CountedBy(zones.clone()));
             location.logger(Box::new(move |x| log(x, zones.0.as_deref(), zones.1.as_ref())));
         }
         Ok(())
@@ -121,6 +122,26 @@ impl Module for StatusZone {
 }
 
 const SERVERS: Contexts = Contexts::SERVER.union(Contexts::STREAM_SERVER);
+
+/// The zones of a location: of its server, and its own.
+type Zones = (Option<Arc<Target>>, Option<Target>);
+
+/// The zones of a location, for those who know more of a request.
+struct CountedBy(Arc<Zones>);
+
+/// Keeps a request that ends now as an example in its zones; it was traced.
+pub(super) fn exemplify(x: &mut Exchange, trace: [u8; 16]) {
+    let counted = x.location().extensions.of::<CountedBy>();
+    let Some(zones) = counted.map(|counted| counted.0.clone()) else { return };
+    let micros = u64::try_from(time(x).as_micros()).unwrap_or(u64::MAX);
+    let exemplar = Exemplar { trace, micros, unix_millis: clock::unix_millis() };
+    let (server, location) = &*zones;
+    for target in server.as_deref().into_iter().chain(location) {
+        if let Some(zone) = target.zone(x) {
+            zone.exemplify(exemplar);
+        }
+    }
+}
 
 /// Opens the zone that a directive names and makes it known to those who show the plan's zones.
 fn target(

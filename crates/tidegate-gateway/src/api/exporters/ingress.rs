@@ -3,9 +3,9 @@
 
 use tidegate_core::figures::{Shown, Totals};
 
-use super::text::{Family, Type, seconds};
 use super::{Collected, STARTED};
 use crate::api::history::cpu_millis;
+use crate::exposition::{Exposition, Type, seconds};
 
 /// Labels of the process.
 const CONTROLLER: [(&str, &str); 3] =
@@ -18,9 +18,8 @@ struct Shows {
     totals: Totals,
 }
 
-pub(super) fn write(collected: &Collected) -> String {
-    let mut out = String::new();
-    write_process(collected, &mut out);
+pub(super) fn write(collected: &Collected, out: &mut Exposition) {
+    write_process(collected, out);
     let of = |zones: &Shown, is_location: bool| -> Vec<Shows> {
         let shown = zones.iter().map(|(name, zone)| Shows {
             name: name.clone(),
@@ -32,16 +31,15 @@ pub(super) fn write(collected: &Collected) -> String {
     let mut zones = of(&collected.servers, false);
     zones.extend(of(&collected.locations, true));
     if !zones.is_empty() {
-        write_zones(&zones, &mut out);
+        write_zones(&zones, out);
     }
-    out
 }
 
-fn write_process(collected: &Collected, out: &mut String) {
+fn write_process(collected: &Collected, out: &mut Exposition) {
     let prefix = "nginx_ingress_controller_nginx_process_";
     let of = &collected.connections;
     let name = format!("{prefix}connections");
-    let mut connections = Family::begin(out, &name, Type::Gauge, "Connections by state.");
+    let mut connections = out.family(&name, Type::Gauge, "Connections by state.");
     for (state, count) in [
         ("active", of.active),
         ("reading", of.reading),
@@ -51,22 +49,22 @@ fn write_process(collected: &Collected, out: &mut String) {
         connections.line(&with("state", state), count);
     }
     let name = format!("{prefix}connections_total");
-    let mut total = Family::begin(out, &name, Type::Counter, "Connections so far.");
+    let mut total = out.family(&name, Type::NamedCounter, "Connections so far.");
     total.line(&with("state", "accepted"), of.accepted);
     total.line(&with("state", "handled"), of.handled);
     let name = format!("{prefix}requests_total");
-    Family::begin(out, &name, Type::Counter, "Requests so far.").line(&CONTROLLER, of.requests);
+    out.family(&name, Type::NamedCounter, "Requests so far.").line(&CONTROLLER, of.requests);
     let name = format!("{prefix}num_procs");
-    Family::begin(out, &name, Type::Gauge, "Worker processes.").line(&CONTROLLER, 1);
+    out.family(&name, Type::Gauge, "Worker processes.").line(&CONTROLLER, 1);
     let name = format!("{prefix}cpu_seconds_total");
     let cpu = seconds(cpu_millis().unwrap_or(0) * 1000);
-    Family::begin(out, &name, Type::Counter, "Processor time.").line(&CONTROLLER, cpu);
+    out.family(&name, Type::NamedCounter, "Processor time.").line(&CONTROLLER, cpu);
     let name = format!("{prefix}oldest_start_time_seconds");
     let start = seconds(*STARTED * 1000);
-    Family::begin(out, &name, Type::Gauge, "When the process began.").line(&CONTROLLER, start);
+    out.family(&name, Type::Gauge, "When the process began.").line(&CONTROLLER, start);
     let name = "nginx_ingress_controller_build_info";
     let build = [("build", "tidegate"), ("release", env!("CARGO_PKG_VERSION")), ("repository", "")];
-    Family::begin(out, name, Type::Gauge, "The program.").line(&build, 1);
+    out.family(name, Type::Gauge, "The program.").line(&build, 1);
 }
 
 fn with<'l>(name: &'l str, value: &'l str) -> Vec<(&'l str, &'l str)> {
@@ -100,9 +98,9 @@ const SIZES: [Size; 3] = [
     ("bytes_sent", "Bytes sent to clients.", |totals| totals.sent),
 ];
 
-fn write_zones(zones: &[Shows], out: &mut String) {
+fn write_zones(zones: &[Shows], out: &mut Exposition) {
     let name = "nginx_ingress_controller_requests";
-    let mut requests = Family::begin(out, name, Type::Counter, "Responses by status.");
+    let mut requests = out.family(name, Type::NamedCounter, "Responses by status.");
     for zone in zones {
         let labels = labels(zone);
         for (code, count) in zone.totals.codes() {
@@ -113,13 +111,13 @@ fn write_zones(zones: &[Shows], out: &mut String) {
         }
     }
     let name = "nginx_ingress_controller_request_duration_seconds";
-    let mut times = Family::begin(out, name, Type::Histogram, "Times of requests.");
+    let mut times = out.family(name, Type::Histogram, "Times of requests.");
     for zone in zones {
-        times.times(&labels(zone), &zone.totals.times, zone.totals.micros);
+        times.times(&labels(zone), &zone.totals.times, zone.totals.micros, None);
     }
     for (name, help, bytes) in SIZES {
         let name = format!("nginx_ingress_controller_{name}");
-        let mut family = Family::begin(out, &name, Type::Histogram, help);
+        let mut family = out.family(&name, Type::Histogram, help);
         for zone in zones {
             let count = zone.totals.times.iter().sum();
             family.sums(&labels(zone), count, bytes(&zone.totals));

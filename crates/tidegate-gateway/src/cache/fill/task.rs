@@ -130,6 +130,7 @@ pub(crate) fn start(
     writer: FillWriter,
     to: Option<FillEventSender>,
 ) {
+    task.figures.fill_begun();
     // The handle is not kept: the task ends by itself, and dropping a handle does not end it.
     drop(spawn_local(run(origin_fetch, task, writer, to)));
 }

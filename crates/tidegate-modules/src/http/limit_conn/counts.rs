@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use foldhash::quality::RandomState;
-use tidegate_core::figures::SlabUse;
+use tidegate_core::figures::{KeyUse, SlabUse};
 
 use super::others::Others;
-use crate::http::limits::Stored;
+use crate::http::limits::{self, LOOKED_AT_MAX, Stored};
 
 /// The counters of a zone.
 #[derive(Default)]
@@ -63,6 +63,12 @@ impl Counts {
     /// Returns the requests of this server in progress.
     pub(super) fn own(&self, key: &[u8]) -> u32 {
         self.by_key.get(key).copied().unwrap_or(0)
+    }
+
+    /// Returns the keys with the most requests in progress, the most first; at most `most`, of a part of a very large zone.
+    pub(super) fn fullest(&self, most: usize) -> Vec<KeyUse> {
+        let counts = self.by_key.iter().map(|(key, count)| (u64::from(*count), key));
+        limits::fullest(counts.take(LOOKED_AT_MAX).collect(), most)
     }
 
     /// Notes from now on what other servers are to know.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use foldhash::quality::RandomState;
-use tidegate_core::figures::SlabUse;
+use tidegate_core::figures::{KeyUse, SlabUse};
 
 use super::logic::{Bucket, REQUEST, Recent};
 use super::pending::Pending;
-use crate::http::limits::Stored;
+use crate::http::limits::{self, LOOKED_AT_MAX, Stored};
 
 /// A bucket that has been empty for this time may be removed before its room is needed.
 const STALE_AFTER: Duration = Duration::from_secs(60);
@@ -107,6 +107,18 @@ impl Buckets {
         let place = self.insert(key, Bucket::new(now));
         self.count(place);
         Ok(())
+    }
+
+    /// Returns the keys whose buckets are fullest at `now`, the fullest first, with their contents in thousandths of a
+    /// request; at most `most`, of those that were used last.
+    pub(super) fn fullest(&self, rate: u64, now: Instant, most: usize) -> Vec<KeyUse> {
+        let mut all = Vec::new();
+        let mut place = self.newest;
+        while let (Some(slot), true) = (self.slots.get(place as usize), all.len() < LOOKED_AT_MAX) {
+            all.push((slot.bucket.excess(rate, now), &slot.key));
+            place = slot.older;
+        }
+        limits::fullest(all, most)
     }
 
     /// Notes from now on what other servers are to know.

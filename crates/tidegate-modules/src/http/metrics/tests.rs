@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidegate_core::counters;
+use tidegate_gateway::exposition::{Exposition, Format};
 use tidegate_rt::{blocking, iteration};
 
 use super::text;
@@ -26,7 +27,9 @@ fn every_figure_has_its_line() {
     iterations.buckets[1] = 4;
     iterations.buckets[9] = 1;
     iterations.length_max = Duration::from_secs(2);
-    let text = text::write(&connections, &[("a\\b".to_owned(), pool)], &[iterations]);
+    let mut out = Exposition::new(Format::Prometheus);
+    text::write(&connections, &[("a\\b".to_owned(), pool)], &[iterations], &mut out);
+    let text = out.finish();
     for line in [
         "# TYPE tidegate_connections_accepted_total counter",
         "tidegate_connections_accepted_total 5",
@@ -43,6 +46,70 @@ fn every_figure_has_its_line() {
         "tidegate_loop_long_turns_total{thread=\"worker \\\"1\\\"\"} 3",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+}
+
+#[test]
+fn clients_choose_the_format() {
+    for (accept, is_open) in [
+        ("", false),
+        ("*/*", false),
+        ("text/plain", false),
+        ("application/openmetrics-text", true),
+        ("Application/OpenMetrics-Text;version=1.0.0", true),
+        ("application/openmetrics-text; version=\"1.0.0\"; q=0.1", true),
+        ("application/openmetrics-text;version=2.0.0", false),
+        ("application/openmetrics-text;q=0", false),
+        ("application/openmetrics-text;q=0.5, text/plain", false),
+        (
+            "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+             application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;q=0.4,\
+             text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+            true,
+        ),
+    ] {
+        let format = super::accept::format([accept.as_bytes()].into_iter());
+        assert_eq!(format == Format::OpenMetrics, is_open, "{accept}");
+    }
+    let bench = Bench::new("server { location / { metrics; } }");
+    let accept = "Accept: application/openmetrics-text\r\n";
+    let reply = bench.send(&format!("GET / HTTP/1.1\r\nHost: a\r\n{accept}\r\n"));
+    let text = reply.text();
+    assert!(
+        text.ends_with("# EOF\n") && text.contains("# TYPE tidegate_requests counter\n"),
+        "{text}"
+    );
+    assert!(text.contains("# UNIT tidegate_process_cpu_seconds seconds\n"), "{text}");
+    assert!(text.contains("# TYPE nginx_http_requests_total unknown\n"), "{text}");
+}
+
+/// Each family occurs once, in both formats, and a counter's lines have the name that OpenMetrics prescribes.
+#[test]
+fn families_are_unique() {
+    let bench = Bench::new(
+        "upstream u { zone u 64k; server 127.0.0.1:1; }
+        limit_req_zone $scheme zone=r:1m rate=1r/s; limit_conn_zone $scheme zone=c:1m;
+        server { status_zone s; location / { status_zone l; metrics tidegate nginx nginxplus vts ingress; } }",
+    );
+    for accept in ["text/plain", "application/openmetrics-text"] {
+        let request = format!("GET / HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n");
+        let text = bench.send(&request).text().to_owned();
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        let mut families = std::collections::BTreeMap::new();
+        for family in types {
+            let (name, kind) = family.split_once(' ').unwrap_or_default();
+            assert_eq!(families.insert(name, kind), None, "{name} twice");
+        }
+        let open = accept.starts_with("application");
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        for name in samples.map(|line| line.split(['{', ' ']).next().unwrap_or_default()) {
+            let kind = |end: &str| name.strip_suffix(end).and_then(|name| families.get(name));
+            let mut parts = ["_bucket", "_sum", "_count"].into_iter();
+            let is_part = parts.any(|end| kind(end) == Some(&"histogram"));
+            let known = families.get(name).is_some_and(|kind| !open || *kind != "counter");
+            let is_known = known || is_part || kind("_total") == Some(&"counter");
+            assert!(is_known, "{name} is of no family in\n{text}");
+        }
     }
 }
 

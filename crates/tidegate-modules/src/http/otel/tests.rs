@@ -128,6 +128,37 @@ fn a_sampler_decides_by_request() {
     assert_eq!(bench.get_with("/off", &["traceparent: a"]).field("X-Parent"), "a");
 }
 
+/// A histogram of OpenMetrics shows the trace of a request that was traced, in the zones that have counted it.
+#[test]
+fn traces_are_examples_of_what_is_counted() {
+    let bench = Bench::new(
+        "otel_exporter { endpoint localhost:1; }
+        server {
+            status_zone s; otel_trace $arg_trace; otel_trace_context extract;
+            location / { status_zone l; return 200; }
+            location = /metrics { status_zone off; otel_trace off; metrics tidegate; }
+        }",
+    );
+    let parent = format!("traceparent: 00-{TRACE}-{SPAN}-01");
+    let shown = || {
+        let reply = bench.get_with("/metrics", &["Accept: application/openmetrics-text"]);
+        let traces = reply.text().lines().filter(|line| line.contains(TRACE)).map(str::to_owned);
+        traces.collect::<Vec<_>>()
+    };
+    bench.get_with("/?trace=off", &[&parent]);
+    assert_eq!(shown(), [""; 0]);
+    bench.get_with("/?trace=on", &[&parent]);
+    let shown = shown();
+    let begins =
+        |place: usize, start: &str| shown.get(place).is_some_and(|line| line.starts_with(start));
+    assert_eq!(shown.len(), 2, "{shown:?}");
+    assert!(
+        begins(0, "tidegate_server_request_duration_seconds_bucket{zone=\"s\",le="),
+        "{shown:?}"
+    );
+    assert!(begins(1, "tidegate_location_request_duration_seconds_bucket{zone=\"l\",le="));
+}
+
 #[test]
 fn mistakes_are_reported() {
     let exporter = |inner: &str| format!("otel_exporter {{ {inner} }}");

@@ -1,0 +1,314 @@
+//! The server's own names: zones of `status_zone`, groups with a `zone`, caches, limits and handshakes.
+//!
+//! A family has one kind of labels: `zone`, `cache`, or `upstream` and `server`. Families without lines are left out.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use tidegate_core::figures::{
+    HANDSHAKES, LIMIT_CONN, LIMIT_REQ, TimeCounts, Totals, Zone, handshakes,
+};
+use tidegate_upstream::peers::{Health, ResponseTimes, SlotView, Statistics};
+use tidegate_upstream::{Group, idle_of};
+
+use super::{CLASSES, Collected, Limits, STARTED, STATUSES};
+use crate::api::history::cpu_millis;
+use crate::cache::config::zones::Zone as CacheZone;
+use crate::cache::figures::CacheFigures;
+use crate::exposition::{Exposition, Family, Type, seconds};
+
+pub(super) fn write(collected: &Collected, out: &mut Exposition) {
+    write_process(collected, out);
+    let zones = |shown: &super::Shown| -> Vec<(String, &'static Zone, Totals)> {
+        shown.iter().map(|(name, zone)| (name.clone(), *zone, zone.totals())).collect()
+    };
+    write_zones("server", &REQUESTS, &zones(&collected.servers), out);
+    write_zones("location", &REQUESTS, &zones(&collected.locations), out);
+    write_zones("stream_server", &SESSIONS, &zones(&collected.session_servers), out);
+    write_groups("upstream", &REQUESTS, &collected.groups, collected.now, out);
+    write_groups("stream_upstream", &SESSIONS, &collected.session_groups, collected.now, out);
+    write_caches(&collected.caches, out);
+    write_limits("limit_req", &LIMIT_REQ, &collected.limit_reqs, out);
+    write_limits("limit_conn", &LIMIT_CONN, &collected.limit_conns, out);
+}
+
+/// What is counted: requests or sessions, and responses or ends of sessions by their status.
+struct Words {
+    counted: &'static str,
+    ended: &'static str,
+    time: &'static str,
+}
+
+const REQUESTS: Words = Words { counted: "requests", ended: "responses", time: "request" };
+const SESSIONS: Words = Words { counted: "connections", ended: "sessions", time: "session" };
+
+fn write_process(collected: &Collected, out: &mut Exposition) {
+    let version = env!("CARGO_PKG_VERSION");
+    out.family("tidegate_build_info", Type::Gauge, "The program.").line(&[("version", version)], 1);
+    out.family("tidegate_generation", Type::Gauge, "Number of the configuration in use.")
+        .line(&[], collected.generation);
+    out.family("tidegate_start_time_seconds", Type::Gauge, "When the process began to serve.")
+        .line(&[], seconds(*STARTED * 1000));
+    if let Some(millis) = cpu_millis() {
+        let name = "tidegate_process_cpu_seconds_total";
+        out.family(name, Type::Counter, "Processor time.").line(&[], seconds(millis * 1000));
+    }
+    let help = "When the validity of a certificate of servers ends.";
+    let name = "tidegate_certificate_not_after_seconds";
+    let mut family = out.family(name, Type::Gauge, help);
+    for (file, not_after) in &collected.certificates {
+        family.line(&[("file", file)], not_after);
+    }
+    let name = "tidegate_tls_handshakes_total";
+    let mut family = out.family(name, Type::Counter, "TLS handshakes with clients, by result.");
+    for (name, total) in HANDSHAKES.iter().zip(handshakes().totals()) {
+        let result = match *name {
+            "handshakes" => "done",
+            "handshakes_failed" => "failed",
+            name => name,
+        };
+        family.line(&[("result", result)], total);
+    }
+}
+
+fn write_zones(
+    of: &str,
+    words: &Words,
+    zones: &[(String, &'static Zone, Totals)],
+    out: &mut Exposition,
+) {
+    let Words { counted, ended, time } = words;
+    let mut each = |end: &str, kind, help: &str, write: &EachZone<'_>| {
+        if zones.is_empty() {
+            return;
+        }
+        let name = format!("tidegate_{of}_{end}");
+        let mut family = out.family(&name, kind, help);
+        for (name, zone, totals) in zones {
+            write(&mut family, name, zone, totals);
+        }
+    };
+    if of != "location" {
+        let help = format!("Present {counted}.");
+        each(&format!("{counted}_active"), Type::Gauge, &help, &|family, name, _, totals| {
+            family.line(&[("zone", name)], totals.processing);
+        });
+    }
+    let help = format!("Ended {counted}, by the class of their status.");
+    each(&format!("{ended}_total"), Type::Counter, &help, &|family, name, _, totals| {
+        for (class, count) in CLASSES.iter().zip(totals.classes()) {
+            family.line(&[("zone", name), ("code", class)], count);
+        }
+    });
+    let help = format!("Ended {counted} without a status.");
+    each("discarded_total", Type::Counter, &help, &|family, name, _, totals| {
+        family.line(&[("zone", name)], totals.discarded());
+    });
+    let help = "Bytes received from clients.";
+    each("received_bytes_total", Type::Counter, help, &|family, name, _, totals| {
+        family.line(&[("zone", name)], totals.received);
+    });
+    let help = "Bytes sent to clients.";
+    each("sent_bytes_total", Type::Counter, help, &|family, name, _, totals| {
+        family.line(&[("zone", name)], totals.sent);
+    });
+    let (name, help) = (format!("{time}_duration_seconds"), format!("Times of {counted}."));
+    each(&name, Type::Histogram, &help, &|family, name, zone, totals| {
+        let exemplars = zone.exemplars();
+        family.times(&[("zone", name)], &totals.times, totals.micros, exemplars.as_ref());
+    });
+}
+
+/// Writes the lines of a zone.
+type EachZone<'a> = dyn Fn(&mut Family<'_>, &str, &Zone, &Totals) + 'a;
+
+fn write_groups(
+    of: &str,
+    words: &Words,
+    groups: &[(String, Arc<Group>)],
+    now: std::time::Instant,
+    out: &mut Exposition,
+) {
+    let peers = super::peers(groups, now);
+    if peers.is_empty() {
+        return;
+    }
+    let Words { counted, ended, .. } = words;
+    let mut each = |end: &str, kind, help: &str, write: &EachPeer<'_>| {
+        let name = format!("tidegate_{of}_{end}");
+        let mut family = out.family(&name, kind, help);
+        for (group, slot) in &peers {
+            let labels = [("upstream", group.as_str()), ("server", &*slot.peer.text)];
+            write(&mut family, labels, slot, &slot.peer.statistics);
+        }
+    };
+    each("up", Type::Gauge, "Whether a server gets new requests.", &|family, labels, slot, _| {
+        family.line(&labels, u8::from(is_up(slot)));
+    });
+    let (name, help) = (format!("{counted}_active"), format!("Present {counted}."));
+    each(&name, Type::Gauge, &help, &|family, labels, slot, _| {
+        family.line(&labels, slot.peer.active());
+    });
+    let help = format!("{counted} that a server was chosen for.");
+    each(&format!("{counted}_total"), Type::Counter, &help, &|family, labels, _, of| {
+        family.line(&labels, of.requests.load(Relaxed));
+    });
+    if *ended == REQUESTS.ended {
+        let help = "Responses of a server, by the class of their status.";
+        each("responses_total", Type::Counter, help, &|family, [upstream, server], _, of| {
+            for (class, count) in CLASSES.iter().zip(&of.responses) {
+                family.line(&[upstream, server, ("code", class)], count.load(Relaxed));
+            }
+        });
+    }
+    each("failures_total", Type::Counter, "Attempts that failed.", &|family, labels, _, of| {
+        family.line(&labels, of.fails.load(Relaxed));
+    });
+    let help = "How often a server became unavailable by failures.";
+    each("unavailable_total", Type::Counter, help, &|family, labels, _, of| {
+        family.line(&labels, of.unavailable.load(Relaxed));
+    });
+    each(
+        "checks_total",
+        Type::Counter,
+        "Checks, by result.",
+        &|family, [upstream, server], _, of| {
+            let failed = of.checks_failed.load(Relaxed);
+            let passed = of.checks.load(Relaxed).saturating_sub(failed);
+            for (result, count) in [("passed", passed), ("failed", failed)] {
+                family.line(&[upstream, server, ("result", result)], count);
+            }
+        },
+    );
+    let help = "Bytes received from a server.";
+    each("received_bytes_total", Type::Counter, help, &|family, labels, _, of| {
+        family.line(&labels, of.received.load(Relaxed));
+    });
+    each("sent_bytes_total", Type::Counter, "Bytes sent to a server.", &|family, labels, _, of| {
+        family.line(&labels, of.sent.load(Relaxed));
+    });
+    let times: [(&str, &str, fn(&ResponseTimes) -> &TimeCounts); 2] = [
+        ("first_byte_seconds", "Times to the head of a response or the first byte.", |of| {
+            &of.header
+        }),
+        ("last_byte_seconds", "Times to the end of a response.", |of| &of.response),
+    ];
+    for (name, help, of_times) in times {
+        each(name, Type::Histogram, help, &|family, labels, _, of| {
+            let (counts, micros) =
+                of.times.get().map(|times| of_times(times).totals()).unwrap_or_default();
+            family.times(&labels, &counts, micros, None);
+        });
+    }
+    if *ended == REQUESTS.ended {
+        let name = format!("tidegate_{of}_idle_connections");
+        let mut family = out.family(&name, Type::Gauge, "Idle connections to servers of a group.");
+        for (name, group) in groups {
+            family.line(&[("upstream", name)], idle_of(group));
+        }
+    }
+}
+
+/// Writes the lines of a server of a group.
+type EachPeer<'a> = dyn Fn(&mut Family<'_>, [(&str, &str); 2], &SlotView, &Statistics) + 'a;
+
+fn is_up(slot: &SlotView) -> bool {
+    !slot.options.down && !slot.options.drain && !slot.resting && slot.health == Health::Fine
+}
+
+/// A figure of the stores of caches: name, type, description, and how to read it.
+type StoreRow = (&'static str, Type, &'static str, fn(&tidegate_cache::Stats) -> u64);
+
+const STORE_ROWS: [StoreRow; 10] = [
+    ("disk_bytes", Type::Gauge, "Room taken by files.", |stats| stats.disk_bytes),
+    ("memory_bytes", Type::Gauge, "Memory of open objects.", |stats| stats.memory_bytes as u64),
+    ("keys", Type::Gauge, "Keys that are known.", |stats| stats.keys as u64),
+    ("keys_max", Type::Gauge, "Keys that there is room for.", |stats| stats.keys_max as u64),
+    ("objects", Type::Gauge, "Stored objects.", |stats| stats.entries as u64),
+    ("loaded", Type::Gauge, "Whether all files are known.", |stats| u64::from(stats.loaded)),
+    ("evicted_total", Type::Counter, "Objects removed for want of room or use.", |stats| {
+        stats.evicted
+    }),
+    ("refused_total", Type::Counter, "Fills not stored for want of room.", |stats| stats.refused),
+    ("damaged_total", Type::Counter, "Files found damaged, and removed.", |stats| stats.torn),
+    ("disk_errors_total", Type::Counter, "Failed disk calls.", |stats| stats.disk_errors),
+];
+
+fn write_caches(caches: &[(String, Arc<CacheZone>)], out: &mut Exposition) {
+    if caches.is_empty() {
+        return;
+    }
+    let mut family = out.family(
+        "tidegate_cache_responses_total",
+        Type::Counter,
+        "Responses of locations with a cache, by $upstream_cache_status.",
+    );
+    let by_status = |family: &mut Family<'_>, value: usize| {
+        for (cache, zone) in caches {
+            let of = zone.figures.totals();
+            for (status, name) in STATUSES {
+                family.line(&[("cache", cache), ("status", name)], of(status)[value]);
+            }
+        }
+    };
+    by_status(&mut family, 0);
+    let help = "Bytes of these responses.";
+    by_status(&mut out.family("tidegate_cache_sent_bytes_total", Type::Counter, help), 1);
+    let help = "Responses written to the cache, by $upstream_cache_status.";
+    by_status(&mut out.family("tidegate_cache_written_total", Type::Counter, help), 2);
+    let help = "Bytes of these responses.";
+    by_status(&mut out.family("tidegate_cache_written_bytes_total", Type::Counter, help), 3);
+    let fills: [(&str, &str, fn(&CacheFigures) -> u64); 2] = [
+        ("tidegate_cache_fills_total", "Fetches for the cache.", CacheFigures::fills),
+        (
+            "tidegate_cache_followers_total",
+            "Requests that read a response while another one's fetch of it went on.",
+            CacheFigures::followers,
+        ),
+    ];
+    for (name, help, of) in fills {
+        let mut family = out.family(name, Type::Counter, help);
+        for (cache, zone) in caches {
+            family.line(&[("cache", cache)], of(&zone.figures));
+        }
+    }
+    let stores: Vec<_> =
+        caches.iter().filter_map(|(name, zone)| Some((name.as_str(), zone.store()?))).collect();
+    let running: Vec<_> = stores
+        .iter()
+        .map(|(name, store)| {
+            let fills = store.fills();
+            (*name, fills.len(), fills.iter().map(|fill| fill.readers()).sum::<usize>())
+        })
+        .collect();
+    let mut family =
+        out.family("tidegate_cache_fills_running", Type::Gauge, "Fetches for the cache now.");
+    running.iter().for_each(|(name, fills, _)| family.line(&[("cache", name)], fills));
+    let help = "Requests that read these fetches now.";
+    let mut family = out.family("tidegate_cache_fill_readers", Type::Gauge, help);
+    running.iter().for_each(|(name, _, readers)| family.line(&[("cache", name)], readers));
+    let stats: Vec<_> = stores.iter().map(|(name, store)| (*name, store.stats())).collect();
+    for (name, kind, help, value) in STORE_ROWS {
+        let name = format!("tidegate_cache_{name}");
+        let mut family = out.family(&name, kind, help);
+        stats.iter().for_each(|(cache, stats)| family.line(&[("cache", cache)], value(stats)));
+    }
+    let limits = stores.iter().filter_map(|(name, store)| Some((*name, store.options().size_max?)));
+    let limits: Vec<_> = limits.collect();
+    let name = "tidegate_cache_disk_max_bytes";
+    let mut family = out.family(name, Type::Gauge, "Room that files may take.");
+    limits.iter().for_each(|(cache, most)| family.line(&[("cache", cache)], most));
+}
+
+fn write_limits(of: &str, names: &[&str], limits: &Limits, out: &mut Exposition) {
+    if limits.is_empty() {
+        return;
+    }
+    let name = format!("tidegate_{of}_requests_total");
+    let mut family = out.family(&name, Type::Counter, "Requests of a limit, by result.");
+    for (zone, tally) in limits {
+        for (result, total) in names.iter().zip(tally.totals()) {
+            family.line(&[("zone", zone), ("result", result)], total);
+        }
+    }
+}
