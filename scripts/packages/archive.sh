@@ -22,6 +22,7 @@ build_archive() {
     install -D -m 644 packaging/systemd/tidegate.socket "$root/systemd/tidegate.socket"
     install -D -m 644 docs/reference/tidegate.8 "$root/man/man8/tidegate.8"
     install -D -m 644 docs/reference/tidegate.conf.5 "$root/man/man5/tidegate.conf.5"
+    install -D -m 644 -t "$root/grafana" packaging/grafana/*.json
     dependency_licences "$triple" >"$root/dependencies.txt"
     pack "$work/archive" "$name" | xz -9 -T1 >"$out/$name.tar.xz"
 }

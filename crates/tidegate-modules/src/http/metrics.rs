@@ -15,6 +15,8 @@
 
 mod accept;
 #[cfg(test)]
+mod dashboards;
+#[cfg(test)]
 mod tests;
 mod text;
 
