@@ -5,10 +5,11 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use tidegate_cache::{Stats, Store};
 use tidegate_core::figures::{
     HANDSHAKES, LIMIT_CONN, LIMIT_REQ, TimeCounts, Totals, Zone, handshakes,
 };
-use tidegate_upstream::peers::{Health, ResponseTimes, SlotView, Statistics};
+use tidegate_upstream::peers::{Health, ResponseTimes, SlotView};
 use tidegate_upstream::{Group, idle_of};
 
 use super::{CLASSES, Collected, Limits, STARTED, STATUSES};
@@ -122,6 +123,33 @@ fn write_zones(
 /// Writes the lines of a zone.
 type EachZone<'a> = dyn Fn(&mut Family<'_>, &str, &Zone, &Totals) + 'a;
 
+/// A figure of servers of groups: name, type, description, and how to read it.
+type PeerRow = (&'static str, Type, &'static str, fn(&SlotView) -> u64);
+
+const PEER_ROWS: [PeerRow; 5] = [
+    ("up", Type::Gauge, "Whether a server gets what is new.", |slot| u64::from(is_up(slot))),
+    ("failures_total", Type::Counter, "Attempts that failed.", |slot| {
+        slot.peer.statistics.fails.load(Relaxed)
+    }),
+    ("unavailable_total", Type::Counter, "How often failures made a server unavailable.", |slot| {
+        slot.peer.statistics.unavailable.load(Relaxed)
+    }),
+    ("received_bytes_total", Type::Counter, "Bytes received from a server.", |slot| {
+        slot.peer.statistics.received.load(Relaxed)
+    }),
+    ("sent_bytes_total", Type::Counter, "Bytes sent to a server.", |slot| {
+        slot.peer.statistics.sent.load(Relaxed)
+    }),
+];
+
+/// A histogram of servers of groups: name, description, and the times.
+type TimesRow = (&'static str, &'static str, fn(&ResponseTimes) -> &TimeCounts);
+
+const TIMES_ROWS: [TimesRow; 2] = [
+    ("first_byte_seconds", "Times to the head of a response or the first byte.", |of| &of.header),
+    ("last_byte_seconds", "Times to the end of a response.", |of| &of.response),
+];
+
 fn write_groups(
     of: &str,
     words: &Words,
@@ -139,85 +167,60 @@ fn write_groups(
         let mut family = out.family(&name, kind, help);
         for (group, slot) in &peers {
             let labels = [("upstream", group.as_str()), ("server", &*slot.peer.text)];
-            write(&mut family, labels, slot, &slot.peer.statistics);
+            write(&mut family, labels, slot);
         }
     };
-    each("up", Type::Gauge, "Whether a server gets new requests.", &|family, labels, slot, _| {
-        family.line(&labels, u8::from(is_up(slot)));
-    });
+    for (name, kind, help, value) in PEER_ROWS {
+        each(name, kind, help, &|family, labels, slot| family.line(&labels, value(slot)));
+    }
     let (name, help) = (format!("{counted}_active"), format!("Present {counted}."));
-    each(&name, Type::Gauge, &help, &|family, labels, slot, _| {
+    each(&name, Type::Gauge, &help, &|family, labels, slot| {
         family.line(&labels, slot.peer.active());
     });
-    let help = format!("{counted} that a server was chosen for.");
-    each(&format!("{counted}_total"), Type::Counter, &help, &|family, labels, _, of| {
-        family.line(&labels, of.requests.load(Relaxed));
+    let (name, help) = (format!("{counted}_total"), format!("All {counted} of a server."));
+    each(&name, Type::Counter, &help, &|family, labels, slot| {
+        family.line(&labels, slot.peer.statistics.requests.load(Relaxed));
     });
-    if *ended == REQUESTS.ended {
-        let help = "Responses of a server, by the class of their status.";
-        each("responses_total", Type::Counter, help, &|family, [upstream, server], _, of| {
-            for (class, count) in CLASSES.iter().zip(&of.responses) {
-                family.line(&[upstream, server, ("code", class)], count.load(Relaxed));
-            }
-        });
-    }
-    each("failures_total", Type::Counter, "Attempts that failed.", &|family, labels, _, of| {
-        family.line(&labels, of.fails.load(Relaxed));
+    each("checks_total", Type::Counter, "Checks, by result.", &|family, labels, slot| {
+        let failed = slot.peer.statistics.checks_failed.load(Relaxed);
+        let passed = slot.peer.statistics.checks.load(Relaxed).saturating_sub(failed);
+        let [upstream, server] = labels;
+        for (result, count) in [("passed", passed), ("failed", failed)] {
+            family.line(&[upstream, server, ("result", result)], count);
+        }
     });
-    let help = "How often a server became unavailable by failures.";
-    each("unavailable_total", Type::Counter, help, &|family, labels, _, of| {
-        family.line(&labels, of.unavailable.load(Relaxed));
-    });
-    each(
-        "checks_total",
-        Type::Counter,
-        "Checks, by result.",
-        &|family, [upstream, server], _, of| {
-            let failed = of.checks_failed.load(Relaxed);
-            let passed = of.checks.load(Relaxed).saturating_sub(failed);
-            for (result, count) in [("passed", passed), ("failed", failed)] {
-                family.line(&[upstream, server, ("result", result)], count);
-            }
-        },
-    );
-    let help = "Bytes received from a server.";
-    each("received_bytes_total", Type::Counter, help, &|family, labels, _, of| {
-        family.line(&labels, of.received.load(Relaxed));
-    });
-    each("sent_bytes_total", Type::Counter, "Bytes sent to a server.", &|family, labels, _, of| {
-        family.line(&labels, of.sent.load(Relaxed));
-    });
-    let times: [(&str, &str, fn(&ResponseTimes) -> &TimeCounts); 2] = [
-        ("first_byte_seconds", "Times to the head of a response or the first byte.", |of| {
-            &of.header
-        }),
-        ("last_byte_seconds", "Times to the end of a response.", |of| &of.response),
-    ];
-    for (name, help, of_times) in times {
-        each(name, Type::Histogram, help, &|family, labels, _, of| {
-            let (counts, micros) =
-                of.times.get().map(|times| of_times(times).totals()).unwrap_or_default();
+    for (name, help, of_times) in TIMES_ROWS {
+        each(name, Type::Histogram, help, &|family, labels, slot| {
+            let times = slot.peer.statistics.times.get();
+            let (counts, micros) = times.map(|of| of_times(of).totals()).unwrap_or_default();
             family.times(&labels, &counts, micros, None);
         });
     }
-    if *ended == REQUESTS.ended {
-        let name = format!("tidegate_{of}_idle_connections");
-        let mut family = out.family(&name, Type::Gauge, "Idle connections to servers of a group.");
-        for (name, group) in groups {
-            family.line(&[("upstream", name)], idle_of(group));
+    if *ended != REQUESTS.ended {
+        return;
+    }
+    let help = "Responses of a server, by the class of their status.";
+    each("responses_total", Type::Counter, help, &|family, [upstream, server], slot| {
+        for (class, count) in CLASSES.iter().zip(&slot.peer.statistics.responses) {
+            family.line(&[upstream, server, ("code", class)], count.load(Relaxed));
         }
+    });
+    let name = format!("tidegate_{of}_idle_connections");
+    let mut family = out.family(&name, Type::Gauge, "Idle connections to servers of a group.");
+    for (name, group) in groups {
+        family.line(&[("upstream", name)], idle_of(group));
     }
 }
 
 /// Writes the lines of a server of a group.
-type EachPeer<'a> = dyn Fn(&mut Family<'_>, [(&str, &str); 2], &SlotView, &Statistics) + 'a;
+type EachPeer<'a> = dyn Fn(&mut Family<'_>, [(&str, &str); 2], &SlotView) + 'a;
 
 fn is_up(slot: &SlotView) -> bool {
     !slot.options.down && !slot.options.drain && !slot.resting && slot.health == Health::Fine
 }
 
 /// A figure of the stores of caches: name, type, description, and how to read it.
-type StoreRow = (&'static str, Type, &'static str, fn(&tidegate_cache::Stats) -> u64);
+type StoreRow = (&'static str, Type, &'static str, fn(&Stats) -> u64);
 
 const STORE_ROWS: [StoreRow; 10] = [
     ("disk_bytes", Type::Gauge, "Room taken by files.", |stats| stats.disk_bytes),
@@ -234,53 +237,57 @@ const STORE_ROWS: [StoreRow; 10] = [
     ("disk_errors_total", Type::Counter, "Failed disk calls.", |stats| stats.disk_errors),
 ];
 
+/// A figure of caches by $upstream_cache_status, by its place among the counters of a status.
+const STATUS_ROWS: [(&str, &str); 4] = [
+    ("responses_total", "Responses of locations with a cache, by $upstream_cache_status."),
+    ("sent_bytes_total", "Bytes of these responses."),
+    ("written_total", "Responses written to the cache, by $upstream_cache_status."),
+    ("written_bytes_total", "Bytes of these responses."),
+];
+
+/// A figure of fetches for caches: name, description, and how to read it.
+type FillRow = (&'static str, &'static str, fn(&CacheFigures) -> u64);
+
+const FILL_ROWS: [FillRow; 2] = [
+    ("fills_total", "Fetches for the cache.", CacheFigures::fills),
+    (
+        "followers_total",
+        "Requests that read a response while another one's fetch of it went on.",
+        CacheFigures::followers,
+    ),
+];
+
 fn write_caches(caches: &[(String, Arc<CacheZone>)], out: &mut Exposition) {
     if caches.is_empty() {
         return;
     }
-    let mut family = out.family(
-        "tidegate_cache_responses_total",
-        Type::Counter,
-        "Responses of locations with a cache, by $upstream_cache_status.",
-    );
-    let by_status = |family: &mut Family<'_>, value: usize| {
+    for (place, (name, help)) in STATUS_ROWS.into_iter().enumerate() {
+        let name = format!("tidegate_cache_{name}");
+        let mut family = out.family(&name, Type::Counter, help);
         for (cache, zone) in caches {
             let of = zone.figures.totals();
             for (status, name) in STATUSES {
-                family.line(&[("cache", cache), ("status", name)], of(status)[value]);
+                family.line(&[("cache", cache), ("status", name)], of(status)[place]);
             }
         }
-    };
-    by_status(&mut family, 0);
-    let help = "Bytes of these responses.";
-    by_status(&mut out.family("tidegate_cache_sent_bytes_total", Type::Counter, help), 1);
-    let help = "Responses written to the cache, by $upstream_cache_status.";
-    by_status(&mut out.family("tidegate_cache_written_total", Type::Counter, help), 2);
-    let help = "Bytes of these responses.";
-    by_status(&mut out.family("tidegate_cache_written_bytes_total", Type::Counter, help), 3);
-    let fills: [(&str, &str, fn(&CacheFigures) -> u64); 2] = [
-        ("tidegate_cache_fills_total", "Fetches for the cache.", CacheFigures::fills),
-        (
-            "tidegate_cache_followers_total",
-            "Requests that read a response while another one's fetch of it went on.",
-            CacheFigures::followers,
-        ),
-    ];
-    for (name, help, of) in fills {
-        let mut family = out.family(name, Type::Counter, help);
+    }
+    for (name, help, of) in FILL_ROWS {
+        let name = format!("tidegate_cache_{name}");
+        let mut family = out.family(&name, Type::Counter, help);
         for (cache, zone) in caches {
             family.line(&[("cache", cache)], of(&zone.figures));
         }
     }
-    let stores: Vec<_> =
-        caches.iter().filter_map(|(name, zone)| Some((name.as_str(), zone.store()?))).collect();
-    let running: Vec<_> = stores
-        .iter()
-        .map(|(name, store)| {
-            let fills = store.fills();
-            (*name, fills.len(), fills.iter().map(|fill| fill.readers()).sum::<usize>())
-        })
-        .collect();
+    let stores = caches.iter().filter_map(|(name, zone)| Some((name.as_str(), zone.store()?)));
+    write_stores(&stores.collect::<Vec<_>>(), out);
+}
+
+fn write_stores(stores: &[(&str, &Store)], out: &mut Exposition) {
+    let running = stores.iter().map(|(name, store)| {
+        let fills = store.fills();
+        (*name, fills.len(), fills.iter().map(|fill| fill.readers()).sum::<usize>())
+    });
+    let running: Vec<_> = running.collect();
     let mut family =
         out.family("tidegate_cache_fills_running", Type::Gauge, "Fetches for the cache now.");
     running.iter().for_each(|(name, fills, _)| family.line(&[("cache", name)], fills));
@@ -293,11 +300,10 @@ fn write_caches(caches: &[(String, Arc<CacheZone>)], out: &mut Exposition) {
         let mut family = out.family(&name, kind, help);
         stats.iter().for_each(|(cache, stats)| family.line(&[("cache", cache)], value(stats)));
     }
-    let limits = stores.iter().filter_map(|(name, store)| Some((*name, store.options().size_max?)));
-    let limits: Vec<_> = limits.collect();
     let name = "tidegate_cache_disk_max_bytes";
     let mut family = out.family(name, Type::Gauge, "Room that files may take.");
-    limits.iter().for_each(|(cache, most)| family.line(&[("cache", cache)], most));
+    let limits = stores.iter().filter_map(|(name, store)| Some((*name, store.options().size_max?)));
+    limits.for_each(|(cache, most)| family.line(&[("cache", cache)], most));
 }
 
 fn write_limits(of: &str, names: &[&str], limits: &Limits, out: &mut Exposition) {
