@@ -167,6 +167,20 @@ fn count(arguments: &Arguments) -> Result<bool, String> {
     Ok(within)
 }
 
+/// The count of the path of this name.
+///
+/// # Errors
+/// In words: no such path, no valgrind, a server that does not serve.
+pub(crate) fn count_of(name: &str, tidegate: &Binary) -> Result<u64, String> {
+    let path = PATHS.iter().find(|path| path.name == name);
+    let path = path.ok_or_else(|| format!("no path is named \"{name}\""))?;
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return Err("valgrind is not installed".to_owned());
+    }
+    let origin = Origin::start().map_err(|error| format!("origin: {error}"))?;
+    least(path, tidegate, &origin, None)
+}
+
 /// The count of a path. One that is too large is counted again: timers and threads that run by chance only add.
 fn least(
     path: &Path,

@@ -18,6 +18,7 @@ use suites::{Case, Context, tuning};
 
 mod chart;
 mod config;
+mod figures;
 mod h2;
 mod h3;
 mod histogram;
@@ -66,7 +67,9 @@ fn main() -> ExitCode {
             }
         };
     }
-    if let Some(ended) = instructions::run(std::env::args_os().skip(1)) {
+    let of_goals = figures::run(std::env::args_os().skip(1))
+        .or_else(|| instructions::run(std::env::args_os().skip(1)));
+    if let Some(ended) = of_goals {
         return match ended {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,

@@ -153,6 +153,14 @@ Usage: tidegate-bench start [--tidegate PATH] [--nginx PATH] [--servers N]... [-
   measures the time until the first response of N virtual servers (default: 1000), at a start and at
   a reload, beside nginx
 
+Usage: tidegate-bench figures [--tidegate PATH] [--only ROW]... [--requests N] [--reloads N]
+                              [--rounds N] [--seconds S]
+
+  measures what figures cost, and whether they are right: sums of zones after N requests (default:
+  1000000) and N reloads (20), instructions and memory of counting, large responses of api and
+  metrics, ten viewers of the live page, a silent collector of traces, frequent scrapes; exit
+  status 1 when a goal was missed
+
 Options of the suites:
 
   --tidegate PATH       program to measure (default: tidegate, for blocking tidegate-example,

@@ -133,7 +133,7 @@ fn row(servers: usize, name: &str, rounds: &[Round]) -> String {
 }
 
 /// A started server, ended when it is dropped.
-struct Started(Child);
+pub(crate) struct Started(pub(crate) Child);
 
 impl Drop for Started {
     fn drop(&mut self) {
@@ -143,14 +143,14 @@ impl Drop for Started {
 }
 
 impl Started {
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         if let Some(id) = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw) {
             // It may have ended.
             let _ = kill_process(id, signal);
         }
     }
 
-    fn processes(&self) -> Vec<i32> {
+    pub(crate) fn processes(&self) -> Vec<i32> {
         let root = self.0.id() as i32;
         procfs::family(root).unwrap_or_else(|_| vec![root])
     }
@@ -204,6 +204,7 @@ fn respond(address: SocketAddr) -> std::io::Result<String> {
     Ok(response)
 }
 
-fn free_address() -> std::io::Result<SocketAddr> {
+/// Returns an address of the loopback interface that nothing listens at.
+pub(crate) fn free_address() -> std::io::Result<SocketAddr> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
 }

@@ -129,17 +129,13 @@ pub type Labels<'a> = [(&'a str, &'a str)];
 impl Family<'_> {
     /// Adds a line.
     pub fn line(&mut self, labels: &Labels<'_>, value: impl Display) {
-        self.write("", labels, None, value);
-        self.out.text.push('\n');
+        self.line_of(&labels_text(labels), value);
     }
 
-    /// Adds a line whose labels are written already; see [`label`].
+    /// Adds a line whose labels are written already, by [`labels_text`] or [`label`].
     pub fn line_of(&mut self, labels: &str, value: impl Display) {
-        let text = &mut self.out.text;
-        let _ = match labels.is_empty() {
-            true => writeln!(text, "{} {value}", self.name),
-            false => writeln!(text, "{}{{{labels}}} {value}", self.name),
-        };
+        self.write("", labels, None, value);
+        self.out.text.push('\n');
     }
 
     /// Adds a histogram of times by [`BOUNDS_MILLIS`], each bucket's count for itself, and their sum. OpenMetrics shows the
@@ -151,30 +147,35 @@ impl Family<'_> {
         micros: u64,
         exemplars: Option<&[Option<Exemplar>; BUCKETS]>,
     ) {
-        let bounds = BOUNDS_MILLIS.map(|millis| millis * 1000);
         let exemplars = exemplars.map_or(&[][..], |all| &all[..]);
-        self.histogram(labels, &bounds, counts, micros, exemplars);
+        self.histogram(&labels_text(labels), &BOUNDS_MICROS, counts, micros, exemplars);
+    }
+
+    /// The same with labels that are written already, and without traces.
+    pub fn times_of(&mut self, labels: &str, counts: &[u64; BUCKETS], micros: u64) {
+        self.histogram(labels, &BOUNDS_MICROS, counts, micros, &[]);
     }
 
     /// Adds a histogram of times: bounds in microseconds, the count of each bucket for itself, one more bucket for longer
     /// times, and the sum in microseconds.
     pub fn buckets(&mut self, labels: &Labels<'_>, bounds: &[u64], counts: &[u64], micros: u64) {
-        self.histogram(labels, bounds, counts, micros, &[]);
+        self.histogram(&labels_text(labels), bounds, counts, micros, &[]);
     }
 
     /// Adds a histogram of which only number and sum are known.
     pub fn sums(&mut self, labels: &Labels<'_>, count: u64, sum: u64) {
+        let labels = labels_text(labels);
         for (end, bound, value) in
             [("_bucket", Some("+Inf"), count), ("_sum", None, sum), ("_count", None, count)]
         {
-            self.write(end, labels, bound, value);
+            self.write(end, &labels, bound, value);
             self.out.text.push('\n');
         }
     }
 
     fn histogram(
         &mut self,
-        labels: &Labels<'_>,
+        labels: &str,
         bounds: &[u64],
         counts: &[u64],
         micros: u64,
@@ -226,19 +227,40 @@ impl Family<'_> {
             write!(text, " # {{trace_id=\"{trace:032x}\"}} {} {whole}.{rest:03}", seconds(*micros));
     }
 
-    fn write(&mut self, end: &str, labels: &Labels<'_>, bound: Option<&str>, value: impl Display) {
+    fn write(&mut self, end: &str, labels: &str, bound: Option<&str>, value: impl Display) {
         let text = &mut self.out.text;
         text.push_str(self.name);
         text.push_str(end);
-        let mut opening = '{';
-        for (name, value) in labels.iter().copied().chain(bound.map(|bound| ("le", bound))) {
-            text.push(opening);
-            opening = ',';
-            write_label(name, value, text);
-        }
-        text.push_str(if opening == '{' { "" } else { "}" });
-        let _ = write!(text, " {value}");
+        let _ = match (labels.is_empty(), bound) {
+            (true, None) => write!(text, " {value}"),
+            (true, Some(bound)) => write!(text, "{{le=\"{bound}\"}} {value}"),
+            (false, None) => write!(text, "{{{labels}}} {value}"),
+            (false, Some(bound)) => write!(text, "{{{labels},le=\"{bound}\"}} {value}"),
+        };
     }
+}
+
+/// The bounds of times, in microseconds.
+const BOUNDS_MICROS: [u64; BOUNDS_MILLIS.len()] = {
+    let mut bounds = BOUNDS_MILLIS;
+    let mut place = 0;
+    while place < bounds.len() {
+        bounds[place] *= 1000;
+        place += 1;
+    }
+    bounds
+};
+
+/// Returns labels as lines have them. Values may have any characters.
+pub fn labels_text(labels: &Labels<'_>) -> String {
+    let mut text = String::new();
+    for (place, (name, value)) in labels.iter().enumerate() {
+        if place > 0 {
+            text.push(',');
+        }
+        write_label(name, value, &mut text);
+    }
+    text
 }
 
 /// Returns a label as lines have it. The value may have any characters.

@@ -16,7 +16,7 @@ use super::{CLASSES, Collected, Limits, STARTED, STATUSES};
 use crate::api::history::cpu_millis;
 use crate::cache::config::zones::Zone as CacheZone;
 use crate::cache::figures::CacheFigures;
-use crate::exposition::{Exposition, Family, Type, seconds};
+use crate::exposition::{Exposition, Family, Type, labels_text, seconds};
 
 pub(super) fn write(collected: &Collected, out: &mut Exposition) {
     write_process(collected, out);
@@ -161,48 +161,50 @@ fn write_groups(
     if peers.is_empty() {
         return;
     }
+    // Labels are written once: there may be very many servers.
+    let labels = |(group, slot): (&String, SlotView)| {
+        (labels_text(&[("upstream", group.as_str()), ("server", &*slot.peer.text)]), slot)
+    };
+    let peers: Vec<(String, SlotView)> = peers.into_iter().map(labels).collect();
     let Words { counted, ended, .. } = words;
     let mut each = |end: &str, kind, help: &str, write: &EachPeer<'_>| {
         let name = format!("tidegate_{of}_{end}");
         let mut family = out.family(&name, kind, help);
-        for (group, slot) in &peers {
-            let labels = [("upstream", group.as_str()), ("server", &*slot.peer.text)];
-            write(&mut family, labels, slot);
-        }
+        peers.iter().for_each(|(labels, slot)| write(&mut family, labels, slot));
     };
     for (name, kind, help, value) in PEER_ROWS {
-        each(name, kind, help, &|family, labels, slot| family.line(&labels, value(slot)));
+        each(name, kind, help, &|family, labels, slot| family.line_of(labels, value(slot)));
     }
     let (name, help) = (format!("{counted}_active"), format!("Present {counted}."));
     each(&name, Type::Gauge, &help, &|family, labels, slot| {
-        family.line(&labels, slot.peer.active());
+        family.line_of(labels, slot.peer.active());
     });
     let (name, help) = (format!("{counted}_total"), format!("All {counted} of a server."));
     each(&name, Type::Counter, &help, &|family, labels, slot| {
-        family.line(&labels, slot.peer.statistics.requests.load(Relaxed));
+        family.line_of(labels, slot.peer.statistics.requests.load(Relaxed));
     });
     each("checks_total", Type::Counter, "Checks, by result.", &|family, labels, slot| {
         let failed = slot.peer.statistics.checks_failed.load(Relaxed);
         let passed = slot.peer.statistics.checks.load(Relaxed).saturating_sub(failed);
-        let [upstream, server] = labels;
-        for (result, count) in [("passed", passed), ("failed", failed)] {
-            family.line(&[upstream, server, ("result", result)], count);
-        }
+        family.line_of(&format!("{labels},result=\"passed\""), passed);
+        family.line_of(&format!("{labels},result=\"failed\""), failed);
     });
     for (name, help, of_times) in TIMES_ROWS {
         each(name, Type::Histogram, help, &|family, labels, slot| {
-            let times = slot.peer.statistics.times.get();
-            let (counts, micros) = times.map(|of| of_times(of).totals()).unwrap_or_default();
-            family.times(&labels, &counts, micros, None);
+            // Servers without a response so far have no lines: there may be thousands.
+            if let Some(times) = slot.peer.statistics.times.get() {
+                let (counts, micros) = of_times(times).totals();
+                family.times_of(labels, &counts, micros);
+            }
         });
     }
     if *ended != REQUESTS.ended {
         return;
     }
     let help = "Responses of a server, by the class of their status.";
-    each("responses_total", Type::Counter, help, &|family, [upstream, server], slot| {
+    each("responses_total", Type::Counter, help, &|family, labels, slot| {
         for (class, count) in CLASSES.iter().zip(&slot.peer.statistics.responses) {
-            family.line(&[upstream, server, ("code", class)], count.load(Relaxed));
+            family.line_of(&format!("{labels},code=\"{class}\""), count.load(Relaxed));
         }
     });
     let name = format!("tidegate_{of}_idle_connections");
@@ -213,7 +215,7 @@ fn write_groups(
 }
 
 /// Writes the lines of a server of a group.
-type EachPeer<'a> = dyn Fn(&mut Family<'_>, [(&str, &str); 2], &SlotView) + 'a;
+type EachPeer<'a> = dyn Fn(&mut Family<'_>, &str, &SlotView) + 'a;
 
 fn is_up(slot: &SlotView) -> bool {
     !slot.options.down && !slot.options.drain && !slot.resting && slot.health == Health::Fine

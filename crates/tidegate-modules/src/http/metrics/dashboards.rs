@@ -8,7 +8,13 @@ use serde_json::Value;
 use crate::testing::Bench;
 
 /// Labels of families that may have no line in the test, by the beginnings of their names.
-const LABELS: [(&str, &str); 3] = [
+const LABELS: [(&str, &str); 9] = [
+    ("tidegate_upstream_first_byte_", "upstream"),
+    ("tidegate_upstream_first_byte_", "server"),
+    ("tidegate_upstream_last_byte_", "upstream"),
+    ("tidegate_upstream_last_byte_", "server"),
+    ("tidegate_stream_upstream_first_byte_", "upstream"),
+    ("tidegate_stream_upstream_first_byte_", "server"),
     ("tidegate_loop_", "thread"),
     ("tidegate_certificate_", "file"),
     ("tidegate_thread_pool_", "pool"),
