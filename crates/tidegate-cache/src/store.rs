@@ -16,6 +16,7 @@ mod manage;
 mod options;
 mod ownership;
 pub(crate) mod place;
+mod position;
 mod purge;
 mod renew;
 mod restore;

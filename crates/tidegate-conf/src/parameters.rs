@@ -50,6 +50,7 @@ const PARAMETERS: &[(&[&str], &[&str])] = &[
     (
         &["proxy_cache_path", "fastcgi_cache_path", "scgi_cache_path", "uwsgi_cache_path"],
         &[
+            "after=",
             "fsync=",
             "inactive=",
             "keys_zone=",
@@ -62,6 +63,9 @@ const PARAMETERS: &[(&[&str], &[&str])] = &[
             "manager_threshold=",
             "max_size=",
             "min_free=",
+            "purge_partition=",
+            "purge_sync",
+            "purge_sync=",
             "purger=",
             "purger_files=",
             "purger_sleep=",

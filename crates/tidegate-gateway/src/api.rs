@@ -23,6 +23,7 @@ mod objects;
 mod openapi;
 mod process;
 pub(crate) mod prometheus;
+pub(crate) mod purges;
 mod query;
 mod routes;
 mod sync;

@@ -23,6 +23,7 @@
 //! | `serve/` | heads and bodies sent from the cache |
 //! | `ranges/` | ranges that are fetched separately |
 //! | `purge` | requests that purge |
+//! | `purge_sync` | purges that several servers share |
 //! | `status` | the variables that describe what the cache did for a request |
 //! | `gateway` | the interface of a gateway (proxy, fastcgi, …) |
 //! | `config/` | directives, once for all prefixes; compiled settings; the caches and their managers |
@@ -36,6 +37,7 @@ mod handle;
 mod lookup;
 pub(crate) mod meta;
 mod purge;
+pub(crate) mod purge_sync;
 mod ranges;
 mod serve;
 mod session;

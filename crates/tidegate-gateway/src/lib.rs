@@ -43,8 +43,11 @@ pub use api::Api;
 pub use api::exporters::{Names as ExporterNames, exporter_metrics, note_start};
 pub use api::history::keep as keep_history;
 pub use api::prometheus::plus_metrics;
+pub use api::purges::purge_metrics;
 pub use api::tree::figures_tree;
 pub use cache::decide::conditions::comparison as if_modified_since;
+#[doc(hidden)]
+pub use cache::purge_sync::fuzz_purge_entries;
 pub use common::content::{read_body, read_body_by};
 pub use common::state::attempts;
 pub use fastcgi::{FastCgi, FastCgiCache};

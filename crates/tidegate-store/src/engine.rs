@@ -41,6 +41,7 @@ pub const QUEUE_BYTES_MAX: usize = 16 << 20;
 const REASON_BYTES_MAX: usize = 200;
 
 /// What a configuration says about an engine.
+#[derive(Clone)]
 pub struct EngineSettings {
     /// Where it is.
     pub address: Address,
@@ -158,6 +159,12 @@ impl Engine {
             queue: Mutex::new(Queue { calls, bytes: 0, state, waker: None }),
             counters: Counters::default(),
         }
+    }
+
+    /// Makes another connection to the same engine, with a queue and a time limit of its own: for commands that the engine
+    /// holds back, behind which no others should wait.
+    pub fn beside(&self, timeout: Duration) -> Engine {
+        Engine::new(EngineSettings { timeout, ..self.settings.clone() })
     }
 
     /// Returns the name of this server among those that share the engine.

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use super::files::Examined;
 use super::handle::Store;
 use super::inner::{GARBAGE_MAX, StoreInner};
+use super::position::{self, POSITION_BYTES_MAX};
 use super::renew::MetadataChange;
 use super::rules::{Purge, PurgeError, Sweep, rule_files};
 use crate::disk::write_full_at;
@@ -41,9 +42,20 @@ impl Store {
     /// when they are requested. Running fills that are concerned continue for their present readers; complete
     /// ones are treated like older entries. Blocks.
     pub fn purge(&self, purge: Purge, now: u64) -> Result<(), PurgeError> {
+        self.purge_all([purge], now)
+    }
+
+    /// Purges by several rules, as [`Store::purge`] does, and saves them once. Those in front of one that is refused
+    /// have taken effect. Blocks.
+    pub fn purge_all(
+        &self,
+        purges: impl IntoIterator<Item = Purge>,
+        now: u64,
+    ) -> Result<(), PurgeError> {
         let inner = &self.inner;
-        inner.purges.add(purge, now)?;
-        inner.save_rules().map_err(PurgeError::Disk)
+        let added = purges.into_iter().try_for_each(|purge| inner.purges.add(purge, now));
+        let saved = inner.save_rules().map_err(PurgeError::Disk);
+        added.and(saved)
     }
 
     /// Makes a key's entry stale. A running fill continues for its present readers, and is stored as stale
@@ -56,6 +68,29 @@ impl Store {
         let is_there = self.open_entry(key, now)?.is_some();
         let known = is_there && inner.update_metadata(key, &MetadataChange::Stale(now))?;
         Ok(known || had_fill)
+    }
+
+    /// Returns the position that was kept last, by this process or an earlier one: an opaque text.
+    pub fn purge_position(&self) -> Option<Vec<u8>> {
+        self.inner.purges.position.lock().clone()
+    }
+
+    /// Keeps a position in the purges that several servers share. To be called when those up to it have taken effect.
+    /// Blocks.
+    ///
+    /// # Errors
+    /// The disk failed, or the position is longer than 4096 bytes: the next start has an earlier one.
+    pub fn keep_purge_position(&self, position: &[u8]) -> io::Result<()> {
+        if position.len() > POSITION_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let inner = &self.inner;
+        let mut kept = inner.purges.position.lock();
+        *kept = Some(position.to_vec());
+        match inner.ownership.is_owner.load(Ordering::Acquire) {
+            true => position::write(&inner.options().path, &*inner.disk, position),
+            false => Ok(()),
+        }
     }
 
     /// Returns the rules that have not been swept yet, oldest first, with their moments in Unix milliseconds.

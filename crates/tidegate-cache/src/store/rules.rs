@@ -60,6 +60,8 @@ pub(crate) struct Purges {
     /// Held by every fill that began since the latest rule.
     pub(super) present: Mutex<Arc<()>>,
     pub(super) reader: OnceLock<MetadataReader>,
+    /// The position in the purges that other servers share; held while it is written.
+    pub(super) position: Mutex<Option<Vec<u8>>>,
     pub(super) sweep: Mutex<Sweep>,
     /// Held while the file of rules is written.
     pub(super) saving: Mutex<()>,
@@ -81,6 +83,8 @@ impl Purges {
     /// Reads the rules of the cache directory. A file that cannot be read purges everything that is older
     /// than this process, since its rules are unknown.
     pub(crate) fn load(directory: &Path, disk: &dyn Disk, now: u64) -> Purges {
+        // Another process may write both meanwhile: the rules are at least those of the position.
+        let position = super::position::read(directory, disk);
         let rules = match read_rules(directory, disk) {
             Ok(None) => Rules::default(),
             Ok(Some(bytes)) => Rules::decode(&bytes).unwrap_or_else(|| everything(now)),
@@ -93,6 +97,7 @@ impl Purges {
             rules: RwLock::new(rules),
             present: Mutex::new(Arc::new(())),
             reader: OnceLock::new(),
+            position: Mutex::new(position),
             sweep: Mutex::default(),
             saving: Mutex::new(()),
         }

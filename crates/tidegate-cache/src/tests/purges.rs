@@ -564,3 +564,41 @@ fn operations_against_a_model() {
     });
     run.expect("the model");
 }
+
+#[test]
+fn a_position_outlasts_a_kill() {
+    let disk = MemoryDisk::default();
+    let path = std::path::Path::new(ROOT).join(".purges.position");
+    let owned = || {
+        let mut settings = options();
+        settings.owner = Some("us".to_owned());
+        loaded(&disk, settings)
+    };
+    let first = owned();
+    assert_eq!(first.purge_position(), None);
+    first.keep_purge_position(b"5-0 abc").unwrap();
+    assert!(first.keep_purge_position(&[b'x'; 4097]).is_err());
+    drop(first);
+    assert_eq!(owned().purge_position().as_deref(), Some(&b"5-0 abc"[..]));
+    // One that is damaged is none.
+    disk.open_for_update(&path).unwrap().write_at(b"6", 16).unwrap();
+    assert_eq!(owned().purge_position(), None);
+}
+
+#[test]
+fn rules_are_added_together_up_to_one_that_is_refused() {
+    let store = store(&MemoryDisk::default());
+    for name in ["a", "b", "c"] {
+        put(&store, name, "", 1);
+    }
+    store.purge_all(["a", "b"].map(|name| hard(prefix(name))), 2).unwrap();
+    let is_there = |name: &str| store.open_entry(&key(name), 3).unwrap().is_some();
+    assert_eq!(["a", "b", "c"].map(is_there), [false, false, true]);
+    let many = (0..PURGE_RULES_MAX).map(|number| hard(tag(&number.to_string())));
+    assert!(matches!(store.purge_all(many, 3), Err(PurgeError::Refused)));
+    assert_eq!(store.purges().len(), PURGE_RULES_MAX);
+    // One about everything makes all of them superfluous.
+    store.purge(hard(prefix("")), 4).unwrap();
+    assert_eq!(store.purges().len(), 1);
+    assert!(!is_there("c"));
+}

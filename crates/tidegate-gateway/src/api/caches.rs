@@ -50,5 +50,8 @@ fn cache(zone: &Zone) -> Value {
     if let Some(size_max) = size_max {
         value["max_size"] = size_max.into();
     }
+    if let Some(sync) = &zone.sync {
+        value["purge_sync"] = sync.show();
+    }
     value
 }

@@ -6,6 +6,7 @@
 //! | `purge` | `*_cache_purge` in its two syntaxes |
 //! | `settings` | the settings of one location, compiled |
 //! | `zones` | the caches of `*_cache_path` and their managers |
+//! | `sharing` | `purge_sync` |
 //! | `scrub` | the pace of a cache's scrubber |
 
 pub(crate) mod conf;
@@ -13,4 +14,5 @@ pub(crate) mod purge;
 pub(crate) mod rows;
 mod scrub;
 pub(crate) mod settings;
+pub(crate) mod sharing;
 pub(crate) mod zones;

@@ -38,9 +38,9 @@ pub(crate) fn handle<'a>(
     if !is_cached && !invalidates && !purges {
         return Err(x);
     }
-    let (store, figures) = match cache.zone(x) {
+    let (zone, store) = match cache.zone(x) {
         ZoneSelection::Zone(zone) => match zone.store() {
-            Some(store) => (store, &zone.figures),
+            Some(store) => (zone, store),
             None => return Err(x),
         },
         ZoneSelection::Off => return Err(x),
@@ -52,9 +52,9 @@ pub(crate) fn handle<'a>(
         None => gateway.write_key(x, &mut text),
     }
     if purges {
-        let (store, cache) = (store.clone(), cache.clone());
+        let (zone, cache) = (zone.clone(), cache.clone());
         return Ok(Step::Wait(Box::pin(
-            async move { purge::respond(x, store, &cache, text).await },
+            async move { purge::respond(x, &zone, &cache, text).await },
         )));
     }
     let main = Key::of(&text);
@@ -86,7 +86,7 @@ pub(crate) fn handle<'a>(
         cache: cache.clone(),
         gateway: gateway.clone(),
         store: store.clone(),
-        figures: figures.clone(),
+        figures: zone.figures.clone(),
         main,
         decision: match bypass {
             true => CacheDecision::bypassing(),

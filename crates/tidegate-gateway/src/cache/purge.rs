@@ -15,11 +15,12 @@
 //! are being fetched, and persists over a restart. Files are removed when they are next requested, by the purger
 //! (`purger=on`) or by disuse.
 
-use std::io;
+pub(super) mod target;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate_cache::{Key, Purge, PurgeError, Scope, Store};
+use tidegate_cache::{Key, PurgeError, Scope, Store};
 use tidegate_codec::Known;
 use tidegate_codec::uri::escape_html;
 use tidegate_conf::{Contexts, Diagnostic};
@@ -31,21 +32,10 @@ use tidegate_rt::clock;
 use crate::cache::config::conf::CacheConf;
 use crate::cache::config::purge::{PurgeConf, PurgeTrigger};
 use crate::cache::config::settings::{CacheSettings, unknown_zone};
-use crate::cache::config::zones::Zones;
-use crate::cache::decide::policy::variant_prefix;
-use crate::cache::meta::{decoded, words};
+use crate::cache::config::zones::{Zone, Zones};
+use crate::cache::purge_sync::{NOT_DISTRIBUTED, PurgeRule, PurgeWhat};
+use target::{PURGED_TAGS_MAX, PurgeTarget, purge, target_of};
 use tidegate_core::Refused;
-
-/// Maximum number of tags that one request may purge: each becomes a rule.
-const PURGED_TAGS_MAX: usize = 100;
-
-/// The scope of a purge request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum PurgeTarget {
-    /// One object with its variants.
-    Key(Key),
-    All(Vec<Scope>),
-}
 
 /// The stored object that a response comes from or becomes, for filters that find that it contradicts another one.
 pub(crate) struct StoredObject {
@@ -64,7 +54,7 @@ impl StoredObject {
 /// Purges as this request asks, and responds to it.
 pub(super) async fn respond(
     x: &mut Exchange,
-    store: Store,
+    zone: &Zone,
     settings: &CacheSettings,
     key: Vec<u8>,
 ) -> Step<'static> {
@@ -78,7 +68,7 @@ pub(super) async fn respond(
             false => target_of(key, b""),
         };
         return match what {
-            Some(what) => respond_with_page(x, store, what, &text).await,
+            Some(what) => respond_with_page(x, zone, what, &text).await,
             None => Step::Status(400),
         };
     }
@@ -93,24 +83,22 @@ pub(super) async fn respond(
         x.log(Level::Error, message);
         return Step::Status(400);
     };
-    match carry_out(x, store, what, soft).await {
-        Ok(()) => {
-            x.disposition.set_status(204);
-            Step::Respond(Body::Empty)
-        }
-        Err(refused) => refused.into(),
+    if let Err(step) = carry_out(x, zone, what, soft).await {
+        return step;
     }
+    x.disposition.set_status(204);
+    Step::Respond(Body::Empty)
 }
 
 /// Purges, and responds with a page that names the key, as the module ngx_cache_purge does.
 async fn respond_with_page(
     x: &mut Exchange,
-    store: Store,
+    zone: &Zone,
     what: PurgeTarget,
     key: &[u8],
 ) -> Step<'static> {
-    if let Err(refused) = carry_out(x, store, what, false).await {
-        return refused.into();
+    if let Err(step) = carry_out(x, zone, what, false).await {
+        return step;
     }
     let mut page = b"<html>\r\n<head><title>Successful purge</title></head>\r\n<body>\r\n\
         <h1>Successful purge</h1>\r\n<p>Key : "
@@ -122,11 +110,49 @@ async fn respond_with_page(
     Step::Respond(Body::from(Bytes::from(page)))
 }
 
-/// Purges at the current time.
+/// Purges at the current time: here, then on all servers that share the purges.
 ///
 /// # Errors
-/// 404 when nothing was stored under a key, 503 with too many purges at a time, 500 when the disk fails.
+/// 404 when nothing was stored under a key, and no other server may have it; 503 with too many purges at a time, or when the
+/// others do not get it; 500 when the disk fails.
 async fn carry_out(
+    x: &mut Exchange,
+    zone: &Zone,
+    what: PurgeTarget,
+    soft: bool,
+) -> Result<(), Step<'static>> {
+    let Some(store) = zone.store().cloned() else { return Err(Step::Status(500)) };
+    let rules = zone.sync.as_ref().map(|sync| (sync.clone(), rules_of(&what, soft)));
+    let done = carry_out_here(x, store, what, soft).await;
+    let Some((sync, rules)) = rules else { return done.map_err(Step::from) };
+    match done {
+        Err(refused) if refused == Refused::UNAVAILABLE => return Err(refused.into()),
+        _ => {}
+    }
+    // Where the disk has failed it comes back with the purges of the others.
+    let is_done = !matches!(done, Err(refused) if refused == Refused::INTERNAL);
+    if let Err(error) = sync.send(rules, is_done).await {
+        x.log(Level::Error, format_args!("cache purge was not distributed: {error}"));
+        x.disposition.set_status(503);
+        x.response.headers.set_known(Known::ContentType, b"text/plain");
+        return Err(Step::Respond(Body::from(Bytes::from_static(NOT_DISTRIBUTED.as_bytes()))));
+    }
+    if is_done { Ok(()) } else { Err(Refused::INTERNAL.into()) }
+}
+
+/// Returns a purge as the other servers get it.
+fn rules_of(what: &PurgeTarget, soft: bool) -> Vec<PurgeRule> {
+    let rule = |what| PurgeRule { what, soft };
+    match what {
+        PurgeTarget::Key(key) => vec![rule(PurgeWhat::Key(key.text().to_vec()))],
+        PurgeTarget::All(scopes) => {
+            scopes.iter().map(|scope| rule(PurgeWhat::Scope(scope.clone()))).collect()
+        }
+    }
+}
+
+/// Purges on this server.
+async fn carry_out_here(
     x: &Exchange,
     store: Store,
     what: PurgeTarget,
@@ -174,62 +200,14 @@ pub(super) fn install(
     };
     let key = Arc::new(location.plan.template(key)?);
     location.content(Box::new(move |x| {
-        let (Some(store), key) = (found.store().cloned(), key.clone()) else {
-            return Step::Status(500);
-        };
+        let (zone, key) = (found.clone(), key.clone());
         Step::Wait(Box::pin(async move {
             let text = key.value(x);
             match target_of(text.to_vec(), b"") {
-                Some(what) => respond_with_page(x, store, what, &text).await,
+                Some(what) => respond_with_page(x, &zone, what, &text).await,
                 None => Step::Status(400),
             }
         }))
     }));
     Ok(())
-}
-
-/// Returns the scope that a request with this key and these tags purges; `None`: too many tags.
-pub(super) fn target_of(key: Vec<u8>, tags: &[u8]) -> Option<PurgeTarget> {
-    let scopes: Vec<Scope> = words(tags).map(|tag| Scope::Tag(tag.into())).collect();
-    if scopes.len() > PURGED_TAGS_MAX {
-        return None;
-    }
-    if !scopes.is_empty() {
-        return Some(PurgeTarget::All(scopes));
-    }
-    Some(match key.strip_suffix(b"*") {
-        Some(prefix) => PurgeTarget::All(vec![Scope::Prefix(prefix.into())]),
-        None => PurgeTarget::Key(Key::new(key)),
-    })
-}
-
-/// Purges; returns false when nothing was stored under a key. Blocks.
-fn purge(store: &Store, what: PurgeTarget, soft: bool, now: u64) -> Result<bool, PurgeError> {
-    match what {
-        PurgeTarget::All(scopes) => {
-            for scope in scopes {
-                store.purge(Purge { scope, soft }, now)?;
-            }
-            Ok(true)
-        }
-        // Without the object under the main key its variants are unusable.
-        PurgeTarget::Key(key) if !soft => store.remove(&key).map_err(PurgeError::Disk),
-        PurgeTarget::Key(key) => {
-            if has_variants(store, &key, now).map_err(PurgeError::Disk)? {
-                let scope = Scope::Prefix(variant_prefix(key.text()).into());
-                store.purge(Purge { scope, soft }, now)?;
-            }
-            store.make_stale(&key, now).map_err(PurgeError::Disk)
-        }
-    }
-}
-
-/// Returns whether there may be variants beside the object under a key. A running fill may have some.
-fn has_variants(store: &Store, key: &Key, now: u64) -> io::Result<bool> {
-    let lookup = store.peek(key);
-    if lookup.fill.or(lookup.placing).is_some() {
-        return Ok(true);
-    }
-    let entry = store.open_entry(key, now)?;
-    Ok(entry.as_ref().and_then(decoded).is_some_and(|decoded| !decoded.meta.vary.is_empty()))
 }

@@ -100,9 +100,9 @@ pub(crate) fn install<P: Protocol, C: CacheCaller>(
     let gateway: Arc<dyn Gateway> = Arc::new(Cached(protocol.clone()));
     location.gateway(Box::new(move |x| {
         let has_body = x.request.body.is_present() && x.request.body.stored().is_none();
-        if has_body && cache.serves(x) {
+        if has_body && cache.serves(x) || cache.has_to_wait() {
             let (cache, gateway, protocol) = (cache.clone(), gateway.clone(), protocol.clone());
-            return Step::Wait(Box::pin(serve_by_body(x, cache, gateway, protocol)));
+            return Step::Wait(Box::pin(serve_later(x, cache, gateway, protocol)));
         }
         match cache::handle(x, &cache, &gateway) {
             Ok(step) => step,
@@ -112,16 +112,25 @@ pub(crate) fn install<P: Protocol, C: CacheCaller>(
     Ok(())
 }
 
-/// Handles a request in a cached location whose body has to be read: the cache's key and conditions may use
-/// `$request_body`.
-async fn serve_by_body<P: Protocol>(
+/// Handles a request in a cached location that has to wait before the cache is looked at: for its body, which the cache's
+/// key and conditions may use (`$request_body`), and for purges of other servers (`purge_sync`).
+///
+/// Cancelling: dropped at an await, nothing was looked up yet.
+async fn serve_later<P: Protocol>(
     x: &mut Exchange,
     cache: Arc<CacheSettings>,
     gateway: Arc<dyn Gateway>,
     protocol: Arc<P>,
 ) -> Step<'static> {
-    if let Err(step) = read_body(x).await {
+    let has_body = x.request.body.is_present() && x.request.body.stored().is_none();
+    if has_body
+        && cache.serves(x)
+        && let Err(step) = read_body(x).await
+    {
         return step;
+    }
+    if cache.has_to_wait() && !cache.purge.wants(x) && !cache.is_usable().await {
+        return serve(x, protocol).await;
     }
     match cache::handle(x, &cache, &gateway) {
         Ok(Step::Wait(waiting)) => waiting.await,

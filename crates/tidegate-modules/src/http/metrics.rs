@@ -68,7 +68,7 @@ impl Module for Metrics {
         "Sends metrics in the Prometheus text format, or as OpenMetrics to clients that ask for \
          `application/openmetrics-text` in `Accept`; there histograms of requests have the latest trace of each bucket, \
          where `otel_trace` recorded one. The words choose sets of names: `tidegate` (connections, zones, groups of \
-         servers, caches, limits, thread pools, event loops), `nginx` and `nginxplus` (those of nginx' exporter in its two modes), `vts` (those of \
+         servers, caches with shared purges, limits, thread pools, event loops), `nginx` and `nginxplus` (those of nginx' exporter in its two modes), `vts` (those of \
          nginx-module-vts) and `ingress` (those of ingress-nginx). Without words they are the first two.",
         |conf, args| {
             let mut sets = Vec::new();
@@ -105,6 +105,7 @@ fn respond<'a>(x: &'a mut Exchange, sets: &[NameSet]) -> Step<'a> {
             NameSet::Tidegate => {
                 parts.push(of_process(x));
                 parts.push(exporter_metrics(x, ExporterNames::Own));
+                parts.push(tidegate_gateway::purge_metrics(x));
             }
             NameSet::Nginx => {
                 let connections = counters::figures();

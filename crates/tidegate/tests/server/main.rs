@@ -9,6 +9,7 @@ mod files;
 mod gateways;
 mod mistakes;
 mod process;
+mod purges;
 mod restarts;
 mod signals;
 mod stores;

@@ -8,13 +8,13 @@ use crate::gateways::Component;
 use crate::support::{Server, Site, connect};
 
 /// An engine with a port of its own.
-struct Engine {
+pub(crate) struct Engine {
     component: Component,
-    port: u16,
+    pub(crate) port: u16,
 }
 
 impl Engine {
-    fn start(port: u16) -> Engine {
+    pub(crate) fn start(port: u16) -> Engine {
         Engine::with(port, &[])
     }
 
@@ -34,7 +34,7 @@ impl Engine {
     }
 
     /// Sends a command of words without spaces; returns the first bytes of its reply.
-    fn ask(&self, command: &str) -> String {
+    pub(crate) fn ask(&self, command: &str) -> String {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
         stream.write_all(format!("{command}\r\n").as_bytes()).unwrap();
         let mut reply = [0; 256];

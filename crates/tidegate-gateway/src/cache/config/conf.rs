@@ -8,6 +8,7 @@ use tidegate_conf::{
 };
 
 use crate::cache::config::purge::PurgeConf;
+use crate::cache::config::sharing::{self, PURGE_SYNC, PurgeSyncConf};
 use crate::cache::decide::facts::UseStale;
 use crate::cache::decide::policy::Validity;
 
@@ -58,6 +59,8 @@ pub struct PathConf {
     pub purges: bool,
     /// `purger_*`.
     pub purger: Pace,
+    /// `purge_sync`, `purge_partition` and `after`.
+    pub purge_sync: Option<PurgeSyncConf>,
 }
 
 /// The disk share of a background task: `manager_*`, `loader_*` and `purger_*`.
@@ -269,9 +272,13 @@ fn read_path(args: &Args<'_>) -> Result<PathConf, Diagnostic> {
         loader: Pace::default(),
         purges: false,
         purger: Pace::PURGER,
+        purge_sync: sharing::read(args)?,
     };
     for index in 1..args.len() {
         let (name, value) = args.parameter(index)?;
+        if PURGE_SYNC.contains(&name) {
+            continue;
+        }
         let Some(value) = value else { return Err(args.invalid_parameter(index)) };
         read_parameter(&mut path, args, index, name, value)?;
     }

@@ -21,7 +21,7 @@ macro_rules! cache_rows {
                 Contexts::HTTP,
                 Arity::AT_LEAST_TWO,
                 "",
-                "A cache: its directory, `levels=`, `use_temp_path=`, `keys_zone=name:size`, `inactive=`, `max_size=`, `min_free=`, `fsync=` (`off`, `data`, `all`), `scrub=` (how long a round takes in which all files are compared with their checksums; `30d`, or `off`), and the pace of manager and loader.",
+                "A cache: its directory, `levels=`, `use_temp_path=`, `keys_zone=name:size`, `inactive=`, `max_size=`, `min_free=`, `fsync=` (`off`, `data`, `all`), `scrub=` (how long a round takes in which all files are compared with their checksums; `30d`, or `off`), and the pace of manager, loader and purger. `purge_sync` (`purge_sync=NAME` with several stores): purges take effect on all servers with the same `zone_sync_store` and a cache of the same name. A purge is appended to a stream of the store before the response; where that fails the response is 503, `not distributed`, and the purge is sent later. A server that was away applies what it has missed before it serves from the cache; what it cannot know makes all objects stale. `purge_partition=serve|revalidate` (`serve`): while the store is not available the cache is served, or all objects become stale after `after=` (`10s`, from `1s` on), and again each time it has passed.",
                 |conf, args| conf.add_path(args),
             ),
             row(

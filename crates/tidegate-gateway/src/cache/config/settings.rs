@@ -8,12 +8,15 @@ use tidegate_codec::request::Method;
 use tidegate_conf::{Diagnostic, Word};
 use tidegate_core::{Exchange, Level, Template};
 use tidegate_plan::PlanBuilder;
+use tidegate_rt::clock;
 
 use crate::cache::config::conf::CacheConf;
 use crate::cache::config::purge::{PurgeConf, PurgeSettings, PurgeTrigger};
+use crate::cache::config::sharing::Partition;
 use crate::cache::config::zones::{Zone, ZoneTable, Zones};
 use crate::cache::decide::facts::CacheRules;
 use crate::cache::decide::policy::{self, OriginExchange, Refusal, Storable, Validity};
+use crate::cache::purge_sync::PurgeSync;
 use crate::common::settings::Buffering;
 
 /// Default of `proxy_cache_lock_age`, `proxy_cache_lock_timeout` and `proxy_cache_tempfile_timeout`.
@@ -29,10 +32,23 @@ enum ZoneChoice {
     Named { name: Template, zones: ZoneTable },
 }
 
+impl ZoneChoice {
+    /// Returns the caches that share their purges.
+    fn sharing(&self) -> Vec<Arc<Zone>> {
+        let zones: Vec<&Arc<Zone>> = match self {
+            ZoneChoice::Fixed(zone) => vec![zone],
+            ZoneChoice::Named { zones, .. } => zones.values().collect(),
+        };
+        zones.into_iter().filter(|zone| zone.sync.is_some()).cloned().collect()
+    }
+}
+
 /// A location's settings for the cache.
 #[derive(Debug)]
 pub(crate) struct CacheSettings {
     choice: ZoneChoice,
+    /// Those of the caches that share their purges.
+    sharing: Vec<Arc<Zone>>,
     /// `None`: the gateway's default text (scheme, origin, path and query as sent to it).
     pub key: Option<Template>,
     pub validity: Validity,
@@ -101,15 +117,15 @@ impl CacheSettings {
             }
         };
         let rfc9111 = conf.rfc9111.unwrap_or(false);
-        let methods = conf.methods.filter(|_| !rfc9111);
         Ok(Some(CacheSettings {
+            sharing: choice.sharing(),
             choice,
             key: conf.key.as_ref().map(|key| plan.template(key)).transpose()?,
             validity: conf.valid.clone().unwrap_or_default(),
             ignored,
             bypass: plan.templates(conf.bypass.as_deref().unwrap_or_default())?,
             no_cache: plan.templates(conf.no_cache.as_deref().unwrap_or_default())?,
-            methods: methods.unwrap_or(Method::Get.bit() | Method::Head.bit()),
+            methods: conf.methods.filter(|_| !rfc9111).unwrap_or_else(methods_default),
             max_range_offset: conf.max_range_offset,
             ranges: conf.ranges.unwrap_or(false),
             purge: PurgeSettings {
@@ -171,6 +187,30 @@ impl CacheSettings {
         x.request.method.bit() & self.methods != 0
     }
 
+    /// Returns whether a request has to wait until purges of other servers have arrived ([`CacheSettings::is_usable`]).
+    pub(crate) fn has_to_wait(&self) -> bool {
+        !self.sharing.is_empty() && {
+            let now = clock::unix_millis();
+            self.purge_syncs().any(|(sync, _)| !sync.guard.is_open(now))
+        }
+    }
+
+    /// Waits until purges of other servers have arrived, for a second; returns whether the cache may be used.
+    ///
+    /// Cancelling: nothing is left behind.
+    pub(crate) async fn is_usable(&self) -> bool {
+        for (sync, partition) in self.purge_syncs() {
+            if !sync.guard.opened().await && partition != Partition::Serve {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn purge_syncs(&self) -> impl Iterator<Item = (&Arc<PurgeSync>, Partition)> {
+        self.sharing.iter().filter_map(|zone| Some((zone.sync.as_ref()?, zone.partition)))
+    }
+
     /// Returns the cache of this request.
     pub(crate) fn zone(&self, x: &mut Exchange) -> ZoneSelection<'_> {
         let (name, zones) = match &self.choice {
@@ -222,6 +262,11 @@ pub(crate) fn unknown_zone(prefix: &'static str, word: &Word) -> Diagnostic {
     let message = format!("\"{prefix}cache\" zone \"{name}\" is unknown");
     let advice = format!("define it by `{prefix}cache_path … keys_zone={name}:10m`");
     Diagnostic::emerg(message).at(word.span).help(advice)
+}
+
+/// Returns the default of `proxy_cache_methods`.
+fn methods_default() -> u32 {
+    Method::Get.bit() | Method::Head.bit()
 }
 
 fn millis(time: Option<Duration>) -> u64 {

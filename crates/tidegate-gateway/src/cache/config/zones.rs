@@ -20,7 +20,9 @@ use tidegate_rt::clock;
 
 use crate::cache::config::conf::{Pace, PathConf};
 use crate::cache::config::scrub::CacheScrubber;
+use crate::cache::config::sharing::Partition;
 use crate::cache::figures::CacheFigures;
+use crate::cache::purge_sync::{self, PurgeSync};
 
 /// Files that one call of the store handles, so that `*_threshold` can end a run.
 const STEP_FILES: usize = 10;
@@ -42,6 +44,10 @@ pub(crate) struct Zone {
     store: Arc<OnceLock<Store>>,
     /// Responses by what the cache did.
     pub(crate) figures: Arc<CacheFigures>,
+    /// The purges that other servers share (`purge_sync`).
+    pub(crate) sync: Option<Arc<PurgeSync>>,
+    /// What a server that is cut off from them does.
+    pub(crate) partition: Partition,
 }
 
 /// The caches of a plan by name, for `api`.
@@ -120,7 +126,17 @@ pub(crate) fn open(
     let make = || Ok::<_, Diagnostic>(CacheFigures::default());
     let kept = format!("{prefix}cache figures {}", conf.name);
     let figures = plan.environment.reload_state.get_or_make(&kept, make)?;
-    let zone = Arc::new(Zone { store: store.clone(), figures });
+    let (sync, partition) = match &conf.purge_sync {
+        None => (None, Partition::Serve),
+        Some(written) => {
+            let name = format!("{prefix}{}", conf.name);
+            let sync = purge_sync::find(&name, &written.store, plan)?;
+            let partition = written.partition;
+            purge_sync::follow(&conf.name, sync.clone(), store.clone(), partition, plan);
+            (Some(sync), partition)
+        }
+    };
+    let zone = Arc::new(Zone { store: store.clone(), figures, sync, partition });
     plan.extensions.entry::<ShownCaches>().0.insert(conf.name.clone(), zone.clone());
     show_memory(&conf.name, conf.keys_bytes, store.clone(), plan);
     plan.shared::<Zones>().by_name.insert((prefix, conf.name.clone()), zone);

@@ -4,7 +4,7 @@ use tidegate_cache::{Key, Scope};
 use tidegate_codec::Headers;
 
 use crate::cache::meta::{Meta, bearing, tags_of};
-use crate::cache::purge::{PurgeTarget, target_of};
+use crate::cache::purge::target::{PurgeTarget, target_of};
 use crate::testing::Bench;
 
 #[test]

@@ -1,0 +1,52 @@
+//! Whether a cache may be served: for as long as it is known to be up to date, or as its rule for a server that is cut off
+//! says. A request compares two numbers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tidegate_rt::sync::watch;
+use tidegate_rt::{clock, timer};
+
+/// The longest time for which a request waits until the cache may be served.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// The moment until which a cache may be served, in Unix milliseconds. At the start it may not.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    until: AtomicU64,
+    changes: watch::Sender<()>,
+}
+
+impl Default for Guard {
+    fn default() -> Guard {
+        Guard { until: AtomicU64::new(0), changes: watch::Sender::new(()) }
+    }
+}
+
+impl Guard {
+    /// Returns whether the cache may be served.
+    pub(crate) fn is_open(&self, now: u64) -> bool {
+        now < self.until.load(Ordering::Acquire)
+    }
+
+    /// Lets the cache be served until then.
+    pub(super) fn open_until(&self, until: u64) {
+        self.until.store(until, Ordering::Release);
+        self.changes.send_replace(());
+    }
+
+    /// Waits until the cache may be served; `false`: that takes too long.
+    ///
+    /// Cancelling: nothing is left behind.
+    pub(crate) async fn opened(&self) -> bool {
+        let mut changes = self.changes.subscribe();
+        let opened = async {
+            while !self.is_open(clock::unix_millis()) {
+                if changes.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
+        timer::timeout(WAIT_MAX, opened).await.is_ok()
+    }
+}
