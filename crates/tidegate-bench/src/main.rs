@@ -17,6 +17,7 @@ use server::{Binary, Kind};
 use suites::{Case, Context, tuning};
 
 mod chart;
+mod cluster;
 mod config;
 mod figures;
 mod h2;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         };
     }
     let of_goals = figures::run(std::env::args_os().skip(1))
+        .or_else(|| cluster::run(std::env::args_os().skip(1)))
         .or_else(|| instructions::run(std::env::args_os().skip(1)));
     if let Some(ended) = of_goals {
         return match ended {

@@ -161,6 +161,12 @@ Usage: tidegate-bench figures [--tidegate PATH] [--only ROW]... [--requests N] [
   metrics, ten viewers of the live page, a silent collector of traces, frequent scrapes; exit
   status 1 when a goal was missed
 
+Usage: tidegate-bench cluster [--script PATH] [--purges N] [--partitions N] [--seconds S]
+
+  measures three servers that share limits and purges, with faults of their engine; to be run by
+  scripts/cluster.sh run, as root. N purges (default: 1000) with N partitions (10), and rates over S
+  seconds (12)
+
 Options of the suites:
 
   --tidegate PATH       program to measure (default: tidegate, for blocking tidegate-example,

@@ -217,7 +217,8 @@ pub(crate) fn find(
     let store: Arc<SyncStore> = zone_sync::find(sync, plan)?;
     let key = format!("shared purges of {name} by {}", store.engine().node());
     let make = || {
-        let wait = Duration::from_millis(scripts::WAIT_MILLIS) + store.engine().timeout();
+        let patience = store.engine().timeout().min(PATIENCE_MAX);
+        let wait = Duration::from_millis(scripts::WAIT_MILLIS) + patience;
         Ok::<_, Diagnostic>(PurgeSync {
             stream: scripts::stream(store.prefix(), name),
             store: store.engine().clone(),
@@ -244,6 +245,10 @@ pub(crate) fn follow(
     tasks.add(Arc::new(ConnectionTask(sync.clone())));
     tasks.add(Arc::new(FollowTask { name, store, sync, partition, log }));
 }
+
+/// The longest time for a reply beside the one for which the engine holds it: an engine that is gone is noticed before the
+/// cache may no longer be served.
+const PATIENCE_MAX: Duration = Duration::from_secs(1);
 
 /// Whether purges have taken effect on this server alone, for the response.
 pub(crate) const NOT_DISTRIBUTED: &str = "not distributed\n";

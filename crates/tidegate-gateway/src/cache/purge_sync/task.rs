@@ -129,12 +129,13 @@ impl FollowTask {
             // What was read in front of a gap.
             return self.purge(store, step).await;
         };
-        let (position, lag) = (at.text(), clock::unix_millis().saturating_sub(at.id.millis));
-        let is_new = step.entries > 0 || step.revalidate;
-        if step.entries > 0 {
+        let (position, is_new) = (at.text(), step.entries > 0 || step.revalidate);
+        let has_entries = step.entries > 0;
+        self.purge(store, step).await?;
+        if has_entries {
+            let lag = clock::unix_millis().saturating_sub(at.id.millis);
             sync.figures.lag_millis.store(lag, Ordering::Relaxed);
         }
-        self.purge(store, step).await?;
         if !is_new {
             return Ok(());
         }

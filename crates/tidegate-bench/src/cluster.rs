@@ -1,0 +1,107 @@
+//! Three servers that share limits and purges, on the test bed of `scripts/cluster.sh`: what is admitted together, what the
+//! engine's faults cost, and whether a purge is ever missed. Counts are judged, and times that are far above what a busy
+//! machine adds.
+
+mod client;
+mod faults;
+mod limits;
+mod origin;
+mod purges;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use client::Node;
+use origin::Origin;
+
+/// The addresses of the test bed.
+const NODES: [&str; 3] = ["10.99.0.1:80", "10.99.0.2:80", "10.99.0.3:80"];
+const ORIGIN: &str = "10.99.0.12:9000";
+/// The interval of `zone_sync_store`.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// What the command line asks for.
+struct Arguments {
+    script: PathBuf,
+    purges: usize,
+    partitions: usize,
+    seconds: u64,
+}
+
+/// The bed, and what has been found.
+pub(super) struct Bed {
+    script: PathBuf,
+    nodes: Vec<Node>,
+    origin: Origin,
+    unmet: usize,
+}
+
+/// Runs `tidegate-bench cluster …`; `None` for any other command line. `false`: a goal is not met.
+///
+/// # Errors
+/// In words: a wrong argument, a bed that does not serve.
+pub(crate) fn run(
+    arguments: impl IntoIterator<Item = std::ffi::OsString>,
+) -> Option<Result<bool, String>> {
+    let mut parser = lexopt::Parser::from_args(arguments);
+    match parser.next() {
+        Ok(Some(lexopt::Arg::Value(name))) if name == "cluster" => {}
+        _ => return None,
+    }
+    Some(parse(parser).map_err(|error| error.to_string()).and_then(|arguments| measure(&arguments)))
+}
+
+fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
+    use lexopt::prelude::*;
+    let script = "scripts/cluster.sh".into();
+    let mut arguments = Arguments { script, purges: 1000, partitions: 10, seconds: 12 };
+    while let Some(argument) = parser.next()? {
+        match argument {
+            Long("script") => arguments.script = parser.value()?.into(),
+            Long("purges") => arguments.purges = parser.value()?.parse()?,
+            Long("partitions") => arguments.partitions = parser.value()?.parse()?,
+            Long("seconds") => arguments.seconds = parser.value()?.parse()?,
+            other => return Err(other.unexpected()),
+        }
+    }
+    if arguments.seconds < limits::SECONDS_MIN || arguments.partitions == 0 {
+        let message = format!("--seconds is at least {}, --partitions 1", limits::SECONDS_MIN);
+        return Err(message.into());
+    }
+    Ok(arguments)
+}
+
+fn measure(arguments: &Arguments) -> Result<bool, String> {
+    let origin = Origin::start(ORIGIN).map_err(|error| format!("{ORIGIN}: {error}"))?;
+    let nodes = NODES.iter().map(|address| Node::new(address)).collect();
+    let mut bed = Bed { script: arguments.script.clone(), nodes, origin, unmet: 0 };
+    for node in &mut bed.nodes {
+        node.until("/api/9/tidegate/stores/default", "\"nodes\":3")?;
+        node.until("/api/9/http/caches/pages", "\"state\":\"following\"")?;
+    }
+    println!("{:<34} {:>24} {:>24}", "row", "found", "goal");
+    limits::rows(&mut bed, arguments.seconds)?;
+    purges::times(&mut bed)?;
+    purges::partitions(&mut bed, arguments.purges, arguments.partitions)?;
+    faults::rows(&mut bed)?;
+    Ok(bed.unmet == 0)
+}
+
+impl Bed {
+    /// Prints a row.
+    pub(super) fn row(&mut self, name: &str, found: &str, goal: &str, met: bool) {
+        println!("{name:<34} {found:>24} {goal:>24}{}", if met { "" } else { "  not met" });
+        self.unmet += usize::from(!met);
+    }
+
+    /// Causes a fault, or ends it.
+    pub(super) fn fault(&self, words: &[&str]) -> Result<(), String> {
+        let done = Command::new(&self.script).arg("fault").args(words).status();
+        match done {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => Err(format!("{words:?}: {status}")),
+            Err(error) => Err(format!("{}: {error}", self.script.display())),
+        }
+    }
+}

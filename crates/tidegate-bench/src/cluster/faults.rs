@@ -1,0 +1,80 @@
+//! What faults of the engine cost: responses of the servers meanwhile, and the time until the engine is in use again.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use super::Bed;
+use super::client::Node;
+
+/// How long a fault lasts.
+const LASTING: Duration = Duration::from_millis(1500);
+/// The pause between two requests to a server.
+const PAUSE: Duration = Duration::from_millis(5);
+const BACK_GOAL: Duration = Duration::from_secs(1);
+
+/// Name, beginning and end of a fault.
+type Fault = (&'static str, &'static [&'static str], &'static [&'static str]);
+
+const FAULTS: [Fault; 9] = [
+    ("killed", &["kill"], &["start"]),
+    ("stopped", &["stop"], &["continue"]),
+    ("paused by a client", &["pause", "1500"], &[]),
+    ("cut off", &["cut", "node1"], &["heal", "node1"]),
+    ("cut off, to it", &["cut", "node2", "out"], &["heal", "node2"]),
+    ("cut off, from it", &["cut", "node3", "in"], &["heal", "node3"]),
+    ("with another password", &["password"], &["no-password"]),
+    ("full", &["full"], &["not-full"]),
+    ("replaced by a web server", &["garbage"], &["start"]),
+];
+
+pub(super) fn rows(bed: &mut Bed) -> Result<(), String> {
+    for (name, begin, end) in FAULTS {
+        let (ends, sent, failed) =
+            (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+        let back = std::thread::scope(|scope| {
+            for node in &bed.nodes {
+                let (node, ends, sent, failed) = (node.again(), &ends, &sent, &failed);
+                scope.spawn(move || load(node, ends, sent, failed));
+            }
+            let back = fault(bed, begin, end);
+            ends.store(true, Ordering::Relaxed);
+            back
+        })?;
+        let (sent, failed) = (sent.into_inner(), failed.into_inner());
+        let found = format!("{failed} of {sent}");
+        bed.row(&format!("failed, engine {name}"), &found, "0", failed == 0 && sent > 0);
+        let found = format!("{} ms", back.as_millis());
+        bed.row("  in use again after", &found, "1000 ms at most", back <= BACK_GOAL);
+        for node in &mut bed.nodes {
+            node.until("/api/9/http/caches/pages", "\"state\":\"following\"")?;
+        }
+    }
+    Ok(())
+}
+
+/// Causes a fault; returns the time from its end until all servers use the engine.
+fn fault(bed: &Bed, begin: &[&str], end: &[&str]) -> Result<Duration, String> {
+    bed.fault(begin)?;
+    std::thread::sleep(LASTING);
+    if !end.is_empty() {
+        bed.fault(end)?;
+    }
+    let begun = Instant::now();
+    for node in &bed.nodes {
+        node.again().until("/api/9/tidegate/stores/default", "\"available\":true")?;
+    }
+    Ok(begun.elapsed())
+}
+
+/// Sends requests of all kinds, and counts those that fail.
+fn load(mut node: Node, ends: &AtomicBool, sent: &AtomicUsize, failed: &AtomicUsize) {
+    for target in ["/limited?k=fault", "/fault"].iter().cycle() {
+        if ends.load(Ordering::Relaxed) {
+            return;
+        }
+        sent.fetch_add(1, Ordering::Relaxed);
+        let fine = node.get(target).is_ok_and(|response| response.status < 500);
+        failed.fetch_add(usize::from(!fine), Ordering::Relaxed);
+        std::thread::sleep(PAUSE);
+    }
+}

@@ -1,0 +1,109 @@
+//! A rate that servers allow together, and what that costs the engine.
+
+use std::time::{Duration, Instant};
+
+use super::client::Node;
+use super::{Bed, INTERVAL};
+
+/// The rate of the zone in `scripts/cluster.conf`, and what clients send, in requests a second.
+const RATE: usize = 200;
+const OFFERED: f64 = 600.0;
+/// The time that is judged, and the time in front of it, in which the burst is spent.
+const WINDOW: Duration = Duration::from_secs(10);
+const FIRST: Duration = Duration::from_secs(1);
+pub(super) const SECONDS_MIN: u64 = 11;
+/// How long a moving load stays at a server.
+const STAY: Duration = Duration::from_secs(2);
+
+/// How requests are spread over the servers at a time.
+type Spread = fn(Duration) -> [f64; 3];
+
+const SPREADS: [(&str, Spread); 3] = [
+    ("even", |_| [1.0 / 3.0; 3]),
+    ("90/5/5", |_| [0.9, 0.05, 0.05]),
+    ("moving", |at| {
+        let mut shares = [0.05; 3];
+        shares[(at.as_millis() / STAY.as_millis()) as usize % 3] = 0.9;
+        shares
+    }),
+];
+
+pub(super) fn rows(bed: &mut Bed, seconds: u64) -> Result<(), String> {
+    let rounds = "/api/9/tidegate/stores/default";
+    for (name, spread) in SPREADS {
+        let mut before = Vec::new();
+        for node in &mut bed.nodes {
+            before.push(node.number(rounds, "rounds")?);
+        }
+        let begun = Instant::now();
+        let target = format!("/limited?k={name}");
+        let (least, most) = admitted(bed, &target, spread, Duration::from_secs(seconds))?;
+        let goal =
+            (RATE as f64 * WINDOW.as_secs_f64() * 0.95, RATE as f64 * WINDOW.as_secs_f64() * 1.05);
+        let met = least as f64 >= goal.0 && most as f64 <= goal.1;
+        let goal = format!("{:.0} to {:.0}", goal.0, goal.1);
+        bed.row(&format!("admitted in 10 s, {name}"), &format!("{least} to {most}"), &goal, met);
+        let mut worst: f64 = 0.0;
+        for (node, before) in bed.nodes.iter_mut().zip(before) {
+            let count = node.number(rounds, "rounds")? - before;
+            worst =
+                worst.max(count as f64 * INTERVAL.as_secs_f64() / begun.elapsed().as_secs_f64());
+        }
+        let name = format!("rounds for each interval, {name}");
+        // The interval at both ends is a part of one.
+        bed.row(&name, &format!("{worst:.2}"), "1.02 at most", worst <= 1.02);
+    }
+    Ok(())
+}
+
+/// Sends requests to all servers; returns the least and the most that were admitted in any window.
+fn admitted(
+    bed: &Bed,
+    target: &str,
+    spread: Spread,
+    time: Duration,
+) -> Result<(usize, usize), String> {
+    let begun = Instant::now();
+    let mut all = Vec::new();
+    let parts: Vec<Result<Vec<Duration>, String>> = std::thread::scope(|scope| {
+        let send = |index: usize| {
+            let node = bed.nodes[index].again();
+            scope.spawn(move || send(node, target, begun, time, move |at| spread(at)[index]))
+        };
+        let threads: Vec<_> = (0..bed.nodes.len()).map(send).collect();
+        let gone = || Err("a client has ended".to_owned());
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| gone())).collect()
+    });
+    for part in parts {
+        all.extend(part?);
+    }
+    all.sort_unstable();
+    let (mut least, mut most, mut from) = (usize::MAX, 0, FIRST);
+    while from + WINDOW <= time {
+        let count = all.iter().filter(|at| (from..from + WINDOW).contains(*at)).count();
+        (least, most) = (least.min(count), most.max(count));
+        from += Duration::from_millis(100);
+    }
+    Ok((least, most))
+}
+
+/// Sends a share of the load to one server; returns when requests were admitted.
+fn send(
+    mut node: Node,
+    target: &str,
+    begun: Instant,
+    time: Duration,
+    share: impl Fn(Duration) -> f64,
+) -> Result<Vec<Duration>, String> {
+    let (mut admitted, mut due) = (Vec::new(), Duration::ZERO);
+    while due < time {
+        std::thread::sleep(due.saturating_sub(begun.elapsed()));
+        match node.get(target)?.status {
+            200 => admitted.push(begun.elapsed()),
+            429 => {}
+            status => return Err(format!("{target}: {status}")),
+        }
+        due += Duration::from_secs_f64(1.0 / (OFFERED * share(due)));
+    }
+    Ok(admitted)
+}

@@ -1,0 +1,165 @@
+#!/usr/bin/env bash
+# A test bed of three servers that share limits and purges by Redis, each in a network namespace of its own, on a bridge.
+#
+#   scripts/cluster.sh up [BINARY]      makes it and starts everything; BINARY defaults to target/release/tidegate
+#   scripts/cluster.sh down             ends everything and removes it
+#   scripts/cluster.sh run COMMAND…     up, then the command in the client's namespace, then down
+#   scripts/cluster.sh in PLACE COMMAND…    a command in a namespace: node1 node2 node3 engine client
+#   scripts/cluster.sh fault FAULT…
+#
+# Faults: `cut NODE [in|out]` drops packets between a node and the engine (of one direction), `heal NODE` ends that;
+# `kill`, `start` (an empty engine), `stop`, `continue` (SIGSTOP, SIGCONT), `pause MS` (CLIENT PAUSE), `password` and
+# `no-password`, `full` and `not-full` (maxmemory) are about the engine; `garbage` puts a server that is no engine in its place;
+# `kill-node NODE` and `start-node NODE` are about a server.
+#
+# Needs root, ip (iproute2), nft (nftables), redis-server, redis-cli and python3. All names begin with tgc-; files are in
+# target/cluster, or in $CLUSTER. Addresses: 10.99.0.1 to .3 are the nodes (port 80), .10 the engine, .12 the client, which
+# is the origin as well (port 9000).
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+bed=${CLUSTER:-$root/target/cluster}
+nodes="node1 node2 node3"
+net=10.99.0
+
+say() { printf 'cluster: %s\n' "$*" >&2; }
+fail() { say "$*"; exit 1; }
+in_place() { ip netns exec "tgc-$1" "${@:2}"; }
+engine() { in_place engine redis-cli -h $net.10 "$@"; }
+
+address() {
+    case $1 in
+        node[123]) echo "$net.${1#node}" ;;
+        engine) echo $net.10 ;;
+        client) echo $net.12 ;;
+        *) fail "there is no place \"$1\"" ;;
+    esac
+}
+
+place() {
+    ip netns add "tgc-$1"
+    ip -n "tgc-$1" link set lo up
+    ip link add "tgc-l" netns tgc-lan type veth peer name eth0 netns "tgc-$1"
+    ip -n tgc-lan link set tgc-l name "$1"
+    ip -n tgc-lan link set "$1" master lan up
+    ip -n "tgc-$1" addr add "$(address "$1")/24" dev eth0
+    ip -n "tgc-$1" link set eth0 up
+}
+
+start_engine() {
+    rm -f "$bed/engine.pid"
+    in_place engine redis-server --bind $net.10 --port 6379 --protected-mode no --save '' --appendonly no \
+        --dir "$bed" --pidfile "$bed/engine.pid" --daemonize yes --logfile "$bed/engine.log"
+    for _ in $(seq 500); do
+        if engine ping >/dev/null 2>&1; then return; fi
+        sleep 0.01
+    done
+    fail "the engine has not started: $bed/engine.log"
+}
+
+# The ids of processes are those in files that they have written.
+end_by() {
+    local file=$1 signal=${2:-TERM} pid
+    [ -s "$file" ] || return 0
+    pid=$(cat "$file")
+    kill "-$signal" "$pid" 2>/dev/null || true
+    kill -CONT "$pid" 2>/dev/null || true
+    while kill -0 "$pid" 2>/dev/null; do sleep 0.02; done
+    rm -f "$file"
+}
+
+configure() {
+    mkdir -p "$bed/$1"
+    sed "s|{dir}|$bed/$1|g; s|{address}|$(address "$1")|g; s|{engine}|$net.10|g; s|{origin}|$net.12:9000|g" \
+        "${CLUSTER_CONF:-$root/scripts/cluster.conf}" >"$bed/$1/nginx.conf"
+}
+
+start_node() {
+    in_place "$1" "$(cat "$bed/binary")" -p "$bed/$1" -c "$bed/$1/nginx.conf" -e "$bed/$1/error.log"
+}
+
+up() {
+    [ "$(id -u)" = 0 ] || fail "namespaces need root"
+    for tool in ip nft redis-server redis-cli; do
+        command -v $tool >/dev/null || fail "$tool is missing"
+    done
+    binary=$(realpath "${1:-$root/target/release/tidegate}")
+    [ -x "$binary" ] || fail "$binary is missing: make release, or name a binary"
+    down
+    mkdir -p "$bed"
+    chmod 755 "$bed"
+    echo "$binary" >"$bed/binary"
+    ip netns add tgc-lan
+    ip -n tgc-lan link add lan type bridge
+    ip -n tgc-lan link set lan up
+    for one in engine client $nodes; do place "$one"; done
+    start_engine
+    for node in $nodes; do
+        configure "$node"
+        start_node "$node"
+    done
+}
+
+down() {
+    for node in $nodes; do end_by "$bed/$node/nginx.pid" KILL; done
+    end_by "$bed/engine.pid" KILL
+    end_by "$bed/garbage.pid" KILL
+    for one in engine client $nodes lan; do
+        ip netns del "tgc-$one" 2>/dev/null || true
+    done
+    rm -rf "$bed"
+}
+
+cut() {
+    local node=$1 direction=${2:-both}
+    in_place "$node" nft add table ip cut
+    if [ "$direction" != out ]; then
+        in_place "$node" nft 'add chain ip cut in { type filter hook input priority 0; }'
+        in_place "$node" nft add rule ip cut in ip saddr $net.10 drop
+    fi
+    if [ "$direction" != in ]; then
+        in_place "$node" nft 'add chain ip cut out { type filter hook output priority 0; }'
+        in_place "$node" nft add rule ip cut out ip daddr $net.10 drop
+    fi
+}
+
+fault() {
+    local pid
+    case $1 in
+        cut) cut "${@:2}" ;;
+        heal) in_place "$2" nft delete table ip cut 2>/dev/null || true ;;
+        kill) end_by "$bed/engine.pid" KILL ;;
+        start) end_by "$bed/garbage.pid" KILL; start_engine ;;
+        stop) kill -STOP "$(cat "$bed/engine.pid")" ;;
+        continue) kill -CONT "$(cat "$bed/engine.pid")" ;;
+        pause) engine client pause "$2" >/dev/null ;;
+        password)
+            engine config set requirepass secret >/dev/null
+            engine -a secret --no-auth-warning client kill type normal skipme yes >/dev/null
+            ;;
+        no-password) engine -a secret --no-auth-warning config set requirepass '' >/dev/null ;;
+        full) engine config set maxmemory 1 >/dev/null ;;
+        not-full) engine config set maxmemory 0 >/dev/null ;;
+        garbage)
+            end_by "$bed/engine.pid" KILL
+            # Not by a function: the id has to be that of the server.
+            ip netns exec tgc-engine python3 -m http.server --bind $net.10 6379 >/dev/null 2>&1 &
+            echo $! >"$bed/garbage.pid"
+            ;;
+        kill-node) end_by "$bed/$2/nginx.pid" KILL ;;
+        start-node) start_node "$2" ;;
+        *) fail "there is no fault \"$1\"" ;;
+    esac
+}
+
+case ${1:-} in
+    up) up "${2:-}" ;;
+    down) down ;;
+    run)
+        up "${BINARY:-}"
+        trap down EXIT
+        in_place client "${@:2}"
+        ;;
+    in) in_place "${@:2}" ;;
+    fault) fault "${@:2}" ;;
+    *) sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 2 ;;
+esac
