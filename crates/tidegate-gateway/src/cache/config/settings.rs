@@ -195,7 +195,7 @@ impl CacheSettings {
         }
     }
 
-    /// Waits until purges of other servers have arrived, for a second; returns whether the cache may be used.
+    /// Waits until purges of other servers have arrived, for some seconds; returns whether the cache may be used.
     ///
     /// Cancelling: nothing is left behind.
     pub(crate) async fn is_usable(&self) -> bool {

@@ -7,8 +7,9 @@ use std::time::Duration;
 use tidegate_rt::sync::watch;
 use tidegate_rt::{clock, timer};
 
-/// The longest time for which a request waits until the cache may be served.
-const WAIT_MAX: Duration = Duration::from_secs(1);
+/// The longest time for which a request waits until the cache may be served: an engine that is not there is noticed within
+/// about a second, so that this is for a server that has missed very many purges.
+const WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// The moment until which a cache may be served, in Unix milliseconds. At the start it may not.
 #[derive(Debug)]
