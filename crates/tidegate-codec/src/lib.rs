@@ -69,6 +69,7 @@ pub mod fastcgi;
 pub mod fuzzing;
 pub mod grpc_web;
 pub mod headers;
+pub mod json;
 mod lines;
 pub mod memcached;
 pub mod pages;

@@ -20,6 +20,7 @@ mod diagnostic;
 mod dump;
 pub mod file_mode;
 mod foreign;
+mod format;
 mod fuzz;
 mod known;
 mod lexer;
@@ -39,6 +40,7 @@ pub use bundle::{Bundle, BundleError, BundleLoader, RecordingLoader};
 pub use contexts::Contexts;
 pub use diagnostic::{Diagnostic, Severity};
 pub use dump::dump;
+pub use format::format_text;
 #[doc(hidden)]
 pub use fuzz::fuzz_config;
 pub use known::{KnownDirective, known_directives};

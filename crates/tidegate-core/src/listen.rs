@@ -44,6 +44,8 @@ pub struct SocketOptions {
     pub so_keepalive: Option<SoKeepalive>,
     /// Multipath TCP (RFC 8684).
     pub multipath: bool,
+    /// Permissions of the file of a Unix socket, in place of 0666 (`admin_socket`).
+    pub unix_mode: Option<u32>,
     /// Whether any socket option (or `bind`) was written: nginx allows that once for each address.
     pub written: bool,
 }

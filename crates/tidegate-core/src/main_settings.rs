@@ -32,6 +32,48 @@ pub enum Affinity {
     Masks(Vec<u64>),
 }
 
+/// The value of `admin_socket`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminSocket {
+    /// The file of the socket, as written behind `unix:`.
+    pub path: String,
+    /// Its permissions.
+    pub mode: u32,
+    /// Position of the address in the configuration.
+    pub span: Span,
+}
+
+impl AdminSocket {
+    /// Permissions that are not written: its owner alone.
+    const MODE_DEFAULT: u32 = 0o600;
+
+    /// Computes the value; `None` for `off`.
+    ///
+    /// # Errors
+    /// For another address than one of a Unix socket, and for other permissions than those of users.
+    fn parse(args: &Args<'_>) -> Result<Option<AdminSocket>, Diagnostic> {
+        let text = args.text(0)?;
+        if text == "off" && args.len() == 1 {
+            return Ok(None);
+        }
+        let path = text.strip_prefix("unix:").filter(|path| !path.is_empty());
+        let path = path.ok_or_else(|| {
+            args.invalid(0).label("expected `unix:` and the path of a socket, or `off`")
+        })?;
+        let mut mode = AdminSocket::MODE_DEFAULT;
+        if args.len() > 1 {
+            let ("mode", Some(digits)) = args.parameter(1)? else {
+                return Err(args.invalid_parameter(1));
+            };
+            let parsed = u32::from_str_radix(digits, 8).ok().filter(|mode| *mode <= 0o777);
+            mode = parsed.ok_or_else(|| {
+                args.invalid_parameter(1).label("expected octal permissions, such as `mode=0660`")
+            })?;
+        }
+        Ok(Some(AdminSocket { path: path.to_owned(), mode, span: args.word(0).span }))
+    }
+}
+
 /// The settings of the main context and of `events`, with defaults applied. Plain directives are in a list of their own.
 /// Fields without a description are the directive of the same name; `None` is "not set".
 #[derive(Clone, Debug)]
@@ -130,6 +172,12 @@ settings! {
     /// another time of modification or is another file.
     ssl_object_cache_inheritable: bool =
         setting("ssl_object_cache_inheritable", MAIN, "on", |args| args.flag(0)),
+
+    /// A Unix socket for the programs of the administrator: it serves `/api/`, changes included, and `/metrics`, whatever
+    /// the `http` block has. Who may use its file may do all that the API can: its owner alone, unless `mode` has other
+    /// permissions. A file that a dead server left is replaced. `tidegate status` and the other subcommands use it.
+    admin_socket: Option<AdminSocket> =
+        setting("admin_socket", MAIN, "off", AdminSocket::parse).arguments(Arity::ONE_OR_TWO),
 
     // Connections.
 

@@ -19,6 +19,7 @@ mod groups;
 pub(crate) mod history;
 mod inside;
 mod keyvals;
+mod log;
 mod objects;
 mod openapi;
 mod process;
@@ -45,6 +46,7 @@ use tidegate_plan::{LocationBuilder, PlanBuilder};
 use tidegate_rt::clock;
 
 use super::common::content::read_body;
+use crate::live_log;
 use query::{Changed, CommandResult, Query, Settings, now};
 use tree::{ConfigFiles, TreeSettings};
 
@@ -77,6 +79,9 @@ impl Module for Api {
 
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         location.plan.show(&conf.files.unwrap_or(false));
+        if conf.form.is_none() && location.plan.main.admin_socket.is_some() {
+            live_log::tap(location);
+        }
         let prefix = location.location.name.len();
         let loaded = clock::unix_millis();
         match &conf.form {
@@ -205,6 +210,10 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
         let mut location = x.request.path[..kept].to_vec();
         location.extend_from_slice(place.as_bytes());
         x.response.headers.set_known(Known::Location, &location);
+    }
+    if let Some(lines) = result.lines {
+        x.response.headers.set_known(Known::ContentType, b"application/x-ndjson");
+        return Step::Respond(lines);
     }
     let Some(document) = result.document else { return Step::Respond(Body::from(Bytes::new())) };
     x.response.headers.set_known(Known::ContentType, b"application/json");

@@ -10,6 +10,7 @@
 //! | `cache` | the cache's rules and directives; `tidegate-cache` stores |
 //! | `slice` | responses made of several parts of an object |
 //! | `upstream`, `health_check`, `api` | groups of servers: their directives, health checks, changes at run time |
+//! | `live_log` | requests as they end, for programs that watch them |
 //! | `keyval` | pairs that are looked up, and changed at run time |
 //! | `zone_sync` | stores by which servers share zones |
 //! | `stream` | the same for sessions of TCP and UDP |
@@ -27,6 +28,7 @@ mod fastcgi;
 mod grpc;
 mod health_check;
 mod keyval;
+mod live_log;
 mod memcached;
 pub mod outbound;
 mod proxy;
@@ -57,6 +59,8 @@ pub use health_check::HealthCheck;
 pub use keyval::Keyval;
 #[doc(hidden)]
 pub use keyval::pairs::fuzz_keyval_pairs;
+#[doc(hidden)]
+pub use live_log::fuzz_log_query;
 pub use memcached::Memcached;
 pub use proxy::{Proxy, ProxyCache};
 pub use scgi::{Scgi, ScgiCache};

@@ -99,7 +99,7 @@ pub use http::geoip2::database::fuzz_geoip2;
 #[doc(hidden)]
 pub use http::otel::fuzz_otel;
 #[doc(hidden)]
-pub use tidegate_gateway::{fuzz_keyval_pairs, fuzz_purge_entries};
+pub use tidegate_gateway::{fuzz_keyval_pairs, fuzz_log_query, fuzz_purge_entries};
 
 /// All modules: those of this crate, of the gateways, of the front side and of the engine. Within a phase handlers
 /// run in this order, and so do response filters; the groups follow the order of the phases.

@@ -79,6 +79,9 @@ pub struct ListenOptions {
     pub ipv6only: bool,
     /// `transparent`: IP_TRANSPARENT.
     pub transparent: bool,
+    /// `admin_socket`: permissions of the file of a Unix socket, in place of 0666. Such a file that no process listens
+    /// on is replaced.
+    pub unix_mode: Option<u32>,
 }
 
 impl Default for ListenOptions {
@@ -94,6 +97,7 @@ impl Default for ListenOptions {
             keepalive: None,
             ipv6only: true,
             transparent: false,
+            unix_mode: None,
         }
     }
 }

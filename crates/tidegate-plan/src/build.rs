@@ -13,6 +13,7 @@ use tidegate_core::main_settings::MainSettings;
 use tidegate_core::plan::{Location, Plan, PlanExtensions};
 use tidegate_core::variables::VariableTable;
 
+use crate::admin_socket;
 use crate::main_core;
 use crate::outline::{Outline, Outliner};
 use crate::plan_builder::{Environment, PlanBuilder};
@@ -32,7 +33,7 @@ pub fn build(
 ) -> Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>> {
     let names = ResourceNames(environment.resources);
     let mut outliner = Outliner::new(environment.modules, &names, environment.resources.machine());
-    let root = outliner.outline(&statements, span);
+    let mut root = outliner.outline(&statements, span);
     drop(statements);
     let mut diagnostics = std::mem::take(&mut outliner.diagnostics);
     let values = std::mem::take(&mut outliner.values);
@@ -43,6 +44,9 @@ pub fn build(
             return Err(diagnostics);
         }
     };
+    if let Some(socket) = &main.admin_socket {
+        diagnostics.extend(admin_socket::add(&mut outliner, &mut root, socket, &main.prefix));
+    }
     let mut part = |block: Option<&Outline>, stream: bool| {
         let (plan, found) = build_block(environment, &main, (block, stream), &values);
         diagnostics.extend(found);

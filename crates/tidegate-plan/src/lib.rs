@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod admin_socket;
 mod build;
 pub mod http_core;
 mod loaded_modules;

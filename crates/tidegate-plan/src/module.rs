@@ -197,7 +197,7 @@ pub(crate) fn typed<M: Module>(conf: &AnyConf) -> Option<&M::Conf> {
 }
 
 /// Returns the typed settings for changes; `None` also where other blocks share them.
-fn typed_mut<M: Module>(conf: &mut AnyConf) -> Option<&mut M::Conf> {
+pub(crate) fn typed_mut<M: Module>(conf: &mut AnyConf) -> Option<&mut M::Conf> {
     Arc::get_mut(conf)?.downcast_mut::<ModuleConf<M>>().map(|own| &mut own.conf)
 }
 

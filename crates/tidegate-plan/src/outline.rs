@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use tidegate_conf::{Args, Contexts, Diagnostic, NameLookup, Registry, Span, Statement, Word};
 
-use crate::module::{AnyConf, BlockInfo, BlockRow, ErasedModule, Module, typed};
+use crate::http_core::HttpCore;
+use crate::http_core::listen::ListenConf;
+use crate::module::{AnyConf, BlockInfo, BlockRow, ErasedModule, Module, typed, typed_mut};
 use crate::resources::Machine;
 use crate::values::{self, DirectiveValue};
 
@@ -69,6 +71,13 @@ impl Outline {
         self.confs.iter().find_map(typed::<M>)
     }
 
+    /// Returns the `listen` directives of the block for changes; `None` where it has none of its own.
+    pub(crate) fn listens_mut(&mut self) -> Option<&mut Vec<ListenConf>> {
+        let confs = self.confs.own.iter_mut();
+        let mut core = confs.filter_map(|(_, conf)| typed_mut::<HttpCore>(conf));
+        core.next().map(|conf| &mut conf.listens)
+    }
+
     /// Returns the number of blocks, this one included.
     pub(crate) fn blocks_within(&self) -> usize {
         1 + self.children.iter().map(Outline::blocks_within).sum::<usize>()
@@ -114,6 +123,24 @@ impl<'a> Outliner<'a> {
         self.fill(&mut root, statements);
         self.inherit(&mut root, &mut Inherited::default());
         root
+    }
+
+    /// Reads a block that the program adds to the main context, and returns it. It inherits from that context alone.
+    pub(crate) fn added(
+        &mut self,
+        root: &mut Outline,
+        row: &BlockRow,
+        statements: &[Statement],
+        span: Span,
+    ) -> Outline {
+        let mut block = self.empty(row.name, row.opens, Vec::new(), span);
+        self.fill(&mut block, statements);
+        // The other blocks have inherited already.
+        let others = std::mem::replace(&mut root.children, vec![block]);
+        self.inherit(root, &mut Inherited::default());
+        let added = std::mem::replace(&mut root.children, others);
+        // cannot fail: the list has the one block that was put there.
+        added.into_iter().next().unwrap_or_else(|| self.empty(row.name, row.opens, vec![], span))
     }
 
     fn empty(&self, name: &'static str, context: Contexts, args: Vec<Word>, span: Span) -> Outline {

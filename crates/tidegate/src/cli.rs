@@ -13,7 +13,7 @@ use crate::configuration::{self, Origin, Parsed};
 use crate::generation::{Built, FIRST_GENERATION, Generation};
 use crate::options::{self, Options};
 use crate::report::Report;
-use crate::{demo, manual, signal_command, start, tune, version};
+use crate::{control, demo, manual, signal_command, start, tune, version};
 
 const DEMO_ARGUMENT: &str = "demo";
 
@@ -57,6 +57,9 @@ pub(crate) fn run_with(arguments: Vec<OsString>) -> ExitCode {
         if !options.test {
             return ExitCode::SUCCESS;
         }
+    }
+    if let Some((command, words)) = options.control.clone() {
+        return control::run(command, words, options);
     }
     let origin = Origin::new(&options);
     if options.tune {

@@ -114,6 +114,11 @@ impl Parsed {
         any(&self.statements, end.as_bytes())
     }
 
+    /// Returns the statements of the main context, with those of the command line in front.
+    pub(crate) fn statements(&self) -> &[Statement] {
+        &self.statements
+    }
+
     /// Returns the first line of the first mistake; empty when there is none.
     pub(crate) fn first_mistake(&self) -> String {
         let first = self.diagnostics.iter().find(|found| found.severity.is_fatal());

@@ -26,6 +26,7 @@ mod activation;
 mod claims;
 mod cli;
 mod configuration;
+mod control;
 mod demo;
 mod events;
 mod generation;

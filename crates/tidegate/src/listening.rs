@@ -277,6 +277,7 @@ fn listen_options(listener: &ListenerPlan) -> ListenOptions {
             count: keepalive.count,
         }),
         ipv6only: socket.ipv6only.unwrap_or(true),
+        unix_mode: socket.unix_mode,
         ..ListenOptions::default()
     }
 }

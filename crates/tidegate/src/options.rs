@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use lexopt::Arg;
 
+use crate::control::{self, Command};
+
 /// The signal to the running master that `-s` names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignalCommand {
@@ -42,12 +44,14 @@ pub(crate) struct Options {
     pub directives: Option<String>,
     /// `tune`.
     pub tune: bool,
+    /// A subcommand of [`crate::control`], with what follows it.
+    pub control: Option<(&'static Command, Vec<OsString>)>,
 }
 
 impl Options {
     /// Whether the program is to serve, and not to print, to check or to send something.
     pub(crate) fn serves(&self) -> bool {
-        !(self.version || self.test || self.tune || self.signal.is_some())
+        !(self.version || self.test || self.tune || self.control.is_some() || self.signal.is_some())
     }
 }
 
@@ -65,6 +69,12 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Opt
             Ok(Some(Arg::Long(name))) => return Err(OptionError::Unknown(format!("--{name}"))),
             Ok(Some(Arg::Value(value))) if value == crate::tune::ARGUMENT => options.tune = true,
             Ok(Some(Arg::Value(value))) => {
+                if let Some(command) = control::command(&value) {
+                    // Words that follow are its own.
+                    let rest = parser.raw_args().map_err(OptionError::Parser)?.collect();
+                    options.control = Some((command, rest));
+                    return Ok(options);
+                }
                 return Err(OptionError::Unknown(value.to_string_lossy().into_owned()));
             }
             Err(error) => return Err(OptionError::Parser(error)),

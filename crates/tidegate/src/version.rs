@@ -2,6 +2,8 @@
 
 use tidegate_os::layout::CHOSEN;
 
+use crate::control;
+
 /// The version of nginx whose directives and defaults are implemented.
 pub(crate) const NGINX: &str = "1.31.5";
 /// Tidegate's own version.
@@ -73,6 +75,8 @@ Usage: nginx [-?hvVtTq] [-s signal] [-p prefix]
        tidegate demo [--port number]
        tidegate tune [-p prefix] [-c filename] [-g directives]
        tidegate help [directive...]
+       tidegate command [word...] [--socket path | --url address] [--json]
+                [-p prefix] [-c filename] [-g directives]
 
 Options:
   -?,-h         : this help
@@ -90,8 +94,10 @@ Options:
   tune          : compare the settings of Linux' kernel with a configuration, change nothing
   help          : what directives do, where they may stand, how they differ from nginx
   demo          : a built-in configuration with a slow origin behind a streaming cache
-",
-        CHOSEN.error_log, CHOSEN.conf
+{}",
+        CHOSEN.error_log,
+        CHOSEN.conf,
+        control::summary()
     )
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value;
-use tidegate_core::Exchange;
+use tidegate_core::{Body, Exchange};
 use tidegate_rt::clock;
 use tidegate_upstream::Group;
 
@@ -43,6 +43,8 @@ pub(super) struct CommandResult {
     pub(super) status: u16,
     /// The body; `None` for none.
     pub(super) document: Option<Document>,
+    /// Lines of a log, which come as they are written.
+    pub(super) lines: Option<Body>,
     /// Path of the created object, below the version.
     pub(super) place: Option<String>,
     /// What has a file that is to be written before the response.
@@ -70,7 +72,7 @@ impl CommandResult {
 
     /// 204: something was reset or removed.
     pub(super) fn nothing() -> CommandResult {
-        CommandResult { status: 204, document: None, place: None, changed: None }
+        CommandResult { status: 204, document: None, lines: None, place: None, changed: None }
     }
 }
 

@@ -9,7 +9,7 @@ use tidegate_core::timeline;
 use super::error::ApiError;
 use super::objects::{Document, Form, Object, Objects};
 use super::query::{CommandResult, Query};
-use super::{caches, fills, groups, history, inside, keyvals, openapi, process, sync, zones};
+use super::{caches, fills, groups, history, inside, keyvals, log, openapi, process, sync, zones};
 
 /// A path of the API and what is there.
 pub(super) struct Route {
@@ -171,6 +171,13 @@ pub(super) const ROUTES: &[Route] = &[
         &[only("The sums of each second of the last minutes")],
     ),
     below(&["tidegate", "slow"], slow, &[only("The latest slow requests, the newest first")]),
+    below(
+        &["tidegate", "log"],
+        log::watch,
+        &[only(
+            "Requests as they end, a JSON object a line, of those for which the argument `query` holds",
+        )],
+    ),
 ];
 
 const fn only(what: &'static str) -> SubPath {
@@ -289,7 +296,7 @@ fn slow(query: &Query<'_>, command: &Command<'_>) -> Result<CommandResult, ApiEr
 }
 
 /// Allows what is only read and has no paths below.
-fn leaf(query: &Query<'_>, command: &Command<'_>) -> Result<(), ApiError> {
+pub(super) fn leaf(query: &Query<'_>, command: &Command<'_>) -> Result<(), ApiError> {
     match command.rest {
         [] => allow(query, Deletes::Never),
         _ => Err(ApiError::no_path()),

@@ -1,10 +1,13 @@
 //! Outgoing connections that do not wait: `proxy_bind`, `proxy_socket_keepalive`.
 
+use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::time::Duration;
 
-use socket2::{Domain, SockAddr, Socket};
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::pacing;
 use super::socket::set_option;
@@ -39,6 +42,19 @@ pub fn connect_nonblocking(
         Err(error) => return Err(error),
     };
     Ok((socket.into(), connected))
+}
+
+/// Connects to a Unix socket and waits for it; reads and writes wait at most for these times (`None`: as long as it takes).
+///
+/// # Errors
+/// Those of connect: no such file, no process that listens (`ConnectionRefused`), no permission.
+pub fn connect_unix(path: &Path, timeout: Option<Duration>) -> io::Result<File> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM.cloexec(), None)?;
+    // The queue of the other side may be full: it counts as a write.
+    socket.set_write_timeout(timeout)?;
+    socket.set_read_timeout(timeout)?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Ok(File::from(OwnedFd::from(socket)))
 }
 
 fn bind_local(socket: &Socket, local: SocketAddr, transparent: bool) -> io::Result<()> {

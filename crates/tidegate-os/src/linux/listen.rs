@@ -3,7 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -19,7 +20,8 @@ use crate::types::{Acceptance, ListenAddr, ListenOptions, PeerAddr, Transport};
 pub const HAS_REUSEPORT: bool = true;
 
 /// Opens a non-blocking, close-on-exec socket that listens on `address`, with SO_REUSEADDR. A Unix
-/// socket is made accessible to every user, as nginx does; a leftover socket file is not removed.
+/// socket is made accessible to every user, as nginx does; a leftover socket file is not removed. With `unix_mode` it has
+/// these permissions before a client can connect, and a file that a dead process left is replaced.
 ///
 /// # Errors
 /// `AddrInUse`, `PermissionDenied`, `AddrNotAvailable` and others of bind and setsockopt.
@@ -33,13 +35,36 @@ pub fn listen_socket(address: &ListenAddr, options: &ListenOptions) -> io::Resul
     if let ListenAddr::Inet(inet) = address {
         prepare_inet(&socket, *inet, options)?;
     }
-    socket.bind(&bind_to)?;
+    match (socket.bind(&bind_to), address) {
+        (Err(error), ListenAddr::Unix(path))
+            if error.kind() == io::ErrorKind::AddrInUse
+                && options.unix_mode.is_some()
+                && is_abandoned(path, &bind_to) =>
+        {
+            std::fs::remove_file(path)?;
+            socket.bind(&bind_to)?;
+        }
+        (bound, _) => bound?,
+    }
     if let ListenAddr::Unix(path) = address {
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666))?;
+        let mode = options.unix_mode.unwrap_or(0o666);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     }
     let fd = OwnedFd::from(socket);
     apply_listen_options(&fd, options)?;
     Ok(fd)
+}
+
+/// Whether a path is the file of a Unix socket that no process listens on.
+fn is_abandoned(path: &Path, address: &SockAddr) -> bool {
+    let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    if !is_socket {
+        return false;
+    }
+    // A full queue of one that listens is another error.
+    let trial = Socket::new(Domain::UNIX, socket2::Type::STREAM.nonblocking().cloexec(), None)
+        .and_then(|trial| trial.connect(address));
+    trial.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// Applies the options that may change while a socket listens (backlog, buffers, keepalive, fast
@@ -55,7 +80,11 @@ pub fn apply_listen_options(fd: impl AsFd, options: &ListenOptions) -> io::Resul
         // Other sockets may follow at the address of one that had it for itself.
         return if options.reuseport { socket.set_reuse_port(true) } else { Ok(()) };
     }
-    let Some(local) = socket.local_addr()?.as_socket() else {
+    let address = socket.local_addr()?;
+    let Some(local) = address.as_socket() else {
+        if let (Some(mode), Some(path)) = (options.unix_mode, address.as_pathname()) {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+        }
         return sockets::listen(&socket, options);
     };
     if local.ip().is_loopback() {

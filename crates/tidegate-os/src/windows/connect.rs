@@ -1,6 +1,9 @@
 //! Outgoing connections that do not wait: `proxy_bind`, `proxy_socket_keepalive`.
 
+use std::fs::File;
 use std::io;
+use std::path::Path;
+use std::time::Duration;
 
 use socket2::{Domain, SockAddr, Socket};
 
@@ -36,4 +39,12 @@ pub fn connect_nonblocking(
         Err(error) => return Err(error),
     };
     Ok((socket.into(), connected))
+}
+
+/// Unix sockets are not used on this system.
+///
+/// # Errors
+/// Always.
+pub fn connect_unix(_path: &Path, _timeout: Option<Duration>) -> io::Result<File> {
+    Err(super::unsupported(super::socket::NO_UNIX))
 }

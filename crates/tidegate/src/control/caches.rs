@@ -1,0 +1,65 @@
+//! `cache`: zones, their sizes and hits.
+
+use serde_json::Value;
+
+use super::Session;
+use super::client::encoded;
+use super::failure::Failure;
+use super::figures::{FETCHED, SERVED, limited, ratio};
+use super::screen::{bytes, number};
+
+/// Runs one of its forms.
+pub(super) fn run(session: &Session) -> Result<(), Failure> {
+    let words = session.given.words();
+    match words[..] {
+        [] | ["ls"] => list(session, &session.client()?.get("http/caches")?),
+        ["stat", zone] => {
+            let cache = session.client()?.get(&format!("http/caches/{}", encoded(zone)))?;
+            stat(session, &cache)
+        }
+        _ => Err(Failure::Usage("unknown words".to_owned())),
+    }
+}
+
+fn responses(cache: &Value, kinds: &[&str]) -> u64 {
+    kinds.iter().map(|kind| number(cache, &format!("/{kind}/responses"))).sum()
+}
+
+fn list(session: &Session, caches: &Value) -> Result<(), Failure> {
+    if session.json() {
+        return session.screen.json(caches);
+    }
+    let rows = caches.as_object().into_iter().flatten().map(|(name, cache)| {
+        let (served, fetched) = (responses(cache, SERVED), responses(cache, FETCHED));
+        let max = cache.get("max_size").and_then(Value::as_u64).map_or_else(String::new, bytes);
+        vec![
+            name.clone(),
+            bytes(number(cache, "/size")),
+            max,
+            served.to_string(),
+            fetched.to_string(),
+            ratio(served, fetched),
+        ]
+    });
+    let rows: Vec<_> = rows.collect();
+    if rows.is_empty() {
+        return session.screen.line("no cache is configured");
+    }
+    let titles = ["cache", "size", "max", "served", "fetched", "hits"];
+    limited(&session.screen, &titles, rows)
+}
+
+fn stat(session: &Session, cache: &Value) -> Result<(), Failure> {
+    if session.json() {
+        return session.screen.json(cache);
+    }
+    let rows = SERVED.iter().chain(FETCHED).map(|kind| {
+        vec![
+            (*kind).to_owned(),
+            number(cache, &format!("/{kind}/responses")).to_string(),
+            bytes(number(cache, &format!("/{kind}/bytes"))),
+        ]
+    });
+    session.screen.line(&format!("size: {}", bytes(number(cache, "/size"))))?;
+    limited(&session.screen, &["status", "responses", "bytes"], rows.collect())
+}
