@@ -257,6 +257,11 @@ impl<'a> Args<'a> {
         Ok(block.map_or_else(Arc::default, |block| block.statements.clone()))
     }
 
+    /// Returns the statements of the block, for directives that keep them; `None` without a block.
+    pub fn shared_block(&self) -> Option<Arc<Vec<Statement>>> {
+        self.statement.block.as_ref().map(|block| block.statements.clone())
+    }
+
     /// Makes an error about one argument (about the directive, if there is none of this index).
     pub fn error(&self, index: usize, message: impl Into<String>) -> Diagnostic {
         let span = match self.statement.args.get(index) {

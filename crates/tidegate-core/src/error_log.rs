@@ -1,5 +1,6 @@
 //! The error log: nginx's levels and line format, to files, standard error and syslog.
 
+mod json;
 #[cfg(test)]
 mod tests;
 
@@ -9,6 +10,7 @@ use std::sync::Arc;
 pub use crate::level::{LEVELS, Level};
 use crate::log_file::LogFile;
 use crate::syslog::Syslog;
+pub use json::LogFields;
 
 /// A destination of log lines.
 #[derive(Clone)]
@@ -21,10 +23,31 @@ pub enum LogSink {
     Syslog(Arc<Syslog>),
 }
 
+/// The form of lines.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LineForm {
+    /// nginx's lines.
+    #[default]
+    Text,
+    /// A JSON object a line.
+    Json,
+}
+
+/// A destination with the lines that it gets.
+#[derive(Clone)]
+pub struct Destination {
+    /// Where lines go.
+    pub sink: LogSink,
+    /// The least severe level that is written.
+    pub level: Level,
+    /// The form of the lines.
+    pub form: LineForm,
+}
+
 /// Any number of destinations, each with its level.
 #[derive(Clone, Default)]
 pub struct ErrorLog {
-    sinks: Arc<[(LogSink, Level)]>,
+    destinations: Arc<[Destination]>,
     most: Option<Level>,
 }
 
@@ -41,19 +64,26 @@ impl fmt::Debug for ErrorLog {
             LogSink::Stderr => "stderr".to_owned(),
             LogSink::Syslog(_) => "syslog".to_owned(),
         };
-        let sinks = self.sinks.iter().map(|(to, level)| (sink(to), *level));
-        f.debug_list().entries(sinks).finish()
+        let all = self.destinations.iter().map(|one| (sink(&one.sink), one.level, one.form));
+        f.debug_list().entries(all).finish()
     }
 }
 
 impl ErrorLog {
-    /// Creates a log with these destinations; none writes nothing.
+    /// Creates a log with these destinations, for lines of text; none writes nothing.
     pub fn new(sinks: Vec<(LogSink, Level)>) -> ErrorLog {
-        let most = sinks.iter().map(|(_, level)| *level).max();
+        let form = LineForm::Text;
+        let destination = |(sink, level)| Destination { sink, level, form };
+        ErrorLog::of(sinks.into_iter().map(destination).collect())
+    }
+
+    /// Creates a log with these destinations.
+    pub fn of(destinations: Vec<Destination>) -> ErrorLog {
+        let most = destinations.iter().map(|one| one.level).max();
         if most == Some(Level::Debug) {
             crate::debug_log::begin();
         }
-        ErrorLog { sinks: sinks.into(), most }
+        ErrorLog { destinations: destinations.into(), most }
     }
 
     /// Creates a log that writes to standard error only.
@@ -69,29 +99,55 @@ impl ErrorLog {
     /// Writes a line; `connection` is the connection's number, 0 for none.
     pub fn write(&self, level: Level, connection: u64, message: &str) {
         if self.enabled(level) {
-            self.write_where(level, connection, message, |most| level <= most);
+            let fields = || LogFields::new(message.to_owned());
+            self.write_where(level, connection, &|| message.to_owned(), &fields, |most| {
+                level <= most
+            });
         }
     }
 
     /// Writes a line to every destination, whatever its level: one about a client of `debug_connection`.
     pub fn write_to_all(&self, level: Level, connection: u64, message: &str) {
-        self.write_where(level, connection, message, |_| true);
+        let fields = || LogFields::new(message.to_owned());
+        self.write_where(level, connection, &|| message.to_owned(), &fields, |_| true);
+    }
+
+    /// Writes a line about something: `text` makes the line of text, `fields` what a line of JSON says. Each is called where
+    /// a destination wants it; `to_all` as in [`ErrorLog::write_to_all`].
+    pub fn write_about(
+        &self,
+        level: Level,
+        connection: u64,
+        to_all: bool,
+        text: &dyn Fn() -> String,
+        fields: &dyn Fn() -> LogFields,
+    ) {
+        if to_all || self.enabled(level) {
+            self.write_where(level, connection, text, fields, |most| to_all || level <= most);
+        }
     }
 
     fn write_where(
         &self,
         level: Level,
         connection: u64,
-        message: &str,
+        text: &dyn Fn() -> String,
+        fields: &dyn Fn() -> LogFields,
         wanted: impl Fn(Level) -> bool,
     ) {
-        let line = line(level, connection, message);
-        for (sink, _) in self.sinks.iter().filter(|(_, most)| wanted(*most)) {
-            match sink {
-                LogSink::File(file) => file.write(&line),
+        let (mut of_text, mut of_json) = (None, None);
+        for one in self.destinations.iter().filter(|one| wanted(one.level)) {
+            let line = match one.form {
+                LineForm::Text => of_text.get_or_insert_with(|| line(level, connection, &text())),
+                LineForm::Json => {
+                    of_json.get_or_insert_with(|| json::line(level, connection, &fields()))
+                }
+            };
+            match &one.sink {
+                LogSink::File(file) => file.write(line),
                 LogSink::Stderr => {
                     use std::io::Write;
-                    let _ = std::io::stderr().write_all(&line);
+                    let _ = std::io::stderr().write_all(line);
                 }
                 // A syslog message needs no line end.
                 LogSink::Syslog(syslog) => syslog.send(level, &line[..line.len() - 1]),

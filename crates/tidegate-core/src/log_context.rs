@@ -4,19 +4,17 @@ use std::fmt::{self, Write as _};
 
 use crate::client::Connection;
 use crate::debug_log;
-use crate::error_log::{ErrorLog, Level, shortened};
+use crate::error_log::{ErrorLog, Level, LogFields, shortened};
 use crate::exchange::Exchange;
 use crate::session;
 
 impl Exchange {
     /// Writes an error log line with this request's context.
     pub fn log(&self, level: Level, message: std::fmt::Arguments<'_>) {
-        let log = &self.settings().error_log;
-        if self.connection.debug {
-            log.write_to_all(level, self.connection.number, &with_context(self, message));
-        } else if log.enabled(level) {
-            log.write(level, self.connection.number, &with_context(self, message));
-        }
+        let (log, connection) = (&self.settings().error_log, &self.connection);
+        let text = || with_context(self, message);
+        let fields = || fields(self, message);
+        log.write_about(level, connection.number, connection.debug, &text, &fields);
     }
 
     /// Writes a line at the level `debug`, without the context of others, as nginx does.
@@ -36,6 +34,30 @@ pub fn write_debug(log: &ErrorLog, connection: &Connection, message: impl FnOnce
     } else if log.enabled(Level::Debug) {
         log.write(Level::Debug, connection.number, &message());
     }
+}
+
+/// Returns the same as [`with_context`], apart, for a line of JSON.
+fn fields(x: &Exchange, message: fmt::Arguments<'_>) -> LogFields {
+    let mut fields = LogFields::new(message.to_string());
+    fields.add("action", x.progress.action.as_bytes());
+    fields.add("client", x.client_text().as_bytes());
+    match x.session() {
+        Some(session) => fields.add("server", session.listener.as_bytes()),
+        None => {
+            fields.add("server", x.server().name.as_bytes());
+            fields.add("request", x.request.head.line());
+            if x.is_subrequest() {
+                fields.add("subrequest", &x.request.path);
+            }
+        }
+    }
+    fields.add("upstream", x.progress.upstream.as_bytes());
+    if x.session().is_none() {
+        let field = |name| x.request.header(name).unwrap_or_default();
+        fields.add("host", field(tidegate_codec::Known::Host));
+        fields.add("referrer", field(tidegate_codec::Known::Referer));
+    }
+    fields
 }
 
 /// Appends the context that nginx adds: the action, and client, server, request, upstream, host and referrer.

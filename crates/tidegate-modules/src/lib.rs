@@ -97,6 +97,8 @@ pub use http::geoip::database::fuzz_geoip;
 #[doc(hidden)]
 pub use http::geoip2::database::fuzz_geoip2;
 #[doc(hidden)]
+pub use http::log::fuzz_json_log;
+#[doc(hidden)]
 pub use http::otel::fuzz_otel;
 #[doc(hidden)]
 pub use tidegate_gateway::{fuzz_keyval_pairs, fuzz_log_query, fuzz_purge_entries};

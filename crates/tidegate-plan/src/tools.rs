@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tidegate_conf::{Diagnostic, NamedFiles, Span, Word};
 use tidegate_core::blocking;
-use tidegate_core::error_log::{ErrorLog, Level, LogSink};
+use tidegate_core::error_log::{Destination, ErrorLog, Level, LogSink};
 use tidegate_core::log_file::LogFile;
 use tidegate_core::pool_choice::PoolChoice;
 use tidegate_core::regex::Regex;
@@ -198,11 +198,12 @@ pub(crate) fn error_log(
         let sink = sink(environment, environment.error_log, None)?;
         return Ok(ErrorLog::new(vec![(sink, Level::Error)]));
     }
-    let mut sinks = Vec::new();
+    let mut destinations = Vec::new();
     for conf in confs {
-        sinks.push((sink(environment, &conf.target, Some(conf.span))?, conf.level));
+        let sink = sink(environment, &conf.target, Some(conf.span))?;
+        destinations.push(Destination { sink, level: conf.level, form: conf.form });
     }
-    Ok(ErrorLog::new(sinks))
+    Ok(ErrorLog::of(destinations))
 }
 
 /// Parses the parameters after `syslog:`.

@@ -94,3 +94,74 @@ proptest! {
         prop_assert!(shortened(message.repeat(times)).len() <= MESSAGE_BYTES_MAX + 3);
     }
 }
+
+/// Returns the value of a line of JSON.
+fn value(fields: &LogFields) -> serde_json::Value {
+    let line = json::line(Level::Warn, 7, fields);
+    assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
+    serde_json::from_slice(&line).unwrap()
+}
+
+#[test]
+fn lines_of_json_have_what_is_known_apart() {
+    let mut fields =
+        LogFields::new("open() \"/x\" failed (2: No such file or directory)".to_owned());
+    fields.add("client", b"127.0.0.1");
+    fields.add("request", b"GET /\xff\x1b HTTP/1.1");
+    fields.add("upstream", b"");
+    let line = value(&fields);
+    let timestamp = line["timestamp"].as_str().unwrap();
+    assert_eq!(timestamp.len(), "2026-01-31T23:59:59+00:00".len());
+    for (name, expected) in [
+        ("level", "\"warn\"".to_owned()),
+        ("pid", std::process::id().to_string()),
+        ("tid", thread_number().to_string()),
+        ("cnum", "7".to_owned()),
+        ("msg", "\"open() \\\"/x\\\" failed (2: No such file or directory)\"".to_owned()),
+        ("errno", "2".to_owned()),
+        ("client", "\"127.0.0.1\"".to_owned()),
+        ("request", "\"GET /\u{fffd}\\u001b HTTP/1.1\"".to_owned()),
+        ("upstream", "null".to_owned()),
+        ("truncated", "null".to_owned()),
+    ] {
+        assert_eq!(line[name].to_string(), expected, "{name}");
+    }
+    let mut long = LogFields::new("é".repeat(4000));
+    long.add("request", &b"x".repeat(1_000_000));
+    let line = value(&long);
+    assert_eq!(line["truncated"], 1);
+    assert!(line["msg"].as_str().unwrap().chars().all(|letter| letter == 'é'));
+    assert_eq!(line["request"].as_str().map(str::len), Some(512));
+}
+
+/// A destination of each form gets its own lines.
+#[test]
+fn each_destination_has_its_form() {
+    let dir = tempfile::tempdir().unwrap();
+    let to = |name: &str, form| {
+        let path = dir.path().join(name);
+        let file = open_append(&path).unwrap();
+        let sink = LogSink::File(Arc::new(LogFile::new(path, file)));
+        Destination { sink, level: Level::Info, form }
+    };
+    let log = ErrorLog::of(vec![to("text", LineForm::Text), to("json", LineForm::Json)]);
+    log.say(Level::Info, format_args!("said \"{}\"", "x"));
+    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+    assert!(read("text").ends_with(": said \"x\"\n"), "{}", read("text"));
+    let line: serde_json::Value = serde_json::from_str(&read("json")).unwrap();
+    assert_eq!(line["msg"], "said \"x\"");
+}
+
+proptest! {
+    #[test]
+    fn any_fields_are_one_line_of_json(
+        message in any::<String>(),
+        value in proptest::collection::vec(any::<u8>(), 0..600),
+    ) {
+        let mut fields = LogFields::new(message);
+        fields.add("request", &value);
+        let line = json::line(Level::Error, 1, &fields);
+        prop_assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
+        prop_assert!(serde_json::from_slice::<serde_json::Value>(&line).is_ok());
+    }
+}

@@ -12,6 +12,7 @@
 mod buffer;
 mod conf;
 mod format;
+mod json;
 mod named;
 mod open_files;
 mod target;
@@ -23,7 +24,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, row};
+use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Kind, row};
 use tidegate_core::Exchange;
 use tidegate_plan::module::{BlockInfo, Module};
 use tidegate_plan::{LocationBuilder, PlanBuilder};
@@ -33,6 +34,8 @@ use buffer::{Buffer, FlushService};
 use conf::Conf;
 use format::Format;
 pub(crate) use format::{escape_default, escape_json};
+#[doc(hidden)]
+pub use json::fuzz_json_log;
 use target::LogTarget;
 
 /// `ngx_http_log_module`.
@@ -119,14 +122,20 @@ struct Shared {
 const CONTEXTS: Contexts = Contexts::HTTP_SERVER_LOCATION_IF.union(Contexts::LIMIT_EXCEPT);
 
 const ROWS: &[Directive<Conf>] = &[
-    row(
-        "log_format",
-        Contexts::HTTP_STREAM,
-        Arity::AT_LEAST_TWO,
-        "combined …",
-        "A named format of log lines; `escape=default|json|none` is the escaping of values.",
-        conf::set_format,
-    ),
+    Directive {
+        name: "log_format",
+        contexts: Contexts::HTTP_STREAM,
+        args: Arity::AT_LEAST_TWO,
+        kind: Kind::Either,
+        default: "combined …",
+        doc: "A named format of log lines; `escape=default|json|none` is the escaping of values. With `json` and a block, lines are \
+              JSON objects: each statement is the name of a member, its value, and what that is: `string`, `number`, `boolean` \
+              (`false` for an empty text and `0`), `list` (the parts of a list such as `$upstream_addr`) or `numbers`. \
+              What is not a number is `null`, as is a variable without a value; `optional` leaves an empty value out. A member \
+              with a block is an object. A line is valid JSON whatever the values are.",
+        has_effect: true,
+        set: conf::set_format,
+    },
     row(
         "access_log",
         CONTEXTS,

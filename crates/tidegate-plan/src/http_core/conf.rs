@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_conf::{Span, Word};
-use tidegate_core::error_log::Level;
+use tidegate_core::error_log::{Level, LineForm};
 use tidegate_core::settings::{PlainConf, PlainServerConf, Types};
 
 use super::listen::ListenConf;
@@ -64,6 +64,8 @@ pub struct ErrorLogConf {
     pub target: String,
     /// The least severe level that is written.
     pub level: Level,
+    /// The form of the lines.
+    pub form: LineForm,
     /// Position in the configuration.
     pub span: Span,
 }

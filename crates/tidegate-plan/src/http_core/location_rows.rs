@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, closest, once, row};
-use tidegate_core::error_log::{LEVELS, Level};
+use tidegate_core::error_log::{LEVELS, Level, LineForm};
 
 use super::conf::{Conf, ErrorLogConf, ErrorPageConf, RootConf, ServerTokens, TempPath};
 
@@ -108,7 +108,10 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         Arity::AT_LEAST_ONE,
         "logs/error.log error",
         "File, `stderr` or `syslog:…` for errors, and the least level that is written: `debug`, `info`, `notice`, `warn`, \
-         `error`, `crit`, `alert` or `emerg`. `memory:` is refused.",
+         `error`, `crit`, `alert` or `emerg`. With `json` (or `format=json`) each line is a JSON object: `timestamp`, `level`, `pid`, \
+         `tid`, `cnum` (the connection), `msg`, `errno`, and of a request `action`, `client`, `server`, `request`, \
+         `subrequest`, `upstream`, `host` and `referrer`; values above 512 bytes are cut, and `truncated` is 1 then. \
+         `memory:` is refused.",
         set_error_log,
     ),
     row(
@@ -184,25 +187,37 @@ fn code_of(text: &[u8]) -> Option<u16> {
 }
 
 fn set_error_log(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
-    let mut level = Level::Error;
+    let (mut level, mut form) = (None, None);
     for index in 1..args.len() {
         let text = args.text(index)?;
-        if index > 1 {
+        let wanted = match text {
+            "json" | "format=json" => Some(LineForm::Json),
+            "format=text" => Some(LineForm::Text),
+            _ => None,
+        };
+        if let Some(wanted) = wanted {
+            if form.replace(wanted).is_some() {
+                return Err(args.error(index, "duplicate form of lines in \"error_log\""));
+            }
+            continue;
+        }
+        if level.is_some() {
             return Err(args.error(index, format!("duplicate log level \"{text}\"")));
         }
-        level = LEVELS.iter().find(|(name, _)| *name == text).map(|(_, level)| *level).ok_or_else(
-            || {
-                let error = args.error(index, format!("invalid log level \"{text}\""));
-                match closest(text, LEVELS.iter().map(|(name, _)| *name)) {
-                    Some(meant) => error.help(format!("did you mean `{meant}`?")),
-                    None => error
-                        .label("a level is `debug`, `info`, `notice`, `warn`, `error`, `crit`, …"),
-                }
-            },
-        )?;
+        let known = LEVELS.iter().find(|(name, _)| *name == text).map(|(_, level)| *level);
+        level = Some(known.ok_or_else(|| {
+            let error = args.error(index, format!("invalid log level \"{text}\""));
+            match closest(text, LEVELS.iter().map(|(name, _)| *name)) {
+                Some(meant) => error.help(format!("did you mean `{meant}`?")),
+                None => error.label(
+                    "a level is `debug`, `info`, `notice`, `warn`, `error`, `crit`, … (or `json`, the form of lines)",
+                ),
+            }
+        })?);
     }
     let target = args.text(0)?.to_owned();
-    conf.error_logs.push(ErrorLogConf { target, level, span: args.word(0).span });
+    let (level, form) = (level.unwrap_or(Level::Error), form.unwrap_or_default());
+    conf.error_logs.push(ErrorLogConf { target, level, form, span: args.word(0).span });
     Ok(())
 }
 

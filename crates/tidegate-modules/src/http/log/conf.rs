@@ -1,12 +1,15 @@
 //! The log directives of a block as written.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_conf::{
-    Args, Diagnostic, Span, Word, once, parse_milliseconds, parse_number, parse_seconds, parse_size,
+    Args, Diagnostic, Span, Statement, Word, once, parse_milliseconds, parse_number, parse_seconds,
+    parse_size,
 };
 
 use super::format::Escape;
+use super::json;
 
 /// The directives of one block.
 #[derive(Default)]
@@ -24,6 +27,8 @@ pub(crate) struct FormatConf {
     pub escape: Escape,
     /// All further arguments, joined without a separator.
     pub text: Vec<u8>,
+    /// The members of an object, for lines of JSON.
+    pub members: Option<Arc<Vec<Statement>>>,
     pub span: Span,
 }
 
@@ -58,6 +63,12 @@ pub(crate) struct OpenFilesConf {
 const GZIP_BUFFER_BYTES: usize = 64 << 10;
 
 pub(super) fn set_format(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
+    if let Some(members) = json::members(args)? {
+        let (name, span) = (args.word(0).clone(), args.word(1).span);
+        let (escape, text) = (Escape::Json, Vec::new());
+        conf.formats.push(FormatConf { name, escape, text, members: Some(members), span });
+        return Ok(());
+    }
     let (mut escape, mut first) = (Escape::Default, 1);
     if let Some(name) = args.bytes(1).strip_prefix(b"escape=") {
         first = 2;
@@ -73,7 +84,8 @@ pub(super) fn set_format(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnos
     }
     let text = args.words()[first..].iter().flat_map(|word| word.bytes.iter().copied()).collect();
     let span = args.word(first).span;
-    conf.formats.push(FormatConf { name: args.word(0).clone(), escape, text, span });
+    let name = args.word(0).clone();
+    conf.formats.push(FormatConf { name, escape, text, members: None, span });
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use tidegate_core::{Exchange, Template};
 use tidegate_plan::PlanBuilder;
 
 use super::conf::FormatConf;
+use super::json::Object;
 
 /// `escape=`: how values are escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,9 +19,9 @@ pub(crate) enum Escape {
 
 /// A compiled `log_format`.
 #[derive(Debug)]
-pub(super) struct Format {
-    template: Template,
-    escape: Escape,
+pub(super) enum Format {
+    Text { template: Template, escape: Escape },
+    Json(Object),
 }
 
 const COMBINED: &[u8] = b"$remote_addr - $remote_user [$time_local] \"$request\" $status \
@@ -30,23 +31,30 @@ impl Format {
     /// Compiles the predefined format.
     pub(super) fn combined(plan: &mut PlanBuilder<'_>) -> Result<Format, Diagnostic> {
         let template = plan.template_text(COMBINED, Span::NONE)?;
-        Ok(Format { template, escape: Escape::Default })
+        Ok(Format::Text { template, escape: Escape::Default })
     }
 
     pub(super) fn compile(
         conf: &FormatConf,
         plan: &mut PlanBuilder<'_>,
     ) -> Result<Format, Diagnostic> {
+        if let Some(members) = &conf.members {
+            return Object::compile(members, plan).map(Format::Json);
+        }
         let template = plan.template_text(&conf.text, conf.span)?;
-        Ok(Format { template, escape: conf.escape })
+        Ok(Format::Text { template, escape: conf.escape })
     }
 
     /// Appends the line without its line feed.
     pub(super) fn write(&self, x: &mut Exchange, out: &mut Vec<u8>) {
-        match self.escape {
-            Escape::Default => self.template.write_escaped(x, out, escape_default),
-            Escape::Json => self.template.write_escaped(x, out, escape_json),
-            Escape::None => self.template.write(x, out),
+        let (template, escape) = match self {
+            Format::Json(object) => return object.write(x, out),
+            Format::Text { template, escape } => (template, escape),
+        };
+        match escape {
+            Escape::Default => template.write_escaped(x, out, escape_default),
+            Escape::Json => template.write_escaped(x, out, escape_json),
+            Escape::None => template.write(x, out),
         }
     }
 }

@@ -33,6 +33,46 @@ fn values_are_escaped_in_place() {
 }
 
 #[test]
+fn lines_of_json_have_values_of_their_kinds() {
+    let bench = Bench::new(
+        r#"
+        log_format j json {
+            uri $uri; status $status number; "a \"b\"" "$uri?$args" string;
+            n $arg_n number; none $arg_none; text_none "x$arg_none"; gone $arg_none optional; kept $arg_n optional;
+            yes $arg_n boolean; no $arg_none boolean;
+            o { list $http_x_l list; numbers $http_x_l numbers; empty $arg_none list; deeper { one 1 number; } }
+        }
+        log_format text json;
+        server { location / { access_log j.log j; access_log t.log text; return 200; } }"#,
+    );
+    bench.get_with("/a?n=1.50", &["X-L: 0.1, - : 7"]);
+    bench.get("/b?n=01");
+    until(|| bench.read("j.log").lines().count() == 2);
+    assert_eq!(
+        bench.read("j.log"),
+        "{\"uri\":\"/a\",\"status\":200,\"a \\\"b\\\"\":\"/a?n=1.50\",\"n\":1.50,\"none\":null,\"text_none\":\"x\",\
+         \"kept\":\"1.50\",\"yes\":true,\"no\":false,\"o\":{\"list\":[\"0.1\",\"-\",\"7\"],\"numbers\":[0.1,null,7],\"empty\":[],\
+         \"deeper\":{\"one\":1}}}\n\
+         {\"uri\":\"/b\",\"status\":200,\"a \\\"b\\\"\":\"/b?n=01\",\"n\":null,\"none\":null,\"text_none\":\"x\",\
+         \"kept\":\"01\",\"yes\":true,\"no\":false,\"o\":{\"list\":[],\"numbers\":[],\"empty\":[],\"deeper\":{\"one\":1}}}\n"
+    );
+    // Without a block the word is a format like any other.
+    assert_eq!(bench.read("t.log"), "json\njson\n");
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_value_is_valid_json(value in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..60)) {
+        super::json::fuzz_json_log(&value);
+    }
+
+    #[test]
+    fn any_text_of_numbers_is_valid_json(value in "[-+0-9.eE, :]{0,12}") {
+        super::json::fuzz_json_log(value.as_bytes());
+    }
+}
+
+#[test]
 fn lines_go_where_they_should() {
     let bench = Bench::new(
         r#"
@@ -221,6 +261,14 @@ fn errors() {
             "logs to syslog cannot be buffered",
         ),
         ("log_format a x; log_format a y;", "duplicate \"log_format\" name \"a\""),
+        ("log_format a x { }", "unexpected \"{\" in \"log_format\""),
+        ("log_format a json x { }", "unexpected \"{\" in \"log_format\""),
+        ("log_format a json { b; }", "the member \"b\" needs a value, or a block alone"),
+        ("log_format a json { b $uri { } }", "the member \"b\" needs a value, or a block alone"),
+        ("log_format a json { b $uri integer; }", "invalid kind \"integer\" in \"log_format\""),
+        ("log_format a json { b $uri number list; }", "two kinds of a value in \"log_format\""),
+        ("log_format a json { b 1; c { } b 2; }", "duplicate member \"b\" of \"log_format\""),
+        ("log_format a json { b $nothing; }", "unknown \"nothing\" variable"),
         ("log_format combined x;", "duplicate \"log_format\" name \"combined\""),
         ("log_format a escape=foo x;", "unknown log format escaping \"foo\""),
         ("log_format a $nope;", "unknown \"nope\" variable"),
