@@ -4,7 +4,7 @@ _tidegate() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
     case $before in
         -s) mapfile -t COMPREPLY < <(compgen -W 'stop quit reopen reload' -- "$word") ;;
-        -p | --prefix) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
+        -p | --conf-prefix) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
         -c | -e | --conf | --socket) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         help) mapfile -t COMPREPLY < <(compgen -W "$(tidegate help 2>/dev/null | grep -oE '\b[a-z][a-z0-9_]{2,}\b')" -- "$word") ;;
         -g) ;;

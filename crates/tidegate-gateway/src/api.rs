@@ -24,7 +24,8 @@ mod objects;
 mod openapi;
 mod process;
 pub(crate) mod prometheus;
-pub(crate) mod purges;
+mod purge;
+pub(crate) mod purge_figures;
 mod query;
 mod routes;
 mod sync;
@@ -46,6 +47,7 @@ use tidegate_plan::{LocationBuilder, PlanBuilder};
 use tidegate_rt::clock;
 
 use super::common::content::read_body;
+use crate::cache::purge::carry_out;
 use crate::live_log;
 use query::{Changed, CommandResult, Query, Settings, now};
 use tree::{ConfigFiles, TreeSettings};
@@ -201,8 +203,16 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
             }
         }
     }
-    if let Some(changed) = result.changed.take() {
-        save(x, changed).await;
+    match result.changed.take() {
+        Some(Changed::Purged { zone, target, soft }) => {
+            if let Err(failure) = carry_out(x, &zone, target, soft).await {
+                let error = purge::failed(failure);
+                let value = error.value(&request_id(x));
+                result = CommandResult { status: error.status, ..CommandResult::of(value) };
+            }
+        }
+        Some(changed) => save(x, changed).await,
+        None => {}
     }
     x.disposition.set_status(result.status);
     if let Some(place) = result.place {
@@ -233,6 +243,8 @@ async fn save(x: &mut Exchange, changed: Changed) {
         Changed::Shared { zone, .. } | Changed::Pairs(zone) => {
             (format!("keyval zone \"{}\"", zone.name()), zone.save().await)
         }
+        // It has no file.
+        Changed::Purged { .. } => return,
     };
     if let Err(error) = written {
         x.log(Level::Error, format_args!("the state of {what} was not written: {error}"));

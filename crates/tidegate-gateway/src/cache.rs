@@ -36,7 +36,7 @@ pub(crate) mod gateway;
 mod handle;
 mod lookup;
 pub(crate) mod meta;
-mod purge;
+pub(crate) mod purge;
 pub(crate) mod purge_sync;
 mod ranges;
 mod serve;

@@ -45,7 +45,7 @@ pub use api::Api;
 pub use api::exporters::{Names as ExporterNames, exporter_metrics, note_start};
 pub use api::history::keep as keep_history;
 pub use api::prometheus::plus_metrics;
-pub use api::purges::purge_metrics;
+pub use api::purge_figures::purge_metrics;
 pub use api::tree::figures_tree;
 pub use cache::decide::conditions::comparison as if_modified_since;
 #[doc(hidden)]

@@ -95,9 +95,19 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "cache",
-        words: &["ls", "stat ZONE"],
-        what: "caches: sizes and hits",
-        options: &[],
+        words: &[
+            "ls",
+            "stat ZONE",
+            "purge ZONE KEY",
+            "purge ZONE --prefix TEXT",
+            "purge ZONE --tag TAG",
+        ],
+        what: "caches: sizes, hits, and purges",
+        options: &[
+            Opt::value("prefix", "TEXT", "purge all keys that begin so"),
+            Opt::value("tag", "TAG", "purge all responses with this tag"),
+            Opt::flag("soft", "make stale in place of removing"),
+        ],
         run: caches::run,
     },
     Command {

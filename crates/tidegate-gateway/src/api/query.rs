@@ -9,6 +9,8 @@ use tidegate_rt::clock;
 use tidegate_upstream::Group;
 
 use super::objects::{Document, Object};
+use crate::cache::config::zones as cache;
+use crate::cache::purge::PurgeTarget;
 use crate::keyval::Zone;
 use crate::keyval::shared::SharedPairs;
 use crate::keyval::write::Write;
@@ -57,6 +59,8 @@ pub(super) enum Changed {
     Servers { name: String, group: Arc<Group>, file: Arc<StateFile> },
     /// A zone of pairs, which may have a `state=`.
     Pairs(Arc<Zone>),
+    /// A cache, by a purge that is carried out before the response.
+    Purged { zone: Arc<cache::Zone>, target: PurgeTarget, soft: bool },
     /// The pairs of a zone that servers share, once the store has them.
     Shared { zone: Arc<Zone>, shared: Arc<SharedPairs>, write: Write },
 }

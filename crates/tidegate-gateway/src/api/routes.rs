@@ -9,7 +9,9 @@ use tidegate_core::timeline;
 use super::error::ApiError;
 use super::objects::{Document, Form, Object, Objects};
 use super::query::{CommandResult, Query};
-use super::{caches, fills, groups, history, inside, keyvals, log, openapi, process, sync, zones};
+use super::{
+    caches, fills, groups, history, inside, keyvals, log, openapi, process, purge, sync, zones,
+};
 
 /// A path of the API and what is there.
 pub(super) struct Route {
@@ -171,6 +173,7 @@ pub(super) const ROUTES: &[Route] = &[
         &[only("The sums of each second of the last minutes")],
     ),
     below(&["tidegate", "slow"], slow, &[only("The latest slow requests, the newest first")]),
+    below(&["tidegate", "purge"], purge::carry_out, purge::PATHS),
     below(
         &["tidegate", "log"],
         log::watch,

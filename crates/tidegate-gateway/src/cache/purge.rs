@@ -34,7 +34,8 @@ use crate::cache::config::purge::{PurgeConf, PurgeTrigger};
 use crate::cache::config::settings::{CacheSettings, unknown_zone};
 use crate::cache::config::zones::{Zone, Zones};
 use crate::cache::purge_sync::{NOT_DISTRIBUTED, PurgeRule, PurgeWhat};
-use target::{PURGED_TAGS_MAX, PurgeTarget, purge, target_of};
+pub(crate) use target::{PURGED_TAGS_MAX, PurgeTarget};
+use target::{purge, target_of};
 use tidegate_core::Refused;
 
 /// The stored object that a response comes from or becomes, for filters that find that it contradicts another one.
@@ -83,8 +84,8 @@ pub(super) async fn respond(
         x.log(Level::Error, message);
         return Step::Status(400);
     };
-    if let Err(step) = carry_out(x, zone, what, soft).await {
-        return step;
+    if let Err(failure) = carry_out(x, zone, what, soft).await {
+        return failed(x, failure);
     }
     x.disposition.set_status(204);
     Step::Respond(Body::Empty)
@@ -97,8 +98,8 @@ async fn respond_with_page(
     what: PurgeTarget,
     key: &[u8],
 ) -> Step<'static> {
-    if let Err(step) = carry_out(x, zone, what, false).await {
-        return step;
+    if let Err(failure) = carry_out(x, zone, what, false).await {
+        return failed(x, failure);
     }
     let mut page = b"<html>\r\n<head><title>Successful purge</title></head>\r\n<body>\r\n\
         <h1>Successful purge</h1>\r\n<p>Key : "
@@ -110,34 +111,55 @@ async fn respond_with_page(
     Step::Respond(Body::from(Bytes::from(page)))
 }
 
+/// Why a purge was not carried out, or not everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PurgeFailure {
+    /// Not here: nothing was stored under the key, and no other server may have it; too many purges at a time; the disk fails.
+    Refused(Refused),
+    /// Here it was, but the other servers do not get it.
+    NotDistributed,
+}
+
 /// Purges at the current time: here, then on all servers that share the purges.
 ///
 /// # Errors
-/// 404 when nothing was stored under a key, and no other server may have it; 503 with too many purges at a time, or when the
-/// others do not get it; 500 when the disk fails.
-async fn carry_out(
-    x: &mut Exchange,
+/// See [`PurgeFailure`]; details were logged.
+pub(crate) async fn carry_out(
+    x: &Exchange,
     zone: &Zone,
     what: PurgeTarget,
     soft: bool,
-) -> Result<(), Step<'static>> {
-    let Some(store) = zone.store().cloned() else { return Err(Step::Status(500)) };
+) -> Result<(), PurgeFailure> {
+    let internal = PurgeFailure::Refused(Refused::INTERNAL);
+    let store = zone.store().cloned().ok_or(internal)?;
     let rules = zone.sync.as_ref().map(|sync| (sync.clone(), rules_of(&what, soft)));
     let done = carry_out_here(x, store, what, soft).await;
-    let Some((sync, rules)) = rules else { return done.map_err(Step::from) };
+    let Some((sync, rules)) = rules else { return done.map_err(PurgeFailure::Refused) };
     match done {
-        Err(refused) if refused == Refused::UNAVAILABLE => return Err(refused.into()),
+        Err(refused) if refused == Refused::UNAVAILABLE => {
+            return Err(PurgeFailure::Refused(refused));
+        }
         _ => {}
     }
     // Where the disk has failed it comes back with the purges of the others.
     let is_done = !matches!(done, Err(refused) if refused == Refused::INTERNAL);
     if let Err(error) = sync.send(rules, is_done).await {
         x.log(Level::Error, format_args!("cache purge was not distributed: {error}"));
-        x.disposition.set_status(503);
-        x.response.headers.set_known(Known::ContentType, b"text/plain");
-        return Err(Step::Respond(Body::from(Bytes::from_static(NOT_DISTRIBUTED.as_bytes()))));
+        return Err(PurgeFailure::NotDistributed);
     }
-    if is_done { Ok(()) } else { Err(Refused::INTERNAL.into()) }
+    if is_done { Ok(()) } else { Err(internal) }
+}
+
+/// Responds to a request whose purge has failed.
+fn failed(x: &mut Exchange, failure: PurgeFailure) -> Step<'static> {
+    match failure {
+        PurgeFailure::Refused(refused) => refused.into(),
+        PurgeFailure::NotDistributed => {
+            x.disposition.set_status(503);
+            x.response.headers.set_known(Known::ContentType, b"text/plain");
+            Step::Respond(Body::from(Bytes::from_static(NOT_DISTRIBUTED.as_bytes())))
+        }
+    }
 }
 
 /// Returns a purge as the other servers get it.

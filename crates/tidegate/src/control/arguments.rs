@@ -48,7 +48,7 @@ pub(super) const COMMON: &[Opt] = &[
     ),
     Opt::value("url", "ADDRESS", "`http://host:port/path` of a location with `api`"),
     Opt::value("conf", "FILE", "the configuration's file").short('c'),
-    Opt::value("prefix", "PATH", "the prefix of relative paths").short('p'),
+    Opt::value("conf-prefix", "PATH", "the prefix of relative paths").short('p'),
     Opt::value("global", "DIRECTIVES", "directives out of the file").short('g'),
     Opt::flag("help", "this help").short('h'),
 ];
@@ -91,7 +91,7 @@ impl Given {
             };
             match option.name {
                 "conf" => main.file = Some(value.into()),
-                "prefix" => main.prefix = Some(value),
+                "conf-prefix" => main.prefix = Some(value),
                 "global" => main.directives = Some(value),
                 name => given.options.push((name, value)),
             }

@@ -1,6 +1,6 @@
 //! `cache`: zones, their sizes and hits.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Session;
 use super::client::encoded;
@@ -17,8 +17,27 @@ pub(super) fn run(session: &Session) -> Result<(), Failure> {
             let cache = session.client()?.get(&format!("http/caches/{}", encoded(zone)))?;
             stat(session, &cache)
         }
+        ["purge", zone] if has_scope(session) => purge(session, zone, None),
+        ["purge", zone, key] => purge(session, zone, Some(key)),
         _ => Err(Failure::Usage("unknown words".to_owned())),
     }
+}
+
+fn has_scope(session: &Session) -> bool {
+    session.given.flag("prefix") || session.given.flag("tag")
+}
+
+/// Purges a key, the keys with a prefix, or the responses with a tag.
+fn purge(session: &Session, zone: &str, key: Option<&str>) -> Result<(), Failure> {
+    let mut body = match (key, session.given.value("prefix"), session.given.value("tag")) {
+        (Some(key), None, None) => json!({ "key": key }),
+        (None, Some(prefix), None) => json!({ "prefix": prefix }),
+        (None, None, Some(tag)) => json!({ "tags": [tag] }),
+        _ => return Err(Failure::Usage("one key, prefix or tag is purged at a time".to_owned())),
+    };
+    body["soft"] = session.given.flag("soft").into();
+    let path = format!("tidegate/purge/{}", encoded(zone));
+    session.client()?.send("POST", &path, Some(&body)).map(drop)
 }
 
 fn responses(cache: &Value, kinds: &[&str]) -> u64 {
