@@ -31,6 +31,7 @@ mod routes;
 mod sync;
 pub(crate) mod tree;
 mod view;
+mod write;
 mod zones;
 
 #[cfg(test)]

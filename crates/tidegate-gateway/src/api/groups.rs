@@ -144,11 +144,11 @@ fn carry_out(
 /// Shows a group, or resets its statistics.
 fn shown(group: Arc<Group>, zone: String, now: CommandTime, sessions: Sessions) -> Object {
     let (reset, weight) = (group.clone(), group.attempts_max() as usize);
-    let show = move || view::upstream(&group, &zone, now, sessions);
+    let show = view::upstream(group, zone, now, sessions);
     let reset = move || {
         reset.view(now.monotonic).iter().for_each(|slot| slot.peer.statistics.reset());
     };
-    Object::new(show).resettable(reset).weighing(weight)
+    Object::of_pieces(show).resettable(reset).weighing(weight)
 }
 
 fn servers(group: Arc<Group>, now: CommandTime) -> super::objects::Document {

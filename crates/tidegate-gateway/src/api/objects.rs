@@ -65,11 +65,7 @@ impl Object {
     pub(super) fn value(self) -> Value {
         match self.show {
             Show::Whole(show) => show(),
-            Show::Pieces(mut write) => {
-                let mut text = Vec::new();
-                while write(&mut text) {}
-                serde_json::from_slice(&text).unwrap_or_default()
-            }
+            Show::Pieces(write) => value_of(write),
         }
     }
 
@@ -79,6 +75,13 @@ impl Object {
             reset();
         }
     }
+}
+
+/// Returns the value of a text that is written in pieces.
+fn value_of(mut write: Pieces) -> Value {
+    let mut text = Vec::new();
+    while write(&mut text) {}
+    serde_json::from_slice(&text).unwrap_or_default()
 }
 
 /// Objects by name, in the order in which they are shown.
@@ -109,6 +112,12 @@ const PIECE_BYTES: usize = 64 * 1024;
 impl Document {
     pub(super) fn single(object: Object) -> Document {
         Document { objects: vec![(String::new(), object)], form: Form::Single, fields: None }
+    }
+
+    /// Returns a writer of its text, a part at each call; it returns `false` behind the last one.
+    pub(super) fn writer(self) -> impl FnMut(&mut Vec<u8>) -> bool + Send + 'static {
+        let mut writer = Writer::new(self);
+        move |out| writer.write(out)
     }
 
     /// Makes the body of a response.
@@ -195,10 +204,11 @@ impl Writer {
         }
         let mut value = match object.show {
             Show::Whole(show) => show(),
-            Show::Pieces(write) => {
+            Show::Pieces(write) if self.fields.is_none() => {
                 self.present = Some(write);
                 return true;
             }
+            Show::Pieces(write) => value_of(write),
         };
         if let (Some(wanted), Value::Object(fields)) = (&self.fields, &mut value) {
             fields.retain(|name, _| wanted.iter().any(|wanted| wanted == name));

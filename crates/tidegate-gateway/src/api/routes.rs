@@ -1,7 +1,7 @@
 //! The paths of the API: one table, from which requests are routed, directories are listed, and the description by
 //! OpenAPI is made.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tidegate_codec::request::Method;
 use tidegate_core::figures::BOUNDS_MILLIS;
 use tidegate_core::timeline;
@@ -309,11 +309,8 @@ pub(super) fn leaf(query: &Query<'_>, command: &Command<'_>) -> Result<(), ApiEr
 /// Makes one object of many.
 pub(super) fn collected(objects: Objects) -> Object {
     let weight = objects.iter().map(|(_, object)| object.weight()).sum();
-    let show = move || {
-        let fields = objects.into_iter().map(|(name, object)| (name, object.value()));
-        Value::Object(fields.collect())
-    };
-    Object::new(show).weighing(weight)
+    let document = Document { objects, form: Form::Map, fields: None };
+    Object::of_pieces(document.writer()).weighing(weight)
 }
 
 /// Shows objects, or the fields of each that are wanted.

@@ -17,6 +17,26 @@ fn ask(bench: &Bench, method: &str, target: &str, body: &str) -> (u16, Value) {
     (reply.status, serde_json::from_slice(&reply.body).unwrap_or(Value::Null))
 }
 
+/// Servers are written some at a time: no size of a group breaks the text, of one or of all.
+#[test]
+fn groups_of_any_size_are_shown() {
+    for count in [0, 1, 31, 32, 33, 64, 65] {
+        let servers: String = (1..=count).map(|port| format!("server 127.0.0.1:{port};")).collect();
+        let bench = Bench::new(&format!(
+            "upstream u {{ zone z 1m; {servers} }} upstream v {{ zone y 1m; server 127.0.0.1:1; queue 5; }}
+            server {{ location /api {{ api; }} }}"
+        ));
+        let get = |target: &str| ask(&bench, "GET", target, "").1;
+        let group = get("/api/9/http/upstreams/u");
+        assert_eq!(group["peers"].as_array().map(Vec::len), Some(count), "{group}");
+        assert_eq!(group["zone"], json!("z"));
+        let all = get("/api/9/http/upstreams");
+        assert_eq!((&all["u"], &all["v"]["queue"]["max_size"]), (&group, &json!(5)));
+        assert_eq!(get("/api/9/tidegate/snapshot")["http/upstreams"], all);
+        assert_eq!(get("/api/9/http/upstreams/u?fields=zone"), json!({ "zone": "z" }));
+    }
+}
+
 #[test]
 fn groups_are_shown() {
     let bench = Bench::new(CONFIG);

@@ -1,9 +1,11 @@
 //! The state of groups of servers, as JSON.
 
+use std::io::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tidegate_codec::date;
 use tidegate_core::figures::{BOUNDS_MILLIS, TimeCounts};
 use tidegate_upstream::peers::{Health, Member, Peer, SlotView, Statistics};
@@ -11,7 +13,7 @@ use tidegate_upstream::{Group, ServerOptions, idle_of};
 
 use super::process::handshakes_of;
 use super::query::CommandTime;
-use super::zones::responses_of;
+use super::write::{ObjectWriter, write_text};
 
 /// Whether a group serves sessions of `stream`; requests of `http` have other figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,22 +22,49 @@ pub(super) enum Sessions {
     No,
 }
 
-/// Returns a group with its servers.
-pub(super) fn upstream(group: &Group, zone: &str, now: CommandTime, sessions: Sessions) -> Value {
-    let peers: Vec<Value> =
-        group.view(now.monotonic).iter().map(|slot| peer(slot, now, sessions)).collect();
-    let mut value = json!({ "peers": peers, "zombies": 0, "zone": zone });
-    if sessions == Sessions::No {
-        value["keepalive"] = idle_of(group).into();
+/// Servers of a group that are written at a time.
+const PEERS_AT_ONCE: usize = 32;
+
+/// Returns a writer of a group with its servers, some at each call; it returns `false` behind the last ones.
+pub(super) fn upstream(
+    group: Arc<Group>,
+    zone: String,
+    now: CommandTime,
+    sessions: Sessions,
+) -> impl FnMut(&mut Vec<u8>) -> bool + Send + 'static {
+    let mut peers: Option<std::vec::IntoIter<SlotView>> = None;
+    move |out| {
+        let is_first = peers.is_none();
+        let peers = peers.get_or_insert_with(|| group.view(now.monotonic).into_iter());
+        if is_first {
+            out.push(b'{');
+            if sessions == Sessions::No {
+                let _ = write!(out, "\"keepalive\":{},", idle_of(&group));
+            }
+            out.extend_from_slice(b"\"peers\":[");
+        }
+        for (place, slot) in peers.by_ref().take(PEERS_AT_ONCE).enumerate() {
+            if !(is_first && place == 0) {
+                out.push(b',');
+            }
+            peer(&slot, now, sessions, out);
+        }
+        if peers.len() > 0 {
+            return true;
+        }
+        out.push(b']');
+        if let Some((most, _)) = group.options().queue {
+            let (overflows, size) = (group.overflows(), group.waiting());
+            let _ = write!(
+                out,
+                ",\"queue\":{{\"max_size\":{most},\"overflows\":{overflows},\"size\":{size}}}"
+            );
+        }
+        out.extend_from_slice(b",\"zombies\":0,\"zone\":");
+        write_text(&zone, out);
+        out.push(b'}');
+        false
     }
-    if let Some((most, _)) = group.options().queue {
-        value["queue"] = json!({
-            "size": group.waiting(),
-            "max_size": most,
-            "overflows": group.overflows(),
-        });
-    }
-    value
 }
 
 /// Returns the servers with their parameters.
@@ -102,67 +131,68 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Returns a server with its statistics at `now`, as nginx's API shows a peer.
+/// Writes a server with its statistics at `now`, as nginx's API shows a peer.
 ///
 /// The statistics are counted without locks by many threads: each is exact, and their sums need not agree. Fields
 /// without a value yet (no check, no response so far) are left out. Times are milliseconds.
-fn peer(slot: &SlotView, now: CommandTime, sessions: Sessions) -> Value {
+fn peer(slot: &SlotView, now: CommandTime, sessions: Sessions, out: &mut Vec<u8>) {
     let (peer, statistics) = (&slot.peer, &slot.peer.statistics);
-    let mut value = json!({
-        "id": slot.number,
-        "server": &*peer.text,
-        "name": &*peer.server,
-        "backup": slot.options.backup,
-        "weight": slot.options.weight,
-        "state": state(slot),
-        "active": peer.active(),
-        "sent": statistics.sent.load(Relaxed),
-        "received": statistics.received.load(Relaxed),
-        "fails": statistics.fails.load(Relaxed),
-        "unavail": statistics.unavailable.load(Relaxed),
-        "health_checks": {
-            "checks": statistics.checks.load(Relaxed),
-            "fails": statistics.checks_failed.load(Relaxed),
-            "unhealthy": statistics.unhealthy.load(Relaxed),
-        },
-        "downtime": millis(statistics.down_time(now.monotonic)),
-    });
+    let mut object = ObjectWriter::begin(out);
+    object.number("active", peer.active());
+    object.number("backup", slot.options.backup);
     let (requests, times) = match sessions {
         Sessions::Of => ("connections", SESSION_TIMES),
-        Sessions::No => {
-            value["responses"] = responses(statistics);
-            ("requests", TIMES)
-        }
+        Sessions::No => ("requests", TIMES),
     };
-    value[requests] = statistics.requests.load(Relaxed).into();
-    match statistics.last_check.load(Relaxed) {
-        0 => {}
-        check => value["health_checks"]["last_passed"] = (check == 2).into(),
-    }
-    let mut put = |name: &str, ago: Option<Duration>| {
-        if let Some(ago) = ago {
-            value[name] = time(now.unix_millis.saturating_sub(millis(ago))).into();
-        }
-    };
-    put("downstart", statistics.down_for(now.monotonic));
-    put("selected", statistics.since_selected(now.monotonic));
-    if slot.options.max_conns > 0 {
-        value["max_conns"] = slot.options.max_conns.into();
-    }
     for (name, average) in times {
         let micros = average(peer);
         if micros > 0 {
-            value[name] = (micros / 1000).into();
+            object.number(name, micros / 1000);
         }
     }
+    object.number("downtime", millis(statistics.down_time(now.monotonic)));
+    let moments = [
+        ("downstart", statistics.down_for(now.monotonic)),
+        ("selected", statistics.since_selected(now.monotonic)),
+    ];
+    for (name, ago) in moments {
+        if let Some(ago) = ago {
+            object.text(name, &time(now.unix_millis.saturating_sub(millis(ago))));
+        }
+    }
+    object.number("fails", statistics.fails.load(Relaxed));
+    object.object("health_checks", |checks| {
+        checks.number("checks", statistics.checks.load(Relaxed));
+        checks.number("fails", statistics.checks_failed.load(Relaxed));
+        match statistics.last_check.load(Relaxed) {
+            0 => {}
+            check => checks.number("last_passed", check == 2),
+        }
+        checks.number("unhealthy", statistics.unhealthy.load(Relaxed));
+    });
+    object.number("id", slot.number);
+    if slot.options.max_conns > 0 {
+        object.number("max_conns", slot.options.max_conns);
+    }
+    object.text("name", &peer.server);
+    object.number("received", statistics.received.load(Relaxed));
+    object.number(requests, statistics.requests.load(Relaxed));
+    if sessions == Sessions::No {
+        responses(statistics, object.name("responses"));
+    }
+    object.number("sent", statistics.sent.load(Relaxed));
+    object.text("server", &peer.text);
     if let Some(handshakes) = statistics.handshakes.get() {
-        value["ssl"] = handshakes_of(handshakes);
+        object.value("ssl", &handshakes_of(handshakes));
     }
+    object.text("state", state(slot));
     if let Some(times) = statistics.times.get() {
-        value["header_time_hist"] = histogram(&times.header);
-        value["response_time_hist"] = histogram(&times.response);
+        histogram(&times.header, object.name("header_time_hist"));
+        histogram(&times.response, object.name("response_time_hist"));
     }
-    value
+    object.number("unavail", statistics.unavailable.load(Relaxed));
+    object.number("weight", slot.options.weight);
+    object.end();
 }
 
 pub(super) type Times = &'static [(&'static str, fn(&Peer) -> u64)];
@@ -176,19 +206,34 @@ pub(super) const SESSION_TIMES: Times = &[
     ("response_time", Peer::last_byte_time),
 ];
 
-/// Shows how many times were not above each bound, in milliseconds, and above the one before it.
-fn histogram(times: &TimeCounts) -> Value {
+/// Writes how many times were not above each bound, in milliseconds, and above the one before it.
+fn histogram(times: &TimeCounts, out: &mut Vec<u8>) {
     let (counts, micros) = times.totals();
-    let names = BOUNDS_MILLIS.iter().map(u64::to_string).chain(["inf".to_owned()]);
-    let mut fields: Map<String, Value> = names.zip(counts.map(Value::from)).collect();
-    fields.insert("sum".to_owned(), (micros / 1000).into());
-    Value::Object(fields)
+    let mut object = ObjectWriter::begin(out);
+    for (place, count) in counts.iter().enumerate() {
+        match BOUNDS_MILLIS.get(place) {
+            Some(bound) => object.number(&bound.to_string(), count),
+            None => object.number("inf", count),
+        }
+    }
+    object.number("sum", micros / 1000);
+    object.end();
 }
 
-fn responses(statistics: &Statistics) -> Value {
+/// Writes responses by class and status.
+fn responses(statistics: &Statistics, out: &mut Vec<u8>) {
     let classes = statistics.responses.each_ref().map(|count| count.load(Relaxed));
-    let codes = statistics.codes.get().into_iter().flat_map(|codes| codes.codes());
-    responses_of(classes, codes, classes.iter().sum())
+    let mut object = ObjectWriter::begin(out);
+    for (name, count) in ["1xx", "2xx", "3xx", "4xx", "5xx"].iter().zip(classes) {
+        object.number(name, count);
+    }
+    object.object("codes", |codes| {
+        for (code, count) in statistics.codes.get().into_iter().flat_map(|codes| codes.codes()) {
+            codes.number(&code.to_string(), count);
+        }
+    });
+    object.number("total", classes.iter().sum::<u64>());
+    object.end();
 }
 
 fn state(slot: &SlotView) -> &'static str {
