@@ -62,7 +62,7 @@ const ROWS: [(&str, Measure); 7] = [
     ("sums", rows::sums),
     ("counting", rows::counting),
     ("memory", rows::memory),
-    ("answers", rows::answers),
+    ("responses", rows::responses),
     ("viewers", rows::viewers),
     ("collector", rows::collector),
     ("scrapes", rows::scrapes),

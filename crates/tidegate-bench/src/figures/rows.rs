@@ -16,7 +16,7 @@ const CONNECTIONS: usize = 32;
 /// The longest run of a load with a number of requests.
 const LONG: Duration = Duration::from_secs(600);
 
-/// Requests that were answered, beside the sums of the zones, over reloads.
+/// Requests that were responded, beside the sums of the zones, over reloads.
 pub(super) fn sums(context: &Context) -> Result<Vec<Row>, String> {
     let target = Target::start(context, config::counted)?;
     let stop = AtomicBool::new(false);
@@ -28,15 +28,16 @@ pub(super) fn sums(context: &Context) -> Result<Vec<Row>, String> {
         stop.store(true, Ordering::Relaxed);
         (outcome, reloads.join().unwrap_or_else(|_| Err("a thread ended".to_owned())))
     });
-    let (answered, reloads) = (outcome?.requests, reloads?);
-    let of_server = target.wait_for("tidegate_server_responses_total", "zone=\"all\"", answered)?;
-    let of_locations = target.wait_for("tidegate_location_responses_total", "", answered)?;
+    let (responded, reloads) = (outcome?.requests, reloads?);
+    let of_server =
+        target.wait_for("tidegate_server_responses_total", "zone=\"all\"", responded)?;
+    let of_locations = target.wait_for("tidegate_location_responses_total", "", responded)?;
     Ok(vec![Row {
         name: "sums of zones",
         goal: format!("{requests} over {wanted} reloads, exactly"),
-        figure: format!("{of_server} and {of_locations} of {answered}, {reloads} reloads"),
-        met: (of_server, of_locations, reloads) == (answered, answered, wanted)
-            && answered == requests,
+        figure: format!("{of_server} and {of_locations} of {responded}, {reloads} reloads"),
+        met: (of_server, of_locations, reloads) == (responded, responded, wanted)
+            && responded == requests,
     }])
 }
 
@@ -99,7 +100,7 @@ pub(super) fn memory(context: &Context) -> Result<Vec<Row>, String> {
 }
 
 /// Responses with very many servers and zones, and iterations of the event loops meanwhile.
-pub(super) fn answers(context: &Context) -> Result<Vec<Row>, String> {
+pub(super) fn responses(context: &Context) -> Result<Vec<Row>, String> {
     let target = Target::start(context, config::large)?;
     let bound = Bound { duration: LONG, requests_max: ZONES as u64 };
     target.load((0..ZONES).map(|z| format!("/?z={z}")), 1, bound)?;
@@ -109,9 +110,9 @@ pub(super) fn answers(context: &Context) -> Result<Vec<Row>, String> {
     let before = long(&target)?;
     let mut rows = Vec::new();
     for (name, path) in [
-        ("answer of /api/9/http/upstreams", "/api/9/http/upstreams"),
-        ("answer of /tidegate/snapshot", "/api/9/tidegate/snapshot"),
-        ("answer of metrics", "/own"),
+        ("response of /api/9/http/upstreams", "/api/9/http/upstreams"),
+        ("response of /tidegate/snapshot", "/api/9/tidegate/snapshot"),
+        ("response of metrics", "/own"),
     ] {
         let mut times = Vec::new();
         let mut bytes = 0;
@@ -200,34 +201,34 @@ pub(super) fn collector(context: &Context) -> Result<Vec<Row>, String> {
 pub(super) fn scrapes(context: &Context) -> Result<Vec<Row>, String> {
     let target = Target::start(context, config::counted)?;
     let address = target.addresses.figures;
-    let (mut failed, mut answered) = (0, 0);
+    let (mut failed, mut responded) = (0, 0);
     let ratio = alternate(context, |is_with| {
         let stop = AtomicBool::new(!is_with);
         thread::scope(|scope| {
             let scraper = scope.spawn(|| {
-                let (mut answered, mut failed) = (0_u64, 0_u64);
+                let (mut responded, mut failed) = (0_u64, 0_u64);
                 while !stop.load(Ordering::Relaxed) {
                     match fetch(address, "/all") {
-                        Ok(_) => answered += 1,
+                        Ok(_) => responded += 1,
                         Err(_) => failed += 1,
                     }
                     thread::sleep(Duration::from_millis(10));
                 }
-                (answered, failed)
+                (responded, failed)
             });
             let bound = Bound { duration: context.scale.time, requests_max: u64::MAX };
             let outcome = target.load(["/a".to_owned()], 4, bound);
             stop.store(true, Ordering::Relaxed);
             let (good, bad) = scraper.join().unwrap_or((0, 1));
-            (answered, failed) = (answered + good, failed + bad);
+            (responded, failed) = (responded + good, failed + bad);
             Ok(outcome?.requests_per_second())
         })
     })?;
     Ok(vec![Row {
         name: "metrics read every 10 ms",
-        goal: "all answered, 80 % of the requests".to_owned(),
-        figure: format!("{failed} of {answered} failed, {:.0} % of the requests", ratio * 100.0),
-        met: failed == 0 && answered > 0 && ratio >= 0.8,
+        goal: "all responded, 80 % of the requests".to_owned(),
+        figure: format!("{failed} of {responded} failed, {:.0} % of the requests", ratio * 100.0),
+        met: failed == 0 && responded > 0 && ratio >= 0.8,
     }])
 }
 
