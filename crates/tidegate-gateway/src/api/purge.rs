@@ -7,16 +7,19 @@ use tidegate_core::Refused;
 
 use super::error::ApiError;
 use super::query::{Changed, CommandResult, Query};
-use super::routes::{Command, SubPath, allow_change};
+use super::routes::{Command, SubPath, allow_change, leaf};
 use crate::cache::config::zones::ShownCaches;
 use crate::cache::purge::{PURGED_TAGS_MAX, PurgeFailure, PurgeTarget};
 
-/// The path of a cache below the route, and its method.
-pub(super) const PATHS: &[SubPath] = &[SubPath {
-    path: "/{name}",
-    methods: &[Method::Post],
-    what: "Purges responses by `key`, `prefix` or `tags`, or makes them stale with `soft`",
-}];
+/// The paths below the route, and their methods.
+pub(super) const PATHS: &[SubPath] = &[
+    SubPath { path: "", methods: &[Method::Get], what: "Names of the caches" },
+    SubPath {
+        path: "/{name}",
+        methods: &[Method::Post],
+        what: "Purges responses by `key`, `prefix` or `tags`, or makes them stale with `soft`",
+    },
+];
 
 /// Checks a purge; the API's handler carries it out.
 ///
@@ -27,12 +30,17 @@ pub(super) fn carry_out(
     query: &Query<'_>,
     command: &Command<'_>,
 ) -> Result<CommandResult, ApiError> {
+    let caches = query.x.plan.extensions.of::<ShownCaches>();
+    if command.rest.is_empty() {
+        leaf(query, command)?;
+        let names = caches.into_iter().flat_map(|caches| caches.0.keys());
+        return Ok(CommandResult::of(names.map(String::as_str).collect()));
+    }
     let [name] = command.rest else { return Err(ApiError::no_path()) };
     if query.x.request.method != Method::Post {
         return Err(ApiError::no_method());
     }
     allow_change(query)?;
-    let caches = query.x.plan.extensions.of::<ShownCaches>();
     let zone = caches.and_then(|caches| caches.0.get(*name));
     let zone = zone.ok_or_else(|| ApiError::new(404, "CacheNotFound", "cache not found"))?;
     let (target, soft) = parse(command.body)?;
