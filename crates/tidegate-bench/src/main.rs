@@ -60,26 +60,13 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     if let Some(ended) = start::run(std::env::args_os().skip(1)) {
-        return match ended {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(reason) => {
-                eprintln!("tidegate-bench: {reason}");
-                ExitCode::from(2)
-            }
-        };
+        return exit_code(ended.map(|()| true));
     }
     let of_goals = figures::run(std::env::args_os().skip(1))
         .or_else(|| cluster::run(std::env::args_os().skip(1)))
         .or_else(|| instructions::run(std::env::args_os().skip(1)));
     if let Some(ended) = of_goals {
-        return match ended {
-            Ok(true) => ExitCode::SUCCESS,
-            Ok(false) => ExitCode::FAILURE,
-            Err(reason) => {
-                eprintln!("tidegate-bench: {reason}");
-                ExitCode::from(2)
-            }
-        };
+        return exit_code(ended);
     }
     let result = match options::parse(std::env::args_os().skip(1)) {
         Ok(Command::Help) => {
@@ -110,12 +97,17 @@ fn main() -> ExitCode {
         Ok(Command::Run(options)) => run(*options),
         Err(reason) => Err(reason),
     };
-    match result {
-        Ok(unmet) if unmet.is_empty() => ExitCode::SUCCESS,
-        Ok(unmet) => {
-            unmet.iter().for_each(|reason| eprintln!("tidegate-bench: not met: {reason}"));
-            ExitCode::FAILURE
-        }
+    exit_code(result.map(|unmet| {
+        unmet.iter().for_each(|reason| eprintln!("tidegate-bench: not met: {reason}"));
+        unmet.is_empty()
+    }))
+}
+
+/// Returns the exit status: 0 where all goals are met, 1 where not, 2 with the reason where nothing was measured.
+fn exit_code(ended: Result<bool, String>) -> ExitCode {
+    match ended {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
         Err(reason) => {
             eprintln!("tidegate-bench: {reason}");
             ExitCode::from(2)

@@ -30,7 +30,7 @@ impl Default for FirstBytes {
 }
 
 impl FirstBytes {
-    /// Whether to read from a connection that was just accepted; [`FirstBytes::learn`] is told what came of it.
+    /// Whether to read from a connection that was just accepted. What came of it goes to [`FirstBytes::learn`].
     pub(crate) fn are_likely(&self) -> bool {
         if self.score.get() >= EXPECTED_FROM {
             return true;

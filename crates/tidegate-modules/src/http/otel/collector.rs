@@ -56,7 +56,7 @@ pub(super) struct Endpoint<'c> {
 
 /// The collector of a configuration.
 pub(super) struct Collector {
-    protocol: Protocol,
+    pub(super) protocol: Protocol,
     /// Method and path: the begin of the request line.
     line: String,
     host: String,

@@ -93,7 +93,8 @@ pub(super) fn prepare(
         scope: scope(),
         log: plan.main.error_log.clone(),
     });
-    plan.show(&(&exporter.interval, &exporter.limits, &exporter.resource));
+    let protocol = exporter.collector.protocol;
+    plan.show(&(&exporter.interval, &exporter.limits, &exporter.resource, protocol));
     plan.shared::<BackgroundTasks>().add(Arc::new(ExportTask(exporter.clone())));
     plan.services.push(Arc::new(LastSpans(exporter.queue.clone())));
     Ok(Some(exporter))
