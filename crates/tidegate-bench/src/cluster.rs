@@ -44,11 +44,7 @@ pub(super) struct Bed {
 pub(crate) fn run(
     arguments: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> Option<Result<bool, String>> {
-    let mut parser = lexopt::Parser::from_args(arguments);
-    match parser.next() {
-        Ok(Some(lexopt::Arg::Value(name))) if name == "cluster" => {}
-        _ => return None,
-    }
+    let parser = crate::options::subcommand("cluster", arguments)?;
     Some(parse(parser).map_err(|error| error.to_string()).and_then(|arguments| measure(&arguments)))
 }
 

@@ -75,11 +75,7 @@ const ROWS: [(&str, Measure); 7] = [
 pub(crate) fn run(
     arguments: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> Option<Result<bool, String>> {
-    let mut parser = lexopt::Parser::from_args(arguments);
-    match parser.next() {
-        Ok(Some(lexopt::Arg::Value(name))) if name == "figures" => {}
-        _ => return None,
-    }
+    let parser = crate::options::subcommand("figures", arguments)?;
     Some(parse(parser).map_err(|error| error.to_string()).and_then(|arguments| measure(&arguments)))
 }
 

@@ -89,11 +89,7 @@ struct Arguments {
 pub(crate) fn run(
     arguments: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> Option<Result<bool, String>> {
-    let mut parser = lexopt::Parser::from_args(arguments);
-    match parser.next() {
-        Ok(Some(lexopt::Arg::Value(name))) if name == "instructions" => {}
-        _ => return None,
-    }
+    let parser = crate::options::subcommand("instructions", arguments)?;
     Some(parse(parser).map_err(|error| error.to_string()).and_then(|arguments| count(&arguments)))
 }
 

@@ -218,6 +218,16 @@ the others with --strict; in streaming a wrong body, or a file fetched twice wit
 2 when nothing could be measured.
 ";
 
+/// Returns the parser of what follows a subcommand's name; `None` for any other command line.
+pub(crate) fn subcommand(
+    wanted: &str,
+    arguments: impl IntoIterator<Item = std::ffi::OsString>,
+) -> Option<lexopt::Parser> {
+    let mut parser = lexopt::Parser::from_args(arguments);
+    let first = parser.next();
+    matches!(first, Ok(Some(Value(name))) if name == wanted).then_some(parser)
+}
+
 /// Reads the arguments (without the program's name).
 ///
 /// # Errors

@@ -55,11 +55,7 @@ struct Round {
 pub(crate) fn run(
     arguments: impl IntoIterator<Item = std::ffi::OsString>,
 ) -> Option<Result<(), String>> {
-    let mut parser = lexopt::Parser::from_args(arguments);
-    match parser.next() {
-        Ok(Some(lexopt::Arg::Value(name))) if name == "start" => {}
-        _ => return None,
-    }
+    let parser = crate::options::subcommand("start", arguments)?;
     Some(parse(parser).map_err(|error| error.to_string()).and_then(|arguments| measure(&arguments)))
 }
 

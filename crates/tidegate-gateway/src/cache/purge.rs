@@ -135,14 +135,11 @@ pub(crate) async fn carry_out(
     let rules = zone.sync.as_ref().map(|sync| (sync.clone(), rules_of(&what, soft)));
     let done = carry_out_here(x, store, what, soft).await;
     let Some((sync, rules)) = rules else { return done.map_err(PurgeFailure::Refused) };
-    match done {
-        Err(refused) if refused == Refused::UNAVAILABLE => {
-            return Err(PurgeFailure::Refused(refused));
-        }
-        _ => {}
+    if done == Err(Refused::UNAVAILABLE) {
+        return Err(PurgeFailure::Refused(Refused::UNAVAILABLE));
     }
     // Where the disk has failed it comes back with the purges of the others.
-    let is_done = !matches!(done, Err(refused) if refused == Refused::INTERNAL);
+    let is_done = done != Err(Refused::INTERNAL);
     if let Err(error) = sync.send(rules, is_done).await {
         x.log(Level::Error, format_args!("cache purge was not distributed: {error}"));
         return Err(PurgeFailure::NotDistributed);

@@ -70,10 +70,7 @@ fn write_connections(figures: &counters::ConnectionFigures, out: &mut Exposition
         ),
         ("connections_waiting", Type::Gauge, "Idle connections.", figures.waiting),
     ];
-    for (name, kind, help, value) in rows {
-        let name = format!("tidegate_{name}");
-        out.family(&name, kind, help).line(&[], value);
-    }
+    write_rows("tidegate", rows, out);
 }
 
 /// Writes what `stub_status` shows, under the names of nginx' exporter.
@@ -93,9 +90,17 @@ pub(super) fn write_nginx(figures: &counters::ConnectionFigures, out: &mut Expos
         ("connections_writing", Type::Gauge, "Connections with a response.", figures.writing),
         ("http_requests_total", Type::NamedCounter, "Requests.", figures.requests),
     ];
+    write_rows("nginx", rows, out);
+}
+
+/// Writes families of one line without labels: name behind `prefix` and `_`, type, help text, value.
+fn write_rows<const N: usize>(
+    prefix: &str,
+    rows: [(&str, Type, &str, u64); N],
+    out: &mut Exposition,
+) {
     for (name, kind, help, value) in rows {
-        let name = format!("nginx_{name}");
-        out.family(&name, kind, help).line(&[], value);
+        out.family(&format!("{prefix}_{name}"), kind, help).line(&[], value);
     }
 }
 
