@@ -19,6 +19,7 @@ pub(crate) mod protocols;
 pub(crate) mod quick;
 pub(crate) mod steady;
 pub(crate) mod streaming;
+mod tails;
 pub(crate) mod tuning;
 
 /// One case of any suite.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use super::beside::Beside;
 use super::quick::{disturbance, new_load, run_checked};
-use super::{Alternation, Better, CaseReport, Context, Measure, Sample, alone, alternate};
+use super::{Alternation, Better, CaseReport, Context, Measure, Sample, alone, alternate, tails};
 use crate::config::{COLD_FILE, DOCUMENT_BYTES, SMALL_FILE, Scenario};
 use crate::load::{Bound, LossPolicy, Mode, Outcome, Plan, TestRequest};
 use crate::procfs::{self, CpuTime};
@@ -119,12 +119,11 @@ impl Case {
                 let measures = [
                     Measure { target: Some(DOCUMENT_COST_RATIO), ..cost },
                     Measure::new("requests/s", "", 0).better(Better::Higher),
-                    Measure::new("p99", "µs", 0),
                     Measure::new("return of that size: requests/s", "", 0).better(Better::Higher),
                     Measure::new("return by document", "", 2).required(RETURN_BY_DOCUMENT),
                     Measure::new(super::quick::OTHERS, "%", 0).better(Better::Neither),
                 ];
-                alternate(context, self.name, &measures, |binary, ours| {
+                alternate(context, self.name, &with_tails(&measures), |binary, ours| {
                     document(context, binary, ours)
                 })
             }
@@ -134,25 +133,24 @@ impl Case {
                 let measures = [
                     Measure { target: Some(GATEWAY_COST_RATIO), ..cost },
                     Measure::new("requests/s", "", 0).better(Better::Higher),
-                    Measure::new("p99", "µs", 0),
                     Measure::new("CPU, both with kept connections", "µs", 2),
                     Measure::new("requests/s, both with kept connections", "", 0)
                         .better(Better::Higher),
                 ];
-                let alternation = Alternation::new(context, self.name, &measures);
+                let alternation = Alternation::new(context, self.name, &with_tails(&measures));
                 let alternation = alternation.beside(Beside::haproxy(context));
                 alternation.all(|binary, ours| gateway(context, binary, ours))
             }
             What::Full => {
                 let cost = Measure::new("CPU of the server per request", "µs", 2);
-                let p99 = Measure::new("p99", "µs", 0);
                 let measures = [
                     Measure { target: Some(FULL_COST_RATIO), ..cost },
                     Measure::new("requests/s", "", 0).better(Better::Higher),
-                    Measure::new("p50", "µs", 0),
-                    Measure { target: Some(FULL_P99_RATIO), ..p99 },
                     Measure::new("mean client by slowest client", "", 2).required(UNEVENNESS),
                 ];
+                let mut measures = with_tails(&measures);
+                let tail = measures.iter_mut().find(|measure| measure.name == "p99");
+                tail.into_iter().for_each(|tail| tail.target = Some(FULL_P99_RATIO));
                 alternate(context, self.name, &measures, |binary, _| full(context, binary))
             }
             What::Apache => self.beside_apache(context),
@@ -220,19 +218,13 @@ fn beside_component(context: &Context, name: &'static str) -> CaseReport {
     let measures = [
         Measure::new("CPU per request, application too", "µs", 2),
         Measure::new("requests/s", "", 0).better(Better::Higher),
-        Measure::new("p99", "µs", 0),
         Measure::new(super::quick::OTHERS, "%", 0).better(Better::Neither),
     ];
-    alternate(context, name, &measures, |binary, ours| {
+    alternate(context, name, &with_tails(&measures), |binary, ours| {
         let application = if ours { Application::Component } else { Application::Php };
         let made = made(&Side::start(context, binary, application)?, context)?;
-        let values = vec![
-            made.cpu_per_request(),
-            made.outcome.requests_per_second(),
-            micros(made.outcome.latency.quantile(0.99)),
-            made.others,
-        ];
-        Ok(sample(values, &made.outcome))
+        let values = vec![made.cpu_per_request(), made.outcome.requests_per_second(), made.others];
+        Ok(sample_with_tails(values, &made.outcome))
     })
 }
 
@@ -371,12 +363,11 @@ fn document(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, St
     let values = vec![
         made.cpu_per_request(),
         rate,
-        micros(made.outcome.latency.quantile(0.99)),
         constant.requests_per_second(),
         constant.requests_per_second() / rate,
         made.others,
     ];
-    Ok(sample(values, &made.outcome))
+    Ok(sample_with_tails(values, &made.outcome))
 }
 
 /// Tidegate and HAProxy with kept connections have one run, nginx one by default and one with kept connections.
@@ -392,11 +383,10 @@ fn gateway(context: &Context, binary: &Binary, ours: bool) -> Result<Sample, Str
     let values = vec![
         cpu(first),
         first.outcome.requests_per_second(),
-        micros(first.outcome.latency.quantile(0.99)),
         cpu(&kept),
         kept.outcome.requests_per_second(),
     ];
-    let mut sample = sample(values, &first.outcome);
+    let mut sample = sample_with_tails(values, &first.outcome);
     if default.is_some() {
         sample.errors += kept.outcome.errors;
     }
@@ -411,11 +401,9 @@ fn full(context: &Context, binary: &Binary) -> Result<Sample, String> {
     let values = vec![
         made.server_cpu / outcome.requests.max(1) as f64,
         outcome.requests_per_second(),
-        micros(outcome.latency.quantile(0.5)),
-        micros(outcome.latency.quantile(0.99)),
         outcome.unevenness(context.options.connections),
     ];
-    Ok(sample(values, outcome))
+    Ok(sample_with_tails(values, outcome))
 }
 
 /// Measures a small file's latency alone, then while `work` runs in a separate thread until it is stopped.
@@ -487,6 +475,17 @@ fn checked(outcome: &Outcome) -> Result<(), String> {
 fn sample(values: Vec<f64>, outcome: &Outcome) -> Sample {
     let note = outcome.first_error.as_ref().map(|error| format!("first error: {error}"));
     Sample { values, errors: outcome.errors, note }
+}
+
+/// The measures, and behind them the latencies of requests.
+fn with_tails(measures: &[Measure]) -> Vec<Measure> {
+    [measures, &tails::SATURATED].concat()
+}
+
+/// The figures of [`with_tails`].
+fn sample_with_tails(mut values: Vec<f64>, outcome: &Outcome) -> Sample {
+    values.extend(tails::values(outcome));
+    sample(values, outcome)
 }
 
 fn micros(time: Duration) -> f64 {

@@ -120,7 +120,7 @@ impl Case {
             for (load, sum) in &mut depths {
                 let slice = context.options.run_time / SLICES;
                 let (values, outcome) = measure_on(context, &server, load, slice)?;
-                let [cost, _, rate, _, _, other] = values[..] else {
+                let [cost, _, rate, .., other] = values[..] else {
                     return Err("the figures are others".to_owned());
                 };
                 sum.add(outcome.requests as f64, cost, rate);

@@ -4,6 +4,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::beside::Beside;
+use super::tails::{self, PACED_PART};
 use super::{
     Alternation, Better, CaseReport, Context, Measure, Sample, alternate, idle, streaming,
 };
@@ -139,11 +140,13 @@ impl Case {
     }
 
     fn measure_load(&self, context: &Context, load: LoadCase) -> CaseReport {
-        let measures = self.with_target(&LOAD_MEASURES);
+        let measures = tails::with_goals([LOAD_MEASURES.as_slice(), &tails::PACED].concat());
+        let measures = self.with_target(&measures);
         let haproxy = Beside::haproxy(context).filter(|_| load.is_plain_proxy());
         let besides = load.floor().map(Beside::floor).into_iter().chain(haproxy);
         let alternation = Alternation::new(context, self.name, &measures).beside(besides);
-        let mut report = alternation.all(|binary, _| run_load(context, binary, load));
+        let pace = pace(context, load);
+        let mut report = alternation.all(|binary, _| run_load(context, binary, load, &pace));
         report.notes.extend(disturbance(&report));
         report
     }
@@ -197,29 +200,61 @@ pub(crate) fn disturbance(report: &CaseReport) -> Option<String> {
 }
 
 const LARGE_HIT: &str = "/bytes?n=1048576&max-age=3600";
-pub(super) const LOAD_MEASURES: [Measure; 6] = [
+pub(super) const LOAD_MEASURES: [Measure; 9] = [
     Measure::new("CPU per request", "µs", 2),
     Measure::new("of it user", "µs", 2),
     Measure::new("requests/s", "", 0).better(Better::Higher),
-    Measure::new("p99", "µs", 0),
+    tails::SATURATED[0],
+    tails::SATURATED[1],
+    tails::SATURATED[2],
+    tails::SATURATED[3],
     Measure::new("server busy", "%", 0).better(Better::Neither),
     Measure::new(OTHERS, "%", 0).better(Better::Neither),
 ];
 
-/// One run: fresh server, warm-up, measurement over the same connections.
-fn run_load(context: &Context, binary: &Binary, case: LoadCase) -> Result<Sample, String> {
-    let job = context.job(case.scenario, WORKER_CONNECTIONS);
-    let server = Server::start(binary, job)?;
-    let plan = Plan {
+/// The rate of the open loop: a part of what nginx can do, or Tidegate where there is no nginx.
+///
+/// # Errors
+/// In words: that server failed.
+fn pace(context: &Context, case: LoadCase) -> Result<f64, String> {
+    let binary = context.nginx.as_ref().unwrap_or(&context.tidegate);
+    let (_server, mut load) = loaded(context, binary, case)?;
+    let bound = Bound { duration: context.options.run_time, requests_max: REQUESTS_MAX };
+    let outcome = load.run(bound).map_err(|error| format!("load: {error}"))?;
+    Ok(outcome.requests_per_second() * PACED_PART)
+}
+
+/// A fresh server and its load behind the warm-up.
+fn loaded(context: &Context, binary: &Binary, case: LoadCase) -> Result<(Server, Load), String> {
+    let server = Server::start(binary, context.job(case.scenario, WORKER_CONNECTIONS))?;
+    let load = warmed(Plan {
         address: server.address(),
         asks: vec![TestRequest::counted(case.target, case.body_bytes)],
         connections: context.options.connections,
         mode: case.mode,
         loss_policy: LossPolicy::Count,
-    };
+    })?;
+    Ok((server, load))
+}
+
+/// One run: fresh server, warm-up, measurement over the same connections at saturation, then, of the two sides, at
+/// `pace`.
+fn run_load(
+    context: &Context,
+    binary: &Binary,
+    case: LoadCase,
+    pace: &Result<f64, String>,
+) -> Result<Sample, String> {
     let origin_before = context.origin.requests(case.target);
-    let mut load = warmed(plan)?;
-    let (values, outcome) = measure_on(context, &server, &mut load, context.options.run_time)?;
+    let (server, mut load) = loaded(context, binary, case)?;
+    let (mut values, mut outcome) =
+        measure_on(context, &server, &mut load, context.options.run_time)?;
+    if binary.kind == Program::Nginx {
+        let paced = tails::paced(&mut load, context.options.run_time, pace.clone()?)?;
+        values.extend(tails::values(&paced));
+        outcome.errors += paced.errors;
+        outcome.first_error = outcome.first_error.or(paced.first_error);
+    }
     let misses = match case.scenario {
         // The first request is one.
         Scenario::Cache | Scenario::CacheDefault => {
@@ -267,14 +302,10 @@ pub(super) fn measured(
     let (cpu, wall) = (server.cpu_time().since(cpu_before), started.elapsed().as_secs_f64());
     let others = (busy().since(busy_before).total() - cpu.total()).max(0.0);
     let requests = outcome.requests.max(1) as f64;
-    let values = vec![
-        cpu.total() / requests,
-        cpu.user / requests,
-        outcome.requests_per_second(),
-        outcome.latency.quantile(0.99).as_secs_f64() * 1e6,
-        cpu.total() / wall / 1e4,
-        others / wall / 1e4,
-    ];
+    let mut values =
+        vec![cpu.total() / requests, cpu.user / requests, outcome.requests_per_second()];
+    values.extend(tails::values(&outcome));
+    values.extend([cpu.total() / wall / 1e4, others / wall / 1e4]);
     Ok((values, outcome))
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::beside::Beside;
 use super::quick::{new_load, run_checked};
+use super::tails::PACED_PART;
 use super::{Alternation, Better, CaseReport, Context, Measure, Row, Sample, idle};
 use crate::config::tuning::Knobs;
 use crate::config::{FIXED_BODY, Scenario};
@@ -125,7 +126,7 @@ impl Places {
 }
 
 /// The measures of a loaded row.
-pub(crate) const MEASURES: [Measure; 8] = [
+pub(crate) const MEASURES: [Measure; 10] = [
     Measure::new(RATE, "", 0).better(Better::Higher),
     Measure::new("requests", "", 0).better(Better::Neither),
     Measure::new(COST, "µs", 2),
@@ -133,6 +134,8 @@ pub(crate) const MEASURES: [Measure; 8] = [
     Measure::new(MEDIAN, "µs", 0),
     Measure::new("p90", "µs", 0),
     Measure::new(TAIL, "µs", 0),
+    Measure::new("p99.9", "µs", 0),
+    Measure::new("longest", "µs", 0),
     Measure::new(super::quick::OTHERS, "%", 0).better(Better::Neither),
 ];
 /// Names of measures that tables, gains and targets use.
@@ -293,12 +296,12 @@ fn paced(context: &Context, binary: &Binary, capacity: &mut Option<f64>) -> Resu
             *capacity.insert(sample.values[0])
         }
     };
-    let rate = most * CAPACITY_PART;
+    let rate = most * PACED_PART;
     let sample = case.run(context, binary, Some(rate))?;
-    let [got, _, cost, _, median, p90, tail, others] = sample.values[..] else {
+    let [got, _, cost, _, median, p90, tail, far, longest, others] = sample.values[..] else {
         return Err("the figures are others".to_owned());
     };
-    Ok(Sample { values: vec![tail, median, p90, cost, rate, got, others], ..sample })
+    Ok(Sample { values: vec![tail, median, p90, far, longest, cost, rate, got, others], ..sample })
 }
 
 fn plan(context: &Context, address: std::net::SocketAddr, target: String, body_bytes: u64) -> Plan {
@@ -344,6 +347,8 @@ fn timed(
         latency(0.5),
         latency(0.9),
         latency(0.99),
+        latency(0.999),
+        outcome.latency.maximum().as_secs_f64() * 1e6,
         others / wall / processors / 1e4,
     ];
     let note = outcome.first_error.as_ref().map(|error| format!("first error: {error}"));
@@ -360,10 +365,12 @@ fn pin(place: Place) -> Result<(), String> {
     pin_current_thread(place).map_err(|error| format!("processors: {error}"))
 }
 
-const PACED: [Measure; 7] = [
+const PACED: [Measure; 9] = [
     Measure::new(TAIL, "µs", 0),
     Measure::new(MEDIAN, "µs", 0),
     Measure::new("p90", "µs", 0),
+    Measure::new("p99.9", "µs", 0),
+    Measure::new("longest", "µs", 0),
     Measure::new(COST, "µs", 2),
     Measure::new("requests/s sent", "", 0).better(Better::Neither),
     Measure::new("requests/s served", "", 0).better(Better::Neither),
@@ -373,7 +380,6 @@ const SKEWS: [Measure; 2] = [
     Measure::new(SKEW, "%", 1),
     Measure::new("connections counted", "", 0).better(Better::Neither),
 ];
-const CAPACITY_PART: f64 = 0.8;
 const WARM_UP: Bound = Bound { duration: Duration::from_secs(1), requests_max: 5_000 };
 /// More requests than loopback allows in the longest run of the options.
 const REQUESTS_MAX: u64 = 100_000_000;

@@ -236,9 +236,12 @@ pub(super) const HANDSHAKES: [Measure; LOAD_MEASURES.len()] = [
     Measure::new("CPU per handshake", "µs", 1),
     Measure::new("of it user", "µs", 1),
     Measure::new("handshakes/s", "", 0).better(Better::Higher),
+    Measure::new("p50 of the request", "µs", 0),
     Measure::new("p99 of the request", "µs", 0),
-    LOAD_MEASURES[4],
-    LOAD_MEASURES[5],
+    Measure::new("p99.9 of the request", "µs", 0),
+    Measure::new("longest request", "µs", 0),
+    LOAD_MEASURES[7],
+    LOAD_MEASURES[8],
 ];
 const MESSAGE_BYTES: usize = 100;
 /// Connections with a request; their handshakes are done one after the other.
