@@ -65,12 +65,8 @@ fn first_match(
     set: &LocationSet,
     path: &[u8],
 ) -> Result<Option<LocationId>, MatchLimit> {
-    for (regex, location) in &set.regexes {
-        if regex.capture(x, path)? {
-            return Ok(Some(*location));
-        }
-    }
-    Ok(None)
+    let first = set.regexes.first(path, |regex| regex.capture(x, path))?;
+    Ok(first.map(|(_, location)| *location))
 }
 
 /// Runs the FindConfig phase: chooses the location and applies `internal`, the size limit and `limit_except`.

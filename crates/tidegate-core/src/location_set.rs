@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::ids::LocationId;
-use crate::regex::Regex;
+use crate::regex::{Regex, RegexList};
 
 /// Locations by name. The names come from the configuration, so the hash need not resist attacks.
 pub(crate) type ByName = HashMap<Vec<u8>, LocationId, foldhash::fast::RandomState>;
@@ -15,7 +15,7 @@ pub struct LocationSet {
     pub(crate) exact: ByName,
     /// Sorted by name; each entry has the index of the longest other entry that is its prefix.
     prefixes: Vec<Prefix>,
-    pub(crate) regexes: Vec<(Arc<Regex>, LocationId)>,
+    pub(crate) regexes: RegexList<LocationId>,
     /// Prefix locations of gateways by name without the final slash, where no other location has that name.
     redirects: ByName,
     /// Lengths of the names in `redirects` modulo 64, one bit each: most paths are excluded by their length.
@@ -54,6 +54,7 @@ impl LocationSet {
         let lengths = redirects.keys().map(|name| length_bit(name));
         let redirect_lengths = lengths.fold(0, |all, bit| all | bit);
         let exact = exact.into_iter().collect();
+        let regexes = regexes.into_iter().collect();
         let redirects = redirects.into_iter().collect();
         LocationSet { exact, prefixes: sorted, regexes, redirects, redirect_lengths }
     }

@@ -1,5 +1,7 @@
 //! Regular expressions with PCRE2's semantics, compiled once, with a limit on backtracking.
 
+mod list;
+mod needs;
 mod of_requests;
 #[cfg(test)]
 mod tests;
@@ -10,6 +12,8 @@ use std::{error, fmt};
 use pcre2::bytes::{CaptureLocations, Regex as Pcre, RegexBuilder};
 
 use crate::exchange::modules::{Captures, ModuleState};
+
+pub use list::RegexList;
 
 /// Backtracking steps after which a match is an error: about 20 ms of work. PCRE2's default is 10,000,000, long
 /// enough for one request to block an event loop.

@@ -18,7 +18,7 @@ use tidegate_conf::{
     Args, Arity, Contexts, Diagnostic, Directive, Kind, Span, Statement, Word, once, row,
 };
 use tidegate_core::host_names::{AddNameError, HostNames};
-use tidegate_core::regex::Regex;
+use tidegate_core::regex::{Regex, RegexList};
 use tidegate_core::{Exchange, Template};
 use tidegate_plan::module::Module;
 use tidegate_plan::{PlanBuilder, made_variable};
@@ -123,7 +123,7 @@ struct Table {
     source: Template,
     hostnames: bool,
     names: HostNames<Template>,
-    regexes: Vec<(Arc<Regex>, Template)>,
+    regexes: RegexList<Template>,
     default: Option<Template>,
 }
 
@@ -132,15 +132,17 @@ fn define(map: &MapConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
     let mut table = Table { source: plan.template(&map.source)?, ..Table::default() };
     let is = |entry: &Statement, word: &[u8]| entry.args.is_empty() && entry.name.bytes == word;
     table.hostnames = map.entries.iter().any(|entry| is(entry, b"hostnames"));
+    let mut regexes = Vec::new();
     let volatile = map.entries.iter().any(|entry| is(entry, b"volatile"));
     for entry in map.entries.iter() {
         if is(entry, b"hostnames") || is(entry, b"volatile") {
             continue;
         }
-        if let Err(diagnostic) = add(&mut table, entry, plan) {
+        if let Err(diagnostic) = add(&mut table, &mut regexes, entry, plan) {
             plan.diagnostics.push(diagnostic);
         }
     }
+    table.regexes = regexes.into_iter().collect();
     let compute = move |x: &mut Exchange, out: &mut Vec<u8>| look_up(&table, x, out);
     plan.variables.define_computed(&map.name, Arc::new(compute), !volatile);
     Ok(())
@@ -150,7 +152,12 @@ fn define(map: &MapConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
 ///
 /// Invariant: keys are in lower case and unique; regular expressions keep their order, as the first that matches
 /// decides, and are tried after keys. The text behind a backslash is a key, whatever it is. Source: `map`.
-fn add(table: &mut Table, entry: &Statement, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
+fn add(
+    table: &mut Table,
+    regexes: &mut Vec<(Arc<Regex>, Template)>,
+    entry: &Statement,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<(), Diagnostic> {
     let error = |message: String| {
         Err(Diagnostic::emerg(message).at(entry.name.span).line_at(entry.terminator()))
     };
@@ -175,7 +182,7 @@ fn add(table: &mut Table, entry: &Statement, plan: &mut PlanBuilder<'_>) -> Resu
             None => (regex, false),
         };
         let regex = plan.regex(regex, caseless, entry.name.span)?;
-        table.regexes.push((regex, value));
+        regexes.push((regex, value));
         return Ok(());
     }
     // A backslash escapes keys with another meaning: `\default`, `\include`, `\~x`.
@@ -230,10 +237,6 @@ fn matching_value<'t>(
     subject: &[u8],
     x: &mut Exchange,
 ) -> Result<Option<&'t Template>, tidegate_core::regex::MatchLimit> {
-    for (regex, value) in &table.regexes {
-        if regex.capture(x, subject)? {
-            return Ok(Some(value));
-        }
-    }
-    Ok(None)
+    let first = table.regexes.first(subject, |regex| regex.capture(x, subject))?;
+    Ok(first.map(|(_, value)| value))
 }
