@@ -4,10 +4,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 pub(crate) mod fairness;
+pub(crate) mod growth;
 pub(crate) mod protocols;
 pub(crate) mod tuning;
 
 use fairness::Places;
+use growth::Growing;
 use tuning::Knobs;
 
 /// The exercised part of a server.
@@ -53,6 +55,8 @@ pub(crate) enum Scenario {
     Tuning(Knobs, Option<SocketAddr>),
     /// A location for each kind of busy client.
     Fairness(Places),
+    /// Places of several sizes.
+    Growth(Growing, &'static [u64]),
     /// HTTP/2 and TLS.
     Protocols(protocols::Places),
 }
@@ -126,6 +130,9 @@ pub(crate) fn generate(setup: &Setup<'_>) -> String {
     }
     if let Scenario::Fairness(places) = setup.scenario {
         return fairness::generate(setup, places);
+    }
+    if let Scenario::Growth(growing, sizes) = setup.scenario {
+        return growth::generate(setup, growing, sizes);
     }
     if let Scenario::Protocols(places) = setup.scenario {
         return protocols::generate(setup, places);
@@ -242,11 +249,12 @@ fn location(setup: &Setup<'_>) -> String {
                 setup.directory.display()
             );
         }
-        // The text of the last three is their own.
+        // The text of the last four is their own.
         Scenario::Files
         | Scenario::Depth(_)
         | Scenario::Tuning(..)
         | Scenario::Fairness(_)
+        | Scenario::Growth(..)
         | Scenario::Protocols(_) => return String::new(),
         Scenario::Handlers | Scenario::Component | Scenario::Php | Scenario::PhpKept => {
             return application(setup);

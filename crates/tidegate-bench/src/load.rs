@@ -187,7 +187,7 @@ impl Load {
         let connection = |index: usize| Connection {
             stream: None,
             reader: ResponseReader::default(),
-            ask: index % plan.asks.len(),
+            ask: index * plan.asks.len() / plan.connections,
             opened_at: now,
             sent_at: now,
             waiting: false,

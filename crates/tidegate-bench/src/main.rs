@@ -81,6 +81,7 @@ fn main() -> ExitCode {
                 ("blocking", Suite::Blocking),
                 ("tuning", Suite::Tuning),
                 ("fairness", Suite::Fairness),
+                ("growth", Suite::Growth),
                 ("protocols", Suite::Protocols),
             ] {
                 println!("{name}:");
@@ -172,7 +173,11 @@ fn run(options: Options) -> Result<Vec<String>, String> {
         named(path, writeln!(file, "{}", json(&environment, &reports)))?;
     }
     if let (Some(path), Some(mut file)) = (&context.options.html, html_file) {
-        let page = if is_tuning { tuning::html } else { suites::depth::html };
+        let page = match context.options.suite {
+            Suite::Tuning => tuning::html,
+            Suite::Growth => suites::growth::html,
+            _ => suites::depth::html,
+        };
         named(path, file.write_all(page(&environment, &reports).as_bytes()))?;
     }
     let rows = reports.iter().flat_map(|report| &report.rows);

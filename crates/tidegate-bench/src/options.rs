@@ -30,7 +30,7 @@ pub(crate) struct Options {
     /// Rows of the suite tuning whose names match; all when `None`.
     pub rows: Option<Rows>,
     pub json: Option<PathBuf>,
-    /// The page of the suites streaming and depth.
+    /// The page of the suites streaming, depth, growth and tuning.
     pub html: Option<PathBuf>,
     /// Clients of the suite streaming.
     pub clients: usize,
@@ -96,6 +96,8 @@ pub(crate) enum Suite {
     Tuning,
     /// The waiting time of a quiet client beside busy ones.
     Fairness,
+    /// What a request costs where a configuration, a zone or a cache is large.
+    Growth,
     /// HTTP/2, HTTP/3 and TLS.
     Protocols,
 }
@@ -116,7 +118,7 @@ pub(crate) enum Command {
 pub(crate) const HELP: &str = "\
 Compares Tidegate with genuine nginx on this machine.
 
-Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning|fairness|protocols]
+Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning|fairness|growth|protocols]
                       [options]
 
   quick      the cost of requests, idle connections and shared fills (the default)
@@ -139,6 +141,8 @@ Usage: tidegate-bench [quick|steady|streaming|depth|blocking|tuning|fairness|pro
   fairness   the waiting time of a quiet client, which requests a small file from time to time,
              on a thread beside busy ones: pipelines, uploads, tunnels, sessions of TCP and UDP, downloads, clients of
              one fill, pages of many parts, compression, TLS
+  growth     the cost of a request with many locations, entries of map and geo, keys of a limit,
+             objects of a cache, and idle connections: 1 to 1000000 of them
   protocols  HTTP/3, HTTP/2 and HTTP/1.1 by TLS, HTTP/2 without TLS: the cost of requests and of
              handshakes, idle connections, HTTP/2 and gRPC to an origin, a lossy path, other clients
              beside hostile ones, reloads under load; and the cost of the crate tidegate-h2 alone
@@ -178,9 +182,9 @@ Options of the suites:
   --rows REGEX          tuning: the rows whose names match, with the rows they are compared with
   --list                print the names of the cases
   --rounds N            runs of each side, alternating (1 to 100; default quick, depth and
-                        blocking 5, tuning, fairness and protocols 3, others 1)
-  --seconds S           length of a run (quick, depth, blocking, tuning, fairness, protocols: 0.1 to
-                        60, default 3, depth and protocols 1, tuning and fairness 2; steady: 1 to 600,
+                        blocking 5, tuning, fairness, growth and protocols 3, others 1)
+  --seconds S           length of a run (quick, depth, blocking, tuning, fairness, growth, protocols: 0.1
+                        to 60, default 3, depth, growth and protocols 1, tuning and fairness 2; steady: 1 to 600,
                         default 60; the case crash takes at most 10)
   --reload-seconds S    protocols: length of the case reload-h2 (1 to 600, default 6)
   --connections N       connections of the load (1 to 5000, default 64; depth 15, tuning 100)
@@ -192,13 +196,13 @@ Options of the suites:
   --origin-seconds LIST streaming: seconds in which the origin sends a file (default 0,1,3)
   --wine PATH           depth: instead, three ways to check names of files on Windows, in this
                         tidegate.exe under Wine (scripts/windows.sh bench builds and measures it)
-  --html FILE           streaming, depth, tuning: also write a page with charts there
+  --html FILE           streaming, depth, growth, tuning: also write a page with charts there
   --server-cpu N        processor of the servers (default: the first)
   --client-cpu N        processor of load and origin (default: the last)
   --json FILE           also write every run's figures there
-  --strict              quick, depth, blocking, tuning, fairness, protocols: missed targets and wrong
+  --strict              quick, depth, blocking, tuning, fairness, growth, protocols: missed targets and wrong
                         responses are a failure (needs nginx)
-  --watchdog            quick, depth, tuning, protocols: let Tidegate log event-loop iterations above 50 ms, as in
+  --watchdog            quick, depth, growth, tuning, protocols: let Tidegate log event-loop iterations above 50 ms, as in
                         the other suites; this costs CPU time
   --help                this text
 
@@ -313,6 +317,7 @@ fn rounds_and_seconds(suite: Suite) -> (u32, f64, RangeInclusive<f64>) {
     match suite {
         Suite::Quick | Suite::Blocking => (5, 3.0, 0.1..=60.0),
         Suite::Depth => (5, 1.0, 0.1..=60.0),
+        Suite::Growth => (3, 1.0, 0.1..=60.0),
         Suite::Tuning | Suite::Fairness => (3, 2.0, 0.1..=60.0),
         Suite::Protocols => (3, 1.0, 0.1..=60.0),
         Suite::Steady => (1, 60.0, 1.0..=STEADY_SECONDS_MAX),
@@ -322,9 +327,10 @@ fn rounds_and_seconds(suite: Suite) -> (u32, f64, RangeInclusive<f64>) {
 
 /// Refuses options of other suites.
 fn of_other_suites(options: &Options) -> Result<(), lexopt::Error> {
-    let has_page = matches!(options.suite, Suite::Streaming | Suite::Depth | Suite::Tuning);
+    let has_page =
+        matches!(options.suite, Suite::Streaming | Suite::Depth | Suite::Growth | Suite::Tuning);
     if options.html.is_some() && !has_page {
-        return Err("--html is for streaming, depth and tuning".into());
+        return Err("--html is for streaming, depth, growth and tuning".into());
     }
     if options.rows.is_some() && options.suite != Suite::Tuning {
         return Err("--rows is for tuning".into());
@@ -346,6 +352,7 @@ impl Suite {
             "blocking" => Suite::Blocking,
             "tuning" => Suite::Tuning,
             "fairness" => Suite::Fairness,
+            "growth" => Suite::Growth,
             "protocols" => Suite::Protocols,
             _ => return None,
         };

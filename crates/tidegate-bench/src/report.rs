@@ -67,7 +67,12 @@ fn load(options: &Options) -> String {
             let (connections, idle) = (options.connections, options.idle_connections);
             format!("of {seconds} s, {connections} connections of HTTP/1.1, {idle} idle ones")
         }
-        Suite::Quick | Suite::Steady | Suite::Depth | Suite::Blocking | Suite::Tuning => {
+        Suite::Quick
+        | Suite::Steady
+        | Suite::Depth
+        | Suite::Blocking
+        | Suite::Growth
+        | Suite::Tuning => {
             let seconds = options.run_time.as_secs_f64();
             format!("of {seconds} s, {} connections", options.connections)
         }

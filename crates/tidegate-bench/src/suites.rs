@@ -14,9 +14,11 @@ pub(crate) mod beside;
 pub(crate) mod blocking;
 pub(crate) mod depth;
 pub(crate) mod fairness;
+pub(crate) mod growth;
 mod idle;
 pub(crate) mod protocols;
 pub(crate) mod quick;
+mod slices;
 pub(crate) mod steady;
 pub(crate) mod streaming;
 mod tails;
@@ -31,6 +33,7 @@ pub(crate) enum Case {
     Blocking(blocking::Case),
     Tuning(tuning::Case),
     Fairness(fairness::Case),
+    Growth(growth::Case),
     Protocols(protocols::Case),
 }
 
@@ -42,6 +45,7 @@ pub(crate) fn cases(suite: Suite) -> Vec<Case> {
         Suite::Blocking => blocking::CASES.into_iter().map(Case::Blocking).collect(),
         Suite::Depth => depth::CASES.into_iter().map(Case::Depth).collect(),
         Suite::Fairness => fairness::CASES.into_iter().map(Case::Fairness).collect(),
+        Suite::Growth => growth::CASES.into_iter().map(Case::Growth).collect(),
         Suite::Protocols => protocols::CASES.into_iter().map(Case::Protocols).collect(),
         Suite::Tuning => tuning::CASES.into_iter().map(Case::Tuning).collect(),
         // Its tables are others: `crate::study`.
@@ -58,6 +62,7 @@ impl Case {
             Case::Blocking(case) => case.name,
             Case::Tuning(case) => case.name,
             Case::Fairness(case) => case.name,
+            Case::Growth(case) => case.name,
             Case::Protocols(case) => case.name,
         }
     }
@@ -75,6 +80,7 @@ impl Case {
             | Case::Blocking(blocking::Case { about, .. })
             | Case::Tuning(tuning::Case { about, .. })
             | Case::Fairness(fairness::Case { about, .. })
+            | Case::Growth(growth::Case { about, .. })
             | Case::Protocols(protocols::Case { about, .. }) => (*about).to_owned(),
         }
     }
@@ -116,6 +122,7 @@ impl Case {
             Case::Depth(case) => Some(case.measure(context)),
             Case::Blocking(case) => Some(case.measure(context)),
             Case::Fairness(case) => Some(case.measure(context)),
+            Case::Growth(case) => Some(case.measure(context)),
             Case::Protocols(case) => Some(case.measure(context)),
             Case::Tuning(_) => None,
         }
@@ -140,7 +147,7 @@ impl Context {
         // The watchdog reads the clock: off where processor time per request is the figure.
         let costs = matches!(
             self.options.suite,
-            Suite::Quick | Suite::Depth | Suite::Tuning | Suite::Protocols
+            Suite::Quick | Suite::Depth | Suite::Growth | Suite::Tuning | Suite::Protocols
         );
         Job {
             scenario,

@@ -12,6 +12,7 @@ use crate::suites::Context;
 
 mod depth;
 mod figures;
+mod growth;
 mod parsing;
 mod protocols;
 mod smoke;

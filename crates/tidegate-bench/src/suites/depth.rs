@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use super::quick::{disturbance, measure_on, warmed};
+use super::quick::{disturbance, warmed};
+use super::slices;
 use super::{Better, CaseReport, Context, Measure, Row, Sample, alternate};
 use crate::chart::{Axis, Line, lines};
 use crate::config::{Lookup, SMALL_FILE, Scenario, directories};
@@ -112,27 +113,12 @@ impl Case {
                 mode: Mode::KeepAlive,
                 loss_policy: LossPolicy::Count,
             };
-            depths.push((warmed(plan)?, Sum::default()));
+            depths.push(warmed(plan)?);
         }
-        let mut sample = Sample::default();
-        let mut others = 0.0;
-        for _ in 0..SLICES {
-            for (load, sum) in &mut depths {
-                let slice = context.options.run_time / SLICES;
-                let (values, outcome) = measure_on(context, &server, load, slice)?;
-                let [cost, _, rate, .., other] = values[..] else {
-                    return Err("the figures are others".to_owned());
-                };
-                sum.add(outcome.requests as f64, cost, rate);
-                others += other / DEPTHS.len() as f64 / f64::from(SLICES);
-                sample.errors += outcome.errors;
-                let note = outcome.first_error.map(|error| format!("first error: {error}"));
-                sample.note = sample.note.or(note);
-            }
-        }
-        sample.values = depths.iter().flat_map(|(_, sum)| sum.figures()).collect();
-        sample.values.push(others);
-        Ok(sample)
+        let sliced = slices::measure(context, &server, &mut depths)?;
+        let mut values = sliced.figures.concat();
+        values.push(sliced.others);
+        Ok(Sample { values, ..sliced.sample })
     }
 
     /// The request at a depth. Error pages differ in length between servers: one is requested first.
@@ -148,27 +134,6 @@ impl Case {
             return Err(format!("{depth} directories: status {status}, {body_bytes} body bytes"));
         }
         Ok(TestRequest { status, ..TestRequest::counted(target, body_bytes) })
-    }
-}
-
-/// The sum of the slices of one depth.
-#[derive(Default)]
-struct Sum {
-    requests: f64,
-    cpu: f64,
-    rates: f64,
-}
-
-impl Sum {
-    fn add(&mut self, requests: f64, cost: f64, rate: f64) {
-        self.requests += requests;
-        self.cpu += cost * requests;
-        self.rates += rate;
-    }
-
-    /// Cost of a request, and requests a second.
-    fn figures(&self) -> [f64; 2] {
-        [self.cpu / self.requests.max(1.0), self.rates / f64::from(SLICES)]
     }
 }
 
@@ -258,8 +223,6 @@ const NAMES: [[&str; 2]; DEPTHS.len()] = [
     ["120 directories: CPU per request", "120 directories: requests/s"],
 ];
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Depths alternate within a run, so that other load of the machine affects all alike.
-const SLICES: u32 = 5;
 const LEGEND: &str = "<p>A closed loop of keepalive connections asks one server with one worker for one file \
 after another: the file of 452 bytes below this number of directories, or a name beside it that does not exist. Each \
 depth is measured on the same running server, both servers alternately. Shown: median requests per second \

@@ -98,7 +98,7 @@ pub(super) fn grow<T>(
 }
 
 /// Connects, sends one request, reads the complete response, and keeps the connection.
-fn open(server: SocketAddr, visit: &Visit, number: usize) -> io::Result<TcpStream> {
+pub(super) fn open(server: SocketAddr, visit: &Visit, number: usize) -> io::Result<TcpStream> {
     let mut stream = connect_as(server, number)?;
     let target = visit.target;
     stream.write_all(format!("GET {target} HTTP/1.1\r\nHost: {server}\r\n\r\n").as_bytes())?;

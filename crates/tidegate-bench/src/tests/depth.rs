@@ -31,7 +31,7 @@ fn options_of_the_suite() {
     check(&["--connections", "7", "depth", "--html", "p"], "7 5 1 Some(\"p\")");
     check(&["quick"], "64 5 3 None");
     check(&["blocking", "--connections", "7"], "7 5 3 None");
-    check(&["quick", "--html", "p"], "--html is for streaming, depth and tuning");
+    check(&["quick", "--html", "p"], "--html is for streaming, depth, growth and tuning");
     check(&["quick", "--wine", "p"], "--wine is for depth, without --html");
 }
 
