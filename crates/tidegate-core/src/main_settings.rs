@@ -206,7 +206,7 @@ settings! {
         no_effect("lock_file", MAIN, "logs/nginx.lock", |args| NoEffect::of(args.text(0))),
     /// No effect: packets of QUIC reach the thread of their connection by a classic BPF program in any case.
     quic_bpf: NoEffect = no_effect("quic_bpf", MAIN, "off", |args| NoEffect::of(args.flag(0))),
-    /// Compiled regular expressions; always on.
+    /// Regular expressions as machine code; always on, for the first 4,096 of a configuration.
     pcre_jit: NoEffect = no_effect("pcre_jit", MAIN, "off", |args| NoEffect::of(args.flag(0))),
     /// Interval of clock reads; not needed.
     timer_resolution: NoEffect =

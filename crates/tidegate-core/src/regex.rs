@@ -69,11 +69,12 @@ impl Regex {
     pub(crate) fn with_slots(
         text: &str,
         caseless: bool,
+        jit: bool,
         mut slot_of: impl FnMut(&str) -> Result<usize, RegexError>,
     ) -> Result<Regex, RegexError> {
         let pcre = RegexBuilder::new()
             .caseless(caseless)
-            .jit_if_available(true)
+            .jit_if_available(jit)
             .max_jit_stack_size(Some(1 << 20))
             .build(&format!("{MATCH_LIMIT}{text}"))
             .map_err(|error| regex_error(text, &error))?;

@@ -23,6 +23,10 @@ use crate::resources::ResourceNames;
 /// Compiled expressions by their texts: those that regard case, and those that do not.
 type Regexes = [HashMap<Box<[u8]>, Arc<Regex>>; 2];
 
+/// Expressions of a configuration that are compiled to machine code, which takes four times as long as compiling alone.
+/// Of more than that most are in lists, whose search tries few of them (`RegexList`).
+const JIT_MAX: usize = 4_096;
+
 impl PlanBuilder<'_> {
     /// Collects a warning. A warning about inherited settings may occur for several blocks; it is reported once
     /// ([`Diagnostic::sort`]).
@@ -77,7 +81,8 @@ impl PlanBuilder<'_> {
             return Ok(known.clone());
         }
         let shown = String::from_utf8_lossy(text);
-        let regex = Regex::compile(&shown, caseless, &mut self.variables)
+        let jit = self.shared::<Regexes>().iter().map(HashMap::len).sum::<usize>() < JIT_MAX;
+        let regex = Regex::compile(&shown, caseless, jit, &mut self.variables)
             .map_err(|error| Diagnostic::emerg(error.to_string()).at(span))?;
         let regex = Arc::new(regex);
         self.shared::<Regexes>()[usize::from(caseless)].insert(text.into(), regex.clone());

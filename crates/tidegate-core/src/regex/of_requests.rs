@@ -6,16 +6,17 @@ use crate::level::Level;
 use crate::variables::{Changeable, VariableTable};
 
 impl Regex {
-    /// Compiles `text`; named groups become variables.
+    /// Compiles `text`, to machine code with `jit`; named groups become variables.
     ///
     /// # Errors
     /// For an invalid expression and for a group named as a built-in variable, in nginx's words.
     pub fn compile(
         text: &str,
         caseless: bool,
+        jit: bool,
         variables: &mut VariableTable,
     ) -> Result<Regex, RegexError> {
-        Regex::with_slots(text, caseless, |name| match variables.changeable(name) {
+        Regex::with_slots(text, caseless, jit, |name| match variables.changeable(name) {
             Changeable::Never => Err(RegexError(format!("the duplicate \"{name}\" variable"))),
             Changeable::Free | Changeable::By(_) | Changeable::Stored(_) => {
                 Ok(variables.define_slot(name))
