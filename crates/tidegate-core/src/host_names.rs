@@ -4,16 +4,16 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
+use crate::name_table::NameTable;
 
 /// A table of names in lower case.
 #[derive(Clone, Debug)]
 pub struct HostNames<V> {
-    exact: HashMap<Vec<u8>, V>,
+    exact: NameTable<V>,
     /// `*.example.com` without `*.`.
-    suffixes: HashMap<Vec<u8>, V>,
+    suffixes: NameTable<V>,
     /// `www.example.*` without `.*`.
-    prefixes: HashMap<Vec<u8>, V>,
+    prefixes: NameTable<V>,
 }
 
 /// Why a name was not added.
@@ -27,7 +27,11 @@ pub enum AddNameError<'t, V> {
 
 impl<V> Default for HostNames<V> {
     fn default() -> HostNames<V> {
-        HostNames { exact: HashMap::new(), suffixes: HashMap::new(), prefixes: HashMap::new() }
+        HostNames {
+            exact: NameTable::default(),
+            suffixes: NameTable::default(),
+            prefixes: NameTable::default(),
+        }
     }
 }
 
@@ -51,8 +55,7 @@ impl<V: Clone + PartialEq> HostNames<V> {
 
     /// Adds a name and all names below it.
     fn add_both(&mut self, name: &[u8], value: V) -> Result<(), AddNameError<'_, V>> {
-        let other =
-            |names: &HashMap<Vec<u8>, V>| names.get(name).is_some_and(|known| *known != value);
+        let other = |names: &NameTable<V>| names.get(name).is_some_and(|known| *known != value);
         match (other(&self.exact), other(&self.suffixes)) {
             (true, _) => put(&mut self.exact, name, value),
             (false, true) => put(&mut self.suffixes, name, value),
@@ -87,16 +90,9 @@ impl<V: Clone + PartialEq> HostNames<V> {
 }
 
 fn put<'t, V>(
-    names: &'t mut HashMap<Vec<u8>, V>,
+    names: &'t mut NameTable<V>,
     name: &[u8],
     value: V,
 ) -> Result<(), AddNameError<'t, V>> {
-    use std::collections::hash_map::Entry;
-    match names.entry(name.to_vec()) {
-        Entry::Occupied(known) => Err(AddNameError::Known(known.into_mut())),
-        Entry::Vacant(place) => {
-            place.insert(value);
-            Ok(())
-        }
-    }
+    names.add(name, value).map_err(AddNameError::Known)
 }

@@ -31,6 +31,7 @@ pub mod log_context;
 pub mod log_file;
 pub mod machine;
 pub mod main_settings;
+mod name_table;
 pub mod pace;
 pub mod pause;
 mod phase_cursor;

@@ -12,6 +12,7 @@
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_conf::{
@@ -117,32 +118,56 @@ fn check_tables(conf: &Conf) -> Result<(), Diagnostic> {
     }
 }
 
-/// A compiled map.
+/// A compiled map. Many entries have the same value, so they have places in the list of values.
 #[derive(Default)]
 struct Table {
     source: Template,
     hostnames: bool,
-    names: HostNames<Template>,
-    regexes: RegexList<Template>,
-    default: Option<Template>,
+    names: HostNames<usize>,
+    regexes: RegexList<usize>,
+    default: Option<usize>,
+    values: Vec<Template>,
+}
+
+/// A table that is being built.
+#[derive(Default)]
+struct Building {
+    table: Table,
+    regexes: Vec<(Arc<Regex>, usize)>,
+    /// The places of values by their texts.
+    places: HashMap<Box<[u8]>, usize>,
+}
+
+impl Building {
+    /// Returns the place of a value.
+    fn value(&mut self, text: &Word, plan: &mut PlanBuilder<'_>) -> Result<usize, Diagnostic> {
+        if let Some(place) = self.places.get(&text.bytes[..]) {
+            return Ok(*place);
+        }
+        let place = self.table.values.len();
+        self.table.values.push(plan.template(text)?);
+        self.places.insert(text.bytes[..].into(), place);
+        Ok(place)
+    }
 }
 
 fn define(map: &MapConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
     made_variable::check_free(plan, &map.name, map.span)?;
-    let mut table = Table { source: plan.template(&map.source)?, ..Table::default() };
+    let source = plan.template(&map.source)?;
+    let mut building = Building::default();
     let is = |entry: &Statement, word: &[u8]| entry.args.is_empty() && entry.name.bytes == word;
-    table.hostnames = map.entries.iter().any(|entry| is(entry, b"hostnames"));
-    let mut regexes = Vec::new();
+    building.table.hostnames = map.entries.iter().any(|entry| is(entry, b"hostnames"));
     let volatile = map.entries.iter().any(|entry| is(entry, b"volatile"));
     for entry in map.entries.iter() {
         if is(entry, b"hostnames") || is(entry, b"volatile") {
             continue;
         }
-        if let Err(diagnostic) = add(&mut table, &mut regexes, entry, plan) {
+        if let Err(diagnostic) = add(&mut building, entry, plan) {
             plan.diagnostics.push(diagnostic);
         }
     }
-    table.regexes = regexes.into_iter().collect();
+    let Building { table, regexes, .. } = building;
+    let table = Table { source, regexes: regexes.into_iter().collect(), ..table };
     let compute = move |x: &mut Exchange, out: &mut Vec<u8>| look_up(&table, x, out);
     plan.variables.define_computed(&map.name, Arc::new(compute), !volatile);
     Ok(())
@@ -153,8 +178,7 @@ fn define(map: &MapConf, plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
 /// Invariant: keys are in lower case and unique; regular expressions keep their order, as the first that matches
 /// decides, and are tried after keys. The text behind a backslash is a key, whatever it is. Source: `map`.
 fn add(
-    table: &mut Table,
-    regexes: &mut Vec<(Arc<Regex>, Template)>,
+    building: &mut Building,
     entry: &Statement,
     plan: &mut PlanBuilder<'_>,
 ) -> Result<(), Diagnostic> {
@@ -164,16 +188,16 @@ fn add(
     let [value] = &entry.args[..] else {
         return error("invalid number of the map parameters".to_owned());
     };
-    let value = plan.template(value)?;
+    let value = building.value(value, plan)?;
     let key = &entry.name.bytes[..];
     let shown = entry.name.display();
     let conflict = || error(format!("conflicting parameter \"{shown}\""));
     // In quotes as well: nginx does not distinguish quoted words.
     if key == b"default" {
-        if table.default.is_some() {
+        if building.table.default.is_some() {
             return error("duplicate default map parameter".to_owned());
         }
-        table.default = Some(value);
+        building.table.default = Some(value);
         return Ok(());
     }
     if let Some(regex) = key.strip_prefix(b"~") {
@@ -182,11 +206,12 @@ fn add(
             None => (regex, false),
         };
         let regex = plan.regex(regex, caseless, entry.name.span)?;
-        regexes.push((regex, value));
+        building.regexes.push((regex, value));
         return Ok(());
     }
     // A backslash escapes keys with another meaning: `\default`, `\include`, `\~x`.
     let key = key.strip_prefix(b"\\").unwrap_or(key).to_ascii_lowercase();
+    let table = &mut building.table;
     let added = match table.hostnames {
         true => table.names.add(key.strip_suffix(b".").unwrap_or(&key), value),
         false => table.names.add_exact(&key, value),
@@ -205,21 +230,21 @@ fn look_up(table: &Table, x: &mut Exchange, out: &mut Vec<u8>) -> bool {
         true => source.strip_suffix(b".").unwrap_or(&source),
         false => &source[..],
     };
-    let value = match plain_value(table, subject) {
-        Some(value) => Some(value),
+    let place = match plain_value(table, subject) {
+        Some(place) => Some(place),
         None => match matching_value(table, subject, x) {
-            Ok(value) => value.or(table.default.as_ref()),
+            Ok(place) => place.or(table.default),
             Err(tidegate_core::regex::MatchLimit) => return false,
         },
     };
-    if let Some(value) = value {
+    if let Some(value) = place.and_then(|place| table.values.get(place)) {
         value.write(x, out);
     }
     // Without a default the value is the empty text, which counts as a value.
     true
 }
 
-fn plain_value<'t>(table: &'t Table, subject: &[u8]) -> Option<&'t Template> {
+fn plain_value(table: &Table, subject: &[u8]) -> Option<usize> {
     let lowered;
     let key = match subject.iter().any(u8::is_ascii_uppercase) {
         true => {
@@ -229,14 +254,14 @@ fn plain_value<'t>(table: &'t Table, subject: &[u8]) -> Option<&'t Template> {
         false => subject,
     };
     // Without `hostnames` there are no wildcards.
-    table.names.find(key)
+    table.names.find(key).copied()
 }
 
-fn matching_value<'t>(
-    table: &'t Table,
+fn matching_value(
+    table: &Table,
     subject: &[u8],
     x: &mut Exchange,
-) -> Result<Option<&'t Template>, tidegate_core::regex::MatchLimit> {
+) -> Result<Option<usize>, tidegate_core::regex::MatchLimit> {
     let first = table.regexes.first(subject, |regex| regex.capture(x, subject))?;
-    Ok(first.map(|(_, value)| value))
+    Ok(first.map(|(_, place)| *place))
 }
