@@ -1,16 +1,25 @@
 //! The error log: nginx's levels and line format, to files, standard error and syslog.
 
+mod fields;
+mod filter;
+mod fuzz;
 mod json;
+mod tags;
 #[cfg(test)]
 mod tests;
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
+use crate::client::Connection;
 pub use crate::level::{LEVELS, Level};
 use crate::log_file::LogFile;
 use crate::syslog::Syslog;
-pub use json::LogFields;
+pub use fields::{FIELD_NAMES, Kind, LogFields};
+pub use filter::{FilterError, LogFilter};
+#[doc(hidden)]
+pub use fuzz::fuzz_lines;
+pub use tags::LogTags;
 
 /// A destination of log lines.
 #[derive(Clone)]
@@ -29,8 +38,10 @@ pub enum LineForm {
     /// nginx's lines.
     #[default]
     Text,
-    /// A JSON object a line.
+    /// A JSON object a line, flat, with the names of nginx Plus (`json`).
     Json,
+    /// A JSON object a line, with an object of the request in it, and the names of Angie (`format=json`).
+    NestedJson,
 }
 
 /// A destination with the lines that it gets.
@@ -42,6 +53,68 @@ pub struct Destination {
     pub level: Level,
     /// The form of the lines.
     pub form: LineForm,
+    /// What must hold for a line, all of it.
+    pub filters: Arc<[LogFilter]>,
+}
+
+/// Whose line it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Source {
+    /// The connection's number, 0 for none.
+    pub connection: u64,
+    /// Whether each destination gets the line, whatever its level: the client is one of `debug_connection`.
+    pub to_all: bool,
+}
+
+impl From<u64> for Source {
+    fn from(connection: u64) -> Source {
+        Source { connection, to_all: false }
+    }
+}
+
+impl From<&Connection> for Source {
+    fn from(connection: &Connection) -> Source {
+        Source { connection: connection.number, to_all: connection.debug }
+    }
+}
+
+/// What a line says. Each form is made where a destination wants it.
+pub trait Entry {
+    /// Returns the message with the context that nginx's lines have.
+    fn text(&self) -> String;
+
+    /// Returns message and context apart.
+    fn fields(&self) -> LogFields {
+        LogFields::new(self.text())
+    }
+}
+
+impl Entry for str {
+    fn text(&self) -> String {
+        self.to_owned()
+    }
+}
+
+impl Entry for String {
+    fn text(&self) -> String {
+        self.clone()
+    }
+}
+
+impl Entry for fmt::Arguments<'_> {
+    fn text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl<E: Entry + ?Sized> Entry for &E {
+    fn text(&self) -> String {
+        (**self).text()
+    }
+
+    fn fields(&self) -> LogFields {
+        (**self).fields()
+    }
 }
 
 /// Any number of destinations, each with its level.
@@ -52,7 +125,7 @@ pub struct ErrorLog {
 }
 
 /// Most bytes of a line; longer ones are cut, so that no line floods the log.
-const LINE_BYTES_MAX: usize = 2048;
+pub(crate) const LINE_BYTES_MAX: usize = 2048;
 
 /// Most bytes of the message in a line, so that a long name leaves room for the system's reason and the client.
 const MESSAGE_BYTES_MAX: usize = LINE_BYTES_MAX - 300;
@@ -72,8 +145,9 @@ impl fmt::Debug for ErrorLog {
 impl ErrorLog {
     /// Creates a log with these destinations, for lines of text; none writes nothing.
     pub fn new(sinks: Vec<(LogSink, Level)>) -> ErrorLog {
-        let form = LineForm::Text;
-        let destination = |(sink, level)| Destination { sink, level, form };
+        let (form, filters) = (LineForm::Text, Arc::default());
+        let destination =
+            |(sink, level)| Destination { sink, level, form, filters: Arc::clone(&filters) };
         ErrorLog::of(sinks.into_iter().map(destination).collect())
     }
 
@@ -96,70 +170,81 @@ impl ErrorLog {
         self.most.is_some_and(|most| level <= most)
     }
 
-    /// Writes a line; `connection` is the connection's number, 0 for none.
-    pub fn write(&self, level: Level, connection: u64, message: &str) {
-        if self.enabled(level) {
-            let fields = || LogFields::new(message.to_owned());
-            self.write_where(level, connection, &|| message.to_owned(), &fields, |most| {
-                level <= most
-            });
-        }
-    }
-
-    /// Writes a line to every destination, whatever its level: one about a client of `debug_connection`.
-    pub fn write_to_all(&self, level: Level, connection: u64, message: &str) {
-        let fields = || LogFields::new(message.to_owned());
-        self.write_where(level, connection, &|| message.to_owned(), &fields, |_| true);
-    }
-
-    /// Writes a line about something: `text` makes the line of text, `fields` what a line of JSON says. Each is called where
-    /// a destination wants it; `to_all` as in [`ErrorLog::write_to_all`].
-    pub fn write_about(
-        &self,
-        level: Level,
-        connection: u64,
-        to_all: bool,
-        text: &dyn Fn() -> String,
-        fields: &dyn Fn() -> LogFields,
-    ) {
-        if to_all || self.enabled(level) {
-            self.write_where(level, connection, text, fields, |most| to_all || level <= most);
-        }
-    }
-
-    fn write_where(
-        &self,
-        level: Level,
-        connection: u64,
-        text: &dyn Fn() -> String,
-        fields: &dyn Fn() -> LogFields,
-        wanted: impl Fn(Level) -> bool,
-    ) {
-        let (mut of_text, mut of_json) = (None, None);
-        for one in self.destinations.iter().filter(|one| wanted(one.level)) {
-            let line = match one.form {
-                LineForm::Text => of_text.get_or_insert_with(|| line(level, connection, &text())),
-                LineForm::Json => {
-                    of_json.get_or_insert_with(|| json::line(level, connection, &fields()))
-                }
-            };
-            match &one.sink {
-                LogSink::File(file) => file.write(line),
-                LogSink::Stderr => {
-                    use std::io::Write;
-                    let _ = std::io::stderr().write_all(line);
-                }
-                // A syslog message needs no line end.
-                LogSink::Syslog(syslog) => syslog.send(level, &line[..line.len() - 1]),
-            }
+    /// Writes a line to each destination that has its level and whose filters hold. `source` is the connection, or its
+    /// number; 0 for none.
+    pub fn write(&self, level: Level, source: impl Into<Source>, entry: &(impl Entry + ?Sized)) {
+        let source = source.into();
+        if source.to_all || self.enabled(level) {
+            self.write_line(level, source, &entry);
         }
     }
 
     /// Writes a line that belongs to no connection.
     pub fn say(&self, level: Level, message: fmt::Arguments<'_>) {
-        if self.enabled(level) {
-            self.write(level, 0, &message.to_string());
+        self.write(level, Source::default(), &message);
+    }
+
+    #[cold]
+    fn write_line(&self, level: Level, source: Source, entry: &dyn Entry) {
+        let mut made = Made::of(level, source.connection, entry);
+        for one in self.destinations.iter() {
+            if level > one.level && !source.to_all {
+                continue;
+            }
+            if one.filters.iter().all(|filter| made.is_wanted_by(filter)) {
+                one.sink.write(level, made.line(one.form));
+            }
         }
+    }
+}
+
+impl LogSink {
+    /// Writes a line, which ends with its line end.
+    fn write(&self, level: Level, line: &[u8]) {
+        match self {
+            LogSink::File(file) => file.write(line),
+            LogSink::Stderr => {
+                use std::io::Write;
+                let _ = std::io::stderr().write_all(line);
+            }
+            // A syslog message needs no line end.
+            LogSink::Syslog(syslog) => syslog.send(level, &line[..line.len() - 1]),
+        }
+    }
+}
+
+/// An entry, and what has been made of it: each is made once, however many destinations there are.
+struct Made<'a> {
+    level: Level,
+    connection: u64,
+    entry: &'a dyn Entry,
+    text: Option<String>,
+    fields: Option<LogFields>,
+    /// By form.
+    lines: [Option<Vec<u8>>; 3],
+}
+
+impl<'a> Made<'a> {
+    fn of(level: Level, connection: u64, entry: &'a dyn Entry) -> Made<'a> {
+        Made { level, connection, entry, text: None, fields: None, lines: Default::default() }
+    }
+
+    fn is_wanted_by(&mut self, filter: &LogFilter) -> bool {
+        match filter.is_about_text() {
+            true => filter.holds_for_text(self.text.get_or_insert_with(|| self.entry.text())),
+            false => filter.holds_for(self.fields.get_or_insert_with(|| self.entry.fields())),
+        }
+    }
+
+    fn line(&mut self, form: LineForm) -> &[u8] {
+        let Made { level, connection, entry, text, fields, lines } = self;
+        lines[form as usize].get_or_insert_with(|| match form {
+            LineForm::Text => line(*level, *connection, text.get_or_insert_with(|| entry.text())),
+            LineForm::Json | LineForm::NestedJson => {
+                let fields = fields.get_or_insert_with(|| entry.fields());
+                json::line(*level, *connection, fields, form == LineForm::NestedJson)
+            }
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::exchange::{Exchange, PathState};
 use crate::ids::LocationId;
 pub use crate::location_set::LocationSet;
+use crate::log_context::choose_tags;
 use crate::plan::Plan;
 use crate::refused::Refused;
 use crate::regex::MatchLimit;
@@ -94,6 +95,7 @@ pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     {
         x.routing.location = other;
     }
+    choose_tags(x);
     // Behind the checks above: the redirect is a response of the location that it leads to, with its rules and fields.
     match found {
         SearchResult::Redirect(_) => redirect_to_slash(x),

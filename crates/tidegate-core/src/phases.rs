@@ -26,6 +26,7 @@ use crate::error_page::{self, StatusResult};
 use crate::exchange::Exchange;
 use crate::figures::Zone;
 pub use crate::handler::{Filter, Logger, PHASE_COUNT, Phase, PhaseHandler, Trailer};
+use crate::log_context::choose_tags;
 use crate::phase_cursor::{NextAction, PhaseCursor, count_redirect};
 use crate::plan::Plan;
 use crate::refused::Refused;
@@ -275,6 +276,7 @@ fn enter(x: &mut Exchange, jump: Jump) -> Result<Phase, Refused> {
         Jump::Named(name) => match x.server().named(&name) {
             Some(location) => {
                 x.routing.location = location;
+                choose_tags(x);
                 Ok(Phase::Rewrite)
             }
             None => {

@@ -11,7 +11,7 @@ use tidegate_rt::clock;
 use tidegate_rt::timer::Deadline;
 
 use crate::client::{Address, ByteStream};
-use crate::error_log::Level;
+use crate::error_log::{Level, LogFields};
 use crate::exchange::Exchange;
 use crate::settings::SessionSettings;
 use crate::step::Step;
@@ -113,6 +113,20 @@ pub(crate) fn with_context(x: &Exchange, session: &Session, message: fmt::Argume
         );
     }
     text
+}
+
+/// Adds what [`with_context`] says of a session, apart.
+pub(crate) fn add_fields(x: &Exchange, session: &Session, fields: &mut LogFields) {
+    fields.add("server", session.listener.as_bytes());
+    fields.add("protocol", if session.is_datagram() { b"udp" } else { b"tcp" });
+    if !x.progress.upstream.is_empty() {
+        let (near, far) = (&session.traffic, &session.origin_traffic);
+        fields.add("upstream", x.progress.upstream.as_bytes());
+        fields.count("bytes_from_client", near.received.get());
+        fields.count("bytes_to_client", near.sent.get());
+        fields.count("bytes_from_upstream", far.received.get());
+        fields.count("bytes_to_upstream", far.sent.get());
+    }
 }
 
 /// Logs the end of a proxied session with its byte counts, without the context.

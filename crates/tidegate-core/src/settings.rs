@@ -61,6 +61,15 @@ pub struct ErrorPage {
     pub target: Template,
 }
 
+/// What `error_log` lines of a location have in addition.
+#[derive(Debug, Default)]
+pub struct TagTemplates {
+    /// `error_log_user_tag`s.
+    pub words: Vec<Template>,
+    /// `error_log_tag`s: names and values.
+    pub pairs: Vec<(Arc<str>, Template)>,
+}
+
 /// Media types by lower-case extension. The keys come from the configuration, so the hash need not resist attacks.
 pub type Types = HashMap<Vec<u8>, Bytes, foldhash::fast::RandomState>;
 
@@ -96,6 +105,8 @@ pub struct Settings {
     pub http2_chunk_bytes: u32,
     /// `error_log`.
     pub error_log: ErrorLog,
+    /// `error_log_tag` and `error_log_user_tag`; `None` without any.
+    pub error_log_tags: Option<Arc<TagTemplates>>,
     /// The parameters of `resolver` as written.
     pub resolver: Arc<[String]>,
 }

@@ -27,6 +27,7 @@ use tidegate_core::client::{Address, Connection, NoClient};
 use tidegate_core::error_log::Level;
 use tidegate_core::exchange::{Exchange, PlanRef};
 use tidegate_core::figures::{Sample, Zone};
+use tidegate_core::log_context::choose_tags;
 use tidegate_core::session::{PassTo, Session};
 use tidegate_core::status_zone::ServerZone;
 use tidegate_core::{LocalFuture, Phase, Step, phases};
@@ -74,6 +75,7 @@ pub(crate) fn exchange(
     x.routing.location = location;
     x.progress.action = "initializing session";
     x.modules.extensions.insert(session);
+    choose_tags(&mut x);
     Some(x)
 }
 
@@ -247,6 +249,7 @@ fn choose_server(x: &mut Exchange, listener_ref: ListenerRef) -> Result<(), Sess
     if let Some(regex) = regex {
         regex.store_named(modules);
     }
+    choose_tags(x);
     Ok(())
 }
 

@@ -97,7 +97,7 @@ pub use http::geoip::database::fuzz_geoip;
 #[doc(hidden)]
 pub use http::geoip2::database::fuzz_geoip2;
 #[doc(hidden)]
-pub use http::log::fuzz_json_log;
+pub use http::log::{fuzz_error_log, fuzz_json_log};
 #[doc(hidden)]
 pub use http::otel::fuzz_otel;
 #[doc(hidden)]

@@ -1,6 +1,7 @@
 //! The core module: directives and variables of servers and locations.
 
 pub mod conf;
+mod error_logs;
 pub mod listen;
 mod location_rows;
 mod prepare;

@@ -206,7 +206,8 @@ pub(crate) fn error_log(
     let mut destinations = Vec::new();
     for conf in confs {
         let sink = sink(environment, &conf.target, Some(conf.span))?;
-        destinations.push(Destination { sink, level: conf.level, form: conf.form });
+        let (level, form, filters) = (conf.level, conf.form, conf.filters.clone());
+        destinations.push(Destination { sink, level, form, filters });
     }
     Ok(ErrorLog::of(destinations))
 }

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tidegate_codec::Known;
 use tidegate_core::client::{ClientAddress, Connection};
 use tidegate_core::debug_log;
-use tidegate_core::error_log::{ErrorLog, Level};
+use tidegate_core::error_log::{Entry, ErrorLog, Kind, Level, LogFields, LogTags, Source};
 use tidegate_core::exchange::{Exchange, PlanRef};
 use tidegate_core::log_context::write_debug;
 use tidegate_core::plan::{LocationId, ServerId};
@@ -30,6 +30,7 @@ struct LoggedRequest {
     location: LocationId,
     connection: Rc<Connection>,
     real_client_address: Option<Rc<ClientAddress>>,
+    tags: Option<Rc<LogTags>>,
 }
 
 impl LogContext {
@@ -50,6 +51,7 @@ impl LogContext {
                 location: x.routing.location,
                 connection: x.connection.clone(),
                 real_client_address: x.request.real_client_address.clone(),
+                tags: x.progress.tags.clone(),
             }),
             line_end: line.len(),
             host_end: line.len() + host.len(),
@@ -84,36 +86,86 @@ impl LogContext {
 
     /// Writes `message while action, client: …, upstream: …`.
     pub fn write(&self, level: Level, message: &str, action: &str, upstream: &str) {
-        let log = self.error_log();
-        if !log.enabled(level) {
-            return;
-        }
+        let source = self.request.as_ref().map(|request| Source::from(&*request.connection));
+        let entry = FetchEntry { context: self, message, action, upstream };
+        self.error_log().write(level, source.unwrap_or_default(), &entry);
+    }
+
+    fn line(&self) -> &[u8] {
+        &self.text[..self.line_end]
+    }
+
+    fn host(&self) -> &[u8] {
+        &self.text[self.line_end..self.host_end]
+    }
+
+    fn referrer(&self) -> &[u8] {
+        &self.text[self.host_end..]
+    }
+}
+
+impl LoggedRequest {
+    fn client(&self) -> &str {
+        let real = self.real_client_address.as_ref().map(|real| &real.text);
+        real.map_or_else(|| self.connection.peer_text(), String::as_str)
+    }
+
+    fn server(&self) -> &str {
+        &self.plan.server(self.server).name
+    }
+}
+
+/// A line about a fetch.
+struct FetchEntry<'a> {
+    context: &'a LogContext,
+    message: &'a str,
+    action: &'a str,
+    upstream: &'a str,
+}
+
+impl Entry for FetchEntry<'_> {
+    fn text(&self) -> String {
+        let FetchEntry { context, message, action, upstream } = *self;
         let mut line = message.to_owned();
         if !action.is_empty() {
             let _ = write!(line, " while {action}");
         }
-        let mut number = 0;
-        if let Some(request) = &self.request {
-            number = request.connection.number;
-            let real = request.real_client_address.as_ref().map(|real| &real.text);
-            let client = real.map_or_else(|| request.connection.peer_text(), String::as_str);
-            let _ = write!(line, ", client: {client}");
-            let _ = write!(line, ", server: {}", request.plan.server(request.server).name);
+        if let Some(request) = &context.request {
+            let _ = write!(line, ", client: {}", request.client());
+            let _ = write!(line, ", server: {}", request.server());
         }
-        self.part(&mut line, "request", 0, self.line_end);
-        if !upstream.is_empty() {
-            let _ = write!(line, ", upstream: \"{upstream}\"");
+        let mut part = |name: &str, value: &[u8]| {
+            if !value.is_empty() {
+                let _ = write!(line, ", {name}: \"{}\"", String::from_utf8_lossy(value));
+            }
+        };
+        part("request", context.line());
+        part("upstream", upstream.as_bytes());
+        part("host", context.host());
+        part("referrer", context.referrer());
+        if let Some(tags) = context.request.as_ref().and_then(|request| request.tags.as_ref()) {
+            tags.write_text(&mut line);
         }
-        self.part(&mut line, "host", self.line_end, self.host_end);
-        self.part(&mut line, "referrer", self.host_end, self.text.len());
-        log.write(level, number, &line);
+        line
     }
 
-    fn part(&self, line: &mut String, name: &str, start: usize, end: usize) {
-        let text = self.text.get(start..end).unwrap_or_default();
-        if !text.is_empty() {
-            let _ = write!(line, ", {name}: \"{}\"", String::from_utf8_lossy(text));
+    fn fields(&self) -> LogFields {
+        let FetchEntry { context, message, action, upstream } = *self;
+        let message = message.to_owned();
+        let mut fields = match &context.request {
+            Some(request) => LogFields::about(Kind::Request, message, request.tags.clone()),
+            None => LogFields::new(message),
+        };
+        fields.add("action", action.as_bytes());
+        if let Some(request) = &context.request {
+            fields.add("client", request.client().as_bytes());
+            fields.add("server", request.server().as_bytes());
         }
+        fields.add("request", context.line());
+        fields.add("upstream", upstream.as_bytes());
+        fields.add("host", context.host());
+        fields.add("referrer", context.referrer());
+        fields
     }
 }
 

@@ -58,7 +58,7 @@ impl Report {
         if !self.quiet || level <= Level::Error {
             print(&format!("nginx: [{}] {message}", level.name()));
         }
-        self.log.write(level, 0, message);
+        self.log.say(level, format_args!("{message}"));
     }
 
     /// Prints a line on standard error only.
@@ -94,7 +94,7 @@ pub(crate) fn log_diagnostic(log: &ErrorLog, diagnostic: &Diagnostic, sources: &
         Severity::Warn => Level::Warn,
         Severity::Notice => Level::Notice,
     };
-    log.write(level, 0, &diagnostic.first_line(sources));
+    log.say(level, format_args!("{}", diagnostic.first_line(sources)));
 }
 
 /// Formats nginx's line `open() "FILE" failed (2: No such file or directory)`.

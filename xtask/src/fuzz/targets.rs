@@ -30,6 +30,7 @@ pub(super) const TARGETS: &[Target] = &[
     Target { name: "geoip", run: tidegate_modules::fuzz_geoip },
     Target { name: "keyval_pairs", run: tidegate_modules::fuzz_keyval_pairs },
     Target { name: "geoip2", run: tidegate_modules::fuzz_geoip2 },
+    Target { name: "error_log", run: tidegate_modules::fuzz_error_log },
     Target { name: "json_log", run: tidegate_modules::fuzz_json_log },
     Target { name: "log_query", run: tidegate_modules::fuzz_log_query },
     Target { name: "otel", run: tidegate_modules::fuzz_otel },

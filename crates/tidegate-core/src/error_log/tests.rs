@@ -2,6 +2,8 @@
 
 use proptest::prelude::*;
 
+use std::rc::Rc;
+
 use super::*;
 use crate::log_file::open_append;
 
@@ -56,7 +58,7 @@ fn each_sink_has_its_level() {
     };
     let log = ErrorLog::new(vec![(sink("crit"), Level::Crit), (sink("warn"), Level::Warn)]);
     for (name, level) in LEVELS {
-        log.write(*level, 0, name);
+        log.write(*level, 0_u64, *name);
         log.say(*level, format_args!("said {name}"));
         assert_eq!(log.enabled(*level), *level <= Level::Warn, "{name}");
     }
@@ -96,72 +98,231 @@ proptest! {
 }
 
 /// Returns the value of a line of JSON.
-fn value(fields: &LogFields) -> serde_json::Value {
-    let line = json::line(Level::Warn, 7, fields);
+fn value(fields: &LogFields, is_nested: bool) -> serde_json::Value {
+    let line = json::line(Level::Warn, 7, fields, is_nested);
+    assert!(line.len() <= LINE_BYTES_MAX, "{}", line.len());
     assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
     serde_json::from_slice(&line).unwrap()
 }
 
-#[test]
-fn lines_of_json_have_what_is_known_apart() {
-    let mut fields =
-        LogFields::new("open() \"/x\" failed (2: No such file or directory)".to_owned());
+/// Returns the fields of a line about a request.
+fn request_fields(message: &str) -> LogFields {
+    let tags = LogTags {
+        words: vec![b"a".to_vec(), b"}\"".to_vec()],
+        pairs: vec![("request_id".into(), b"77".to_vec())],
+    };
+    let mut fields = LogFields::about(Kind::Request, message.to_owned(), Some(Rc::new(tags)));
+    fields.add("action", b"connecting to upstream");
     fields.add("client", b"127.0.0.1");
     fields.add("request", b"GET /\xff\x1b HTTP/1.1");
-    fields.add("upstream", b"");
-    let line = value(&fields);
+    fields.add("upstream", b"http://o/");
+    fields.add("referrer", b"");
+    fields
+}
+
+const FAILED: &str = "open() \"/x\" failed (2: No such file or directory)";
+
+#[test]
+fn lines_of_json_have_what_is_known_apart() {
+    let line = value(&request_fields(FAILED), false);
     let timestamp = line["timestamp"].as_str().unwrap();
-    assert_eq!(timestamp.len(), "2026-01-31T23:59:59+00:00".len());
+    assert_eq!(timestamp.len(), "2026-01-31T23:59:59.123+00:00".len());
     for (name, expected) in [
         ("level", "\"warn\"".to_owned()),
         ("pid", std::process::id().to_string()),
         ("tid", thread_number().to_string()),
         ("cnum", "7".to_owned()),
-        ("msg", "\"open() \\\"/x\\\" failed (2: No such file or directory)\"".to_owned()),
+        ("msg", "\"open() \\\"/x\\\" failed\"".to_owned()),
         ("errno", "2".to_owned()),
+        ("errtext", "\"No such file or directory\"".to_owned()),
+        ("action", "\"connecting to upstream\"".to_owned()),
         ("client", "\"127.0.0.1\"".to_owned()),
         ("request", "\"GET /\u{fffd}\\u001b HTTP/1.1\"".to_owned()),
-        ("upstream", "null".to_owned()),
+        ("request_id", "\"77\"".to_owned()),
+        ("tags", "[\"a\",\"}\\\"\"]".to_owned()),
+        ("referrer", "null".to_owned()),
         ("truncated", "null".to_owned()),
     ] {
         assert_eq!(line[name].to_string(), expected, "{name}");
     }
-    let mut long = LogFields::new("é".repeat(4000));
-    long.add("request", &b"x".repeat(1_000_000));
-    let line = value(&long);
-    assert_eq!(line["truncated"], 1);
-    assert!(line["msg"].as_str().unwrap().chars().all(|letter| letter == 'é'));
-    assert_eq!(line["request"].as_str().map(str::len), Some(512));
+}
+
+#[test]
+fn nested_lines_have_objects() {
+    let mut line = value(&request_fields(FAILED), true);
+    let time = line["time"].as_str().unwrap();
+    assert!(time.len() == "2026-01-31T23:59:59.123Z".len() && time.ends_with('Z'), "{time}");
+    for own in ["time", "pid", "tid"] {
+        line.as_object_mut().unwrap().remove(own);
+    }
+    let expected = serde_json::json!({
+        "level": "warn", "connection": 7, "message": "open() \"/x\" failed",
+        "error": { "code": 2, "message": "No such file or directory" },
+        "http": {
+            "action": "connecting to upstream", "client": "127.0.0.1",
+            "request": { "request_line": "GET /\u{fffd}\u{1b} HTTP/1.1", "upstream": "http://o/" },
+        },
+        "request_id": "77",
+        "tags": ["http", "upstream", "peer", "a", "}\""],
+    });
+    assert_eq!(line, expected);
+    let mut session = LogFields::about(Kind::Session, "text".to_owned(), None);
+    session.add("protocol", b"udp");
+    session.add("upstream", b"1.2.3.4:5");
+    session.count("bytes_to_client", 3);
+    let line = value(&session, true);
+    let expected = serde_json::json!({
+        "protocol": "udp", "session": { "upstream": "1.2.3.4:5", "bytes_to_client": 3 }
+    });
+    assert_eq!(line["stream"], expected);
+    let plain = value(&LogFields::new("text".to_owned()), true);
+    assert!(
+        plain.get("tags").is_none() && plain.get("http").is_none() && plain.get("error").is_none()
+    );
+}
+
+/// The longest value is cut and the others are whole; a line that fits is not cut.
+#[test]
+fn long_lines_of_json_are_cut_where_they_are_long() {
+    for is_nested in [false, true] {
+        let whole = |fields: &LogFields| value(fields, is_nested).get("truncated").is_none();
+        let of_message = |letters: usize| request_fields(&"é".repeat(letters));
+        let most = (1..2000).rfind(|letters| whole(&of_message(*letters))).unwrap();
+        let line = json::line(Level::Warn, 7, &of_message(most), is_nested);
+        assert!((LINE_BYTES_MAX - 25..=LINE_BYTES_MAX).contains(&line.len()), "{}", line.len());
+        let line = value(&of_message(100_000), is_nested);
+        let message = &line[if is_nested { "message" } else { "msg" }];
+        assert!(message.as_str().unwrap().chars().all(|letter| letter == 'é'));
+        assert!(!message.as_str().unwrap().is_empty());
+        assert_eq!(line["request_id"], "77");
+        assert_eq!(line["truncated"], if is_nested { true.into() } else { serde_json::json!(1) });
+    }
 }
 
 /// A destination of each form gets its own lines.
 #[test]
 fn each_destination_has_its_form() {
-    let dir = tempfile::tempdir().unwrap();
-    let to = |name: &str, form| {
-        let path = dir.path().join(name);
-        let file = open_append(&path).unwrap();
-        let sink = LogSink::File(Arc::new(LogFile::new(path, file)));
-        Destination { sink, level: Level::Info, form }
-    };
-    let log = ErrorLog::of(vec![to("text", LineForm::Text), to("json", LineForm::Json)]);
+    let logs = Logs::new();
+    let log = ErrorLog::of(vec![
+        logs.to("text", LineForm::Text, &[]),
+        logs.to("json", LineForm::Json, &[]),
+        logs.to("nested", LineForm::NestedJson, &[]),
+    ]);
     log.say(Level::Info, format_args!("said \"{}\"", "x"));
-    let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
-    assert!(read("text").ends_with(": said \"x\"\n"), "{}", read("text"));
-    let line: serde_json::Value = serde_json::from_str(&read("json")).unwrap();
-    assert_eq!(line["msg"], "said \"x\"");
+    assert!(logs.read("text").ends_with(": said \"x\"\n"), "{}", logs.read("text"));
+    for (name, member) in [("json", "msg"), ("nested", "message")] {
+        let line: serde_json::Value = serde_json::from_str(&logs.read(name)).unwrap();
+        assert_eq!(line[member], "said \"x\"", "{name}");
+    }
+}
+
+/// A directory with logs.
+struct Logs(tempfile::TempDir);
+
+impl Logs {
+    fn new() -> Logs {
+        Logs(tempfile::tempdir().unwrap())
+    }
+
+    fn to(&self, name: &str, form: LineForm, filters: &[&str]) -> Destination {
+        let path = self.0.path().join(name);
+        let file = open_append(&path).unwrap();
+        let filters = filters.iter().map(|text| LogFilter::parse(text).unwrap()).collect();
+        let sink = LogSink::File(Arc::new(LogFile::new(path, file)));
+        Destination { sink, level: Level::Info, form, filters }
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.0.path().join(name)).unwrap()
+    }
+}
+
+/// An entry about a request, with its line of text.
+struct RequestLine;
+
+impl Entry for RequestLine {
+    fn text(&self) -> String {
+        "failed, client: 127.0.0.1".to_owned()
+    }
+
+    fn fields(&self) -> LogFields {
+        request_fields("failed")
+    }
+}
+
+#[test]
+fn destinations_get_the_lines_for_which_all_filters_hold() {
+    for (filters, expected) in [
+        (&[] as &[&str], true),
+        (&["logline:client: 127"], true),
+        (&["logline:=failed, client: 127.0.0.1"], true),
+        (&["logline:=failed"], false),
+        (&["logline:~^failed.*1$"], true),
+        (&["logline:~^client"], false),
+        (&["message:=failed"], true),
+        (&["tag:=http"], true),
+        (&["tag:=htt"], false),
+        (&["tag:peer", "tag:upstr", "tag:~^a$"], true),
+        (&["tag:peer", "tag:stream"], true),
+        (&["tag:peer", "tag:=stream"], false),
+        (&["client:=127.0.0.1"], true),
+        (&["client:127.0.0.10"], false),
+        (&["request_line:GET /"], true),
+        (&["request:~HTTP/1.1$"], true),
+        (&["action:connecting"], true),
+        // A line without the field: not even an expression that matches the empty text holds.
+        (&["referrer:~^"], false),
+    ] {
+        let logs = Logs::new();
+        ErrorLog::of(vec![logs.to("log", LineForm::Text, filters)]).write(
+            Level::Error,
+            1_u64,
+            &RequestLine,
+        );
+        assert_eq!(!logs.read("log").is_empty(), expected, "{filters:?}");
+    }
+}
+
+#[test]
+fn invalid_filters_are_refused() {
+    for (text, expected) in [
+        ("", FilterError::Form),
+        ("client", FilterError::Form),
+        ("client:", FilterError::Form),
+        ("client:=", FilterError::Form),
+        ("client:~", FilterError::Form),
+        ("clint:x", FilterError::Field("clint".to_owned(), Some("client"))),
+        ("zzzzzzz:x", FilterError::Field("zzzzzzz".to_owned(), None)),
+        ("sourcefile:x", FilterError::SourceFile),
+    ] {
+        assert_eq!(LogFilter::parse(text).unwrap_err(), expected, "{text}");
+    }
+    assert!(matches!(LogFilter::parse("client:~("), Err(FilterError::Regex(_))));
+}
+
+/// An expression that backtracks too much does not hold, and ends.
+#[test]
+fn expensive_filters_do_not_hold() {
+    let filter = LogFilter::parse("message:~^(a+)+$").unwrap();
+    let fields = LogFields::new(format!("{}!", "a".repeat(2000)));
+    assert!(!filter.holds_for(&fields));
+    assert!(filter.holds_for(&LogFields::new("aaa".to_owned())));
 }
 
 proptest! {
+    /// Any bytes make one valid line of limited length.
     #[test]
     fn any_fields_are_one_line_of_json(
-        message in any::<String>(),
-        value in proptest::collection::vec(any::<u8>(), 0..600),
+        message in ".{0,3000}",
+        values in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..3000), 0..9),
+        is_nested: bool,
     ) {
-        let mut fields = LogFields::new(message);
-        fields.add("request", &value);
-        let line = json::line(Level::Error, 1, &fields);
-        prop_assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
-        prop_assert!(serde_json::from_slice::<serde_json::Value>(&line).is_ok());
+        let tags = LogTags { words: values.clone(), pairs: vec![("p".into(), message.clone().into())] };
+        let mut fields = LogFields::about(Kind::Request, message, Some(Rc::new(tags)));
+        for (name, value) in FIELD_NAMES.iter().zip(&values) {
+            fields.add(name, value);
+        }
+        let line = value(&fields, is_nested);
+        prop_assert!(line.is_object());
     }
 }

@@ -1,9 +1,12 @@
 //! The data of a request for its logs: the action in progress, its start, and the bytes sent.
 
+use std::rc::Rc;
 use std::time::Instant;
 
 use tidegate_rt::clock;
 use tidegate_rt::sync::oneshot;
+
+use crate::error_log::LogTags;
 
 use super::recycle::{Buffer, recycled};
 
@@ -15,18 +18,22 @@ pub struct Progress {
     pub upstream: String,
     /// When the request's first byte arrived.
     pub started: Instant,
+    /// The tags of the location for error log lines.
+    pub tags: Option<Rc<LogTags>>,
 }
 
 impl Default for Progress {
     fn default() -> Progress {
-        Progress { action: FIRST_ACTION, upstream: String::new(), started: clock::exact_now() }
+        let started = clock::exact_now();
+        Progress { action: FIRST_ACTION, upstream: String::new(), started, tags: None }
     }
 }
 
 impl Buffer for Progress {
     fn empty(&mut self) {
-        let Progress { action, upstream, started } = self;
+        let Progress { action, upstream, started, tags } = self;
         *action = FIRST_ACTION;
+        *tags = None;
         upstream.clear();
         // The exact time is set when the next request's first byte arrives.
         *started = clock::now();
@@ -36,8 +43,8 @@ impl Buffer for Progress {
 impl Progress {
     /// Copies action and start for another exchange of the same request.
     pub(crate) fn fork(&self) -> Progress {
-        let Progress { action, upstream: _, started } = *self;
-        Progress { action, upstream: String::new(), started }
+        let Progress { action, upstream: _, started, tags: _ } = *self;
+        Progress { action, upstream: String::new(), started, tags: None }
     }
 }
 

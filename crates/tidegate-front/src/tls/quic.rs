@@ -208,7 +208,7 @@ impl QuicNames {
             Err(reason) => {
                 let location = self.plan.location(self.plan.server(server).location);
                 let text = format!("{reason} while SSL handshaking");
-                location.settings.error_log.write(Level::Error, 0, &text);
+                location.settings.error_log.say(Level::Error, format_args!("{text}"));
                 None
             }
         }

@@ -188,7 +188,7 @@ impl OcspFetch {
                     "{reason} while requesting certificate status, responder: {}",
                     self.responder.host
                 );
-                self.log.write(Level::Error, 0, &text);
+                self.log.say(Level::Error, format_args!("{text}"));
                 self.check.clear();
                 RETRY
             }

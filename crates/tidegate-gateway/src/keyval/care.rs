@@ -35,7 +35,7 @@ impl ZoneCare {
         if let Err(error) = zone.store.write_now(path) {
             let name = &zone.name;
             let message = format!("the state of keyval zone \"{name}\" was not written: {error}");
-            self.log.write(Level::Error, 0, &message);
+            self.log.say(Level::Error, format_args!("{message}"));
         }
     }
 }

@@ -35,7 +35,7 @@ use conf::Conf;
 use format::Format;
 pub(crate) use format::{escape_default, escape_json};
 #[doc(hidden)]
-pub use json::fuzz_json_log;
+pub use json::{fuzz_error_log, fuzz_json_log};
 use target::LogTarget;
 
 /// `ngx_http_log_module`.

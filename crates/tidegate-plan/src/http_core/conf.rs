@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_conf::{Span, Word};
-use tidegate_core::error_log::{Level, LineForm};
+use tidegate_core::error_log::{Level, LineForm, LogFilter};
 use tidegate_core::settings::{PlainConf, PlainServerConf, Types};
 
 use super::listen::ListenConf;
@@ -66,6 +66,8 @@ pub struct ErrorLogConf {
     pub level: Level,
     /// The form of the lines.
     pub form: LineForm,
+    /// What must hold for a line.
+    pub filters: Arc<[LogFilter]>,
     /// Position in the configuration.
     pub span: Span,
 }
@@ -106,6 +108,10 @@ pub struct Conf {
     pub server_tokens: Option<ServerTokens>,
     /// `error_log` directives.
     pub error_logs: Vec<ErrorLogConf>,
+    /// `error_log_user_tag` directives.
+    pub error_log_words: Vec<Word>,
+    /// `error_log_tag` directives: names and values.
+    pub error_log_pairs: Vec<(Arc<str>, Word)>,
     /// `resolver`.
     pub resolver: Option<Vec<Word>>,
 }
@@ -141,5 +147,11 @@ pub fn inherit(child: &mut Conf, parent: &Conf) {
     }
     if child.error_logs.is_empty() {
         child.error_logs = parent.error_logs.clone();
+    }
+    if child.error_log_words.is_empty() {
+        child.error_log_words = parent.error_log_words.clone();
+    }
+    if child.error_log_pairs.is_empty() {
+        child.error_log_pairs = parent.error_log_pairs.clone();
     }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, closest, once, row};
-use tidegate_core::error_log::{LEVELS, Level, LineForm};
+use tidegate_conf::{Args, Arity, Contexts, Diagnostic, Directive, Kind, once, row};
 
-use super::conf::{Conf, ErrorLogConf, ErrorPageConf, RootConf, ServerTokens, TempPath};
+use super::conf::{Conf, ErrorPageConf, RootConf, ServerTokens, TempPath};
+use super::error_logs;
 
 const ALL: Contexts = Contexts::HTTP_SERVER_LOCATION;
 const ALL_IF: Contexts = Contexts::HTTP_SERVER_LOCATION_IF;
@@ -108,11 +108,40 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         Arity::AT_LEAST_ONE,
         "logs/error.log error",
         "File, `stderr` or `syslog:…` for errors, and the least level that is written: `debug`, `info`, `notice`, `warn`, \
-         `error`, `crit`, `alert` or `emerg`. With `json` (or `format=json`) each line is a JSON object: `timestamp`, `level`, `pid`, \
-         `tid`, `cnum` (the connection), `msg`, `errno`, and of a request `action`, `client`, `server`, `request`, \
-         `subrequest`, `upstream`, `host` and `referrer`; values above 512 bytes are cut, and `truncated` is 1 then. \
-         `memory:` is refused.",
-        set_error_log,
+         `error`, `crit`, `alert` or `emerg`. With `json` each line is a JSON object as in nginx Plus: `level`, `timestamp`, `pid`, \
+         `tid`, `cnum` (the connection), `msg`, of a request `action`, `client`, `server`, `request`, `subrequest`, `upstream`, \
+         `host` and `referrer`, of a session `protocol` and counts of bytes, then the values of `error_log_tag`, `tags`, and \
+         `errno` and `errtext` of the system's error. With `format=json` it is one as in Angie: `time`, `level`, `pid`, `tid`, \
+         `connection`, `message`, `error`, an object `http` or `stream`, and `tags`. A line has at most 2 KB: the longest \
+         values are cut, and `truncated` says so. `filter=FIELD:TEXT` writes only lines whose field contains the text, \
+         `FIELD:=TEXT` whose field is the text, `FIELD:~REGEX` whose field matches the regular expression; of several filters all must hold. \
+         Fields are `logline` (message and context), `message`, `tag` (any of `http` or `stream`, `upstream` and `peer` in a line about \
+         an origin, and those of `error_log_user_tag`), `action`, `client`, `server`, `protocol`, `request` (or `request_line`), \
+         `subrequest`, `upstream`, `host` and `referrer`. `memory:`, `rate=` and filters by `sourcefile` are refused.",
+        error_logs::set,
+    ),
+    row(
+        "error_log_tag",
+        ALL,
+        Arity::TWO,
+        "",
+        "Name and value that error log lines of the location have in addition, in lines of text behind the others. The value may have \
+         variables; they are evaluated when the location is chosen, and an empty value is left out. Inherited only where \
+         a block has none.",
+        error_logs::set_tag,
+    ),
+    row(
+        "error_log_user_tag",
+        ALL.union(Contexts::STREAM_AND_SERVER),
+        Arity::ONE,
+        "",
+        "Word that error log lines of the location have among the `tags` of lines of JSON and for `filter=tag:` of \
+         `error_log`. It may have variables; they are evaluated when the location or the stream server is chosen, and an empty word is left \
+         out. Inherited only where a block has none.",
+        |conf, args| {
+            conf.error_log_words.push(args.word(0).clone());
+            Ok(())
+        },
     ),
     row(
         "resolver",
@@ -184,41 +213,6 @@ fn set_error_page(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
 
 fn code_of(text: &[u8]) -> Option<u16> {
     std::str::from_utf8(text).ok()?.parse().ok()
-}
-
-fn set_error_log(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
-    let (mut level, mut form) = (None, None);
-    for index in 1..args.len() {
-        let text = args.text(index)?;
-        let wanted = match text {
-            "json" | "format=json" => Some(LineForm::Json),
-            "format=text" => Some(LineForm::Text),
-            _ => None,
-        };
-        if let Some(wanted) = wanted {
-            if form.replace(wanted).is_some() {
-                return Err(args.error(index, "duplicate form of lines in \"error_log\""));
-            }
-            continue;
-        }
-        if level.is_some() {
-            return Err(args.error(index, format!("duplicate log level \"{text}\"")));
-        }
-        let known = LEVELS.iter().find(|(name, _)| *name == text).map(|(_, level)| *level);
-        level = Some(known.ok_or_else(|| {
-            let error = args.error(index, format!("invalid log level \"{text}\""));
-            match closest(text, LEVELS.iter().map(|(name, _)| *name)) {
-                Some(meant) => error.help(format!("did you mean `{meant}`?")),
-                None => error.label(
-                    "a level is `debug`, `info`, `notice`, `warn`, `error`, `crit`, … (or `json`, the form of lines)",
-                ),
-            }
-        })?);
-    }
-    let target = args.text(0)?.to_owned();
-    let (level, form) = (level.unwrap_or(Level::Error), form.unwrap_or_default());
-    conf.error_logs.push(ErrorLogConf { target, level, form, span: args.word(0).span });
-    Ok(())
 }
 
 /// Most digits of all levels: directories of temporary files are named by the file's number, which has ten digits.

@@ -5,10 +5,12 @@ use std::sync::{Arc, LazyLock};
 use bytes::Bytes;
 use tidegate_codec::request::ParseOptions;
 use tidegate_conf::{Diagnostic, Word};
+use tidegate_core::error_log::ErrorLog;
 use tidegate_core::error_page::{PRODUCT, PRODUCT_WITH_VERSION};
 use tidegate_core::request_body::StoreOptions;
 use tidegate_core::settings::{
-    BodyInFile, ErrorPage, PlainSettings, ServerSettings, Settings, Tokens, Types, full_path,
+    BodyInFile, ErrorPage, PlainSettings, ServerSettings, Settings, TagTemplates, Tokens, Types,
+    full_path,
 };
 use tidegate_core::template::Template;
 
@@ -59,19 +61,30 @@ fn make(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<Settings, Diagnostic>
         // The module of HTTP/2 sets another.
         http2_chunk_bytes: 8192,
         error_log: error_log(conf, plan)?,
+        error_log_tags: error_log_tags(conf, plan)?,
         resolver: resolver(conf),
         plain,
     })
 }
 
-fn error_log(
-    conf: &Conf,
-    plan: &mut PlanBuilder<'_>,
-) -> Result<tidegate_core::error_log::ErrorLog, Diagnostic> {
+fn error_log(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<ErrorLog, Diagnostic> {
     match conf.error_logs.is_empty() {
         true => Ok(plan.main.error_log.clone()),
         false => plan.error_log(&conf.error_logs),
     }
+}
+
+fn error_log_tags(
+    conf: &Conf,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<Option<Arc<TagTemplates>>, Diagnostic> {
+    if conf.error_log_words.is_empty() && conf.error_log_pairs.is_empty() {
+        return Ok(None);
+    }
+    let words = plan.templates(&conf.error_log_words)?;
+    let pairs = conf.error_log_pairs.iter();
+    let pairs = pairs.map(|(name, value)| Ok((name.clone(), plan.template(value)?)));
+    Ok(Some(Arc::new(TagTemplates { words, pairs: pairs.collect::<Result<_, Diagnostic>>()? })))
 }
 
 fn root(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<(Template, bool, usize), Diagnostic> {

@@ -299,7 +299,7 @@ impl<'c> Driver<'c> {
         if self.fault.is_some() && self.connection.state.borrow().seats == 0 {
             let text =
                 format!("{end} while keeping connection alive, upstream: \"{}\"", open.server);
-            open.log.write(Level::Error, 0, &text);
+            open.log.say(Level::Error, format_args!("{text}"));
         }
     }
 

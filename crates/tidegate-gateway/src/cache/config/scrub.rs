@@ -46,7 +46,7 @@ impl Service for CacheScrubber {
         for path in &report.damaged {
             let (name, path) = (&self.name, path.display());
             let message = format!("cache \"{name}\": file \"{path}\" is damaged and is removed");
-            self.log.write(Level::Error, 0, &message);
+            self.log.say(Level::Error, format_args!("{message}"));
         }
         rest(report.bytes, stats.disk_bytes, self.round)
     }

@@ -292,7 +292,7 @@ impl CacheManager {
         let (name, error) = (&self.name, os_error(&error));
         let message =
             format!("cache \"{name}\": disk failed while {doing} ({error}); failures: {count}");
-        self.log.write(Level::Crit, 0, &message);
+        self.log.say(Level::Crit, format_args!("{message}"));
     }
 
     /// Runs the loader once; returns whether it restores the index of an earlier process, which must not wait.

@@ -145,7 +145,7 @@ impl FollowTask {
             // The next start repeats the purges.
             let (name, error) = (&self.name, os_error(&error));
             let text = format!("cache \"{name}\": the position of purges was not kept ({error})");
-            self.log.write(Level::Error, 0, &text);
+            self.log.say(Level::Error, format_args!("{text}"));
         }
         Ok(())
     }
@@ -176,7 +176,7 @@ impl FollowTask {
         if let Some(error) = unsaved {
             let (name, error) = (&self.name, os_error(&error));
             let text = format!("cache \"{name}\": purges of others were not saved ({error})");
-            self.log.write(Level::Error, 0, &text);
+            self.log.say(Level::Error, format_args!("{text}"));
         }
         Ok(())
     }

@@ -92,7 +92,7 @@ impl DatabaseReloader {
 
     fn write(&self, level: Level, message: &str) {
         if let Some(log) = &self.log {
-            log.write(level, 0, message);
+            log.say(level, format_args!("{message}"));
         }
     }
 

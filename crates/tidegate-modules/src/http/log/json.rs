@@ -242,6 +242,15 @@ fn parts(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
+/// Reads lines of error logs again (fuzzing).
+#[doc(hidden)]
+pub fn fuzz_error_log(data: &[u8]) {
+    for line in tidegate_core::error_log::fuzz_lines(data) {
+        let value: Result<serde_json::Value, _> = serde_json::from_slice(&line);
+        assert!(value.is_ok_and(|value| value.is_object()), "{}", String::from_utf8_lossy(&line));
+    }
+}
+
 /// Writes any bytes as a value of each kind and reads the line again (fuzzing).
 #[doc(hidden)]
 pub fn fuzz_json_log(data: &[u8]) {
