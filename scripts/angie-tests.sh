@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs Angie's tests of its statistics (github.com/webserver-llc/angie, tests/) against Tidegate, and compares the result with
+# Runs Angie's tests of its statistics and error logs (github.com/webserver-llc/angie, tests/) against Tidegate, and compares the result with
 # tests/conformance/angie-tests.tsv. Fails when a file loses more than its entry says.
 #
 #   scripts/angie-tests.sh [BINARY]

@@ -57,10 +57,10 @@ fn fields(x: &Exchange, message: fmt::Arguments<'_>) -> LogFields {
     let kind = if session.is_some() { Kind::Session } else { Kind::Request };
     let mut fields = LogFields::about(kind, message.to_string(), x.progress.tags.clone());
     fields.add("action", x.progress.action.as_bytes());
-    fields.add("client", x.client_text().as_bytes());
     match session {
         Some(session) => session::add_fields(x, session, &mut fields),
         None => {
+            fields.add("client", x.client_text().as_bytes());
             fields.add("server", x.server().name.as_bytes());
             fields.add("request", x.request.head.line());
             if x.is_subrequest() {

@@ -115,8 +115,12 @@ pub(crate) fn with_context(x: &Exchange, session: &Session, message: fmt::Argume
     text
 }
 
-/// Adds what [`with_context`] says of a session, apart.
+/// Adds what [`with_context`] says of a session, apart, and the port of the client.
 pub(crate) fn add_fields(x: &Exchange, session: &Session, fields: &mut LogFields) {
+    match (&x.request.real_client_address, &x.connection.peer) {
+        (None, peer @ Address::Inet(_)) => fields.add("client", peer.text().as_bytes()),
+        _ => fields.add("client", x.client_text().as_bytes()),
+    }
     fields.add("server", session.listener.as_bytes());
     fields.add("protocol", if session.is_datagram() { b"udp" } else { b"tcp" });
     if !x.progress.upstream.is_empty() {

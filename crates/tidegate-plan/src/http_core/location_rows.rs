@@ -110,7 +110,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         "File, `stderr` or `syslog:…` for errors, and the least level that is written: `debug`, `info`, `notice`, `warn`, \
          `error`, `crit`, `alert` or `emerg`. With `json` each line is a JSON object as in nginx Plus: `level`, `timestamp`, `pid`, \
          `tid`, `cnum` (the connection), `msg`, of a request `action`, `client`, `server`, `request`, `subrequest`, `upstream`, \
-         `host` and `referrer`, of a session `protocol` and counts of bytes, then the values of `error_log_tag`, `tags`, and \
+         `host` and `referrer`, of a session its client with the port, `protocol` and counts of bytes, then the values of `error_log_tag`, `tags`, and \
          `errno` and `errtext` of the system's error. With `format=json` it is one as in Angie: `time`, `level`, `pid`, `tid`, \
          `connection`, `message`, `error`, an object `http` or `stream`, and `tags`. A line has at most 2 KB: the longest \
          values are cut, and `truncated` says so. `filter=FIELD:TEXT` writes only lines whose field contains the text, \
