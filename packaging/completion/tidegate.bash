@@ -10,10 +10,10 @@ _tidegate() {
         -g) ;;
         *)
             local words='-h -v -V -t -T -q -s -p -e -c -g'
-            [ "$COMP_CWORD" -ne 1 ] || words+=' demo tune help status top upstreams cache keyval log slow metrics config lint fmt'
+            [ "$COMP_CWORD" -ne 1 ] || words+=' demo tune help status top upstreams drain cache keyval explain certs log slow metrics config lint fmt'
             case ${COMP_WORDS[1]} in
-                status | top | upstreams | cache | keyval | log | slow | metrics | config | lint | fmt)
-                    words=$(tidegate "${COMP_WORDS[1]}" --help 2>/dev/null | grep -oE -- '--[a-z]+')
+                status | top | upstreams | drain | cache | keyval | explain | certs | log | slow | metrics | config | lint | fmt)
+                    words=$(tidegate "${COMP_WORDS[1]}" --help 2>/dev/null | grep -oE -- '--[a-z-]+')
                     ;;
             esac
             mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")

@@ -67,6 +67,7 @@ fill_tidegate() {
     install -D -m 755 packaging/debian/apt-switch "$root/usr/lib/tidegate/apt-switch"
     install -D -m 755 packaging/debian/take-over "$root/usr/lib/tidegate/take-over"
     install -D -m 644 packaging/completion/tidegate.bash "$root/usr/share/bash-completion/completions/tidegate"
+    install -D -m 644 packaging/completion/_tidegate "$root/usr/share/zsh/vendor-completions/_tidegate"
     install -D -m 644 -t "$root/usr/share/tidegate/grafana" packaging/grafana/*.json
     compress docs/reference/tidegate.8 "$root/usr/share/man/man8/tidegate.8.gz"
     compress docs/reference/tidegate.conf.5 "$root/usr/share/man/man5/tidegate.conf.5.gz"

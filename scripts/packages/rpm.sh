@@ -15,6 +15,7 @@ build_rpm() {
     install -D -m 644 packaging/systemd/nginx.service "$root/usr/lib/systemd/system/nginx.service"
     install -D -m 644 packaging/logrotate/nginx "$root/etc/logrotate.d/nginx"
     install -D -m 644 packaging/completion/tidegate.bash "$root/usr/share/bash-completion/completions/tidegate"
+    install -D -m 644 packaging/completion/_tidegate "$root/usr/share/zsh/site-functions/_tidegate"
     install -D -m 644 -t "$root/usr/share/tidegate/grafana" packaging/grafana/*.json
     compress docs/reference/tidegate.8 "$root/usr/share/man/man8/tidegate.8.gz"
     compress docs/reference/tidegate.conf.5 "$root/usr/share/man/man5/tidegate.conf.5.gz"

@@ -81,8 +81,9 @@ pub use key::{KEY_BYTES_MAX, Key, KeyHash, Levels};
 pub use purge::fuzz_purge_rules;
 pub use purge::{MetadataReader, PURGE_RULES_MAX, PURGE_TEXT_BYTES_MAX, PurgeMetadata, Scope};
 pub use store::{
-    DiskFailures, EntryInfo, LoadReport, Lookup, ManageReport, Options, Purge, PurgeError,
-    PurgeReport, ReconfigureError, ScrubReport, Stats, Store, Sync,
+    DiskFailures, EntryInfo, ListPosition, ListedEntry, ListedPage, LoadReport, Lookup,
+    ManageReport, Options, PageLimits, Purge, PurgeError, PurgeReport, ReconfigureError,
+    ScrubReport, Stats, Store, Sync,
 };
 pub use times::Times;
 pub use writer::{Appended, Committed, FillFlusher, FillWriter, FlushReport, Pending};

@@ -10,6 +10,7 @@ mod failures;
 mod files;
 mod handle;
 pub(crate) mod inner;
+mod list;
 mod load;
 mod lookup;
 mod manage;
@@ -29,6 +30,7 @@ mod walk;
 
 pub use failures::DiskFailures;
 pub use handle::Store;
+pub use list::{ListPosition, ListedEntry, ListedPage, PageLimits};
 pub use load::LoadReport;
 pub use lookup::{EntryInfo, Lookup};
 pub use manage::ManageReport;

@@ -7,6 +7,7 @@ mod fills;
 mod formats;
 mod hooks;
 mod journals;
+mod lists;
 mod models;
 mod purges;
 mod stores;

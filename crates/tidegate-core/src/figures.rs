@@ -24,7 +24,8 @@ use std::time::Duration;
 use exemplar::Exemplars;
 
 pub use catalog::{
-    Catalog, Figures, FullestKeys, KeyUse, Kind, ServerCertificate, Shown, Slab, SlabUse, ZoneGroup,
+    Catalog, Figures, FullestKeys, KeyUse, Kind, OrderState, OrderedCertificate, ServerCertificate,
+    Shown, Slab, SlabUse, ZoneGroup,
 };
 pub use counts::Counts;
 pub use exemplar::Exemplar;

@@ -53,6 +53,7 @@ pub mod template;
 mod tests;
 pub mod timeline;
 pub mod variables;
+pub mod written;
 
 pub use body::{Body, BodyError, BodyStream, Chunk, FileRange, Resident};
 pub use error_log::Level;

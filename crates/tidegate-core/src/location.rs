@@ -70,6 +70,20 @@ fn first_match(
     Ok(first.map(|(_, location)| *location))
 }
 
+/// Returns the location that the exchange's path leads to in its server, and whether a client is redirected to that location's
+/// name with a slash; the server's own location where no other fits. Changes nothing but captures.
+///
+/// # Errors
+/// A regular expression needs too much backtracking.
+pub fn look_up(x: &mut Exchange, plan: &Plan) -> Result<(LocationId, bool), MatchLimit> {
+    let server = plan.server(x.routing.server);
+    Ok(match search(x, plan, &server.locations)? {
+        SearchResult::Prefix(id) | SearchResult::Final(id) => (id, false),
+        SearchResult::Redirect(id) => (id, true),
+        SearchResult::Nothing => (server.location, false),
+    })
+}
+
 /// Runs the FindConfig phase: chooses the location and applies `internal`, the size limit and `limit_except`.
 pub fn find_config(x: &mut Exchange, plan: &Plan) -> Step<'static> {
     let server = plan.server(x.routing.server);

@@ -59,4 +59,4 @@ pub use h3::threads::Threads;
 pub use parked_loop::open;
 pub use session::udp::receive_datagrams;
 pub use tidegate_quic::Packet;
-pub use tls::{HandshakeChallenges, Ssl};
+pub use tls::{HandshakeChallenges, Ssl, shown_certificate};

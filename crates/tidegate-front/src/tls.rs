@@ -42,6 +42,7 @@ pub use challenges::HandshakeChallenges;
 pub(crate) use chosen::HandshakeOwner;
 pub(crate) use client::{refusal, session_refusal};
 pub(crate) use handshake::accept;
+pub use keys::shown as shown_certificate;
 pub(crate) use server::session_handshake_timeout;
 
 /// `ngx_http_ssl_module` and `ngx_stream_ssl_module`: the `ssl_*` directives and variables, and the settings of each

@@ -10,9 +10,12 @@
 //!
 //! `api /status/;`, with a path, is the form of Angie: see `tree`.
 
+mod cached;
 mod caches;
 mod change;
+mod command;
 mod error;
+mod explain;
 pub(crate) mod exporters;
 mod fills;
 mod groups;
@@ -50,7 +53,7 @@ use tidegate_rt::clock;
 use super::common::content::read_body;
 use crate::cache::purge::carry_out;
 use crate::live_log;
-use query::{Changed, CommandResult, Query, Settings, now};
+use query::{Changed, CommandResult, Later, Query, Settings, now};
 use tree::{ConfigFiles, TreeSettings};
 
 /// `ngx_http_api_module`: the directive `api`, whose location responds with the state of groups of servers in JSON
@@ -189,27 +192,24 @@ async fn handle(x: &mut Exchange, settings: &Settings) -> Step<'static> {
     let result = routes::carry_out(&Query { x, settings, now }, &path, &body);
     let mut result = match result {
         Ok(result) => result,
-        Err(error) => {
-            let value = error.value(&request_id(x));
-            CommandResult { status: error.status, ..CommandResult::of(value) }
-        }
+        Err(error) => refused(x, &error),
     };
+    if let Some(Later::Listing(listing)) = result.later.take() {
+        result = match cached::page(listing, now).await {
+            Ok(result) => result,
+            Err(error) => refused(x, &error),
+        };
+    }
     if let Some(Changed::Shared { zone, shared, write }) = result.changed.take_if(is_shared) {
         match shared.write(&write).await {
             Ok(()) => result.changed = Some(Changed::Pairs(zone)),
-            Err(error) => {
-                let error = keyvals::refused(error);
-                let value = error.value(&request_id(x));
-                result = CommandResult { status: error.status, ..CommandResult::of(value) };
-            }
+            Err(error) => result = refused(x, &keyvals::refused(error)),
         }
     }
     match result.changed.take() {
         Some(Changed::Purged { zone, target, soft }) => {
             if let Err(failure) = carry_out(x, &zone, target, soft).await {
-                let error = purge::failed(failure);
-                let value = error.value(&request_id(x));
-                result = CommandResult { status: error.status, ..CommandResult::of(value) };
+                result = refused(x, &purge::failed(failure));
             }
         }
         Some(changed) => save(x, changed).await,
@@ -263,8 +263,10 @@ async fn read(x: &mut Exchange) -> Result<Vec<u8>, Step<'static>> {
     }
 }
 
-fn request_id(x: &mut Exchange) -> String {
+/// Makes the result of a command that was refused.
+fn refused(x: &mut Exchange, error: &error::ApiError) -> CommandResult {
     let mut id = Vec::new();
     x.variable_named(b"request_id", &mut id);
-    String::from_utf8_lossy(&id).into_owned()
+    let value = error.value(&String::from_utf8_lossy(&id));
+    CommandResult { status: error.status, ..CommandResult::of(value) }
 }

@@ -32,7 +32,14 @@ pub fn build(
     span: Span,
 ) -> Result<(Plan, Vec<Diagnostic>), Vec<Diagnostic>> {
     let names = ResourceNames(environment.resources);
-    let mut outliner = Outliner::new(environment.modules, &names, environment.resources.machine());
+    // Its clients may have the configuration explained.
+    let has_socket = |statement: &Statement| {
+        statement.name.bytes == b"admin_socket"
+            && statement.args.first().is_some_and(|word| word.bytes != b"off")
+    };
+    let written_of = statements.iter().any(has_socket).then_some(environment.sources);
+    let machine = environment.resources.machine();
+    let mut outliner = Outliner::new(environment.modules, &names, machine, written_of);
     let mut root = outliner.outline(&statements, span);
     drop(statements);
     let mut diagnostics = std::mem::take(&mut outliner.diagnostics);

@@ -24,6 +24,7 @@ pub mod testing;
 mod tests;
 mod tools;
 mod values;
+mod written;
 
 pub use build::build;
 pub use location_builder::LocationBuilder;

@@ -89,6 +89,10 @@ impl PlanBuilder<'_> {
             [modifier, name] => (&modifier.bytes[..], &name.bytes[..]),
             _ => (&b""[..], &b""[..]),
         };
+        let mut extensions = PlanExtensions::default();
+        if let Some(written) = &outline.written {
+            extensions.insert(written.clone());
+        }
         let is_location = outline.context.intersects(Contexts::LOCATION);
         Some(Location {
             settings,
@@ -106,7 +110,7 @@ impl PlanBuilder<'_> {
             trailers: Vec::new(),
             loggers: Vec::new(),
             zone: None,
-            extensions: PlanExtensions::default(),
+            extensions,
             warn_uninitialized: true,
         })
     }

@@ -7,13 +7,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidegate_conf::{Args, Contexts, Diagnostic, NameLookup, Registry, Span, Statement, Word};
+use tidegate_conf::{
+    Args, Contexts, Diagnostic, NameLookup, Registry, SourceMap, Span, Statement, Word,
+};
+use tidegate_core::written::WrittenBlock;
 
 use crate::http_core::HttpCore;
 use crate::http_core::listen::ListenConf;
 use crate::module::{AnyConf, BlockInfo, BlockRow, ErasedModule, Module, typed, typed_mut};
 use crate::resources::Machine;
 use crate::values::{self, DirectiveValue};
+use crate::written;
 
 /// A block of the configuration with the settings of all modules.
 pub struct Outline {
@@ -27,6 +31,8 @@ pub struct Outline {
     pub span: Span,
     /// Settings of all modules.
     pub(crate) confs: Confs,
+    /// The block as text, where it is explained.
+    pub(crate) written: Option<Arc<WrittenBlock>>,
     /// Inner blocks in the order of the file.
     pub children: Vec<Outline>,
 }
@@ -95,6 +101,8 @@ pub(crate) struct Outliner<'a> {
     pub registry: Registry,
     names: &'a dyn NameLookup,
     machine: Machine,
+    /// The texts of the configuration, where blocks are kept as text.
+    written_of: Option<&'a SourceMap>,
     /// Settings with nothing set, in the order of the modules.
     unset: Arc<[AnyConf]>,
     /// Values with variables, which are compiled even where they are not used.
@@ -107,6 +115,7 @@ impl<'a> Outliner<'a> {
         modules: &'a [&'static dyn ErasedModule],
         names: &'a dyn NameLookup,
         machine: Machine,
+        written_of: Option<&'a SourceMap>,
     ) -> Outliner<'a> {
         let mut registry = Registry::new();
         for (owner, module) in modules.iter().enumerate() {
@@ -114,7 +123,7 @@ impl<'a> Outliner<'a> {
         }
         let unset = modules.iter().map(|module| module.new_conf()).collect();
         let (values, diagnostics) = Default::default();
-        Outliner { modules, registry, names, machine, unset, values, diagnostics }
+        Outliner { modules, registry, names, machine, written_of, unset, values, diagnostics }
     }
 
     /// Returns the outline of the whole configuration after inheritance.
@@ -145,10 +154,15 @@ impl<'a> Outliner<'a> {
 
     fn empty(&self, name: &'static str, context: Contexts, args: Vec<Word>, span: Span) -> Outline {
         let confs = Confs { inherited: self.unset.clone(), own: Vec::new() };
-        Outline { name, context, args, span, confs, children: Vec::new() }
+        Outline { name, context, args, span, confs, written: None, children: Vec::new() }
     }
 
     fn fill(&mut self, block: &mut Outline, statements: &[Statement]) {
+        if let Some(sources) = self.written_of {
+            let opening = (block.name, &block.args[..], block.span);
+            let outer = block.written.take();
+            block.written = Some(written::block(opening, statements, outer, sources));
+        }
         for statement in statements {
             if let Err(diagnostic) = self.take(block, statement) {
                 self.diagnostics.push(diagnostic);
@@ -188,6 +202,8 @@ impl<'a> Outliner<'a> {
         if let Some(row) = opened {
             let words = statement.args.clone();
             let mut child = self.empty(row.name, row.opens, words, statement.name.span);
+            // The block around it, until it is read.
+            child.written = block.written.clone();
             match self.expanded(row.opens, statement) {
                 Some(statements) => self.fill(&mut child, &statements),
                 None => self.fill(&mut child, statement.children()),

@@ -15,6 +15,7 @@
 mod arguments;
 mod caches;
 mod client;
+mod explain;
 mod failure;
 mod figures;
 mod files;
@@ -96,19 +97,45 @@ const COMMANDS: &[Command] = &[
     Command {
         name: "cache",
         words: &[
-            "ls",
+            "ls [ZONE [PREFIX]]",
             "stat ZONE",
             "purge ZONE KEY",
             "purge ZONE --prefix TEXT",
             "purge ZONE --tag TAG",
         ],
-        what: "caches: sizes, hits, and purges",
+        what: "caches: sizes, hits, what is stored, and purges",
         options: &[
+            Opt::value("count", "N", "with `ls ZONE`: so many entries, 1 to 1000; else 40")
+                .short('n'),
+            Opt::value("from", "PLACE", "with `ls ZONE`: go on where the list before has ended"),
             Opt::value("prefix", "TEXT", "purge all keys that begin so"),
             Opt::value("tag", "TAG", "purge all responses with this tag"),
             Opt::flag("soft", "make stale in place of removing"),
         ],
         run: caches::run,
+    },
+    Command {
+        name: "explain",
+        words: &["URL"],
+        what: "which server and location a request would meet, and the directives that hold there",
+        options: &[
+            Opt::value("header", "FIELD", "`Host: NAME`, in place of the URL's host").short('H')
+        ],
+        run: explain::run,
+    },
+    Command {
+        name: "certs",
+        words: &[""],
+        what: "certificates of servers: names, issuer, end, where they are used, and the state of ACME",
+        options: &[],
+        run: figures::certs,
+    },
+    Command {
+        name: "drain",
+        words: &["U N"],
+        what: "let a server end its sessions and give it no new ones, by its number or address",
+        options: &[Opt::flag("undo", "give it requests again")],
+        run: groups::drain,
     },
     Command {
         name: "keyval",

@@ -143,6 +143,9 @@ impl ZoneGroup {
 /// Longest value with a zone of its own, in bytes.
 const VALUE_BYTES_MAX: usize = 256;
 
+/// Servers that are shown as users of a certificate.
+const USERS_MAX: usize = 20;
+
 /// The zones of one plan, for those who show them.
 #[derive(Default)]
 pub struct Catalog {
@@ -152,6 +155,8 @@ pub struct Catalog {
     slabs: BTreeMap<String, Slab>,
     keys: BTreeMap<(Kind, String), FullestKeys>,
     certificates: BTreeMap<String, ServerCertificate>,
+    users: BTreeMap<String, Vec<String>>,
+    ordered: Vec<OrderedCertificate>,
 }
 
 /// Returns the keys of a limit's zone with the highest values, at most as many as asked for, the highest first. Of a very
@@ -178,6 +183,26 @@ pub struct ServerCertificate {
     pub issuer: String,
     /// The first and the last second of its validity, since 1970.
     pub validity: (i64, i64),
+}
+
+/// A certificate that the server orders itself (ACME).
+#[derive(Clone)]
+pub struct OrderedCertificate {
+    /// The name of its issuer in the configuration.
+    pub issuer: String,
+    /// Names that it is for.
+    pub names: Vec<String>,
+    /// Returns what there is now.
+    pub now: Arc<dyn Fn() -> OrderState + Send + Sync>,
+}
+
+/// How far an order is.
+#[derive(Clone, Debug, Default)]
+pub struct OrderState {
+    /// The certificate in use; `None` before the first.
+    pub certificate: Option<ServerCertificate>,
+    /// What happened last in this process, and when, in Unix milliseconds.
+    pub last: Option<(String, u64)>,
 }
 
 /// A zone of memory with a written size.
@@ -245,6 +270,30 @@ impl Catalog {
     /// Adds a certificate by the name of its file.
     pub fn add_certificate(&mut self, file: &str, certificate: ServerCertificate) {
         self.certificates.insert(file.to_owned(), certificate);
+    }
+
+    /// Notes that a server has the certificate of a file. A certificate of the `http` block may have very many: the first 20
+    /// are kept.
+    pub fn add_certificate_user(&mut self, file: &str, server: &str) {
+        let users = self.users.entry(file.to_owned()).or_default();
+        if users.len() < USERS_MAX && !users.iter().any(|known| known == server) {
+            users.push(server.to_owned());
+        }
+    }
+
+    /// Returns names of servers that have the certificate of a file.
+    pub fn certificate_users(&self, file: &str) -> &[String] {
+        self.users.get(file).map_or(&[], Vec::as_slice)
+    }
+
+    /// Adds a certificate that the server orders.
+    pub fn add_ordered(&mut self, ordered: OrderedCertificate) {
+        self.ordered.push(ordered);
+    }
+
+    /// Returns the certificates that the server orders.
+    pub fn ordered(&self) -> &[OrderedCertificate] {
+        &self.ordered
     }
 
     /// Returns the certificates by the names of their files.

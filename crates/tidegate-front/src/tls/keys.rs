@@ -13,7 +13,7 @@ use tidegate_tls::{KeyPair, KeyPairError, KnownPairs};
 #[derive(Default)]
 struct Loaded(HashMap<(Vec<u8>, Vec<u8>), KeyPair>);
 
-/// Loads one pair.
+/// Loads one pair, for the server of that name.
 ///
 /// # Errors
 /// The file cannot be read, or the pair does not match: in nginx's words, at the directive.
@@ -22,19 +22,20 @@ pub(super) fn load(
     certificate: &Word,
     key: &Word,
     passwords: &[Vec<u8>],
+    server: &str,
 ) -> Result<KeyPair, Diagnostic> {
+    // The name alone: a certificate may be written in place of its file (`data:`).
+    let name = match certificate.bytes.starts_with(b"data:") {
+        true => "data:".into(),
+        false => certificate.display(),
+    };
+    plan.figures.add_certificate_user(&name, server);
     let place = (certificate.bytes.clone(), key.bytes.clone());
     if let Some(loaded) = plan.shared::<Loaded>().0.get(&place) {
         return Ok(loaded.clone());
     }
     let pair = inherited(plan, certificate, key, passwords)?;
     if let Some(shown) = pair.chain().next().and_then(shown) {
-        // The name alone: a certificate may be written in place of its file (`data:`).
-        let name = if certificate.bytes.starts_with(b"data:") {
-            "data:".to_owned()
-        } else {
-            certificate.display().into_owned()
-        };
         plan.figures.add_certificate(&name, shown);
     }
     plan.shared::<Loaded>().0.insert(place, pair.clone());
@@ -42,7 +43,7 @@ pub(super) fn load(
 }
 
 /// Returns what status pages show of a certificate.
-fn shown(der: &[u8]) -> Option<ServerCertificate> {
+pub fn shown(der: &[u8]) -> Option<ServerCertificate> {
     let certificate = Certificate::parse(der)?;
     Some(ServerCertificate {
         names: certificate.names(),

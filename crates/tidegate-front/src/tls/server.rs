@@ -90,7 +90,7 @@ pub(super) fn compile(
     }
     // From here on with the changes of `ssl_conf_command`.
     let conf = &conf.after_commands();
-    let (certificates, chosen) = certificates(conf, plan)?;
+    let (certificates, chosen) = certificates(conf, outline, plan)?;
     server.chosen = chosen;
     let protocols = protocols(conf, plan)?;
     server.ocsp = ocsp::compile(conf, outline, plan)?;
@@ -159,6 +159,7 @@ fn resumption(
 /// Loads the certificates whose names are constant, and compiles the names of the others.
 fn certificates(
     conf: &Conf,
+    outline: &Outline,
     plan: &mut PlanBuilder<'_>,
 ) -> Result<(Vec<Arc<Stapled>>, Option<ChosenPairs>), Diagnostic> {
     if conf.keys.len() < conf.certificates.len() {
@@ -175,8 +176,9 @@ fn certificates(
     let (chosen, fixed): (Vec<_>, Vec<_>) =
         pairs.partition(|(certificate, key)| is_chosen(certificate, key));
     let mut stapled = Vec::new();
+    let name = server_name(outline);
     for (certificate, key) in &fixed {
-        let pair = keys::load(plan, certificate, key, &passwords)?;
+        let pair = keys::load(plan, certificate, key, &passwords, &name)?;
         stapled.push((Arc::new(Stapled::new(pair)), *certificate));
     }
     stapling::begin(conf, &stapled, plan)?;
@@ -186,6 +188,12 @@ fn certificates(
         false => Some(ChosenPairs::compile(&chosen, passwords, cache, plan)?),
     };
     Ok((stapled.into_iter().map(|(stapled, _)| stapled).collect(), chosen))
+}
+
+/// Returns the first name of a server block; empty without one.
+fn server_name(outline: &Outline) -> String {
+    let first = outline.conf::<HttpCore>().and_then(|conf| conf.server_names.first());
+    first.map_or_else(String::new, |name| name.display().into_owned())
 }
 
 fn protocols(conf: &Conf, plan: &mut PlanBuilder<'_>) -> Result<ServerProtocols, Diagnostic> {

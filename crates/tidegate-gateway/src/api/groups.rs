@@ -7,10 +7,11 @@ use tidegate_core::Exchange;
 use tidegate_upstream::Group;
 
 use super::change;
+use super::command::{Command, SubPath, allow_change};
 use super::error::ApiError;
 use super::objects::{Form, Object, Objects};
 use super::query::{Changed, CommandResult, CommandTime, Query};
-use super::routes::{Command, SubPath, allow_change, of_all, of_one};
+use super::routes::{of_all, of_one};
 use super::view::{self, Sessions};
 use crate::upstream::Groups;
 

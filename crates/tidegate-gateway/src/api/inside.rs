@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tidegate_codec::date;
 use tidegate_core::blocking;
-use tidegate_core::figures::{Catalog, FullestKeys, Kind, ServerCertificate};
+use tidegate_core::figures::{Catalog, FullestKeys, Kind, OrderedCertificate, ServerCertificate};
 use tidegate_core::timeline::slow;
 use tidegate_rt::blocking::PoolFigures;
 use tidegate_rt::iteration;
@@ -75,10 +76,35 @@ pub(super) fn certificates(query: &Query<'_>) -> Object {
     let mut all = Map::new();
     for catalog in catalogs(query) {
         for (file, certificate) in catalog.certificates() {
-            all.insert(file.clone(), shown(certificate, query.now.unix_millis));
+            let mut value = shown(certificate, query.now.unix_millis);
+            value["servers"] = catalog.certificate_users(file).into();
+            all.insert(file.clone(), value);
+        }
+        for ordered in catalog.ordered() {
+            let name = ordered.names.first().map_or("", String::as_str);
+            let key = format!("acme_issuer {}: {name}", ordered.issuer);
+            all.insert(key, of_order(ordered, query.now.unix_millis));
         }
     }
     Object::new(move || Value::Object(all))
+}
+
+/// Shows a certificate that the server orders; without the members of a certificate while there is none.
+fn of_order(ordered: &OrderedCertificate, now: u64) -> Value {
+    let state = (ordered.now)();
+    let mut value = match &state.certificate {
+        Some(certificate) => shown(certificate, now),
+        None => json!({ "names": ordered.names }),
+    };
+    let is_over = value["seconds_left"].as_i64().is_some_and(|left| left <= 0);
+    let word = match (&state.certificate, is_over) {
+        (None, _) => "ordered",
+        (Some(_), true) => "expired",
+        (Some(_), false) => "valid",
+    };
+    let last = state.last.map(|(text, at)| json!({ "text": text, "time_ms": at }));
+    value["acme"] = json!({ "issuer": ordered.issuer, "state": word, "last": last });
+    value
 }
 
 fn shown(certificate: &ServerCertificate, now: u64) -> Value {
@@ -90,6 +116,7 @@ fn shown(certificate: &ServerCertificate, now: u64) -> Value {
         "issuer": issuer,
         "not_before": first,
         "not_after": last,
+        "expires": date::format_certificate(*last),
         "seconds_left": last.saturating_sub(now),
     })
 }

@@ -7,10 +7,11 @@ use tidegate_codec::request::Method;
 use tidegate_codec::uri;
 use tidegate_core::blocking;
 
+use super::command::{Command, SubPath, allow_change};
 use super::error::ApiError;
 use super::objects::{Form, Object, Objects};
 use super::query::{Changed, CommandResult, Query};
-use super::routes::{Command, SubPath, allow_change, of_all};
+use super::routes::of_all;
 use crate::keyval::pairs::{self, Pair, PairsError, Wanted};
 use crate::keyval::table::{Record, Table, TableError};
 use crate::keyval::write::{Write, WriteError};

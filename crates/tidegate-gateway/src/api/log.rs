@@ -1,10 +1,8 @@
 //! `tidegate/log`: the live log.
 
-use tidegate_codec::uri;
-
+use super::command::{Command, leaf};
 use super::error::ApiError;
-use super::query::{CommandResult, Query};
-use super::routes::{Command, leaf};
+use super::query::{CommandResult, Query, argument};
 use crate::live_log::{self, Filter, TooMany};
 
 /// Begins a response that has a line for each request that ends from now on.
@@ -18,18 +16,10 @@ pub(super) fn watch(query: &Query<'_>, command: &Command<'_>) -> Result<CommandR
         let text = "the log is for the \"admin_socket\", and for locations with \"api write=on\" beside one";
         return Err(ApiError::new(403, "LogDisabled", text));
     }
-    let filter = Filter::compile(&expression(&query.x.request.args))
+    let wanted = argument(&query.x.request.args, "query").unwrap_or_default();
+    let filter = Filter::compile(&String::from_utf8_lossy(&wanted))
         .map_err(|error| ApiError::new(400, "LogQueryError", error.to_string()))?;
     let lines = live_log::watch(filter, query.x.plan.generation)
         .map_err(|TooMany| ApiError::new(503, "TooManyWatchers", "too many watchers"))?;
     Ok(CommandResult { status: 200, lines: Some(lines), ..CommandResult::nothing() })
-}
-
-/// Returns the argument `query`, decoded; empty without it.
-fn expression(args: &[u8]) -> String {
-    let mut wanted = args.split(|byte| *byte == b'&');
-    let wanted = wanted.find_map(|arg| arg.strip_prefix(b"query=")).unwrap_or_default();
-    let mut text = Vec::new();
-    uri::unescape(wanted, &mut text);
-    String::from_utf8_lossy(&text).into_owned()
 }

@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 use tidegate_codec::request::Method;
 
+use super::command::{Deletes, SubPath};
 use super::objects::Form;
-use super::routes::{Content, Deletes, ROUTES};
+use super::routes::{Content, ROUTES};
 
 /// Its name, in place of a version.
 pub(super) const NAME: &str = "openapi.json";
@@ -27,7 +28,7 @@ pub(super) fn document(version: u32) -> Value {
                 vec![(String::new(), item(&base, &what, all)), ("/{name}".to_owned(), each)]
             }
             Content::Below { paths, .. } => {
-                let sub = |sub: &super::routes::SubPath| {
+                let sub = |sub: &SubPath| {
                     let full = format!("{base}{}", sub.path);
                     (sub.path.to_owned(), item(&full, sub.what, &operations(sub.methods)))
                 };

@@ -5,9 +5,9 @@ use tidegate_cache::{Key, Scope};
 use tidegate_codec::request::Method;
 use tidegate_core::Refused;
 
+use super::command::{Command, SubPath, allow_change, leaf};
 use super::error::ApiError;
 use super::query::{Changed, CommandResult, Query};
-use super::routes::{Command, SubPath, allow_change, leaf};
 use crate::cache::config::zones::ShownCaches;
 use crate::cache::purge::{PURGED_TAGS_MAX, PurgeFailure, PurgeTarget};
 

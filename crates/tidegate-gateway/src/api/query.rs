@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use serde_json::Value;
+use tidegate_cache::ListPosition;
+use tidegate_codec::uri;
 use tidegate_core::{Body, Exchange};
 use tidegate_rt::clock;
 use tidegate_upstream::Group;
@@ -49,8 +51,24 @@ pub(super) struct CommandResult {
     pub(super) lines: Option<Body>,
     /// Path of the created object, below the version.
     pub(super) place: Option<String>,
+    /// What is read before the response, on a pool thread.
+    pub(super) later: Option<Later>,
     /// What has a file that is to be written before the response.
     pub(super) changed: Option<Changed>,
+}
+
+/// A page of what a cache has stored.
+pub(super) struct Listing {
+    pub(super) zone: Arc<cache::Zone>,
+    pub(super) from: ListPosition,
+    pub(super) prefix: Vec<u8>,
+    pub(super) limit: usize,
+}
+
+/// What a command has to wait for.
+pub(super) enum Later {
+    /// A page of what a cache has stored.
+    Listing(Listing),
 }
 
 /// What a command has changed.
@@ -76,7 +94,14 @@ impl CommandResult {
 
     /// 204: something was reset or removed.
     pub(super) fn nothing() -> CommandResult {
-        CommandResult { status: 204, document: None, lines: None, place: None, changed: None }
+        CommandResult {
+            status: 204,
+            document: None,
+            lines: None,
+            place: None,
+            later: None,
+            changed: None,
+        }
     }
 }
 
@@ -85,4 +110,13 @@ pub(super) struct Query<'a> {
     pub(super) x: &'a Exchange,
     pub(super) settings: &'a Settings,
     pub(super) now: CommandTime,
+}
+
+/// Returns an argument, decoded.
+pub(super) fn argument(args: &[u8], name: &str) -> Option<Vec<u8>> {
+    let mut all = args.split(|byte| *byte == b'&');
+    let value = all.find_map(|arg| arg.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    let mut decoded = Vec::new();
+    uri::unescape(value, &mut decoded);
+    Some(decoded)
 }

@@ -6,11 +6,13 @@ use tidegate_codec::request::Method;
 use tidegate_core::figures::BOUNDS_MILLIS;
 use tidegate_core::timeline;
 
+use super::command::{CarryOut, Command, Deletes, SubPath, allow, leaf};
 use super::error::ApiError;
 use super::objects::{Document, Form, Object, Objects};
 use super::query::{CommandResult, Query};
 use super::{
-    caches, fills, groups, history, inside, keyvals, log, openapi, process, purge, sync, zones,
+    cached, caches, explain, fills, groups, history, inside, keyvals, log, openapi, process, purge,
+    sync, zones,
 };
 
 /// A path of the API and what is there.
@@ -36,33 +38,6 @@ pub(super) enum Content {
     },
     /// Paths that are routed by a function: it gets the parts behind this path.
     Below { carry_out: CarryOut, paths: &'static [SubPath] },
-}
-
-type CarryOut = fn(&Query<'_>, &Command<'_>) -> Result<CommandResult, ApiError>;
-
-/// A path below one that a function routes.
-pub(super) struct SubPath {
-    /// Behind the route's path, with names in braces.
-    pub(super) path: &'static str,
-    /// Its methods; where there is GET, HEAD is another one.
-    pub(super) methods: &'static [Method],
-    /// What is there.
-    pub(super) what: &'static str,
-}
-
-/// Whether DELETE resets an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Deletes {
-    Resets,
-    Never,
-}
-
-/// A command for paths that a function routes.
-pub(super) struct Command<'a> {
-    pub(super) version: &'a str,
-    /// The parts of the path behind the route's.
-    pub(super) rest: &'a [&'a str],
-    pub(super) body: &'a [u8],
 }
 
 /// Accepted versions. They differ in the paths that they have; all paths are in all versions here.
@@ -174,6 +149,15 @@ pub(super) const ROUTES: &[Route] = &[
     ),
     below(&["tidegate", "slow"], slow, &[only("The latest slow requests, the newest first")]),
     below(&["tidegate", "purge"], purge::carry_out, purge::PATHS),
+    below(
+        &["tidegate", "explain"],
+        explain::explain,
+        &[only(
+            "The server and the location that a request for the argument `url` would meet, with the directives that hold there; \
+             `host` is in place of that of the URL",
+        )],
+    ),
+    below(&["tidegate", "cached"], cached::carry_out, cached::PATHS),
     below(
         &["tidegate", "log"],
         log::watch,
@@ -298,14 +282,6 @@ fn slow(query: &Query<'_>, command: &Command<'_>) -> Result<CommandResult, ApiEr
     Ok(of_one(query, Object::of_pieces(write)))
 }
 
-/// Allows what is only read and has no paths below.
-pub(super) fn leaf(query: &Query<'_>, command: &Command<'_>) -> Result<(), ApiError> {
-    match command.rest {
-        [] => allow(query, Deletes::Never),
-        _ => Err(ApiError::no_path()),
-    }
-}
-
 /// Makes one object of many.
 pub(super) fn collected(objects: Objects) -> Object {
     let weight = objects.iter().map(|(_, object)| object.weight()).sum();
@@ -325,23 +301,6 @@ pub(super) fn of_one(query: &Query<'_>, object: Object) -> CommandResult {
         return CommandResult::nothing();
     }
     CommandResult::new(Document { fields: fields(query), ..Document::single(object) })
-}
-
-/// Allows GET and HEAD, and DELETE where it resets something and changes are allowed.
-fn allow(query: &Query<'_>, delete: Deletes) -> Result<(), ApiError> {
-    match query.x.request.method {
-        Method::Get | Method::Head => Ok(()),
-        Method::Delete if delete == Deletes::Resets => allow_change(query),
-        _ => Err(ApiError::no_method()),
-    }
-}
-
-/// Allows a change where `write=on` is set.
-pub(super) fn allow_change(query: &Query<'_>) -> Result<(), ApiError> {
-    match query.settings.write {
-        true => Ok(()),
-        false => Err(ApiError::new(405, "MethodDisabled", "method disabled")),
-    }
 }
 
 /// Returns the names of the paths one level below a directory.

@@ -6,13 +6,15 @@ use super::Session;
 use super::client::encoded;
 use super::failure::Failure;
 use super::figures::{FETCHED, SERVED, limited, ratio};
-use super::screen::{bytes, number};
+use super::screen::{bytes, number, text};
 
 /// Runs one of its forms.
 pub(super) fn run(session: &Session) -> Result<(), Failure> {
     let words = session.given.words();
     match words[..] {
         [] | ["ls"] => list(session, &session.client()?.get("http/caches")?),
+        ["ls", zone] => stored(session, zone, ""),
+        ["ls", zone, prefix] => stored(session, zone, prefix),
         ["stat", zone] => {
             let cache = session.client()?.get(&format!("http/caches/{}", encoded(zone)))?;
             stat(session, &cache)
@@ -20,6 +22,52 @@ pub(super) fn run(session: &Session) -> Result<(), Failure> {
         ["purge", zone] if has_scope(session) => purge(session, zone, None),
         ["purge", zone, key] => purge(session, zone, Some(key)),
         _ => Err(Failure::Usage("unknown words".to_owned())),
+    }
+}
+
+/// Pages that are read for one list: a page looks at 2,000 files at most, and a prefix may have few of them.
+const PAGES_MAX: usize = 50;
+
+/// Prints what is stored under keys with a prefix: a page, or as many as it takes to fill one, from `--from` on.
+fn stored(session: &Session, zone: &str, prefix: &str) -> Result<(), Failure> {
+    let limit: usize = match session.given.value("count") {
+        None => 40,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|limit| (1..=1000).contains(limit))
+            .ok_or_else(|| Failure::Usage(format!("invalid count \"{text}\": 1 to 1000")))?,
+    };
+    let client = session.client()?;
+    let mut from = session.given.value("from").map(str::to_owned);
+    let mut entries: Vec<Value> = Vec::new();
+    for _ in 0..PAGES_MAX {
+        let left = limit - entries.len();
+        let start = from.as_deref().map(|from| format!("&from={}", encoded(from)));
+        let page = client.get(&format!(
+            "tidegate/cached/{}?limit={left}&prefix={}{}",
+            encoded(zone),
+            encoded(prefix),
+            start.unwrap_or_default()
+        ))?;
+        entries.extend(page["entries"].as_array().into_iter().flatten().take(left).cloned());
+        from = page["next"].as_str().map(str::to_owned);
+        if entries.len() >= limit || from.is_none() {
+            break;
+        }
+    }
+    if session.json() {
+        return session.screen.json(&json!({ "entries": entries, "next": from }));
+    }
+    for entry in &entries {
+        let state = if entry["fresh"] == true { "fresh" } else { "stale" };
+        let (status, size) = (number(entry, "/status"), bytes(number(entry, "/bytes")));
+        session.screen.line(&format!("{status} {size:>9} {state} {}", text(entry, "/key")))?;
+    }
+    match from {
+        None if entries.is_empty() => session.screen.line("nothing is stored under such keys"),
+        None => Ok(()),
+        Some(from) => session.screen.line(&format!("there is more: --from {from}")),
     }
 }
 

@@ -63,6 +63,50 @@ pub(super) fn metrics(session: &Session) -> Result<(), Failure> {
     session.screen.text(&text)
 }
 
+/// `certs`.
+pub(super) fn certs(session: &Session) -> Result<(), Failure> {
+    session.given.no_words()?;
+    let all = session.client()?.get("tidegate/certificates")?;
+    if session.json() {
+        return session.screen.json(&all);
+    }
+    let mut rows: Vec<(i64, Vec<String>)> = Vec::new();
+    for (file, certificate) in all.as_object().into_iter().flatten() {
+        let left = certificate["seconds_left"].as_i64().unwrap_or(0);
+        let words = |name: &str| {
+            let all = certificate[name].as_array().into_iter().flatten();
+            all.filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
+        };
+        rows.push((
+            left,
+            vec![
+                words("names"),
+                text(certificate, "/issuer").to_owned(),
+                text(certificate, "/expires").to_owned(),
+                days(left),
+                words("servers"),
+                text(certificate, "/acme/state").to_owned(),
+                file.clone(),
+            ],
+        ));
+    }
+    if rows.is_empty() {
+        return session.screen.line("no server has a certificate in a file");
+    }
+    // What ends first is first.
+    rows.sort_by_key(|(left, _)| *left);
+    let titles = ["names", "issuer", "not after", "left", "servers", "acme", "file"];
+    limited(&session.screen, &titles, rows.into_iter().map(|(_, row)| row).collect())
+}
+
+fn days(seconds: i64) -> String {
+    match seconds {
+        ..=0 => "expired".to_owned(),
+        1..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
 /// Prints all parts: sums, or rates between two snapshots.
 fn show(screen: &Screen, now: &Value, before: Option<&Value>) -> Result<(), Failure> {
     screen.line(&headline(now))?;

@@ -22,6 +22,15 @@ pub(super) fn run(session: &Session) -> Result<(), Failure> {
     }
 }
 
+/// Runs `drain`: a short form of `upstreams GROUP drain|up SERVER`.
+pub(super) fn drain(session: &Session) -> Result<(), Failure> {
+    let command = if session.given.flag("undo") { "up" } else { "drain" };
+    match session.given.words()[..] {
+        [group, server] => change(session, &BLOCKS[..1], group, command, &[server]),
+        _ => Err(Failure::Usage("a group and one of its servers are expected".to_owned())),
+    }
+}
+
 fn all(session: &Session, blocks: &[&str]) -> Result<(), Failure> {
     let client = session.client()?;
     let mut groups = json!({});

@@ -4,9 +4,15 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use tidegate_core::figures::OrderState;
+
 /// The certificates of an issuer.
 #[derive(Default)]
-pub(super) struct Certificates(RwLock<HashMap<String, Arc<Pair>>>);
+pub(super) struct Certificates {
+    pairs: RwLock<HashMap<String, Arc<Pair>>>,
+    /// What happened last with each, and when, in Unix milliseconds.
+    events: RwLock<HashMap<String, (String, u64)>>,
+}
 
 /// A certificate with its key, as values of directives.
 #[derive(PartialEq, Eq)]
@@ -39,9 +45,9 @@ impl Certificates {
     pub(super) fn install(&self, stem: &str, key: &str, chain: &str) {
         let value = |text: &str| format!("{TEXT}{text}").into_bytes();
         let pair = Pair { chain: value(chain), key: value(key) };
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner).get(stem).cloned();
+        let known = self.pairs.read().unwrap_or_else(PoisonError::into_inner).get(stem).cloned();
         if known.is_none_or(|known| *known != pair) {
-            let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
+            let mut all = self.pairs.write().unwrap_or_else(PoisonError::into_inner);
             all.insert(stem.to_owned(), Arc::new(pair));
         }
     }
@@ -60,13 +66,29 @@ impl Certificates {
         }
     }
 
+    /// Notes what has happened with a certificate.
+    pub(super) fn note(&self, stem: &str, event: &str, now: u64) {
+        let mut events = self.events.write().unwrap_or_else(PoisonError::into_inner);
+        events.insert(stem.to_owned(), (event.to_owned(), now));
+    }
+
+    /// Returns the certificate in use, and what has happened last, for status pages.
+    pub(super) fn state(&self, stem: &str) -> OrderState {
+        let pair = self.find(stem);
+        let text = pair.as_ref().and_then(|pair| pair.chain.strip_prefix(TEXT.as_bytes()));
+        let chain = text.and_then(|text| tidegate_tls::pem::certificates(text).ok());
+        let certificate = chain.and_then(|chain| tidegate_front::shown_certificate(chain.first()?));
+        let events = self.events.read().unwrap_or_else(PoisonError::into_inner);
+        OrderState { certificate, last: events.get(stem).cloned() }
+    }
+
     /// Returns whether there is a certificate.
     pub(super) fn has(&self, stem: &str) -> bool {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).contains_key(stem)
+        self.pairs.read().unwrap_or_else(PoisonError::into_inner).contains_key(stem)
     }
 
     fn find(&self, stem: &str) -> Option<Arc<Pair>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(stem).cloned()
+        self.pairs.read().unwrap_or_else(PoisonError::into_inner).get(stem).cloned()
     }
 }
 

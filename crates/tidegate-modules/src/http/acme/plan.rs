@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tidegate_acme::{KeyKind, Wanted};
 use tidegate_conf::{Diagnostic, Span, closest};
+use tidegate_core::figures::OrderedCertificate;
 use tidegate_plan::http_core::HttpCore;
 use tidegate_plan::{Outline, PlanBuilder};
 use tidegate_upstream::care::BackgroundTasks;
@@ -58,6 +59,14 @@ pub(super) fn prepare(plan: &mut PlanBuilder<'_>) -> Result<(), Diagnostic> {
             continue;
         }
         let own = Arc::new(own);
+        for wanted in &own.wanted {
+            let (certificates, stem) = (issuance.certificates(), wanted.stem().to_owned());
+            plan.figures.add_ordered(OrderedCertificate {
+                issuer: own.name.clone(),
+                names: wanted.names().iter().map(ToString::to_string).collect(),
+                now: Arc::new(move || certificates.state(&stem)),
+            });
+        }
         let (stored, wanted) = (issuance.clone(), own.clone());
         plan.openings.push(Box::new(move |_| {
             stored.load(&wanted);

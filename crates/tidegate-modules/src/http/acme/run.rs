@@ -248,6 +248,10 @@ impl Run<'_> {
         };
         let wanted = report.certificate.and_then(|index| self.plan.wanted.get(index));
         let name = wanted.and_then(|wanted| wanted.names().first());
+        if let Some(wanted) = wanted {
+            let (certificates, event) = (self.issuance.certificates(), report.event.to_string());
+            certificates.note(wanted.stem(), &event, clock::unix_millis());
+        }
         let text = match name {
             Some(name) => format!("{}, certificate \"{name}\"", report.event),
             None => report.event.to_string(),
