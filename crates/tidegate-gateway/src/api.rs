@@ -45,12 +45,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidegate_codec::Known;
 use tidegate_conf::{Arity, Contexts, Diagnostic, Directive, Word, once, row};
+use tidegate_core::request_body::StoreOptions;
 use tidegate_core::{Body, Exchange, Level, Step};
 use tidegate_plan::module::Module;
 use tidegate_plan::{LocationBuilder, PlanBuilder};
 use tidegate_rt::clock;
 
-use super::common::content::read_body;
+use super::common::content::read_body_by;
 use crate::cache::purge::carry_out;
 use crate::live_log;
 use query::{Changed, CommandResult, Later, Query, Settings, now};
@@ -252,10 +253,19 @@ async fn save(x: &mut Exchange, changed: Changed) {
     }
 }
 
-/// Reads the body of a command. One that does not fit into memory is too long.
+/// Reads the body of a command into memory, whatever `client_body_buffer_size` is: one that is longer than
+/// [`BODY_BYTES_MAX`] gets 413. (A file has only a body that another module has read before.)
 async fn read(x: &mut Exchange) -> Result<Vec<u8>, Step<'static>> {
     x.request.body.lower_limit(BODY_BYTES_MAX);
-    read_body(x).await?;
+    if x.request.body.is_present() {
+        let options = StoreOptions {
+            memory_bytes_max: BODY_BYTES_MAX as usize,
+            in_file_only: false,
+            clean: false,
+            ..x.settings().body_store.clone()
+        };
+        read_body_by(x, Some(&options)).await?;
+    }
     match x.request.body.stored() {
         None => Ok(Vec::new()),
         Some(stored) if stored.file.is_some() => Err(Step::Status(413)),

@@ -159,9 +159,16 @@ impl Built {
     }
 
     /// Opens and closes the sockets that are not open, as a check: taken ports belong to another server, probably the
-    /// one that runs with this configuration.
+    /// one that runs with this configuration. Files of sockets that are there stay: that of a dead `admin_socket` as well,
+    /// which a start replaces.
     pub(crate) fn try_sockets(&self) -> Vec<BindError> {
-        let opening = listening::open(&self.wanted(), &mut Vec::new(), 1);
+        let mut wanted = self.wanted();
+        wanted.retain(|listener| {
+            let file = socket_file(&listener.address);
+            let is_replaced = |path: PathBuf| path.symlink_metadata().is_ok();
+            listener.socket.unix_mode.is_none() || !file.is_some_and(is_replaced)
+        });
+        let opening = listening::open(&wanted, &mut Vec::new(), 1);
         for listening in opening.listening.iter().filter(|one| !one.sockets.is_empty()) {
             if let Some(path) = socket_file(&listening.place.address) {
                 let _ = std::fs::remove_file(path);

@@ -103,6 +103,21 @@ fn a_group_has_a_limit() {
     assert_eq!(other.shown().len(), 1, "values of another variable are others");
 }
 
+/// A million values have as many zones as the group may have; the rest is counted together, and nothing is lost.
+#[test]
+fn a_million_values_have_the_zones_of_the_limit() {
+    let figures = Arc::new(Figures::default());
+    let group = figures.group(Kind::Location, "rest", b"$a", 100);
+    for value in 0..1_000_000_u32 {
+        group.zone(&value.to_string().into_bytes()).unwrap().count(&sample(200, 1));
+    }
+    let shown = group.shown();
+    let requests = |zone: &Zone| zone.totals().requests();
+    assert_eq!(shown.len(), 101);
+    assert_eq!(shown.iter().map(|(_, zone)| requests(zone)).sum::<u64>(), 1_000_000);
+    assert_eq!(requests(figures.zone(Kind::Location, "rest")), 999_900);
+}
+
 #[test]
 fn tallies_count_and_start_again() {
     let tally = Tally::new(2);

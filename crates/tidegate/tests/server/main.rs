@@ -11,6 +11,7 @@ mod mistakes;
 mod process;
 mod purges;
 mod restarts;
+mod scrapes;
 mod signals;
 mod stores;
 mod supervised;
