@@ -16,6 +16,7 @@
 mod accept;
 #[cfg(test)]
 mod dashboards;
+mod held;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -31,6 +32,8 @@ use tidegate_gateway::{ExporterNames, exporter_metrics};
 use tidegate_plan::LocationBuilder;
 use tidegate_plan::module::Module;
 use tidegate_rt::iteration;
+
+use held::Held;
 
 /// The module of `metrics`.
 pub(crate) struct Metrics;
@@ -69,7 +72,8 @@ impl Module for Metrics {
          `application/openmetrics-text` in `Accept`; there histograms of requests have the latest trace of each bucket, \
          where `otel_trace` recorded one. The words choose sets of names: `tidegate` (connections, zones, groups of \
          servers, caches with shared purges, limits, thread pools, event loops), `nginx` and `nginxplus` (those of nginx' exporter in its two modes), `vts` (those of \
-         nginx-module-vts) and `ingress` (those of ingress-nginx). Without words they are the first two.",
+         nginx-module-vts) and `ingress` (those of ingress-nginx). Without words they are the first two. While 64 MB of large responses wait for \
+         clients that do not read them, further ones get 503.",
         |conf, args| {
             let mut sets = Vec::new();
             for index in 0..args.len() {
@@ -89,12 +93,17 @@ impl Module for Metrics {
     fn prepare(conf: &Conf, location: &mut LocationBuilder<'_, '_>) -> Result<(), Diagnostic> {
         let Some(sets) = conf.sets.clone() else { return Ok(()) };
         tidegate_gateway::note_start();
-        location.content(Box::new(move |x| respond(x, &sets)));
+        let make = || Ok::<_, Diagnostic>(Held::default());
+        let held = location.plan.environment.reload_state.get_or_make("metrics", make)?;
+        location.content(Box::new(move |x| respond(x, &sets, &held)));
         Ok(())
     }
 }
 
-fn respond<'a>(x: &'a mut Exchange, sets: &[NameSet]) -> Step<'a> {
+/// About the bytes of the lines of an object: a zone has 1.7 KB of them.
+const BYTES_OF_OBJECT: usize = 2048;
+
+fn respond<'a>(x: &'a mut Exchange, sets: &[NameSet], held: &Held) -> Step<'a> {
     if !matches!(x.request.method, Method::Get | Method::Head) {
         return Step::Status(405);
     }
@@ -122,13 +131,19 @@ fn respond<'a>(x: &'a mut Exchange, sets: &[NameSet]) -> Step<'a> {
     let write = move || {
         let mut out = Exposition::new(format);
         parts.into_iter().for_each(|part| part.write(&mut out));
-        Bytes::from(out.finish())
+        out.finish()
     };
     if weight <= WEIGHT_AT_ONCE {
-        return Step::Respond(Body::from(write()));
+        return Step::Respond(Body::from(Bytes::from(write())));
     }
+    let Some(share) = held.reserve(weight * BYTES_OF_OBJECT) else {
+        let most = held::HELD_BYTES_MAX;
+        let message = format_args!("metrics refused: {most} bytes of them wait for their clients");
+        x.log(Level::Warn, message);
+        return Step::Status(503);
+    };
     Step::Wait(Box::pin(async move {
-        match blocking::run(move || Ok(write())).await {
+        match blocking::run(move || Ok(share.hold(write().into_bytes()))).await {
             Ok(text) => Step::Respond(Body::from(text)),
             Err(error) => {
                 x.log(Level::Error, format_args!("metrics were not written: {error}"));

@@ -198,3 +198,31 @@ fn names_of_others_show_the_same_figures() {
         "{lines:?}"
     );
 }
+
+/// Texts count as long as a response has them, and before as what they are expected to be.
+#[test]
+fn held_texts_have_a_limit() {
+    use super::held::{HELD_BYTES_MAX, Held};
+    let held = Held::default();
+    let part = HELD_BYTES_MAX / 4;
+    let has_room = || held.reserve(0).is_some();
+    let mut shares: Vec<_> = (0..4).map(|_| held.reserve(part).unwrap()).collect();
+    assert!(held.reserve(1).is_none(), "those that are being made count");
+    drop(shares.pop());
+    assert!(has_room());
+    let text = shares.pop().unwrap().hold(vec![b'x'; 2 * part]);
+    assert!(!has_room(), "it is longer than expected");
+    drop(shares);
+    assert!(has_room());
+    let slice = text.slice(..1);
+    drop(text);
+    let whole = held.reserve(0).unwrap().hold(vec![0; 2 * part]);
+    assert!(!has_room(), "a part of a text keeps it");
+    drop(slice);
+    assert!(has_room());
+    drop(whole);
+    let huge = held.reserve(usize::MAX).unwrap();
+    assert!(!has_room());
+    drop(huge);
+    assert!(has_room());
+}
