@@ -72,18 +72,19 @@ pub(super) fn certs(session: &Session) -> Result<(), Failure> {
     }
     let mut rows: Vec<(i64, Vec<String>)> = Vec::new();
     for (file, certificate) in all.as_object().into_iter().flatten() {
-        let left = certificate["seconds_left"].as_i64().unwrap_or(0);
+        // One that is ordered and was not there before has no end.
+        let left = certificate["seconds_left"].as_i64();
         let words = |name: &str| {
             let all = certificate[name].as_array().into_iter().flatten();
             all.filter_map(Value::as_str).collect::<Vec<_>>().join(" ")
         };
         rows.push((
-            left,
+            left.unwrap_or(i64::MIN),
             vec![
                 words("names"),
                 text(certificate, "/issuer").to_owned(),
                 text(certificate, "/expires").to_owned(),
-                days(left),
+                left.map_or_else(String::new, days),
                 words("servers"),
                 text(certificate, "/acme/state").to_owned(),
                 file.clone(),

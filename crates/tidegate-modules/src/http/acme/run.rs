@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_acme::{
-    Challenge, ChallengeKind, Event, Failure, Issuer, Key, Outcome, Report, Step, Time,
+    Challenge, ChallengeKind, Event, Failure, Issuer, Key, Outcome, Report, Step, Time, Wanted,
 };
 use tidegate_core::blocking;
 use tidegate_core::error_log::Level;
@@ -237,6 +237,18 @@ impl Run<'_> {
         }
     }
 
+    /// Notes an event for status pages. A failure that is not about one certificate holds all of them up.
+    fn note(&self, report: &Report, wanted: Option<&Wanted>) {
+        let all = match (wanted, &report.event) {
+            (Some(wanted), _) => std::slice::from_ref(wanted),
+            (None, Event::Failed(..)) => &self.plan.wanted[..],
+            (None, _) => return,
+        };
+        let (certificates, event) = (self.issuance.certificates(), report.event.to_string());
+        let now = clock::unix_millis();
+        all.iter().for_each(|wanted| certificates.note(wanted.stem(), &event, now));
+    }
+
     fn report(&self, report: &Report) {
         let level = match &report.event {
             // The network: the certificate in use is not in danger yet. Disks are logged where they fail.
@@ -248,10 +260,7 @@ impl Run<'_> {
         };
         let wanted = report.certificate.and_then(|index| self.plan.wanted.get(index));
         let name = wanted.and_then(|wanted| wanted.names().first());
-        if let Some(wanted) = wanted {
-            let (certificates, event) = (self.issuance.certificates(), report.event.to_string());
-            certificates.note(wanted.stem(), &event, clock::unix_millis());
-        }
+        self.note(report, wanted);
         let text = match name {
             Some(name) => format!("{}, certificate \"{name}\"", report.event),
             None => report.event.to_string(),
