@@ -89,6 +89,7 @@ missing_packages() {
         have git || echo git
         have memcached || echo memcached
         have redis-server || echo redis-server
+        { have etcd || ! have apt-get; } || echo etcd-server
         have valgrind || echo valgrind
         have uwsgi || echo uwsgi-core
         compgen -G '/usr/lib/uwsgi/plugins/python3*' >/dev/null || echo uwsgi-plugin-python3

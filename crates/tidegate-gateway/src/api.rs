@@ -14,6 +14,7 @@ mod cached;
 mod caches;
 mod change;
 mod command;
+pub(crate) mod discovery;
 mod error;
 mod explain;
 pub(crate) mod exporters;

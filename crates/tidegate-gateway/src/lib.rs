@@ -10,6 +10,7 @@
 //! | `cache` | the cache's rules and directives; `tidegate-cache` stores |
 //! | `slice` | responses made of several parts of an object |
 //! | `upstream`, `health_check`, `api` | groups of servers: their directives, health checks, changes at run time |
+//! | `discovery` | servers of groups that another program names |
 //! | `live_log` | requests as they end, for programs that watch them |
 //! | `keyval` | pairs that are looked up, and changed at run time |
 //! | `zone_sync` | stores by which servers share zones |
@@ -23,6 +24,7 @@
 mod api;
 mod cache;
 mod common;
+mod discovery;
 pub mod exposition;
 mod fastcgi;
 mod grpc;
@@ -42,6 +44,7 @@ mod uwsgi;
 pub mod zone_sync;
 
 pub use api::Api;
+pub use api::discovery::discovery_metrics;
 pub use api::exporters::{Names as ExporterNames, exporter_metrics, note_start};
 pub use api::history::keep as keep_history;
 pub use api::prometheus::plus_metrics;
@@ -52,6 +55,9 @@ pub use cache::decide::conditions::comparison as if_modified_since;
 pub use cache::purge_sync::fuzz_purge_entries;
 pub use common::content::{read_body, read_body_by};
 pub use common::state::attempts;
+#[doc(hidden)]
+pub use discovery::fuzz_discovery;
+pub use discovery::{Docker, Upsync};
 pub use fastcgi::{FastCgi, FastCgiCache};
 pub use grpc::Grpc;
 pub use grpc::call as grpc_call;

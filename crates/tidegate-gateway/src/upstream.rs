@@ -11,6 +11,7 @@
 //! ```
 
 pub(crate) mod key;
+pub(crate) mod options;
 mod pending;
 mod resolvers;
 mod rows;
@@ -36,9 +37,11 @@ use tidegate_upstream::care::names::NamesTask;
 use tidegate_upstream::care::{BackgroundTasks, BackgroundWorker, PlanCare};
 use tidegate_upstream::peers::{Mutability, Peer, Stickiness};
 use tidegate_upstream::resolve::{Resolver, ResolverError};
-use tidegate_upstream::{BalancingMethod, Group, GroupOptions, Keepalive};
+use tidegate_upstream::{BalancingMethod, Group, GroupOptions, Keepalive, Member};
 
 use super::common::variables;
+use crate::discovery::docker::Containers;
+use crate::discovery::upsync::{self, FirstServers};
 pub(crate) use key::{GroupKey, HashKey};
 use pending::{Pending, ResolveService};
 use saved::StateFile;
@@ -108,6 +111,8 @@ struct GroupEntry {
     zone: Option<String>,
     /// `state`.
     saved: Option<Arc<StateFile>>,
+    /// Containers may be its servers (`docker_endpoint`).
+    has_containers: bool,
 }
 
 impl Groups {
@@ -144,6 +149,13 @@ impl Groups {
             Some((name.clone(), (entry.group.clone(), entry.zone.clone()?)))
         });
         zoned.collect()
+    }
+
+    /// Returns the groups whose servers containers may be, by name.
+    pub(crate) fn of_containers(&self) -> Vec<(String, Arc<Group>)> {
+        let groups = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let groups = groups.named.iter().filter(|(_, entry)| entry.has_containers);
+        groups.map(|(name, entry)| (name.clone(), entry.group.clone())).collect()
     }
 
     /// Returns the state file of the group of this name.
@@ -237,52 +249,47 @@ fn entry(
     let name = outline.args.first().map(|word| word.display().into_owned()).unwrap_or_default();
     let empty = Conf::default();
     let conf = outline.conf::<Upstream>().unwrap_or(&empty);
+    let method = conf.method.unwrap_or_default();
+    let discovery = upsync::of(outline, &name, method, plan)?;
     let saved = saved(conf, plan)?;
-    let servers = match &saved {
-        Some((_, servers)) => servers,
-        None => &conf.servers,
+    if let (Some(_), Some(state)) = (&discovery, &conf.state) {
+        let what = "\"state\" cannot be used along with the \"upsync\" directive";
+        return Err(Diagnostic::emerg(what).at(state.span).help("use `upsync_dump_path`"));
+    }
+    let servers = match (&saved, discovery.as_ref().and_then(|found| found.first.as_ref())) {
+        (Some((_, servers)), _) | (None, Some(FirstServers::Dumped(servers))) => servers,
+        (None, _) => &conf.servers,
     };
-    if saved.is_none() {
+    if saved.is_none() && discovery.is_none() {
         check_servers(&name, conf, outline.span)?;
     }
-    let needs_port = plan.in_stream();
-    let pending = plan.shared::<Groups>().pending();
-    let resources = plan.environment.resources;
-    let members = servers.iter().map(|server| {
-        let fail = |error: MemberError| {
-            let message = format!("{error} in upstream \"{}\"", server.address);
-            Diagnostic::emerg(message).at(server.span)
-        };
-        match server.member(needs_port, |host| resources.addresses(host)) {
-            Err(MemberError::NOT_FOUND) if pending.is_some() => Ok(server.unresolved()),
-            member => member.map_err(fail),
-        }
-    });
-    let members = members.collect::<Result<Vec<_>, _>>()?;
-    let resolver = resolver(conf, servers, http, outline, resources)?;
+    let mut members = match discovery.as_ref().and_then(|found| found.first.as_ref()) {
+        Some(FirstServers::Last(last)) => last.to_vec(),
+        _ => members(servers, plan)?,
+    };
+    let has_containers = conf.zone.is_some() && discovery.is_none();
+    if has_containers {
+        plan.shared::<Containers>().join(&name, &mut members);
+    }
+    let resolver = resolver(conf, servers, http, outline, plan.environment.resources)?;
     resolvers::show(resolver.as_ref(), plan);
+    // The servers of a discovery change, whether commands can change them or not.
+    let zone = conf.zone.clone().or_else(|| discovery.is_some().then(|| name.clone()));
     let options = GroupOptions {
         sticky: if conf.sticky.is_some() { Stickiness::Routes } else { Stickiness::None },
-        mutability: if conf.zone.is_some() { Mutability::Changing } else { Mutability::Fixed },
+        mutability: if zone.is_some() { Mutability::Changing } else { Mutability::Fixed },
         queue: conf.queue,
         resolves: resolver.is_some(),
     };
-    let method = conf.method.unwrap_or_default();
-    let now = clock::now();
-    let mut group = Group::with(&name, (method, keepalive(conf), options), members, now);
-    let make = || Ok::<_, Diagnostic>(LatestGroups::default());
-    let latest = plan.environment.reload_state.get_or_make(survivor(plan), make)?;
-    let mut latest = latest.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(before) = latest.get(&name) {
-        group.inherit(before, now);
-    }
-    let group = Arc::new(group);
-    latest.insert(name.clone(), group.clone());
-    drop(latest);
+    let group = Group::with(&name, (method, keepalive(conf), options), members, clock::now());
+    let group = inherited(group, plan)?;
     show_memory(conf, &group, plan);
-    match (resolver, pending) {
+    if let Some(discovery) = discovery {
+        discovery.follow(&group, resolver.clone(), plan);
+    }
+    match (resolver, plan.shared::<Groups>().pending()) {
         (Some(resolver), _) if group.is_changing() => look_up(&group, resolver, plan),
-        (_, Some(pending)) => pending.add(&group, server::PORT),
+        (_, Some(pending)) => pending.add(&group, options::PORT),
         _ => {}
     }
     let hash = match (method, &conf.key) {
@@ -292,8 +299,42 @@ fn entry(
     };
     let sticky = conf.sticky.as_ref().map(|sticky| sticky.compile(plan)).transpose()?;
     let key = (hash.is_some() || sticky.is_some()).then_some(GroupKey { hash, sticky });
-    let (zone, saved) = (conf.zone.clone(), saved.map(|(saved, _)| saved));
-    Ok((name, GroupEntry { group, key, zone, saved }))
+    let saved = saved.map(|(saved, _)| saved);
+    Ok((name, GroupEntry { group, key, zone, saved, has_containers }))
+}
+
+/// Makes the members of a group of its servers.
+///
+/// # Errors
+/// An address is invalid, or a name unknown.
+fn members(servers: &[ServerConf], plan: &mut PlanBuilder<'_>) -> Result<Vec<Member>, Diagnostic> {
+    let needs_port = plan.in_stream();
+    let retries_names = plan.shared::<Groups>().pending().is_some();
+    let resources = plan.environment.resources;
+    let members = servers.iter().map(|server| {
+        let fail = |error: MemberError| {
+            let message = format!("{error} in upstream \"{}\"", server.address);
+            Diagnostic::emerg(message).at(server.span)
+        };
+        match server.member(needs_port, |host| resources.addresses(host)) {
+            Err(MemberError::NOT_FOUND) if retries_names => Ok(server.unresolved()),
+            member => member.map_err(fail),
+        }
+    });
+    members.collect()
+}
+
+/// Gives a group the state of the one of its name in the configuration before; the next configuration inherits from it.
+fn inherited(mut group: Group, plan: &PlanBuilder<'_>) -> Result<Arc<Group>, Diagnostic> {
+    let make = || Ok::<_, Diagnostic>(LatestGroups::default());
+    let latest = plan.environment.reload_state.get_or_make(survivor(plan), make)?;
+    let mut latest = latest.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(before) = latest.get(&*group.name) {
+        group.inherit(before, clock::now());
+    }
+    let group = Arc::new(group);
+    latest.insert(group.name.to_string(), group.clone());
+    Ok(group)
 }
 
 /// Checks that a group has a server that is no backup. Commands of `api` may add servers to a group with a `zone`.

@@ -84,8 +84,9 @@ use stream::set::SessionSet;
 use stream::ssl_preread::SslPreread;
 use tidegate_front::{Http2, Http3, Ssl};
 use tidegate_gateway::{
-    Api, FastCgi, FastCgiCache, Grpc, HealthCheck, Keyval, Memcached, Proxy, ProxyCache, Scgi,
-    ScgiCache, SessionHealthCheck, SessionProxy, Slice, Upstream, Uwsgi, UwsgiCache, ZoneSync,
+    Api, Docker, FastCgi, FastCgiCache, Grpc, HealthCheck, Keyval, Memcached, Proxy, ProxyCache,
+    Scgi, ScgiCache, SessionHealthCheck, SessionProxy, Slice, Upstream, Upsync, Uwsgi, UwsgiCache,
+    ZoneSync,
 };
 
 /// Writes out all buffers of access logs of this process (`access_log … buffer=`), on the calling thread. It is
@@ -101,7 +102,7 @@ pub use http::log::{fuzz_error_log, fuzz_json_log};
 #[doc(hidden)]
 pub use http::otel::fuzz_otel;
 #[doc(hidden)]
-pub use tidegate_gateway::{fuzz_keyval_pairs, fuzz_log_query, fuzz_purge_entries};
+pub use tidegate_gateway::{fuzz_discovery, fuzz_keyval_pairs, fuzz_log_query, fuzz_purge_entries};
 
 /// All modules: those of this crate, of the gateways, of the front side and of the engine. Within a phase handlers
 /// run in this order, and so do response filters; the groups follow the order of the phases.
@@ -149,7 +150,9 @@ pub static MODULES: &[&'static dyn ErasedModule] = &[
     // For sessions, what is read before they are passed on.
     &Entry::<SslPreread>::NEW,
     // Content phase: handlers that a location has for itself, then index, listings and files.
+    &Entry::<Docker>::NEW,
     &Entry::<Upstream>::NEW,
+    &Entry::<Upsync>::NEW,
     &Entry::<Proxy>::NEW,
     &Entry::<SessionProxy>::NEW,
     &Entry::<SessionReply>::NEW,

@@ -28,6 +28,7 @@ pub(super) const TARGETS: &[Target] = &[
     Target { name: "jose_keys", run: tidegate_jose::fuzzing::fuzz_key_set },
     Target { name: "store_replies", run: tidegate_store::resp::fuzz_replies },
     Target { name: "geoip", run: tidegate_modules::fuzz_geoip },
+    Target { name: "discovery", run: tidegate_modules::fuzz_discovery },
     Target { name: "keyval_pairs", run: tidegate_modules::fuzz_keyval_pairs },
     Target { name: "geoip2", run: tidegate_modules::fuzz_geoip2 },
     Target { name: "error_log", run: tidegate_modules::fuzz_error_log },

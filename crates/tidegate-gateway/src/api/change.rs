@@ -8,7 +8,7 @@ use tidegate_upstream::{Group, Member, ServerOptions};
 use super::error::ApiError;
 use super::query::CommandTime;
 use super::view;
-use crate::upstream::server::{PORT, set_option};
+use crate::upstream::options::{PORT, set_option};
 
 /// Parameters of a server in a command.
 struct ServerChange {

@@ -11,7 +11,7 @@ use super::error::ApiError;
 use super::objects::{Document, Form, Object, Objects};
 use super::query::{CommandResult, Query};
 use super::{
-    cached, caches, explain, fills, groups, history, inside, keyvals, log, openapi, process, purge,
+    cached, caches, discovery, explain, fills, groups, history, inside, keyvals, log, openapi, process, purge,
     sync, zones,
 };
 
@@ -134,6 +134,12 @@ pub(super) const ROUTES: &[Route] = &[
         sync::all,
         Deletes::Never,
         ("StoreNotFound", "store not found"),
+    ),
+    collection(
+        &["tidegate", "discovery"],
+        discovery::all,
+        Deletes::Never,
+        ("DiscoveryNotFound", "discovery not found"),
     ),
     object(&["tidegate", "fills"], fills::running, Deletes::Never),
     object(&["tidegate", "limits"], inside::limits, Deletes::Never),

@@ -6,9 +6,10 @@ use std::{error, fmt, io};
 use tidegate_conf::{Args, Diagnostic, Span};
 use tidegate_upstream::peers::ServerName;
 use tidegate_upstream::resolve::{self, HostPort, HostPortError};
-use tidegate_upstream::{BalancingMethod, Member, ServerOptions};
+use tidegate_upstream::{Member, ServerOptions};
 
 use super::Conf;
+use super::options::{PORT, knows_no_rank, set_option};
 
 /// One `server` as written.
 #[derive(Clone, Debug)]
@@ -55,9 +56,6 @@ impl fmt::Display for MemberError {
 
 impl error::Error for MemberError {}
 
-/// Where none is written.
-pub(crate) const PORT: u16 = 80;
-
 pub(crate) fn set_server(conf: &mut Conf, args: &Args<'_>) -> Result<(), Diagnostic> {
     let mut server = ServerConf {
         address: args.text(0)?.to_owned(),
@@ -100,49 +98,6 @@ fn read_parameters(
         return Err(args.error(0, what).help(help));
     }
     Ok(())
-}
-
-/// Sets the parameters common to servers of the configuration and those added at run time. `None`: an unknown
-/// parameter, or an invalid value.
-pub(crate) fn set_option(
-    options: &mut ServerOptions,
-    name: &str,
-    value: Option<&str>,
-) -> Option<()> {
-    let number = || value.and_then(|value| value.parse::<u32>().ok());
-    let time = || value.and_then(|value| tidegate_conf::parse_seconds(value.as_bytes()));
-    match (name, value) {
-        ("weight", Some(_)) => options.weight = number().filter(|weight| *weight > 0)?,
-        ("max_conns", Some(_)) => options.max_conns = number()?,
-        ("max_fails", Some(_)) => options.max_fails = number()?,
-        ("fail_timeout", Some(_)) => options.fail_timeout = time()?,
-        ("slow_start", Some(_)) => options.slow_start = time()?,
-        // Angie's name for it.
-        ("route" | "sid", Some(route)) if route.len() <= ROUTE_BYTES_MAX => {
-            options.route = Some(route.into());
-        }
-        ("backup", None) => options.backup = true,
-        ("down", None) => options.down = true,
-        ("drain", None) => options.drain = true,
-        _ => return None,
-    }
-    Some(())
-}
-
-/// Longest route in bytes; as documented for commands.
-const ROUTE_BYTES_MAX: usize = 32;
-
-/// Returns whether a method ignores backups: it chooses among all servers alike.
-fn knows_no_rank(method: BalancingMethod) -> bool {
-    matches!(
-        method,
-        BalancingMethod::IpHash
-            | BalancingMethod::Hash
-            | BalancingMethod::HashConsistent
-            | BalancingMethod::Random
-            | BalancingMethod::RandomTwo
-            | BalancingMethod::RandomTwoTime(_)
-    )
 }
 
 impl ServerConf {

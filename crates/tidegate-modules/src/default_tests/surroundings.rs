@@ -131,6 +131,7 @@ const SURROUNDINGS: &[Surroundings] = &[
             "proxy_ssl on;\nproxy_ssl_trusted_certificate cert.pem;\nproxy_pass 127.0.0.1:1;",
         )],
     },
+    Surroundings { of: "docker", texts: &[("HTTP", "docker_endpoint http://127.0.0.1:1;")] },
     Surroundings {
         of: "otel",
         texts: &[("HTTP", "otel_exporter { endpoint a:1; }"), ("LOCATION", "otel_trace on;")],

@@ -274,6 +274,11 @@ impl Group {
         self.overflows.load(Ordering::Relaxed)
     }
 
+    /// Returns how the group chooses.
+    pub fn method(&self) -> BalancingMethod {
+        self.method
+    }
+
     /// Returns the settings beside method and idle connections.
     pub fn options(&self) -> &GroupOptions {
         &self.options

@@ -101,6 +101,8 @@ fn origin(module: &str, name: &str, contexts: Contexts) -> DirectiveOrigin {
 fn other(module: &str, name: &str) -> Option<&'static str> {
     match module {
         "headers_more" => Some("the module headers-more"),
+        "upsync" => Some("the module nginx-upsync-module"),
+        "docker" => Some("Angie"),
         "geoip2" => Some("the module ngx_http_geoip2_module"),
         // All other directives of the module are nginx's.
         "rewrite" => Some("the module set-misc"),

@@ -4,6 +4,7 @@
 mod caches;
 mod command_line;
 mod demo;
+mod discovery;
 mod figures;
 mod files;
 mod gateways;

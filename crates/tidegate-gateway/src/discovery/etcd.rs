@@ -1,0 +1,102 @@
+//! etcd's API version 3 over its JSON gateway: `/v3/kv/range` reads the keys of a prefix, `/v3/watch` tells that one of them has
+//! changed (etcd's documentation, "gRPC gateway"). Keys and values are base64.
+
+use serde_json::Value;
+
+use super::endpoint::{self, Endpoint};
+
+/// The path of a question for the keys of a range.
+pub(super) const RANGE: &str = "/v3/kv/range";
+/// The path of a question for changes.
+pub(super) const WATCH: &str = "/v3/watch";
+
+/// Returns the prefix of the keys of a path in the form of version 2: `/v2/keys/upstreams/test` becomes `/upstreams/test/`.
+/// `None`: the path has another form.
+pub(super) fn prefix(path: &str) -> Option<String> {
+    let forms = ["/v2/keys", "/v3/kv", "/v1/kv"];
+    let key = forms.iter().find_map(|form| path.strip_prefix(form))?;
+    key.starts_with('/').then(|| format!("{}/", key.trim_end_matches('/')))
+}
+
+/// Returns the two ends of the range of a prefix, in base64.
+fn ends(prefix: &str) -> (String, String) {
+    let mut end = prefix.as_bytes().to_vec();
+    // The prefix ends with a slash, so that there is a byte behind it.
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    (endpoint::encoded(prefix.as_bytes()), endpoint::encoded(&end))
+}
+
+/// Returns the body of a question for all keys.
+pub(super) fn range_request(prefix: &str) -> String {
+    let (key, end) = ends(prefix);
+    format!("{{\"key\":\"{key}\",\"range_end\":\"{end}\"}}")
+}
+
+/// Returns the body of a question for changes, from a revision on.
+pub(super) fn watch_request(prefix: &str, revision: u64) -> String {
+    let (key, end) = ends(prefix);
+    format!(
+        "{{\"create_request\":{{\"key\":\"{key}\",\"range_end\":\"{end}\",\"start_revision\":\"{revision}\"}}}}"
+    )
+}
+
+/// Reads the response to a question for all keys: the revision, and the servers.
+///
+/// # Errors
+/// It is not of this form: the reason in words.
+pub(super) fn range(prefix: &str, body: &[u8]) -> Result<(u64, Vec<Endpoint>), String> {
+    let parsed: Value = serde_json::from_slice(body)
+        .map_err(|error| format!("the response is no JSON: {error}"))?;
+    let revision = number(&parsed["header"]["revision"]);
+    let revision = revision.ok_or_else(|| "the response has no revision".to_owned())?;
+    let list = match &parsed["kvs"] {
+        Value::Null => &Vec::new(),
+        Value::Array(list) => list,
+        _ => return Err("the keys of the response are no list".to_owned()),
+    };
+    let mut all = Vec::new();
+    for one in list {
+        let text = |name: &str| endpoint::decoded(one[name].as_str().unwrap_or_default());
+        let key = text("key").and_then(|key| String::from_utf8(key).ok());
+        let key = key.filter(|key| !key.is_empty());
+        let key = key.ok_or_else(|| "an entry has no valid key".to_owned())?;
+        if let Some(endpoint) = endpoint::of_pair(prefix, &key, || text("value"))? {
+            endpoint::push(&mut all, endpoint)?;
+        }
+    }
+    Ok((revision, all))
+}
+
+/// Reads a line of a watch. `Ok(true)`: something has changed, or the watch has ended, and all keys are to be read again;
+/// `Ok(false)`: nothing has.
+///
+/// # Errors
+/// The engine refuses the watch, or the line is not of this form: the reason in words.
+pub(super) fn event(line: &[u8]) -> Result<bool, String> {
+    let parsed: Value =
+        serde_json::from_slice(line).map_err(|error| format!("the watch is no JSON: {error}"))?;
+    if let Some(error) = parsed.get("error") {
+        let text = error["message"].as_str().unwrap_or("no reason");
+        return Err(format!("the watch is refused: {}", endpoint_text(text)));
+    }
+    let result = &parsed["result"];
+    if !result.is_object() {
+        return Err("the watch has a line without a result".to_owned());
+    }
+    // A revision that was compacted ends a watch.
+    let is_over = result["canceled"].as_bool() == Some(true);
+    let has_events = result["events"].as_array().is_some_and(|events| !events.is_empty());
+    Ok(is_over || has_events)
+}
+
+/// Numbers of 64 bits are texts in the JSON of protocol buffers.
+fn number(value: &Value) -> Option<u64> {
+    value.as_u64().or_else(|| value.as_str()?.parse().ok())
+}
+
+/// Returns the beginning of an engine's text, on one line.
+fn endpoint_text(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(200).collect()
+}
