@@ -174,6 +174,9 @@ async fn target<'p, P: Protocol>(
     if let Some(tls) = protocol.tls().filter(|_| target.target().tls) {
         tls.choose_certificate(x).await?;
     }
+    if let Some(key) = target.key() {
+        key.prepare(x).await;
+    }
     Ok(target)
 }
 

@@ -40,6 +40,15 @@ impl GroupKey {
     }
 }
 
+impl GroupKey {
+    /// Waits for what the choice needs to know of other servers (`sticky learn … sync`).
+    pub(crate) async fn prepare(&self, x: &mut Exchange) {
+        if let Some(sticky) = &self.sticky {
+            sticky::prepare(x, sticky).await;
+        }
+    }
+}
+
 impl HashKey {
     fn value(&self, x: &mut Exchange) -> Vec<u8> {
         match self {

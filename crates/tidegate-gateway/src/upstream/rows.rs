@@ -132,7 +132,7 @@ pub(super) const ROWS: &[Directive<Conf>] = &[
         HERE,
         Arity::AT_LEAST_TWO,
         "",
-        "Binds clients to servers: by a cookie that the server sets, by routes in variables, or by sessions read from responses.",
+        "Binds clients to servers: by a cookie that the server sets, by routes in variables, or by sessions read from responses. `learn … sync` (`sync=NAME` with several stores): servers with the same `zone_sync_store` share the sessions of a zone. A session is sent to the store behind its use; one that a server does not know is asked for once, for at most 5 ms, and without the store it is as one that is new.",
         |conf, args| once(&mut conf.sticky, sticky::parse(args)?, args),
     ),
     row(

@@ -1,5 +1,6 @@
 //! Sessions of `sticky learn` with their routes. They survive reloads.
 
+pub(super) mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -9,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The sessions of one zone.
-pub(super) struct Sessions(Mutex<SessionTable>);
+pub(crate) struct Sessions(Mutex<SessionTable>);
 
 /// Shows nothing: sessions outlive the settings that use them.
 impl fmt::Debug for Sessions {
@@ -25,6 +26,8 @@ struct SessionTable {
     order: BTreeMap<(Instant, u64), Box<[u8]>>,
     next: u64,
     count_max: usize,
+    /// Sessions that were created or used and not sent, with the time that they last; `None`: they are not shared.
+    changed: Option<HashMap<Box<[u8]>, Duration>>,
 }
 
 struct Session {
@@ -67,6 +70,7 @@ impl Sessions {
         }
         kept.next += 1;
         let expiry = (until, kept.next);
+        kept.note_changed(session, time);
         kept.order.insert(expiry, session.into());
         kept.sessions.insert(session.into(), Session { route: route.into(), expiry });
     }
@@ -76,6 +80,42 @@ impl Sessions {
         if let Some(route) = self.find(session, now) {
             self.put(session, &route, time, now);
         }
+    }
+
+    /// Notes what changes from now on, to be sent to others.
+    fn share(&self) {
+        self.lock().changed.get_or_insert_default();
+    }
+
+    /// Notes no changes any more.
+    pub(super) fn keep_alone(&self) {
+        self.lock().changed = None;
+    }
+
+    /// Takes some of the changed sessions.
+    fn take_changed(&self, most: usize) -> Vec<(Box<[u8]>, Duration)> {
+        let mut kept = self.lock();
+        let Some(changed) = &mut kept.changed else { return Vec::new() };
+        if changed.len() <= most {
+            return changed.drain().collect();
+        }
+        let some: Vec<Box<[u8]>> = changed.keys().take(most).cloned().collect();
+        some.iter().filter_map(|session| changed.remove_entry(session)).collect()
+    }
+
+    /// Notes sessions again that could not be sent.
+    fn put_back(&self, sessions: impl Iterator<Item = (Box<[u8]>, Duration)>) {
+        let mut kept = self.lock();
+        for (session, time) in sessions {
+            kept.note_changed(&session, time);
+        }
+    }
+
+    /// Returns the number of sessions, and of those that were not sent.
+    fn counts(&self) -> (u64, u64) {
+        let kept = self.lock();
+        let pending = kept.changed.as_ref().map_or(0, HashMap::len);
+        (kept.sessions.len() as u64, pending as u64)
     }
 
     #[cfg(test)]
@@ -102,6 +142,16 @@ impl SessionTable {
                 }
                 _ => return,
             }
+        }
+    }
+
+    /// Notes a change, where they are noted and there is room: no more than the zone may have sessions.
+    fn note_changed(&mut self, session: &[u8], time: Duration) {
+        let most = self.count_max;
+        if let Some(changed) = &mut self.changed
+            && (changed.len() < most || changed.contains_key(session))
+        {
+            changed.insert(session.into(), time);
         }
     }
 

@@ -6,6 +6,7 @@
 //! sticky learn create=$upstream_cookie_sid lookup=$cookie_sid zone=sessions:1m;
 //! ```
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,9 @@ use tidegate_rt::clock;
 use tidegate_upstream::{Group, Peer};
 
 use super::sessions::Sessions;
+use super::sessions::shared::SharedSessions;
 use crate::common::state::GatewayState;
+use crate::zone_sync::{self, Sync};
 
 /// The directive as written.
 #[derive(Clone, Debug)]
@@ -57,6 +60,7 @@ struct LearnConf {
     zone: Option<(String, u64)>,
     timeout: Option<Duration>,
     header: bool,
+    sync: Option<Sync>,
 }
 
 /// The compiled directive.
@@ -86,6 +90,8 @@ pub struct Learn {
     create: Vec<Template>,
     lookup: Vec<Template>,
     sessions: Arc<Sessions>,
+    /// With `sync`.
+    shared: Option<Arc<SharedSessions>>,
     timeout: Duration,
     /// A session is created by the head of a response, not by its end.
     header: bool,
@@ -191,9 +197,9 @@ fn parse_learn(args: &Args<'_>) -> Result<LearnConf, Diagnostic> {
                 conf.timeout = Some(time.ok_or_else(invalid)?);
             }
             ("header", None) => conf.header = true,
-            ("sync", None) => {
-                let what = "the parameter \"sync\" is not supported yet";
-                return Err(args.error(index, what));
+            ("sync", store) if store != Some("") => {
+                let store = store.map(str::to_owned);
+                conf.sync = Some(Sync { store, span: args.word(index).span });
             }
             _ => return Err(invalid()),
         }
@@ -234,18 +240,55 @@ impl StickyConf {
             })),
             KindConf::Learn(conf) => {
                 let create = conf.create.iter().map(&mut template).collect::<Result<_, _>>()?;
-                let lookup = conf.lookup.iter().map(&mut template).collect::<Result<_, _>>()?;
+                let lookup = conf.lookup.iter().map(template).collect::<Result<_, _>>()?;
                 let (name, bytes) = conf.zone.clone().unwrap_or_default();
                 let make = || Ok::<_, Diagnostic>(Sessions::new(bytes));
                 let sessions = plan.environment.reload_state.get_or_make(&name, make)?;
                 sessions.resize(bytes);
+                let shared = shared(conf, &name, &sessions, plan)?;
                 let timeout = conf.timeout.unwrap_or(LEARN_TIMEOUT);
                 let header = conf.header;
-                Sticky::Learn(Box::new(Learn { create, lookup, sessions, timeout, header }))
+                Sticky::Learn(Box::new(Learn { create, lookup, sessions, shared, timeout, header }))
             }
         };
         Ok(Arc::new(sticky))
     }
+}
+
+/// The shared zones of a configuration by name: several groups may have one.
+#[derive(Default)]
+struct SharedZones(HashMap<String, Arc<SharedSessions>>);
+
+/// Makes the shared part of a zone, where it has `sync`.
+fn shared(
+    conf: &LearnConf,
+    name: &str,
+    sessions: &Arc<Sessions>,
+    plan: &mut PlanBuilder<'_>,
+) -> Result<Option<Arc<SharedSessions>>, Diagnostic> {
+    let Some(sync) = &conf.sync else {
+        if !plan.shared::<SharedZones>().0.contains_key(name) {
+            sessions.keep_alone();
+        }
+        return Ok(None);
+    };
+    if let Some(known) = plan.shared::<SharedZones>().0.get(name) {
+        return Ok(Some(known.clone()));
+    }
+    let store = zone_sync::find(sync, plan)?;
+    let shared = Arc::new(SharedSessions::new(name, sessions.clone(), store.clone()));
+    store.add(shared.clone());
+    plan.shared::<SharedZones>().0.insert(name.to_owned(), shared.clone());
+    Ok(Some(shared))
+}
+
+/// Asks other servers for the session of a request, where this one does not know it (`sync`): a wait of some milliseconds at
+/// most.
+pub(crate) async fn prepare(x: &mut Exchange, sticky: &Sticky) {
+    let Sticky::Learn(learn) = sticky else { return };
+    let Some(shared) = &learn.shared else { return };
+    let session = first_value(x, &learn.lookup).unwrap_or_default();
+    Box::pin(shared.learn(&session, learn.timeout)).await;
 }
 
 /// Returns the route that a request asks for; the session is kept in the exchange until the response.

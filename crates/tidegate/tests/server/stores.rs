@@ -285,3 +285,50 @@ fn an_old_engine_with_a_password_is_used() {
     two.await_round();
     assert_eq!(two.status("/?k=a"), 429);
 }
+
+const STICKY: &str = r#"
+    zone_sync_store redis://127.0.0.1:{engine}/0 interval=10ms timeout=5s;
+    upstream u {
+        server unix:{dir}/a route=a;
+        server unix:{dir}/b route=b;
+        sticky learn create=$upstream_cookie_sid lookup=$cookie_sid zone=s:1m timeout=1h sync;
+    }
+    server { listen 127.0.0.1:{port}; location / { proxy_pass http://u; } location /api { api; } }
+    server { listen unix:{dir}/a; add_header Set-Cookie "sid=$arg_sid"; return 200 a; }
+    server { listen unix:{dir}/b; add_header Set-Cookie "sid=$arg_sid"; return 200 b; }"#;
+
+impl Node {
+    fn body(&self, target: &str, session: &str) -> String {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.site.port)).unwrap();
+        let request = format!("GET {target} HTTP/1.0\r\nHost: a\r\nCookie: sid={session}\r\n\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response.split("\r\n\r\n").nth(1).unwrap().to_owned()
+    }
+}
+
+#[test]
+fn a_session_is_that_of_all_servers() {
+    let engine = Engine::start(Site::new().second_port);
+    let (one, two) = (Node::start(engine.port, STICKY), Node::start(engine.port, STICKY));
+    let first = one.body("/?sid=x", "");
+    let second = one.body("/?sid=y", "");
+    assert_ne!(first, second, "round robin");
+    for session in ["x", "y"] {
+        while !engine.ask(&format!("EXISTS tidegate:s:s:={session}")).starts_with(":1") {
+            std::thread::yield_now();
+        }
+    }
+    // A reply may be late once; a server that did not learn of the session would alternate.
+    for (session, expected) in [("y", &second), ("x", &first)] {
+        while (0..4).any(|_| two.body("/", session) != *expected) {}
+    }
+    assert!(engine.ask("PTTL tidegate:s:s:=x").trim_start_matches(':').trim() > "0");
+    let zones = two.api("/stream/zone_sync");
+    assert!(zones.contains("\"s\":{\"records_pending\""), "{zones}");
+    // Without the engine the table of each server decides.
+    engine.signal("-STOP");
+    assert_eq!(two.body("/", "y"), second);
+    engine.signal("-CONT");
+}
