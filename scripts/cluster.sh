@@ -14,7 +14,7 @@
 #
 # Needs root, ip (iproute2), nft (nftables), redis-server, redis-cli and python3. All names begin with tgc-; files are in
 # target/cluster, or in $CLUSTER. Addresses: 10.99.0.1 to .3 are the nodes (port 80), .10 the engine, .12 the client, which
-# is the origin as well (port 9000).
+# is the origin and Consul as well (ports 9000 to 9002).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 bed=${CLUSTER:-$root/target/cluster}
@@ -69,7 +69,7 @@ end_by() {
 
 configure() {
     mkdir -p "$bed/$1"
-    sed "s|{dir}|$bed/$1|g; s|{address}|$(address "$1")|g; s|{engine}|$net.10|g; s|{origin}|$net.12:9000|g" \
+    sed "s|{dir}|$bed/$1|g; s|{address}|$(address "$1")|g; s|{engine}|$net.10|g; s|{origin}|$net.12:9000|g; s|{consul}|$net.12:9001|g" \
         "${CLUSTER_CONF:-$root/scripts/cluster.conf}" >"$bed/$1/nginx.conf"
 }
 

@@ -1,8 +1,9 @@
 //! Three servers that share limits and purges, on the test bed of `scripts/cluster.sh`: what is admitted together, what the
-//! engine's faults cost, and whether a purge is ever missed. Counts are judged, and times that are far above what a busy
+//! engine's faults cost, whether a purge is ever missed, and how soon the servers of a group change. Counts are judged, and times that are far above what a busy
 //! machine adds.
 
 mod client;
+mod discovery;
 mod faults;
 mod limits;
 mod origin;
@@ -78,6 +79,7 @@ fn measure(arguments: &Arguments) -> Result<bool, String> {
     }
     println!("{:<34} {:>24} {:>24}", "row", "found", "goal");
     limits::rows(&mut bed, arguments.seconds)?;
+    discovery::times(&mut bed)?;
     purges::times(&mut bed)?;
     purges::partitions(&mut bed, arguments.purges, arguments.partitions)?;
     faults::rows(&mut bed)?;
