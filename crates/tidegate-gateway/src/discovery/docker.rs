@@ -132,17 +132,23 @@ impl ContainerServers {
 
 /// The containers of a plan that is being built; `None` without the directive.
 #[derive(Default)]
-pub(crate) struct Containers(Option<Arc<ContainerServers>>);
+pub(crate) struct Containers(Option<Joined>);
+
+/// The servers of the configuration before, and those of this one: a task of that one may still change the first.
+struct Joined {
+    before: Arc<ContainerServers>,
+    current: Arc<ContainerServers>,
+}
 
 impl Containers {
     /// Adds the servers that containers were in the configuration before to those that a group has now. Those that it has
     /// itself are no longer a container's.
     pub(crate) fn join(&self, group: &str, members: &mut Vec<Member>) {
-        let Some(servers) = &self.0 else { return };
-        let mut known = servers.of(group);
+        let Some(Joined { before, current }) = &self.0 else { return };
+        let mut known = before.of(group);
         known.retain(|known| members.iter().all(|member| member.server != known.server));
         members.extend(known.iter().cloned());
-        servers.set(group, known);
+        current.set(group, known);
     }
 }
 
@@ -226,7 +232,8 @@ fn follow(setup: Option<Setup>, plan: &mut PlanBuilder<'_>) -> Result<(), Diagno
     let servers = plan.environment.reload_state.get_or_make(&key, make)?;
     let make = || Ok::<_, Diagnostic>(Kept::default());
     let kept = plan.environment.reload_state.get_or_make(&key, make)?;
-    plan.share(Containers(Some(servers.clone())));
+    let current = Arc::new(ContainerServers::default());
+    plan.share(Containers(Some(Joined { before: servers.clone(), current: current.clone() })));
     let shown = ShownDiscovery { kind: "docker", source: url, kept: kept.clone() };
     plan.extensions.entry::<Shown>().0.insert("docker_endpoint".to_owned(), shown);
     let (place, authority) = match place {
@@ -239,6 +246,7 @@ fn follow(setup: Option<Setup>, plan: &mut PlanBuilder<'_>) -> Result<(), Diagno
         client: Client::new(place, authority, tls),
         block,
         groups: plan.shared::<Groups>().clone(),
+        current,
         servers,
         kept,
         object_bytes_max,

@@ -11,7 +11,7 @@
 //! with the servers of the last response.
 
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidegate_core::blocking;
@@ -20,7 +20,7 @@ use tidegate_core::error_log::{ErrorLog, Level};
 use tidegate_rt::{Worker, clock, timer};
 use tidegate_store::Lines;
 use tidegate_upstream::care::BackgroundTask;
-use tidegate_upstream::{FetchSettings, Group, OriginResponse};
+use tidegate_upstream::{FetchSettings, Group, Member, OriginResponse};
 
 use super::client::{BODY_BYTES_MAX, Client, HEAD_BYTES_MAX};
 use super::empty::EmptyRule;
@@ -54,6 +54,9 @@ pub(super) struct Follow {
     pub(super) interval: Duration,
     pub(super) empty_after: Duration,
     pub(super) kept: Arc<Kept>,
+    /// The servers that the group has by the last response. The kept ones may be of another configuration's task, which ends
+    /// later than this one is made.
+    pub(super) current: Mutex<Option<Arc<[Member]>>>,
     pub(super) dump: Option<Arc<StateFile>>,
     pub(super) log: ErrorLog,
 }
@@ -115,8 +118,7 @@ impl BackgroundTask for Follow {
             let (mut position, mut lines) = (Position::default(), Lines::default());
             let mut is_failing = false;
             loop {
-                let limit = empty.left(clock::now());
-                let pause = match self.step(&mut position, &mut empty, limit).await {
+                let pause = match self.step(&mut position, &mut empty, &mut lines).await {
                     Ok(at_once) => {
                         if std::mem::take(&mut is_failing) {
                             self.say(Level::Notice, format_args!("has responses again"));
@@ -148,7 +150,7 @@ pub(super) fn first(follow: &Arc<Follow>) -> Result<(), String> {
     let follow = follow.clone();
     let asking = move |_| async move {
         let mut empty = EmptyRule::new(Duration::MAX);
-        let step = follow.step(&mut Position::default(), &mut empty, None).await;
+        let step = follow.step(&mut Position::default(), &mut empty, &mut Lines::default()).await;
         let result = step.map_err(|failure| failure.reason().to_owned()).and_then(|_| match empty
             .left(clock::now())
         {
@@ -171,8 +173,9 @@ impl Follow {
         &self,
         position: &mut Position,
         empty: &mut EmptyRule,
-        limit: Option<Duration>,
+        lines: &mut Lines,
     ) -> Result<bool, Failure> {
+        let limit = empty.left(clock::now());
         let Pulled { endpoints, at_once } = match self.question.source {
             Source::Consul(kind) => self.pull_consul(kind, position, limit).await?,
             Source::Etcd => self.pull_etcd(position, limit).await?,
@@ -181,15 +184,25 @@ impl Follow {
         match endpoints {
             None => {}
             Some(endpoints) if !empty.accepts(endpoints.is_empty(), now) => self.kept.note_empty(),
-            Some(endpoints) => self.take_over(endpoints, now).await?,
+            Some(endpoints) => self.take_over(endpoints, now, lines).await?,
         }
         Ok(at_once)
     }
 
     /// Gives the group its servers.
-    async fn take_over(&self, endpoints: Vec<Endpoint>, now: Instant) -> Result<(), Failure> {
+    async fn take_over(
+        &self,
+        endpoints: Vec<Endpoint>,
+        now: Instant,
+        lines: &mut Lines,
+    ) -> Result<(), Failure> {
         let wanted = members::members(endpoints, &self.group).map_err(Failure::Refused)?;
-        if !self.kept.note(&wanted) {
+        let wanted: Arc<[Member]> = wanted.into();
+        let before =
+            self.current.lock().unwrap_or_else(PoisonError::into_inner).replace(wanted.clone());
+        let is_changed = before.is_none_or(|before| *before != *wanted);
+        self.kept.note(wanted.clone(), is_changed);
+        if !is_changed {
             return Ok(());
         }
         members::replace(&self.group, &wanted, now);
@@ -197,8 +210,10 @@ impl Follow {
         if let Some(dump) = &self.dump
             && let Err(error) = dump.clone().write(self.group.clone()).await
         {
-            let error = tidegate_upstream::os_error(&error);
-            self.say(Level::Error, format_args!("could not write its file ({error})"));
+            let reason: Arc<str> = tidegate_upstream::os_error(&error).into();
+            if lines.allow(&reason, clock::exact_now()) {
+                self.say(Level::Error, format_args!("could not write its file ({reason})"));
+            }
         }
         Ok(())
     }

@@ -69,17 +69,12 @@ impl Kept {
         lock(&self.last).clone()
     }
 
-    /// Notes a valid response; returns whether it differs from the last one.
-    pub(super) fn note(&self, members: &[Member]) -> bool {
+    /// Notes a valid response, and whether it has changed the group.
+    pub(super) fn note(&self, members: Arc<[Member]>, is_changed: bool) {
         self.responses.fetch_add(1, Ordering::Relaxed);
+        self.changes.fetch_add(u64::from(is_changed), Ordering::Relaxed);
         *lock(&self.state) = DiscoveryState::Current;
-        let mut last = lock(&self.last);
-        if last.as_deref() == Some(members) {
-            return false;
-        }
-        *last = Some(members.into());
-        self.changes.fetch_add(1, Ordering::Relaxed);
-        true
+        *lock(&self.last) = Some(members);
     }
 
     /// Notes a valid response without servers that is not taken over.

@@ -1,6 +1,6 @@
 //! The directives of the module upsync, in `upstream` of `http` and of `stream`.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidegate_conf::{
@@ -306,6 +306,10 @@ impl Discovery {
             interval: self.written.interval,
             empty_after: self.written.empty_after,
             kept: self.kept,
+            current: Mutex::new(match self.first {
+                Some(FirstServers::Last(last)) => Some(last),
+                _ => None,
+            }),
             dump: self.dump,
             log: plan.main.error_log.clone(),
         });

@@ -34,6 +34,9 @@ pub(super) struct DockerTask {
     /// `http` or `stream`.
     pub(super) block: &'static str,
     pub(super) groups: Groups,
+    /// The servers that containers are in the groups of this configuration.
+    pub(super) current: Arc<ContainerServers>,
+    /// The same for the next configuration.
     pub(super) servers: Arc<ContainerServers>,
     pub(super) kept: Arc<Kept>,
     pub(super) object_bytes_max: usize,
@@ -109,7 +112,7 @@ impl DockerTask {
         let list = asked.unwrap_or_else(|_| Err(late()))?;
         let (block, most) = (self.block, self.object_bytes_max);
         let mut found = parsed(list, move |list| labels::servers(block, list, most)).await?;
-        let mut all = Vec::new();
+        let (mut all, mut is_changed) = (Vec::new(), false);
         for (name, group) in self.groups.of_containers() {
             let endpoints = found.groups.remove(&name).unwrap_or_default();
             let mut wanted = Vec::new();
@@ -120,32 +123,34 @@ impl DockerTask {
                 }
             }
             all.extend(wanted.iter().cloned());
-            self.take_over(&name, &group, wanted);
+            is_changed |= self.take_over(&name, &group, wanted);
         }
         for name in found.groups.into_keys().take(1) {
             let name: String = name.chars().filter(|letter| !letter.is_control()).collect();
             let what = format!("there is no upstream \"{name}\" with a zone in \"{block}\"");
             found.problems.push(what);
         }
-        self.kept.note(&all);
+        self.kept.note(all.into(), is_changed);
         if let Some(problem) = found.problems.first() {
             self.complain(problem, lines);
         }
         Ok(())
     }
 
-    /// Gives a group these servers beside those of its configuration.
-    fn take_over(&self, name: &str, group: &Group, mut wanted: Vec<Member>) {
-        let before = self.servers.of(name);
+    /// Gives a group these servers beside those of its configuration; returns whether it has changed.
+    fn take_over(&self, name: &str, group: &Group, mut wanted: Vec<Member>) -> bool {
+        let before = self.current.of(name);
         wanted.retain(|wanted| !is_own(group, &before, wanted));
+        self.servers.set(name, wanted.clone());
         if before == wanted {
-            return;
+            return false;
         }
         exchange(group, &before, &wanted);
         let count = wanted.len();
-        self.servers.set(name, wanted);
+        self.current.set(name, wanted);
         let text = format_args!("docker: upstream \"{name}\" has {count} container(s)");
         self.log.say(Level::Info, text);
+        true
     }
 
     fn complain(&self, reason: &str, lines: &mut Lines) {
