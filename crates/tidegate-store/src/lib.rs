@@ -11,6 +11,7 @@
 //! | engine | the queue in front of the connection, states, figures |
 //! | connection, run | the connection, and the task that has it |
 //! | key | names of records in the engine |
+//! | s3 | signatures and credentials of S3-compatible stores; no I/O |
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -21,6 +22,7 @@ mod engine;
 mod key;
 pub mod resp;
 mod run;
+pub mod s3;
 
 pub use address::{Address, HOSTS_MAX, Host, PORT_DEFAULT};
 pub use command::{Command, Script};
