@@ -39,7 +39,7 @@ pub use args::{Args, NameLookup, once};
 pub use bundle::{Bundle, BundleError, BundleLoader, RecordingLoader};
 pub use contexts::Contexts;
 pub use diagnostic::{Diagnostic, Severity};
-pub use dump::dump;
+pub use dump::{dump, without_key};
 pub use format::format_text;
 #[doc(hidden)]
 pub use fuzz::fuzz_config;

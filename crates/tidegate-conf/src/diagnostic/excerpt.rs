@@ -92,7 +92,7 @@ impl Excerpt {
         let marked = clean(bytes.get(start..end));
         let after = clean(bytes.get(end..to));
         let range = before.len()..before.len() + marked.len();
-        let mut text = before + &marked + &after;
+        let mut text = crate::dump::starred(before + &marked + &after);
         // An empty last line would be drawn.
         let kept = text.trim_end_matches('\n').len().max(range.end);
         text.truncate(kept);

@@ -65,7 +65,8 @@ fn statement(statement: &Statement, sources: &SourceMap) -> Value {
     value.insert("directive".into(), statement.name.display().into());
     value.insert("file".into(), sources.file(span.file).map_or("", |file| file.name()).into());
     value.insert("line".into(), sources.line_column(span).0.into());
-    let args: Vec<_> = statement.args.iter().map(|word| word.display().into_owned()).collect();
+    let args: Vec<_> =
+        statement.args.iter().map(|word| tidegate_conf::without_key(word.display())).collect();
     value.insert("args".into(), json!(args));
     if statement.block.is_some() {
         let block = statement.children().iter().map(|child| self::statement(child, sources));
