@@ -8,6 +8,7 @@ mod faults;
 mod limits;
 mod origin;
 mod purges;
+mod tier;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use client::Node;
 use origin::Origin;
+use tier::TierArguments;
 
 /// The addresses of the test bed.
 const NODES: [&str; 3] = ["10.99.0.1:80", "10.99.0.2:80", "10.99.0.3:80"];
@@ -28,6 +30,11 @@ struct Arguments {
     purges: usize,
     partitions: usize,
     seconds: u64,
+    /// `--tier HOST:PORT`: that row alone, without the test bed.
+    tier: Option<String>,
+    bucket: String,
+    tidegate: PathBuf,
+    objects: u64,
 }
 
 /// The bed, and what has been found.
@@ -52,15 +59,31 @@ pub(crate) fn run(
 fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
     use lexopt::prelude::*;
     let script = "scripts/cluster.sh".into();
-    let mut arguments = Arguments { script, purges: 1000, partitions: 10, seconds: 12 };
+    let mut arguments = Arguments {
+        script,
+        purges: 1000,
+        partitions: 10,
+        seconds: 12,
+        tier: None,
+        bucket: "tidegate".to_owned(),
+        tidegate: "target/release/tidegate".into(),
+        objects: 10_000,
+    };
     while let Some(argument) = parser.next()? {
         match argument {
             Long("script") => arguments.script = parser.value()?.into(),
             Long("purges") => arguments.purges = parser.value()?.parse()?,
             Long("partitions") => arguments.partitions = parser.value()?.parse()?,
+            Long("tier") => arguments.tier = Some(parser.value()?.string()?),
+            Long("bucket") => arguments.bucket = parser.value()?.string()?,
+            Long("tidegate") => arguments.tidegate = parser.value()?.into(),
+            Long("objects") => arguments.objects = parser.value()?.parse()?,
             Long("seconds") => arguments.seconds = parser.value()?.parse()?,
             other => return Err(other.unexpected()),
         }
+    }
+    if arguments.objects == 0 {
+        return Err("--objects is at least 1".to_owned().into());
     }
     if arguments.seconds < limits::SECONDS_MIN || arguments.partitions == 0 {
         let message = format!("--seconds is at least {}, --partitions 1", limits::SECONDS_MIN);
@@ -70,6 +93,14 @@ fn parse(mut parser: lexopt::Parser) -> Result<Arguments, lexopt::Error> {
 }
 
 fn measure(arguments: &Arguments) -> Result<bool, String> {
+    if let Some(store) = &arguments.tier {
+        return tier::row(&TierArguments {
+            store: store.clone(),
+            bucket: arguments.bucket.clone(),
+            binary: arguments.tidegate.clone(),
+            objects: arguments.objects,
+        });
+    }
     let origin = Origin::start(ORIGIN).map_err(|error| format!("{ORIGIN}: {error}"))?;
     let nodes = NODES.iter().map(|address| Node::new(address)).collect();
     let mut bed = Bed { script: arguments.script.clone(), nodes, origin, unmet: 0 };

@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The versions by target; a target without one has version 0.
 #[derive(Clone, Default)]
 pub(super) struct Origin {
     versions: Arc<Mutex<HashMap<String, u64>>>,
+    requests: Arc<AtomicU64>,
 }
 
 impl Origin {
@@ -30,6 +32,7 @@ impl Origin {
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
         reader.read_line(&mut line)?;
+        self.requests.fetch_add(1, Ordering::Relaxed);
         let version = self.version(line.split(' ').nth(1).unwrap_or_default());
         while line.trim_end() != "" {
             line.clear();
@@ -42,6 +45,11 @@ impl Origin {
 
     pub(super) fn version(&self, target: &str) -> u64 {
         self.lock().get(target).copied().unwrap_or(0)
+    }
+
+    /// Returns the number of requests so far.
+    pub(super) fn requests(&self) -> u64 {
+        self.requests.load(Ordering::Relaxed)
     }
 
     /// Changes a target; returns its new version.
